@@ -1,0 +1,387 @@
+//! Folds the notifications of ONE turn into what happened and how it ended.
+//!
+//! Pure and bounded: a flood of deltas costs one draft. The fold decides nothing about the
+//! message the turn belongs to; when the end of a turn was not seen, [`crate::oracle`] reads it
+//! from the thread's history.
+
+use std::collections::BTreeSet;
+
+use crate::answer::{AgentText, Candidates};
+use crate::text::head;
+use crate::wire::ids::{ClientId, ItemId, ThreadId, TurnId};
+use crate::wire::item::Item;
+use crate::wire::notification::{ErrorNotice, ItemDelta, TurnNotice};
+use crate::wire::turn::TurnError;
+use crate::wire::usage::{ThreadTokenUsage, TokenUsage};
+use crate::wire::values::TurnStatus;
+use crate::wire::{Notification, Turn};
+
+/// Longest draft that is kept and shown while a message is being written. The whole text comes
+/// with the completed item.
+pub const MAX_DRAFT_BYTES: usize = 16 * 1024;
+
+/// Items that may be open at once; beyond it the turn simply counts as having touched the world.
+const MAX_OPEN_EFFECTS: usize = 1024;
+
+/// Whether an item begins or ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemStage {
+    Started,
+    Completed,
+}
+
+/// What a notification changed, for people who watch and for the ledger.
+///
+/// Silence is not idleness: a full draft gives no more news. [`TurnFold::concerns`] is the sign of
+/// life.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TurnNews {
+    /// The turn runs; from now on it can be interrupted.
+    Started {
+        turn_id: TurnId,
+    },
+    Item {
+        stage: ItemStage,
+        item_id: ItemId,
+        kind: String,
+        headline: String,
+        /// It may touch the world: journal this before anything else.
+        effect: bool,
+    },
+    /// The message being written, as far as it goes and at most [`MAX_DRAFT_BYTES`] of it.
+    Text {
+        item_id: ItemId,
+        text: String,
+    },
+    /// A model call failed and is tried again. Not a failure.
+    Retrying {
+        message: String,
+    },
+    Usage(TurnUsage),
+    /// The end. Later notifications of the turn change nothing.
+    Completed(Box<TurnOutcome>),
+}
+
+/// Tokens of the turn, and of its whole thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnUsage {
+    /// Since the first model call of this turn that we saw.
+    pub turn: TokenUsage,
+    pub thread: TokenUsage,
+    pub context_window: Option<u64>,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnOutcome {
+    pub turn_id: TurnId,
+    pub status: TurnStatus,
+    /// Absent when Codex said nothing that counts as an answer.
+    pub answer: Option<AgentText>,
+    pub error: Option<TurnError>,
+    /// The turn may have touched the world.
+    pub effects: bool,
+    /// Completed items that were seen.
+    pub items: u64,
+    pub usage: Option<TurnUsage>,
+}
+
+/// Which turn the fold is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Aim {
+    /// The turn id is not known yet; `begun` is a turn of our thread that was seen to start.
+    Unknown {
+        begun: Option<TurnId>,
+    },
+    /// Known, but not seen running.
+    Expected(TurnId),
+    Running(TurnId),
+    Done,
+}
+
+/// The fold of one turn.
+#[derive(Debug)]
+pub struct TurnFold {
+    thread_id: ThreadId,
+    client_id: Option<ClientId>,
+    aim: Aim,
+    draft: Option<Draft>,
+    candidates: Candidates,
+    error: Option<TurnError>,
+    touched: bool,
+    open_effects: BTreeSet<ItemId>,
+    items: u64,
+    usage: Option<TurnUsage>,
+    /// What the thread had used before this turn.
+    baseline: Option<TokenUsage>,
+}
+
+/// Text of the one message that is being written.
+#[derive(Debug)]
+struct Draft {
+    item_id: ItemId,
+    text: String,
+    full: bool,
+}
+
+impl TurnFold {
+    /// A fold for a turn of `thread_id`. Without a turn id it waits for [`TurnFold::bind`] or for
+    /// the user message that carries `client_id`; without either, the next turn to start is ours.
+    pub fn new(thread_id: ThreadId, turn_id: Option<TurnId>, client_id: Option<ClientId>) -> Self {
+        Self {
+            thread_id,
+            client_id,
+            aim: turn_id.map_or(Aim::Unknown { begun: None }, Aim::Expected),
+            draft: None,
+            candidates: Candidates::default(),
+            error: None,
+            touched: false,
+            open_effects: BTreeSet::new(),
+            items: 0,
+            usage: None,
+            baseline: None,
+        }
+    }
+
+    /// Tells the fold the id that the `turn/start` response gave. A turn that was already found by
+    /// its client id is kept.
+    pub fn bind(&mut self, turn_id: TurnId) -> Option<TurnNews> {
+        match &self.aim {
+            Aim::Unknown { begun } if begun.as_ref() == Some(&turn_id) => {
+                Some(self.running(turn_id))
+            }
+            Aim::Unknown { .. } => {
+                self.aim = Aim::Expected(turn_id);
+                None
+            }
+            Aim::Expected(_) | Aim::Running(_) | Aim::Done => None,
+        }
+    }
+
+    pub fn turn_id(&self) -> Option<&TurnId> {
+        match &self.aim {
+            Aim::Expected(turn_id) | Aim::Running(turn_id) => Some(turn_id),
+            Aim::Unknown { .. } | Aim::Done => None,
+        }
+    }
+
+    /// The turn was seen running: an interrupt before that is refused by Codex. Any sign of life
+    /// counts, since a turn that was attached to does not start again.
+    pub fn is_running(&self) -> bool {
+        matches!(self.aim, Aim::Running(_))
+    }
+
+    /// True when the notification belongs to this turn: a sign of life.
+    pub fn concerns(&self, notification: &Notification) -> bool {
+        notification.thread_id() == Some(&self.thread_id)
+            && self.turn_id().is_some()
+            && notification.turn_id() == self.turn_id()
+    }
+
+    /// True when the turn may have touched the world so far.
+    pub fn has_effects(&self) -> bool {
+        self.touched || !self.open_effects.is_empty()
+    }
+
+    /// Takes in one notification of any thread; others' are ignored.
+    pub fn apply(&mut self, notification: &Notification) -> Option<TurnNews> {
+        if notification.thread_id() != Some(&self.thread_id) {
+            return None;
+        }
+        match &self.aim {
+            Aim::Unknown { .. } => self.look_for_ours(notification),
+            Aim::Expected(_) | Aim::Running(_) => self.apply_ours(notification),
+            Aim::Done => None,
+        }
+    }
+
+    fn look_for_ours(&mut self, notification: &Notification) -> Option<TurnNews> {
+        match (notification, &self.client_id) {
+            (Notification::TurnStarted(notice), None) => Some(self.running(notice.turn.id.clone())),
+            (Notification::TurnStarted(notice), Some(_)) => {
+                self.aim = Aim::Unknown {
+                    begun: Some(notice.turn.id.clone()),
+                };
+                None
+            }
+            (
+                Notification::ItemStarted(notice) | Notification::ItemCompleted(notice),
+                Some(client_id),
+            ) if is_said_by(&notice.item, client_id) => Some(self.running(notice.turn_id.clone())),
+            _ => None,
+        }
+    }
+
+    fn running(&mut self, turn_id: TurnId) -> TurnNews {
+        self.aim = Aim::Running(turn_id.clone());
+        TurnNews::Started { turn_id }
+    }
+
+    fn apply_ours(&mut self, notification: &Notification) -> Option<TurnNews> {
+        if !self.concerns(notification) {
+            return None;
+        }
+        if let Aim::Expected(turn_id) = &self.aim {
+            self.aim = Aim::Running(turn_id.clone());
+        }
+        match notification {
+            Notification::TurnStarted(notice) => Some(self.running(notice.turn.id.clone())),
+            Notification::TurnCompleted(notice) => Some(self.complete(notice)),
+            Notification::ItemStarted(notice) => Some(self.item(&notice.item, ItemStage::Started)),
+            Notification::ItemCompleted(notice) => {
+                Some(self.item(&notice.item, ItemStage::Completed))
+            }
+            Notification::AgentMessageDelta(delta) => self.text(delta),
+            Notification::TurnDiffUpdated(diff) => {
+                self.touched |= !diff.diff.is_empty();
+                None
+            }
+            Notification::Error(notice) => self.trouble(notice),
+            Notification::TokenUsageUpdated(notice) => Some(self.count(&notice.token_usage)),
+            Notification::ThreadStarted(_)
+            | Notification::ThreadStatusChanged(_)
+            | Notification::ThreadClosed(_)
+            | Notification::ThreadArchived(_)
+            | Notification::TurnPlanUpdated(_)
+            | Notification::CommandOutputDelta(_)
+            | Notification::PatchUpdated(_)
+            | Notification::Warning(_)
+            | Notification::ConfigWarning(_)
+            | Notification::ServerRequestResolved(_)
+            | Notification::RateLimitsUpdated(_)
+            | Notification::LoginCompleted(_)
+            | Notification::AccountUpdated(_)
+            | Notification::Unknown { .. }
+            | Notification::Malformed { .. } => None,
+        }
+    }
+
+    fn item(&mut self, item: &Item, stage: ItemStage) -> TurnNews {
+        let effect = item.is_effect();
+        match stage {
+            ItemStage::Started if effect => self.open_effect(item.id()),
+            ItemStage::Started => {}
+            ItemStage::Completed => {
+                self.open_effects.remove(item.id());
+                self.touched |= effect;
+                self.items = self.items.saturating_add(1);
+                self.keep_message(item);
+            }
+        }
+        TurnNews::Item {
+            stage,
+            item_id: item.id().clone(),
+            kind: item.kind().to_owned(),
+            headline: item.headline(),
+            effect,
+        }
+    }
+
+    /// Until it ends, an open item counts as an effect; one that ends declined never was.
+    fn open_effect(&mut self, item_id: &ItemId) {
+        if self.open_effects.len() < MAX_OPEN_EFFECTS {
+            self.open_effects.insert(item_id.clone());
+        } else {
+            self.touched = true;
+        }
+    }
+
+    fn keep_message(&mut self, item: &Item) {
+        if let Item::AgentMessage(message) = item {
+            self.candidates.consider(message);
+        }
+        if self
+            .draft
+            .as_ref()
+            .is_some_and(|draft| draft.item_id == *item.id())
+        {
+            self.draft = None;
+        }
+    }
+
+    fn text(&mut self, delta: &ItemDelta) -> Option<TurnNews> {
+        let draft = match self.draft.take() {
+            Some(draft) if draft.item_id == delta.item_id => self.draft.insert(draft),
+            Some(_) | None => self.draft.insert(Draft {
+                item_id: delta.item_id.clone(),
+                text: String::new(),
+                full: false,
+            }),
+        };
+        draft.push(&delta.delta).then(|| TurnNews::Text {
+            item_id: draft.item_id.clone(),
+            text: draft.text.clone(),
+        })
+    }
+
+    fn trouble(&mut self, notice: &ErrorNotice) -> Option<TurnNews> {
+        if notice.will_retry {
+            return Some(TurnNews::Retrying {
+                message: notice.error.message.clone(),
+            });
+        }
+        self.error = Some(notice.error.clone());
+        None
+    }
+
+    /// By difference to the thread's counter, so a repeated report is not counted twice.
+    fn count(&mut self, usage: &ThreadTokenUsage) -> TurnNews {
+        let baseline = *self
+            .baseline
+            .get_or_insert_with(|| usage.total.since(&usage.last));
+        let usage = TurnUsage {
+            turn: usage.total.since(&baseline),
+            thread: usage.total,
+            context_window: usage.model_context_window,
+        };
+        self.usage = Some(usage);
+        TurnNews::Usage(usage)
+    }
+
+    fn complete(&mut self, notice: &TurnNotice) -> TurnNews {
+        let turn: &Turn = &notice.turn;
+        for item in &turn.items {
+            self.touched |= item.is_effect();
+            self.keep_message(item);
+        }
+        let failed = turn.status != TurnStatus::Completed;
+        let error = turn
+            .error
+            .clone()
+            .or_else(|| self.error.take().filter(|_| failed));
+        self.aim = Aim::Done;
+        self.draft = None;
+        TurnNews::Completed(Box::new(TurnOutcome {
+            turn_id: turn.id.clone(),
+            status: turn.status.clone(),
+            answer: self.candidates.pick(&turn.status),
+            error,
+            effects: self.has_effects(),
+            items: self.items,
+            usage: self.usage,
+        }))
+    }
+}
+
+impl Draft {
+    /// Appends what fits; false when nothing did.
+    fn push(&mut self, delta: &str) -> bool {
+        if self.full || delta.is_empty() {
+            return false;
+        }
+        let piece = head(delta, MAX_DRAFT_BYTES - self.text.len());
+        self.full = piece.len() < delta.len();
+        self.text.push_str(piece);
+        !piece.is_empty()
+    }
+}
+
+fn is_said_by(item: &Item, client_id: &ClientId) -> bool {
+    match item {
+        Item::UserMessage(message) => message.client_id.as_ref() == Some(client_id),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,292 @@
+//! Tests of the fold: whose turn it is, what counts as the answer, and that floods stay small.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::wire::values::MessagePhase;
+
+fn notice(method: &str, mut params: Value) -> Notification {
+    let members = params.as_object_mut().unwrap();
+    members.entry("threadId").or_insert(json!("t"));
+    members.entry("turnId").or_insert(json!("u"));
+    Notification::parse(method, &params)
+}
+
+fn started(turn: &str) -> Notification {
+    notice(
+        "turn/started",
+        json!({"turn": {"id": turn, "status": "inProgress", "items": []}}),
+    )
+}
+
+fn completed(status: &str, items: Value) -> Notification {
+    notice(
+        "turn/completed",
+        json!({"turn": {"id": "u", "status": status, "items": items, "error": null}}),
+    )
+}
+
+fn said(id: &str, text: &str, phase: Value) -> Notification {
+    notice(
+        "item/completed",
+        json!({"item": {"type": "agentMessage", "id": id, "text": text, "phase": phase}}),
+    )
+}
+
+fn delta(id: &str, text: &str) -> Notification {
+    notice(
+        "item/agentMessage/delta",
+        json!({"itemId": id, "delta": text}),
+    )
+}
+
+fn command(method: &str, status: &str) -> Notification {
+    notice(
+        method,
+        json!({"item": {"type": "commandExecution", "id": "c", "command": "ls", "cwd": "/",
+                        "status": status}}),
+    )
+}
+
+fn asked(client_id: &str, turn: &str) -> Notification {
+    notice(
+        "item/started",
+        json!({"turnId": turn, "item": {"type": "userMessage", "id": "m", "clientId": client_id,
+                                        "content": []}}),
+    )
+}
+
+fn usage(total: u64, last: u64) -> Notification {
+    notice(
+        "thread/tokenUsage/updated",
+        json!({"tokenUsage": {"total": {"totalTokens": total}, "last": {"totalTokens": last}}}),
+    )
+}
+
+fn fold() -> TurnFold {
+    TurnFold::new(ThreadId::from("t"), Some(TurnId::from("u")), None)
+}
+
+fn outcome(fold: &mut TurnFold, last: &Notification) -> TurnOutcome {
+    match fold.apply(last) {
+        Some(TurnNews::Completed(outcome)) => *outcome,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn answer_text(outcome: &TurnOutcome) -> Option<&str> {
+    outcome.answer.as_ref().map(|answer| answer.text.as_str())
+}
+
+#[test]
+fn only_our_thread_and_turn_count() {
+    let mut fold = fold();
+    let stranger = [
+        notice(
+            "turn/completed",
+            json!({"threadId": "x", "turn": {"id": "u", "status": "completed"}}),
+        ),
+        notice(
+            "turn/completed",
+            json!({"turn": {"id": "other", "status": "completed"}}),
+        ),
+        notice(
+            "item/completed",
+            json!({"turnId": "other", "item": {"type": "fileChange"}}),
+        ),
+        notice(
+            "error",
+            json!({"turnId": "other", "willRetry": false, "error": {"message": "x"}}),
+        ),
+        Notification::parse("warning", &json!({"message": "x"})),
+    ];
+    for notification in &stranger {
+        assert_eq!(fold.apply(notification), None);
+        assert!(!fold.concerns(notification));
+    }
+    assert!(!fold.has_effects());
+    let end = outcome(&mut fold, &completed("completed", json!([])));
+    assert_eq!((end.items, end.error), (0, None));
+    assert_eq!(fold.apply(&completed("completed", json!([]))), None);
+}
+
+#[test]
+fn the_turn_is_found_by_its_client_id_not_by_the_first_start() {
+    let ours = ClientId::from("m1.1");
+    let mut fold = TurnFold::new(ThreadId::from("t"), None, Some(ours));
+    assert_eq!(fold.apply(&started("foreign")), None);
+    assert_eq!(fold.apply(&asked("somebody", "foreign")), None);
+    assert_eq!(fold.apply(&started("u")), None);
+    assert_eq!(
+        fold.apply(&asked("m1.1", "u")),
+        Some(TurnNews::Started {
+            turn_id: TurnId::from("u")
+        })
+    );
+    assert_eq!(fold.bind(TurnId::from("phantom")), None);
+    assert_eq!(fold.turn_id(), Some(&TurnId::from("u")));
+}
+
+#[test]
+fn the_response_may_come_before_or_after_the_start() {
+    let ours = || Some(ClientId::from("m1.1"));
+    let running = Some(TurnNews::Started {
+        turn_id: TurnId::from("u"),
+    });
+
+    let mut before = TurnFold::new(ThreadId::from("t"), None, ours());
+    assert_eq!(before.bind(TurnId::from("u")), None);
+    assert!(!before.is_running());
+    assert_eq!(before.apply(&started("u")), running);
+
+    let mut after = TurnFold::new(ThreadId::from("t"), None, ours());
+    assert_eq!(after.apply(&started("u")), None);
+    assert_eq!(after.bind(TurnId::from("u")), running);
+    assert!(after.is_running());
+
+    let mut attached = fold();
+    attached.apply(&delta("a", "late"));
+    assert!(attached.is_running());
+
+    let mut nameless = TurnFold::new(ThreadId::from("t"), None, None);
+    assert_eq!(nameless.apply(&started("u")), running);
+}
+
+#[test]
+fn text_after_a_broken_stream_is_never_joined() {
+    let mut fold = fold();
+    let text = |news: Option<TurnNews>| match news {
+        Some(TurnNews::Text { text, .. }) => text,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(text(fold.apply(&delta("a", "par"))), "par");
+    assert_eq!(text(fold.apply(&delta("a", "tial"))), "partial");
+    let retry = notice(
+        "error",
+        json!({"willRetry": true, "error": {"message": "Reconnecting... 1/1"}}),
+    );
+    assert_eq!(
+        fold.apply(&retry),
+        Some(TurnNews::Retrying {
+            message: "Reconnecting... 1/1".to_owned()
+        })
+    );
+    assert_eq!(text(fold.apply(&delta("b", "par"))), "par");
+    fold.apply(&said("b", "partial then whole", json!(null)));
+    let end = outcome(&mut fold, &completed("completed", json!([])));
+    assert_eq!(answer_text(&end), Some("partial then whole"));
+    assert_eq!(end.error, None);
+}
+
+#[test]
+fn a_final_message_missed_live_is_taken_from_the_end() {
+    let mut fold = fold();
+    let items =
+        json!([{"type": "agentMessage", "id": "a", "text": "whole", "phase": "final_answer"}]);
+    let end = outcome(&mut fold, &completed("completed", items));
+    assert_eq!(
+        end.answer,
+        Some(AgentText {
+            item_id: ItemId::from("a"),
+            text: "whole".to_owned(),
+            phase: Some(MessagePhase::FinalAnswer),
+        })
+    );
+}
+
+#[test]
+fn a_cut_turn_answers_only_with_what_was_marked_final() {
+    let cut = |phase: Value| {
+        let mut fold = fold();
+        fold.apply(&said("a", "text", phase));
+        outcome(&mut fold, &completed("interrupted", json!([])))
+    };
+    assert_eq!(answer_text(&cut(json!(null))), None);
+    assert_eq!(answer_text(&cut(json!("commentary"))), None);
+    assert_eq!(answer_text(&cut(json!("final_answer"))), Some("text"));
+}
+
+#[test]
+fn effects_are_open_items_and_finished_ones_but_not_declined_ones() {
+    let mut declined = fold();
+    declined.apply(&command("item/started", "inProgress"));
+    assert!(declined.has_effects());
+    declined.apply(&command("item/completed", "declined"));
+    assert!(!declined.has_effects());
+
+    let mut open = fold();
+    open.apply(&command("item/started", "inProgress"));
+    assert!(outcome(&mut open, &completed("interrupted", json!([]))).effects);
+
+    let mut done = fold();
+    done.apply(&command("item/completed", "failed"));
+    assert!(outcome(&mut done, &completed("completed", json!([]))).effects);
+
+    let mut changed = fold();
+    changed.apply(&notice("turn/diff/updated", json!({"diff": ""})));
+    assert!(!changed.has_effects());
+    changed.apply(&notice("turn/diff/updated", json!({"diff": "--- a"})));
+    assert!(changed.has_effects());
+
+    let mut unknown = fold();
+    unknown.apply(&notice(
+        "item/started",
+        json!({"item": {"type": "teleport", "id": "z"}}),
+    ));
+    assert!(unknown.has_effects());
+}
+
+#[test]
+fn usage_is_a_difference_so_repeats_do_not_count_twice() {
+    let mut fold = fold();
+    for report in [usage(1010, 10), usage(1010, 10), usage(1030, 20)] {
+        fold.apply(&report);
+    }
+    let end = outcome(&mut fold, &completed("completed", json!([])));
+    let usage = end.usage.unwrap();
+    assert_eq!(usage.turn.total_tokens, 30);
+    assert_eq!(usage.thread.total_tokens, 1030);
+}
+
+#[test]
+fn the_error_of_a_failed_turn_is_kept_even_if_the_end_does_not_repeat_it() {
+    let failure = notice(
+        "error",
+        json!({"willRetry": false, "error": {"message": "boom", "codexErrorInfo": "other"}}),
+    );
+    let mut failed = fold();
+    assert_eq!(failed.apply(&failure), None);
+    let end = outcome(&mut failed, &completed("failed", json!([])));
+    assert_eq!(end.error.unwrap().message, "boom");
+
+    let mut recovered = fold();
+    recovered.apply(&failure);
+    assert_eq!(
+        outcome(&mut recovered, &completed("completed", json!([]))).error,
+        None
+    );
+}
+
+#[test]
+fn a_flood_of_deltas_stays_small() {
+    let mut fold = fold();
+    let piece = "é".repeat(512);
+    let mut news = 0;
+    for n in 0..20_000 {
+        let delta = delta("a", &piece);
+        assert!(fold.concerns(&delta));
+        if let Some(TurnNews::Text { text, .. }) = fold.apply(&delta) {
+            news += 1;
+            assert!(text.len() <= MAX_DRAFT_BYTES);
+        }
+        fold.apply(&notice(
+            "item/started",
+            json!({"item": {"type": "mcpToolCall", "id": format!("i{n}"), "server": "s",
+                            "tool": "t", "status": "inProgress"}}),
+        ));
+    }
+    assert_eq!(news, MAX_DRAFT_BYTES / piece.len());
+    assert!(fold.open_effects.len() <= MAX_OPEN_EFFECTS);
+    assert!(fold.draft.as_ref().unwrap().text.capacity() <= 2 * MAX_DRAFT_BYTES);
+    assert!(outcome(&mut fold, &completed("completed", json!([]))).effects);
+}

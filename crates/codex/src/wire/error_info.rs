@@ -1,0 +1,354 @@
+//! Codex's own name for what went wrong in a turn, and what it hints at.
+//! Whether to try again is decided elsewhere.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// `codexErrorInfo`: a word, or an object with one key and perhaps an HTTP status.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ErrorInfo {
+    /// Codex gave none.
+    #[default]
+    Absent,
+    ContextWindowExceeded,
+    SessionBudgetExceeded,
+    UsageLimitExceeded,
+    RateLimitExceeded,
+    ServerOverloaded,
+    ModelNotFound,
+    InternalServerError,
+    Unauthorized,
+    BadRequest,
+    SandboxError,
+    HttpConnectionFailed {
+        status: Option<u16>,
+    },
+    ResponseStreamConnectionFailed {
+        status: Option<u16>,
+    },
+    ResponseStreamDisconnected {
+        status: Option<u16>,
+    },
+    ResponseTooManyFailedAttempts {
+        status: Option<u16>,
+    },
+    /// Codex's word `other`, or a name we do not know.
+    Other(String),
+}
+
+/// What kind of trouble it is, as far as name, status and words tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ClassHint {
+    /// Login missing or refused.
+    Auth,
+    /// Too many requests; try again soon.
+    RateLimited,
+    /// The plan or the quota is used up; try again after the reset.
+    UsageLimit,
+    /// The model's server is in trouble.
+    ServerError,
+    /// The connection to the model broke.
+    Stream,
+    /// The thread no longer fits into the model's context.
+    ContextWindow,
+    /// Codex could not set up its sandbox.
+    Sandbox,
+    /// The model refused the request as it is; the same one will fail again.
+    BadRequest,
+    Other,
+}
+
+impl ErrorInfo {
+    /// Names that come as a plain word.
+    pub const WORDS: &'static [&'static str] = &[
+        "contextWindowExceeded",
+        "sessionBudgetExceeded",
+        "usageLimitExceeded",
+        "rateLimitExceeded",
+        "serverOverloaded",
+        "modelNotFound",
+        "internalServerError",
+        "unauthorized",
+        "badRequest",
+        "sandboxError",
+    ];
+
+    /// Names that come as the one key of an object with `httpStatusCode`.
+    pub const OBJECTS: &'static [&'static str] = &[
+        "httpConnectionFailed",
+        "responseStreamConnectionFailed",
+        "responseStreamDisconnected",
+        "responseTooManyFailedAttempts",
+    ];
+
+    /// The HTTP status, where Codex forwards one.
+    pub fn http_status(&self) -> Option<u16> {
+        match self {
+            Self::HttpConnectionFailed { status }
+            | Self::ResponseStreamConnectionFailed { status }
+            | Self::ResponseStreamDisconnected { status }
+            | Self::ResponseTooManyFailedAttempts { status } => *status,
+            Self::Absent
+            | Self::ContextWindowExceeded
+            | Self::SessionBudgetExceeded
+            | Self::UsageLimitExceeded
+            | Self::RateLimitExceeded
+            | Self::ServerOverloaded
+            | Self::ModelNotFound
+            | Self::InternalServerError
+            | Self::Unauthorized
+            | Self::BadRequest
+            | Self::SandboxError
+            | Self::Other(_) => None,
+        }
+    }
+
+    /// Sorts the error. 0.166 says `other` for HTTP 400, context overflow and a broken stream, so
+    /// `message` is looked at where its words are Codex's own and cannot be a model's.
+    pub fn class_hint(&self, message: &str) -> ClassHint {
+        match self {
+            Self::ContextWindowExceeded => ClassHint::ContextWindow,
+            Self::UsageLimitExceeded | Self::SessionBudgetExceeded => ClassHint::UsageLimit,
+            Self::RateLimitExceeded => ClassHint::RateLimited,
+            Self::ServerOverloaded | Self::InternalServerError => ClassHint::ServerError,
+            Self::Unauthorized => ClassHint::Auth,
+            Self::BadRequest | Self::ModelNotFound => ClassHint::BadRequest,
+            Self::SandboxError => ClassHint::Sandbox,
+            Self::HttpConnectionFailed { status }
+            | Self::ResponseStreamConnectionFailed { status }
+            | Self::ResponseStreamDisconnected { status }
+            | Self::ResponseTooManyFailedAttempts { status } => {
+                status.map_or(ClassHint::Stream, hint_of_status)
+            }
+            Self::Absent | Self::Other(_) => hint_of_message(message),
+        }
+    }
+
+    fn from_value(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Absent,
+            Value::String(word) => Self::from_word(word),
+            Value::Object(object) => match object.iter().next() {
+                Some((name, detail)) => Self::from_object(name, detail),
+                None => Self::Other(value.to_string()),
+            },
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) => Self::Other(value.to_string()),
+        }
+    }
+
+    fn from_word(word: &str) -> Self {
+        match word {
+            "contextWindowExceeded" => Self::ContextWindowExceeded,
+            "sessionBudgetExceeded" => Self::SessionBudgetExceeded,
+            "usageLimitExceeded" => Self::UsageLimitExceeded,
+            "rateLimitExceeded" => Self::RateLimitExceeded,
+            "serverOverloaded" => Self::ServerOverloaded,
+            "modelNotFound" => Self::ModelNotFound,
+            "internalServerError" => Self::InternalServerError,
+            "unauthorized" => Self::Unauthorized,
+            "badRequest" => Self::BadRequest,
+            "sandboxError" => Self::SandboxError,
+            other => Self::Other(other.to_owned()),
+        }
+    }
+
+    fn from_object(name: &str, detail: &Value) -> Self {
+        let status = detail
+            .get("httpStatusCode")
+            .and_then(Value::as_u64)
+            .and_then(|code| u16::try_from(code).ok());
+        match name {
+            "httpConnectionFailed" => Self::HttpConnectionFailed { status },
+            "responseStreamConnectionFailed" => Self::ResponseStreamConnectionFailed { status },
+            "responseStreamDisconnected" => Self::ResponseStreamDisconnected { status },
+            "responseTooManyFailedAttempts" => Self::ResponseTooManyFailedAttempts { status },
+            other => Self::Other(other.to_owned()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ErrorInfo {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::from_value(&Value::deserialize(deserializer)?))
+    }
+}
+
+fn hint_of_status(status: u16) -> ClassHint {
+    match status {
+        401 | 403 => ClassHint::Auth,
+        402 => ClassHint::UsageLimit,
+        408 => ClassHint::Stream,
+        429 => ClassHint::RateLimited,
+        400..=499 => ClassHint::BadRequest,
+        500..=599 => ClassHint::ServerError,
+        _ => ClassHint::Other,
+    }
+}
+
+/// Codex's own sentences, measured on 0.166, by how the message begins.
+const OPENINGS: &[(&str, ClassHint)] = &[
+    ("stream disconnected before completion", ClassHint::Stream),
+    ("idle timeout waiting for SSE", ClassHint::Stream),
+    (
+        "Codex ran out of room in the model's context window",
+        ClassHint::ContextWindow,
+    ),
+    ("Quota exceeded", ClassHint::UsageLimit),
+    ("To use Codex with your ChatGPT plan", ClassHint::UsageLimit),
+    ("rate limit exceeded", ClassHint::RateLimited),
+    ("Missing environment variable", ClassHint::Auth),
+    (
+        "We\u{2019}re currently experiencing high demand",
+        ClassHint::ServerError,
+    ),
+];
+
+fn hint_of_message(message: &str) -> ClassHint {
+    if let Some((_, hint)) = OPENINGS
+        .iter()
+        .find(|(words, _)| message.starts_with(words))
+    {
+        return *hint;
+    }
+    if let Some(status) = status_in(message) {
+        return hint_of_status(status);
+    }
+    hint_of_body(message)
+}
+
+/// `unexpected status 401 Unauthorized: …` and `exceeded retry limit, last status: 429 …`.
+fn status_in(message: &str) -> Option<u16> {
+    ["unexpected status ", "exceeded retry limit, last status: "]
+        .iter()
+        .find_map(|opening| message.strip_prefix(opening))
+        .and_then(|rest| rest.get(..3))
+        .and_then(|digits| digits.parse().ok())
+}
+
+/// HTTP 400 arrives as the bare body of the response, whose `error.code` tells it apart.
+fn hint_of_body(message: &str) -> ClassHint {
+    let Ok(Value::Object(body)) = serde_json::from_str(message) else {
+        return ClassHint::Other;
+    };
+    let Some(error) = body.get("error").filter(|error| error.is_object()) else {
+        return ClassHint::Other;
+    };
+    match error.get("code").and_then(Value::as_str) {
+        Some("context_length_exceeded") => ClassHint::ContextWindow,
+        Some("insufficient_quota" | "usage_not_included") => ClassHint::UsageLimit,
+        Some("rate_limit_exceeded") => ClassHint::RateLimited,
+        Some("invalid_api_key") => ClassHint::Auth,
+        Some(_) | None => ClassHint::BadRequest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(value: Value) -> ErrorInfo {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn reads_words_objects_and_surprises() {
+        assert_eq!(read(json!("unauthorized")), ErrorInfo::Unauthorized);
+        assert_eq!(
+            read(json!({"httpConnectionFailed": {"httpStatusCode": 401}})),
+            ErrorInfo::HttpConnectionFailed { status: Some(401) }
+        );
+        assert_eq!(
+            read(json!({"responseStreamDisconnected": {"httpStatusCode": null}})),
+            ErrorInfo::ResponseStreamDisconnected { status: None }
+        );
+        assert_eq!(read(json!(null)), ErrorInfo::Absent);
+        for odd in [
+            json!("new"),
+            json!({}),
+            json!([1]),
+            json!({"new": 1}),
+            json!(true),
+        ] {
+            assert!(matches!(read(odd), ErrorInfo::Other(_)));
+        }
+        assert_eq!(
+            read(json!({"httpConnectionFailed": {"httpStatusCode": 99_999}})),
+            ErrorInfo::HttpConnectionFailed { status: None }
+        );
+    }
+
+    #[test]
+    fn every_listed_name_has_a_variant() {
+        for word in ErrorInfo::WORDS {
+            assert!(!matches!(read(json!(word)), ErrorInfo::Other(_)), "{word}");
+        }
+        for name in ErrorInfo::OBJECTS {
+            let info = read(json!({*name: {"httpStatusCode": 500}}));
+            assert_eq!(info.http_status(), Some(500), "{name}");
+        }
+    }
+
+    #[test]
+    fn hints_follow_the_measured_errors() {
+        let hint = |info: Value, message: &str| read(info).class_hint(message);
+        assert_eq!(
+            hint(json!("internalServerError"), ""),
+            ClassHint::ServerError
+        );
+        assert_eq!(
+            hint(json!({"httpConnectionFailed": {"httpStatusCode": 401}}), ""),
+            ClassHint::Auth
+        );
+        assert_eq!(
+            hint(
+                json!({"responseTooManyFailedAttempts": {"httpStatusCode": 429}}),
+                ""
+            ),
+            ClassHint::RateLimited
+        );
+        for (message, expected) in [
+            (
+                "stream disconnected before completion: x",
+                ClassHint::Stream,
+            ),
+            (
+                "Codex ran out of room in the model's context window. Start a new thread",
+                ClassHint::ContextWindow,
+            ),
+            (
+                r#"{"error": {"message": "mock error 400", "code": "mock_400"}}"#,
+                ClassHint::BadRequest,
+            ),
+            (
+                r#"{"error": {"code": "context_length_exceeded"}}"#,
+                ClassHint::ContextWindow,
+            ),
+            (
+                "unexpected status 503 Service Unavailable: x",
+                ClassHint::ServerError,
+            ),
+            (
+                "exceeded retry limit, last status: 429 Too Many Requests",
+                ClassHint::RateLimited,
+            ),
+            (
+                "We\u{2019}re currently experiencing high demand, which may cause",
+                ClassHint::ServerError,
+            ),
+            ("unexpected status é", ClassHint::Other),
+            (
+                "Incomplete response returned, reason: max_output_tokens",
+                ClassHint::Other,
+            ),
+            (
+                "the file says: stream disconnected before completion",
+                ClassHint::Other,
+            ),
+            ("{\"error\": 1}", ClassHint::Other),
+        ] {
+            assert_eq!(hint(json!("other"), message), expected, "{message}");
+        }
+    }
+}

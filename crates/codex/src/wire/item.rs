@@ -1,0 +1,375 @@
+//! Items: what a turn consists of. Reading never fails; what we have no type for is `Other`.
+//!
+//! [`Item::is_effect`] is the question recovery hangs on, so it is exhaustive and conservative.
+//! The sentences for people, [`Item::headline`], are written in `headline.rs`.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::ReaderVisitor;
+use super::ids::{ClientId, ItemId};
+use super::values::{CommandStatus, MessagePhase, PatchStatus, ToolStatus};
+
+/// Declares the item kinds once: the enum, its reader, and the list for the schema check.
+macro_rules! items {
+    ($($kind:literal => $variant:ident($shape:ident),)+) => {
+        /// One item of a turn.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Item {
+            $($variant($shape),)+
+            /// A kind we have no type for, or one whose fields did not read.
+            Other(OtherItem),
+        }
+
+        impl Item {
+            fn read(kind: &str, value: &Value) -> Option<Self> {
+                match kind {
+                    $($kind => $shape::deserialize(value).ok().map(Self::$variant),)+
+                    _ => None,
+                }
+            }
+
+            pub fn id(&self) -> &ItemId {
+                match self {
+                    $(Self::$variant(item) => &item.id,)+
+                    Self::Other(item) => &item.id,
+                }
+            }
+
+            /// Codex's name of the kind.
+            pub fn kind(&self) -> &str {
+                match self {
+                    $(Self::$variant(_) => $kind,)+
+                    Self::Other(item) => &item.kind,
+                }
+            }
+        }
+
+        /// Shows every kind of item with the type that reads it.
+        pub fn each_reader(visitor: &mut impl ReaderVisitor) {
+            $(visitor.reader::<$shape>($kind);)+
+        }
+    };
+}
+
+items! {
+    "userMessage" => UserMessage(UserMessage),
+    "agentMessage" => AgentMessage(AgentMessage),
+    "reasoning" => Reasoning(Reasoning),
+    "plan" => Plan(Plan),
+    "commandExecution" => CommandExecution(CommandExecution),
+    "fileChange" => FileChange(FileChange),
+    "mcpToolCall" => McpToolCall(McpToolCall),
+    "dynamicToolCall" => DynamicToolCall(DynamicToolCall),
+    "collabAgentToolCall" => CollabAgentToolCall(CollabAgentToolCall),
+    "subAgentActivity" => SubAgentActivity(SubAgentActivity),
+    "functionCallOutput" => FunctionCallOutput(FunctionCallOutput),
+    "webSearch" => WebSearch(WebSearch),
+    "imageView" => ImageView(ImageView),
+    "imageGeneration" => ImageGeneration(ImageGeneration),
+    "sleep" => Sleep(Sleep),
+    "hookPrompt" => HookPrompt(HookPrompt),
+    "contextCompaction" => ContextCompaction(ContextCompaction),
+    "enteredReviewMode" => EnteredReviewMode(ReviewMode),
+    "exitedReviewMode" => ExitedReviewMode(ReviewMode),
+}
+
+/// What was said to Codex.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UserMessage {
+    pub id: ItemId,
+    /// The `clientUserMessageId` of the request that brought it: the recovery oracle.
+    pub client_id: Option<ClientId>,
+    #[serde(default)]
+    pub content: Vec<UserContent>,
+}
+
+impl UserMessage {
+    /// The text parts, one per line.
+    pub fn text(&self) -> String {
+        let parts: Vec<&str> = self
+            .content
+            .iter()
+            .filter_map(|c| c.text.as_deref())
+            .collect();
+        parts.join("\n")
+    }
+}
+
+/// One part of a user message; only text parts have a text.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct UserContent {
+    pub r#type: String,
+    pub text: Option<String>,
+}
+
+/// What Codex said.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct AgentMessage {
+    pub id: ItemId,
+    #[serde(default)]
+    pub text: String,
+    /// Absent when the model does not say.
+    pub phase: Option<MessagePhase>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Reasoning {
+    pub id: ItemId,
+    #[serde(default)]
+    pub summary: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Plan {
+    pub id: ItemId,
+    #[serde(default)]
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandExecution {
+    pub id: ItemId,
+    pub command: String,
+    pub cwd: Option<String>,
+    pub status: CommandStatus,
+    pub exit_code: Option<i64>,
+    pub aggregated_output: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct FileChange {
+    pub id: ItemId,
+    pub changes: Vec<FileUpdate>,
+    pub status: PatchStatus,
+}
+
+/// One file of a change. A request for approval carries no diff: it is here, under the item's id.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct FileUpdate {
+    pub path: String,
+    pub kind: FileUpdateKind,
+    #[serde(default)]
+    pub diff: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct FileUpdateKind {
+    /// `add`, `delete` or `update`.
+    pub r#type: String,
+    /// Where an update moves the file to.
+    pub move_path: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct McpToolCall {
+    pub id: ItemId,
+    pub server: String,
+    pub tool: String,
+    pub status: ToolStatus,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct DynamicToolCall {
+    pub id: ItemId,
+    pub tool: String,
+    pub namespace: Option<String>,
+    pub status: ToolStatus,
+}
+
+/// Codex starts or talks to an agent of its own.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct CollabAgentToolCall {
+    pub id: ItemId,
+    /// `spawnAgent`, `sendInput`, …
+    pub tool: String,
+    pub prompt: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SubAgentActivity {
+    pub id: ItemId,
+    pub kind: String,
+    pub agent_path: Option<String>,
+}
+
+/// What a function that a client ran gave back to the model.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct FunctionCallOutput {
+    pub id: ItemId,
+    pub name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct WebSearch {
+    pub id: ItemId,
+    #[serde(default)]
+    pub query: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ImageView {
+    pub id: ItemId,
+    pub path: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageGeneration {
+    pub id: ItemId,
+    /// Codex writes the image there by itself.
+    pub saved_path: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sleep {
+    pub id: ItemId,
+    pub duration_ms: Option<u64>,
+}
+
+/// Text that a hook of the operator put in.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct HookPrompt {
+    pub id: ItemId,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ContextCompaction {
+    pub id: ItemId,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ReviewMode {
+    pub id: ItemId,
+}
+
+/// What is left of an item we can not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherItem {
+    pub id: ItemId,
+    pub kind: String,
+}
+
+impl Item {
+    /// Reads any JSON value; a value without a kind is an `Other` without a kind.
+    pub fn from_value(value: &Value) -> Self {
+        let field = |name| value.get(name).and_then(Value::as_str).unwrap_or_default();
+        let kind = field("type");
+        Self::read(kind, value).unwrap_or_else(|| {
+            Self::Other(OtherItem {
+                id: ItemId::from(field("id")),
+                kind: kind.to_owned(),
+            })
+        })
+    }
+
+    /// True when the item may have touched the world. A kind we do not know counts as an effect;
+    /// a command or change that was declined before it ran does not.
+    pub fn is_effect(&self) -> bool {
+        match self {
+            Self::CommandExecution(item) => item.status != CommandStatus::Declined,
+            Self::FileChange(item) => item.status != PatchStatus::Declined,
+            Self::McpToolCall(_)
+            | Self::DynamicToolCall(_)
+            | Self::CollabAgentToolCall(_)
+            | Self::SubAgentActivity(_)
+            | Self::FunctionCallOutput(_)
+            | Self::ImageGeneration(_)
+            | Self::Other(_) => true,
+            Self::UserMessage(_)
+            | Self::AgentMessage(_)
+            | Self::Reasoning(_)
+            | Self::Plan(_)
+            | Self::WebSearch(_)
+            | Self::ImageView(_)
+            | Self::Sleep(_)
+            | Self::HookPrompt(_)
+            | Self::ContextCompaction(_)
+            | Self::EnteredReviewMode(_)
+            | Self::ExitedReviewMode(_) => false,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Item {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::from_value(&Value::deserialize(deserializer)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn reads_what_the_binary_sends() {
+        let item = Item::from_value(&json!({
+            "type": "userMessage", "id": "u1", "clientId": "m1.1", "startedAtMs": 1,
+            "content": [{"type": "text", "text": "a", "text_elements": []},
+                        {"type": "localImage", "path": "/x.png"},
+                        {"type": "text", "text": "b"}],
+        }));
+        let Item::UserMessage(message) = &item else {
+            panic!("{item:?}");
+        };
+        assert_eq!(message.text(), "a\nb");
+        assert_eq!(message.client_id, Some(ClientId::from("m1.1")));
+        assert_eq!((item.kind(), item.id().as_str()), ("userMessage", "u1"));
+    }
+
+    #[test]
+    fn what_does_not_read_is_kept_and_counts_as_effect() {
+        for value in [
+            json!({"type": "teleport", "id": "x"}),
+            json!({"type": "commandExecution", "id": "x"}),
+            json!({"type": "fileChange", "id": "x", "changes": "many", "status": 1}),
+        ] {
+            let item = Item::from_value(&value);
+            assert_eq!(item.id().as_str(), "x");
+            assert_eq!(item.kind(), value["type"]);
+            assert!(
+                matches!(item, Item::Other(_)) && item.is_effect(),
+                "{value}"
+            );
+        }
+        for value in [
+            json!(null),
+            json!([]),
+            json!("x"),
+            json!({"type": 7, "id": 8}),
+        ] {
+            let nameless = OtherItem {
+                id: ItemId::from(""),
+                kind: String::new(),
+            };
+            assert_eq!(Item::from_value(&value), Item::Other(nameless));
+        }
+    }
+
+    #[test]
+    fn effects_are_what_may_touch_the_world() {
+        let effect = |value: Value| Item::from_value(&value).is_effect();
+        let command = |status: &str| {
+            effect(
+                json!({"type": "commandExecution", "id": "x", "command": "ls", "cwd": "/",
+                          "status": status, "commandActions": []}),
+            )
+        };
+        assert!(command("inProgress") && command("failed") && command("postponed"));
+        assert!(!command("declined"));
+        assert!(effect(
+            json!({"type": "mcpToolCall", "id": "x", "server": "s", "tool": "t",
+                              "status": "failed", "arguments": {}})
+        ));
+        assert!(!effect(
+            json!({"type": "agentMessage", "id": "x", "text": "t"})
+        ));
+        assert!(!effect(json!({"type": "reasoning", "id": "x"})));
+    }
+}

@@ -1,0 +1,290 @@
+//! What Codex asks: approvals, questions, forms, tools.
+//!
+//! Every request is readable and answerable: what does not read is [`RequestKind::Unknown`], which
+//! can still be declined. The answers are built in `outcome.rs`, the sentences for people in
+//! `request_headline.rs`.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::ReaderVisitor;
+use super::ids::{ItemId, ThreadId, TurnId};
+use super::values::CommandApprovalKind;
+use crate::rpc::RawId;
+
+/// One request of Codex. Its id is unique only within one incarnation: each process counts from 0.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerRequest {
+    /// To be echoed exactly.
+    pub id: RawId,
+    pub method: String,
+    /// The whole payload, for what people are shown and what a grant is bound to.
+    pub params: Value,
+    pub kind: RequestKind,
+}
+
+/// Declares the kinds that have params of interest, with the type that reads them.
+macro_rules! requests {
+    ($($(#[$meta:meta])* $method:literal => $variant:ident($params:ident),)+) => {
+        /// What is asked.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum RequestKind {
+            $($(#[$meta])* $variant($params),)+
+            /// A proof about this client, which we do not have.
+            Attestation,
+            /// A method we do not know, or params we can not read.
+            Unknown { why: String },
+        }
+
+        impl RequestKind {
+            fn parse(method: &str, params: &Value) -> Self {
+                match method {
+                    $($method => match $params::deserialize(params) {
+                        Ok(params) => Self::$variant(params),
+                        Err(error) => Self::Unknown { why: error.to_string() },
+                    },)+
+                    ATTESTATION => Self::Attestation,
+                    _ => Self::Unknown { why: "unknown method".to_owned() },
+                }
+            }
+        }
+
+        /// Every method we know.
+        pub const METHODS: &[&str] = &[$($method,)+ ATTESTATION];
+
+        /// Shows every kind with the type that reads its params.
+        pub fn each_reader(visitor: &mut impl ReaderVisitor) {
+            $(visitor.reader::<$params>($method);)+
+        }
+    };
+}
+
+const ATTESTATION: &str = "attestation/generate";
+
+requests! {
+    /// May this command run?
+    "item/commandExecution/requestApproval" => Command(CommandApproval),
+    /// May these files change? The diff is in the item of the same id.
+    "item/fileChange/requestApproval" => FileChange(FileChangeApproval),
+    /// May the turn do more than its sandbox allows?
+    "item/permissions/requestApproval" => Permissions(PermissionsApproval),
+    /// Questions to the user; asked under every approval policy.
+    "item/tool/requestUserInput" => UserInput(UserInputRequest),
+    /// An MCP server wants a form filled in or a page visited.
+    "mcpServer/elicitation/request" => Elicitation(Elicitation),
+    /// A tool that this client offered is called. No `serverRequest/resolved` follows.
+    "item/tool/call" => ToolCall(ToolCall),
+    /// Tokens of a login that the client manages; we have none.
+    "account/chatgptAuthTokens/refresh" => AuthRefresh(AuthRefresh),
+    "currentTime/read" => CurrentTime(CurrentTime),
+    "applyPatchApproval" => LegacyPatch(LegacyPatch),
+    "execCommandApproval" => LegacyExec(LegacyExec),
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandApproval {
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    pub item_id: ItemId,
+    pub kind: Option<CommandApprovalKind>,
+    pub command: Option<String>,
+    pub cwd: Option<String>,
+    /// Set when the model asks to leave the sandbox: an accept then runs outside of it.
+    pub reason: Option<String>,
+    /// Set when a running command wants to reach a host.
+    pub network_approval_context: Option<NetworkContext>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct NetworkContext {
+    pub host: String,
+    pub protocol: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FileChangeApproval {
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    pub item_id: ItemId,
+    pub reason: Option<String>,
+    /// Set when an accept would open this whole directory for the session.
+    pub grant_root: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionsApproval {
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    pub item_id: ItemId,
+    pub cwd: Option<String>,
+    pub reason: Option<String>,
+    /// As asked; a grant gives back all or a part of it.
+    pub permissions: Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UserInputRequest {
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    pub item_id: ItemId,
+    pub questions: Vec<Question>,
+    /// Codex goes on by itself after this time.
+    pub auto_resolution_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Question {
+    pub id: String,
+    #[serde(default)]
+    pub header: String,
+    pub question: String,
+    /// The user may write something that is not among the options.
+    #[serde(default)]
+    pub is_other: bool,
+    /// The answer must not be shown or logged.
+    #[serde(default)]
+    pub is_secret: bool,
+    pub options: Option<Vec<QuestionOption>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct QuestionOption {
+    pub label: String,
+    #[serde(default)]
+    pub description: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Elicitation {
+    pub thread_id: ThreadId,
+    /// Absent when Codex can not tell which turn caused it.
+    pub turn_id: Option<TurnId>,
+    pub server_name: String,
+    /// `form`, `url`, `openai/form`, `openai/userVerification`.
+    pub mode: String,
+    pub message: Option<String>,
+    pub url: Option<String>,
+    /// JSON schema of the form.
+    pub requested_schema: Option<Value>,
+}
+
+impl Elicitation {
+    /// Only a visited page is accepted without content.
+    pub fn takes_no_content(&self) -> bool {
+        self.mode == "url"
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCall {
+    pub thread_id: ThreadId,
+    pub turn_id: TurnId,
+    pub call_id: ItemId,
+    pub namespace: Option<String>,
+    pub tool: String,
+    pub arguments: Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct AuthRefresh {
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CurrentTime {
+    pub thread_id: ThreadId,
+}
+
+/// File changes as very old versions ask for them.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LegacyPatch {
+    pub conversation_id: ThreadId,
+    pub call_id: ItemId,
+    pub reason: Option<String>,
+}
+
+/// Commands as very old versions ask for them.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LegacyExec {
+    pub conversation_id: ThreadId,
+    pub call_id: ItemId,
+    pub command: Vec<String>,
+    pub cwd: Option<String>,
+    pub reason: Option<String>,
+}
+
+impl ServerRequest {
+    /// Reads a request; never fails.
+    pub fn parse(id: RawId, method: String, params: Value) -> Self {
+        let kind = RequestKind::parse(&method, &params);
+        Self {
+            id,
+            method,
+            params,
+            kind,
+        }
+    }
+
+    /// The thread it belongs to; `None` concerns the whole process.
+    pub fn thread_id(&self) -> Option<&ThreadId> {
+        match &self.kind {
+            RequestKind::Command(request) => Some(&request.thread_id),
+            RequestKind::FileChange(request) => Some(&request.thread_id),
+            RequestKind::Permissions(request) => Some(&request.thread_id),
+            RequestKind::UserInput(request) => Some(&request.thread_id),
+            RequestKind::Elicitation(request) => Some(&request.thread_id),
+            RequestKind::ToolCall(request) => Some(&request.thread_id),
+            RequestKind::CurrentTime(request) => Some(&request.thread_id),
+            RequestKind::LegacyPatch(request) => Some(&request.conversation_id),
+            RequestKind::LegacyExec(request) => Some(&request.conversation_id),
+            RequestKind::AuthRefresh(_)
+            | RequestKind::Attestation
+            | RequestKind::Unknown { .. } => None,
+        }
+    }
+
+    pub fn turn_id(&self) -> Option<&TurnId> {
+        match &self.kind {
+            RequestKind::Command(request) => Some(&request.turn_id),
+            RequestKind::FileChange(request) => Some(&request.turn_id),
+            RequestKind::Permissions(request) => Some(&request.turn_id),
+            RequestKind::UserInput(request) => Some(&request.turn_id),
+            RequestKind::Elicitation(request) => request.turn_id.as_ref(),
+            RequestKind::ToolCall(request) => Some(&request.turn_id),
+            RequestKind::CurrentTime(_)
+            | RequestKind::LegacyPatch(_)
+            | RequestKind::LegacyExec(_)
+            | RequestKind::AuthRefresh(_)
+            | RequestKind::Attestation
+            | RequestKind::Unknown { .. } => None,
+        }
+    }
+
+    /// The item it is about; for a file change this is where the diff is.
+    pub fn item_id(&self) -> Option<&ItemId> {
+        match &self.kind {
+            RequestKind::Command(request) => Some(&request.item_id),
+            RequestKind::FileChange(request) => Some(&request.item_id),
+            RequestKind::Permissions(request) => Some(&request.item_id),
+            RequestKind::UserInput(request) => Some(&request.item_id),
+            RequestKind::ToolCall(request) => Some(&request.call_id),
+            RequestKind::LegacyPatch(request) => Some(&request.call_id),
+            RequestKind::LegacyExec(request) => Some(&request.call_id),
+            RequestKind::Elicitation(_)
+            | RequestKind::CurrentTime(_)
+            | RequestKind::AuthRefresh(_)
+            | RequestKind::Attestation
+            | RequestKind::Unknown { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Threads: start, resume, read, and what Codex reports back as effective.
+//! Comparing the effective settings with the asked ones belongs to the caller.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::ids::ThreadId;
+use super::policy::SandboxPolicy;
+use super::turn::Turn;
+use super::values::{
+    ActiveFlag, ApprovalPolicy, ApprovalsReviewer, HistoryMode, ItemsView, SandboxMode,
+    SortDirection, UnsubscribeStatus,
+};
+
+/// A thread as Codex describes it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Thread {
+    pub id: ThreadId,
+    pub status: ThreadStatus,
+    /// Oldest first. Empty unless the call asks for turns.
+    #[serde(default)]
+    pub turns: Vec<Turn>,
+    pub cwd: Option<String>,
+    pub cli_version: Option<String>,
+    #[serde(default)]
+    pub ephemeral: bool,
+    pub history_mode: Option<HistoryMode>,
+}
+
+/// What a thread is doing.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "StatusFields")]
+pub enum ThreadStatus {
+    NotLoaded,
+    Idle,
+    SystemError,
+    Active { flags: Vec<ActiveFlag> },
+    Other(String),
+}
+
+impl ThreadStatus {
+    /// The kinds that have a variant.
+    pub const KINDS: &'static [&'static str] = &["notLoaded", "idle", "systemError", "active"];
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusFields {
+    r#type: String,
+    #[serde(default)]
+    active_flags: Vec<ActiveFlag>,
+}
+
+impl From<StatusFields> for ThreadStatus {
+    fn from(fields: StatusFields) -> Self {
+        match fields.r#type.as_str() {
+            "notLoaded" => Self::NotLoaded,
+            "idle" => Self::Idle,
+            "systemError" => Self::SystemError,
+            "active" => Self::Active {
+                flags: fields.active_flags,
+            },
+            _ => Self::Other(fields.r#type),
+        }
+    }
+}
+
+/// Settings of a thread that both `thread/start` and `thread/resume` take.
+///
+/// `sandbox` beside `permissions` drops the profile without a word, so a caller sets one of them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadSettings {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxMode>,
+    /// Name of a permission profile; needs the experimental API.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_policy: Option<ApprovalPolicy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approvals_reviewer: Option<ApprovalsReviewer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub developer_instructions: Option<String>,
+    /// Keys of config.toml for this thread only.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub config: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadStartParams {
+    #[serde(flatten)]
+    pub settings: ThreadSettings,
+    /// Not on disk: cheaper, but it can not be resumed or reconciled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ephemeral: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history_mode: Option<HistoryMode>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadResumeParams {
+    pub thread_id: ThreadId,
+    #[serde(flatten)]
+    pub settings: ThreadSettings,
+    /// Leave `thread.turns` empty; all turns of a long thread in one response are deprecated.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub exclude_turns: bool,
+    /// A page of turns in the same response, so that resuming and looking is one request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_turns_page: Option<TurnsPageParams>,
+}
+
+impl ThreadResumeParams {
+    /// Resume with the newest `limit` turns, all items loaded: what reconcile needs.
+    pub fn with_newest_turns(thread_id: ThreadId, settings: ThreadSettings, limit: u32) -> Self {
+        Self {
+            thread_id,
+            settings,
+            exclude_turns: true,
+            initial_turns_page: Some(TurnsPageParams {
+                items_view: ItemsView::Full,
+                limit,
+                sort_direction: SortDirection::Descending,
+            }),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnsPageParams {
+    pub items_view: ItemsView,
+    pub limit: u32,
+    pub sort_direction: SortDirection,
+}
+
+/// Response of `thread/start`: the settings in force.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadOpened {
+    pub thread: Thread,
+    pub model: String,
+    pub cwd: String,
+    pub approval_policy: ApprovalPolicy,
+    pub approvals_reviewer: ApprovalsReviewer,
+    pub sandbox: SandboxPolicy,
+    /// Absent although asked for: the profile was dropped.
+    pub active_permission_profile: Option<PermissionProfile>,
+}
+
+/// Response of `thread/resume`: the same, and the page of turns if one was asked for.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadResumed {
+    pub thread: Thread,
+    pub model: String,
+    pub cwd: String,
+    pub approval_policy: ApprovalPolicy,
+    pub approvals_reviewer: ApprovalsReviewer,
+    pub sandbox: SandboxPolicy,
+    pub active_permission_profile: Option<PermissionProfile>,
+    pub initial_turns_page: Option<TurnsPage>,
+}
+
+impl ThreadResumed {
+    /// The settings in force, and the turns oldest first from wherever the response holds them.
+    /// `asked` is the direction of the page that was asked for.
+    pub fn into_parts(mut self, asked: &SortDirection) -> (ThreadOpened, Vec<Turn>) {
+        let turns = match self.initial_turns_page {
+            Some(page) => page.into_oldest_first(asked),
+            None => std::mem::take(&mut self.thread.turns),
+        };
+        let opened = ThreadOpened {
+            thread: self.thread,
+            model: self.model,
+            cwd: self.cwd,
+            approval_policy: self.approval_policy,
+            approvals_reviewer: self.approvals_reviewer,
+            sandbox: self.sandbox,
+            active_permission_profile: self.active_permission_profile,
+        };
+        (opened, turns)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct PermissionProfile {
+    pub id: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadReadParams {
+    pub thread_id: ThreadId,
+    pub include_turns: bool,
+}
+
+/// Beware: a read by a process that does not hold the writer says `interrupted` of a running turn.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ThreadReadResponse {
+    pub thread: Thread,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadTurnsListParams {
+    pub thread_id: ThreadId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    #[serde(flatten)]
+    pub page: TurnsPageParams,
+}
+
+/// One page of turns, in the order that was asked for.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnsPage {
+    pub data: Vec<Turn>,
+    /// Absent on the last page.
+    pub next_cursor: Option<String>,
+}
+
+impl TurnsPage {
+    /// The turns oldest first, as [`crate::oracle`] reads them.
+    pub fn into_oldest_first(mut self, asked: &SortDirection) -> Vec<Turn> {
+        match asked {
+            SortDirection::Descending | SortDirection::Other(_) => self.data.reverse(),
+            SortDirection::Ascending => {}
+        }
+        self.data
+    }
+}
+
+/// Params of the calls that only name a thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadIdParams {
+    pub thread_id: ThreadId,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ThreadUnsubscribeResponse {
+    pub status: UnsubscribeStatus,
+}
+
+/// A response whose content nobody needs.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Empty {}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::wire::values::TurnStatus;
+
+    #[test]
+    fn every_listed_status_has_a_variant_and_others_are_kept() {
+        let read = |value| serde_json::from_value::<ThreadStatus>(value).unwrap();
+        for kind in ThreadStatus::KINDS {
+            let status = read(json!({"type": kind}));
+            assert!(!matches!(status, ThreadStatus::Other(_)), "{kind}");
+        }
+        assert_eq!(
+            read(json!({"type": "active", "activeFlags": ["waitingOnApproval", "dreaming"]})),
+            ThreadStatus::Active {
+                flags: vec![
+                    ActiveFlag::WaitingOnApproval,
+                    ActiveFlag::Other("dreaming".to_owned())
+                ]
+            }
+        );
+        assert_eq!(
+            read(json!({"type": "asleep"})),
+            ThreadStatus::Other("asleep".to_owned())
+        );
+    }
+
+    #[test]
+    fn resuming_asks_for_one_page_and_turns_it_round() {
+        let params = ThreadResumeParams::with_newest_turns(
+            ThreadId::from("t"),
+            ThreadSettings::default(),
+            5,
+        );
+        assert_eq!(
+            serde_json::to_value(&params).unwrap(),
+            json!({"threadId": "t", "excludeTurns": true, "initialTurnsPage":
+                   {"itemsView": "full", "limit": 5, "sortDirection": "desc"}})
+        );
+        let turn = |id: &str| Turn {
+            id: id.into(),
+            status: TurnStatus::Completed,
+            items: vec![],
+            items_view: None,
+            error: None,
+            started_at: None,
+            completed_at: None,
+        };
+        let page = TurnsPage {
+            data: vec![turn("2"), turn("1")],
+            next_cursor: None,
+        };
+        assert_eq!(
+            page.into_oldest_first(&SortDirection::Descending),
+            [turn("1"), turn("2")]
+        );
+    }
+}

@@ -1,0 +1,15 @@
+//! The heart of codex-bridge, pure: what things are called, what is decided about a message's life,
+//! and the ports that the edges implement.
+//!
+//! Nothing here knows Codex's JSON, a platform or SQL, and nothing here acts: `now`, ids and randomness
+//! are arguments, effects are returned as values. Read in this order: [`value`] (the nouns), [`step`]
+//! (one file per transition), [`port`] (what the edges provide), [`why`] (what people are told).
+
+pub mod limits;
+pub mod port;
+pub mod prompt;
+pub mod retry;
+pub mod schedule;
+pub mod step;
+pub mod value;
+pub mod why;

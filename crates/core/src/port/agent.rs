@@ -1,0 +1,248 @@
+//! The agent: who runs turns. `host` implements it over Codex; tests and benches over a script.
+//!
+//! It speaks of threads, turns and items in the core's words; JSON, sockets and processes stay behind it.
+
+use crate::value::{
+    ApprovalPolicy, ClientId, Failure, IncarnationId, ItemId, RequestKind, Sandbox, ThreadId,
+    TurnId, Usage,
+};
+use std::future::Future;
+
+/// Runs turns on threads.
+pub trait Agent: Send + Sync + 'static {
+    /// A turn that can be followed to its end.
+    type Stream: TurnStream;
+
+    /// Makes sure that the agent can take turns now; tells which life of it will.
+    fn ready(&self) -> impl Future<Output = Result<IncarnationId, AgentFault>> + Send;
+
+    /// Starts a new thread.
+    fn open_thread(
+        &self,
+        spec: &ThreadSpec,
+    ) -> impl Future<Output = Result<ThreadId, AgentFault>> + Send;
+
+    /// Loads a thread that exists, and becomes its writer.
+    fn resume_thread(
+        &self,
+        thread: &ThreadId,
+        spec: &ThreadSpec,
+    ) -> impl Future<Output = Result<(), AgentFault>> + Send;
+
+    /// Starts a turn. After an `Ambiguous` fault it may run all the same.
+    fn start_turn(
+        &self,
+        turn: &TurnSpec,
+    ) -> impl Future<Output = Result<Started<Self::Stream>, AgentFault>> + Send;
+
+    /// Takes the thread's writer and asks what became of a turn that was lost from sight.
+    fn look(
+        &self,
+        turn: &TurnSpec,
+        after_turn: Option<&TurnId>,
+    ) -> impl Future<Output = Result<Looked<Self::Stream>, AgentFault>> + Send;
+
+    /// Declines something the agent asked; the turn goes on without it.
+    fn decline(&self, asked: &Asked) -> impl Future<Output = Result<(), AgentFault>> + Send;
+
+    /// Asks for the end of a running turn; its end still arrives on its stream.
+    fn interrupt(
+        &self,
+        thread: &ThreadId,
+        turn_id: &TurnId,
+    ) -> impl Future<Output = Result<(), AgentFault>> + Send;
+}
+
+/// The news of one turn, in order, ending with [`TurnEvent::Ended`] or [`TurnEvent::Lost`].
+pub trait TurnStream: Send + 'static {
+    /// The next news. Text is coalesced: a slow reader sees fewer, newer texts, never a lost end.
+    fn next(&mut self) -> impl Future<Output = TurnEvent> + Send;
+}
+
+/// How a thread is to be set up. Taken from configuration by tier, never from a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadSpec {
+    /// Where its commands work; an absolute path kept as text.
+    pub workdir: String,
+    /// What they may write.
+    pub sandbox: Sandbox,
+    /// When Codex asks.
+    pub approval_policy: ApprovalPolicy,
+    /// Which model; Codex's own choice when absent.
+    pub model: Option<String>,
+    /// What the model is told beside the conversation.
+    pub instructions: String,
+}
+
+/// One turn to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnSpec {
+    /// On which thread.
+    pub thread: ThreadId,
+    /// How the thread must be set up.
+    pub spec: ThreadSpec,
+    /// What the agent keeps and gives back after a crash.
+    pub client_id: ClientId,
+    /// What it is given.
+    pub text: String,
+}
+
+/// A turn that was taken.
+#[derive(Debug)]
+pub struct Started<S> {
+    /// The agent's id for it.
+    pub turn_id: TurnId,
+    /// Its news.
+    pub stream: S,
+}
+
+/// What a look at a lost turn found; with the stream if the turn still runs.
+#[derive(Debug)]
+pub struct Looked<S> {
+    /// What is there.
+    pub found: Found,
+    /// Its news, when it is in progress.
+    pub stream: Option<S>,
+    /// The life of the agent that answered.
+    pub incarnation: IncarnationId,
+}
+
+/// What the agent's history says about a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A turn with our client id is there.
+    Turn(Finding),
+    /// No turn has our client id, and nothing came after the turn we knew.
+    Absent,
+    /// No turn has our client id, but others came after the turn we knew: somebody else used the thread.
+    Foreign,
+    /// The history can't be read, so nothing is proven.
+    Unreadable {
+        /// Why.
+        why: String,
+    },
+}
+
+/// A turn of ours in the agent's history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The agent's id for it.
+    pub turn_id: TurnId,
+    /// How it stands.
+    pub status: TurnStatus,
+    /// Its answer: the text it marked as final, or for a completed turn its last message.
+    pub answer: Option<String>,
+    /// Items that may have touched the world, one line each.
+    pub effects: Vec<String>,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+}
+
+/// How a turn stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnStatus {
+    /// It runs.
+    InProgress,
+    /// It ended well.
+    Completed,
+    /// It was cut.
+    Interrupted,
+    /// It failed.
+    Failed,
+}
+
+/// News of a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TurnEvent {
+    /// An item began or ended.
+    Item(ItemNote),
+    /// The text that is being written, as far as it is.
+    Text {
+        /// The item it belongs to.
+        item_id: ItemId,
+        /// The text so far, cut at the front when long.
+        text: String,
+    },
+    /// The agent tries its model again by itself.
+    Retrying {
+        /// What it says.
+        message: String,
+    },
+    /// The agent asked something, and was answered.
+    Asked(Asked),
+    /// The end.
+    Ended(TurnEnd),
+    /// We lost sight of it: the process died or the link broke.
+    Lost {
+        /// Why.
+        why: String,
+    },
+}
+
+/// An item began or ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemNote {
+    /// Which.
+    pub item_id: ItemId,
+    /// Whether it ended (or began).
+    pub completed: bool,
+    /// One line for people.
+    pub headline: String,
+    /// Whether it may touch the world.
+    pub effect: bool,
+}
+
+/// Something the agent asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Its JSON-RPC id, exactly as written.
+    pub rpc_id: String,
+    /// The life of the agent that asks.
+    pub incarnation: IncarnationId,
+    /// The item it is about.
+    pub item_id: Option<ItemId>,
+    /// What kind of answer it needs.
+    pub kind: RequestKind,
+    /// One line for people.
+    pub headline: String,
+    /// The whole payload.
+    pub payload: String,
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnEnd {
+    /// The agent's id for it.
+    pub turn_id: TurnId,
+    /// How.
+    pub status: TurnStatus,
+    /// What it said.
+    pub answer: Option<String>,
+    /// Whether an item that may touch the world was seen.
+    pub touched: bool,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+    /// What it cost.
+    pub usage: Usage,
+}
+
+/// Why the agent could not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", failure.reason)]
+pub struct AgentFault {
+    /// Class and reason.
+    pub failure: Failure,
+    /// The thread itself is the problem: it is gone, and a new one is needed.
+    pub thread_gone: bool,
+}
+
+impl AgentFault {
+    /// A fault with this failure.
+    #[must_use]
+    pub fn new(failure: Failure) -> Self {
+        Self {
+            failure,
+            thread_gone: false,
+        }
+    }
+}

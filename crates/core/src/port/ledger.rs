@@ -1,0 +1,75 @@
+//! The ledger: the durable port, named after transitions.
+//!
+//! `ledger.transact(Claim { .. }, now)` runs one transition in one transaction and returns only when it is on
+//! disk; what comes back as actions may be done then, and not earlier. Tables are the store's own business.
+
+use crate::port::{Read, RowsError};
+use crate::step::{Action, Refused, Transition};
+use crate::value::{Class, Epoch, Timestamp};
+use std::future::Future;
+
+/// The durable record of everything.
+pub trait Ledger: Clone + Send + Sync + 'static {
+    /// Runs one transition in one transaction; the result is on disk when the future resolves.
+    fn transact<T: Transition>(
+        &self,
+        transition: T,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Committed<T::Outcome>, LedgerError>> + Send;
+
+    /// Reads a consistent snapshot.
+    fn read<V, F>(&self, query: F) -> impl Future<Output = Result<V, LedgerError>> + Send
+    where
+        V: Send + 'static,
+        F: FnOnce(&dyn Read) -> Result<V, RowsError> + Send + 'static;
+
+    /// The boot number of this opening of the ledger.
+    fn epoch(&self) -> Epoch;
+}
+
+/// What a committed transition leaves to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed<O> {
+    /// What the caller wanted to know.
+    pub outcome: O,
+    /// What may be done now that the rows are on disk.
+    pub actions: Vec<Action>,
+}
+
+/// Why a transition did not happen. Nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerError {
+    /// The rows say no: the message is elsewhere in its life. An event, not a fault.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The rows could not be read or written.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
+    /// A newer daemon opened this ledger; this one must stop.
+    #[error("write to the ledger: another daemon has taken over (epoch {found}, ours is {ours})")]
+    Fenced {
+        /// The epoch on disk.
+        found: i64,
+        /// The epoch of this opening.
+        ours: i64,
+    },
+    /// The writer is gone or has too much waiting.
+    #[error("reach the ledger: {what}")]
+    Unavailable {
+        /// Why.
+        what: String,
+    },
+}
+
+impl LedgerError {
+    /// What it means for the work at hand.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Refused(_) => Class::Permanent,
+            Self::Rows(RowsError::Conflict { .. } | RowsError::Damaged { .. }) => Class::Bug,
+            Self::Rows(RowsError::Backend { .. }) | Self::Unavailable { .. } => Class::Transient,
+            Self::Fenced { .. } => Class::Config,
+        }
+    }
+}

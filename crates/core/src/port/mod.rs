@@ -1,0 +1,17 @@
+//! The ports: what the edges implement and the bridge puts together.
+//!
+//! [`Ledger`] runs one transition in one transaction (`store`), [`Agent`] runs turns (`host`), [`Sink`] takes
+//! replies (`channel`). Ports speak in the core's values only.
+
+mod agent;
+mod ledger;
+mod rows;
+mod sink;
+
+pub use agent::{
+    Agent, AgentFault, Asked, Finding, Found, ItemNote, Looked, Started, ThreadSpec, TurnEnd,
+    TurnEvent, TurnSpec, TurnStatus, TurnStream,
+};
+pub use ledger::{Committed, Ledger, LedgerError};
+pub use rows::{Change, Head, Read, Rows, RowsError, StateCount};
+pub use sink::{Sink, SinkClass, SinkFault};

@@ -1,0 +1,223 @@
+//! The inside of one transaction: what a transition may read, and the closed list of what it may write.
+//!
+//! Only a [`crate::step::Transition`] uses these, through [`crate::step::run`]; everything outside the core
+//! talks to the [`super::Ledger`]. Each store implements both traits over one open transaction.
+
+use crate::value::{
+    Ack, AckState, Answer, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, Life, Message, MessageId, Reply, ReplyState, ReplyStateName, Request,
+    RequestId, RequestState, Seq, StateName, ThreadId, Timestamp, Turn, TurnId,
+};
+
+/// Why a read or a write inside a transaction failed. The whole transaction is rolled back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RowsError {
+    /// A guarded write met another state than it expected: somebody else was here, or a bug.
+    #[error("write {what}: the row is not in the expected state")]
+    Conflict {
+        /// The row and the write.
+        what: String,
+    },
+    /// A stored value can't be read.
+    #[error("read {what}: stored value is damaged ({why})")]
+    Damaged {
+        /// The row.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The database failed.
+    #[error("use the database: {what}")]
+    Backend {
+        /// The database's own words.
+        what: String,
+    },
+}
+
+/// A message that could be claimed: the first unfinished one of a conversation with no turn in flight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The message, whole.
+    pub message: Message,
+    /// Its conversation.
+    pub conversation: Conversation,
+}
+
+/// How many messages are in one state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateCount {
+    /// The state.
+    pub state: StateName,
+    /// How many.
+    pub count: u64,
+}
+
+/// What a transition, and whoever explains rows to people, may read.
+pub trait Read {
+    /// A message by its id.
+    fn message(&self, message_id: &MessageId) -> Result<Option<Message>, RowsError>;
+    /// A message by the platform's id: how a row shown twice is recognised.
+    fn message_by_external(
+        &self,
+        channel: &ChannelId,
+        external_id: &ExternalId,
+    ) -> Result<Option<Message>, RowsError>;
+    /// Message ids that start with `prefix`, at most `limit`: people type the beginning.
+    fn message_ids_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<MessageId>, RowsError>;
+    /// The newest messages, newest first.
+    fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError>;
+    /// A conversation by its id.
+    fn conversation(&self, id: &ConversationId) -> Result<Option<Conversation>, RowsError>;
+    /// A conversation by the platform's name for it.
+    fn conversation_by_key(
+        &self,
+        channel: &ChannelId,
+        external_key: &str,
+    ) -> Result<Option<Conversation>, RowsError>;
+    /// The highest sequence number given in a conversation.
+    fn last_seq(&self, id: &ConversationId) -> Result<Option<Seq>, RowsError>;
+    /// The first unfinished message before `seq` in a conversation: what a waiting message waits behind.
+    fn unanswered_before(
+        &self,
+        id: &ConversationId,
+        seq: Seq,
+    ) -> Result<Option<MessageId>, RowsError>;
+    /// The turn of one attempt.
+    fn turn(&self, message_id: &MessageId, attempt: u32) -> Result<Option<Turn>, RowsError>;
+    /// The answer, if there is one.
+    fn answer(&self, message_id: &MessageId) -> Result<Option<Answer>, RowsError>;
+    /// All replies of a message in order.
+    fn replies(&self, message_id: &MessageId) -> Result<Vec<Reply>, RowsError>;
+    /// The first reply of a conversation's lane that is not settled.
+    fn next_reply(&self, id: &ConversationId) -> Result<Option<Reply>, RowsError>;
+    /// Conversations whose lane has an unsettled reply, at most `limit`, after `after` in id order.
+    fn lanes(
+        &self,
+        after: Option<&ConversationId>,
+        limit: u32,
+    ) -> Result<Vec<ConversationId>, RowsError>;
+    /// What is owed to the source.
+    fn ack(&self, message_id: &MessageId) -> Result<Option<Ack>, RowsError>;
+    /// Messages that could be claimed at `now`, people first, oldest first, at most `limit`.
+    fn heads(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError>;
+    /// When the next held message becomes due, if one is held.
+    fn next_due(&self) -> Result<Option<Timestamp>, RowsError>;
+    /// How many messages are in flight at Codex.
+    fn in_flight(&self) -> Result<u32, RowsError>;
+    /// How many messages are not finished.
+    fn backlog(&self) -> Result<u32, RowsError>;
+    /// Unfinished messages in id order, at most `limit`, after `after`: what recovery walks through.
+    fn unfinished(&self, after: Option<&MessageId>, limit: u32) -> Result<Vec<Message>, RowsError>;
+    /// Messages per state.
+    fn counts(&self) -> Result<Vec<StateCount>, RowsError>;
+    /// Events of a message with an ordinal above `after`, at most `limit`.
+    fn events(
+        &self,
+        message_id: &MessageId,
+        after: u32,
+        limit: u32,
+    ) -> Result<Vec<ItemEvent>, RowsError>;
+    /// The ordinal of the newest event of a message; 0 when it has none.
+    fn last_event(&self, message_id: &MessageId) -> Result<u32, RowsError>;
+    /// A request by its outside id.
+    fn request(&self, request_id: &RequestId) -> Result<Option<Request>, RowsError>;
+    /// All requests of a message, oldest first.
+    fn requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError>;
+    /// Codex processes that are not known to have ended.
+    fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError>;
+}
+
+/// One transaction: reads, and writes that are applied in order or not at all.
+pub trait Rows: Read {
+    /// Applies one change. A guard that does not hold is a [`RowsError::Conflict`].
+    fn apply(&mut self, change: &Change) -> Result<(), RowsError>;
+}
+
+/// The closed list of writes. Each is guarded by what it expects to find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Inserts a conversation.
+    NewConversation(Conversation),
+    /// Binds a conversation to a thread (or unbinds it), expecting the present binding.
+    Bind {
+        /// Which.
+        conversation_id: ConversationId,
+        /// What it is bound to now.
+        from: Option<ThreadId>,
+        /// What it will be bound to.
+        to: Option<ThreadId>,
+    },
+    /// Records the newest turn of a conversation's thread.
+    LastTurn {
+        /// Which.
+        conversation_id: ConversationId,
+        /// The turn.
+        turn_id: TurnId,
+    },
+    /// Inserts a message with what is owed to its source.
+    NewMessage {
+        /// The row.
+        message: Message,
+        /// The ack row.
+        ack: Ack,
+    },
+    /// Rewrites a message's life, expecting its present state.
+    Live {
+        /// Which.
+        message_id: MessageId,
+        /// The state it must be in.
+        from: StateName,
+        /// The new life.
+        life: Life,
+    },
+    /// Inserts the turn of a new attempt.
+    NewTurn(Turn),
+    /// Rewrites a turn.
+    Turn(Turn),
+    /// Inserts the answer; a second one is a conflict.
+    NewAnswer(Answer),
+    /// Inserts a reply.
+    NewReply(Reply),
+    /// Moves a reply, expecting its present state.
+    Reply {
+        /// Which message.
+        message_id: MessageId,
+        /// Which piece.
+        ordinal: u32,
+        /// The state it must be in.
+        from: ReplyStateName,
+        /// The new state.
+        to: ReplyState,
+        /// Sends begun.
+        tries: u32,
+        /// When the first one began.
+        first_try_at: Option<Timestamp>,
+    },
+    /// Records that the source was told.
+    Ack {
+        /// Which message.
+        message_id: MessageId,
+        /// The new state.
+        state: AckState,
+    },
+    /// Inserts an item-level event.
+    NewEvent(ItemEvent),
+    /// Inserts a request.
+    NewRequest(Request),
+    /// Moves a request that must be open.
+    Decide {
+        /// Which.
+        request_id: RequestId,
+        /// The new state.
+        state: RequestState,
+    },
+    /// Inserts a Codex process.
+    NewIncarnation(Incarnation),
+    /// Records that a Codex process is gone.
+    IncarnationEnded {
+        /// Which.
+        incarnation_id: IncarnationId,
+        /// When we learned it.
+        at: Timestamp,
+    },
+}

@@ -1,0 +1,149 @@
+//! Answer: the commit point of the expensive work (T6). The answer and all its replies go to disk together;
+//! after this, Codex is never called again for the message.
+
+use super::outbox::Outbox;
+use super::{Action, Decision, Refused, Transition, expect};
+use crate::port::{Change, Read, RowsError};
+use crate::value::{
+    Answer, AnswerSource, Message, MessageId, MessageState, Reply, ReplyKind, StateName, Timestamp,
+    Turn, TurnId, TurnState, Usage,
+};
+
+/// What a person sees when Codex finished without saying anything.
+const EMPTY_ANSWER: &str = "(Codex finished this turn without a text answer.)";
+
+/// Journals what a turn answered.
+#[derive(Clone, Debug)]
+pub struct Answered {
+    /// To which message.
+    pub message_id: MessageId,
+    /// Codex's turn.
+    pub turn_id: TurnId,
+    /// What it said.
+    pub text: Option<String>,
+    /// What it cost.
+    pub usage: Usage,
+    /// Longest reply the channel takes.
+    pub reply_max_chars: Option<usize>,
+}
+
+/// The rows that decide about the end of an attempt.
+#[derive(Debug)]
+pub struct View {
+    pub(super) message: Option<Message>,
+    pub(super) turn: Option<Turn>,
+    pub(super) replies: Vec<Reply>,
+}
+
+pub(super) fn load(rows: &dyn Read, message_id: &MessageId) -> Result<View, RowsError> {
+    let (message, turn) = super::touched::message_and_turn(rows, message_id)?;
+    Ok(View {
+        message,
+        turn,
+        replies: rows.replies(message_id)?,
+    })
+}
+
+impl Transition for Answered {
+    type View = View;
+    type Outcome = ();
+    const NAME: &'static str = "answer";
+
+    fn load(&self, rows: &dyn Read) -> Result<View, RowsError> {
+        load(rows, &self.message_id)
+    }
+
+    fn decide(self, view: View, now: Timestamp) -> Result<Decision<()>, Refused> {
+        let View {
+            message,
+            turn,
+            replies,
+        } = view;
+        let message = expect(
+            Self::NAME,
+            &self.message_id,
+            message.as_ref(),
+            &[StateName::Starting, StateName::Running],
+        )?;
+        Ok(journal(
+            message,
+            turn,
+            replies.len(),
+            Said {
+                turn_id: self.turn_id,
+                text: self.text,
+                source: AnswerSource::Live,
+                usage: self.usage,
+                reply_max_chars: self.reply_max_chars,
+            },
+            now,
+        ))
+    }
+}
+
+/// What a turn said, however we learned it.
+pub(super) struct Said {
+    pub(super) turn_id: TurnId,
+    pub(super) text: Option<String>,
+    pub(super) source: AnswerSource,
+    pub(super) usage: Usage,
+    pub(super) reply_max_chars: Option<usize>,
+}
+
+/// The one place where an answer is written, live or harvested.
+pub(super) fn journal(
+    message: &Message,
+    turn: Option<Turn>,
+    replies: usize,
+    said: Said,
+    now: Timestamp,
+) -> Decision<()> {
+    let message_id = message.message_id.clone();
+    let text = match said.text {
+        Some(text) if !text.trim().is_empty() => text,
+        Some(_) | None => EMPTY_ANSWER.to_owned(),
+    };
+    let mut changes = vec![
+        Change::LastTurn {
+            conversation_id: message.conversation_id.clone(),
+            turn_id: said.turn_id.clone(),
+        },
+        Change::Live {
+            message_id: message_id.clone(),
+            from: message.life.state.name(),
+            life: message.life.moved(MessageState::Answered, now),
+        },
+    ];
+    if let Some(turn) = turn {
+        changes.push(Change::Turn(Turn {
+            turn_id: Some(said.turn_id),
+            state: TurnState::Ended,
+            ended_at: Some(now),
+            usage: said.usage,
+            ..turn
+        }));
+    }
+    changes.extend(Outbox::of(message, replies, said.reply_max_chars).queue(
+        ReplyKind::Answer,
+        &text,
+        now,
+    ));
+    changes.push(Change::NewAnswer(Answer {
+        message_id: message_id.clone(),
+        attempt: message.life.attempt,
+        source: said.source,
+        text,
+        created_at: now,
+    }));
+    Decision {
+        changes,
+        actions: vec![
+            Action::Deliver {
+                conversation_id: message.conversation_id.clone(),
+            },
+            Action::Schedule,
+            Action::Announce { message_id },
+        ],
+        outcome: (),
+    }
+}

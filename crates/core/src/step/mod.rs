@@ -1,0 +1,182 @@
+//! The life of a message, one file per transition.
+//!
+//! A transition loads the few rows it needs, decides as a pure function over them, and says what to write and
+//! what to do after the commit. It never acts. An action is a hint that may be lost: [`regenerate`] gives it
+//! again from rows after a crash.
+
+mod answer;
+mod ask;
+mod attach;
+mod begin;
+mod bind;
+mod claim;
+mod confirm;
+mod fail;
+mod incarnate;
+mod lose;
+mod note;
+mod outbox;
+mod receive;
+mod reconcile;
+mod refuse;
+mod regenerate;
+mod resume;
+mod send;
+mod touched;
+
+pub use answer::Answered;
+pub use ask::Ask;
+pub use attach::Attach;
+pub use begin::{Begin, Begun};
+pub use bind::{Bind, Unbind};
+pub use claim::{Claim, ClaimOutcome};
+pub use confirm::Confirm;
+pub use fail::Fail;
+pub use incarnate::{Incarnate, IncarnationGone};
+pub use lose::Lose;
+pub use note::Note;
+pub use receive::{Receive, Received};
+pub use reconcile::Reconcile;
+pub use refuse::Refuse;
+pub use regenerate::regenerate;
+pub use resume::Resume;
+pub use send::{Send, SendOutcome};
+
+use crate::port::{Change, Read, Rows, RowsError};
+use crate::value::{ConversationId, Message, MessageId, StateName, Timestamp};
+
+/// One arrow of the message machine.
+pub trait Transition: core::marker::Send + 'static {
+    /// The rows it decides over.
+    type View;
+    /// What the caller learns.
+    type Outcome: core::marker::Send + 'static;
+
+    /// Its verb, for errors and traces.
+    const NAME: &'static str;
+
+    /// Reads what the decision needs, and nothing else: the cost of a message must not grow with history.
+    fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError>;
+
+    /// Decides. Pure: same view, same `now`, same decision.
+    fn decide(self, view: Self::View, now: Timestamp) -> Result<Decision<Self::Outcome>, Refused>;
+}
+
+/// What a transition decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision<O> {
+    /// Written in one transaction, in this order.
+    pub changes: Vec<Change>,
+    /// Done after the commit.
+    pub actions: Vec<Action>,
+    /// What the caller learns.
+    pub outcome: O,
+}
+
+impl<O> Decision<O> {
+    /// A decision that changes nothing.
+    pub fn nothing(outcome: O) -> Self {
+        Self {
+            changes: Vec::new(),
+            actions: Vec::new(),
+            outcome,
+        }
+    }
+}
+
+/// The closed list of what the bridge may do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Look for a message to claim.
+    Schedule,
+    /// Look again at this time.
+    ScheduleAt {
+        /// When.
+        at: Timestamp,
+    },
+    /// A claimed message: make its thread ready, begin its turn and follow it.
+    Work {
+        /// Which.
+        message_id: MessageId,
+    },
+    /// A turn whose end we did not see: look, and decide.
+    Reconcile {
+        /// Which.
+        message_id: MessageId,
+    },
+    /// A lane with something to send.
+    Deliver {
+        /// Which.
+        conversation_id: ConversationId,
+    },
+    /// Tell the source that the message is finished.
+    Acknowledge {
+        /// Which.
+        message_id: MessageId,
+    },
+    /// Tell whoever watches this message that its rows changed.
+    Announce {
+        /// Which.
+        message_id: MessageId,
+    },
+}
+
+/// The rows say no: the message is not where the transition starts. Nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{transition} message {message_id}: it is {}", found.map_or("unknown", StateName::word))]
+pub struct Refused {
+    /// The transition's verb.
+    pub transition: &'static str,
+    /// Which message.
+    pub message_id: MessageId,
+    /// Where it is; absent when there is no such message.
+    pub found: Option<StateName>,
+}
+
+impl Refused {
+    fn new(transition: &'static str, message_id: &MessageId, message: Option<&Message>) -> Self {
+        Self {
+            transition,
+            message_id: message_id.clone(),
+            found: message.map(|message| message.life.state.name()),
+        }
+    }
+}
+
+/// Why a transition inside an open transaction did not happen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// See [`Refused`].
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// See [`RowsError`].
+    #[error(transparent)]
+    Rows(#[from] RowsError),
+}
+
+/// Runs one transition over an open transaction: load, decide, apply. The store commits afterwards.
+pub fn run<T: Transition>(
+    rows: &mut dyn Rows,
+    transition: T,
+    now: Timestamp,
+) -> Result<Decision<T::Outcome>, RunError> {
+    let view = transition.load(&*rows)?;
+    let decision = transition.decide(view, now)?;
+    for change in &decision.changes {
+        rows.apply(change)?;
+    }
+    Ok(decision)
+}
+
+/// A message that must exist and be in one of `states`.
+fn expect<'a>(
+    transition: &'static str,
+    message_id: &MessageId,
+    message: Option<&'a Message>,
+    states: &[StateName],
+) -> Result<&'a Message, Refused> {
+    match message {
+        Some(message) if states.contains(&message.life.state.name()) => Ok(message),
+        other => Err(Refused::new(transition, message_id, other)),
+    }
+}

@@ -1,0 +1,95 @@
+//! How replies are written: shared by the transitions that end in something the sender can see.
+
+use super::Action;
+use crate::port::Change;
+use crate::value::{
+    Failure, Life, Message, MessageState, Reply, ReplyKey, ReplyKind, ReplyState, Timestamp,
+    split_reply,
+};
+
+/// Writes replies of one message, after those it already has.
+pub(super) struct Outbox<'a> {
+    message: &'a Message,
+    next_ordinal: usize,
+    max_chars: Option<usize>,
+}
+
+impl<'a> Outbox<'a> {
+    /// For a message that already has `replies` rows, on a platform with this limit.
+    pub(super) fn of(message: &'a Message, replies: usize, max_chars: Option<usize>) -> Self {
+        Self {
+            message,
+            next_ordinal: replies,
+            max_chars,
+        }
+    }
+
+    /// Queues a text, in pieces where it is too long for the platform.
+    pub(super) fn queue(&self, kind: ReplyKind, text: &str, now: Timestamp) -> Vec<Change> {
+        split_reply(text, self.max_chars)
+            .into_iter()
+            .enumerate()
+            .map(|(index, body)| {
+                let ordinal = u32::try_from(self.next_ordinal + index).unwrap_or(u32::MAX);
+                Change::NewReply(Reply {
+                    message_id: self.message.message_id.clone(),
+                    ordinal,
+                    conversation_id: self.message.conversation_id.clone(),
+                    seq: self.message.seq,
+                    key: ReplyKey::of(&self.message.message_id, ordinal),
+                    kind,
+                    body,
+                    state: ReplyState::Queued { not_before: None },
+                    tries: 0,
+                    first_try_at: None,
+                    created_at: now,
+                })
+            })
+            .collect()
+    }
+
+    /// Moves the message to `dead` with a notice to its sender.
+    pub(super) fn bury(
+        &self,
+        life: &Life,
+        reason: String,
+        now: Timestamp,
+        changes: &mut Vec<Change>,
+    ) -> Vec<Action> {
+        let message_id = self.message.message_id.clone();
+        let notice = format!(
+            "There is no answer to this message: {reason} (message {message_id}; it is kept and can be sent again)"
+        );
+        changes.push(Change::Live {
+            message_id: message_id.clone(),
+            from: self.message.life.state.name(),
+            life: life.moved(MessageState::Dead { reason }, now),
+        });
+        changes.extend(self.queue(ReplyKind::Notice, &notice, now));
+        vec![
+            Action::Deliver {
+                conversation_id: self.message.conversation_id.clone(),
+            },
+            Action::Schedule,
+            Action::Announce { message_id },
+        ]
+    }
+
+    /// Tells the sender that the message waits for something, once per kind of wait.
+    pub(super) fn tell_held(&self, failure: &Failure, now: Timestamp) -> Vec<Change> {
+        let before = self
+            .message
+            .life
+            .failure
+            .as_ref()
+            .map(|before| before.class.word());
+        if before == Some(failure.class.word()) {
+            return Vec::new();
+        }
+        let notice = format!(
+            "This message waits and will be answered later: {} (message {})",
+            failure.reason, self.message.message_id
+        );
+        self.queue(ReplyKind::Notice, &notice, now)
+    }
+}

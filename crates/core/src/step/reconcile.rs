@@ -1,0 +1,228 @@
+//! Reconcile: the only exit from `unclear` (T8). The agent's history has been read while holding its writer;
+//! this decides what it means. Reading twice gives the same answer, and nothing is guessed.
+
+use super::answer::{Said, View, journal, load};
+use super::touched::{Again, Budget, ended};
+use super::{Action, Decision, Refused, Transition, expect};
+use crate::port::{Change, Finding, Found, Read, RowsError, TurnStatus};
+use crate::value::{
+    AnswerSource, BootId, Class, Failure, Message, MessageId, MessageState, StateName, Timestamp,
+    Turn, TurnState, Usage,
+};
+
+/// Journals what became of a turn that was lost from sight.
+#[derive(Clone, Debug)]
+pub struct Reconcile {
+    /// Of which message.
+    pub message_id: MessageId,
+    /// What the history says.
+    pub found: Found,
+    /// The machine's boot now: after a reboot "not found" proves nothing.
+    pub boot_id: BootId,
+    /// Longest reply the channel takes.
+    pub reply_max_chars: Option<usize>,
+}
+
+impl Transition for Reconcile {
+    type View = View;
+    /// Whether the turn still runs and must be followed.
+    type Outcome = bool;
+    const NAME: &'static str = "reconcile";
+
+    fn load(&self, rows: &dyn Read) -> Result<View, RowsError> {
+        load(rows, &self.message_id)
+    }
+
+    fn decide(self, view: View, now: Timestamp) -> Result<Decision<bool>, Refused> {
+        let View {
+            message,
+            turn,
+            replies,
+        } = view;
+        let message = expect(
+            Self::NAME,
+            &self.message_id,
+            message.as_ref(),
+            &[StateName::Unclear],
+        )?;
+        let case = Case {
+            message,
+            turn,
+            replies: replies.len(),
+            now,
+        };
+        match self.found {
+            Found::Turn(finding) => Ok(case.found(finding, self.reply_max_chars)),
+            Found::Absent => Ok(case.absent(
+                &self.boot_id,
+                "the turn was lost before Codex had kept anything of it",
+            )),
+            Found::Foreign => Ok(case.absent(
+                &self.boot_id,
+                "the turn was lost, and somebody else used its thread meanwhile",
+            )),
+            Found::Unreadable { why } => Ok(case.unreadable(&why)),
+        }
+    }
+}
+
+struct Case<'a> {
+    message: &'a Message,
+    turn: Option<Turn>,
+    replies: usize,
+    now: Timestamp,
+}
+
+impl Case<'_> {
+    fn can_write(&self) -> bool {
+        self.turn
+            .as_ref()
+            .is_none_or(|turn| turn.sandbox.can_write())
+    }
+
+    fn found(self, finding: Finding, reply_max_chars: Option<usize>) -> Decision<bool> {
+        match finding.status {
+            TurnStatus::InProgress => self.reattach(finding),
+            TurnStatus::Completed => self.harvest(finding, reply_max_chars),
+            TurnStatus::Interrupted | TurnStatus::Failed if finding.answer.is_some() => {
+                self.harvest(finding, reply_max_chars)
+            }
+            TurnStatus::Failed if finding.effects.is_empty() => {
+                let why = finding.failure.map_or_else(
+                    || "the turn failed while nobody watched".to_owned(),
+                    |failure| failure.reason,
+                );
+                let touched = self.touched_by_record();
+                self.again(why, Budget::Spent, touched)
+            }
+            TurnStatus::Interrupted | TurnStatus::Failed => {
+                let touched = self.can_write();
+                self.again(
+                    "the turn was cut before it ended".to_owned(),
+                    Budget::Spent,
+                    touched,
+                )
+            }
+        }
+    }
+
+    fn touched_by_record(&self) -> bool {
+        self.can_write() && self.turn.as_ref().is_none_or(|turn| turn.touched)
+    }
+
+    /// Nothing of ours is in the history. Codex keeps the message before it calls the model, so the model was
+    /// not called, unless the machine lost its memory since.
+    fn absent(self, boot_id: &BootId, why: &str) -> Decision<bool> {
+        let rebooted = self
+            .turn
+            .as_ref()
+            .is_none_or(|turn| turn.boot_id != *boot_id);
+        let touched = self.touched_by_record() || (rebooted && self.can_write());
+        self.again(why.to_owned(), Budget::Returned, touched)
+    }
+
+    fn unreadable(mut self, why: &str) -> Decision<bool> {
+        let touched = self.can_write();
+        let thread = self.turn.as_ref().map(|turn| turn.thread.clone());
+        let conversation_id = self.message.conversation_id.clone();
+        let mut changes = Vec::new();
+        if let Some(thread) = thread {
+            changes.push(Change::Bind {
+                conversation_id,
+                from: Some(thread),
+                to: None,
+            });
+        }
+        changes.extend(ended(self.turn.take(), self.now));
+        let reason =
+            format!("Codex's record of the thread can't be read ({why}); a new thread is used");
+        let actions = self.hold(reason, Budget::Spent, touched, &mut changes);
+        Decision {
+            changes,
+            actions,
+            outcome: false,
+        }
+    }
+
+    fn reattach(self, finding: Finding) -> Decision<bool> {
+        let message_id = self.message.message_id.clone();
+        let state = MessageState::Running {
+            turn_id: finding.turn_id.clone(),
+        };
+        let mut changes = vec![
+            Change::LastTurn {
+                conversation_id: self.message.conversation_id.clone(),
+                turn_id: finding.turn_id.clone(),
+            },
+            Change::Live {
+                message_id: message_id.clone(),
+                from: StateName::Unclear,
+                life: self.message.life.moved(state, self.now),
+            },
+        ];
+        if let Some(turn) = self.turn {
+            let touched = turn.touched || !finding.effects.is_empty();
+            changes.push(Change::Turn(Turn {
+                turn_id: Some(finding.turn_id),
+                state: TurnState::Attached,
+                touched,
+                ..turn
+            }));
+        }
+        Decision {
+            changes,
+            actions: vec![Action::Announce { message_id }],
+            outcome: true,
+        }
+    }
+
+    fn harvest(self, finding: Finding, reply_max_chars: Option<usize>) -> Decision<bool> {
+        let said = Said {
+            turn_id: finding.turn_id,
+            text: finding.answer,
+            source: AnswerSource::Harvested,
+            usage: self
+                .turn
+                .as_ref()
+                .map_or_else(Usage::default, |turn| turn.usage),
+            reply_max_chars,
+        };
+        let decision = journal(self.message, self.turn, self.replies, said, self.now);
+        Decision {
+            changes: decision.changes,
+            actions: decision.actions,
+            outcome: false,
+        }
+    }
+
+    fn again(mut self, why: String, budget: Budget, touched: bool) -> Decision<bool> {
+        let mut changes = Vec::new();
+        changes.extend(ended(self.turn.take(), self.now));
+        let actions = self.hold(why, budget, touched, &mut changes);
+        Decision {
+            changes,
+            actions,
+            outcome: false,
+        }
+    }
+
+    fn hold(
+        self,
+        why: String,
+        budget: Budget,
+        touched: bool,
+        changes: &mut Vec<Change>,
+    ) -> Vec<Action> {
+        let again = Again {
+            message: self.message,
+            replies: self.replies,
+            failure: Failure::new(Class::Transient, why),
+            until: self.now,
+            budget,
+            touched,
+        };
+        let mut actions = again.write(self.now, changes);
+        actions.push(Action::Schedule);
+        actions
+    }
+}

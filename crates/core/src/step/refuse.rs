@@ -1,0 +1,143 @@
+//! Refuse: the platform did not take a reply (T11, T12). It is tried again, or given up with its text kept.
+
+use super::{Action, Decision, Refused, Transition};
+use crate::limits;
+use crate::port::{Change, Read, RowsError};
+use crate::retry::backoff_ms;
+use crate::value::{
+    Class, Failure, Message, MessageId, MessageState, Reply, ReplyState, Timestamp,
+};
+
+/// Journals that a send failed.
+#[derive(Clone, Debug)]
+pub struct Refuse {
+    /// Of which message.
+    pub message_id: MessageId,
+    /// Which piece.
+    pub ordinal: u32,
+    /// Why.
+    pub failure: Failure,
+    /// Random number in 0..=1000.
+    pub jitter: u16,
+}
+
+impl Transition for Refuse {
+    type View = (Option<Message>, Vec<Reply>);
+    /// When the lane should be looked at again.
+    type Outcome = Option<Timestamp>;
+    const NAME: &'static str = "refuse";
+
+    fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
+        Ok((
+            rows.message(&self.message_id)?,
+            rows.replies(&self.message_id)?,
+        ))
+    }
+
+    fn decide(
+        self,
+        view: Self::View,
+        now: Timestamp,
+    ) -> Result<Decision<Option<Timestamp>>, Refused> {
+        let (message, replies) = view;
+        let Some(message) = message else {
+            return Err(Refused::new(Self::NAME, &self.message_id, None));
+        };
+        let Some(reply) = replies
+            .into_iter()
+            .find(|reply| reply.ordinal == self.ordinal)
+        else {
+            return Err(Refused::new(Self::NAME, &self.message_id, Some(&message)));
+        };
+        if reply.state.settled() {
+            return Ok(Decision::nothing(None));
+        }
+        let old = now.since_ms(reply.created_at) > limits::REPLY_AGE_MAX_MS;
+        let again = match self.failure.class {
+            Class::Permanent | Class::Bug => None,
+            Class::Transient | Class::Capacity { .. } | Class::Config | Class::Ambiguous if old => {
+                None
+            }
+            Class::Capacity { until: Some(until) } => Some(until),
+            Class::Transient
+            | Class::Capacity { until: None }
+            | Class::Config
+            | Class::Ambiguous => Some(now.plus_ms(backoff_ms(
+                reply.tries.saturating_sub(1),
+                limits::REPLY_BACKOFF_BASE_MS,
+                limits::REPLY_BACKOFF_MAX_MS,
+                self.jitter,
+            ))),
+        };
+        Ok(match again {
+            Some(at) => later(&reply, &self.failure, at),
+            None => give_up(&message, &reply, self.failure, now),
+        })
+    }
+}
+
+fn later(reply: &Reply, failure: &Failure, at: Timestamp) -> Decision<Option<Timestamp>> {
+    // An unknown outcome stays `sending`: the next send is told that this one may have arrived.
+    let to = match failure.class {
+        Class::Ambiguous => ReplyState::Sending,
+        Class::Transient
+        | Class::Capacity { .. }
+        | Class::Config
+        | Class::Permanent
+        | Class::Bug => ReplyState::Queued {
+            not_before: Some(at),
+        },
+    };
+    Decision {
+        changes: vec![Change::Reply {
+            message_id: reply.message_id.clone(),
+            ordinal: reply.ordinal,
+            from: reply.state.name(),
+            to,
+            tries: reply.tries,
+            first_try_at: reply.first_try_at,
+        }],
+        actions: Vec::new(),
+        outcome: Some(at),
+    }
+}
+
+fn give_up(
+    message: &Message,
+    reply: &Reply,
+    failure: Failure,
+    now: Timestamp,
+) -> Decision<Option<Timestamp>> {
+    let reason = format!("the answer could not be delivered: {}", failure.reason);
+    let mut changes = vec![Change::Reply {
+        message_id: reply.message_id.clone(),
+        ordinal: reply.ordinal,
+        from: reply.state.name(),
+        to: ReplyState::Dead {
+            reason: reason.clone(),
+        },
+        tries: reply.tries,
+        first_try_at: reply.first_try_at,
+    }];
+    if !message.life.state.name().finished() {
+        let mut life = message.life.moved(MessageState::Dead { reason }, now);
+        life.failure = Some(failure);
+        changes.push(Change::Live {
+            message_id: message.message_id.clone(),
+            from: message.life.state.name(),
+            life,
+        });
+    }
+    Decision {
+        changes,
+        actions: vec![
+            Action::Deliver {
+                conversation_id: message.conversation_id.clone(),
+            },
+            Action::Announce {
+                message_id: message.message_id.clone(),
+            },
+        ],
+        outcome: None,
+    }
+}

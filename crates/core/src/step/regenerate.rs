@@ -1,0 +1,27 @@
+//! Regenerate: the actions that a message's row asks for. An action is a hint; a crash loses hints, not rows.
+
+use super::Action;
+use crate::value::{Message, MessageState};
+
+/// What must be done for a message that stands where it stands.
+#[must_use]
+pub fn regenerate(message: &Message) -> Vec<Action> {
+    let message_id = message.message_id.clone();
+    match &message.life.state {
+        MessageState::Received { hold: None } => vec![Action::Schedule],
+        MessageState::Received { hold: Some(hold) } => vec![Action::ScheduleAt { at: hold.until }],
+        MessageState::Claimed => vec![Action::Work { message_id }],
+        MessageState::Starting | MessageState::Running { .. } | MessageState::Unclear => {
+            vec![Action::Reconcile { message_id }]
+        }
+        MessageState::Answered | MessageState::Sending => {
+            vec![Action::Deliver {
+                conversation_id: message.conversation_id.clone(),
+            }]
+        }
+        MessageState::Replied => vec![Action::Acknowledge { message_id }],
+        MessageState::Done | MessageState::Dead { .. } | MessageState::Cancelled { .. } => {
+            Vec::new()
+        }
+    }
+}

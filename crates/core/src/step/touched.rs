@@ -1,0 +1,113 @@
+//! What happens to a message whose turn ended or was lost without an answer: shared by `fail` and `reconcile`.
+//!
+//! A turn that may have touched the world is never run again blindly: the next turn is told what happened and
+//! asked to check first.
+
+use super::Action;
+use super::outbox::Outbox;
+use crate::limits;
+use crate::port::{Change, Read, RowsError};
+use crate::value::{
+    Failure, Hold, Life, Message, MessageId, MessageState, NextInput, Timestamp, Turn, TurnState,
+};
+
+/// A message and the turn of its newest attempt.
+pub(super) fn message_and_turn(
+    rows: &dyn Read,
+    message_id: &MessageId,
+) -> Result<(Option<Message>, Option<Turn>), RowsError> {
+    let message = rows.message(message_id)?;
+    let turn = match &message {
+        Some(message) => rows.turn(message_id, message.life.attempt)?,
+        None => None,
+    };
+    Ok((message, turn))
+}
+
+/// The turn row when its end is known.
+pub(super) fn ended(turn: Option<Turn>, now: Timestamp) -> Option<Change> {
+    turn.map(|turn| {
+        Change::Turn(Turn {
+            state: TurnState::Ended,
+            ended_at: Some(now),
+            ..turn
+        })
+    })
+}
+
+/// Whether an attempt counts against the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Budget {
+    /// It does.
+    Spent,
+    /// It does not: nobody's fault, or nothing happened.
+    Returned,
+}
+
+/// Puts a message back to wait for its next attempt.
+pub(super) struct Again<'a> {
+    pub(super) message: &'a Message,
+    pub(super) replies: usize,
+    pub(super) failure: Failure,
+    pub(super) until: Timestamp,
+    pub(super) budget: Budget,
+    /// The world may have been touched: continue instead of starting over.
+    pub(super) touched: bool,
+}
+
+impl Again<'_> {
+    /// Writes the new life: held until its time, or dead when a budget is spent.
+    pub(super) fn write(self, now: Timestamp, changes: &mut Vec<Change>) -> Vec<Action> {
+        let message = self.message;
+        let mut life = Life {
+            failure: Some(self.failure.clone()),
+            ..message.life.clone()
+        };
+        if self.budget == Budget::Returned {
+            life.spent = life.spent.saturating_sub(1);
+        }
+        if self.touched {
+            life.input = NextInput::Continue;
+            life.continues = life.continues.saturating_add(1);
+        }
+        if let Some(reason) = spent(message, &life, &self.failure, now) {
+            return Outbox::of(message, self.replies, None).bury(&life, reason, now, changes);
+        }
+        let hold = Hold {
+            until: self.until,
+            failure: self.failure,
+        };
+        changes.push(Change::Live {
+            message_id: message.message_id.clone(),
+            from: message.life.state.name(),
+            life: life.moved(MessageState::Received { hold: Some(hold) }, now),
+        });
+        vec![
+            Action::ScheduleAt { at: self.until },
+            Action::Announce {
+                message_id: message.message_id.clone(),
+            },
+        ]
+    }
+}
+
+/// The reason to give up, if there is one.
+fn spent(message: &Message, life: &Life, failure: &Failure, now: Timestamp) -> Option<String> {
+    let why = &failure.reason;
+    if life.continues > limits::CONTINUES_MAX {
+        return Some(format!(
+            "the work was cut {} times after it may have changed something; look before sending it again. The last time: {why}",
+            life.continues
+        ));
+    }
+    if life.spent >= limits::ATTEMPTS_MAX {
+        return Some(format!(
+            "given up after {} attempts; the last one: {why}",
+            life.spent
+        ));
+    }
+    if now.since_ms(message.received_at) > limits::HELD_AGE_MAX_MS {
+        return Some(format!("it waited too long: {why}"));
+    }
+    None
+}

@@ -1,0 +1,113 @@
+//! Newtypes for every identifier, so that two ids can't be mixed up and no bare `String` travels as one.
+//!
+//! Ids are made at the edges (they need randomness) and only carried here; the exceptions are derived from
+//! other ids: a turn's client id and a reply's key.
+
+use sha2::{Digest, Sha256};
+use std::fmt;
+
+macro_rules! text_id {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Wraps an id that an edge made or read.
+            pub fn new(id: impl Into<String>) -> Self {
+                Self(id.into())
+            }
+
+            /// The id as text, for storing, sending and showing.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )*};
+}
+
+text_id! {
+    /// A channel: one connected platform account, or `local`.
+    ChannelId;
+    /// The ordering unit on a channel; bound to one Codex thread.
+    ConversationId;
+    /// One inbound message, ours (UUIDv7).
+    MessageId;
+    /// The platform's own id of a message: the key that makes a row shown twice one message.
+    ExternalId;
+    /// Codex's thread.
+    ThreadId;
+    /// Codex's turn.
+    TurnId;
+    /// Codex's item inside a turn.
+    ItemId;
+    /// One life of one Codex process.
+    IncarnationId;
+    /// One boot of this machine: Codex does not fsync, so a reboot changes what its history proves.
+    BootId;
+    /// Known to the outside for one question that Codex asks; unguessable.
+    RequestId;
+    /// What we send as `clientUserMessageId`: Codex gives it back after a crash.
+    ClientId;
+    /// Identity of one outbound piece, the same for every try.
+    ReplyKey;
+}
+
+impl ClientId {
+    /// The client id of one attempt. Codex does not dedupe on it: it is an oracle, not a lock.
+    #[must_use]
+    pub fn of(message_id: &MessageId, attempt: u32) -> Self {
+        Self(format!("{message_id}.{attempt}"))
+    }
+}
+
+impl ReplyKey {
+    /// The key of one reply: from the message's identity, never from its text, because two replies "ok"
+    /// are two replies.
+    #[must_use]
+    pub fn of(message_id: &MessageId, ordinal: u32) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"reply");
+        hash.update(message_id.as_str());
+        hash.update(ordinal.to_be_bytes());
+        let hex: String = hash
+            .finalize()
+            .iter()
+            .take(16)
+            .map(|b| format!("{b:02x}"))
+            .collect();
+        Self(hex)
+    }
+}
+
+/// Position of a message in its conversation, given at receipt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seq(pub i64);
+
+/// The daemon's boot number on its state directory; every write is fenced by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub i64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reply_keys_come_from_identity() {
+        let one = MessageId::new("m1");
+        assert_eq!(ReplyKey::of(&one, 0), ReplyKey::of(&one, 0));
+        assert_ne!(ReplyKey::of(&one, 0), ReplyKey::of(&one, 1));
+        assert_ne!(
+            ReplyKey::of(&one, 0),
+            ReplyKey::of(&MessageId::new("m2"), 0)
+        );
+        assert_eq!(ReplyKey::of(&one, 0).as_str().len(), 32);
+    }
+}

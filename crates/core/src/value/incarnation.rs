@@ -1,0 +1,61 @@
+//! One life of one Codex process, recorded so that the next daemon finds it, attaches to it or ends it.
+
+use super::{BootId, IncarnationId, Timestamp};
+
+/// One life of one Codex process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incarnation {
+    /// Ours, new for every start.
+    pub incarnation_id: IncarnationId,
+    /// How we talk to it.
+    pub transport: Transport,
+    /// The keeper process around it: our own binary, which ends it when nobody attaches.
+    pub keeper: ProcessStamp,
+    /// Directory with its sockets and its stderr; a path kept as text.
+    pub directory: String,
+    /// What the binary said it is.
+    pub codex_version: String,
+    /// The machine's boot it lives in.
+    pub boot_id: BootId,
+    /// When it was started.
+    pub started_at: Timestamp,
+    /// When we learned that it is gone.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// A process that can be told from a later one with the same pid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessStamp {
+    /// The pid.
+    pub pid: i32,
+    /// Start time in clock ticks since boot, as the kernel reports it.
+    pub start_ticks: u64,
+}
+
+/// How we talk to a Codex process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Its unix socket: it works on when we die, and we attach again.
+    Socket,
+    /// Pipes: it dies with us.
+    Stdio,
+}
+
+impl Transport {
+    /// The stored word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Stdio => "stdio",
+        }
+    }
+
+    /// Reads the stored word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Socket, Self::Stdio]
+            .into_iter()
+            .find(|transport| transport.word() == word)
+    }
+}

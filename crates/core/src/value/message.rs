@@ -1,0 +1,284 @@
+//! A message and where it is in its life.
+//!
+//! The state carries what only that state needs, so an impossible combination does not compile. Who moves a
+//! message from which state to which is in [`crate::step`], one file per arrow.
+
+use super::{
+    ChannelId, ConversationId, ExternalId, Failure, MessageId, Seq, Tier, Timestamp, TurnId,
+};
+
+/// One inbound message: what was said, by whom, and how far it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Ours.
+    pub message_id: MessageId,
+    /// The conversation it belongs to.
+    pub conversation_id: ConversationId,
+    /// Its place in that conversation.
+    pub seq: Seq,
+    /// The channel it came from.
+    pub channel: ChannelId,
+    /// The platform's id; unique on the channel.
+    pub external_id: ExternalId,
+    /// Whether a person or an agent waits for the answer.
+    pub kind: SenderKind,
+    /// Who sent it, by the channel's authenticated field.
+    pub sender: String,
+    /// What the sender may do.
+    pub tier: Tier,
+    /// The text.
+    pub body: String,
+    /// When we took custody.
+    pub received_at: Timestamp,
+    /// The only part that changes.
+    pub life: Life,
+}
+
+/// The part of a message that transitions rewrite.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// Where it is.
+    pub state: MessageState,
+    /// Ordinal of the newest attempt; only ever grows, it is part of the client id.
+    pub attempt: u32,
+    /// Attempts that count against the budget.
+    pub spent: u32,
+    /// Continue-turns already used.
+    pub continues: u32,
+    /// What the next turn will be given.
+    pub input: NextInput,
+    /// The newest failure, for `why` and for dead letters.
+    pub failure: Option<Failure>,
+    /// When the state last changed.
+    pub updated_at: Timestamp,
+}
+
+impl Life {
+    /// The life of a message that was just received.
+    #[must_use]
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            state: MessageState::Received { hold: None },
+            attempt: 0,
+            spent: 0,
+            continues: 0,
+            input: NextInput::Message,
+            failure: None,
+            updated_at: now,
+        }
+    }
+
+    /// The same life in another state.
+    #[must_use]
+    pub fn moved(&self, state: MessageState, now: Timestamp) -> Self {
+        Self {
+            state,
+            updated_at: now,
+            ..self.clone()
+        }
+    }
+}
+
+/// What the next turn of a message is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextInput {
+    /// The message itself.
+    Message,
+    /// A text of the bridge: the last turn was cut after it may have touched the world; check, then finish.
+    Continue,
+}
+
+/// Whether a person or an agent waits for the answer; people go first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SenderKind {
+    /// A human being at a terminal or a chat.
+    Person,
+    /// Another program.
+    Agent,
+}
+
+impl SenderKind {
+    /// The stored word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Person => "person",
+            Self::Agent => "agent",
+        }
+    }
+
+    /// Reads the stored word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Person, Self::Agent]
+            .into_iter()
+            .find(|kind| kind.word() == word)
+    }
+}
+
+/// Why a received message is not claimed yet, and when it will be looked at again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Not before this.
+    pub until: Timestamp,
+    /// What it waits for.
+    pub failure: Failure,
+}
+
+/// Where a message is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MessageState {
+    /// On disk, waiting for its turn. The scheduler moves it on.
+    Received {
+        /// Set while it must not be claimed.
+        hold: Option<Hold>,
+    },
+    /// Chosen; the host makes a thread ready. Nothing has been said to Codex.
+    Claimed,
+    /// The turn's intent is on disk; `turn/start` may or may not have been written.
+    Starting,
+    /// Codex works on it.
+    Running {
+        /// Codex's turn.
+        turn_id: TurnId,
+    },
+    /// A turn was begun and its end was not seen. Reconcile is the only exit.
+    Unclear,
+    /// The answer and its replies are on disk. Codex is never called again for this message.
+    Answered,
+    /// A reply has been handed to the platform at least once.
+    Sending,
+    /// All replies have receipts; the source does not know yet.
+    Replied,
+    /// Finished.
+    Done,
+    /// Given up with a reason; a person can see it and send it again.
+    Dead {
+        /// Why.
+        reason: String,
+    },
+    /// Stopped by a person before it had an answer.
+    Cancelled {
+        /// Who and why.
+        reason: String,
+    },
+}
+
+/// A state without its data: for guards, counts and storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StateName {
+    /// See [`MessageState::Received`].
+    Received,
+    /// See [`MessageState::Claimed`].
+    Claimed,
+    /// See [`MessageState::Starting`].
+    Starting,
+    /// See [`MessageState::Running`].
+    Running,
+    /// See [`MessageState::Unclear`].
+    Unclear,
+    /// See [`MessageState::Answered`].
+    Answered,
+    /// See [`MessageState::Sending`].
+    Sending,
+    /// See [`MessageState::Replied`].
+    Replied,
+    /// See [`MessageState::Done`].
+    Done,
+    /// See [`MessageState::Dead`].
+    Dead,
+    /// See [`MessageState::Cancelled`].
+    Cancelled,
+}
+
+impl StateName {
+    /// All of them, in the order of a life.
+    pub const ALL: [Self; 11] = [
+        Self::Received,
+        Self::Claimed,
+        Self::Starting,
+        Self::Running,
+        Self::Unclear,
+        Self::Answered,
+        Self::Sending,
+        Self::Replied,
+        Self::Done,
+        Self::Dead,
+        Self::Cancelled,
+    ];
+
+    /// The word that is stored and shown.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Claimed => "claimed",
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Unclear => "unclear",
+            Self::Answered => "answered",
+            Self::Sending => "sending",
+            Self::Replied => "replied",
+            Self::Done => "done",
+            Self::Dead => "dead",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Reads the stored word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.word() == word)
+    }
+
+    /// Whether a turn may be alive at Codex, so that the conversation's next message must wait.
+    #[must_use]
+    pub fn in_flight(self) -> bool {
+        match self {
+            Self::Claimed | Self::Starting | Self::Running | Self::Unclear => true,
+            Self::Received
+            | Self::Answered
+            | Self::Sending
+            | Self::Replied
+            | Self::Done
+            | Self::Dead
+            | Self::Cancelled => false,
+        }
+    }
+
+    /// Whether nothing moves it any more without a person.
+    #[must_use]
+    pub fn finished(self) -> bool {
+        match self {
+            Self::Done | Self::Dead | Self::Cancelled => true,
+            Self::Received
+            | Self::Claimed
+            | Self::Starting
+            | Self::Running
+            | Self::Unclear
+            | Self::Answered
+            | Self::Sending
+            | Self::Replied => false,
+        }
+    }
+}
+
+impl MessageState {
+    /// The state without its data.
+    #[must_use]
+    pub fn name(&self) -> StateName {
+        match self {
+            Self::Received { .. } => StateName::Received,
+            Self::Claimed => StateName::Claimed,
+            Self::Starting => StateName::Starting,
+            Self::Running { .. } => StateName::Running,
+            Self::Unclear => StateName::Unclear,
+            Self::Answered => StateName::Answered,
+            Self::Sending => StateName::Sending,
+            Self::Replied => StateName::Replied,
+            Self::Done => StateName::Done,
+            Self::Dead { .. } => StateName::Dead,
+            Self::Cancelled { .. } => StateName::Cancelled,
+        }
+    }
+}

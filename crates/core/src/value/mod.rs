@@ -1,0 +1,33 @@
+//! The nouns: ids, states and rows as plain values.
+//!
+//! Values carry data and small questions about themselves; decisions live in [`crate::step`], stored and
+//! wire forms live with the edges that write them, so nothing here is serialisable.
+
+mod answer;
+mod class;
+mod conversation;
+mod event;
+mod ids;
+mod incarnation;
+mod message;
+mod reply;
+mod request;
+mod time;
+mod turn;
+
+pub use answer::{Answer, AnswerSource};
+pub use class::{Class, Failure};
+pub use conversation::{ApprovalPolicy, Conversation, Sandbox, Tier};
+pub use event::{EventKind, ItemEvent};
+pub use ids::{
+    BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, ItemId,
+    MessageId, ReplyKey, RequestId, Seq, ThreadId, TurnId,
+};
+pub use incarnation::{Incarnation, ProcessStamp, Transport};
+pub use message::{Hold, Life, Message, MessageState, NextInput, SenderKind, StateName};
+pub use reply::{
+    Ack, AckMode, AckState, Reply, ReplyKind, ReplyState, ReplyStateName, split_reply,
+};
+pub use request::{Decision as RequestDecision, Request, RequestKind, RequestState};
+pub use time::Timestamp;
+pub use turn::{Turn, TurnState, Usage};

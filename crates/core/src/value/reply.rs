@@ -1,0 +1,252 @@
+//! Replies (outbound pieces of an answer) and acks (what we owe the source).
+//!
+//! Both are rows of their own, so that a failed reply never runs Codex again.
+
+use super::{ConversationId, MessageId, ReplyKey, Seq, Timestamp};
+
+/// One outbound piece of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The message it replies to.
+    pub message_id: MessageId,
+    /// Its place among the pieces of that answer.
+    pub ordinal: u32,
+    /// The lane it travels in.
+    pub conversation_id: ConversationId,
+    /// Its place in that lane, with `ordinal`.
+    pub seq: Seq,
+    /// The same for every try, so that an idempotent platform shows it once.
+    pub key: ReplyKey,
+    /// Whose words it carries.
+    pub kind: ReplyKind,
+    /// The text of this piece.
+    pub body: String,
+    /// How far it is.
+    pub state: ReplyState,
+    /// Sends begun.
+    pub tries: u32,
+    /// When the first send began: the start of the window a probe looks at.
+    pub first_try_at: Option<Timestamp>,
+    /// When it was written.
+    pub created_at: Timestamp,
+}
+
+/// Whose words a reply carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyKind {
+    /// A piece of Codex's answer.
+    Answer,
+    /// Written by the bridge: why there is no answer, or not yet.
+    Notice,
+}
+
+impl ReplyKind {
+    /// The stored word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Answer => "answer",
+            Self::Notice => "notice",
+        }
+    }
+
+    /// Reads the stored word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Answer, Self::Notice]
+            .into_iter()
+            .find(|kind| kind.word() == word)
+    }
+}
+
+/// How far a reply is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplyState {
+    /// Waiting for its place in the lane.
+    Queued {
+        /// Not before this, after a refusal.
+        not_before: Option<Timestamp>,
+    },
+    /// A send has begun and its end is not known.
+    Sending,
+    /// The platform took it.
+    Sent {
+        /// What the platform gave as proof.
+        receipt: String,
+    },
+    /// Given up; the text stays readable.
+    Dead {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A reply's state without its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyStateName {
+    /// See [`ReplyState::Queued`].
+    Queued,
+    /// See [`ReplyState::Sending`].
+    Sending,
+    /// See [`ReplyState::Sent`].
+    Sent,
+    /// See [`ReplyState::Dead`].
+    Dead,
+}
+
+impl ReplyState {
+    /// The state without its data.
+    #[must_use]
+    pub fn name(&self) -> ReplyStateName {
+        match self {
+            Self::Queued { .. } => ReplyStateName::Queued,
+            Self::Sending => ReplyStateName::Sending,
+            Self::Sent { .. } => ReplyStateName::Sent,
+            Self::Dead { .. } => ReplyStateName::Dead,
+        }
+    }
+
+    /// Whether the lane is done with it.
+    #[must_use]
+    pub fn settled(&self) -> bool {
+        match self {
+            Self::Queued { .. } | Self::Sending => false,
+            Self::Sent { .. } | Self::Dead { .. } => true,
+        }
+    }
+}
+
+impl ReplyStateName {
+    /// The stored word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Sending => "sending",
+            Self::Sent => "sent",
+            Self::Dead => "dead",
+        }
+    }
+
+    /// Reads the stored word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Queued, Self::Sending, Self::Sent, Self::Dead]
+            .into_iter()
+            .find(|state| state.word() == word)
+    }
+}
+
+/// What we owe the source of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack {
+    /// When it is due.
+    pub mode: AckMode,
+    /// Whether it was given.
+    pub state: AckState,
+}
+
+/// When the source is told that a message is finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckMode {
+    /// Never: taking the message in was the receipt.
+    None,
+    /// As soon as it is on our disk.
+    OnCustody,
+    /// After the last reply has its receipt.
+    AfterReply,
+}
+
+/// Whether an ack was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckState {
+    /// Nothing is owed.
+    NotNeeded,
+    /// Owed.
+    Due,
+    /// Given.
+    Given,
+}
+
+impl AckMode {
+    /// The stored word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::OnCustody => "on_custody",
+            Self::AfterReply => "after_reply",
+        }
+    }
+
+    /// Reads the stored word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::None, Self::OnCustody, Self::AfterReply]
+            .into_iter()
+            .find(|mode| mode.word() == word)
+    }
+}
+
+impl AckState {
+    /// The stored word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NotNeeded => "not_needed",
+            Self::Due => "due",
+            Self::Given => "given",
+        }
+    }
+
+    /// Reads the stored word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::NotNeeded, Self::Due, Self::Given]
+            .into_iter()
+            .find(|state| state.word() == word)
+    }
+}
+
+/// Cuts an answer into pieces of at most `max_chars`, at a line end where one is near.
+#[must_use]
+pub fn split_reply(text: &str, max_chars: Option<usize>) -> Vec<String> {
+    let Some(max) = max_chars.filter(|max| *max > 0) else {
+        return vec![text.to_owned()];
+    };
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some((cut, _)) = rest.char_indices().nth(max) {
+        let (head, _) = rest.split_at(cut);
+        let at = match head.rfind('\n') {
+            Some(newline) if newline >= cut / 2 => newline + 1,
+            Some(_) | None => cut,
+        };
+        let (piece, tail) = rest.split_at(at);
+        pieces.push(piece.to_owned());
+        rest = tail;
+    }
+    if !rest.is_empty() || pieces.is_empty() {
+        pieces.push(rest.to_owned());
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splitting_loses_nothing_and_respects_the_limit() {
+        for (text, max, pieces) in [
+            ("", Some(3), vec![""]),
+            ("abc", Some(3), vec!["abc"]),
+            ("abcd", Some(3), vec!["abc", "d"]),
+            ("ab\ncd", Some(4), vec!["ab\n", "cd"]),
+            ("äöüß", Some(2), vec!["äö", "üß"]),
+            ("anything at all", None, vec!["anything at all"]),
+        ] {
+            assert_eq!(split_reply(text, max), pieces, "{text:?} {max:?}");
+        }
+    }
+}

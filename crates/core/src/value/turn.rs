@@ -1,0 +1,85 @@
+//! One attempt's turn: the intent that is on disk before Codex hears of it, and what became of it.
+//!
+//! Written by `step::begin`, `attach`, `note`, `answer`, `fail`, `lose` and `reconcile`.
+
+use super::{
+    BootId, ClientId, Epoch, IncarnationId, MessageId, Sandbox, ThreadId, Timestamp, TurnId,
+};
+
+/// The turn of one attempt of one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Whose turn it is.
+    pub message_id: MessageId,
+    /// Which attempt.
+    pub attempt: u32,
+    /// What Codex gives back when it is asked what became of it.
+    pub client_id: ClientId,
+    /// The daemon's boot that began it.
+    pub epoch: Epoch,
+    /// The machine's boot: after a reboot Codex's history proves less.
+    pub boot_id: BootId,
+    /// The Codex process it was given to.
+    pub incarnation: IncarnationId,
+    /// The thread it runs on.
+    pub thread: ThreadId,
+    /// The newest turn of that thread when it began: reconcile looks behind it.
+    pub after_turn: Option<TurnId>,
+    /// Codex's id, once known.
+    pub turn_id: Option<TurnId>,
+    /// What it may write; decides whether it may be run again.
+    pub sandbox: Sandbox,
+    /// How far it is.
+    pub state: TurnState,
+    /// An item that may touch the world was seen.
+    pub touched: bool,
+    /// When the intent was written.
+    pub started_at: Timestamp,
+    /// When we saw its end.
+    pub ended_at: Option<Timestamp>,
+    /// What it cost.
+    pub usage: Usage,
+}
+
+/// How far a turn is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnState {
+    /// Intent on disk.
+    Begun,
+    /// Codex named it.
+    Attached,
+    /// We saw its end.
+    Ended,
+    /// We lost sight of it.
+    Lost,
+}
+
+impl TurnState {
+    /// The stored word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Begun => "begun",
+            Self::Attached => "attached",
+            Self::Ended => "ended",
+            Self::Lost => "lost",
+        }
+    }
+
+    /// Reads the stored word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Begun, Self::Attached, Self::Ended, Self::Lost]
+            .into_iter()
+            .find(|state| state.word() == word)
+    }
+}
+
+/// Tokens of one turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens the model read.
+    pub input_tokens: i64,
+    /// Tokens the model wrote.
+    pub output_tokens: i64,
+}

@@ -1,0 +1,134 @@
+//! The news of one message as server-sent events, resumable by `Last-Event-ID`.
+//!
+//! `item` events are rows and carry their ordinal as id; `state` says where the message is; `text` is what
+//! Codex is writing, lossy; `end` is the last one, with the whole message.
+
+use super::messages::{find, view};
+use super::{Context, ProblemResponse};
+use crate::{Desk, EventView, Live, MessageView, Subscription, TextView};
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
+use bridge_core::port::Ledger;
+use bridge_core::value::MessageId;
+use futures_util::Stream;
+use futures_util::stream;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use tokio_util::sync::CancellationToken;
+
+pub(super) async fn stream<D: Desk>(
+    State(context): State<Context<D>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ProblemResponse> {
+    let message_id = find(&context.desk, id).await?;
+    let after = headers
+        .get("last-event-id")
+        .and_then(|id| id.to_str().ok()?.parse().ok())
+        .unwrap_or(0);
+    let news = context.desk.hub().watch(&message_id).ok_or_else(|| {
+        ProblemResponse::unavailable("too many messages are being watched; ask again later")
+    })?;
+    let watch = Watch {
+        desk: context.desk,
+        stop: context.stop,
+        message_id,
+        news,
+        after,
+        last_state: String::new(),
+        queue: VecDeque::new(),
+        first: true,
+        ended: false,
+    };
+    let events = stream::unfold(watch, |mut watch| async move {
+        let event = watch.next().await?;
+        Some((Ok(event), watch))
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+}
+
+struct Watch<D> {
+    desk: D,
+    stop: CancellationToken,
+    message_id: MessageId,
+    news: Subscription,
+    after: u32,
+    last_state: String,
+    queue: VecDeque<Event>,
+    first: bool,
+    ended: bool,
+}
+
+impl<D: Desk> Watch<D> {
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.queue.pop_front() {
+                return Some(event);
+            }
+            if self.ended {
+                return None;
+            }
+            if std::mem::take(&mut self.first) {
+                self.look().await;
+                continue;
+            }
+            let stop = self.stop.clone();
+            tokio::select! {
+                () = stop.cancelled() => return None,
+                live = self.news.next() => match live {
+                    Live::Changed => self.look().await,
+                    Live::Text(text) => {
+                        self.push("text", None, &TextView { text: text.to_string() });
+                    }
+                },
+            }
+        }
+    }
+
+    /// Queues whatever the rows have that was not told yet.
+    async fn look(&mut self) {
+        let (message_id, after) = (self.message_id.clone(), self.after);
+        let events = self
+            .desk
+            .ledger()
+            .read(move |rows| rows.events(&message_id, after, EVENTS_PER_MESSAGE_MAX))
+            .await;
+        let shown = view(&self.desk, self.message_id.clone()).await;
+        let (Ok(events), Ok(shown)) = (events, shown) else {
+            // The client asks again and resumes; nothing is lost by ending here.
+            self.ended = true;
+            return;
+        };
+        for event in &events {
+            self.after = event.ordinal;
+            self.push("item", Some(event.ordinal), &EventView::from(event));
+        }
+        self.tell_state(&shown);
+    }
+
+    fn tell_state(&mut self, shown: &MessageView) {
+        let finished = matches!(shown.state.as_str(), "done" | "dead" | "cancelled");
+        let now = format!("{} {} {}", shown.state, shown.attempt, shown.why.now);
+        if finished {
+            self.push("end", None, shown);
+            self.ended = true;
+        } else if now != self.last_state {
+            self.push("state", None, shown);
+            self.last_state = now;
+        }
+    }
+
+    fn push(&mut self, name: &str, id: Option<u32>, data: &impl Serialize) {
+        let Ok(json) = serde_json::to_string(data) else {
+            return;
+        };
+        let event = Event::default().event(name).data(json);
+        self.queue.push_back(match id {
+            Some(id) => event.id(id.to_string()),
+            None => event,
+        });
+    }
+}

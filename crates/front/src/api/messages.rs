@@ -1,0 +1,142 @@
+//! Messages: take one in, show one, list the newest.
+
+use super::{Context, ProblemResponse, now};
+use crate::view::MessageRows;
+use crate::{Desk, MessageList, MessageView, NewMessage, SubmitRequest, SubmitResponse};
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use bridge_core::limits::PAGE_MAX;
+use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::value::{MessageId, Timestamp};
+use bridge_core::why::{Case, explain};
+use serde::Deserialize;
+
+/// The conversation of people who name none.
+const DEFAULT_CONVERSATION: &str = "main";
+/// Shortest beginning of an id that is looked up.
+const PREFIX_MIN_CHARS: usize = 4;
+
+pub(super) async fn submit<D: Desk>(
+    State(context): State<Context<D>>,
+    headers: HeaderMap,
+    body: Result<Json<SubmitRequest>, JsonRejection>,
+) -> Result<(StatusCode, Json<SubmitResponse>), ProblemResponse> {
+    let Json(body) =
+        body.map_err(|rejection| ProblemResponse::bad_request(rejection.body_text()))?;
+    let key = headers
+        .get("idempotency-key")
+        .and_then(|key| key.to_str().ok())
+        .ok_or_else(|| {
+            ProblemResponse::bad_request(
+                "the header Idempotency-Key is missing: it makes sending twice safe",
+            )
+        })?;
+    let message = NewMessage {
+        text: body.text,
+        conversation: body
+            .conversation
+            .unwrap_or_else(|| DEFAULT_CONVERSATION.to_owned()),
+        key: key.to_owned(),
+    };
+    let submitted = context.desk.submit(message).await?;
+    let status = if submitted.duplicate {
+        StatusCode::OK
+    } else {
+        StatusCode::CREATED
+    };
+    let response = SubmitResponse {
+        message_id: submitted.message_id.to_string(),
+        duplicate: submitted.duplicate,
+    };
+    Ok((status, Json(response)))
+}
+
+pub(super) async fn show<D: Desk>(
+    State(context): State<Context<D>>,
+    Path(id): Path<String>,
+) -> Result<Json<MessageView>, ProblemResponse> {
+    let message_id = find(&context.desk, id).await?;
+    view(&context.desk, message_id).await.map(Json)
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Page {
+    limit: Option<u32>,
+}
+
+pub(super) async fn list<D: Desk>(
+    State(context): State<Context<D>>,
+    Query(page): Query<Page>,
+) -> Result<Json<MessageList>, ProblemResponse> {
+    let limit = page.limit.unwrap_or(20).min(PAGE_MAX);
+    let now = now();
+    let messages = context
+        .desk
+        .ledger()
+        .read(move |rows| {
+            let newest = rows.newest_messages(limit)?;
+            newest
+                .iter()
+                .map(|message| rows_of(rows, &message.message_id, now))
+                .filter_map(Result::transpose)
+                .collect::<Result<Vec<_>, RowsError>>()
+        })
+        .await?;
+    let messages = messages.into_iter().map(|rows| rows.view(now)).collect();
+    Ok(Json(MessageList { messages }))
+}
+
+/// The message with this id, or the only one whose id begins so.
+pub(super) async fn find<D: Desk>(desk: &D, id: String) -> Result<MessageId, ProblemResponse> {
+    if id.chars().count() < PREFIX_MIN_CHARS {
+        let detail = format!("give at least {PREFIX_MIN_CHARS} characters of the message's id");
+        return Err(ProblemResponse::bad_request(detail));
+    }
+    let prefix = id.clone();
+    let mut found = desk
+        .ledger()
+        .read(move |rows| rows.message_ids_by_prefix(&prefix, 2))
+        .await?;
+    match (found.pop(), found.pop()) {
+        (Some(message_id), None) => Ok(message_id),
+        (Some(_), Some(_)) => Err(ProblemResponse::ambiguous(format!(
+            "several messages begin with {id}: give more of the id"
+        ))),
+        (None, _) => Err(ProblemResponse::not_found(format!(
+            "there is no message {id}"
+        ))),
+    }
+}
+
+pub(super) async fn view<D: Desk>(
+    desk: &D,
+    message_id: MessageId,
+) -> Result<MessageView, ProblemResponse> {
+    let now = now();
+    let id = message_id.clone();
+    let rows = desk
+        .ledger()
+        .read(move |rows| rows_of(rows, &id, now))
+        .await?;
+    rows.map(|rows| rows.view(now))
+        .ok_or_else(|| ProblemResponse::not_found(format!("there is no message {message_id}")))
+}
+
+fn rows_of(
+    rows: &dyn Read,
+    message_id: &MessageId,
+    now: Timestamp,
+) -> Result<Option<MessageRows>, RowsError> {
+    let Some(case) = Case::load(rows, message_id)? else {
+        return Ok(None);
+    };
+    Ok(Some(MessageRows {
+        conversation: rows.conversation(&case.message.conversation_id)?,
+        answer: rows.answer(message_id)?,
+        requests: rows.requests(message_id)?,
+        why: explain(&case, now),
+        message: case.message,
+    }))
+}

@@ -1,0 +1,40 @@
+//! How the daemon is: alive, ready, and how much is where. Nothing of a message's content.
+
+use super::{Context, ProblemResponse};
+use crate::{Desk, Health, HealthView, StatusView};
+use axum::Json;
+use axum::extract::State;
+use bridge_core::port::Ledger;
+
+pub(super) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+pub(super) async fn readyz<D: Desk>(
+    State(context): State<Context<D>>,
+) -> Result<Json<HealthView>, ProblemResponse> {
+    let health = context.desk.health().await;
+    if health.ready {
+        Ok(Json(view(health)))
+    } else {
+        Err(ProblemResponse::unavailable(health.detail))
+    }
+}
+
+pub(super) async fn status<D: Desk>(
+    State(context): State<Context<D>>,
+) -> Result<Json<StatusView>, ProblemResponse> {
+    let counts = context.desk.ledger().read(|rows| rows.counts()).await?;
+    let health = context.desk.health().await;
+    Ok(Json(StatusView::new(view(health), &counts)))
+}
+
+fn view(health: Health) -> HealthView {
+    HealthView {
+        ready: health.ready,
+        detail: health.detail,
+        pid: health.pid,
+        version: health.version,
+        codex: health.codex,
+    }
+}

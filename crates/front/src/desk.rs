@@ -1,0 +1,79 @@
+//! The desk: what a front needs from the daemon behind it.
+
+use crate::Hub;
+use bridge_core::port::{Ledger, LedgerError};
+use bridge_core::value::MessageId;
+use std::future::Future;
+
+/// The daemon as a front sees it.
+pub trait Desk: Clone + Send + Sync + 'static {
+    /// Where rows are read.
+    type Ledger: Ledger;
+
+    /// The ledger.
+    fn ledger(&self) -> &Self::Ledger;
+
+    /// Live news of messages.
+    fn hub(&self) -> &Hub;
+
+    /// Takes a text in; when this resolves, it is on disk.
+    fn submit(
+        &self,
+        message: NewMessage,
+    ) -> impl Future<Output = Result<Submitted, SubmitError>> + Send;
+
+    /// How the daemon is.
+    fn health(&self) -> impl Future<Output = Health> + Send;
+}
+
+/// A text that wants to become a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewMessage {
+    /// The text.
+    pub text: String,
+    /// The conversation's key.
+    pub conversation: String,
+    /// The sender's own id for it.
+    pub key: String,
+}
+
+/// A text that is a message now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// Its id.
+    pub message_id: MessageId,
+    /// Whether it was here before.
+    pub duplicate: bool,
+}
+
+/// Why a text was not taken in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// It can't become a message.
+    #[error("{0}")]
+    Unfit(String),
+    /// Too much waits already.
+    #[error("too many messages wait already; nothing was stored, send it again later")]
+    Full,
+    /// The daemon is stopping.
+    #[error("the daemon is stopping and takes nothing more in; send it again when it is back")]
+    Stopping,
+    /// The ledger failed.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+/// How the daemon is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Whether it can answer messages now.
+    pub ready: bool,
+    /// Why not, or a remark.
+    pub detail: String,
+    /// The daemon's pid.
+    pub pid: u32,
+    /// The daemon's version.
+    pub version: String,
+    /// What is known about Codex, as a line.
+    pub codex: String,
+}

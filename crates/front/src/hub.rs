@@ -1,0 +1,112 @@
+//! Live news of messages for whoever watches. Lossy by design: rows are the truth, this only says "look".
+
+use bridge_core::value::MessageId;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::broadcast;
+
+/// News a slow watcher may be behind; older ones are dropped, and it reads the rows anyway.
+const BEHIND_MAX: usize = 64;
+/// Messages that are watched at the same time.
+const WATCHED_MAX: usize = 4096;
+
+/// One piece of news.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Live {
+    /// The rows of the message changed.
+    Changed,
+    /// The text that Codex is writing, as far as it is.
+    Text(Arc<str>),
+}
+
+/// Where news is published and watched.
+#[derive(Clone, Debug, Default)]
+pub struct Hub {
+    watched: Arc<Mutex<HashMap<MessageId, broadcast::Sender<Live>>>>,
+}
+
+/// One watcher's view of one message; watching ends when it is dropped.
+#[derive(Debug)]
+pub struct Subscription {
+    hub: Hub,
+    message_id: MessageId,
+    news: Option<broadcast::Receiver<Live>>,
+}
+
+impl Hub {
+    /// Publishes news; free when nobody watches.
+    pub fn publish(&self, message_id: &MessageId, live: Live) {
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = watched.get(message_id) {
+            // No watcher left is fine: its entry goes when its subscription is dropped.
+            let _unwatched = sender.send(live);
+        }
+    }
+
+    /// Watches one message. `None` when too many are watched already.
+    #[must_use]
+    pub fn watch(&self, message_id: &MessageId) -> Option<Subscription> {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if watched.len() >= WATCHED_MAX && !watched.contains_key(message_id) {
+            return None;
+        }
+        let sender = watched
+            .entry(message_id.clone())
+            .or_insert_with(|| broadcast::channel(BEHIND_MAX).0);
+        Some(Subscription {
+            hub: self.clone(),
+            message_id: message_id.clone(),
+            news: Some(sender.subscribe()),
+        })
+    }
+}
+
+impl Subscription {
+    /// The next news. A watcher that fell behind gets `Changed`: look at the rows.
+    pub async fn next(&mut self) -> Live {
+        let Some(news) = &mut self.news else {
+            return Live::Changed;
+        };
+        match news.recv().await {
+            Ok(live) => live,
+            Err(broadcast::error::RecvError::Lagged(_) | broadcast::error::RecvError::Closed) => {
+                Live::Changed
+            }
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.news = None;
+        let mut watched = self
+            .hub
+            .watched
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if watched
+            .get(&self.message_id)
+            .is_some_and(|sender| sender.receiver_count() == 0)
+        {
+            watched.remove(&self.message_id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slow_watcher_is_told_to_look_and_nothing_piles_up() {
+        let hub = Hub::default();
+        let message_id = MessageId::new("m");
+        let mut watcher = hub.watch(&message_id).unwrap();
+        for n in 0..10_000 {
+            hub.publish(&message_id, Live::Text(format!("{n}").into()));
+        }
+        assert_eq!(watcher.next().await, Live::Changed);
+        drop(watcher);
+        assert!(hub.watched.lock().unwrap().is_empty());
+    }
+}

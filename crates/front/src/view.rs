@@ -1,0 +1,301 @@
+//! The JSON forms of the API. They are for programs and for our own command line; the core's values are not
+//! serialisable on purpose.
+
+use bridge_core::port::StateCount;
+use bridge_core::value::{
+    Answer, Conversation, Failure, ItemEvent, Message, MessageState, Request, RequestState,
+    Timestamp,
+};
+use bridge_core::why::{Why, worth_waiting};
+use serde::{Deserialize, Serialize};
+
+/// Body of `POST /v1/messages`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubmitRequest {
+    /// The text.
+    pub text: String,
+    /// The conversation's key; `main` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<String>,
+}
+
+/// Answer to `POST /v1/messages`: the message is on disk.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SubmitResponse {
+    /// Its id.
+    pub message_id: String,
+    /// Whether the same `Idempotency-Key` was here before.
+    pub duplicate: bool,
+}
+
+/// A message, where it is, and its answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MessageView {
+    /// Its id.
+    pub message_id: String,
+    /// The conversation's key.
+    pub conversation: String,
+    /// The channel.
+    pub channel: String,
+    /// Who sent it.
+    pub sender: String,
+    /// The text.
+    pub text: String,
+    /// Where it is.
+    pub state: String,
+    /// Ordinal of the newest attempt.
+    pub attempt: u32,
+    /// Codex's thread of the conversation.
+    pub thread_id: Option<String>,
+    /// Milliseconds since the epoch.
+    pub received_at: i64,
+    /// Milliseconds since the epoch.
+    pub updated_at: i64,
+    /// Why it waits.
+    pub hold: Option<HoldView>,
+    /// The newest failure.
+    pub failure: Option<FailureView>,
+    /// The answer.
+    pub answer: Option<AnswerView>,
+    /// What Codex asked while it worked on it.
+    pub requests: Vec<RequestView>,
+    /// Where it is, in words.
+    pub why: WhyView,
+    /// Whether an answer is to be expected without somebody acting first.
+    pub worth_waiting: bool,
+}
+
+/// Why a message waits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HoldView {
+    /// Until when, in milliseconds since the epoch.
+    pub until: i64,
+    /// What it waits for.
+    pub failure: FailureView,
+}
+
+/// A failure.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FailureView {
+    /// `transient`, `capacity`, `config`, `permanent`, `ambiguous` or `bug`.
+    pub class: String,
+    /// What happened and what to do.
+    pub reason: String,
+}
+
+/// An answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AnswerView {
+    /// The text, whole.
+    pub text: String,
+    /// `live`, or `harvested` from Codex's history after a crash.
+    pub source: String,
+    /// Milliseconds since the epoch.
+    pub created_at: i64,
+}
+
+/// Something Codex asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RequestView {
+    /// Its outside id.
+    pub request_id: String,
+    /// What kind of answer it needs.
+    pub kind: String,
+    /// One line for people.
+    pub headline: String,
+    /// `open`, or what was decided.
+    pub state: String,
+    /// Who decided.
+    pub by: Option<String>,
+}
+
+/// Where a message is, in words.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WhyView {
+    /// Where it is and what it waits for.
+    pub now: String,
+    /// What happens next.
+    pub next: String,
+}
+
+/// One item-level event.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EventView {
+    /// Its place among the events of its message.
+    pub ordinal: u32,
+    /// Which attempt.
+    pub attempt: u32,
+    /// What kind of thing happened.
+    pub kind: String,
+    /// One line for people.
+    pub text: String,
+    /// Milliseconds since the epoch.
+    pub at: i64,
+}
+
+/// The text Codex is writing, as far as it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TextView {
+    /// The text so far.
+    pub text: String,
+}
+
+/// A page of messages, newest first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MessageList {
+    /// The messages.
+    pub messages: Vec<MessageView>,
+}
+
+/// How the daemon is, and how much is where.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StatusView {
+    /// How the daemon is.
+    pub health: HealthView,
+    /// Messages by state.
+    pub counts: std::collections::BTreeMap<String, u64>,
+}
+
+/// How the daemon is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HealthView {
+    /// Whether it can answer messages now.
+    pub ready: bool,
+    /// Why not, or a remark.
+    pub detail: String,
+    /// The daemon's pid.
+    pub pid: u32,
+    /// The daemon's version.
+    pub version: String,
+    /// What is known about Codex.
+    pub codex: String,
+}
+
+/// An error, as RFC 9457 has it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Problem {
+    /// What kind of problem.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What happened and what to do.
+    pub detail: String,
+}
+
+impl From<&Failure> for FailureView {
+    fn from(failure: &Failure) -> Self {
+        Self {
+            class: failure.class.word().to_owned(),
+            reason: failure.reason.clone(),
+        }
+    }
+}
+
+impl From<Why> for WhyView {
+    fn from(why: Why) -> Self {
+        Self {
+            now: why.now,
+            next: why.next,
+        }
+    }
+}
+
+impl From<&Answer> for AnswerView {
+    fn from(answer: &Answer) -> Self {
+        Self {
+            text: answer.text.clone(),
+            source: answer.source.word().to_owned(),
+            created_at: answer.created_at.0,
+        }
+    }
+}
+
+impl From<&ItemEvent> for EventView {
+    fn from(event: &ItemEvent) -> Self {
+        Self {
+            ordinal: event.ordinal,
+            attempt: event.attempt,
+            kind: event.kind.word().to_owned(),
+            text: event.text.clone(),
+            at: event.at.0,
+        }
+    }
+}
+
+impl From<&Request> for RequestView {
+    fn from(request: &Request) -> Self {
+        let (state, by) = match &request.state {
+            RequestState::Open => ("open", None),
+            RequestState::Decided { decision, by } => (decision.word(), Some(by.clone())),
+        };
+        Self {
+            request_id: request.request_id.to_string(),
+            kind: request.kind.word().to_owned(),
+            headline: request.headline.clone(),
+            state: state.to_owned(),
+            by,
+        }
+    }
+}
+
+/// The rows one message view is made of.
+pub(crate) struct MessageRows {
+    pub(crate) message: Message,
+    pub(crate) conversation: Option<Conversation>,
+    pub(crate) answer: Option<Answer>,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) why: Why,
+}
+
+impl MessageRows {
+    pub(crate) fn view(self, now: Timestamp) -> MessageView {
+        let Self {
+            message,
+            conversation,
+            answer,
+            requests,
+            why,
+        } = self;
+        let hold = match &message.life.state {
+            MessageState::Received { hold: Some(hold) } => Some(HoldView {
+                until: hold.until.0,
+                failure: FailureView::from(&hold.failure),
+            }),
+            _ => None,
+        };
+        let thread_id = conversation
+            .as_ref()
+            .and_then(|conversation| conversation.thread.as_ref())
+            .map(ToString::to_string);
+        MessageView {
+            worth_waiting: worth_waiting(&message, now),
+            message_id: message.message_id.to_string(),
+            conversation: conversation
+                .map_or_else(String::new, |conversation| conversation.external_key),
+            channel: message.channel.to_string(),
+            sender: message.sender,
+            text: message.body,
+            state: message.life.state.name().word().to_owned(),
+            attempt: message.life.attempt,
+            thread_id,
+            received_at: message.received_at.0,
+            updated_at: message.life.updated_at.0,
+            hold,
+            failure: message.life.failure.as_ref().map(FailureView::from),
+            answer: answer.as_ref().map(AnswerView::from),
+            requests: requests.iter().map(RequestView::from).collect(),
+            why: why.into(),
+        }
+    }
+}
+
+impl StatusView {
+    pub(crate) fn new(health: HealthView, counts: &[StateCount]) -> Self {
+        let counts = counts
+            .iter()
+            .map(|entry| (entry.state.word().to_owned(), entry.count))
+            .collect();
+        Self { health, counts }
+    }
+}

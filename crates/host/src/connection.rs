@@ -1,0 +1,373 @@
+//! One connection to one Codex process, as a task that owns the link: requests with deadlines go out, news is
+//! sorted into the mailboxes of the threads, and when the connection ends every waiter hears it at once.
+
+use crate::mailbox::Mailboxes;
+use crate::transport::{Reader, Writer};
+use bridge_codex::link::{CallId, Event, Ignored, Link, LinkError, LinkOptions, MAX_IN_FLIGHT};
+use bridge_codex::rpc::{RawId, RpcError};
+use bridge_codex::wire::{Method, Notification, Outcome, ServerRequest, ThreadId};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+/// Texts that may wait for the writer: every request in flight, and as many answers.
+const OUTGOING_MAX: usize = 4 * MAX_IN_FLIGHT;
+/// Texts that may wait between the reader and the link; beyond it Codex's own buffers fill, which loses nothing.
+const INCOMING_MAX: usize = 256;
+
+/// Why a request has no result.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    /// The connection ended before an answer came.
+    #[error("the connection to codex ended: {why}")]
+    Closed { why: String },
+    /// No answer within the method's deadline.
+    #[error("codex did not answer {method} in time")]
+    Silent { method: &'static str },
+    /// Codex said no.
+    #[error("codex refused {method}: {} ({})", error.message, error.code)]
+    Refused {
+        method: &'static str,
+        error: RpcError,
+    },
+    /// The answer is not what this version of the protocol promises.
+    #[error(
+        "codex answered {method} in a form this bridge does not know ({why}); run `codex-bridge doctor`"
+    )]
+    Unreadable { method: &'static str, why: String },
+}
+
+type Registered = Box<dyn FnOnce(&mut Link, u64) -> Result<(CallId, String), LinkError> + Send>;
+
+enum Command {
+    Call {
+        register: Registered,
+        reply: oneshot::Sender<Result<Value, Failed>>,
+    },
+    Notify {
+        method: &'static str,
+    },
+    Respond {
+        id: RawId,
+        outcome: Outcome,
+    },
+}
+
+enum Failed {
+    Refused(RpcError),
+    Silent,
+    Closed(String),
+}
+
+/// A handle on the connection; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    commands: mpsc::Sender<Command>,
+    permits: Arc<Semaphore>,
+    pub(crate) mailboxes: Arc<Mailboxes>,
+    loaded: Arc<Mutex<HashSet<ThreadId>>>,
+    warnings: Arc<Mutex<Vec<String>>>,
+    closed: watch::Receiver<Option<String>>,
+}
+
+/// Config warnings that are kept for `doctor` and error messages.
+const WARNINGS_MAX: usize = 16;
+
+impl Connection {
+    /// Starts the tasks of a connection.
+    pub(crate) fn start(reader: Reader, writer: Writer) -> Self {
+        let (commands, inbox) = mpsc::channel(OUTGOING_MAX);
+        let (closing, closed) = watch::channel(None);
+        let mailboxes = Arc::new(Mailboxes::default());
+        let warnings = Arc::new(Mutex::new(Vec::new()));
+        let (texts, incoming) = mpsc::channel(INCOMING_MAX);
+        let (outgoing, outbox) = mpsc::channel(OUTGOING_MAX);
+        tokio::spawn(read(reader, texts));
+        tokio::spawn(write(writer, outbox));
+        let actor = Actor {
+            link: Link::new(LinkOptions::default()),
+            waiters: HashMap::new(),
+            outgoing,
+            mailboxes: Arc::clone(&mailboxes),
+            warnings: Arc::clone(&warnings),
+            origin: Instant::now(),
+        };
+        tokio::spawn(actor.run(inbox, incoming, closing));
+        Self {
+            commands,
+            permits: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
+            mailboxes,
+            loaded: Arc::default(),
+            warnings,
+            closed,
+        }
+    }
+
+    /// Sends a request and waits for its answer, its deadline or the end of the connection.
+    pub(crate) async fn call<M: Method + 'static>(
+        &self,
+        params: M::Params,
+    ) -> Result<M::Response, CallError>
+    where
+        M::Params: Send + 'static,
+    {
+        let _permit = self.permits.acquire().await;
+        let (reply, answer) = oneshot::channel();
+        let register: Registered = Box::new(move |link, now| link.request::<M>(&params, now));
+        let closed = || CallError::Closed {
+            why: self.why_closed(),
+        };
+        self.commands
+            .send(Command::Call { register, reply })
+            .await
+            .map_err(|_gone| closed())?;
+        let value = match answer.await {
+            Ok(Ok(value)) => value,
+            Ok(Err(Failed::Refused(error))) => {
+                return Err(CallError::Refused {
+                    method: M::NAME,
+                    error,
+                });
+            }
+            Ok(Err(Failed::Silent)) => return Err(CallError::Silent { method: M::NAME }),
+            Ok(Err(Failed::Closed(why))) => return Err(CallError::Closed { why }),
+            Err(_gone) => return Err(closed()),
+        };
+        serde_json::from_value(value).map_err(|error| CallError::Unreadable {
+            method: M::NAME,
+            why: error.to_string(),
+        })
+    }
+
+    /// Sends a notification.
+    pub(crate) async fn notify(&self, method: &'static str) {
+        // A connection that ended is noticed by whoever waits on it.
+        let _gone = self.commands.send(Command::Notify { method }).await;
+    }
+
+    /// Answers something Codex asked.
+    pub(crate) async fn respond(&self, id: RawId, outcome: Outcome) -> Result<(), CallError> {
+        self.commands
+            .send(Command::Respond { id, outcome })
+            .await
+            .map_err(|_gone| CallError::Closed {
+                why: self.why_closed(),
+            })
+    }
+
+    /// Whether the connection is still there.
+    pub(crate) fn is_open(&self) -> bool {
+        self.closed.borrow().is_none()
+    }
+
+    /// Waits for the end of the connection.
+    pub(crate) async fn closed(&self) -> String {
+        let mut closed = self.closed.clone();
+        // The sender writes a reason before it goes.
+        let _gone = closed.wait_for(Option::is_some).await;
+        self.why_closed()
+    }
+
+    fn why_closed(&self) -> String {
+        self.closed
+            .borrow()
+            .clone()
+            .unwrap_or_else(|| "it is closing".to_owned())
+    }
+
+    /// Whether a thread was loaded over this connection, so that its news arrives here.
+    pub(crate) fn is_loaded(&self, thread: &ThreadId) -> bool {
+        self.loaded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(thread)
+    }
+
+    /// Remembers that a thread was loaded over this connection.
+    pub(crate) fn mark_loaded(&self, thread: ThreadId) {
+        self.loaded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(thread);
+    }
+
+    /// What Codex said about its configuration.
+    pub(crate) fn config_warnings(&self) -> Vec<String> {
+        self.warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+async fn read(mut reader: Reader, texts: mpsc::Sender<Result<String, String>>) {
+    loop {
+        let text = match reader.next().await {
+            Ok(Some(text)) => Ok(text),
+            Ok(None) => Err("codex closed it".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        let last = text.is_err();
+        if texts.send(text).await.is_err() || last {
+            return;
+        }
+    }
+}
+
+async fn write(mut writer: Writer, mut outbox: mpsc::Receiver<String>) {
+    while let Some(text) = outbox.recv().await {
+        if let Err(error) = writer.send(text).await {
+            tracing::debug!(%error, "writing to codex failed");
+            return;
+        }
+    }
+}
+
+struct Actor {
+    link: Link,
+    waiters: HashMap<CallId, oneshot::Sender<Result<Value, Failed>>>,
+    outgoing: mpsc::Sender<String>,
+    mailboxes: Arc<Mailboxes>,
+    warnings: Arc<Mutex<Vec<String>>>,
+    origin: Instant,
+}
+
+impl Actor {
+    async fn run(
+        mut self,
+        mut inbox: mpsc::Receiver<Command>,
+        mut incoming: mpsc::Receiver<Result<String, String>>,
+        closing: watch::Sender<Option<String>>,
+    ) {
+        let why = loop {
+            let deadline = self.next_deadline();
+            let step = tokio::select! {
+                command = inbox.recv() => match command {
+                    Some(command) => self.command(command),
+                    None => Err("it is no longer needed".to_owned()),
+                },
+                text = incoming.recv() => match text {
+                    Some(Ok(text)) => self.text(&text),
+                    Some(Err(why)) => Err(why),
+                    None => Err("its reader ended".to_owned()),
+                },
+                () = tokio::time::sleep_until(deadline.into()) => {
+                    self.expire();
+                    Ok(())
+                }
+            };
+            if let Err(why) = step {
+                break why;
+            }
+        };
+        inbox.close();
+        // Every waiter hears it now, not at its deadline.
+        closing.send_replace(Some(why.clone()));
+        for call in self.link.fail_all() {
+            self.settle(call, Err(Failed::Closed(why.clone())));
+        }
+        self.mailboxes.lose_all(&why);
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn next_deadline(&self) -> Instant {
+        let far = u64::from(u32::MAX);
+        let at = self
+            .link
+            .next_deadline()
+            .unwrap_or_else(|| self.now_ms().saturating_add(far));
+        self.origin + std::time::Duration::from_millis(at)
+    }
+
+    fn expire(&mut self) {
+        for call in self.link.expire(self.now_ms()) {
+            self.settle(call, Err(Failed::Silent));
+        }
+    }
+
+    fn settle(&mut self, call: CallId, result: Result<Value, Failed>) {
+        if let Some(waiter) = self.waiters.remove(&call) {
+            // A waiter that gave up needs no answer.
+            let _gone = waiter.send(result);
+        }
+    }
+
+    fn put(&self, text: String) -> Result<(), String> {
+        self.outgoing
+            .try_send(text)
+            .map_err(|_full| "codex does not read any more".to_owned())
+    }
+
+    fn command(&mut self, command: Command) -> Result<(), String> {
+        match command {
+            Command::Call { register, reply } => match register(&mut self.link, self.now_ms()) {
+                Ok((call, text)) => {
+                    self.waiters.insert(call, reply);
+                    self.put(text)
+                }
+                Err(error) => {
+                    let _gone = reply.send(Err(Failed::Closed(error.to_string())));
+                    Ok(())
+                }
+            },
+            Command::Notify { method } => self.put(self.link.notify(method)),
+            Command::Respond { id, outcome } => self.put(self.link.respond(&id, outcome)),
+        }
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), String> {
+        match self.link.handle(text, self.now_ms()) {
+            Event::Response { call, result, .. } => {
+                self.settle(call, result.map_err(Failed::Refused));
+                Ok(())
+            }
+            Event::Notification(notification) => {
+                self.notice(&notification);
+                Ok(())
+            }
+            Event::Request(request) => self.request(request),
+            Event::Ignored(Ignored::UnknownNotification { method }) => {
+                tracing::trace!(method, "notification ignored");
+                Ok(())
+            }
+            Event::Ignored(ignored) => {
+                tracing::warn!(?ignored, "a text of codex was dropped");
+                Ok(())
+            }
+        }
+    }
+
+    fn notice(&self, notification: &Notification) {
+        if let Notification::Malformed { method, why, .. } = notification {
+            tracing::error!(
+                method,
+                why,
+                "codex sent a known notification in an unknown form"
+            );
+        }
+        if let Notification::ConfigWarning(warning) = notification {
+            tracing::warn!(summary = %warning.summary, "codex warns about its configuration");
+            let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+            if warnings.len() < WARNINGS_MAX {
+                warnings.push(warning.summary.clone());
+            }
+        }
+        self.mailboxes.deliver(notification);
+    }
+
+    /// A question of Codex goes to whoever follows its turn; one that nobody follows is declined.
+    fn request(&self, request: ServerRequest) -> Result<(), String> {
+        match self.mailboxes.ask(request) {
+            Ok(()) => Ok(()),
+            Err(unheard) => {
+                tracing::warn!(method = %unheard.method, "codex asked, and nobody follows that turn: declined");
+                self.put(self.link.respond(&unheard.id, unheard.decline()))
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What Codex's errors mean for a message: every refusal, silence and failed turn gets a class and a sentence.
+
+use crate::connection::CallError;
+use bridge_codex::rpc::{INTERNAL_ERROR, Refusal};
+use bridge_codex::wire::error_info::ClassHint;
+use bridge_codex::wire::turn::TurnError;
+use bridge_core::port::AgentFault;
+use bridge_core::value::{Class, Failure, Timestamp};
+
+/// What a request was about to do: it decides what silence means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deed {
+    /// Reading, loading, connecting: repeating it does no harm.
+    Harmless,
+    /// Starting a turn: it may have happened.
+    StartTurn,
+}
+
+/// The fault that a request's error amounts to.
+pub(crate) fn of_call(error: &CallError, deed: Deed) -> AgentFault {
+    let lost = match deed {
+        Deed::Harmless => Class::Transient,
+        Deed::StartTurn => Class::Ambiguous,
+    };
+    match error {
+        CallError::Closed { .. } | CallError::Silent { .. } => fault(lost, error.to_string()),
+        CallError::Unreadable { .. } => fault(Class::Config, error.to_string()),
+        CallError::Refused { error: refused, .. } => {
+            of_refusal(refused.refusal(), refused.code, &error.to_string())
+        }
+    }
+}
+
+fn of_refusal(refusal: Refusal, code: i64, words: &str) -> AgentFault {
+    match refusal {
+        Refusal::Overloaded | Refusal::Draining => fault(Class::Transient, words),
+        Refusal::ActiveWriter => fault(
+            Class::Capacity { until: None },
+            "another program has this conversation's thread open (a Codex terminal?): close it there, and the message is answered here",
+        ),
+        Refusal::NoRollout
+        | Refusal::ThreadNotFound
+        | Refusal::InvalidThreadId
+        | Refusal::Archived => AgentFault {
+            failure: Failure::new(Class::Transient, words),
+            thread_gone: true,
+        },
+        Refusal::InputTooLarge { .. } => fault(Class::Permanent, words),
+        Refusal::BadConfig => fault(
+            Class::Config,
+            format!(
+                "Codex can't read its configuration: {words}. Mend config.toml in CODEX_HOME; `codex-bridge doctor` checks it"
+            ),
+        ),
+        Refusal::NotInitialized | Refusal::NeedsExperimental => fault(Class::Bug, words),
+        Refusal::NoActiveTurn | Refusal::OtherTurnActive => fault(Class::Transient, words),
+        Refusal::Other if code == INTERNAL_ERROR => fault(Class::Transient, words),
+        Refusal::Other => fault(Class::Permanent, words),
+    }
+}
+
+/// The failure that a failed turn amounts to. `resets_at` is Unix seconds.
+pub(crate) fn of_turn(error: &TurnError, resets_at: Option<i64>) -> Failure {
+    let words = match &error.details {
+        Some(details) if !details.is_empty() && !error.message.contains(details.as_str()) => {
+            format!("{} ({details})", error.message)
+        }
+        Some(_) | None => error.message.clone(),
+    };
+    let until = resets_at.map(|seconds| Timestamp(seconds.saturating_mul(1000)));
+    let (class, meaning) = match error.info.class_hint(&error.message) {
+        ClassHint::Auth => (
+            Class::Config,
+            "the model's provider refused the login; run `codex login` (or set the provider's key) and the message is answered",
+        ),
+        ClassHint::RateLimited => (
+            Class::Capacity { until: None },
+            "the model's provider is limiting requests",
+        ),
+        ClassHint::UsageLimit => (
+            Class::Capacity { until },
+            "the account's usage limit is reached",
+        ),
+        ClassHint::ServerError => (Class::Transient, "the model's server failed"),
+        ClassHint::Stream => (Class::Transient, "the connection to the model broke"),
+        ClassHint::ContextWindow => (
+            Class::Permanent,
+            "the conversation no longer fits into the model's context; start a new one with --conversation",
+        ),
+        ClassHint::Sandbox => (
+            Class::Config,
+            "Codex could not set up its sandbox; `codex-bridge doctor` shows what is missing",
+        ),
+        ClassHint::BadRequest => (Class::Permanent, "the model refused the request"),
+        ClassHint::Other => (Class::Transient, "the turn failed"),
+    };
+    Failure::new(class, format!("{meaning}: {words}"))
+}
+
+/// A fault of this class.
+pub(crate) fn fault(class: Class, reason: impl AsRef<str>) -> AgentFault {
+    AgentFault::new(Failure::new(class, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bridge_codex::rpc::RpcError;
+
+    fn refused(message: &str) -> CallError {
+        CallError::Refused {
+            method: "thread/resume",
+            error: RpcError::new(-32600, message),
+        }
+    }
+
+    #[test]
+    fn silence_about_a_turn_is_ambiguous_and_about_a_read_is_not() {
+        let silent = CallError::Silent {
+            method: "turn/start",
+        };
+        assert_eq!(
+            of_call(&silent, Deed::StartTurn).failure.class,
+            Class::Ambiguous
+        );
+        assert_eq!(
+            of_call(&silent, Deed::Harmless).failure.class,
+            Class::Transient
+        );
+    }
+
+    #[test]
+    fn a_refusal_did_not_happen_whatever_was_asked() {
+        let gone = of_call(
+            &refused("no rollout found for thread id x"),
+            Deed::StartTurn,
+        );
+        assert!(gone.thread_gone);
+        let writer = of_call(
+            &refused("thread x already has an active writer"),
+            Deed::Harmless,
+        );
+        assert_eq!(writer.failure.class, Class::Capacity { until: None });
+        let config = of_call(&refused("failed to load configuration: x"), Deed::Harmless);
+        assert_eq!(config.failure.class, Class::Config);
+    }
+}

@@ -1,0 +1,435 @@
+//! One app-server for many threads: started when it is needed, attached to when it was left behind, started
+//! again when it dies, ended with everything it started.
+
+use crate::connection::Connection;
+use crate::fault::{Deed, fault, of_call};
+use crate::launch::{self, LaunchError, LaunchOptions, Launched, Leash};
+use crate::process;
+use crate::supervise::{Permit, Supervisor};
+use bridge_codex::version::{FLOOR, Version};
+use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
+use bridge_codex::wire::method::{
+    AccountLoginStart, AccountRead, INITIALIZED, Initialize, InitializeParams,
+};
+use bridge_core::port::{AgentFault, Ledger, LedgerError};
+use bridge_core::step::{Incarnate, IncarnationGone};
+use bridge_core::value::{Class, Incarnation, IncarnationId, Timestamp, Transport};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::Mutex;
+
+/// How Codex may be ended when nothing runs on it any more.
+const IDLE_STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// Which transport to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransportChoice {
+    /// The socket where the binary has it, otherwise pipes.
+    Auto,
+    /// Only this one.
+    Only(Transport),
+}
+
+/// How Codex is hosted.
+#[derive(Clone, Debug)]
+pub struct HostOptions {
+    /// How it is started.
+    pub launch: LaunchOptions,
+    /// How it is talked to.
+    pub transport: TransportChoice,
+    /// A key to log in with when Codex says that a login is missing.
+    pub api_key: Option<Secret>,
+}
+
+/// How the host is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Whether Codex can take turns.
+    pub ready: bool,
+    /// A line for people.
+    pub detail: String,
+}
+
+/// One life of Codex that we are connected to.
+pub(crate) struct Session {
+    pub(crate) connection: Connection,
+    pub(crate) incarnation: Incarnation,
+    born: Instant,
+}
+
+pub(crate) struct Host<L> {
+    options: HostOptions,
+    ledger: L,
+    origin: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    current: Option<(Arc<Session>, Leash)>,
+    supervisor: Supervisor,
+    /// The socket was tried and did not come up: use pipes from now on.
+    no_socket: bool,
+    logged_in: bool,
+    health: Option<Health>,
+    stopped: bool,
+}
+
+impl<L: Ledger> Host<L> {
+    pub(crate) fn new(options: HostOptions, ledger: L) -> Self {
+        Self {
+            options,
+            ledger,
+            origin: Instant::now(),
+            state: Mutex::new(State::default()),
+        }
+    }
+
+    /// Attaches to what an earlier daemon left, newest first, and ends the rest.
+    pub(crate) async fn adopt(&self) -> Result<(), LedgerError> {
+        let mut left = self.ledger.read(|rows| rows.live_incarnations()).await?;
+        left.sort_by_key(|incarnation| std::cmp::Reverse(incarnation.started_at));
+        let mut state = self.state.lock().await;
+        for incarnation in left {
+            let ours = process::boot_id().is_ok_and(|boot| boot == incarnation.boot_id)
+                && process::alive(&incarnation.keeper);
+            let wanted = ours
+                && state.current.is_none()
+                && incarnation.transport == Transport::Socket
+                && self.options.transport != TransportChoice::Only(Transport::Stdio);
+            if wanted && self.attach(&mut state, &incarnation).await {
+                continue;
+            }
+            if ours {
+                tracing::info!(incarnation = %incarnation.incarnation_id, "ending a codex process of an earlier daemon");
+                launch::stop(
+                    &incarnation,
+                    Leash::Child(incarnation.keeper),
+                    IDLE_STOP_GRACE,
+                )
+                .await;
+            }
+            self.record_gone(&incarnation.incarnation_id).await;
+        }
+        Ok(())
+    }
+
+    async fn attach(&self, state: &mut State, incarnation: &Incarnation) -> bool {
+        let attached = match launch::adopt(incarnation).await {
+            Ok(launched) => self.handshake(launched).await,
+            Err(error) => Err(fault(Class::Transient, error.to_string())),
+        };
+        match attached {
+            Ok((session, leash)) => {
+                tracing::info!(incarnation = %incarnation.incarnation_id, "attached to the codex process of an earlier daemon");
+                state.current = Some((Arc::new(session), leash));
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "could not attach to the codex process of an earlier daemon");
+                false
+            }
+        }
+    }
+
+    /// The living session; starts Codex when there is none.
+    pub(crate) async fn session(&self) -> Result<Arc<Session>, AgentFault> {
+        let mut state = self.state.lock().await;
+        if state.stopped {
+            return Err(fault(Class::Transient, "the daemon is stopping"));
+        }
+        if let Some((session, _)) = &state.current
+            && session.connection.is_open()
+        {
+            return Ok(Arc::clone(session));
+        }
+        let started = self.restart(&mut state).await;
+        state.health = Some(match &started {
+            Ok(session) => Health {
+                ready: true,
+                detail: describe(&session.incarnation),
+            },
+            Err(error) => Health {
+                ready: false,
+                detail: error.to_string(),
+            },
+        });
+        started
+    }
+
+    async fn restart(&self, state: &mut State) -> Result<Arc<Session>, AgentFault> {
+        if let Some((session, leash)) = state.current.take() {
+            let why = session.connection.closed().await;
+            tracing::warn!(why, incarnation = %session.incarnation.incarnation_id, "codex is gone");
+            // Before anything is read or started again, the old writer must be impossible.
+            launch::stop(&session.incarnation, leash, Duration::ZERO).await;
+            self.record_gone(&session.incarnation.incarnation_id).await;
+            let lived = u64::try_from(session.born.elapsed().as_millis()).unwrap_or(u64::MAX);
+            state.supervisor.ended(lived, self.uptime_ms());
+        }
+        match state.supervisor.ask(self.uptime_ms()) {
+            Permit::Go => {}
+            Permit::Cooling { until_ms } => {
+                let until = Some(self.wall(until_ms));
+                let reason =
+                    "Codex was started too often in a short time; it is left alone for a while";
+                return Err(fault(Class::Capacity { until }, reason));
+            }
+            Permit::Broken { .. } => {
+                let last = state
+                    .health
+                    .as_ref()
+                    .map_or("", |health| health.detail.as_str());
+                return Err(fault(
+                    Class::Config,
+                    format!("Codex does not stay up: {last}"),
+                ));
+            }
+        }
+        let launched = match self.launch(state).await {
+            Ok(launched) => launched,
+            Err(error) => {
+                state.supervisor.ended(0, self.uptime_ms());
+                let class = match state.supervisor.broken() {
+                    true => Class::Config,
+                    false => Class::Transient,
+                };
+                return Err(fault(class, error.to_string()));
+            }
+        };
+        let incarnation = launched.incarnation.clone();
+        let (session, leash) = match self.handshake(launched).await {
+            Ok(ready) => ready,
+            Err(error) => {
+                launch::end_keeper(&incarnation).await;
+                state.supervisor.ended(0, self.uptime_ms());
+                return Err(error);
+            }
+        };
+        state.logged_in = false;
+        let session = Arc::new(session);
+        let recorded = self
+            .ledger
+            .transact(Incarnate { incarnation }, wall_now())
+            .await;
+        if let Err(error) = recorded {
+            launch::stop(&session.incarnation, leash, Duration::ZERO).await;
+            return Err(fault(Class::Transient, error.to_string()));
+        }
+        tracing::info!(codex = %describe(&session.incarnation), "codex is up");
+        state.current = Some((Arc::clone(&session), leash));
+        Ok(session)
+    }
+
+    async fn launch(&self, state: &mut State) -> Result<Launched, LaunchError> {
+        let transport = match self.options.transport {
+            TransportChoice::Only(transport) => transport,
+            TransportChoice::Auto if state.no_socket => Transport::Stdio,
+            TransportChoice::Auto => Transport::Socket,
+        };
+        let options = &self.options.launch;
+        let first = launch::launch(options, transport, new_incarnation(), wall_now()).await;
+        match (first, self.options.transport) {
+            (Err(LaunchError::Silent { tail }), TransportChoice::Auto) => {
+                tracing::warn!(
+                    tail,
+                    "this codex does not answer on its socket; using pipes"
+                );
+                state.no_socket = true;
+                launch::launch(options, Transport::Stdio, new_incarnation(), wall_now()).await
+            }
+            (result, _) => result,
+        }
+    }
+
+    async fn handshake(&self, launched: Launched) -> Result<(Session, Leash), AgentFault> {
+        let Launched {
+            incarnation,
+            reader,
+            writer,
+            leash,
+        } = launched;
+        let connection = Connection::start(reader, writer);
+        let mut hello = InitializeParams::experimental("codex-bridge", env!("CARGO_PKG_VERSION"));
+        hello.capabilities.opt_out_notification_methods = unwanted();
+        let answer = connection
+            .call::<Initialize>(hello)
+            .await
+            .map_err(|error| of_call(&error, Deed::Harmless))?;
+        connection.notify(INITIALIZED).await;
+        match Version::from_user_agent(&answer.user_agent) {
+            Ok(version) if version.is_supported() => {}
+            Ok(version) => {
+                let reason = format!(
+                    "Codex {version} is too old, {FLOOR} is the oldest that works: run `npm install -g @openai/codex@latest`"
+                );
+                return Err(fault(Class::Config, reason));
+            }
+            Err(error) => return Err(fault(Class::Config, error.to_string())),
+        }
+        Ok((
+            Session {
+                connection,
+                incarnation,
+                born: Instant::now(),
+            },
+            leash,
+        ))
+    }
+
+    /// Makes sure that a login is there where the provider needs one.
+    pub(crate) async fn logged_in(&self, session: &Session) -> Result<(), AgentFault> {
+        if self.state.lock().await.logged_in {
+            return Ok(());
+        }
+        let found = self.login(session).await;
+        let mut state = self.state.lock().await;
+        state.logged_in = found.is_ok();
+        state.health = Some(match &found {
+            Ok(()) => Health {
+                ready: true,
+                detail: describe(&session.incarnation),
+            },
+            Err(error) => Health {
+                ready: false,
+                detail: error.to_string(),
+            },
+        });
+        found
+    }
+
+    async fn login(&self, session: &Session) -> Result<(), AgentFault> {
+        let connection = &session.connection;
+        let read = || {
+            connection.call::<AccountRead>(AccountReadParams {
+                refresh_token: false,
+            })
+        };
+        let harmless = |error| of_call(&error, Deed::Harmless);
+        if !read().await.map_err(harmless)?.is_login_missing() {
+            return Ok(());
+        }
+        if let Some(key) = &self.options.api_key {
+            tracing::info!("codex has no login; logging it in with OPENAI_API_KEY");
+            let params = LoginStartParams::ApiKey {
+                api_key: key.clone(),
+            };
+            connection
+                .call::<AccountLoginStart>(params)
+                .await
+                .map_err(harmless)?;
+            if !read().await.map_err(harmless)?.is_login_missing() {
+                return Ok(());
+            }
+        }
+        let reason = "Codex is not logged in: run `codex login` as the daemon's user (with the same CODEX_HOME), or start the daemon with OPENAI_API_KEY; the message is answered then";
+        Err(fault(Class::Config, reason))
+    }
+
+    /// How the host is, without waiting for a start that is under way.
+    pub(crate) fn health(&self) -> Health {
+        let starting = || Health {
+            ready: false,
+            detail: "codex is being started".to_owned(),
+        };
+        match self.state.try_lock() {
+            Ok(state) => match (&state.current, &state.health) {
+                (Some((session, _)), _) if !session.connection.is_open() => Health {
+                    ready: false,
+                    detail: "codex is gone and starts again with the next message".to_owned(),
+                },
+                (_, Some(health)) => health.clone(),
+                (Some((session, _)), None) => Health {
+                    ready: true,
+                    detail: describe(&session.incarnation),
+                },
+                (None, None) => starting(),
+            },
+            Err(_busy) => starting(),
+        }
+    }
+
+    /// What Codex said about its configuration.
+    pub(crate) async fn config_warnings(&self) -> Vec<String> {
+        match &self.state.lock().await.current {
+            Some((session, _)) => session.connection.config_warnings(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Ends Codex and everything it started.
+    pub(crate) async fn stop(&self) {
+        let mut state = self.state.lock().await;
+        state.stopped = true;
+        if let Some((session, leash)) = state.current.take() {
+            launch::stop(&session.incarnation, leash, IDLE_STOP_GRACE).await;
+            self.record_gone(&session.incarnation.incarnation_id).await;
+        }
+    }
+
+    /// Lets go of Codex without ending it: the next daemon attaches to it.
+    pub(crate) async fn hand_over(&self) {
+        let mut state = self.state.lock().await;
+        state.stopped = true;
+        if let Some((session, leash)) = state.current.take() {
+            if session.incarnation.transport == Transport::Socket {
+                return;
+            }
+            launch::stop(&session.incarnation, leash, IDLE_STOP_GRACE).await;
+            self.record_gone(&session.incarnation.incarnation_id).await;
+        }
+    }
+
+    async fn record_gone(&self, incarnation_id: &IncarnationId) {
+        let gone = IncarnationGone {
+            incarnation_id: incarnation_id.clone(),
+        };
+        if let Err(error) = self.ledger.transact(gone, wall_now()).await {
+            // The row stays "live"; the next start finds the process gone and records it then.
+            tracing::warn!(%error, "the end of a codex process was not recorded");
+        }
+    }
+
+    fn uptime_ms(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn wall(&self, uptime_ms: u64) -> Timestamp {
+        let ahead = uptime_ms.saturating_sub(self.uptime_ms());
+        wall_now().plus_ms(i64::try_from(ahead).unwrap_or(i64::MAX))
+    }
+}
+
+fn describe(incarnation: &Incarnation) -> String {
+    format!(
+        "Codex {} over its {}",
+        incarnation.codex_version,
+        match incarnation.transport {
+            Transport::Socket => "unix socket",
+            Transport::Stdio => "pipes",
+        }
+    )
+}
+
+/// News that nothing here uses and that comes often.
+fn unwanted() -> Vec<String> {
+    [
+        "item/commandExecution/outputDelta",
+        "item/reasoning/textDelta",
+        "item/reasoning/summaryTextDelta",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+fn new_incarnation() -> IncarnationId {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    IncarnationId::new(id.get(..12).unwrap_or(&id))
+}
+
+fn wall_now() -> Timestamp {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,179 @@
+//! The keeper: a small mode of our own binary around one Codex process.
+//!
+//! It starts Codex in a session of its own, keeps the tail of its stderr, and ends it with everything it
+//! started: on request, on SIGTERM, or when no daemon has been attached for a while. So a daemon that never
+//! comes back leaves no orphan and no writer lock. It holds no state worth keeping and knows no JSON-RPC.
+
+mod control;
+mod exec;
+mod reap;
+mod stderr;
+
+pub use control::{Attachment, attach};
+pub use exec::exec_codex;
+
+use bridge_core::value::Transport;
+use nix::sys::signal::{SigSet, Signal};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// Events that wait for the keeper's loop; more are never outstanding than threads that send them.
+const EVENTS_MAX: usize = 64;
+/// How long Codex may take until its socket answers.
+const SOCKET_DEADLINE: Duration = Duration::from_secs(10);
+/// How often the socket is tried until then.
+const SOCKET_PAUSE: Duration = Duration::from_millis(5);
+/// How long Codex may drain after a SIGTERM to the keeper.
+const SIGNAL_GRACE: Duration = Duration::from_secs(5);
+
+/// Name of Codex's socket in the incarnation's directory.
+pub const CODEX_SOCKET: &str = "c.sock";
+/// Name of the keeper's socket beside it.
+pub const KEEPER_SOCKET: &str = "k.sock";
+/// Name of the file with the tail of Codex's stderr.
+pub const STDERR_FILE: &str = "stderr.log";
+
+/// What the keeper is told on its command line.
+#[derive(Clone, Debug)]
+pub struct KeeperOptions {
+    /// The incarnation's directory.
+    pub directory: PathBuf,
+    /// How the daemon talks to Codex.
+    pub transport: Transport,
+    /// How long Codex may live without a daemon.
+    pub linger: Duration,
+    /// The Codex binary.
+    pub codex: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+}
+
+/// What wakes the keeper.
+enum Event {
+    Joined,
+    Left,
+    Stop(Duration),
+    Exited,
+}
+
+/// Runs until Codex and everything it started is gone. Returns Codex's exit code where it had one.
+pub fn keep(options: &KeeperOptions) -> io::Result<i32> {
+    // A session of its own: a Ctrl-C at the daemon's terminal is not for Codex.
+    nix::unistd::setsid()
+        .map(drop)
+        .or_else(|errno| match errno {
+            nix::errno::Errno::EPERM => Ok(()),
+            other => Err(io::Error::from(other)),
+        })?;
+    nix::sys::prctl::set_child_subreaper(true)?;
+    let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
+    signals.thread_block()?;
+
+    let (events, inbox) = mpsc::sync_channel(EVENTS_MAX);
+    if options.transport == Transport::Socket {
+        control::listen(&options.directory.join(KEEPER_SOCKET), events.clone())?;
+    }
+    let codex = spawn(options)?;
+    let codex_pid = i32::try_from(codex.id()).map_err(io::Error::other)?;
+    let exit = reap::watch(codex_pid, events.clone());
+    watch_signals(signals, events);
+    if options.transport == Transport::Socket {
+        announce(options, codex_pid)?;
+    }
+    serve(options, codex_pid, &inbox);
+    reap::sweep(codex_pid, &exit);
+    Ok(exit.code())
+}
+
+fn spawn(options: &KeeperOptions) -> io::Result<Child> {
+    let (stdin, stdout) = match options.transport {
+        Transport::Socket => (Stdio::null(), Stdio::null()),
+        Transport::Stdio => (Stdio::inherit(), Stdio::inherit()),
+    };
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg("keeper-exec")
+        .arg("--")
+        .arg(&options.codex)
+        .args(&options.args)
+        .stdin(stdin)
+        .stdout(stdout)
+        .stderr(Stdio::piped())
+        .spawn()?;
+    if let Some(pipe) = child.stderr.take() {
+        stderr::drain(pipe, options.directory.join(STDERR_FILE));
+    }
+    Ok(child)
+}
+
+fn watch_signals(signals: SigSet, events: mpsc::SyncSender<Event>) {
+    std::thread::spawn(move || {
+        while signals.wait().is_ok() {
+            if events.send(Event::Stop(SIGNAL_GRACE)).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// Tells the daemon, on our stdout, that Codex's socket answers; then lets go of stdout.
+fn announce(options: &KeeperOptions, codex_pid: i32) -> io::Result<()> {
+    let socket = options.directory.join(CODEX_SOCKET);
+    let deadline = Instant::now() + SOCKET_DEADLINE;
+    while !connects(&socket) && crate::process::stamp(codex_pid).is_some() {
+        if Instant::now() > deadline {
+            break;
+        }
+        std::thread::sleep(SOCKET_PAUSE);
+    }
+    let word = if connects(&socket) { "ready" } else { "failed" };
+    let mut stdout = io::stdout().lock();
+    // The daemon may be gone already; Codex is kept all the same until the linger ends.
+    let _gone = writeln!(stdout, "{word} {codex_pid}").and_then(|()| stdout.flush());
+    Ok(())
+}
+
+fn connects(socket: &Path) -> bool {
+    std::os::unix::net::UnixStream::connect(socket).is_ok()
+}
+
+/// Waits for a reason to end, and ends Codex.
+fn serve(options: &KeeperOptions, codex_pid: i32, inbox: &mpsc::Receiver<Event>) {
+    let mut attached: u32 = 0;
+    let mut alone_since = Instant::now();
+    loop {
+        let wait = match (options.transport, attached) {
+            (Transport::Socket, 0) => options.linger.saturating_sub(alone_since.elapsed()),
+            (Transport::Socket | Transport::Stdio, _) => Duration::from_secs(3600),
+        };
+        match inbox.recv_timeout(wait) {
+            Ok(Event::Joined) => attached = attached.saturating_add(1),
+            Ok(Event::Left) => {
+                attached = attached.saturating_sub(1);
+                alone_since = Instant::now();
+            }
+            Ok(Event::Stop(grace)) => return stop(codex_pid, grace, inbox),
+            Ok(Event::Exited) | Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                let lingered = alone_since.elapsed() >= options.linger;
+                if options.transport == Transport::Socket && attached == 0 && lingered {
+                    return stop(codex_pid, SIGNAL_GRACE, inbox);
+                }
+            }
+        }
+    }
+}
+
+/// SIGTERM, then as long as `grace` says, then what [`reap::sweep`] does.
+fn stop(codex_pid: i32, grace: Duration, inbox: &mpsc::Receiver<Event>) {
+    reap::signal(codex_pid, Signal::SIGTERM);
+    let deadline = Instant::now() + grace;
+    loop {
+        match inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Event::Exited) | Err(_) => return,
+            Ok(Event::Joined | Event::Left | Event::Stop(_)) => {}
+        }
+    }
+}

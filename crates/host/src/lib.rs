@@ -1,0 +1,24 @@
+//! Owns Codex processes and the links to them.
+//!
+//! Everything that spawns, connects, supervises or ends a Codex process is here; what the texts mean is in
+//! `bridge-codex`, what happens to a message is in `bridge-core`. Start at [`CodexAgent`], which implements
+//! the core's `Agent` port over one app-server for many threads.
+
+mod agent;
+pub mod binary;
+mod connection;
+pub mod env;
+mod fault;
+mod host;
+pub mod install;
+pub mod keeper;
+mod launch;
+mod mailbox;
+mod oneshot;
+pub mod process;
+mod supervise;
+mod transport;
+
+pub use agent::{CodexAgent, CodexStream};
+pub use host::{Health, HostOptions, TransportChoice};
+pub use launch::LaunchOptions;

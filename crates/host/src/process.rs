@@ -1,0 +1,95 @@
+//! Processes as the kernel reports them: who is who across restarts, and whose child is whose.
+//!
+//! Reading `/proc` only. Signals are sent by [`crate::keeper`] and [`crate::launch`], and only to a process
+//! whose start time matches what was recorded: a pid alone may be a stranger's by now.
+
+use bridge_core::value::{BootId, ProcessStamp};
+use std::fs;
+use std::io;
+
+/// The machine's present boot.
+pub fn boot_id() -> io::Result<BootId> {
+    Ok(BootId::new(
+        fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim(),
+    ))
+}
+
+/// The stamp of a process that is alive now; `None` when there is none, or only its zombie.
+#[must_use]
+pub fn stamp(pid: i32) -> Option<ProcessStamp> {
+    let stat = Stat::read(pid)?;
+    (!stat.zombie).then_some(ProcessStamp {
+        pid,
+        start_ticks: stat.start_ticks,
+    })
+}
+
+/// Whether exactly this process is alive.
+#[must_use]
+pub fn alive(process: &ProcessStamp) -> bool {
+    stamp(process.pid).is_some_and(|now| now.start_ticks == process.start_ticks)
+}
+
+/// Pids of the living children of `parent`.
+#[must_use]
+pub fn children(parent: i32) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid| Stat::read(*pid).is_some_and(|stat| stat.parent == parent && !stat.zombie))
+        .collect()
+}
+
+struct Stat {
+    parent: i32,
+    start_ticks: u64,
+    zombie: bool,
+}
+
+impl Stat {
+    fn read(pid: i32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// The name may hold spaces and brackets, so fields are counted from the last bracket.
+    fn parse(text: &str) -> Option<Self> {
+        let (_, rest) = text.rsplit_once(')')?;
+        let mut fields = rest.split_ascii_whitespace();
+        let state = fields.next()?;
+        let parent = fields.next()?.parse().ok()?;
+        let start_ticks = fields.nth(17)?.parse().ok()?;
+        Some(Self {
+            parent,
+            start_ticks,
+            zombie: matches!(state, "Z" | "X"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_does_not_shift_the_fields() {
+        let text = "42 (a) b (c)) S 7 42 42 0 -1 4194560 1 0 0 0 1 2 3 4 20 0 1 0 987654 1 2";
+        let stat = Stat::parse(text).unwrap();
+        assert_eq!(
+            (stat.parent, stat.start_ticks, stat.zombie),
+            (7, 987_654, false)
+        );
+    }
+
+    #[test]
+    fn our_own_process_is_alive_and_a_later_one_with_its_pid_is_not() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let ours = stamp(pid).unwrap();
+        assert!(alive(&ours));
+        assert!(!alive(&ProcessStamp {
+            start_ticks: ours.start_ticks + 1,
+            ..ours
+        }));
+    }
+}

@@ -1,0 +1,300 @@
+//! Writing in memory: every change with its guard. A guard that does not hold is a conflict.
+//!
+//! What to write is decided by the core's transitions; the rollback after a conflict is `rows`'.
+
+use super::MemoryRows;
+use bridge_core::port::{Change, Rows, RowsError};
+use bridge_core::value::{
+    Ack, Answer, Conversation, ConversationId, ItemEvent, Life, Message, MessageId, Reply,
+    ReplyState, ReplyStateName, Request, RequestId, RequestState, StateName, ThreadId, Timestamp,
+    Turn,
+};
+
+impl Rows for MemoryRows {
+    fn apply(&mut self, change: &Change) -> Result<(), RowsError> {
+        match change {
+            Change::NewConversation(conversation) => self.new_conversation(conversation),
+            Change::Bind {
+                conversation_id,
+                from,
+                to,
+            } => self.bind(conversation_id, from.as_ref(), to.as_ref()),
+            Change::LastTurn {
+                conversation_id,
+                turn_id,
+            } => self.edit_conversation(conversation_id, |conversation| {
+                conversation.last_turn = Some(turn_id.clone());
+            }),
+            Change::NewMessage { message, ack } => self.new_message(message, *ack),
+            Change::Live {
+                message_id,
+                from,
+                life,
+            } => self.live(message_id, *from, life),
+            Change::NewTurn(turn) => self.new_turn(turn),
+            Change::Turn(turn) => self.turn_again(turn),
+            Change::NewAnswer(answer) => self.new_answer(answer),
+            Change::NewReply(reply) => self.new_reply(reply),
+            Change::Reply {
+                message_id,
+                ordinal,
+                from,
+                to,
+                tries,
+                first_try_at,
+            } => self.move_reply((message_id.clone(), *ordinal), *from, |reply| {
+                reply.state = to.clone();
+                reply.tries = *tries;
+                reply.first_try_at = *first_try_at;
+            }),
+            Change::Ack { message_id, state } => {
+                let ack = found(self.acks.get(message_id), || format!("ack of {message_id}"))?;
+                let ack = Ack {
+                    state: *state,
+                    ..*ack
+                };
+                self.acks.put(message_id.clone(), ack);
+                Ok(())
+            }
+            Change::NewEvent(event) => self.new_event(event),
+            Change::NewRequest(request) => self.new_request(request),
+            Change::Decide { request_id, state } => self.decide(request_id, state),
+            Change::NewIncarnation(incarnation) => {
+                let key = &incarnation.incarnation_id;
+                guard(!self.incarnations.contains(key), || {
+                    format!("new incarnation {key}")
+                })?;
+                self.incarnations.put(key.clone(), incarnation.clone());
+                Ok(())
+            }
+            Change::IncarnationEnded { incarnation_id, at } => {
+                let live = self
+                    .incarnations
+                    .get(incarnation_id)
+                    .filter(|incarnation| incarnation.ended_at.is_none());
+                let mut ended =
+                    found(live, || format!("end of incarnation {incarnation_id}"))?.clone();
+                ended.ended_at = Some(*at);
+                self.incarnations.put(incarnation_id.clone(), ended);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl MemoryRows {
+    fn new_conversation(&mut self, conversation: &Conversation) -> Result<(), RowsError> {
+        let id = &conversation.conversation_id;
+        let key = (
+            conversation.channel.clone(),
+            conversation.external_key.clone(),
+        );
+        guard(
+            !self.conversations.contains(id) && !self.conversation_keys.contains(&key),
+            || format!("new conversation {id}"),
+        )?;
+        self.conversation_keys.put(key, id.clone());
+        self.conversations.put(id.clone(), conversation.clone());
+        Ok(())
+    }
+
+    fn bind(
+        &mut self,
+        id: &ConversationId,
+        from: Option<&ThreadId>,
+        to: Option<&ThreadId>,
+    ) -> Result<(), RowsError> {
+        let bound = self
+            .conversations
+            .get(id)
+            .filter(|conversation| conversation.thread.as_ref() == from);
+        found(bound, || format!("binding of conversation {id}"))?;
+        self.edit_conversation(id, |conversation| {
+            if from != to {
+                conversation.last_turn = None;
+            }
+            conversation.thread = to.cloned();
+        })
+    }
+
+    fn edit_conversation(
+        &mut self,
+        id: &ConversationId,
+        edit: impl FnOnce(&mut Conversation),
+    ) -> Result<(), RowsError> {
+        let known = self.conversations.get(id);
+        let mut conversation = found(known, || format!("conversation {id}"))?.clone();
+        edit(&mut conversation);
+        self.conversations.put(id.clone(), conversation);
+        Ok(())
+    }
+
+    fn new_message(&mut self, message: &Message, ack: Ack) -> Result<(), RowsError> {
+        let id = &message.message_id;
+        let external = (message.channel.clone(), message.external_id.clone());
+        let place = (message.conversation_id.clone(), message.seq);
+        guard(
+            !self.messages.contains(id)
+                && !self.externals.contains(&external)
+                && !self.seqs.contains(&place)
+                && self.conversations.contains(&message.conversation_id),
+            || format!("new message {id}"),
+        )?;
+        let arrival = self
+            .arrivals
+            .iter()
+            .next_back()
+            .map_or(1, |(last, _)| last + 1);
+        self.arrivals.put(arrival, id.clone());
+        self.externals.put(external, id.clone());
+        self.seqs.put(place, id.clone());
+        self.acks.put(id.clone(), ack);
+        self.write_message(message.clone());
+        Ok(())
+    }
+
+    fn write_message(&mut self, message: Message) {
+        let id = message.message_id.clone();
+        if message.life.state.name().finished() {
+            self.open.remove(&id);
+        } else if !self.open.contains(&id) {
+            self.open.put(id.clone(), ());
+        }
+        self.messages.put(id, message);
+    }
+
+    fn live(&mut self, id: &MessageId, from: StateName, life: &Life) -> Result<(), RowsError> {
+        let known = self
+            .messages
+            .get(id)
+            .filter(|message| message.life.state.name() == from);
+        let message = found(known, || format!("life of message {id}"))?;
+        let message = Message {
+            life: life.clone(),
+            ..message.clone()
+        };
+        self.write_message(message);
+        Ok(())
+    }
+
+    fn new_turn(&mut self, turn: &Turn) -> Result<(), RowsError> {
+        let key = (turn.message_id.clone(), turn.attempt);
+        guard(
+            !self.turns.contains(&key) && self.messages.contains(&turn.message_id),
+            || format!("new turn {}.{}", turn.message_id, turn.attempt),
+        )?;
+        self.turns.put(key, turn.clone());
+        Ok(())
+    }
+
+    fn turn_again(&mut self, turn: &Turn) -> Result<(), RowsError> {
+        let key = (turn.message_id.clone(), turn.attempt);
+        guard(self.turns.contains(&key), || {
+            format!("turn {}.{}", turn.message_id, turn.attempt)
+        })?;
+        self.turns.put(key, turn.clone());
+        Ok(())
+    }
+
+    fn new_answer(&mut self, answer: &Answer) -> Result<(), RowsError> {
+        let id = &answer.message_id;
+        guard(
+            !self.answers.contains(id) && self.messages.contains(id),
+            || format!("new answer to {id}"),
+        )?;
+        self.answers.put(id.clone(), answer.clone());
+        Ok(())
+    }
+
+    fn new_reply(&mut self, reply: &Reply) -> Result<(), RowsError> {
+        let key = (reply.message_id.clone(), reply.ordinal);
+        guard(
+            !self.replies.contains(&key)
+                && !self.reply_keys.contains(&reply.key)
+                && self.messages.contains(&reply.message_id),
+            || format!("new reply {}/{}", reply.message_id, reply.ordinal),
+        )?;
+        self.reply_keys.put(reply.key.clone(), ());
+        self.write_reply(reply.clone());
+        Ok(())
+    }
+
+    fn write_reply(&mut self, reply: Reply) {
+        let lane = (reply.conversation_id.clone(), reply.seq, reply.ordinal);
+        match reply.state {
+            ReplyState::Queued { .. } | ReplyState::Sending => {
+                self.lanes.put(lane, reply.message_id.clone());
+            }
+            ReplyState::Sent { .. } | ReplyState::Dead { .. } => self.lanes.remove(&lane),
+        }
+        self.replies
+            .put((reply.message_id.clone(), reply.ordinal), reply);
+    }
+
+    fn move_reply(
+        &mut self,
+        key: (MessageId, u32),
+        from: ReplyStateName,
+        edit: impl FnOnce(&mut Reply),
+    ) -> Result<(), RowsError> {
+        let known = self
+            .replies
+            .get(&key)
+            .filter(|reply| reply.state.name() == from);
+        let mut reply = found(known, || format!("reply {}/{}", key.0, key.1))?.clone();
+        edit(&mut reply);
+        self.write_reply(reply);
+        Ok(())
+    }
+
+    fn new_event(&mut self, event: &ItemEvent) -> Result<(), RowsError> {
+        let key = (event.message_id.clone(), event.ordinal);
+        guard(
+            !self.events.contains(&key) && self.messages.contains(&event.message_id),
+            || format!("new event {}/{}", event.message_id, event.ordinal),
+        )?;
+        self.events.put(key, event.clone());
+        Ok(())
+    }
+
+    fn new_request(&mut self, request: &Request) -> Result<(), RowsError> {
+        let id = &request.request_id;
+        let message_id = &request.message_id;
+        guard(
+            !self.requests.contains(id) && self.messages.contains(message_id),
+            || format!("new request {id}"),
+        )?;
+        let all = (message_id.clone(), 0)..=(message_id.clone(), u64::MAX);
+        let last = self.asked.range(all).next_back();
+        let ordinal = last.map_or(1, |((_, last), _)| last + 1);
+        self.asked.put((message_id.clone(), ordinal), id.clone());
+        self.requests.put(id.clone(), request.clone());
+        Ok(())
+    }
+
+    fn decide(&mut self, id: &RequestId, state: &RequestState) -> Result<(), RowsError> {
+        let open = self
+            .requests
+            .get(id)
+            .filter(|request| request.state == RequestState::Open);
+        let request = found(open, || format!("decision of request {id}"))?;
+        let request = Request {
+            state: state.clone(),
+            ..request.clone()
+        };
+        self.requests.put(id.clone(), request);
+        Ok(())
+    }
+}
+
+fn guard(holds: bool, what: impl FnOnce() -> String) -> Result<(), RowsError> {
+    if holds {
+        Ok(())
+    } else {
+        Err(RowsError::Conflict { what: what() })
+    }
+}
+
+fn found<V>(row: Option<&V>, what: impl FnOnce() -> String) -> Result<&V, RowsError> {
+    row.ok_or_else(|| RowsError::Conflict { what: what() })
+}

@@ -1,0 +1,111 @@
+//! All tables in memory, and the transaction over them.
+//!
+//! Reading is in `read`, writing in `apply`. Everything is sorted and nothing is random, so the same
+//! transitions give the same rows every time.
+
+use super::table::{Table, Transactional};
+use bridge_core::port::Committed;
+use bridge_core::step::{self, RunError, Transition};
+use bridge_core::value::{
+    Ack, Answer, ChannelId, Conversation, ConversationId, ExternalId, Incarnation, IncarnationId,
+    ItemEvent, Message, MessageId, Reply, ReplyKey, Request, RequestId, Seq, Timestamp, Turn,
+};
+
+/// The rows of a ledger, without a runtime. Copies are cheap: tables are shared until one side writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryRows {
+    pub(super) conversations: Table<ConversationId, Conversation>,
+    /// By the platform's name.
+    pub(super) conversation_keys: Table<(ChannelId, String), ConversationId>,
+    pub(super) messages: Table<MessageId, Message>,
+    /// By the platform's id.
+    pub(super) externals: Table<(ChannelId, ExternalId), MessageId>,
+    /// By place in the conversation.
+    pub(super) seqs: Table<(ConversationId, Seq), MessageId>,
+    /// In the order they were written.
+    pub(super) arrivals: Table<u64, MessageId>,
+    /// Those that are not finished.
+    pub(super) open: Table<MessageId, ()>,
+    pub(super) acks: Table<MessageId, Ack>,
+    pub(super) turns: Table<(MessageId, u32), Turn>,
+    pub(super) answers: Table<MessageId, Answer>,
+    pub(super) replies: Table<(MessageId, u32), Reply>,
+    pub(super) reply_keys: Table<ReplyKey, ()>,
+    /// Unsettled replies, by place in the lane.
+    pub(super) lanes: Table<(ConversationId, Seq, u32), MessageId>,
+    pub(super) events: Table<(MessageId, u32), ItemEvent>,
+    pub(super) requests: Table<RequestId, Request>,
+    /// Requests of a message, in the order they were written.
+    pub(super) asked: Table<(MessageId, u64), RequestId>,
+    pub(super) incarnations: Table<IncarnationId, Incarnation>,
+}
+
+impl MemoryRows {
+    /// Runs one transition: all of its changes, or none.
+    ///
+    /// [`step::run`] on these rows works too, but leaves what was applied before a conflict.
+    pub fn transact<T: Transition>(
+        &mut self,
+        transition: T,
+        now: Timestamp,
+    ) -> Result<Committed<T::Outcome>, RunError> {
+        self.each(|table| table.begin());
+        match step::run(self, transition, now) {
+            Ok(decision) => {
+                self.each(|table| table.commit());
+                Ok(Committed {
+                    outcome: decision.outcome,
+                    actions: decision.actions,
+                })
+            }
+            Err(error) => {
+                self.each(|table| table.rollback());
+                Err(error)
+            }
+        }
+    }
+
+    fn each(&mut self, act: impl Fn(&mut dyn Transactional)) {
+        let Self {
+            conversations,
+            conversation_keys,
+            messages,
+            externals,
+            seqs,
+            arrivals,
+            open,
+            acks,
+            turns,
+            answers,
+            replies,
+            reply_keys,
+            lanes,
+            events,
+            requests,
+            asked,
+            incarnations,
+        } = self;
+        let tables: [&mut dyn Transactional; 17] = [
+            conversations,
+            conversation_keys,
+            messages,
+            externals,
+            seqs,
+            arrivals,
+            open,
+            acks,
+            turns,
+            answers,
+            replies,
+            reply_keys,
+            lanes,
+            events,
+            requests,
+            asked,
+            incarnations,
+        ];
+        for table in tables {
+            act(table);
+        }
+    }
+}

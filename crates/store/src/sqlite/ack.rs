@@ -1,0 +1,46 @@
+//! The `ack` table: what is owed to the source of a message.
+
+use super::fields::Fields;
+use super::sql;
+use bridge_core::port::RowsError;
+use bridge_core::value::{Ack, AckMode, AckState, MessageId};
+use rusqlite::{Connection, Row};
+
+fn read(row: &Row<'_>) -> Result<Ack, RowsError> {
+    let mut fields = Fields::of("ack of", row);
+    let _message_id: String = fields.next()?;
+    Ok(Ack {
+        mode: fields.word(AckMode::from_word)?,
+        state: fields.word(AckState::from_word)?,
+    })
+}
+
+pub(super) fn of_message(
+    conn: &Connection,
+    message_id: &MessageId,
+) -> Result<Option<Ack>, RowsError> {
+    let query = "SELECT message_id, mode, state FROM ack WHERE message_id = ?1";
+    sql::one(conn, query, [message_id.as_str()], read)
+}
+
+pub(super) fn insert(conn: &Connection, message_id: &MessageId, ack: Ack) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "INSERT INTO ack (message_id, mode, state) VALUES (?1, ?2, ?3)",
+        [message_id.as_str(), ack.mode.word(), ack.state.word()],
+        || format!("new ack of {message_id}"),
+    )
+}
+
+pub(super) fn update(
+    conn: &Connection,
+    message_id: &MessageId,
+    state: AckState,
+) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "UPDATE ack SET state = ?2 WHERE message_id = ?1",
+        [message_id.as_str(), state.word()],
+        || format!("ack of {message_id}"),
+    )
+}

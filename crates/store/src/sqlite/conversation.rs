@@ -1,0 +1,98 @@
+//! The `conversation` table.
+
+use super::fields::Fields;
+use super::sql;
+use bridge_core::port::RowsError;
+use bridge_core::value::{ChannelId, Conversation, ConversationId, ThreadId, TurnId};
+use rusqlite::{Connection, Row, params};
+
+macro_rules! select {
+    ($tail:literal) => {
+        concat!(
+            "SELECT conversation_id, channel, external_key, thread, last_turn, workdir, created_at \
+             FROM conversation ",
+            $tail
+        )
+    };
+}
+
+fn read(row: &Row<'_>) -> Result<Conversation, RowsError> {
+    let mut fields = Fields::of("conversation", row);
+    Ok(Conversation {
+        conversation_id: fields.id(ConversationId::new)?,
+        channel: fields.id(ChannelId::new)?,
+        external_key: fields.next()?,
+        thread: fields.maybe_id(ThreadId::new)?,
+        last_turn: fields.maybe_id(TurnId::new)?,
+        workdir: fields.next()?,
+        created_at: fields.time()?,
+    })
+}
+
+pub(super) fn by_id(
+    conn: &Connection,
+    id: &ConversationId,
+) -> Result<Option<Conversation>, RowsError> {
+    let query = select!("WHERE conversation_id = ?1");
+    sql::one(conn, query, [id.as_str()], read)
+}
+
+pub(super) fn by_key(
+    conn: &Connection,
+    channel: &ChannelId,
+    external_key: &str,
+) -> Result<Option<Conversation>, RowsError> {
+    let query = select!("WHERE channel = ?1 AND external_key = ?2");
+    sql::one(conn, query, [channel.as_str(), external_key], read)
+}
+
+pub(super) fn insert(conn: &Connection, conversation: &Conversation) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "INSERT INTO conversation \
+         (conversation_id, channel, external_key, thread, last_turn, workdir, created_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
+            conversation.conversation_id.as_str(),
+            conversation.channel.as_str(),
+            conversation.external_key,
+            conversation.thread.as_ref().map(ThreadId::as_str),
+            conversation.last_turn.as_ref().map(TurnId::as_str),
+            conversation.workdir,
+            conversation.created_at.0,
+        ],
+        || format!("new conversation {}", conversation.conversation_id),
+    )
+}
+
+pub(super) fn bind(
+    conn: &Connection,
+    id: &ConversationId,
+    from: Option<&ThreadId>,
+    to: Option<&ThreadId>,
+) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "UPDATE conversation SET thread = ?3, last_turn = iif(?2 IS ?3, last_turn, NULL) \
+         WHERE conversation_id = ?1 AND thread IS ?2",
+        params![
+            id.as_str(),
+            from.map(ThreadId::as_str),
+            to.map(ThreadId::as_str)
+        ],
+        || format!("binding of conversation {id}"),
+    )
+}
+
+pub(super) fn last_turn(
+    conn: &Connection,
+    id: &ConversationId,
+    turn_id: &TurnId,
+) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "UPDATE conversation SET last_turn = ?2 WHERE conversation_id = ?1",
+        [id.as_str(), turn_id.as_str()],
+        || format!("conversation {id}"),
+    )
+}

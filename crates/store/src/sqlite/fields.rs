@@ -1,0 +1,119 @@
+//! Reads the columns of one row in order, and says which row is damaged when a value can't be read.
+//!
+//! The first column of every query names the row. How a value is spelled is the table's business.
+
+use bridge_core::port::RowsError;
+use bridge_core::value::{Class, Failure, Timestamp};
+use rusqlite::Row;
+use rusqlite::types::{FromSql, Type, ValueRef};
+
+/// The columns of one row, read from left to right.
+pub(super) struct Fields<'r, 's> {
+    row: &'r Row<'s>,
+    table: &'static str,
+    at: usize,
+}
+
+impl<'r, 's> Fields<'r, 's> {
+    /// The columns of a row of `table`.
+    pub(super) fn of(table: &'static str, row: &'r Row<'s>) -> Self {
+        Self { row, table, at: 0 }
+    }
+
+    /// The next column as whatever the caller expects.
+    pub(super) fn next<T: FromSql>(&mut self) -> Result<T, RowsError> {
+        let at = self.at;
+        self.at += 1;
+        self.row.get(at).map_err(|error| self.damaged(error))
+    }
+
+    /// The next column as an id or another wrapped text.
+    pub(super) fn id<T>(&mut self, wrap: fn(String) -> T) -> Result<T, RowsError> {
+        self.next().map(wrap)
+    }
+
+    /// The next column as an id that may be absent.
+    pub(super) fn maybe_id<T>(&mut self, wrap: fn(String) -> T) -> Result<Option<T>, RowsError> {
+        Ok(self.next::<Option<String>>()?.map(wrap))
+    }
+
+    /// The next column as a time.
+    pub(super) fn time(&mut self) -> Result<Timestamp, RowsError> {
+        self.next().map(Timestamp)
+    }
+
+    /// The next column as a time that may be absent.
+    pub(super) fn maybe_time(&mut self) -> Result<Option<Timestamp>, RowsError> {
+        Ok(self.next::<Option<i64>>()?.map(Timestamp))
+    }
+
+    /// The next column as one of the words of a closed list.
+    pub(super) fn word<T>(&mut self, read: fn(&str) -> Option<T>) -> Result<T, RowsError> {
+        let at = self.at;
+        self.at += 1;
+        let value = self.row.get_ref(at).map_err(|error| self.damaged(error))?;
+        let word = value.as_str().map_err(|error| self.damaged(error))?;
+        read(word).ok_or_else(|| self.damaged(format!("unknown word {word:?} in column {at}")))
+    }
+
+    /// The next three columns as a failure: class word, until, reason; absent when there is no class.
+    pub(super) fn maybe_failure(&mut self) -> Result<Option<Failure>, RowsError> {
+        let class: Option<String> = self.next()?;
+        let until = self.maybe_time()?;
+        let reason: Option<String> = self.next()?;
+        let Some(class) = class else {
+            return Ok(None);
+        };
+        let class = match class.as_str() {
+            "transient" => Class::Transient,
+            "capacity" => Class::Capacity { until },
+            "config" => Class::Config,
+            "permanent" => Class::Permanent,
+            "ambiguous" => Class::Ambiguous,
+            "bug" => Class::Bug,
+            other => return Err(self.damaged(format!("unknown class {other:?}"))),
+        };
+        let reason = self.required("a failure has no reason", reason)?;
+        Ok(Some(Failure { class, reason }))
+    }
+
+    /// What the row's state needs; its absence is damage.
+    pub(super) fn required<T>(&self, why: &str, value: Option<T>) -> Result<T, RowsError> {
+        value.ok_or_else(|| self.damaged(why))
+    }
+
+    /// This row can't be read.
+    pub(super) fn damaged(&self, why: impl ToString) -> RowsError {
+        let id = match self.row.get_ref(0) {
+            Ok(value) if value.data_type() == Type::Text => {
+                String::from_utf8_lossy(text_bytes(value)).into_owned()
+            }
+            Ok(_) | Err(_) => "without a name".to_owned(),
+        };
+        RowsError::Damaged {
+            what: format!("{} {id}", self.table),
+            why: why.to_string(),
+        }
+    }
+}
+
+fn text_bytes(value: ValueRef<'_>) -> &[u8] {
+    match value {
+        ValueRef::Text(bytes) => bytes,
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Blob(_) => &[],
+    }
+}
+
+/// A failure as its three columns.
+pub(super) fn failure_columns(
+    failure: Option<&Failure>,
+) -> (Option<&'static str>, Option<i64>, Option<&str>) {
+    let Some(Failure { class, reason }) = failure else {
+        return (None, None, None);
+    };
+    let until = match class {
+        Class::Capacity { until } => until.map(|until| until.0),
+        Class::Transient | Class::Config | Class::Permanent | Class::Ambiguous | Class::Bug => None,
+    };
+    (Some(class.word()), until, Some(reason))
+}

@@ -1,0 +1,63 @@
+//! The `incarnation` table: Codex processes, so that the next daemon finds them.
+
+use super::fields::Fields;
+use super::sql;
+use bridge_core::port::RowsError;
+use bridge_core::value::{
+    BootId, Incarnation, IncarnationId, ProcessStamp, Timestamp, Transport,
+};
+use rusqlite::{Connection, Row, params};
+
+fn read(row: &Row<'_>) -> Result<Incarnation, RowsError> {
+    let mut fields = Fields::of("incarnation", row);
+    Ok(Incarnation {
+        incarnation_id: fields.id(IncarnationId::new)?,
+        transport: fields.word(Transport::from_word)?,
+        keeper: ProcessStamp {
+            pid: fields.next()?,
+            start_ticks: fields.next::<i64>()?.cast_unsigned(),
+        },
+        directory: fields.next()?,
+        codex_version: fields.next()?,
+        boot_id: fields.id(BootId::new)?,
+        started_at: fields.time()?,
+        ended_at: fields.maybe_time()?,
+    })
+}
+
+pub(super) fn live(conn: &Connection) -> Result<Vec<Incarnation>, RowsError> {
+    let query = "SELECT incarnation_id, transport, pid, start_ticks, directory, codex_version, \
+         boot_id, started_at, ended_at FROM incarnation WHERE ended_at IS NULL \
+         ORDER BY started_at, incarnation_id";
+    sql::many(conn, query, [], read)
+}
+
+pub(super) fn insert(conn: &Connection, incarnation: &Incarnation) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "INSERT INTO incarnation (incarnation_id, transport, pid, start_ticks, directory, \
+         codex_version, boot_id, started_at, ended_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![
+            incarnation.incarnation_id.as_str(),
+            incarnation.transport.word(),
+            incarnation.keeper.pid,
+            incarnation.keeper.start_ticks.cast_signed(),
+            incarnation.directory,
+            incarnation.codex_version,
+            incarnation.boot_id.as_str(),
+            incarnation.started_at.0,
+            incarnation.ended_at.map(|at| at.0),
+        ],
+        || format!("new incarnation {}", incarnation.incarnation_id),
+    )
+}
+
+pub(super) fn end(conn: &Connection, id: &IncarnationId, at: Timestamp) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "UPDATE incarnation SET ended_at = ?2 WHERE incarnation_id = ?1 AND ended_at IS NULL",
+        params![id.as_str(), at.0],
+        || format!("end of incarnation {id}"),
+    )
+}

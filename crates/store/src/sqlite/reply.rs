@@ -1,0 +1,174 @@
+//! The `reply` table and its texts: what is owed to the platform, in lane order.
+
+use super::fields::Fields;
+use super::sql;
+use crate::page;
+use bridge_core::port::RowsError;
+use bridge_core::value::{
+    ConversationId, MessageId, Reply, ReplyKey, ReplyKind, ReplyState, ReplyStateName, Seq,
+    Timestamp,
+};
+use rusqlite::{Connection, Row, params};
+
+macro_rules! select {
+    ($tail:literal) => {
+        concat!(
+            "SELECT message_id, ordinal, conversation_id, seq, reply_key, kind, body, state, \
+             not_before, receipt, reason, tries, first_try_at, created_at FROM ",
+            $tail
+        )
+    };
+}
+
+pub(super) const OF_MESSAGE: &str =
+    select!("reply JOIN reply_text USING (row) WHERE message_id = ?1 ORDER BY ordinal");
+
+pub(super) const NEXT: &str = select!(
+    "reply INDEXED BY reply_lane JOIN reply_text USING (row) \
+     WHERE state IN ('queued', 'sending') AND conversation_id = ?1 ORDER BY seq, ordinal LIMIT 1"
+);
+
+pub(super) const LANES: &str = "SELECT DISTINCT conversation_id FROM reply INDEXED BY reply_lane \
+     WHERE state IN ('queued', 'sending') AND conversation_id > ?1 \
+     ORDER BY conversation_id LIMIT ?2";
+
+fn read(row: &Row<'_>) -> Result<Reply, RowsError> {
+    let mut fields = Fields::of("reply to", row);
+    Ok(Reply {
+        message_id: fields.id(MessageId::new)?,
+        ordinal: fields.next()?,
+        conversation_id: fields.id(ConversationId::new)?,
+        seq: fields.next().map(Seq)?,
+        key: fields.id(ReplyKey::new)?,
+        kind: fields.word(ReplyKind::from_word)?,
+        body: fields.next()?,
+        state: read_state(&mut fields)?,
+        tries: fields.next()?,
+        first_try_at: fields.maybe_time()?,
+        created_at: fields.time()?,
+    })
+}
+
+fn read_state(fields: &mut Fields<'_, '_>) -> Result<ReplyState, RowsError> {
+    let name = fields.word(ReplyStateName::from_word)?;
+    let not_before = fields.maybe_time()?;
+    let receipt = fields.next()?;
+    let reason = fields.next()?;
+    Ok(match name {
+        ReplyStateName::Queued => ReplyState::Queued { not_before },
+        ReplyStateName::Sending => ReplyState::Sending,
+        ReplyStateName::Sent => ReplyState::Sent {
+            receipt: fields.required("it is sent without a receipt", receipt)?,
+        },
+        ReplyStateName::Dead => ReplyState::Dead {
+            reason: fields.required("it is dead without a reason", reason)?,
+        },
+    })
+}
+
+/// A state as its columns: word, not_before, receipt, reason.
+type StateColumns<'a> = (
+    &'static str,
+    Option<i64>,
+    Option<&'a String>,
+    Option<&'a String>,
+);
+
+fn state_columns(state: &ReplyState) -> StateColumns<'_> {
+    let word = state.name().word();
+    match state {
+        ReplyState::Queued { not_before } => (word, not_before.map(|at| at.0), None, None),
+        ReplyState::Sending => (word, None, None, None),
+        ReplyState::Sent { receipt } => (word, None, Some(receipt), None),
+        ReplyState::Dead { reason } => (word, None, None, Some(reason)),
+    }
+}
+
+pub(super) fn of_message(
+    conn: &Connection,
+    message_id: &MessageId,
+) -> Result<Vec<Reply>, RowsError> {
+    sql::many(conn, OF_MESSAGE, [message_id.as_str()], read)
+}
+
+pub(super) fn next(conn: &Connection, id: &ConversationId) -> Result<Option<Reply>, RowsError> {
+    sql::one(conn, NEXT, [id.as_str()], read)
+}
+
+pub(super) fn lanes(
+    conn: &Connection,
+    after: Option<&ConversationId>,
+    limit: u32,
+) -> Result<Vec<ConversationId>, RowsError> {
+    let after = after.map_or("", ConversationId::as_str);
+    sql::many(conn, LANES, (after, page(limit)), |row| {
+        Fields::of("lane", row).id(ConversationId::new)
+    })
+}
+
+pub(super) fn insert(conn: &Connection, reply: &Reply) -> Result<(), RowsError> {
+    let (state, not_before, receipt, reason) = state_columns(&reply.state);
+    let what = || format!("new reply {}/{}", reply.message_id, reply.ordinal);
+    sql::write(
+        conn,
+        "INSERT INTO reply (message_id, ordinal, conversation_id, seq, reply_key, kind, state, \
+         not_before, receipt, reason, tries, first_try_at, created_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        params![
+            reply.message_id.as_str(),
+            reply.ordinal,
+            reply.conversation_id.as_str(),
+            reply.seq.0,
+            reply.key.as_str(),
+            reply.kind.word(),
+            state,
+            not_before,
+            receipt,
+            reason,
+            reply.tries,
+            reply.first_try_at.map(|at| at.0),
+            reply.created_at.0,
+        ],
+        what,
+    )?;
+    sql::write(
+        conn,
+        "INSERT INTO reply_text (row, body) VALUES (?1, ?2)",
+        (conn.last_insert_rowid(), &reply.body),
+        what,
+    )
+}
+
+/// Where a reply goes next.
+pub(super) struct Move<'a> {
+    pub(super) from: ReplyStateName,
+    pub(super) to: &'a ReplyState,
+    pub(super) tries: u32,
+    pub(super) first_try_at: Option<Timestamp>,
+}
+
+pub(super) fn update(
+    conn: &Connection,
+    message_id: &MessageId,
+    ordinal: u32,
+    step: &Move<'_>,
+) -> Result<(), RowsError> {
+    let (state, not_before, receipt, reason) = state_columns(step.to);
+    sql::write(
+        conn,
+        "UPDATE reply SET state = ?4, not_before = ?5, receipt = ?6, reason = ?7, tries = ?8, \
+         first_try_at = ?9 WHERE message_id = ?1 AND ordinal = ?2 AND state = ?3",
+        params![
+            message_id.as_str(),
+            ordinal,
+            step.from.word(),
+            state,
+            not_before,
+            receipt,
+            reason,
+            step.tries,
+            step.first_try_at.map(|at| at.0),
+        ],
+        || format!("reply {message_id}/{ordinal}"),
+    )
+}

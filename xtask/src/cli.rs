@@ -1,0 +1,199 @@
+//! The arguments of `cargo xtask`, and its help.
+//!
+//! Only words to values; nothing is run here.
+
+/// What `cargo xtask --help` prints.
+pub const HELP: &str = "\
+Chores of codex-bridge.
+
+Usage: cargo xtask <COMMAND>
+
+Commands:
+  test    Everything that CI does; needs Rust and Node.js, sets up the rest in target/tools
+  tidy    Check the rules of the tree: directions, names, sizes, habits
+  codex   Install the pinned Codex into target/tools and print its path
+
+Usage: cargo xtask test [--only STEP,...] [-- ARGS]
+
+  --only STEP,...   Run some of: fmt, clippy, tidy, deny, test
+  -- ARGS           Arguments for `cargo test`, e.g. `-- -p bridge-store ledger`;
+                    given without --only, nothing but the tests is run
+
+Examples:
+  cargo xtask test
+  cargo xtask test --only fmt,clippy,tidy
+  cargo xtask test -- -p bridge-host install";
+
+/// One chore.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    Help,
+    Test(Plan),
+    Tidy,
+    Codex,
+}
+
+/// Which part of CI to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// In the order of [`Step::ALL`], each at most once.
+    pub steps: Vec<Step>,
+    /// Added to `cargo test`.
+    pub test_args: Vec<String>,
+}
+
+/// One check of CI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    Fmt,
+    Clippy,
+    Tidy,
+    Deny,
+    Test,
+}
+
+impl Step {
+    /// All, the quick ones first.
+    pub const ALL: [Self; 5] = [Self::Fmt, Self::Tidy, Self::Deny, Self::Clippy, Self::Test];
+
+    /// The word for it in `--only` and in the summary.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fmt => "fmt",
+            Self::Clippy => "clippy",
+            Self::Tidy => "tidy",
+            Self::Deny => "deny",
+            Self::Test => "test",
+        }
+    }
+}
+
+/// Reads the arguments after the program's name.
+///
+/// # Errors
+///
+/// A sentence about the first argument that was not understood.
+pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> {
+    let mut args = args.into_iter();
+    let Some(command) = args.next() else {
+        return Err("which chore?".to_owned());
+    };
+    match command.as_str() {
+        "help" | "-h" | "--help" => Ok(Command::Help),
+        "test" => parse_test(args),
+        "tidy" => alone(args, Command::Tidy),
+        "codex" => alone(args, Command::Codex),
+        other => Err(format!("there is no chore `{other}`")),
+    }
+}
+
+fn alone(mut args: impl Iterator<Item = String>, command: Command) -> Result<Command, String> {
+    match args.next().as_deref() {
+        None => Ok(command),
+        Some("-h" | "--help") => Ok(Command::Help),
+        Some(other) => Err(format!("`{other}` was not expected here")),
+    }
+}
+
+fn parse_test(mut args: impl Iterator<Item = String>) -> Result<Command, String> {
+    let mut only = None;
+    let mut test_args = Vec::new();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "-h" | "--help" => return Ok(Command::Help),
+            "--" => test_args.extend(args.by_ref()),
+            "--only" => {
+                let names = args.next().ok_or("--only needs a list of steps")?;
+                only = Some(parse_steps(&names)?);
+            }
+            other => match other.strip_prefix("--only=") {
+                Some(names) => only = Some(parse_steps(names)?),
+                None => {
+                    return Err(format!(
+                        "`{other}` was not expected; `cargo test` arguments go after `--`"
+                    ));
+                }
+            },
+        }
+    }
+    let steps = match only {
+        Some(steps) => steps,
+        None if test_args.is_empty() => Step::ALL.to_vec(),
+        None => vec![Step::Test],
+    };
+    Ok(Command::Test(Plan { steps, test_args }))
+}
+
+fn parse_steps(names: &str) -> Result<Vec<Step>, String> {
+    let names: Vec<&str> = names.split(',').map(str::trim).collect();
+    for name in &names {
+        if Step::ALL.iter().all(|step| step.name() != *name) {
+            return Err(format!("there is no step `{name}`"));
+        }
+    }
+    let chosen = |step: &Step| names.contains(&step.name());
+    Ok(Step::ALL.into_iter().filter(chosen).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Command, String> {
+        parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    fn plan(steps: &[Step], test_args: &[&str]) -> Result<Command, String> {
+        Ok(Command::Test(Plan {
+            steps: steps.to_vec(),
+            test_args: test_args.iter().map(|arg| (*arg).to_owned()).collect(),
+        }))
+    }
+
+    #[test]
+    fn all_steps_are_the_default() {
+        assert_eq!(read("test"), plan(&Step::ALL, &[]));
+    }
+
+    #[test]
+    fn only_keeps_our_order_and_names_each_once() {
+        let expected = plan(&[Step::Fmt, Step::Clippy], &[]);
+        assert_eq!(read("test --only clippy,fmt,clippy"), expected);
+        assert_eq!(read("test --only=clippy,fmt"), expected);
+    }
+
+    #[test]
+    fn arguments_for_the_tests_mean_the_tests_alone() {
+        let args = ["-p", "bridge-host", "--", "--nocapture"];
+        assert_eq!(
+            read("test -- -p bridge-host -- --nocapture"),
+            plan(&[Step::Test], &args)
+        );
+        assert_eq!(
+            read("test --only fmt,test -- ledger"),
+            plan(&[Step::Fmt, Step::Test], &["ledger"])
+        );
+    }
+
+    #[test]
+    fn help_is_found_everywhere() {
+        for line in ["help", "--help", "test --help", "tidy -h", "codex --help"] {
+            assert_eq!(read(line), Ok(Command::Help), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        for (line, word) in [
+            ("", "which chore"),
+            ("tost", "tost"),
+            ("test --only", "--only"),
+            ("test --only fmt,lint", "lint"),
+            ("test ledger", "after `--`"),
+            ("tidy now", "now"),
+        ] {
+            let said = read(line).unwrap_err();
+            assert!(said.contains(word), "{line}: {said}");
+        }
+    }
+}

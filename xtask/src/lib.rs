@@ -1,0 +1,11 @@
+//! Chores of this repository: set up what the tests need, run what CI runs, and hold
+//! the tree to its own rules.
+//!
+//! Nothing that ships belongs here. `tidy` is a library so that its tests can run it
+//! on made-up trees.
+
+pub mod ci;
+pub mod cli;
+mod report;
+pub mod tidy;
+pub mod tools;

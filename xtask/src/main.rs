@@ -1,0 +1,51 @@
+//! The command `cargo xtask`: reads the arguments, runs one chore, says how it went.
+//!
+//! The chores themselves are in the library beside it.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use xtask::cli::{self, Command};
+use xtask::{ci, tidy, tools};
+
+fn main() -> ExitCode {
+    let command = match cli::parse(env::args().skip(1)) {
+        Ok(command) => command,
+        Err(error) => {
+            eprintln!("error: {error}\n\n{}", cli::HELP);
+            return ExitCode::from(2);
+        }
+    };
+    match run(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    let root = root()?;
+    match command {
+        Command::Help => {
+            println!("{}", cli::HELP);
+            Ok(())
+        }
+        Command::Test(plan) => ci::run(&root, &plan),
+        Command::Tidy => tidy::run(&root),
+        Command::Codex => {
+            println!("{}", tools::codex(&root)?.display());
+            Ok(())
+        }
+    }
+}
+
+/// The workspace we were built in: `cargo xtask` works from any directory below it.
+fn root() -> anyhow::Result<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = own.parent().context("xtask has no parent directory")?;
+    Ok(root.to_owned())
+}

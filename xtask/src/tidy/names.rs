@@ -1,0 +1,87 @@
+//! The rules about names that a room may not say: the world in the pure rooms, the
+//! database outside `store`, processes outside `host`. Tests may say what they need.
+
+use super::Finding;
+use super::source::{NamePath, Source};
+
+/// The world, as a pure room would name it.
+const WORLD: [(&[&str], &str); 10] = [
+    (&["tokio"], "no runtime"),
+    (&["std", "fs"], "no file"),
+    (&["std", "net"], "no socket"),
+    (&["std", "os"], "no system"),
+    (&["std", "process"], "no process"),
+    (&["std", "env"], "no environment"),
+    (&["thread", "sleep"], "no waiting"),
+    (&["SystemTime"], "no clock"),
+    (&["Instant"], "no clock"),
+    (&["rand"], "no random source"),
+];
+
+/// Names that are a program only in front of something else: `rand` alone may be a
+/// variable.
+const CRATES: [&str; 2] = ["tokio", "rand"];
+
+const PROCESSES: [&[&str]; 3] = [
+    &["Command", "new"],
+    &["process", "Command"],
+    &["tokio", "process"],
+];
+
+pub(super) fn check(source: &Source, findings: &mut Vec<Finding>) {
+    for path in source.paths() {
+        if source.is_test_line(path.line) {
+            continue;
+        }
+        if let Some(what) = refuse(source, &path) {
+            findings.push(Finding::new(&source.path, path.line, &what));
+        }
+    }
+}
+
+fn refuse(source: &Source, path: &NamePath) -> Option<String> {
+    let room = source.room;
+    let written = path.segments.join("::");
+    if room.is_pure() {
+        let named = WORLD.iter().find(|(name, _)| names_world(path, name));
+        if let Some((_, why)) = named {
+            let name = room.name();
+            return Some(format!(
+                "`{written}` in `{name}`, which is pure ({why}); take it as an argument, or move \
+                 this to an edge"
+            ));
+        }
+    }
+    if !room.may_spawn() && names_process(path) {
+        return Some(format!(
+            "`{written}`: only `host` starts processes; ask it to"
+        ));
+    }
+    if !room.may_open_database() && path.segments.iter().any(|segment| segment == "rusqlite") {
+        return Some(format!(
+            "`{written}`: only `store` opens a database; use its port"
+        ));
+    }
+    None
+}
+
+fn names_world(path: &NamePath, name: &[&str]) -> bool {
+    match name {
+        [krate] if CRATES.contains(krate) => {
+            path.segments.len() > 1 && path.segments.first().is_some_and(|first| first == krate)
+        }
+        _ => has(path, name),
+    }
+}
+
+/// clap has a `Command` of its own, which starts nothing.
+fn names_process(path: &NamePath) -> bool {
+    let is_clap = path.segments.first().is_some_and(|first| first == "clap");
+    !is_clap && PROCESSES.iter().any(|name| has(path, name))
+}
+
+fn has(path: &NamePath, name: &[&str]) -> bool {
+    path.segments
+        .windows(name.len())
+        .any(|window| window.iter().zip(name).all(|(have, want)| have == want))
+}

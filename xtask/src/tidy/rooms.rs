@@ -1,0 +1,108 @@
+//! The rooms of the workspace and who may depend on whom. A new edge is a decision:
+//! it is made here, in sight, with an ADR.
+
+use std::path::Path;
+
+/// A crate, by the folder it lives in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    Core,
+    Codex,
+    Host,
+    Store,
+    Channel,
+    Front,
+    Bridge,
+    Sim,
+    Xtask,
+}
+
+impl Room {
+    const ALL: [Self; 9] = [
+        Self::Core,
+        Self::Codex,
+        Self::Host,
+        Self::Store,
+        Self::Channel,
+        Self::Front,
+        Self::Bridge,
+        Self::Sim,
+        Self::Xtask,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Core => "core",
+            Self::Codex => "codex",
+            Self::Host => "host",
+            Self::Store => "store",
+            Self::Channel => "channel",
+            Self::Front => "front",
+            Self::Bridge => "bridge",
+            Self::Sim => "sim",
+            Self::Xtask => "xtask",
+        }
+    }
+
+    /// The room of a path relative to the root.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let mut parts = path.components().map(|part| part.as_os_str());
+        let first = parts.next()?;
+        if first == "xtask" {
+            return Some(Self::Xtask);
+        }
+        let folder = parts.next().filter(|_| first == "crates")?;
+        Self::ALL
+            .into_iter()
+            .find(|room| *room != Self::Xtask && folder == room.name())
+    }
+
+    /// The rooms it may use outside its tests.
+    pub(super) fn may_use(self) -> &'static [Self] {
+        match self {
+            Self::Core => &[],
+            Self::Codex => &[Self::Core],
+            Self::Host | Self::Store | Self::Channel | Self::Front | Self::Sim => {
+                &[Self::Core, Self::Codex]
+            }
+            Self::Bridge => &[
+                Self::Core,
+                Self::Codex,
+                Self::Host,
+                Self::Store,
+                Self::Channel,
+                Self::Front,
+                Self::Sim,
+            ],
+            Self::Xtask => &[Self::Codex, Self::Host],
+        }
+    }
+
+    /// The crates from outside that a pure room may use; none stated means any.
+    pub(super) fn may_use_external(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Core => Some(&["sha2", "thiserror"]),
+            Self::Codex => Some(&["serde", "serde_json", "thiserror"]),
+            Self::Host
+            | Self::Store
+            | Self::Channel
+            | Self::Front
+            | Self::Bridge
+            | Self::Sim
+            | Self::Xtask => None,
+        }
+    }
+
+    /// Decides without touching the world: no clock, no file, no socket, no runtime.
+    pub(super) fn is_pure(self) -> bool {
+        self.may_use_external().is_some()
+    }
+
+    pub(super) fn may_spawn(self) -> bool {
+        matches!(self, Self::Host | Self::Xtask)
+    }
+
+    pub(super) fn may_open_database(self) -> bool {
+        self == Self::Store
+    }
+}

@@ -1,0 +1,210 @@
+//! Programs that the tests and checks need beside Rust and Node.js, and how each gets
+//! onto this machine: into `target/tools`, never into the system where that can be
+//! avoided.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use bridge_codex::version::{PINNED, Version};
+use bridge_host::install;
+
+use crate::ci::{cargo, clean, run_command};
+
+/// The cargo-deny that `deny.toml` is written for.
+const CARGO_DENY: &str = "0.20.2";
+
+/// The oldest minor version (of 0.x) that reads the same `deny.toml`.
+const CARGO_DENY_MINOR: u32 = 20;
+
+/// A program that comes as a Debian package.
+#[derive(Debug, Clone, Copy)]
+pub struct Package {
+    /// Looked for on `PATH`.
+    pub program: &'static str,
+    /// Installed if the program is missing.
+    pub package: &'static str,
+    /// Shown to who has to install it by hand.
+    pub why: &'static str,
+}
+
+/// What some test starts that neither Rust nor Node.js nor Codex brings along.
+/// Nothing today; add a row with the test that needs it.
+pub const PACKAGES: &[Package] = &[];
+
+/// The pinned Codex, installed if need be; its native executable.
+///
+/// # Errors
+///
+/// See [`install::Error`].
+pub fn codex(root: &Path) -> anyhow::Result<PathBuf> {
+    let version: Version = PINNED.parse()?;
+    let path = install::install(&tools(root), &version, &mut |line| eprintln!("{line}"))?;
+    Ok(path)
+}
+
+/// A cargo-deny that reads our `deny.toml`: the one on `PATH`, or one of our own.
+///
+/// # Errors
+///
+/// The build failed.
+pub fn cargo_deny(root: &Path) -> anyhow::Result<PathBuf> {
+    let own = tools(root).join("bin").join("cargo-deny");
+    let on_path = on_path("cargo-deny");
+    if let Some(found) = on_path
+        .into_iter()
+        .chain([own.clone()])
+        .find(|path| is_usable(path))
+    {
+        return Ok(found);
+    }
+    eprintln!("building cargo-deny {CARGO_DENY}, once (about a minute on 2 cores)");
+    run_command(&mut cargo_deny_build(root))?;
+    let _ = fs::remove_dir_all(deny_target(root));
+    Ok(own)
+}
+
+/// Without optimisation, and without the features for things we do not check: it runs
+/// for a second and is built for a minute.
+fn cargo_deny_build(root: &Path) -> Command {
+    let mut command = cargo(root);
+    command
+        .args(["install", "cargo-deny", "--version", CARGO_DENY])
+        .args(["--locked", "--no-default-features", "--force", "--quiet"])
+        .arg("--root")
+        .arg(tools(root))
+        .arg("--target-dir")
+        .arg(deny_target(root))
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    command
+}
+
+fn is_usable(deny: &Path) -> bool {
+    let said = clean(Command::new(deny)).arg("--version").output();
+    said.is_ok_and(|said| reads_our_config(&String::from_utf8_lossy(&said.stdout)))
+}
+
+fn reads_our_config(version: &str) -> bool {
+    version
+        .trim()
+        .strip_prefix("cargo-deny 0.")
+        .and_then(|rest| rest.split('.').next())
+        .and_then(|minor| minor.parse::<u32>().ok())
+        .is_some_and(|minor| minor >= CARGO_DENY_MINOR)
+}
+
+/// Installs the Debian packages whose programs are missing.
+///
+/// # Errors
+///
+/// Says what to install by hand where we may not do it.
+pub fn packages(table: &[Package]) -> anyhow::Result<()> {
+    let missing: Vec<&Package> = table
+        .iter()
+        .filter(|package| on_path(package.program).is_none())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = missing.iter().map(|package| package.package).collect();
+    let by_hand = by_hand(&missing);
+    if !is_root()? || on_path("apt-get").is_none() {
+        bail!("{by_hand}");
+    }
+    run_command(apt_get().arg("update")).context(by_hand.clone())?;
+    run_command(
+        apt_get()
+            .args(["install", "--yes", "--no-install-recommends"])
+            .args(names),
+    )
+    .context(by_hand)
+}
+
+fn apt_get() -> Command {
+    let mut command = Command::new("apt-get");
+    command
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .arg("--quiet");
+    command
+}
+
+fn by_hand(missing: &[&Package]) -> String {
+    let mut text = "these programs are missing; install them and run again:".to_owned();
+    for Package {
+        program,
+        package,
+        why,
+    } in missing
+    {
+        text += &format!("\n  {program} ({why}): apt-get install {package}");
+    }
+    text
+}
+
+fn is_root() -> anyhow::Result<bool> {
+    let said = Command::new("id")
+        .arg("-u")
+        .output()
+        .context("cannot run `id -u`")?;
+    Ok(said.stdout.trim_ascii() == b"0")
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|candidate| candidate.is_file())
+}
+
+fn tools(root: &Path) -> PathBuf {
+    root.join("target").join("tools")
+}
+
+fn deny_target(root: &Path) -> PathBuf {
+    tools(root).join("cargo-deny-build")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_cargo_deny_is_not_used() {
+        assert!(reads_our_config("cargo-deny 0.20.2\n"));
+        assert!(reads_our_config("cargo-deny 0.21.0"));
+        assert!(!reads_our_config("cargo-deny 0.14.2"));
+        assert!(!reads_our_config("error: no such command"));
+    }
+
+    #[test]
+    fn what_is_missing_is_listed_with_its_reason() {
+        let package = Package {
+            program: "no-such-program-here",
+            package: "no-such-package-here",
+            why: "the test of this function",
+        };
+        let said = by_hand(&[&package]);
+        assert!(
+            said.contains("no-such-program-here (the test of this function)"),
+            "{said}"
+        );
+        assert!(
+            said.contains("apt-get install no-such-package-here"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_done_for_what_is_there() {
+        let shell = Package {
+            program: "sh",
+            package: "no-such-package-here",
+            why: "it is always there",
+        };
+        packages(&[shell]).unwrap();
+    }
+}
