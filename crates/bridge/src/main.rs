@@ -1,1 +1,104 @@
-fn main() {}
+//! The binary `codex-bridge`: reads the command line and hands over to the module of the command.
+
+mod cli;
+mod client;
+mod config;
+mod daemon;
+mod demo;
+mod doctor;
+mod keeper;
+mod serve;
+mod state;
+mod telemetry;
+mod term;
+
+use clap::Parser;
+use cli::{Cli, Command, Common, ConfigCommand, SendArgs};
+use client::{ApiClient, ClientError, SendOptions};
+use config::Environment;
+use state::StateDir;
+use std::io::Read;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Longest text read from standard input: a message of the longest kind, with every character four bytes long.
+const STDIN_MAX_BYTES: u64 = 4 * bridge_core::limits::MESSAGE_MAX_CHARS as u64 + 1;
+
+fn main() -> ExitCode {
+    let Cli { command, common } = Cli::parse();
+    match command {
+        Command::Keeper(args) => keeper::keep(args),
+        Command::KeeperExec(args) => keeper::exec(&args),
+        command => match tokio::runtime::Runtime::new() {
+            Ok(runtime) => runtime.block_on(dispatch(command, common)),
+            Err(error) => complain(&format!("start: {error}")),
+        },
+    }
+}
+
+async fn dispatch(command: Command, common: Common) -> ExitCode {
+    let environment = Environment::read();
+    let no_color = environment.no_color();
+    match command {
+        Command::Run(args) => serve::run(args, &common, environment).await,
+        Command::Demo(args) => demo::run(args, environment).await,
+        Command::Doctor(args) => doctor::run(args, &common, &environment).await,
+        Command::Config(ConfigCommand::Check { json }) => {
+            config::check(common.config.as_deref(), &environment, json)
+        }
+        Command::Config(ConfigCommand::Schema) => config::print_schema(),
+        Command::Send(args) => match api(&common, &environment) {
+            Ok(client) => send(&client, args, no_color).await,
+            Err(error) => complain(&error.to_string()),
+        },
+        Command::Show(args) => match api(&common, &environment) {
+            Ok(client) => client::show(&client, &args.id, args.json, no_color).await,
+            Err(error) => complain(&error.to_string()),
+        },
+        Command::Why(args) => match api(&common, &environment) {
+            Ok(client) => client::why(&client, &args.id, args.json, no_color).await,
+            Err(error) => complain(&error.to_string()),
+        },
+        Command::Status(args) => match api(&common, &environment) {
+            Ok(client) => client::status(&client, args.json, no_color).await,
+            Err(error) => complain(&error.to_string()),
+        },
+        // Handled before the runtime starts.
+        Command::Keeper(_) | Command::KeeperExec(_) => ExitCode::FAILURE,
+    }
+}
+
+fn api(common: &Common, environment: &Environment) -> anyhow::Result<ApiClient> {
+    let root = environment.state_dir(common.state_dir.as_deref())?;
+    Ok(ApiClient::new(StateDir::existing(&root)).map_err(|error: ClientError| error)?)
+}
+
+async fn send(client: &ApiClient, args: SendArgs, no_color: bool) -> ExitCode {
+    let text = match args.text.as_str() {
+        "-" => match read_stdin() {
+            Ok(text) => text,
+            Err(error) => return complain(&format!("read the message from standard input: {error}")),
+        },
+        _ => args.text,
+    };
+    let options = SendOptions {
+        text,
+        conversation: args.conversation,
+        wait: Duration::from_secs(args.wait),
+        json: args.json,
+        quiet: args.quiet,
+        no_color,
+    };
+    client::send(client, options).await
+}
+
+fn read_stdin() -> std::io::Result<String> {
+    let mut text = String::new();
+    std::io::stdin().lock().take(STDIN_MAX_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn complain(error: &str) -> ExitCode {
+    eprintln!("{}", term::escape(error));
+    ExitCode::FAILURE
+}

@@ -1,4 +1,5 @@
 //! Bounded text: what people are shown must fit in a line, whatever Codex sends.
+//!
 //! Cutting happens on character borders. Escaping for a channel does not belong here.
 
 /// Longest headline in bytes: one line of a chat or a log, never a whole script.

@@ -196,20 +196,22 @@ impl TurnFold {
     }
 
     fn look_for_ours(&mut self, notification: &Notification) -> Option<TurnNews> {
-        match (notification, &self.client_id) {
-            (Notification::TurnStarted(notice), None) => Some(self.running(notice.turn.id.clone())),
-            (Notification::TurnStarted(notice), Some(_)) => {
-                self.aim = Aim::Unknown {
-                    begun: Some(notice.turn.id.clone()),
-                };
-                None
-            }
-            (
-                Notification::ItemStarted(notice) | Notification::ItemCompleted(notice),
-                Some(client_id),
-            ) if is_said_by(&notice.item, client_id) => Some(self.running(notice.turn_id.clone())),
-            _ => None,
+        if let Some(client_id) = &self.client_id
+            && let Some(turn_id) = turn_said_by(notification, client_id)
+        {
+            return Some(self.running(turn_id.clone()));
         }
+        let Notification::TurnStarted(notice) = notification else {
+            return None;
+        };
+        let turn_id = notice.turn.id.clone();
+        if self.client_id.is_none() {
+            return Some(self.running(turn_id));
+        }
+        self.aim = Aim::Unknown {
+            begun: Some(turn_id),
+        };
+        None
     }
 
     fn running(&mut self, turn_id: TurnId) -> TurnNews {
@@ -376,11 +378,16 @@ impl Draft {
     }
 }
 
-fn is_said_by(item: &Item, client_id: &ClientId) -> bool {
-    match item {
-        Item::UserMessage(message) => message.client_id.as_ref() == Some(client_id),
-        _ => false,
-    }
+/// The turn that an item notification shows to be the one our message opened or joined.
+fn turn_said_by<'a>(notification: &'a Notification, client_id: &ClientId) -> Option<&'a TurnId> {
+    let (Notification::ItemStarted(notice) | Notification::ItemCompleted(notice)) = notification
+    else {
+        return None;
+    };
+    let Item::UserMessage(message) = &notice.item else {
+        return None;
+    };
+    (message.client_id.as_ref() == Some(client_id)).then_some(&notice.turn_id)
 }
 
 #[cfg(test)]

@@ -305,16 +305,19 @@ impl Actor {
 
     fn command(&mut self, command: Command) -> Result<(), String> {
         match command {
-            Command::Call { register, reply } => match register(&mut self.link, self.now_ms()) {
-                Ok((call, text)) => {
-                    self.waiters.insert(call, reply);
-                    self.put(text)
+            Command::Call { register, reply } => {
+                let now_ms = self.now_ms();
+                match register(&mut self.link, now_ms) {
+                    Ok((call, text)) => {
+                        self.waiters.insert(call, reply);
+                        self.put(text)
+                    }
+                    Err(error) => {
+                        let _gone = reply.send(Err(Failed::Closed(error.to_string())));
+                        Ok(())
+                    }
                 }
-                Err(error) => {
-                    let _gone = reply.send(Err(Failed::Closed(error.to_string())));
-                    Ok(())
-                }
-            },
+            }
             Command::Notify { method } => self.put(self.link.notify(method)),
             Command::Respond { id, outcome } => self.put(self.link.respond(&id, outcome)),
         }

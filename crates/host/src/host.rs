@@ -102,12 +102,7 @@ impl<L: Ledger> Host<L> {
             }
             if ours {
                 tracing::info!(incarnation = %incarnation.incarnation_id, "ending a codex process of an earlier daemon");
-                launch::stop(
-                    &incarnation,
-                    Leash::Child(incarnation.keeper),
-                    IDLE_STOP_GRACE,
-                )
-                .await;
+                launch::stop(&incarnation, Leash::Child, IDLE_STOP_GRACE).await;
             }
             self.record_gone(&incarnation.incarnation_id).await;
         }

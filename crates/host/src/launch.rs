@@ -57,7 +57,7 @@ pub(crate) enum Leash {
     /// Over its socket; the keeper lives on without us.
     Socket(Attachment),
     /// It is our child, and Codex ends with our end of the pipe.
-    Child(ProcessStamp),
+    Child,
 }
 
 /// Why Codex did not start.
@@ -131,7 +131,7 @@ pub(crate) async fn launch(
     };
     let connected = match transport {
         Transport::Socket => attach_new(&mut child, &directory).await,
-        Transport::Stdio => take_pipes(&mut child, keeper),
+        Transport::Stdio => take_pipes(&mut child),
     };
     tokio::spawn(async move {
         // Reaps the keeper; its end is noticed by the connection.
@@ -205,15 +205,12 @@ async fn connect(directory: &Path) -> Result<(Reader, Writer, Leash), LaunchErro
     Ok((reader, writer, Leash::Socket(attachment)))
 }
 
-fn take_pipes(
-    child: &mut Child,
-    keeper: ProcessStamp,
-) -> Result<(Reader, Writer, Leash), LaunchError> {
+fn take_pipes(child: &mut Child) -> Result<(Reader, Writer, Leash), LaunchError> {
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(io::Error::other("the pipes of codex are missing").into());
     };
     let (reader, writer) = transport::pipes(stdin, stdout);
-    Ok((reader, writer, Leash::Child(keeper)))
+    Ok((reader, writer, Leash::Child))
 }
 
 /// Attaches to a Codex that an earlier daemon left behind its socket.
@@ -235,7 +232,7 @@ pub(crate) async fn stop(incarnation: &Incarnation, leash: Leash, grace: Duratio
                 .await
                 .is_ok()
         }
-        Leash::Child(_) => false,
+        Leash::Child => false,
     };
     if !stopped || process::alive(&incarnation.keeper) {
         end_keeper(incarnation).await;

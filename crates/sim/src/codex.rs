@@ -1,5 +1,6 @@
 //! Finds the real Codex binary for tests, so that every crate looks in the same places.
 //! Installing it is `cargo xtask test`'s chore; running it is each test's own.
+//! The daemon finds its Codex by other rules; this is not for it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,6 @@
 //! The one error of this crate: what a test or a drill waited for and did not get.
-//! Refusals that the scripted model plays to Codex are not errors; they are in `model`.
+//! Refusals that the scripted model plays to Codex are not errors of ours;
+//! they are in `model`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,11 +1,8 @@
 //! The scripted model as an HTTP client sees it: waits, breaks, refusals, records.
+//! Every wait here is for an event of the model itself.
 //! What Codex makes of it is in `real_codex`.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on has failed"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::time::Duration;
 

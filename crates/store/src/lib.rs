@@ -13,6 +13,6 @@ pub use sqlite::{OpenError, Options, SqliteLedger};
 use bridge_core::limits::PAGE_MAX;
 
 /// What a caller may ask for at once, cut to the hard bound on one read.
-pub(crate) fn page(limit: u32) -> usize {
-    usize::try_from(limit.min(PAGE_MAX)).unwrap_or(usize::MAX)
+pub(crate) fn page(limit: u32) -> u32 {
+    limit.min(PAGE_MAX)
 }

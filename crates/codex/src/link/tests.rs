@@ -1,4 +1,6 @@
 //! Tests of the pending table and of how texts are sorted.
+//!
+//! Texts are written by hand here; real transcripts are replayed in `tests/golden`.
 
 use serde_json::json;
 

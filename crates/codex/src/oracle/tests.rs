@@ -1,4 +1,6 @@
 //! Tests of the oracle: one per row of the table that reconcile decides by.
+//!
+//! Turns are built by hand here; histories of the real binary are read in `tests/golden`.
 
 use serde_json::{Value, json};
 

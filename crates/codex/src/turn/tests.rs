@@ -1,4 +1,6 @@
 //! Tests of the fold: whose turn it is, what counts as the answer, and that floods stay small.
+//!
+//! Notifications are built by hand here; real transcripts are folded in `tests/golden`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,6 @@
-//! Login state and login by API key. The key itself never shows in a debug print.
+//! Login state and login by API key.
+//!
+//! The key itself never shows in a debug print. Where a key comes from belongs to the caller.
 
 use std::fmt;
 

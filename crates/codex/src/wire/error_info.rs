@@ -1,4 +1,5 @@
 //! Codex's own name for what went wrong in a turn, and what it hints at.
+//!
 //! Whether to try again is decided elsewhere.
 
 use serde::{Deserialize, Deserializer};

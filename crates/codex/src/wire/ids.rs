@@ -1,4 +1,5 @@
 //! Codex's own ids, as newtypes: a turn id can not be handed over where a thread id belongs.
+//!
 //! Our ids (messages, conversations) do not belong here.
 
 use std::fmt;

@@ -1,4 +1,5 @@
 //! What a person or agent says, as `turn/start` and `turn/steer` take it.
+//!
 //! How a message becomes input belongs to the caller.
 
 use serde::Serialize;

@@ -1,4 +1,5 @@
 //! The requests we send: one type per method, tying name, params, response and deadline together.
+//!
 //! What the params hold is declared beside what they are about, in the sibling files.
 
 use serde::de::DeserializeOwned;

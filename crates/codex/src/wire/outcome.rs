@@ -116,42 +116,42 @@ impl ServerRequest {
 
     /// Grants a part of the permissions asked for.
     pub fn grant(&self, granted: &Value, scope: &GrantScope) -> Result<Outcome, OutcomeError> {
-        match &self.kind {
-            RequestKind::Permissions(_) => Ok(permissions(granted, scope)),
-            _ => Err(self.misfit("a permission grant")),
-        }
+        let RequestKind::Permissions(_) = &self.kind else {
+            return Err(self.misfit("a permission grant"));
+        };
+        Ok(permissions(granted, scope))
     }
 
     /// Answers Codex's questions, by question id.
     pub fn answer(&self, given: &BTreeMap<String, Vec<String>>) -> Result<Outcome, OutcomeError> {
-        match &self.kind {
-            RequestKind::UserInput(_) => Ok(answers(given)),
-            _ => Err(self.misfit("an answer to questions")),
-        }
+        let RequestKind::UserInput(_) = &self.kind else {
+            return Err(self.misfit("an answer to questions"));
+        };
+        Ok(answers(given))
     }
 
     /// Fills in the form of an MCP server.
     pub fn fill_in(&self, content: Value) -> Result<Outcome, OutcomeError> {
-        match &self.kind {
-            RequestKind::Elicitation(_) => Ok(elicitation("accept", content)),
-            _ => Err(self.misfit("form content")),
-        }
+        let RequestKind::Elicitation(_) = &self.kind else {
+            return Err(self.misfit("form content"));
+        };
+        Ok(elicitation("accept", content))
     }
 
     /// Gives back what a tool of ours returned.
     pub fn tool_result(&self, text: &str, success: bool) -> Result<Outcome, OutcomeError> {
-        match &self.kind {
-            RequestKind::ToolCall(_) => Ok(tool_output(text, success)),
-            _ => Err(self.misfit("a tool result")),
-        }
+        let RequestKind::ToolCall(_) = &self.kind else {
+            return Err(self.misfit("a tool result"));
+        };
+        Ok(tool_output(text, success))
     }
 
     /// Tells the time, in unix seconds.
     pub fn tell_time(&self, now_s: i64) -> Result<Outcome, OutcomeError> {
-        match &self.kind {
-            RequestKind::CurrentTime(_) => Ok(Outcome::Result(json!({"currentTimeAt": now_s}))),
-            _ => Err(self.misfit("the time")),
-        }
+        let RequestKind::CurrentTime(_) = &self.kind else {
+            return Err(self.misfit("the time"));
+        };
+        Ok(Outcome::Result(json!({"currentTimeAt": now_s})))
     }
 
     fn misfit(&self, decision: &'static str) -> OutcomeError {

@@ -1,4 +1,5 @@
 //! The sandbox as Codex reports it, and as a turn takes it.
+//!
 //! Which sandbox a sender gets is decided elsewhere.
 
 use serde::{Deserialize, Serialize};

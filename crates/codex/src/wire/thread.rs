@@ -1,4 +1,5 @@
 //! Threads: start, resume, read, and what Codex reports back as effective.
+//!
 //! Comparing the effective settings with the asked ones belongs to the caller.
 
 use serde::{Deserialize, Serialize};
@@ -104,6 +105,8 @@ pub struct ThreadStartParams {
     pub history_mode: Option<HistoryMode>,
 }
 
+/// Give the settings again: a new process restores the approval policy of a thread but not its
+/// sandbox, which falls back to the default of config.toml (seen on 0.166).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadResumeParams {

@@ -1,4 +1,5 @@
 //! A turn as it is on the wire: in responses, in notifications and in a thread's history.
+//!
 //! Folding a running turn belongs to [`crate::turn`].
 
 use serde::Deserialize;
@@ -36,9 +37,11 @@ impl Turn {
 
     /// Client ids of the user messages in this turn, in order; the first one opened it.
     pub fn client_ids(&self) -> impl Iterator<Item = Option<&ClientId>> {
-        self.items.iter().filter_map(|item| match item {
-            Item::UserMessage(message) => Some(message.client_id.as_ref()),
-            _ => None,
+        self.items.iter().filter_map(|item| {
+            let Item::UserMessage(message) = item else {
+                return None;
+            };
+            Some(message.client_id.as_ref())
         })
     }
 }

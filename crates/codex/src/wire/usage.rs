@@ -1,4 +1,6 @@
-//! Token counts and rate limits, as Codex reports them. Budgets are decided elsewhere.
+//! Token counts and rate limits, as Codex reports them.
+//!
+//! Budgets, and when a used-up account is tried again, are decided elsewhere.
 
 use serde::Deserialize;
 

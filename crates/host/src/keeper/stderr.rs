@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ChildStderr;
 
 /// The part that is certainly kept. The file may hold up to twice as much before it is cut back.
-pub const STDERR_KEPT: u64 = 64 * 1024;
+pub(super) const STDERR_KEPT: u64 = 64 * 1024;
 
 pub(super) fn drain(mut pipe: ChildStderr, path: PathBuf) {
     std::thread::spawn(move || {

@@ -1,5 +1,6 @@
 //! How the arguments of directives read, and how large they may be. Pure.
 //! None means that the text is not an argument, and so its word not a directive.
+//! Which words there are, and how far an argument reaches, is `script`'s business.
 
 use std::time::Duration;
 

@@ -68,12 +68,12 @@ impl Board {
         }
     }
 
-    /// Whether a failure that plays `times` times (always, without a number) plays once more
-    /// for this prompt. `kind` keeps a refusal and a break in one prompt apart.
-    pub(super) fn spend(&mut self, kind: &str, prompt: &str, times: Option<u32>) -> bool {
+    /// Whether a failure that plays `times` times (always, without a number) plays once
+    /// again. `failure` is whatever tells it from others: its kind, prompt and step.
+    pub(super) fn spend(&mut self, failure: impl Hash, times: Option<u32>) -> bool {
         let Some(times) = times else { return true };
         let mut hasher = DefaultHasher::new();
-        (kind, prompt).hash(&mut hasher);
+        failure.hash(&mut hasher);
         let key = hasher.finish();
         if let Some((_, spent)) = self.spent.iter_mut().find(|(known, _)| *known == key) {
             *spent = spent.saturating_add(1);
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_counted_failure_plays_so_often_and_no_more() {
         let mut board = Board::default();
-        let mut spend = |kind, times| board.spend(kind, "prompt", times);
+        let mut spend = |kind, times| board.spend((kind, "prompt", 0), times);
         assert_eq!(
             [spend("fail", Some(2)), spend("fail", Some(2))],
             [true, true]

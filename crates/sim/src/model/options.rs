@@ -1,5 +1,6 @@
 //! How a scripted model is set up, and the config.toml that points Codex at it.
 //! What it answers is not here: the messages themselves say that (`script`).
+//! Nor are the flags that keep Codex off the network: those are its starter's.
 
 use std::time::Duration;
 

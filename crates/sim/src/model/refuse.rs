@@ -1,4 +1,5 @@
-//! HTTP errors in place of an answer, shaped as the OpenAI API shapes them. Pure.
+//! HTTP errors in place of an answer, shaped as the OpenAI API shapes them, because Codex
+//! reads their bodies and headers to tell one failure from another. Pure.
 //! When to refuse is the script's business and `server`'s.
 
 use axum::Json;

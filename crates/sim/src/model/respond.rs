@@ -1,5 +1,6 @@
 //! Puts a step on the wire: the events of one stream, in order, with the waits between them.
 //! Pure but for the ids: it composes [`Beat`]s, `server` plays them.
+//! The shapes of tool calls are in `calls`, HTTP errors in `refuse`.
 
 use std::time::Duration;
 

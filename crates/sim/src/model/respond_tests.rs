@@ -1,4 +1,6 @@
-//! What a script becomes on the wire, event by event. Pure.
+//! What a script becomes on the wire, event by event. Pure: beats are looked at, not played.
+//! How they are played over a socket is in `tests/model.rs`, whether Codex accepts them in
+//! `tests/real_codex`.
 
 use super::*;
 use crate::model::script;

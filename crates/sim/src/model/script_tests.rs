@@ -1,4 +1,6 @@
-//! What people and tests may write, and how it reads. Pure.
+//! What people and tests may write, and how it reads. Pure: text in, steps out.
+//! Each test names a promise of the directive language; what a step becomes on the wire is
+//! in `respond_tests.rs`, what Codex makes of it in `tests/real_codex`.
 
 use std::time::Duration;
 

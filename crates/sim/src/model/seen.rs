@@ -1,4 +1,6 @@
-//! The record of one request, for tests to look at. Data only.
+//! The record of one request, for tests to look at: what Codex showed the model.
+//! Data only; keeping records and waiting for them is `board`'s business.
+//! Nothing secret is kept, so that a failing test may print it.
 
 /// One request that Codex made, as far as tests care.
 #[derive(Debug, Clone, Default, PartialEq)]

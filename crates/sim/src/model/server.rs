@@ -1,4 +1,5 @@
 //! The HTTP side: takes Codex's requests, has them read and answered, and plays the streams.
+//! It is also where a client that goes away is noticed: its stream is dropped unfinished.
 //! What to say is decided elsewhere (`script`, `respond`, `refuse`).
 
 use std::collections::VecDeque;
@@ -115,6 +116,7 @@ impl Server {
             return refusal;
         }
         let Some(active) = Active::begin(&self.board) else {
+            self.board.send_modify(|board| board.see(seen));
             return refuse::plain(StatusCode::SERVICE_UNAVAILABLE, "too many streams at once");
         };
         let breaks = match step.map(|step| &step.ending) {
@@ -132,9 +134,10 @@ impl Server {
     }
 
     fn spend(&self, kind: &str, prompt: &Prompt, times: Option<u32>) -> bool {
+        let failure = (kind, prompt.last(), prompt.step());
         let mut due = false;
         self.board
-            .send_modify(|board| due = board.spend(kind, prompt.last(), times));
+            .send_modify(|board| due = board.spend(failure, times));
         due
     }
 

@@ -1,5 +1,6 @@
 //! What one step of a script is: the model's whole behaviour for one request, as data.
 //! Reading it from text is `script`, putting it on the wire is `respond`.
+//! No behaviour here beyond the names of things.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! The real `codex app-server` against the scripted model, for what `exec` does not show:
 //! the phase of a message, the class of a failure, the reset of a usage limit.
+//! The client here is the least that works; the real one is the bridge's.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

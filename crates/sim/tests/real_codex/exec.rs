@@ -1,4 +1,6 @@
-//! The real `codex exec` against the scripted model: what Codex makes of what the model says.
+//! The real `codex exec` against the scripted model: answers, tool calls, failures, retries,
+//! memory across `resume`, and a kill in mid-stream.
+//! What only the app-server shows is in `app_server.rs`.
 
 use crate::home::{Home, RUN_LIMIT};
 use bridge_sim::{Options, ScriptedModel};
@@ -131,14 +133,17 @@ async fn a_tool_call_runs_and_the_next_step_answers() {
     assert!(second.outputs[0].contains("mark42"), "{second:?}");
 }
 
+/// The tool for patches differs: a model Codex knows gets `apply_patch`, another uses the shell.
 #[tokio::test]
-async fn a_patch_changes_a_file() {
-    let (_model, home) = start().await;
-    let flags = ["-s", "danger-full-access"];
-    let run = exec(&home, &flags, "patch:note.txt:hello ;; echo:done").await;
-    run.assert_answers(&["done"]);
-    let note = home.work().join("note.txt");
-    assert_eq!(std::fs::read_to_string(note).unwrap(), "hello\n");
+async fn a_patch_changes_a_file_whatever_the_model_is_called() {
+    for model in ["mock-model", "gpt-5.5"] {
+        let (_model, home) = start().await;
+        let flags = ["-s", "danger-full-access", "-m", model];
+        let run = exec(&home, &flags, "patch:note.txt:hello ;; echo:done").await;
+        run.assert_answers(&["done"]);
+        let note = std::fs::read_to_string(home.work().join("note.txt"));
+        assert_eq!(note.unwrap(), "hello\n", "{model}");
+    }
 }
 
 #[tokio::test]

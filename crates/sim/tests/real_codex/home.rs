@@ -1,4 +1,5 @@
 //! A private home for the real Codex, and the flags that keep it off the network.
+//! Nothing of the developer's own Codex or environment is read or written.
 //! What the tests ask of it is in the tests.
 
 use std::path::PathBuf;

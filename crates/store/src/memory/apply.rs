@@ -6,8 +6,7 @@ use super::MemoryRows;
 use bridge_core::port::{Change, Rows, RowsError};
 use bridge_core::value::{
     Ack, Answer, Conversation, ConversationId, ItemEvent, Life, Message, MessageId, Reply,
-    ReplyState, ReplyStateName, Request, RequestId, RequestState, StateName, ThreadId, Timestamp,
-    Turn,
+    ReplyState, ReplyStateName, Request, RequestId, RequestState, StateName, ThreadId, Turn,
 };
 
 impl Rows for MemoryRows {

@@ -1,7 +1,6 @@
 //! Reading in memory. Written to be obviously right: other stores are compared with it.
 
 use super::MemoryRows;
-use crate::page;
 use bridge_core::port::{Head, Read, RowsError, StateCount};
 use bridge_core::value::{
     Ack, Answer, ChannelId, Conversation, ConversationId, ExternalId, Hold, Incarnation, ItemEvent,
@@ -9,6 +8,10 @@ use bridge_core::value::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+
+fn page(limit: u32) -> usize {
+    usize::try_from(crate::page(limit)).unwrap_or(usize::MAX)
+}
 
 impl MemoryRows {
     fn open_messages(&self) -> impl Iterator<Item = &Message> {

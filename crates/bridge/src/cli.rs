@@ -1,0 +1,152 @@
+//! The command line: names, flags and help. What a command does is in its own module.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// A daemon between people and agents on one side and the OpenAI Codex CLI on the other.
+///
+/// Messages become Codex turns on the thread of their conversation; answers go back where the message came from.
+/// Try `codex-bridge demo` first: it needs no account and no network.
+#[derive(Debug, Parser)]
+#[command(name = "codex-bridge", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Flags that every command takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Common {
+    /// Where the ledger, the sockets and the working directories live
+    /// [default: $CODEX_BRIDGE_STATE_DIR, or codex-bridge in the XDG state directory]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// The configuration file [default: codex-bridge/codex-bridge.toml in the XDG config directory]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the daemon in the foreground, with its log on stderr
+    Run(RunArgs),
+    /// Show everything on this machine: a scripted model, a private Codex, two conversations
+    Demo(DemoArgs),
+    /// Send a message, watch Codex work, print the answer
+    Send(SendArgs),
+    /// Print a message and its answer
+    Show(IdArgs),
+    /// Explain where a message is, what it waits for and what happens next
+    Why(IdArgs),
+    /// Show how the daemon is and how many messages are where
+    Status(StatusArgs),
+    /// Check Codex, its login and sandbox, and this machine; say what to do
+    Doctor(DoctorArgs),
+    /// Check or describe the configuration file
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Keeps one Codex process (used by the daemon)
+    #[command(hide = true)]
+    Keeper(KeeperArgs),
+    /// Becomes Codex (used by the keeper)
+    #[command(hide = true)]
+    KeeperExec(KeeperExecArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The Codex binary [default: $CODEX_BRIDGE_CODEX_BIN, or `codex` on the PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) codex_bin: Option<PathBuf>,
+    /// A directory that all conversations work in together, instead of one each
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workdir: Option<PathBuf>,
+    /// On SIGTERM, leave Codex working behind its socket for the next daemon
+    #[arg(long)]
+    pub(crate) handover: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Use this Codex binary instead of finding or installing one
+    #[arg(long, value_name = "PATH")]
+    pub(crate) codex_bin: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendArgs {
+    /// The message; `-` reads it from standard input
+    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) text: String,
+    /// Which conversation it belongs to; each has its own memory and working directory
+    #[arg(long, short, value_name = "KEY", default_value = "main")]
+    pub(crate) conversation: String,
+    /// How long to wait for the answer; the message is worked on all the same
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    pub(crate) wait: u64,
+    /// Print the message and its answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IdArgs {
+    /// The message's id, or the beginning of it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The Codex binary [default: $CODEX_BRIDGE_CODEX_BIN, or `codex` on the PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) codex_bin: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Read the configuration and print what is in force
+    Check {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the JSON Schema of codex-bridge.toml
+    Schema,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeeperArgs {
+    #[arg(long)]
+    pub(crate) directory: PathBuf,
+    #[arg(long)]
+    pub(crate) transport: String,
+    #[arg(long)]
+    pub(crate) linger_ms: u64,
+    #[arg(last = true, required = true)]
+    pub(crate) codex: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeeperExecArgs {
+    #[arg(last = true, required = true)]
+    pub(crate) codex: Vec<String>,
+}

@@ -1,0 +1,165 @@
+//! Calls to the API over the daemon's unix socket.
+
+use crate::state::{StateDir, StateError};
+use bridge_front::{MessageView, Problem, StatusView, SubmitRequest, SubmitResponse};
+use reqwest::{Client, Response, StatusCode};
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// How long one call may take; streams have no such end.
+const CALL_DEADLINE: Duration = Duration::from_secs(30);
+/// Longest answer that is read.
+const BODY_MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// Why a call gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// No daemon answers: it is not there, or just starting or stopping.
+    #[error("the daemon does not answer on {socket}: {why}")]
+    Unreachable { socket: String, why: String },
+    /// The daemon said no.
+    #[error("{}", .0.detail)]
+    Refused(Problem),
+    /// The daemon is stopping or its ledger is not usable now.
+    #[error("{}", .0.detail)]
+    NotNow(Problem),
+    #[error("the daemon gave an answer that this command can't read: {0}; is it another version?")]
+    Unreadable(String),
+}
+
+impl ClientError {
+    /// Whether the same call may work when the daemon is back.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::NotNow(_) => true,
+            Self::State(_) | Self::Refused(_) | Self::Unreadable(_) => false,
+        }
+    }
+}
+
+/// A client of the daemon on one state directory.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiClient {
+    client: Client,
+    socket: String,
+    state: StateDir,
+}
+
+impl ApiClient {
+    pub(crate) fn new(state: StateDir) -> Result<Self, ClientError> {
+        let socket = state.api_socket();
+        let client = Client::builder()
+            .unix_socket(socket.clone())
+            .build()
+            .map_err(|error| ClientError::Unreadable(error.to_string()))?;
+        Ok(Self { client, socket: socket.display().to_string(), state })
+    }
+
+    /// Complains when no daemon runs, before anything is tried.
+    pub(crate) fn expect_daemon(&self) -> Result<(), ClientError> {
+        match self.state.holder() {
+            Some(_) => Ok(()),
+            None => {
+                let path = self.state.root().to_owned();
+                Err(StateError::NoDaemon { path }.into())
+            }
+        }
+    }
+
+    pub(crate) async fn submit(
+        &self,
+        request: &SubmitRequest,
+        key: &str,
+    ) -> Result<SubmitResponse, ClientError> {
+        let call = self
+            .client
+            .post("http://localhost/v1/messages")
+            .header("Idempotency-Key", key)
+            .timeout(CALL_DEADLINE)
+            .json(request);
+        self.read(call.send().await).await
+    }
+
+    pub(crate) async fn message(&self, id: &str) -> Result<MessageView, ClientError> {
+        let call = self.client.get(path_of(id)).timeout(CALL_DEADLINE);
+        self.read(call.send().await).await
+    }
+
+    pub(crate) async fn status(&self) -> Result<StatusView, ClientError> {
+        let call = self.client.get("http://localhost/v1/status").timeout(CALL_DEADLINE);
+        self.read(call.send().await).await
+    }
+
+    /// Opens the stream of a message's news, after the event that was seen last.
+    pub(crate) async fn events(&self, id: &str, after: u32) -> Result<Response, ClientError> {
+        let call = self
+            .client
+            .get(format!("{}/events", path_of(id)))
+            .header("Last-Event-ID", after.to_string());
+        self.accept(call.send().await).await
+    }
+
+    async fn accept(
+        &self,
+        sent: Result<Response, reqwest::Error>,
+    ) -> Result<Response, ClientError> {
+        let response = sent.map_err(|error| ClientError::Unreachable {
+            socket: self.socket.clone(),
+            why: root_cause(&error),
+        })?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let problem: Problem = self.parse(response).await?;
+        Err(match status {
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+                ClientError::NotNow(problem)
+            }
+            _ => ClientError::Refused(problem),
+        })
+    }
+
+    async fn read<T: DeserializeOwned>(
+        &self,
+        sent: Result<Response, reqwest::Error>,
+    ) -> Result<T, ClientError> {
+        let response = self.accept(sent).await?;
+        self.parse(response).await
+    }
+
+    async fn parse<T: DeserializeOwned>(&self, mut response: Response) -> Result<T, ClientError> {
+        let mut body = Vec::new();
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) if body.len() + chunk.len() <= BODY_MAX_BYTES => {
+                    body.extend_from_slice(&chunk);
+                }
+                Ok(Some(_)) => return Err(ClientError::Unreadable("it is too long".to_owned())),
+                Ok(None) => break,
+                Err(error) => {
+                    let why = root_cause(&error);
+                    return Err(ClientError::Unreachable { socket: self.socket.clone(), why });
+                }
+            }
+        }
+        serde_json::from_slice(&body).map_err(|error| ClientError::Unreadable(error.to_string()))
+    }
+}
+
+/// Ids are letters, digits and dashes; anything else could name another route.
+fn path_of(id: &str) -> String {
+    let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    format!("http://localhost/v1/messages/{id}")
+}
+
+/// The innermost reason: "No such file or directory" says more than "error sending request".
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,225 @@
+//! `send`: gives the daemon a message, follows it through restarts of the daemon, and ends with its answer or
+//! with the reason why there is none.
+
+use super::api::{ApiClient, ClientError};
+use super::progress::Progress;
+use super::sse::{SseEvent, SseReader};
+use crate::term::{Paint, escape};
+use bridge_front::{EventView, MessageView, SubmitRequest, TextView};
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// First pause before the daemon is asked again; doubles up to [`RETRY_MAX`].
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(2);
+/// How long a message that was never taken in is offered to a daemon that is restarting.
+const SUBMIT_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Exit code when the answer may still come: the message is kept (EX_TEMPFAIL).
+const EXIT_LATER: u8 = 75;
+
+/// What `send` was asked.
+#[derive(Clone, Debug)]
+pub(crate) struct SendOptions {
+    pub(crate) text: String,
+    pub(crate) conversation: String,
+    pub(crate) wait: Duration,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+    pub(crate) no_color: bool,
+}
+
+/// How waiting for a message ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    /// It has its answer.
+    Answered(Box<MessageView>),
+    /// It is finished without an answer.
+    Unanswered(Box<MessageView>),
+    /// It waits for something that will not come by itself soon.
+    Held(Box<MessageView>),
+    /// The time to wait is over; it is worked on all the same.
+    StillWorking(String),
+}
+
+/// Runs the command.
+pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
+    let mut progress = Progress::new(options.quiet || options.json, options.no_color);
+    let paint = Paint::stderr(options.no_color);
+    let sender = Sender { client, deadline: Instant::now() + options.wait };
+    let result = async {
+        client.expect_daemon()?;
+        let message_id = sender.submit(&options, &mut progress).await?;
+        sender.follow(&message_id, &mut progress).await
+    }
+    .await;
+    progress.clear();
+    match result {
+        Ok(outcome) => report(outcome, options.json, paint),
+        Err(error) => {
+            eprintln!("{} {}", paint.red("not sent:"), escape(&error.to_string()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn report(outcome: Outcome, json: bool, paint: Paint) -> ExitCode {
+    let (message, code) = match outcome {
+        Outcome::Answered(message) => (message, ExitCode::SUCCESS),
+        Outcome::Unanswered(message) => (message, ExitCode::FAILURE),
+        Outcome::Held(message) => (message, ExitCode::from(EXIT_LATER)),
+        Outcome::StillWorking(message_id) => {
+            eprintln!("{} the answer is not there yet; see it later with `codex-bridge show {message_id}`", paint.yellow("still working:"));
+            return ExitCode::from(EXIT_LATER);
+        }
+    };
+    if json {
+        super::show::print_json(&*message);
+        return code;
+    }
+    match &message.answer {
+        Some(answer) => println!("{}", escape(&answer.text)),
+        None => {
+            let id = &message.message_id;
+            let (title, hint) = match message.hold.is_some() {
+                true => ("waiting:", format!("`codex-bridge show {id}` prints the answer when it is there")),
+                false => ("no answer:", format!("`codex-bridge why {id}` says more")),
+            };
+            eprintln!("{} {}", paint.red(title), escape(&reason(&message)));
+            eprintln!("message {id} is kept; {hint}");
+        }
+    }
+    code
+}
+
+fn reason(message: &MessageView) -> String {
+    match (&message.hold, &message.failure) {
+        (Some(hold), _) => hold.failure.reason.clone(),
+        (None, Some(failure)) => failure.reason.clone(),
+        (None, None) => message.why.now.clone(),
+    }
+}
+
+/// Sends one message and waits for its end.
+pub(crate) struct Sender<'a> {
+    pub(crate) client: &'a ApiClient,
+    pub(crate) deadline: Instant,
+}
+
+impl Sender<'_> {
+    /// Hands the message over; the same key makes a repetition harmless.
+    pub(crate) async fn submit(
+        &self,
+        options: &SendOptions,
+        progress: &mut Progress,
+    ) -> Result<String, ClientError> {
+        let key = uuid::Uuid::new_v4().to_string();
+        let request = SubmitRequest {
+            text: options.text.clone(),
+            conversation: Some(options.conversation.clone()),
+        };
+        let give_up = self.deadline.min(Instant::now() + SUBMIT_PATIENCE);
+        let mut pause = RETRY_MIN;
+        loop {
+            match self.client.submit(&request, &key).await {
+                Ok(response) => {
+                    let id = &response.message_id;
+                    progress.line("→", &format!("message {id} is on disk"));
+                    return Ok(response.message_id);
+                }
+                Err(error) if error.may_pass() && Instant::now() + pause < give_up => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(RETRY_MAX);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Follows a message until it ends, also while the daemon is away.
+    pub(crate) async fn follow(
+        &self,
+        message_id: &str,
+        progress: &mut Progress,
+    ) -> Result<Outcome, ClientError> {
+        let mut seen = 0;
+        let mut pause = RETRY_MIN;
+        loop {
+            let watched =
+                tokio::time::timeout_at(self.deadline, self.watch(message_id, &mut seen, progress));
+            let error = match watched.await {
+                Err(_elapsed) => return Ok(Outcome::StillWorking(message_id.to_owned())),
+                Ok(Ok(Some(outcome))) => return Ok(outcome),
+                Ok(Ok(None)) => None,
+                Ok(Err(error)) if error.may_pass() => Some(error),
+                Ok(Err(error)) => return Err(error),
+            };
+            if error.is_some() && pause == RETRY_MIN {
+                progress.warn("the daemon went away; waiting for it to come back (the message is safe)");
+            }
+            if Instant::now() + pause >= self.deadline {
+                return Ok(Outcome::StillWorking(message_id.to_owned()));
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+
+    /// Reads one stream of news; `None` when it ended before the message did.
+    async fn watch(
+        &self,
+        message_id: &str,
+        seen: &mut u32,
+        progress: &mut Progress,
+    ) -> Result<Option<Outcome>, ClientError> {
+        let mut stream = self.client.events(message_id, *seen).await?;
+        let mut reader = SseReader::default();
+        while let Ok(Some(chunk)) = stream.chunk().await {
+            let Some(events) = reader.feed(&chunk) else {
+                return Err(ClientError::Unreadable("the stream of events is broken".to_owned()));
+            };
+            for event in events {
+                if let Some(outcome) = told(&event, seen, progress)? {
+                    return Ok(Some(outcome));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn told(
+    event: &SseEvent,
+    seen: &mut u32,
+    progress: &mut Progress,
+) -> Result<Option<Outcome>, ClientError> {
+    match event.name.as_str() {
+        "item" => {
+            let item: EventView = parse(&event.data)?;
+            *seen = item.ordinal;
+            progress.event(&item);
+        }
+        "text" => progress.text(&parse::<TextView>(&event.data)?.text),
+        "state" => {
+            let message: MessageView = parse(&event.data)?;
+            progress.state(&message);
+            if !message.worth_waiting {
+                return Ok(Some(Outcome::Held(Box::new(message))));
+            }
+        }
+        "end" => {
+            let message: MessageView = parse(&event.data)?;
+            return Ok(Some(match message.answer {
+                Some(_) => Outcome::Answered(Box::new(message)),
+                None => Outcome::Unanswered(Box::new(message)),
+            }));
+        }
+        _ => {}
+    }
+    Ok(None)
+}
+
+fn parse<T: serde::de::DeserializeOwned>(data: &str) -> Result<T, ClientError> {
+    serde_json::from_str(data).map_err(|error| ClientError::Unreadable(error.to_string()))
+}

@@ -1,0 +1,225 @@
+//! The environment, read once: the only place in the program that looks at it.
+//!
+//! What Codex may see of it is the host's allow-list; which value wins over the file is [`super::load`].
+//! Secrets among the variables never reach a debug print: only names do.
+
+use bridge_codex::wire::account::Secret;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Places the state.
+pub(crate) const STATE_DIR: &str = "CODEX_BRIDGE_STATE_DIR";
+/// Placed the state of the ancestor; still honoured.
+const OLD_STATE_DIR: &str = "CODEX_CHANNEL_MOLECULE_STATE_DIR";
+/// Names the Codex executable.
+pub(crate) const CODEX_BIN: &str = "CODEX_BRIDGE_CODEX_BIN";
+/// Says what is logged.
+pub(crate) const LOG: &str = "CODEX_BRIDGE_LOG";
+/// Codex's own: where it keeps its configuration, login and threads.
+pub(crate) const CODEX_HOME: &str = "CODEX_HOME";
+/// A key to log Codex in with where it has no login.
+const API_KEY: &str = "OPENAI_API_KEY";
+/// Our directory below each of the user's base directories.
+const OURS: &str = "codex-bridge";
+
+/// Why a place can't be told from the environment.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EnvironmentError {
+    #[error(
+        "there is no home directory to keep state in: set HOME, or name a directory with --state-dir or {STATE_DIR}"
+    )]
+    NoHome,
+    #[error("find {}: {source}; name an absolute directory", path.display())]
+    NotAbsolute {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+}
+
+/// The variables this process was started with.
+#[derive(Clone)]
+pub(crate) struct Environment {
+    vars: Vec<(OsString, OsString)>,
+    home: Option<PathBuf>,
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.vars.iter().map(|(name, _)| name);
+        f.debug_set().entries(names).finish()
+    }
+}
+
+impl Environment {
+    /// Reads what this process was started with. Without `HOME` the user database names the home.
+    pub(crate) fn read() -> Self {
+        Self {
+            vars: std::env::vars_os().collect(),
+            home: std::env::home_dir(),
+        }
+    }
+
+    /// The given variables and nothing else.
+    #[cfg(test)]
+    pub(crate) fn of<const N: usize>(vars: [(&str, &str); N]) -> Self {
+        let vars: Vec<_> = vars
+            .iter()
+            .map(|(name, value)| (OsString::from(name), OsString::from(value)))
+            .collect();
+        let mut environment = Self { vars, home: None };
+        environment.home = environment.directory("HOME");
+        environment
+    }
+
+    /// A variable that is set to something: an empty one counts as unset.
+    fn get(&self, name: &str) -> Option<&OsStr> {
+        self.vars
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_os_str())
+            .filter(|value| !value.is_empty())
+    }
+
+    /// A variable that must name an absolute directory to count, as the XDG rules say.
+    fn directory(&self, name: &str) -> Option<PathBuf> {
+        self.get(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    }
+
+    /// All variables, for the allow-list that Codex gets.
+    pub(crate) fn vars(&self) -> impl Iterator<Item = (OsString, OsString)> {
+        self.vars.iter().cloned()
+    }
+
+    /// The user's home.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        self.home.as_deref().filter(|home| home.is_absolute())
+    }
+
+    /// Where programs are looked for.
+    pub(crate) fn path(&self) -> Option<&OsStr> {
+        self.get("PATH")
+    }
+
+    /// Whether the user wants no colours.
+    pub(crate) fn no_color(&self) -> bool {
+        self.get("NO_COLOR").is_some()
+    }
+
+    /// The key to log Codex in with where it has no login.
+    pub(crate) fn api_key(&self) -> Option<Secret> {
+        self.get(API_KEY)?.to_str().map(Secret::new)
+    }
+
+    /// The Codex executable that the environment names.
+    pub(super) fn codex_bin(&self) -> Option<PathBuf> {
+        self.get(CODEX_BIN).map(PathBuf::from)
+    }
+
+    /// The CODEX_HOME that the environment names.
+    pub(super) fn codex_home(&self) -> Option<PathBuf> {
+        self.get(CODEX_HOME).map(PathBuf::from)
+    }
+
+    /// What the environment wants logged.
+    pub(super) fn log(&self) -> Option<String> {
+        self.get(LOG)
+            .map(|filter| filter.to_string_lossy().into_owned())
+    }
+
+    /// Where the state is: what was named, else what the environment names, else the XDG place.
+    pub(crate) fn state_dir(&self, explicit: Option<&Path>) -> Result<PathBuf, EnvironmentError> {
+        let named = explicit
+            .map(Path::to_owned)
+            .or_else(|| self.get(STATE_DIR).map(PathBuf::from))
+            .or_else(|| self.get(OLD_STATE_DIR).map(PathBuf::from));
+        match named {
+            Some(path) => std::path::absolute(&path)
+                .map_err(|source| EnvironmentError::NotAbsolute { path, source }),
+            None => self
+                .base("XDG_STATE_HOME", ".local/state")
+                .ok_or(EnvironmentError::NoHome),
+        }
+    }
+
+    /// Our directory for configuration.
+    pub(crate) fn config_dir(&self) -> Option<PathBuf> {
+        self.base("XDG_CONFIG_HOME", ".config")
+    }
+
+    /// Our directory for what can be fetched again.
+    pub(crate) fn cache_dir(&self) -> Option<PathBuf> {
+        self.base("XDG_CACHE_HOME", ".cache")
+    }
+
+    /// Our directory for what need not outlive the login session; there is no default for it.
+    pub(crate) fn runtime_dir(&self) -> Option<PathBuf> {
+        self.directory("XDG_RUNTIME_DIR").map(|dir| dir.join(OURS))
+    }
+
+    fn base(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+        self.directory(variable)
+            .or_else(|| self.home().map(|home| home.join(below_home)))
+            .map(|base| base.join(OURS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(vars: &Environment, explicit: Option<&str>) -> String {
+        let found = vars.state_dir(explicit.map(Path::new)).unwrap();
+        found.display().to_string()
+    }
+
+    #[test]
+    fn the_state_has_one_place_in_a_known_order() {
+        let home = ("HOME", "/home/u");
+        let xdg = ("XDG_STATE_HOME", "/xdg");
+        let old = (OLD_STATE_DIR, "/old");
+        let new = (STATE_DIR, "/new");
+        let all = Environment::of([home, xdg, old, new]);
+        assert_eq!(state(&all, Some("/flag")), "/flag");
+        assert_eq!(state(&all, None), "/new");
+        assert_eq!(state(&Environment::of([home, xdg, old]), None), "/old");
+        assert_eq!(
+            state(&Environment::of([home, xdg]), None),
+            "/xdg/codex-bridge"
+        );
+        assert_eq!(
+            state(&Environment::of([home]), None),
+            "/home/u/.local/state/codex-bridge"
+        );
+        let error = Environment::of([]).state_dir(None).unwrap_err().to_string();
+        assert!(error.contains(STATE_DIR), "{error}");
+    }
+
+    #[test]
+    fn empty_and_relative_base_directories_do_not_count() {
+        let vars = Environment::of([
+            ("HOME", "/home/u"),
+            ("XDG_STATE_HOME", "relative"),
+            (STATE_DIR, ""),
+        ]);
+        assert_eq!(state(&vars, None), "/home/u/.local/state/codex-bridge");
+        assert!(Path::new(&state(&vars, Some("here"))).is_absolute());
+        assert_eq!(vars.runtime_dir(), None);
+        assert_eq!(
+            vars.cache_dir().unwrap(),
+            Path::new("/home/u/.cache/codex-bridge")
+        );
+    }
+
+    #[test]
+    fn no_value_is_ever_printed() {
+        let vars = Environment::of([(API_KEY, "sk-very-secret"), ("PATH", "/bin")]);
+        let printed = format!("{vars:?} {:?}", vars.api_key());
+        assert!(
+            printed.contains(API_KEY) && !printed.contains("sk-"),
+            "{printed}"
+        );
+    }
+}

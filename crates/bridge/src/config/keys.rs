@@ -1,0 +1,299 @@
+//! Every key of `codex-bridge.toml`, with its default and its bounds.
+//!
+//! The doc comments are what an operator reads: they become the descriptions of the JSON Schema. What the
+//! file says about them together (a directory that must exist, say) is judged in [`super::sense`].
+
+use bridge_core::limits;
+use bridge_core::value::{ApprovalPolicy, Sandbox, Transport};
+use bridge_host::TransportChoice;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Most turns at a time that can be asked for; beyond it one Codex process is not the way to go.
+const TURNS_MAX: u32 = 512;
+/// A day: longer waits are mistakes.
+const DAY_SECS: u64 = 24 * 3_600;
+/// The longest time a stop may take.
+const DRAIN_MAX_SECS: u64 = 3_600;
+
+/// The configuration of codex-bridge. Every key may be left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    /// The daemon itself.
+    pub(crate) daemon: DaemonConfig,
+    /// The Codex that is started.
+    pub(crate) codex: CodexConfig,
+    /// What senders may do, by who they are. No message can change it.
+    pub(crate) tiers: Tiers,
+    /// How long turns may take, and when they are tried again.
+    pub(crate) turn: TurnConfig,
+    /// What is logged.
+    pub(crate) log: LogConfig,
+}
+
+/// The daemon itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct DaemonConfig {
+    /// How many turns run at the same time, over all conversations.
+    #[schemars(range(min = 1, max = TURNS_MAX))]
+    pub(crate) turns_max: u32,
+    /// How long running turns may go on after SIGTERM, in seconds, before they are interrupted.
+    #[schemars(range(min = 0, max = DRAIN_MAX_SECS))]
+    pub(crate) drain_secs: u64,
+}
+
+/// The Codex that is started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct CodexConfig {
+    /// The Codex executable: a path, or a name that is looked for on PATH. Without it `codex` is looked for.
+    /// CODEX_BRIDGE_CODEX_BIN and --codex-bin go before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", length(min = 1))]
+    pub(crate) bin: Option<PathBuf>,
+    /// CODEX_HOME for Codex: where it keeps its login, configuration and threads. An absolute directory
+    /// that exists. Without it the CODEX_HOME of the environment counts, else `~/.codex`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", length(min = 1))]
+    pub(crate) home: Option<PathBuf>,
+    /// How the daemon talks to Codex.
+    pub(crate) transport: TransportKey,
+    /// Names of environment variables that Codex may see beside the usual ones, such as the key of a model
+    /// provider. The commands that Codex runs do not get them.
+    pub(crate) env_pass: Vec<String>,
+    /// How long Codex lives on behind its socket without a daemon, in seconds, before it ends by itself.
+    #[schemars(range(min = 1, max = DAY_SECS))]
+    pub(crate) linger_secs: u64,
+}
+
+/// How the daemon talks to Codex.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum TransportKey {
+    /// The unix socket where this Codex has one, otherwise pipes. Pipes as well where a tier has no
+    /// sandbox: its commands could reach the socket.
+    #[default]
+    Auto,
+    /// Only the unix socket: turns survive a crash of the daemon.
+    Socket,
+    /// Only pipes: Codex ends with the daemon.
+    Stdio,
+}
+
+/// What senders may do, by who they are. No message can change it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Tiers {
+    /// The local command line.
+    pub(crate) owner: TierConfig,
+}
+
+/// What the turns of one tier may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct TierConfig {
+    /// What the commands of a turn may touch.
+    pub(crate) sandbox: SandboxKey,
+    /// When Codex asks before it acts.
+    pub(crate) approval_policy: ApprovalKey,
+    /// The model. Without it Codex chooses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub(crate) model: Option<String>,
+    /// Text that the model is told beside every conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub(crate) instructions: Option<String>,
+    /// A directory in which all conversations work together; absolute, and it must exist. Without it each
+    /// conversation has a directory of its own below the state directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", length(min = 1))]
+    pub(crate) workdir: Option<PathBuf>,
+}
+
+/// What the commands of a turn may touch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SandboxKey {
+    /// Read the disk, write nothing, no network.
+    ReadOnly,
+    /// Also write in the working directory and in the temporary directories.
+    #[default]
+    WorkspaceWrite,
+    /// No sandbox at all. Only where the machine itself is the sandbox.
+    DangerFullAccess,
+}
+
+/// When Codex asks before it acts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ApprovalKey {
+    /// When a command wants to leave the sandbox.
+    #[default]
+    OnRequest,
+    /// For nearly every command; one that is accepted may run outside the sandbox.
+    Untrusted,
+    /// Never: what the sandbox forbids fails.
+    Never,
+}
+
+/// How long turns may take, and when they are tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct TurnConfig {
+    /// How long one turn may take, in seconds, before it is interrupted.
+    #[schemars(range(min = 1, max = DAY_SECS))]
+    pub(crate) timeout_secs: u64,
+    /// The first wait before a failed turn is tried again, in milliseconds; it doubles each time.
+    #[schemars(range(min = 1, max = limits::TURN_BACKOFF_MAX_MS))]
+    pub(crate) backoff_base_ms: u64,
+}
+
+/// What is logged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct LogConfig {
+    /// A level (`error`, `warn`, `info`, `debug`, `trace`), or levels by module such as
+    /// `info,bridge_host=debug`. CODEX_BRIDGE_LOG goes before it.
+    pub(crate) level: String,
+}
+
+impl Default for DaemonConfig {
+    fn default() -> Self {
+        Self {
+            turns_max: limits::TURNS_IN_FLIGHT_DEFAULT,
+            drain_secs: 60,
+        }
+    }
+}
+
+impl Default for CodexConfig {
+    fn default() -> Self {
+        Self {
+            bin: None,
+            home: None,
+            transport: TransportKey::Auto,
+            env_pass: Vec::new(),
+            linger_secs: 600,
+        }
+    }
+}
+
+impl Default for TurnConfig {
+    fn default() -> Self {
+        Self {
+            timeout_secs: 1_800,
+            backoff_base_ms: limits::TURN_BACKOFF_BASE_MS.unsigned_abs(),
+        }
+    }
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self {
+            level: "info".to_owned(),
+        }
+    }
+}
+
+impl Config {
+    /// How the daemon talks to Codex. A command without a sandbox could reach Codex's control socket and
+    /// answer what Codex asks, so there is no socket where a tier has no sandbox.
+    pub(crate) fn transport_choice(&self) -> TransportChoice {
+        match self.codex.transport {
+            TransportKey::Auto if self.has_unsandboxed_tier() => {
+                TransportChoice::Only(Transport::Stdio)
+            }
+            TransportKey::Auto => TransportChoice::Auto,
+            TransportKey::Socket => TransportChoice::Only(Transport::Socket),
+            TransportKey::Stdio => TransportChoice::Only(Transport::Stdio),
+        }
+    }
+
+    /// Whether the commands of any tier run without a sandbox.
+    pub(super) fn has_unsandboxed_tier(&self) -> bool {
+        self.tiers.owner.sandbox() == Sandbox::DangerFullAccess
+    }
+}
+
+impl DaemonConfig {
+    /// How long running turns may go on after SIGTERM.
+    pub(crate) fn drain(&self) -> Duration {
+        Duration::from_secs(self.drain_secs)
+    }
+}
+
+impl CodexConfig {
+    /// How long Codex lives without a daemon.
+    pub(crate) fn linger(&self) -> Duration {
+        Duration::from_secs(self.linger_secs)
+    }
+}
+
+impl TierConfig {
+    /// The sandbox in the core's words.
+    pub(crate) fn sandbox(&self) -> Sandbox {
+        match self.sandbox {
+            SandboxKey::ReadOnly => Sandbox::ReadOnly,
+            SandboxKey::WorkspaceWrite => Sandbox::WorkspaceWrite,
+            SandboxKey::DangerFullAccess => Sandbox::DangerFullAccess,
+        }
+    }
+
+    /// The approval policy in the core's words.
+    pub(crate) fn approval_policy(&self) -> ApprovalPolicy {
+        match self.approval_policy {
+            ApprovalKey::OnRequest => ApprovalPolicy::OnRequest,
+            ApprovalKey::Untrusted => ApprovalPolicy::Untrusted,
+            ApprovalKey::Never => ApprovalPolicy::Never,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn without_a_sandbox_there_is_no_socket() {
+        assert_eq!(Config::default().transport_choice(), TransportChoice::Auto);
+        let danger = config("tiers.owner.sandbox = 'danger-full-access'");
+        assert_eq!(
+            danger.transport_choice(),
+            TransportChoice::Only(Transport::Stdio)
+        );
+        let socket = config("codex.transport = 'socket'");
+        assert_eq!(
+            socket.transport_choice(),
+            TransportChoice::Only(Transport::Socket)
+        );
+    }
+
+    #[test]
+    fn the_words_are_codex_s_own() {
+        for sandbox in [
+            Sandbox::ReadOnly,
+            Sandbox::WorkspaceWrite,
+            Sandbox::DangerFullAccess,
+        ] {
+            let read = config(&format!("tiers.owner.sandbox = '{}'", sandbox.word()));
+            assert_eq!(read.tiers.owner.sandbox(), sandbox);
+        }
+        for policy in [
+            ApprovalPolicy::OnRequest,
+            ApprovalPolicy::Untrusted,
+            ApprovalPolicy::Never,
+        ] {
+            let read = config(&format!("tiers.owner.approval_policy = '{}'", policy.word()));
+            assert_eq!(read.tiers.owner.approval_policy(), policy);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What the operator decided: the environment, the file `codex-bridge.toml`, and what both amount to.
+//!
+//! Nothing else in the program reads the environment or the file; everything else is given what it needs.
+//! A key exists here once, as a field of [`Config`]: the schema, the checks, `config check` and the
+//! documented example all follow from it.
+
+mod check;
+mod environment;
+mod error;
+mod file;
+mod keys;
+mod load;
+mod places;
+mod schema;
+mod sense;
+mod shape;
+mod text;
+
+pub(crate) use check::{check, print_schema};
+pub(crate) use environment::Environment;
+pub(crate) use error::ConfigError;
+pub(crate) use keys::Config;
+pub(crate) use load::{Loaded, load};
+pub(crate) use places::Places;
+
+#[cfg(test)]
+mod tests;

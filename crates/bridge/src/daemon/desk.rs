@@ -1,0 +1,77 @@
+//! The daemon as the fronts see it.
+
+use super::Daemon;
+use super::ids;
+use bridge_channel::local::{self, Assigned, Inbound, LocalSink};
+use bridge_core::port::Ledger;
+use bridge_core::step::Received;
+use bridge_core::value::Tier;
+use bridge_front::{Desk, Health, Hub, NewMessage, SubmitError, Submitted};
+use bridge_host::CodexAgent;
+use std::sync::Arc;
+
+/// The daemon with Codex behind it.
+pub(super) type CodexDaemon<L> = Daemon<L, CodexAgent<L>, LocalSink>;
+
+/// A handle for the fronts.
+pub(super) struct DaemonDesk<L>(pub(super) Arc<CodexDaemon<L>>);
+
+impl<L> Clone for DaemonDesk<L> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<L: Ledger> Desk for DaemonDesk<L> {
+    type Ledger = L;
+
+    fn ledger(&self) -> &L {
+        &self.0.ledger
+    }
+
+    fn hub(&self) -> &Hub {
+        &self.0.hub
+    }
+
+    async fn submit(&self, message: NewMessage) -> Result<Submitted, SubmitError> {
+        let daemon = &self.0;
+        if daemon.stopping.is_cancelled() {
+            return Err(SubmitError::Stopping);
+        }
+        let inbound = Inbound {
+            text: message.text,
+            conversation: message.conversation,
+            external_id: message.key,
+            sender: "local owner".to_owned(),
+        };
+        let conversation_id = ids::conversation_id();
+        let assigned = Assigned {
+            message_id: ids::message_id(),
+            workdir: daemon.settings.workdir(Tier::Owner, &conversation_id),
+            conversation_id,
+        };
+        let receive = local::receive(inbound, assigned)
+            .map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
+        match daemon.commit(receive).await? {
+            Received::New(message_id) => Ok(Submitted { message_id, duplicate: false }),
+            Received::Duplicate(message_id) => Ok(Submitted { message_id, duplicate: true }),
+            Received::Full => Err(SubmitError::Full),
+        }
+    }
+
+    async fn health(&self) -> Health {
+        let codex = self.0.agent.health();
+        let stopping = self.0.stopping.is_cancelled();
+        Health {
+            ready: codex.ready && !stopping,
+            detail: match (stopping, codex.ready) {
+                (true, _) => "the daemon is stopping".to_owned(),
+                (false, true) => "ready".to_owned(),
+                (false, false) => codex.detail.clone(),
+            },
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            codex: codex.detail,
+        }
+    }
+}

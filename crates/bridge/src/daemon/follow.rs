@@ -1,0 +1,173 @@
+//! A running turn is followed to its end: what it does is journaled, what it says is shown, and its end becomes
+//! an answer, a failure, or a turn that was lost from sight.
+
+use super::Daemon;
+use super::ids::{now, request_id};
+use bridge_core::port::{
+    Agent, Asked, ItemNote, Ledger, Sink, TurnEnd, TurnEvent, TurnStatus, TurnStream,
+};
+use bridge_core::step::{Answered, Ask, Lose, Note};
+use bridge_core::value::{
+    Class, EventKind, Failure, MessageId, Request, RequestDecision, RequestState, ThreadId, TurnId,
+};
+use bridge_front::Live;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long an interrupt may take to end a turn.
+const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How far the time budget of a turn is.
+enum Budget {
+    Running(Instant),
+    /// It was used up: the turn was interrupted and must end now.
+    Spent(Instant),
+}
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    pub(crate) async fn follow(
+        self: &Arc<Self>,
+        message_id: MessageId,
+        thread: ThreadId,
+        turn_id: TurnId,
+        mut stream: A::Stream,
+    ) {
+        self.note_running(&message_id, Some((thread.clone(), turn_id.clone())));
+        let mut budget = Budget::Running(Instant::now() + self.settings.turn_timeout);
+        loop {
+            let deadline = match budget {
+                Budget::Running(at) | Budget::Spent(at) => at,
+            };
+            let event = tokio::select! {
+                event = stream.next() => event,
+                () = tokio::time::sleep_until(deadline) => match budget {
+                    Budget::Running(_) => {
+                        self.interrupt(&message_id, &thread, &turn_id).await;
+                        budget = Budget::Spent(Instant::now() + INTERRUPT_PATIENCE);
+                        continue;
+                    }
+                    Budget::Spent(_) => {
+                        TurnEvent::Lost { why: "it did not end when it was interrupted".to_owned() }
+                    }
+                },
+                () = self.halt.cancelled() => break,
+            };
+            let over = matches!(event, TurnEvent::Ended(_) | TurnEvent::Lost { .. });
+            self.news(&message_id, event, &budget).await;
+            if over {
+                break;
+            }
+        }
+        self.note_running(&message_id, None);
+    }
+
+    fn note_running(&self, message_id: &MessageId, turn: Option<(ThreadId, TurnId)>) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        match turn {
+            Some(turn) => running.insert(message_id.clone(), turn),
+            None => running.remove(message_id),
+        };
+    }
+
+    async fn interrupt(&self, message_id: &MessageId, thread: &ThreadId, turn_id: &TurnId) {
+        tracing::warn!(%message_id, "a turn used up its time and is interrupted");
+        if let Err(error) = self.agent.interrupt(thread, turn_id).await {
+            tracing::warn!(%error, %message_id, "the interrupt failed");
+        }
+    }
+
+    async fn news(self: &Arc<Self>, message_id: &MessageId, event: TurnEvent, budget: &Budget) {
+        match event {
+            TurnEvent::Item(item) => self.item(message_id, item).await,
+            TurnEvent::Text { text, .. } => {
+                self.hub.publish(message_id, Live::Text(text.into()));
+            }
+            TurnEvent::Retrying { message } => {
+                self.note(message_id, EventKind::Retrying, message, false).await;
+            }
+            TurnEvent::Asked(asked) => self.asked(message_id, asked).await,
+            TurnEvent::Ended(end) => self.ended(message_id, end, budget).await,
+            TurnEvent::Lost { why } => {
+                self.settle(Lose { message_id: message_id.clone(), why }).await;
+            }
+        }
+    }
+
+    async fn note(
+        self: &Arc<Self>,
+        message_id: &MessageId,
+        kind: EventKind,
+        text: String,
+        effect: bool,
+    ) {
+        self.settle(Note { message_id: message_id.clone(), kind, text, effect }).await;
+    }
+
+    /// What begins is journaled, and what may touch the world also when it ends.
+    async fn item(self: &Arc<Self>, message_id: &MessageId, item: ItemNote) {
+        let kind = match item.completed {
+            true => EventKind::Completed,
+            false => EventKind::Started,
+        };
+        if item.effect || !item.completed {
+            self.note(message_id, kind, item.headline, item.effect).await;
+        }
+    }
+
+    /// Nobody can answer yet, and silence is never consent: journaled as declined, then declined.
+    async fn asked(self: &Arc<Self>, message_id: &MessageId, asked: Asked) {
+        let told = format!("Codex asked: {}. Declined: nobody here can answer it", asked.headline);
+        let attempt = match self.load(message_id).await {
+            Ok(Some((message, _))) => message.life.attempt,
+            Ok(None) | Err(_) => 0,
+        };
+        let request = Request {
+            request_id: request_id(),
+            message_id: message_id.clone(),
+            attempt,
+            incarnation: asked.incarnation.clone(),
+            rpc_id: asked.rpc_id.clone(),
+            item_id: asked.item_id.clone(),
+            kind: asked.kind.clone(),
+            headline: asked.headline.clone(),
+            payload: asked.payload.clone(),
+            state: RequestState::Decided {
+                decision: RequestDecision::Decline,
+                by: "codex-bridge".to_owned(),
+            },
+            created_at: now(),
+        };
+        self.settle(Ask { request, told }).await;
+        if let Err(error) = self.agent.decline(&asked).await {
+            tracing::warn!(%error, %message_id, "a question of codex could not be declined");
+        }
+    }
+
+    async fn ended(self: &Arc<Self>, message_id: &MessageId, end: TurnEnd, budget: &Budget) {
+        let timeout = self.settings.turn_timeout.as_secs();
+        let failure = match (end.status, budget) {
+            (TurnStatus::Completed, _) => {
+                let answered = Answered {
+                    message_id: message_id.clone(),
+                    turn_id: end.turn_id,
+                    text: end.answer,
+                    usage: end.usage,
+                    reply_max_chars: self.sink.max_chars(),
+                };
+                return self.settle(answered).await;
+            }
+            // A stop of ours: the row stays, and the next start goes on from there.
+            (TurnStatus::Interrupted, Budget::Running(_)) if self.stopping.is_cancelled() => return,
+            (_, Budget::Spent(_)) => {
+                Failure::new(Class::Permanent, format!("timed out after {timeout}s"))
+            }
+            (TurnStatus::Interrupted | TurnStatus::Failed | TurnStatus::InProgress, Budget::Running(_)) => {
+                end.failure.unwrap_or_else(|| {
+                    Failure::new(Class::Transient, "the turn was interrupted at Codex")
+                })
+            }
+        };
+        self.fail(message_id.clone(), failure, end.touched).await;
+    }
+}

@@ -1,0 +1,92 @@
+//! The reply lanes: one per conversation, strictly in order, each reply's intent on disk before it is sent.
+
+use super::Daemon;
+use super::ids::{jitter, now};
+use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
+use bridge_core::step::{Confirm, Refuse, Send, SendOutcome};
+use bridge_core::value::{ConversationId, Message, Reply, Timestamp};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// Pause after the ledger failed under a lane.
+const FAULT_PAUSE_MS: i64 = 1_000;
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    /// Works on a lane, unless somebody does already; then that one looks once more.
+    pub(crate) fn deliver(self: &Arc<Self>, conversation_id: ConversationId) {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(again) = lanes.get_mut(&conversation_id) {
+            *again = true;
+            return;
+        }
+        lanes.insert(conversation_id.clone(), false);
+        drop(lanes);
+        let daemon = Arc::clone(self);
+        self.tasks.spawn(async move { daemon.lane(conversation_id).await });
+    }
+
+    async fn lane(self: Arc<Self>, conversation_id: ConversationId) {
+        loop {
+            let pause_until = match self.send_next(&conversation_id).await {
+                Ok(Next::Sent) => continue,
+                Ok(Next::Empty) if self.leave(&conversation_id) => return,
+                Ok(Next::Empty) => continue,
+                Ok(Next::Later(at)) => at,
+                Err(error) => {
+                    tracing::error!(%error, %conversation_id, "a lane can't use the ledger");
+                    now().plus_ms(FAULT_PAUSE_MS)
+                }
+            };
+            let ms = pause_until.since_ms(now()).max(1);
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(u64::try_from(ms).unwrap_or(1))) => {}
+                () = self.stopping.cancelled() => return,
+            }
+        }
+    }
+
+    /// Gives the lane up; `false` when somebody asked for another look meanwhile.
+    fn leave(&self, conversation_id: &ConversationId) -> bool {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        match lanes.get_mut(conversation_id) {
+            Some(again) if *again => {
+                *again = false;
+                false
+            }
+            Some(_) | None => {
+                lanes.remove(conversation_id);
+                true
+            }
+        }
+    }
+
+    async fn send_next(self: &Arc<Self>, lane: &ConversationId) -> Result<Next, LedgerError> {
+        match self.commit(Send { conversation_id: lane.clone() }).await? {
+            SendOutcome::Empty => Ok(Next::Empty),
+            SendOutcome::Later(at) => Ok(Next::Later(at)),
+            SendOutcome::Send { message, reply, .. } => self.send(&message, &reply).await,
+        }
+    }
+
+    async fn send(self: &Arc<Self>, message: &Message, reply: &Reply) -> Result<Next, LedgerError> {
+        let (message_id, ordinal) = (message.message_id.clone(), reply.ordinal);
+        match self.sink.send(message, reply).await {
+            Ok(receipt) => {
+                self.commit(Confirm { message_id, ordinal, receipt }).await?;
+                Ok(Next::Sent)
+            }
+            Err(fault) => {
+                let failure = fault.failure;
+                let refuse = Refuse { message_id, ordinal, failure, jitter: jitter() };
+                Ok(self.commit(refuse).await?.map_or(Next::Sent, Next::Later))
+            }
+        }
+    }
+}
+
+/// What a lane does next.
+enum Next {
+    Sent,
+    Later(Timestamp),
+    Empty,
+}

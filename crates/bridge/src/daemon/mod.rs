@@ -1,0 +1,155 @@
+//! The daemon: composition only. It opens the ledger, hosts Codex, serves the API, and performs what the
+//! core's transitions ask for, after their commit.
+
+mod act;
+mod desk;
+mod follow;
+mod ids;
+mod lane;
+mod reconcile;
+mod recover;
+mod run;
+mod schedule;
+mod work;
+
+pub(crate) use run::{Ready, RunOptions, Stop, run};
+
+use crate::config::Config;
+use bridge_core::limits;
+use bridge_core::port::{Agent, Ledger, Sink, ThreadSpec};
+use bridge_core::prompt::STANDING_INSTRUCTIONS;
+use bridge_core::value::{
+    ApprovalPolicy, BootId, Conversation, ConversationId, MessageId, Sandbox, Tier, TurnId,
+};
+use bridge_front::Hub;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Everything the daemon's tasks share.
+pub(crate) struct Daemon<L, A, S> {
+    pub(crate) ledger: L,
+    pub(crate) agent: A,
+    pub(crate) sink: S,
+    pub(crate) hub: Hub,
+    pub(crate) settings: Settings,
+    /// Wakes the scheduler.
+    wake: Notify,
+    /// Set: nothing more is claimed or taken in.
+    stopping: CancellationToken,
+    /// Set: tasks let go of what they do, rows stay as they are.
+    halt: CancellationToken,
+    tasks: TaskTracker,
+    /// Lanes that are being worked on; `true` when somebody asked again meanwhile.
+    lanes: Mutex<HashMap<ConversationId, bool>>,
+    /// Turns that run now, for a stop.
+    running: Mutex<HashMap<MessageId, (bridge_core::value::ThreadId, TurnId)>>,
+}
+
+/// What configuration decides about turns.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) turns_max: u32,
+    pub(crate) turn_timeout: Duration,
+    pub(crate) backoff_base_ms: i64,
+    pub(crate) boot_id: BootId,
+    pub(crate) work_root: PathBuf,
+    pub(crate) owner: TierSettings,
+}
+
+/// What one tier's turns may do.
+#[derive(Clone, Debug)]
+pub(crate) struct TierSettings {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) approval_policy: ApprovalPolicy,
+    pub(crate) model: Option<String>,
+    pub(crate) instructions: Option<String>,
+    pub(crate) workdir: Option<PathBuf>,
+}
+
+impl Settings {
+    pub(crate) fn new(config: &Config, boot_id: BootId, work_root: PathBuf) -> Self {
+        let owner = &config.tiers.owner;
+        Self {
+            turns_max: config.daemon.turns_max,
+            turn_timeout: Duration::from_secs(config.turn.timeout_secs),
+            backoff_base_ms: i64::try_from(config.turn.backoff_base_ms)
+                .unwrap_or(limits::TURN_BACKOFF_BASE_MS),
+            boot_id,
+            work_root,
+            owner: TierSettings {
+                sandbox: owner.sandbox(),
+                approval_policy: owner.approval_policy(),
+                model: owner.model.clone(),
+                instructions: owner.instructions.clone(),
+                workdir: owner.workdir.clone(),
+            },
+        }
+    }
+
+    /// A sender's power comes from the tier, and the tier from the channel; never from a text.
+    fn tier(&self, tier: Tier) -> &TierSettings {
+        match tier {
+            Tier::Owner => &self.owner,
+            // No channel of today gives these tiers; the owner's settings would be too much for them.
+            Tier::Peer | Tier::Tool => &TierSettings::LEAST,
+        }
+    }
+
+    /// Where a new conversation works.
+    fn workdir(&self, tier: Tier, conversation_id: &ConversationId) -> String {
+        match &self.tier(tier).workdir {
+            Some(shared) => shared.display().to_string(),
+            None => self.work_root.join(conversation_id.as_str()).display().to_string(),
+        }
+    }
+
+    fn thread_spec(&self, tier: Tier, conversation: &Conversation) -> ThreadSpec {
+        let tier = self.tier(tier);
+        let mut instructions = STANDING_INSTRUCTIONS.to_owned();
+        if let Some(more) = &tier.instructions {
+            instructions.push_str("\n\n");
+            instructions.push_str(more);
+        }
+        ThreadSpec {
+            workdir: conversation.workdir.clone(),
+            sandbox: tier.sandbox,
+            approval_policy: tier.approval_policy,
+            model: tier.model.clone(),
+            instructions,
+        }
+    }
+}
+
+impl TierSettings {
+    /// Reads only, asks for the rest.
+    const LEAST: Self = Self {
+        sandbox: Sandbox::ReadOnly,
+        approval_policy: ApprovalPolicy::OnRequest,
+        model: None,
+        instructions: None,
+        workdir: None,
+    };
+}
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    pub(crate) fn new(ledger: L, agent: A, sink: S, settings: Settings) -> Arc<Self> {
+        Arc::new(Self {
+            ledger,
+            agent,
+            sink,
+            hub: Hub::default(),
+            settings,
+            wake: Notify::new(),
+            stopping: CancellationToken::new(),
+            halt: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            lanes: Mutex::default(),
+            running: Mutex::default(),
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! A turn whose end we did not see: look at Codex's history while holding the thread's writer, let the core
+//! decide, and follow the turn again if it still runs.
+
+use super::Daemon;
+use super::ids::jitter;
+use bridge_core::limits;
+use bridge_core::port::{Agent, Found, Ledger, LedgerError, Looked, Sink, TurnSpec};
+use bridge_core::prompt::turn_text;
+use bridge_core::retry::backoff_ms;
+use bridge_core::step::Reconcile;
+use bridge_core::value::{MessageId, Turn};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest pause between two looks.
+const LOOK_PAUSE_MAX_MS: i64 = 60_000;
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    /// Looks until it has seen; the row stays `unclear` as long as that takes.
+    pub(crate) async fn reconcile(self: Arc<Self>, message_id: MessageId) {
+        for tries in 0_u32.. {
+            match self.look(&message_id).await {
+                Ok(()) => return,
+                Err(reason) => {
+                    let reason = crate::term::escape_line(&reason).into_owned();
+                    tracing::warn!(%message_id, reason, "a lost turn could not be looked at yet");
+                }
+            }
+            let pause =
+                backoff_ms(tries, limits::RECONCILE_RETRY_MS, LOOK_PAUSE_MAX_MS, jitter());
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(u64::try_from(pause).unwrap_or(1))) => {}
+                () = self.stopping.cancelled() => return,
+            }
+        }
+    }
+
+    async fn look(self: &Arc<Self>, message_id: &MessageId) -> Result<(), String> {
+        let turn = self.lost_turn(message_id).await.map_err(|error| error.to_string())?;
+        let Some((spec, turn)) = turn else {
+            return Ok(());
+        };
+        let looked = self.agent.look(&spec, turn.after_turn.as_ref()).await;
+        let Looked { found, stream, .. } = looked.map_err(|fault| fault.to_string())?;
+        let running = match &found {
+            Found::Turn(finding) => Some(finding.turn_id.clone()),
+            Found::Absent | Found::Foreign | Found::Unreadable { .. } => None,
+        };
+        let decided = self
+            .commit(Reconcile {
+                message_id: message_id.clone(),
+                found,
+                boot_id: self.settings.boot_id.clone(),
+                reply_max_chars: self.sink.max_chars(),
+            })
+            .await;
+        match (decided, stream, running) {
+            (Ok(true), Some(stream), Some(turn_id)) => {
+                self.follow(message_id.clone(), turn.thread, turn_id, stream).await;
+                Ok(())
+            }
+            (Ok(_), _, _) | (Err(LedgerError::Refused(_)), _, _) => Ok(()),
+            (Err(error), _, _) => Err(error.to_string()),
+        }
+    }
+
+    async fn lost_turn(
+        self: &Arc<Self>,
+        message_id: &MessageId,
+    ) -> Result<Option<(TurnSpec, Turn)>, LedgerError> {
+        let Some((message, conversation)) = self.load(message_id).await? else {
+            return Ok(None);
+        };
+        let (id, attempt) = (message_id.clone(), message.life.attempt);
+        let turn = self.ledger.read(move |rows| rows.turn(&id, attempt)).await?;
+        Ok(turn.map(|turn| {
+            let spec = TurnSpec {
+                thread: turn.thread.clone(),
+                spec: self.settings.thread_spec(message.tier, &conversation),
+                client_id: turn.client_id.clone(),
+                text: turn_text(&message),
+            };
+            (spec, turn)
+        }))
+    }
+}

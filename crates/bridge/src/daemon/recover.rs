@@ -1,0 +1,57 @@
+//! The start after any end: every unfinished row is brought to a state from which it goes on, and every action
+//! that a crash may have swallowed is generated again from rows.
+
+use super::Daemon;
+use bridge_core::limits::PAGE_MAX;
+use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
+use bridge_core::step::{Resume, regenerate};
+use bridge_core::value::{Message, StateName};
+use std::sync::Arc;
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    pub(crate) async fn recover(self: &Arc<Self>) -> Result<usize, LedgerError> {
+        let mut found = 0;
+        let mut after = None;
+        loop {
+            let from = after.take();
+            let page: Vec<Message> =
+                self.ledger.read(move |rows| rows.unfinished(from.as_ref(), PAGE_MAX)).await?;
+            let Some(last) = page.last() else {
+                break;
+            };
+            after = Some(last.message_id.clone());
+            found += page.len();
+            for message in page {
+                self.resume(message).await?;
+            }
+        }
+        self.reopen_lanes().await?;
+        Ok(found)
+    }
+
+    async fn resume(self: &Arc<Self>, message: Message) -> Result<(), LedgerError> {
+        let state = message.life.state.name();
+        let left_in_the_middle = state.in_flight() && state != StateName::Unclear;
+        if left_in_the_middle {
+            return self.commit(Resume { message_id: message.message_id }).await;
+        }
+        self.perform(regenerate(&message));
+        Ok(())
+    }
+
+    /// Notices of finished messages wait in lanes too.
+    async fn reopen_lanes(self: &Arc<Self>) -> Result<(), LedgerError> {
+        let mut after = None;
+        loop {
+            let from = after.take();
+            let page = self.ledger.read(move |rows| rows.lanes(from.as_ref(), PAGE_MAX)).await?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            after = Some(last.clone());
+            for conversation_id in page {
+                self.deliver(conversation_id);
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! One life of the daemon: take the state directory, open the ledger, find what was left behind, serve, and stop
+//! without leaving a process or a half-told story.
+
+use super::desk::{CodexDaemon, DaemonDesk};
+use super::{Daemon, Settings};
+use crate::config::{Config, Environment};
+use crate::state::{Lock, StateDir, StateError};
+use bridge_channel::local::LocalSink;
+use bridge_core::port::{Agent, Ledger};
+use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
+use bridge_store::SqliteLedger;
+use bridge_store::sqlite::Soundness;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tokio::net::UnixListener;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+/// How long interrupted turns may take to end during a stop.
+const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the last tasks may take to let go.
+const HALT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the daemon is started with.
+pub(crate) struct RunOptions {
+    pub(crate) state_dir: PathBuf,
+    pub(crate) config: Config,
+    pub(crate) environment: Environment,
+    /// Leave Codex running behind its socket for the next daemon.
+    pub(crate) handover: bool,
+}
+
+/// How the daemon is asked to stop.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stop {
+    /// Let turns finish for a while.
+    pub(crate) gently: CancellationToken,
+    /// Do not wait any longer.
+    pub(crate) now: CancellationToken,
+}
+
+/// What the daemon says once it serves.
+#[derive(Clone, Debug)]
+pub(crate) struct Ready {
+    pub(crate) api_socket: PathBuf,
+    pub(crate) codex: PathBuf,
+    pub(crate) codex_version: String,
+    /// Unfinished messages that were found.
+    pub(crate) resumed: usize,
+}
+
+/// Runs until it is told to stop.
+pub(crate) async fn run(
+    options: RunOptions,
+    ready: oneshot::Sender<Ready>,
+    stop: Stop,
+) -> anyhow::Result<()> {
+    let state = StateDir::prepare(&options.state_dir)?;
+    let _lock: Lock = state.lock()?;
+    let codex = find_codex(&options)?;
+    let ledger = SqliteLedger::open(&state.ledger(), bridge_store::Options::default())?;
+    let agent = CodexAgent::new(host_options(&options, &state, &codex)?, ledger.clone());
+    agent.adopt().await?;
+    let boot_id = bridge_host::process::boot_id()?;
+    let settings = Settings::new(&options.config, boot_id, state.work());
+    let daemon: Arc<CodexDaemon<SqliteLedger>> =
+        Daemon::new(ledger, agent, LocalSink, settings);
+
+    let listener = listen(&state)?;
+    let api_stop = CancellationToken::new();
+    let api = tokio::spawn(bridge_front::api::serve(
+        listener,
+        DaemonDesk(Arc::clone(&daemon)),
+        api_stop.clone(),
+    ));
+    let resumed = daemon.recover().await?;
+    let scheduler = tokio::spawn(Arc::clone(&daemon).schedule());
+    let said = Ready {
+        api_socket: state.api_socket(),
+        codex: codex.path,
+        codex_version: codex.version.to_string(),
+        resumed,
+    };
+    // Nobody needs to listen.
+    let _unheard = ready.send(said);
+    let checks = tokio::spawn(check(Arc::clone(&daemon)));
+
+    stop.gently.cancelled().await;
+    checks.abort();
+    let drain = Duration::from_secs(options.config.daemon.drain_secs);
+    daemon.stop(drain, options.handover, &stop.now).await;
+    let _ended = scheduler.await;
+    api_stop.cancel();
+    let _ended = tokio::time::timeout(HALT_PATIENCE, api).await;
+    remove_socket(&state);
+    Ok(())
+}
+
+/// Looked at once the daemon serves: can Codex take turns, and is the ledger whole?
+async fn check(daemon: Arc<CodexDaemon<SqliteLedger>>) {
+    if let Err(fault) = daemon.agent.ready().await {
+        let reason = crate::term::escape_line(&fault.failure.reason).into_owned();
+        tracing::warn!(class = fault.failure.class.word(), reason, "codex can't take turns yet");
+    }
+    match daemon.ledger.quick_check().await {
+        Ok(Soundness::Sound) => tracing::debug!("the ledger is sound"),
+        Ok(Soundness::Damaged { findings }) => {
+            tracing::error!(?findings, "the ledger is damaged: stop the daemon and keep a copy of it");
+        }
+        Err(error) => tracing::error!(%error, "the ledger could not be checked"),
+    }
+}
+
+fn find_codex(options: &RunOptions) -> Result<binary::Binary, binary::Error> {
+    let explicit = options.config.codex.bin.as_deref();
+    binary::find(explicit, options.environment.path())
+}
+
+fn host_options(
+    options: &RunOptions,
+    state: &StateDir,
+    codex: &binary::Binary,
+) -> anyhow::Result<HostOptions> {
+    let config = &options.config;
+    Ok(HostOptions {
+        launch: LaunchOptions {
+            keeper: std::env::current_exe()?,
+            codex: codex.path.clone(),
+            codex_version: codex.version.to_string(),
+            run_dir: state.run_dir(),
+            env: options.environment.for_codex(config),
+            hidden_from_commands: config.hidden_from_commands(),
+            linger: Duration::from_secs(config.codex.linger_secs),
+        },
+        transport: config.transport_choice(),
+        api_key: options.environment.openai_api_key(),
+    })
+}
+
+/// Binds the API's socket. The lock is held, so a file that is there belongs to a daemon that is gone.
+fn listen(state: &StateDir) -> Result<UnixListener, StateError> {
+    let path = state.api_socket();
+    remove_socket(state);
+    let not_writable = |source| StateError::NotWritable { path: path.clone(), source };
+    let listener = UnixListener::bind(&path).map_err(not_writable)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
+        .map_err(not_writable)?;
+    Ok(listener)
+}
+
+fn remove_socket(state: &StateDir) {
+    let path = state.api_socket();
+    if let Err(error) = std::fs::remove_file(&path)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(%error, path = %path.display(), "an old socket could not be removed");
+    }
+}
+
+impl<L: Ledger> CodexDaemon<L> {
+    /// Takes in nothing more, lets turns finish, interrupts what does not, and ends Codex.
+    async fn stop(self: &Arc<Self>, drain: Duration, handover: bool, now: &CancellationToken) {
+        self.stopping.cancel();
+        self.tasks.close();
+        if handover {
+            self.halt.cancel();
+            let _ended = tokio::time::timeout(HALT_PATIENCE, self.tasks.wait()).await;
+            return self.agent.hand_over().await;
+        }
+        if !self.tasks.is_empty() {
+            tracing::info!(seconds = drain.as_secs(), "waiting for running turns to finish");
+        }
+        tokio::select! {
+            () = self.tasks.wait() => {}
+            () = tokio::time::sleep(drain) => tracing::warn!("turns did not finish in time and are interrupted"),
+            () = now.cancelled() => tracing::warn!("told to stop now: turns are interrupted"),
+        }
+        self.interrupt_all().await;
+        let _ended = tokio::time::timeout(INTERRUPT_PATIENCE, self.tasks.wait()).await;
+        self.halt.cancel();
+        let _ended = tokio::time::timeout(HALT_PATIENCE, self.tasks.wait()).await;
+        self.agent.stop().await;
+    }
+
+    async fn interrupt_all(&self) {
+        let running: Vec<_> = {
+            let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            running.values().cloned().collect()
+        };
+        for (thread, turn_id) in running {
+            if let Err(error) = self.agent.interrupt(&thread, &turn_id).await {
+                tracing::warn!(%error, %thread, "a turn could not be interrupted");
+            }
+        }
+    }
+}

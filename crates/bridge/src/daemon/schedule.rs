@@ -1,0 +1,44 @@
+//! The scheduler's loop: claim while something can be claimed, then sleep until woken or until something is due.
+
+use super::Daemon;
+use super::ids::now;
+use bridge_core::port::{Agent, Ledger, Sink};
+use bridge_core::step::{Claim, ClaimOutcome};
+use bridge_core::value::Timestamp;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest sleep: clocks jump, and rows are the truth.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
+/// Pause after the ledger failed.
+const FAULT_PAUSE: Duration = Duration::from_secs(1);
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    pub(crate) async fn schedule(self: Arc<Self>) {
+        while !self.stopping.is_cancelled() {
+            let claim = Claim { turns_max: self.settings.turns_max, now: now() };
+            let sleep = match self.commit(claim).await {
+                Ok(ClaimOutcome::Claimed { .. } | ClaimOutcome::Buried) => continue,
+                Ok(ClaimOutcome::Idle { next_due }) => until(next_due),
+                Ok(ClaimOutcome::Full) => SLEEP_MAX,
+                Err(error) => {
+                    tracing::error!(%error, "the scheduler can't use the ledger");
+                    FAULT_PAUSE
+                }
+            };
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                () = self.wake.notified() => {}
+                () = tokio::time::sleep(sleep) => {}
+            }
+        }
+    }
+}
+
+fn until(due: Option<Timestamp>) -> Duration {
+    let Some(due) = due else {
+        return SLEEP_MAX;
+    };
+    let ms = due.since_ms(now()).max(1);
+    Duration::from_millis(u64::try_from(ms).unwrap_or(1)).min(SLEEP_MAX)
+}

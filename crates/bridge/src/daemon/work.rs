@@ -1,0 +1,161 @@
+//! A claimed message: make Codex and the thread ready, write the intent down, start the turn, follow it.
+
+use super::Daemon;
+use bridge_core::port::{Agent, AgentFault, Ledger, LedgerError, Sink, ThreadSpec, TurnSpec};
+use bridge_core::prompt::turn_text;
+use bridge_core::step::{Attach, Begin, Bind, Fail, Note, Unbind};
+use bridge_core::value::{
+    Class, Conversation, EventKind, Failure, Message, MessageId, ThreadId,
+};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Why a claimed message did not become a followed turn.
+#[derive(Debug)]
+enum Setback {
+    Agent(Failure),
+    Ledger(LedgerError),
+}
+
+impl From<AgentFault> for Setback {
+    fn from(fault: AgentFault) -> Self {
+        Self::Agent(fault.failure)
+    }
+}
+
+impl From<LedgerError> for Setback {
+    fn from(error: LedgerError) -> Self {
+        Self::Ledger(error)
+    }
+}
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    pub(crate) async fn work(self: Arc<Self>, message_id: MessageId) {
+        let failure = match self.try_work(&message_id).await {
+            Ok(()) => return,
+            Err(Setback::Agent(failure)) => failure,
+            Err(Setback::Ledger(error)) => {
+                tracing::error!(%error, %message_id, "the ledger failed under a message");
+                Failure::new(Class::Transient, error.to_string())
+            }
+        };
+        tracing::info!(%message_id, class = failure.class.word(), reason = %crate::term::escape_line(&failure.reason), "a message could not be worked on");
+        self.fail(message_id, failure, false).await;
+    }
+
+    pub(crate) async fn fail(self: &Arc<Self>, message_id: MessageId, failure: Failure, touched: bool) {
+        self.settle(Fail {
+            message_id,
+            failure,
+            touched,
+            backoff_base_ms: self.settings.backoff_base_ms,
+            jitter: super::ids::jitter(),
+        })
+        .await;
+    }
+
+    async fn try_work(self: &Arc<Self>, message_id: &MessageId) -> Result<(), Setback> {
+        let Some((message, conversation)) = self.load(message_id).await? else {
+            return Ok(());
+        };
+        let spec = self.settings.thread_spec(message.tier, &conversation);
+        make_workdir(&conversation)?;
+        let incarnation = self.agent.ready().await?;
+        let thread = self.thread_of(&message, &conversation, &spec).await?;
+        let begun = self
+            .commit(Begin {
+                message_id: message_id.clone(),
+                thread: thread.clone(),
+                incarnation,
+                epoch: self.ledger.epoch(),
+                boot_id: self.settings.boot_id.clone(),
+                sandbox: spec.sandbox,
+            })
+            .await?;
+        let turn = TurnSpec {
+            thread: thread.clone(),
+            spec,
+            client_id: begun.client_id,
+            text: turn_text(&message),
+        };
+        let started = self.agent.start_turn(&turn).await?;
+        self.settle(Attach { message_id: message_id.clone(), turn_id: started.turn_id.clone() })
+            .await;
+        self.follow(message_id.clone(), thread, started.turn_id, started.stream).await;
+        Ok(())
+    }
+
+    pub(crate) async fn load(
+        &self,
+        message_id: &MessageId,
+    ) -> Result<Option<(Message, Conversation)>, LedgerError> {
+        let message_id = message_id.clone();
+        self.ledger
+            .read(move |rows| {
+                let Some(message) = rows.message(&message_id)? else {
+                    return Ok(None);
+                };
+                let conversation = rows.conversation(&message.conversation_id)?;
+                Ok(conversation.map(|conversation| (message, conversation)))
+            })
+            .await
+    }
+
+    /// The conversation's thread, loaded; a new one where there is none, or where the old one is gone.
+    async fn thread_of(
+        self: &Arc<Self>,
+        message: &Message,
+        conversation: &Conversation,
+        spec: &ThreadSpec,
+    ) -> Result<ThreadId, Setback> {
+        if let Some(thread) = &conversation.thread {
+            match self.agent.resume_thread(thread, spec).await {
+                Ok(()) => return Ok(thread.clone()),
+                Err(fault) if fault.thread_gone => {
+                    self.forget(message, conversation, thread, &fault).await?;
+                }
+                Err(fault) => return Err(fault.into()),
+            }
+        }
+        let thread = self.agent.open_thread(spec).await?;
+        let bind = Bind {
+            conversation_id: conversation.conversation_id.clone(),
+            thread: thread.clone(),
+        };
+        self.commit(bind).await?;
+        Ok(thread)
+    }
+
+    /// A thread without a turn is not on Codex's disk, so losing it loses nothing; any other loss is told.
+    async fn forget(
+        self: &Arc<Self>,
+        message: &Message,
+        conversation: &Conversation,
+        thread: &ThreadId,
+        fault: &AgentFault,
+    ) -> Result<(), LedgerError> {
+        let conversation_id = conversation.conversation_id.clone();
+        self.commit(Unbind { conversation_id, thread: thread.clone() }).await?;
+        if conversation.last_turn.is_some() {
+            let reason = &fault.failure.reason;
+            tracing::warn!(%thread, reason = %crate::term::escape_line(reason), "a thread is lost; a new one is started");
+            self.commit(Note {
+                message_id: message.message_id.clone(),
+                kind: EventKind::Bridge,
+                text: format!("Codex's thread of this conversation is lost ({reason}); a new one is started, which does not know what was said before"),
+                effect: false,
+            })
+            .await?;
+        }
+        Ok(())
+    }
+}
+
+fn make_workdir(conversation: &Conversation) -> Result<(), Setback> {
+    let workdir = Path::new(&conversation.workdir);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(workdir).map_err(|error| {
+        let reason = format!("the working directory {} can't be made: {error}", workdir.display());
+        Setback::Agent(Failure::new(Class::Config, reason))
+    })
+}

@@ -1,0 +1,79 @@
+//! `run`: the daemon in the foreground, its log on stderr, its end by signal.
+
+use crate::cli::{Common, RunArgs};
+use crate::config::{self, Environment};
+use crate::daemon::{Ready, RunOptions, Stop, run as run_daemon};
+use crate::{telemetry, term};
+use std::process::ExitCode;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+pub(crate) async fn run(args: RunArgs, common: &Common, environment: Environment) -> ExitCode {
+    match try_run(args, common, environment).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}", term::escape(&format!("{error:#}")));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn try_run(
+    args: RunArgs,
+    common: &Common,
+    environment: Environment,
+) -> anyhow::Result<()> {
+    let state_dir = environment.state_dir(common.state_dir.as_deref())?;
+    let mut loaded = config::load(common.config.as_deref(), &environment)?;
+    loaded.override_with(args.codex_bin, args.workdir, &environment)?;
+    telemetry::start(&loaded.config.log.level, &environment);
+    for warning in &loaded.warnings {
+        tracing::warn!("{}", term::escape_line(warning));
+    }
+    let stop = Stop::default();
+    watch_signals(stop.clone())?;
+    let (ready, serving) = oneshot::channel();
+    tokio::spawn(announce(serving));
+    let options = RunOptions {
+        state_dir,
+        config: loaded.config,
+        environment,
+        handover: args.handover,
+    };
+    run_daemon(options, ready, stop).await?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn announce(serving: oneshot::Receiver<Ready>) {
+    if let Ok(ready) = serving.await {
+        tracing::info!(
+            codex = %ready.codex.display(),
+            version = ready.codex_version,
+            api = %ready.api_socket.display(),
+            resumed = ready.resumed,
+            "ready"
+        );
+    }
+}
+
+/// The first signal stops gently, the second one at once.
+fn watch_signals(stop: Stop) -> std::io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        either(&mut terminate, &mut interrupt).await;
+        tracing::info!("told to stop");
+        stop.gently.cancel();
+        either(&mut terminate, &mut interrupt).await;
+        stop.now.cancel();
+    });
+    Ok(())
+}
+
+async fn either(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}

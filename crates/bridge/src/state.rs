@@ -1,0 +1,235 @@
+//! The state directory: ours alone, private, and used by one daemon at a time.
+//!
+//! Nothing is created, opened or believed in a directory that others could have prepared for us.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The longest path a unix socket can have.
+const SOCKET_PATH_MAX: usize = 107;
+/// Room for what is below the directory of sockets: `/<incarnation>/c.sock`.
+const SOCKET_TAIL: usize = 24;
+
+/// Why the state directory can't be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StateError {
+    #[error("create the state directory {}: {source}. Choose another one with --state-dir or CODEX_BRIDGE_STATE_DIR", path.display())]
+    Create { path: PathBuf, source: io::Error },
+    #[error("use {} as state directory: {why}", path.display())]
+    Unfit { path: PathBuf, why: String },
+    #[error("write to the state directory {}: {source}. Make it writable for this user, or choose another one with --state-dir", path.display())]
+    NotWritable { path: PathBuf, source: io::Error },
+    #[error("another daemon{} already runs on {}: stop it first, or use another --state-dir", pid_words(pid), path.display())]
+    InUse { path: PathBuf, pid: Option<u32> },
+    #[error("no daemon runs on {}: start one with `codex-bridge run`", path.display())]
+    NoDaemon { path: PathBuf },
+}
+
+fn pid_words(pid: &Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
+}
+
+/// A state directory that passed all checks.
+#[derive(Clone, Debug)]
+pub(crate) struct StateDir {
+    root: PathBuf,
+}
+
+/// The hold on a state directory; the kernel takes it back when the process ends, however it ends.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl StateDir {
+    /// Creates the directory where it is missing, and checks it.
+    pub(crate) fn prepare(root: &Path) -> Result<Self, StateError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(root)
+            .map_err(|source| StateError::Create { path: root.to_owned(), source })?;
+        let root = check(root)?;
+        let state = Self { root };
+        for directory in [state.work(), state.run_dir()] {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&directory)
+                .map_err(|source| StateError::NotWritable { path: directory.clone(), source })?;
+            check(&directory)?;
+        }
+        Ok(state)
+    }
+
+    /// Names the directory without creating it, for clients.
+    pub(crate) fn existing(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The ledger.
+    pub(crate) fn ledger(&self) -> PathBuf {
+        self.root.join("ledger.db")
+    }
+
+    /// Where conversations work that were given no other place.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.root.join("work")
+    }
+
+    /// The socket of the API.
+    pub(crate) fn api_socket(&self) -> PathBuf {
+        let path = self.root.join("api.sock");
+        if fits(&path, 0) { path } else { self.short_dir().join("api.sock") }
+    }
+
+    /// Where Codex processes have their sockets.
+    pub(crate) fn run_dir(&self) -> PathBuf {
+        let path = self.root.join("run");
+        if fits(&path, SOCKET_TAIL) { path } else { self.short_dir() }
+    }
+
+    /// A private short directory for sockets whose path would be too long; named after the long one.
+    fn short_dir(&self) -> PathBuf {
+        let uid = nix::unistd::getuid();
+        let name: u64 = self
+            .root
+            .as_os_str()
+            .as_encoded_bytes()
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+                (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+        PathBuf::from(format!("/tmp/codex-bridge-{uid}-{name:016x}"))
+    }
+
+    /// Takes the directory for this process.
+    pub(crate) fn lock(&self) -> Result<Lock, StateError> {
+        let path = self.root.join("lock");
+        let not_writable = |source| StateError::NotWritable { path: self.root.clone(), source };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(not_writable)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(StateError::InUse { path: self.root.clone(), pid: read_pid(&mut file) });
+            }
+            Err(TryLockError::Error(source)) => return Err(not_writable(source)),
+        }
+        let pid = std::process::id().to_string();
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| file.write_all(pid.as_bytes()))
+            .map_err(not_writable)?;
+        Ok(Lock { _file: file })
+    }
+
+    /// The pid of the daemon that holds the directory, if one does.
+    pub(crate) fn holder(&self) -> Option<u32> {
+        let mut file = File::open(self.root.join("lock")).ok()?;
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => read_pid(&mut file),
+            Ok(()) | Err(TryLockError::Error(_)) => None,
+        }
+    }
+}
+
+fn read_pid(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+fn fits(path: &Path, tail: usize) -> bool {
+    path.as_os_str().len() + tail <= SOCKET_PATH_MAX
+}
+
+/// Ours, private, and not a link that somebody else could turn.
+fn check(path: &Path) -> Result<PathBuf, StateError> {
+    let unfit = |why: String| StateError::Unfit { path: path.to_owned(), why };
+    let found = std::fs::symlink_metadata(path).map_err(|error| unfit(error.to_string()))?;
+    if found.file_type().is_symlink() {
+        return Err(unfit("it is a symbolic link; name the directory itself".to_owned()));
+    }
+    if !found.is_dir() {
+        return Err(unfit("it is not a directory".to_owned()));
+    }
+    let uid = nix::unistd::getuid().as_raw();
+    if found.uid() != uid {
+        return Err(unfit(format!("it belongs to uid {}, and this is uid {uid}", found.uid())));
+    }
+    if found.mode() & 0o077 != 0 {
+        let mode = found.mode() & 0o777;
+        return Err(unfit(format!(
+            "others may use it (mode {mode:03o}), and it holds conversations; run `chmod 700 {}`",
+            path.display()
+        )));
+    }
+    path.canonicalize().map_err(|error| unfit(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn threat_15_a_directory_others_can_use_or_a_link_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = dir.path().join("open");
+        std::fs::create_dir(&open).unwrap();
+        mode(&open, 0o755);
+        let error = StateDir::prepare(&open).unwrap_err().to_string();
+        assert!(error.contains("chmod 700"), "{error}");
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &link).unwrap();
+        std::fs::create_dir(dir.path().join("elsewhere")).unwrap();
+        let error = StateDir::prepare(&link).unwrap_err().to_string();
+        assert!(error.contains("symbolic link"), "{error}");
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(StateDir::prepare(&file).is_err());
+    }
+
+    #[test]
+    fn a_new_directory_is_private_and_held_by_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::prepare(&dir.path().join("a/b")).unwrap();
+        let found = std::fs::metadata(state.root()).unwrap();
+        assert_eq!(found.mode() & 0o777, 0o700);
+        assert_eq!(state.holder(), None);
+        let lock = state.lock().unwrap();
+        assert_eq!(state.holder(), Some(std::process::id()));
+        let error = state.lock().unwrap_err().to_string();
+        assert!(error.contains(&format!("(pid {})", std::process::id())), "{error}");
+        drop(lock);
+        assert!(state.lock().is_ok());
+    }
+
+    #[test]
+    fn sockets_of_a_long_path_move_to_a_short_private_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let long = dir.path().join("x".repeat(90));
+        let state = StateDir::prepare(&long).unwrap();
+        assert!(fits(&state.api_socket(), 0), "{:?}", state.api_socket());
+        assert!(fits(&state.run_dir(), SOCKET_TAIL));
+        assert!(!state.run_dir().starts_with(state.root()));
+        std::fs::remove_dir_all(state.run_dir()).unwrap();
+    }
+}

@@ -1,0 +1,127 @@
+//! What a person looks at: escaping of foreign text, colours only on a terminal, times in words.
+//!
+//! Text from Codex or a channel goes through [`escape`] before it reaches a terminal or a log: it could set
+//! titles, move the cursor, write the clipboard or reverse the reading direction.
+
+use std::borrow::Cow;
+use std::io::IsTerminal;
+
+/// The text with control and direction characters made visible; line ends and tabs stay.
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
+    escape_with(text, |c| matches!(c, '\n' | '\t'))
+}
+
+/// The text on one line, with every control and direction character made visible.
+pub(crate) fn escape_line(text: &str) -> Cow<'_, str> {
+    escape_with(text, |_| false)
+}
+
+fn escape_with(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(|c| is_dangerous(c) && !keep(c)) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            c if !is_dangerous(c) || keep(c) => shown.push(c),
+            '\n' => shown.push_str("\\n"),
+            '\t' => shown.push_str("\\t"),
+            '\r' => shown.push_str("\\r"),
+            '\u{1b}' => shown.push_str("\\e"),
+            c => shown.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// C0, C1, DEL, and the characters that reorder or hide text.
+fn is_dangerous(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// Colours for one stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paint {
+    on: bool,
+}
+
+impl Paint {
+    /// Colours on stderr, if it is a terminal and nobody asked for none.
+    pub(crate) fn stderr(no_color: bool) -> Self {
+        Self { on: !no_color && std::io::stderr().is_terminal() }
+    }
+
+    /// Colours on stdout, if it is a terminal and nobody asked for none.
+    pub(crate) fn stdout(no_color: bool) -> Self {
+        Self { on: !no_color && std::io::stdout().is_terminal() }
+    }
+
+    fn wrap(self, code: &str, text: &str) -> String {
+        if self.on { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    /// For what matters less.
+    pub(crate) fn dim(self, text: &str) -> String {
+        self.wrap("2", text)
+    }
+
+    /// For headings and names.
+    pub(crate) fn bold(self, text: &str) -> String {
+        self.wrap("1", text)
+    }
+
+    /// For what went well.
+    pub(crate) fn green(self, text: &str) -> String {
+        self.wrap("32", text)
+    }
+
+    /// For what went wrong.
+    pub(crate) fn red(self, text: &str) -> String {
+        self.wrap("31", text)
+    }
+
+    /// For what somebody should look at.
+    pub(crate) fn yellow(self, text: &str) -> String {
+        self.wrap("33", text)
+    }
+
+    /// For what Codex does.
+    pub(crate) fn cyan(self, text: &str) -> String {
+        self.wrap("36", text)
+    }
+}
+
+/// A moment as people write it, in UTC.
+pub(crate) fn when(ms: i64) -> String {
+    match jiff::Timestamp::from_millisecond(ms) {
+        Ok(at) => at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+        Err(_) => format!("{ms} ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threat_20_terminal_escapes_are_shown_not_obeyed() {
+        for (text, shown) in [
+            ("plain text\twith\nlines ü 漢", "plain text\twith\nlines ü 漢"),
+            ("\u{1b}]52;c;aGk=\u{7}", "\\e]52;c;aGk=\\u{7}"),
+            ("\u{1b}]0;title\u{1b}\\", "\\e]0;title\\e\\"),
+            ("\u{9b}2J", "\\u{9b}2J"),
+            ("a\rb", "a\\rb"),
+            ("exe\u{202e}fdp.", "exe\\u{202e}fdp."),
+            ("zero\u{200b}width", "zero\\u{200b}width"),
+            ("\u{8}\u{7f}", "\\u{8}\\u{7f}"),
+        ] {
+            assert_eq!(escape(text), shown);
+            assert!(!escape(text).chars().any(|c| is_dangerous(c) && c != '\n' && c != '\t'));
+        }
+        assert_eq!(escape_line("a\nb\tc"), "a\\nb\\tc");
+    }
+}

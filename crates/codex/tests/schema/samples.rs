@@ -1,0 +1,187 @@
+//! What we write, with every field set and with none that can be left out.
+//!
+//! The full samples are struct literals without `..`: a new field does not compile until it is
+//! here, and so is checked.
+
+use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
+use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
+use bridge_codex::wire::input::UserInput;
+use bridge_codex::wire::method::{
+    AccountLoginStart, AccountRead, BackgroundTerminalsClean, Capabilities, ClientInfo, Initialize,
+    InitializeParams, Method, ThreadArchive, ThreadRead, ThreadResume, ThreadStart,
+    ThreadTurnsList, ThreadUnsubscribe, TurnInterrupt, TurnInterruptParams, TurnStart,
+    TurnStartParams, TurnSteer, TurnSteerParams,
+};
+use bridge_codex::wire::policy::SandboxPolicy;
+use bridge_codex::wire::thread::{
+    ThreadIdParams, ThreadReadParams, ThreadResumeParams, ThreadSettings, ThreadStartParams,
+    ThreadTurnsListParams, TurnsPageParams,
+};
+use bridge_codex::wire::values::{
+    ApprovalPolicy, ApprovalsReviewer, HistoryMode, ItemsView, SandboxMode, SortDirection,
+};
+use serde_json::{Map, Value, json};
+
+/// A method and what we may write for it.
+pub(crate) struct Sample {
+    pub(crate) method: &'static str,
+    pub(crate) params: Value,
+}
+
+fn sample<M: Method>(params: M::Params) -> Sample {
+    Sample {
+        method: M::NAME,
+        params: serde_json::to_value(params).unwrap(),
+    }
+}
+
+fn thread_id() -> ThreadId {
+    ThreadId::from("t")
+}
+
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+fn full_settings() -> ThreadSettings {
+    ThreadSettings {
+        cwd: text("/w"),
+        sandbox: Some(SandboxMode::ReadOnly),
+        permissions: text("peer"),
+        approval_policy: Some(ApprovalPolicy::OnRequest),
+        approvals_reviewer: Some(ApprovalsReviewer::User),
+        model: text("m"),
+        developer_instructions: text("d"),
+        config: Map::from_iter([("model".to_owned(), json!("m"))]),
+    }
+}
+
+fn full_page() -> TurnsPageParams {
+    TurnsPageParams {
+        items_view: ItemsView::Full,
+        limit: 5,
+        sort_direction: SortDirection::Descending,
+    }
+}
+
+fn every_input() -> Vec<UserInput> {
+    vec![
+        UserInput::Text {
+            text: "x".to_owned(),
+        },
+        UserInput::LocalImage {
+            path: "/x.png".to_owned(),
+        },
+        UserInput::Image {
+            url: "https://x".to_owned(),
+        },
+    ]
+}
+
+fn turn_start(sandbox_policy: SandboxPolicy) -> Sample {
+    sample::<TurnStart>(TurnStartParams {
+        thread_id: thread_id(),
+        input: every_input(),
+        client_id: Some(ClientId::from("c")),
+        cwd: text("/w"),
+        sandbox_policy: Some(sandbox_policy),
+        approval_policy: Some(ApprovalPolicy::Never),
+        model: text("m"),
+        effort: text("high"),
+    })
+}
+
+fn threads() -> Vec<Sample> {
+    let by_id = || ThreadIdParams {
+        thread_id: thread_id(),
+    };
+    vec![
+        sample::<ThreadStart>(ThreadStartParams {
+            settings: full_settings(),
+            ephemeral: Some(true),
+            history_mode: Some(HistoryMode::Legacy),
+        }),
+        sample::<ThreadStart>(ThreadStartParams::default()),
+        sample::<ThreadResume>(ThreadResumeParams {
+            thread_id: thread_id(),
+            settings: full_settings(),
+            exclude_turns: true,
+            initial_turns_page: Some(full_page()),
+        }),
+        sample::<ThreadResume>(ThreadResumeParams {
+            thread_id: thread_id(),
+            settings: ThreadSettings::default(),
+            exclude_turns: false,
+            initial_turns_page: None,
+        }),
+        sample::<ThreadRead>(ThreadReadParams {
+            thread_id: thread_id(),
+            include_turns: true,
+        }),
+        sample::<ThreadTurnsList>(ThreadTurnsListParams {
+            thread_id: thread_id(),
+            cursor: text("c"),
+            page: full_page(),
+        }),
+        sample::<ThreadUnsubscribe>(by_id()),
+        sample::<ThreadArchive>(by_id()),
+        sample::<BackgroundTerminalsClean>(by_id()),
+    ]
+}
+
+fn turns() -> Vec<Sample> {
+    vec![
+        turn_start(SandboxPolicy::ReadOnly {
+            network_access: true,
+        }),
+        turn_start(SandboxPolicy::DangerFullAccess),
+        turn_start(SandboxPolicy::WorkspaceWrite {
+            writable_roots: vec!["/w".to_owned()],
+            network_access: true,
+            exclude_tmpdir_env_var: true,
+            exclude_slash_tmp: true,
+        }),
+        sample::<TurnStart>(TurnStartParams::new(
+            thread_id(),
+            ClientId::from("c"),
+            vec![],
+        )),
+        sample::<TurnSteer>(TurnSteerParams {
+            thread_id: thread_id(),
+            expected_turn_id: TurnId::from("u"),
+            input: every_input(),
+            client_id: Some(ClientId::from("c")),
+        }),
+        sample::<TurnInterrupt>(TurnInterruptParams {
+            thread_id: thread_id(),
+            turn_id: TurnId::from("u"),
+        }),
+    ]
+}
+
+/// Everything we write as a request.
+pub(crate) fn all() -> Vec<Sample> {
+    let mut samples = vec![
+        sample::<Initialize>(InitializeParams {
+            client_info: ClientInfo {
+                name: "b".to_owned(),
+                title: text("t"),
+                version: "1".to_owned(),
+            },
+            capabilities: Capabilities {
+                experimental_api: true,
+                opt_out_notification_methods: vec!["warning".to_owned()],
+            },
+        }),
+        sample::<Initialize>(InitializeParams::experimental("b", "1")),
+        sample::<AccountRead>(AccountReadParams {
+            refresh_token: true,
+        }),
+        sample::<AccountLoginStart>(LoginStartParams::ApiKey {
+            api_key: Secret::new("k"),
+        }),
+    ];
+    samples.extend(threads());
+    samples.extend(turns());
+    samples
+}

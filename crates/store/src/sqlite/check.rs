@@ -1,0 +1,61 @@
+//! Is the file sound? SQLite's own quick check, bounded in what it tells.
+
+use super::open::read_only;
+use super::sql;
+use bridge_core::port::{LedgerError, RowsError};
+use rusqlite::Connection;
+use std::path::PathBuf;
+use std::thread;
+use tokio::sync::oneshot;
+
+/// Findings that are told; one is enough to stop, a few help whoever repairs.
+const FINDINGS_MAX: u32 = 10;
+
+/// What a check of the file found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Soundness {
+    /// Nothing is wrong.
+    Sound,
+    /// Something is; restore a backup before anything else is written.
+    Damaged {
+        /// SQLite's own words, the first few.
+        findings: Vec<String>,
+    },
+}
+
+/// Checks the file on a thread and a connection of its own: it may take seconds and must hold up nobody.
+pub(super) async fn quick_check(path: PathBuf) -> Result<Soundness, LedgerError> {
+    let (caller, answer) = oneshot::channel();
+    thread::Builder::new()
+        .name("ledger-check".to_owned())
+        .spawn(move || {
+            let checked = read_only(&path)
+                .map_err(sql::failed)
+                .and_then(|conn| soundness(&conn));
+            // The caller may have gone away; then nobody needs the answer.
+            let _ = caller.send(checked);
+        })
+        .map_err(|error| LedgerError::Unavailable {
+            what: format!("the check could not start: {error}"),
+        })?;
+    let checked = answer.await.map_err(|_| LedgerError::Unavailable {
+        what: "the check ended without a result".to_owned(),
+    })?;
+    Ok(checked?)
+}
+
+/// Damage that keeps SQLite from even looking is damage too.
+pub(super) fn soundness(conn: &Connection) -> Result<Soundness, RowsError> {
+    let query = format!("PRAGMA quick_check({FINDINGS_MAX})");
+    let found = sql::many(conn, &query, [], |row| row.get(0).map_err(sql::failed));
+    let findings: Vec<String> = match found {
+        Ok(findings) => findings,
+        Err(RowsError::Damaged { why, .. }) => vec![why],
+        Err(error @ (RowsError::Backend { .. } | RowsError::Conflict { .. })) => return Err(error),
+    };
+    if findings.iter().all(|finding| finding == "ok") {
+        Ok(Soundness::Sound)
+    } else {
+        Ok(Soundness::Damaged { findings })
+    }
+}

@@ -1,0 +1,104 @@
+//! A bounded line from async callers to a thread: a full line makes callers wait, it never drops.
+//!
+//! The standard channel gives the thread its blocking ends; the semaphore lets callers wait without
+//! blocking a worker of their runtime.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The thread at the other end is gone.
+#[derive(Debug)]
+pub(super) struct Closed;
+
+/// The callers' end.
+pub(super) struct Line<T> {
+    sender: SyncSender<(T, OwnedSemaphorePermit)>,
+    places: Arc<Semaphore>,
+}
+
+/// The thread's end. Dropping it wakes everybody who waits for a place.
+pub(super) struct Outlet<T> {
+    receiver: Receiver<(T, OwnedSemaphorePermit)>,
+    places: Arc<Semaphore>,
+}
+
+/// A line with room for `places` items.
+pub(super) fn line<T>(places: usize) -> (Line<T>, Outlet<T>) {
+    let (sender, receiver) = sync_channel(places);
+    let places = Arc::new(Semaphore::new(places));
+    let line = Line {
+        sender,
+        places: Arc::clone(&places),
+    };
+    (line, Outlet { receiver, places })
+}
+
+impl<T> fmt::Debug for Line<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line")
+            .field("free", &self.places.available_permits())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> Line<T> {
+    /// Puts an item in, waiting for a place. An item whose future was dropped before is not in.
+    pub(super) async fn put(&self, item: T) -> Result<(), Closed> {
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = place.map_err(|_| Closed)?;
+        self.sender.try_send((item, place)).map_err(|_| Closed)
+    }
+}
+
+impl<T> Outlet<T> {
+    /// The next item; nothing when all callers are gone.
+    pub(super) fn take(&self) -> Option<T> {
+        self.receiver.recv().ok().map(|(item, _place)| item)
+    }
+
+    /// The next item within `patience`.
+    pub(super) fn take_within(&self, patience: Duration) -> Result<T, RecvTimeoutError> {
+        let (item, _place) = self.receiver.recv_timeout(patience)?;
+        Ok(item)
+    }
+
+    /// An item that waits already.
+    pub(super) fn take_waiting(&self) -> Result<T, TryRecvError> {
+        let (item, _place) = self.receiver.try_recv()?;
+        Ok(item)
+    }
+}
+
+impl<T> Drop for Outlet<T> {
+    fn drop(&mut self) {
+        self.places.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    #[test]
+    fn a_full_line_makes_callers_wait_and_a_closed_one_refuses_them() {
+        let (line, outlet) = line(1);
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(pin!(line.put(1)).poll(&mut context).is_ready());
+        let mut second = pin!(line.put(2));
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        assert_eq!(outlet.take(), Some(1));
+        assert!(second.as_mut().poll(&mut context).is_ready());
+        let mut third = pin!(line.put(3));
+        assert!(third.as_mut().poll(&mut context).is_pending());
+        drop(outlet);
+        assert!(matches!(
+            third.as_mut().poll(&mut context),
+            Poll::Ready(Err(Closed))
+        ));
+    }
+}

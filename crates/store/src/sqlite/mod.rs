@@ -1,0 +1,112 @@
+//! The ledger on SQLite: one file, one writer thread with group commit, a few readers beside it.
+//!
+//! Opening is in `open`, the schema's versions in `migrate`, threads in `writer` and `reader`. Stored forms
+//! are the tables' own, one file per table; nothing outside this folder knows a column.
+
+mod ack;
+mod answer;
+mod check;
+mod conversation;
+mod event;
+mod fields;
+mod incarnation;
+mod job;
+mod line;
+mod message;
+mod migrate;
+mod open;
+mod place;
+mod queue;
+mod reader;
+mod reply;
+mod request;
+mod rows;
+mod sql;
+mod turn;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use check::Soundness;
+pub use open::{OpenError, Options};
+
+use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
+use bridge_core::step::Transition;
+use bridge_core::value::{Epoch, Timestamp};
+use job::TransitionJob;
+use reader::Readers;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use writer::Writer;
+
+/// A ledger in one SQLite file. Handles share it; it closes when the last one is dropped.
+#[derive(Clone, Debug)]
+pub struct SqliteLedger {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    epoch: Epoch,
+    writer: Writer,
+    readers: Readers,
+}
+
+impl SqliteLedger {
+    /// Opens the ledger, creating or migrating the file, and takes over from whoever had it open before.
+    ///
+    /// It blocks on the disk; call it before the runtime is busy.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let opened = open::open(path, options)?;
+        let start = |source| OpenError::Threads { source };
+        let shared = Shared {
+            path: path.to_owned(),
+            epoch: opened.epoch,
+            writer: Writer::start(opened.writer, opened.epoch).map_err(start)?,
+            readers: Readers::start(opened.readers).map_err(start)?,
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// Commits so far: how well transitions share them.
+    #[must_use]
+    pub fn commits(&self) -> u64 {
+        self.shared.writer.commits()
+    }
+
+    /// Whether the file is sound. Reads all of it, on a connection of its own: call it once ready.
+    pub async fn quick_check(&self) -> Result<Soundness, LedgerError> {
+        check::quick_check(self.shared.path.clone()).await
+    }
+}
+
+impl Ledger for SqliteLedger {
+    /// Dropping the future does not undo a transition that was handed in: it may still be committed, and
+    /// recovery finds its rows.
+    async fn transact<T: Transition>(
+        &self,
+        transition: T,
+        now: Timestamp,
+    ) -> Result<Committed<T::Outcome>, LedgerError> {
+        let (job, verdict) = TransitionJob::new(transition, now);
+        self.shared.writer.submit(Box::new(job)).await?;
+        verdict.await.map_err(|_| writer::gone())?
+    }
+
+    async fn read<V, F>(&self, query: F) -> Result<V, LedgerError>
+    where
+        V: Send + 'static,
+        F: FnOnce(&dyn Read) -> Result<V, RowsError> + Send + 'static,
+    {
+        self.shared.readers.ask(query).await
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.shared.epoch
+    }
+}

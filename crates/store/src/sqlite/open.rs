@@ -1,0 +1,274 @@
+//! Opening the file: private to its owner, known to be ours, migrated, and taken over by a new epoch.
+//!
+//! Nothing is ever deleted or overwritten here: a file that can't be used is refused with what to do.
+
+use super::migrate::{self, MIGRATIONS};
+use bridge_core::value::Epoch;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::fs::{self, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Readable and writable by the owner alone. SQLite gives the log and its index the same mode.
+pub(super) const PRIVATE: u32 = 0o600;
+
+/// "cxbr": what tells our files from other SQLite databases.
+pub(super) const APPLICATION_ID: i32 = 0x6378_6272;
+
+/// Statements kept compiled per connection; more than the crate has.
+const STATEMENTS_MAX: usize = 128;
+
+/// Page cache of the writer in KiB: index leaves of recent rows stay in memory.
+const WRITER_CACHE_KIB: i64 = 8 * 1024;
+
+/// Pages in the log before a commit moves them into the database: 16 MiB, so that under load the move is
+/// shared by many commits.
+const CHECKPOINT_PAGES: i64 = 4_000;
+
+/// How a ledger is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Threads that read beside the writer; at least one is started.
+    pub readers: u8,
+    /// How long to wait for another process that holds the file's lock, such as a backup tool.
+    pub busy_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            readers: 2,
+            busy_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Why the ledger could not be opened. The file is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The file system said no.
+    #[error("cannot {doing} {}; check its owner, its permissions and free space", path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// It is some other file.
+    #[error("{} is not a SQLite database, or its header is destroyed; move it away, or restore a backup in its place", path.display())]
+    NotADatabase {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// It is somebody else's database.
+    #[error("{} is a SQLite database of another program; name another state directory", path.display())]
+    Foreign {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// A newer codex-bridge wrote it.
+    #[error(
+        "{} has schema version {found}, and this codex-bridge knows versions up to {known}; run the newer codex-bridge, or restore a backup that an older one made",
+        path.display()
+    )]
+    Newer {
+        /// Which file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// It must be migrated, and it is damaged.
+    #[error("{} is damaged ({}); restore a backup before it is migrated", path.display(), findings.join("; "))]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// SQLite's own words.
+        findings: Vec<String>,
+    },
+    /// There are too many backups of this version.
+    #[error("no free name for a backup before schema version {version} beside {}; remove old ones", path.display())]
+    BackupsFull {
+        /// Beside which file.
+        path: PathBuf,
+        /// The version it would be migrated to.
+        version: i64,
+    },
+    /// A migration failed and was undone.
+    #[error("cannot migrate {} to schema version {version}; nothing was changed, and a backup is beside it", path.display())]
+    Migrate {
+        /// Which file.
+        path: PathBuf,
+        /// To which version.
+        version: i64,
+        /// SQLite's words.
+        source: rusqlite::Error,
+    },
+    /// The file system can't share memory between processes.
+    #[error("{} can't use a write-ahead log here (it stays in mode {mode}); put the state directory on a local file system", path.display())]
+    NoLog {
+        /// Which file.
+        path: PathBuf,
+        /// The mode it stays in.
+        mode: String,
+    },
+    /// SQLite said no.
+    #[error("cannot open the ledger {}", path.display())]
+    Sqlite {
+        /// Which file.
+        path: PathBuf,
+        /// Its words.
+        source: rusqlite::Error,
+    },
+    /// The system gives no threads.
+    #[error("cannot start the ledger's threads; check the limits of this user")]
+    Threads {
+        /// The system's words.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    /// SQLite's error about `path`, with the two that need a person told apart.
+    pub(super) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
+            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged {
+                path,
+                findings: vec![source.to_string()],
+            },
+            Some(_) | None => Self::Sqlite { path, source },
+        }
+    }
+}
+
+/// A ledger that is open but has no threads yet.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) writer: Connection,
+    pub(super) readers: Vec<Connection>,
+    pub(super) epoch: Epoch,
+}
+
+pub(super) fn open(path: &Path, options: Options) -> Result<Opened, OpenError> {
+    make_private(path)?;
+    let sqlite = |source| OpenError::sqlite(path, source);
+    let mut writer = connect(path).map_err(sqlite)?;
+    writer
+        .busy_timeout(options.busy_timeout)
+        .map_err(sqlite)?;
+    migrate::check_ours(&writer, path, MIGRATIONS)?;
+    set_up_log(&writer, path)?;
+    migrate::bring_up(&mut writer, path, MIGRATIONS)?;
+    writer
+        .pragma_update(None, "foreign_keys", true)
+        .map_err(sqlite)?;
+    let epoch = next_epoch(&mut writer).map_err(sqlite)?;
+    let readers = (0..options.readers.max(1))
+        .map(|_| {
+            let reader = read_only(path)?;
+            reader.busy_timeout(options.busy_timeout)?;
+            Ok(reader)
+        })
+        .collect::<Result<_, _>>()
+        .map_err(sqlite)?;
+    Ok(Opened {
+        writer,
+        readers,
+        epoch,
+    })
+}
+
+/// Creates the file if it is not there, and takes everybody else's access to it away.
+fn make_private(path: &Path) -> Result<(), OpenError> {
+    let failed = |doing| {
+        move |source| OpenError::File {
+            doing,
+            path: path.to_owned(),
+            source,
+        }
+    };
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(PRIVATE)
+        .open(path)
+        .map_err(failed("open the ledger"))?;
+    file.set_permissions(Permissions::from_mode(PRIVATE))
+        .map_err(failed("make private"))?;
+    sync_directory(path).map_err(failed("sync the directory of"))
+}
+
+/// Makes the names in a file's directory durable.
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => fs::File::open(parent)?.sync_all(),
+        Some(_) | None => fs::File::open(".")?.sync_all(),
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    connect_with(path, flags)
+}
+
+/// Plans must not depend on bound values: without the guarantee SQLite compiles a statement anew for every
+/// value that could decide whether a partial index applies.
+fn connect_with(path: &Path, flags: OpenFlags) -> Result<Connection, rusqlite::Error> {
+    let conn = Connection::open_with_flags(path, flags)?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(conn)
+}
+
+/// A connection that can't write.
+pub(super) fn read_only(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = connect_with(path, flags)?;
+    conn.pragma_update(None, "query_only", true)?;
+    Ok(conn)
+}
+
+/// Accepted means on disk: every commit is synced, not only every checkpoint.
+fn set_up_log(conn: &Connection, path: &Path) -> Result<(), OpenError> {
+    let sqlite = |source| OpenError::sqlite(path, source);
+    let mode: String = conn
+        .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
+        .map_err(sqlite)?;
+    if mode != "wal" {
+        return Err(OpenError::NoLog {
+            path: path.to_owned(),
+            mode,
+        });
+    }
+    for (pragma, value) in [
+        ("synchronous", "FULL"),
+        ("temp_store", "MEMORY"),
+        ("cache_size", &(-WRITER_CACHE_KIB).to_string()),
+    ] {
+        conn.pragma_update(None, pragma, value).map_err(sqlite)?;
+    }
+    conn.pragma_update_and_check(None, "wal_autocheckpoint", CHECKPOINT_PAGES, |_| Ok(()))
+        .map_err(sqlite)
+}
+
+fn next_epoch(conn: &mut Connection) -> Result<Epoch, rusqlite::Error> {
+    let transaction =
+        conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let epoch = transaction.query_row(
+        "UPDATE instance SET epoch = epoch + 1 WHERE id = 1 RETURNING epoch",
+        [],
+        |row| row.get(0),
+    )?;
+    transaction.commit()?;
+    Ok(Epoch(epoch))
+}

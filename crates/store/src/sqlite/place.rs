@@ -1,0 +1,263 @@
+//! Where a message stands in the queues: the derived column `place`, on which all partial indexes rest.
+//!
+//! At most one message of a conversation is `ready` or `held`: its first waiting one, while nothing of the
+//! conversation is in flight. So the scheduler finds work at the head of an index, however much waits behind.
+//! Only this file and `message` write the column.
+
+use super::sql;
+use bridge_core::port::RowsError;
+use bridge_core::value::StateName;
+use rusqlite::{Connection, Row};
+
+/// A stored place; a finished message has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The first of its conversation, claimable.
+    Ready,
+    /// The first of its conversation, claimable later.
+    Held,
+    /// Waits for another message of its conversation.
+    Behind,
+    /// With Codex.
+    Flight,
+    /// Has its answer.
+    Out,
+}
+
+impl Place {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Held => "held",
+            Self::Behind => "behind",
+            Self::Flight => "flight",
+            Self::Out => "out",
+        }
+    }
+}
+
+/// What a state alone says about the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Waiting,
+    Flight,
+    Out,
+    Finished,
+}
+
+impl Standing {
+    pub(super) fn of(state: StateName) -> Self {
+        match state {
+            StateName::Received => Self::Waiting,
+            StateName::Claimed | StateName::Starting | StateName::Running | StateName::Unclear => {
+                Self::Flight
+            }
+            StateName::Answered | StateName::Sending | StateName::Replied => Self::Out,
+            StateName::Done | StateName::Dead | StateName::Cancelled => Self::Finished,
+        }
+    }
+}
+
+/// One message of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Spot {
+    row: i64,
+    seq: i64,
+}
+
+/// The rest of a conversation, seen from one message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Others {
+    /// One of them is in flight.
+    busy: bool,
+    /// The one that is ready or held.
+    first: Option<Spot>,
+    /// The lowest of those behind.
+    behind: Option<Spot>,
+}
+
+/// What one message's change means for its conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moves {
+    /// The message's own place.
+    pub(super) mine: Option<Place>,
+    demote: Option<i64>,
+    promote: Option<i64>,
+}
+
+pub(super) const OTHERS: &str = "SELECT place, seq, row FROM message INDEXED BY message_place \
+     WHERE place IN ('ready', 'held', 'flight') AND conversation_id = ?1 AND row <> ?2 \
+     UNION ALL SELECT * FROM (\
+         SELECT place, seq, row FROM message INDEXED BY message_place \
+         WHERE place = 'behind' AND conversation_id = ?1 AND row <> ?2 ORDER BY seq LIMIT 1)";
+
+/// The rest of a conversation; `row` is left out.
+pub(super) fn others(
+    conn: &Connection,
+    conversation_id: &str,
+    row: i64,
+) -> Result<Others, RowsError> {
+    let mut others = Others::default();
+    for (place, spot) in sql::many(conn, OTHERS, (conversation_id, row), read)? {
+        match place.as_str() {
+            "flight" => others.busy = true,
+            "behind" => others.behind = Some(spot),
+            _ => others.first = Some(spot),
+        }
+    }
+    Ok(others)
+}
+
+fn read(row: &Row<'_>) -> Result<(String, Spot), RowsError> {
+    let spot = Spot {
+        seq: row.get(1).map_err(sql::failed)?,
+        row: row.get(2).map_err(sql::failed)?,
+    };
+    Ok((row.get(0).map_err(sql::failed)?, spot))
+}
+
+impl Others {
+    /// Where a message with this standing goes, and who makes room or moves up.
+    pub(super) fn settle(self, standing: Standing, seq: i64, held: bool) -> Moves {
+        let waiting = standing == Standing::Waiting;
+        let busy = self.busy || standing == Standing::Flight;
+        let mine = waiting.then_some(Spot { row: 0, seq });
+        let winner = [mine, self.first, self.behind]
+            .into_iter()
+            .flatten()
+            .min_by_key(|spot| spot.seq)
+            .filter(|_| !busy);
+        let wins = |spot: &Spot| Some(*spot) == winner;
+        Moves {
+            mine: match standing {
+                Standing::Waiting if mine.as_ref().is_some_and(wins) && held => Some(Place::Held),
+                Standing::Waiting if mine.as_ref().is_some_and(wins) => Some(Place::Ready),
+                Standing::Waiting => Some(Place::Behind),
+                Standing::Flight => Some(Place::Flight),
+                Standing::Out => Some(Place::Out),
+                Standing::Finished => None,
+            },
+            demote: self.first.filter(|spot| !wins(spot)).map(|spot| spot.row),
+            promote: self.behind.filter(wins).map(|spot| spot.row),
+        }
+    }
+}
+
+impl Moves {
+    /// Moves the others; the message itself is written by its own statement.
+    pub(super) fn write(self, conn: &Connection) -> Result<(), RowsError> {
+        if let Some(row) = self.demote {
+            let demote = "UPDATE message SET place = 'behind' WHERE row = ?1";
+            sql::write(conn, demote, [row], || format!("place of row {row}"))?;
+        }
+        if let Some(row) = self.promote {
+            let promote = "UPDATE message SET place = iif(hold_until IS NULL, 'ready', 'held') \
+                 WHERE row = ?1";
+            sql::write(conn, promote, [row], || format!("place of row {row}"))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spot(seq: i64) -> Option<Spot> {
+        Some(Spot { row: seq, seq })
+    }
+
+    #[test]
+    fn the_lowest_waiting_message_is_first_unless_one_is_in_flight() {
+        let others = |busy, first, behind| Others {
+            busy,
+            first,
+            behind,
+        };
+        for (name, others, standing, mine, demote, promote) in [
+            (
+                "alone",
+                others(false, None, None),
+                Standing::Waiting,
+                Some(Place::Ready),
+                None,
+                None,
+            ),
+            (
+                "behind the first",
+                others(false, spot(1), None),
+                Standing::Waiting,
+                Some(Place::Behind),
+                None,
+                None,
+            ),
+            (
+                "behind a flight",
+                others(true, None, None),
+                Standing::Waiting,
+                Some(Place::Behind),
+                None,
+                None,
+            ),
+            (
+                "before the first",
+                others(false, spot(9), None),
+                Standing::Waiting,
+                Some(Place::Ready),
+                Some(9),
+                None,
+            ),
+            (
+                "comes back",
+                others(false, None, spot(9)),
+                Standing::Waiting,
+                Some(Place::Ready),
+                None,
+                None,
+            ),
+            (
+                "leaves",
+                others(false, None, spot(9)),
+                Standing::Out,
+                Some(Place::Out),
+                None,
+                Some(9),
+            ),
+            (
+                "ends",
+                others(false, None, spot(9)),
+                Standing::Finished,
+                None,
+                None,
+                Some(9),
+            ),
+            (
+                "is claimed",
+                others(false, None, spot(9)),
+                Standing::Flight,
+                Some(Place::Flight),
+                None,
+                None,
+            ),
+            (
+                "overtakes",
+                others(false, spot(1), None),
+                Standing::Flight,
+                Some(Place::Flight),
+                Some(1),
+                None,
+            ),
+        ] {
+            let moves = others.settle(standing, 5, false);
+            assert_eq!(moves.mine, mine, "{name}");
+            assert_eq!(moves.demote, demote, "{name}");
+            assert_eq!(moves.promote, promote, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_hold_is_kept_in_the_place() {
+        let moves = Others::default().settle(Standing::Waiting, 1, true);
+        assert_eq!(moves.mine, Some(Place::Held));
+    }
+}

@@ -1,0 +1,232 @@
+//! One open transaction as the core sees it: every question and every change, handed to its table.
+//!
+//! No SQL here. The savepoint that makes one job of a batch undoable is opened by its first write.
+
+use super::{
+    ack, answer, conversation, event, incarnation, message, queue, reply, request, sql, turn,
+};
+use bridge_core::port::{Change, Head, Read, Rows, RowsError, StateCount};
+use bridge_core::value::{
+    Ack, Answer, ChannelId, Conversation, ConversationId, ExternalId, Incarnation, ItemEvent,
+    Message, MessageId, Reply, Request, RequestId, Seq, Timestamp, Turn,
+};
+use rusqlite::Connection;
+
+/// The rows inside one transaction of one connection.
+#[derive(Debug)]
+pub(super) struct SqliteRows<'c> {
+    conn: &'c Connection,
+    savepoint: bool,
+}
+
+impl<'c> SqliteRows<'c> {
+    /// Over a connection with an open transaction.
+    pub(super) fn new(conn: &'c Connection) -> Self {
+        Self {
+            conn,
+            savepoint: false,
+        }
+    }
+
+    /// Keeps what was written.
+    pub(super) fn keep(self) -> Result<(), RowsError> {
+        if self.savepoint {
+            run(self.conn, "RELEASE job")?;
+        }
+        Ok(())
+    }
+
+    /// Undoes what was written, and nothing else of the transaction.
+    pub(super) fn undo(self) -> Result<(), RowsError> {
+        if self.savepoint {
+            run(self.conn, "ROLLBACK TO job")?;
+            run(self.conn, "RELEASE job")?;
+        }
+        Ok(())
+    }
+}
+
+fn run(conn: &Connection, statement: &str) -> Result<(), RowsError> {
+    let mut statement = conn.prepare_cached(statement).map_err(sql::failed)?;
+    statement.execute([]).map_err(sql::failed)?;
+    Ok(())
+}
+
+impl Rows for SqliteRows<'_> {
+    fn apply(&mut self, change: &Change) -> Result<(), RowsError> {
+        let conn = self.conn;
+        if !self.savepoint {
+            run(conn, "SAVEPOINT job")?;
+            self.savepoint = true;
+        }
+        match change {
+            Change::NewConversation(conversation) => conversation::insert(conn, conversation),
+            Change::Bind {
+                conversation_id,
+                from,
+                to,
+            } => conversation::bind(conn, conversation_id, from.as_ref(), to.as_ref()),
+            Change::LastTurn {
+                conversation_id,
+                turn_id,
+            } => conversation::last_turn(conn, conversation_id, turn_id),
+            Change::NewMessage { message, ack } => message::insert(conn, message, *ack),
+            Change::Live {
+                message_id,
+                from,
+                life,
+            } => message::live(conn, message_id, *from, life),
+            Change::NewTurn(turn) => turn::insert(conn, turn),
+            Change::Turn(turn) => turn::update(conn, turn),
+            Change::NewAnswer(answer) => answer::insert(conn, answer),
+            Change::NewReply(reply) => reply::insert(conn, reply),
+            Change::Reply {
+                message_id,
+                ordinal,
+                from,
+                to,
+                tries,
+                first_try_at,
+            } => {
+                let step = reply::Move {
+                    from: *from,
+                    to,
+                    tries: *tries,
+                    first_try_at: *first_try_at,
+                };
+                reply::update(conn, message_id, *ordinal, &step)
+            }
+            Change::Ack { message_id, state } => ack::update(conn, message_id, *state),
+            Change::NewEvent(event) => event::insert(conn, event),
+            Change::NewRequest(request) => request::insert(conn, request),
+            Change::Decide { request_id, state } => request::decide(conn, request_id, state),
+            Change::NewIncarnation(incarnation) => incarnation::insert(conn, incarnation),
+            Change::IncarnationEnded { incarnation_id, at } => {
+                incarnation::end(conn, incarnation_id, *at)
+            }
+        }
+    }
+}
+
+impl Read for SqliteRows<'_> {
+    fn message(&self, message_id: &MessageId) -> Result<Option<Message>, RowsError> {
+        message::by_id(self.conn, message_id)
+    }
+
+    fn message_by_external(
+        &self,
+        channel: &ChannelId,
+        external_id: &ExternalId,
+    ) -> Result<Option<Message>, RowsError> {
+        message::by_external(self.conn, channel, external_id)
+    }
+
+    fn message_ids_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<MessageId>, RowsError> {
+        queue::ids_by_prefix(self.conn, prefix, limit)
+    }
+
+    fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError> {
+        queue::newest(self.conn, limit)
+    }
+
+    fn conversation(&self, id: &ConversationId) -> Result<Option<Conversation>, RowsError> {
+        conversation::by_id(self.conn, id)
+    }
+
+    fn conversation_by_key(
+        &self,
+        channel: &ChannelId,
+        external_key: &str,
+    ) -> Result<Option<Conversation>, RowsError> {
+        conversation::by_key(self.conn, channel, external_key)
+    }
+
+    fn last_seq(&self, id: &ConversationId) -> Result<Option<Seq>, RowsError> {
+        queue::last_seq(self.conn, id)
+    }
+
+    fn unanswered_before(
+        &self,
+        id: &ConversationId,
+        seq: Seq,
+    ) -> Result<Option<MessageId>, RowsError> {
+        queue::unanswered_before(self.conn, id, seq)
+    }
+
+    fn turn(&self, message_id: &MessageId, attempt: u32) -> Result<Option<Turn>, RowsError> {
+        turn::of_attempt(self.conn, message_id, attempt)
+    }
+
+    fn answer(&self, message_id: &MessageId) -> Result<Option<Answer>, RowsError> {
+        answer::of_message(self.conn, message_id)
+    }
+
+    fn replies(&self, message_id: &MessageId) -> Result<Vec<Reply>, RowsError> {
+        reply::of_message(self.conn, message_id)
+    }
+
+    fn next_reply(&self, id: &ConversationId) -> Result<Option<Reply>, RowsError> {
+        reply::next(self.conn, id)
+    }
+
+    fn lanes(
+        &self,
+        after: Option<&ConversationId>,
+        limit: u32,
+    ) -> Result<Vec<ConversationId>, RowsError> {
+        reply::lanes(self.conn, after, limit)
+    }
+
+    fn ack(&self, message_id: &MessageId) -> Result<Option<Ack>, RowsError> {
+        ack::of_message(self.conn, message_id)
+    }
+
+    fn heads(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError> {
+        queue::heads(self.conn, now, limit)
+    }
+
+    fn next_due(&self) -> Result<Option<Timestamp>, RowsError> {
+        queue::next_due(self.conn)
+    }
+
+    fn in_flight(&self) -> Result<u32, RowsError> {
+        queue::in_flight(self.conn)
+    }
+
+    fn backlog(&self) -> Result<u32, RowsError> {
+        queue::backlog(self.conn)
+    }
+
+    fn unfinished(&self, after: Option<&MessageId>, limit: u32) -> Result<Vec<Message>, RowsError> {
+        queue::unfinished(self.conn, after, limit)
+    }
+
+    fn counts(&self) -> Result<Vec<StateCount>, RowsError> {
+        queue::counts(self.conn)
+    }
+
+    fn events(
+        &self,
+        message_id: &MessageId,
+        after: u32,
+        limit: u32,
+    ) -> Result<Vec<ItemEvent>, RowsError> {
+        event::after(self.conn, message_id, after, limit)
+    }
+
+    fn last_event(&self, message_id: &MessageId) -> Result<u32, RowsError> {
+        event::last(self.conn, message_id)
+    }
+
+    fn request(&self, request_id: &RequestId) -> Result<Option<Request>, RowsError> {
+        request::by_id(self.conn, request_id)
+    }
+
+    fn requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError> {
+        request::of_message(self.conn, message_id)
+    }
+
+    fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError> {
+        incarnation::live(self.conn)
+    }
+}

@@ -1,0 +1,213 @@
+//! The one writer: a thread that owns the write connection and commits what waits in groups.
+//!
+//! Each job of a group has a savepoint of its own, so a refused one undoes only itself; nobody hears of a
+//! result before the commit that holds it is on disk. What a job does is `job`'s business.
+
+use super::line::{Closed, Line, Outlet, line};
+use super::rows::SqliteRows;
+use super::sql;
+use bridge_core::port::{LedgerError, RowsError};
+use bridge_core::value::Epoch;
+use rusqlite::Connection;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::thread;
+use std::time::Duration;
+
+/// Jobs that may wait for the writer; further callers wait outside.
+const QUEUE_MAX: usize = 1024;
+
+/// Jobs in one commit: enough to share an fsync, few enough that the first does not wait long.
+const BATCH_MAX: usize = 256;
+
+/// Quiet time after which the writer moves the log into the database.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
+
+/// One unit of work inside a batch.
+pub(super) trait Job: Send {
+    /// Does the work and keeps the result; an error undoes it.
+    fn run(&mut self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError>;
+
+    /// The verdict, after the commit: the caller may know the result, or why there is none.
+    fn resolve(self: Box<Self>, verdict: Result<(), LedgerError>);
+}
+
+/// The way to the writer.
+#[derive(Debug)]
+pub(super) struct Writer {
+    jobs: Line<Box<dyn Job>>,
+    commits: Arc<AtomicU64>,
+}
+
+impl Writer {
+    /// Starts the thread over a connection that is set up and belongs to `epoch`.
+    pub(super) fn start(conn: Connection, epoch: Epoch) -> std::io::Result<Self> {
+        let (jobs, outlet) = line(QUEUE_MAX);
+        let commits = Arc::new(AtomicU64::new(0));
+        let desk = Desk {
+            conn,
+            epoch,
+            commits: Arc::clone(&commits),
+        };
+        thread::Builder::new()
+            .name("ledger-writer".to_owned())
+            .spawn(move || desk.serve(&outlet))?;
+        Ok(Self { jobs, commits })
+    }
+
+    /// Hands a job in. Once it is in, it runs, even if nobody waits for its verdict any more.
+    pub(super) async fn submit(&self, job: Box<dyn Job>) -> Result<(), LedgerError> {
+        self.jobs.put(job).await.map_err(|Closed| gone())
+    }
+
+    pub(super) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
+}
+
+/// What callers hear when the thread has ended.
+pub(super) fn gone() -> LedgerError {
+    LedgerError::Unavailable {
+        what: "its writer has ended; restart the daemon".to_owned(),
+    }
+}
+
+/// The thread's own state.
+struct Desk {
+    conn: Connection,
+    epoch: Epoch,
+    commits: Arc<AtomicU64>,
+}
+
+impl Desk {
+    fn serve(self, jobs: &Outlet<Box<dyn Job>>) {
+        let mut clean = true;
+        loop {
+            let first = if clean {
+                jobs.take().ok_or(RecvTimeoutError::Disconnected)
+            } else {
+                jobs.take_within(IDLE_AFTER)
+            };
+            match first {
+                Ok(first) => {
+                    self.batch(first, jobs);
+                    clean = false;
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    checkpoint(&self.conn);
+                    clean = true;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn batch(&self, first: Box<dyn Job>, jobs: &Outlet<Box<dyn Job>>) {
+        let mut batch = vec![first];
+        while batch.len() < BATCH_MAX
+            && let Ok(job) = jobs.take_waiting()
+        {
+            batch.push(job);
+        }
+        match self.commit(&mut batch) {
+            Ok(verdicts) => {
+                for (job, verdict) in batch.into_iter().zip(verdicts) {
+                    job.resolve(verdict);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(jobs = batch.len(), %error, "ledger batch failed; nothing of it was written");
+                self.roll_back();
+                for job in batch {
+                    job.resolve(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// One verdict per job once the commit is on disk; an error when nothing was written.
+    fn commit(
+        &self,
+        batch: &mut [Box<dyn Job>],
+    ) -> Result<Vec<Result<(), LedgerError>>, LedgerError> {
+        self.execute("BEGIN IMMEDIATE")?;
+        self.check_epoch()?;
+        let mut verdicts = Vec::with_capacity(batch.len());
+        for job in batch {
+            verdicts.push(self.job(job.as_mut())?);
+        }
+        self.execute("COMMIT")?;
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        Ok(verdicts)
+    }
+
+    /// Runs one job. The inner error undoes the job, the outer one the whole batch.
+    fn job(&self, job: &mut dyn Job) -> Result<Result<(), LedgerError>, LedgerError> {
+        let mut rows = SqliteRows::new(&self.conn);
+        let ran = catch_unwind(AssertUnwindSafe(|| job.run(&mut rows)));
+        let ran = ran.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
+        match ran {
+            Ok(()) => {
+                rows.keep()?;
+                Ok(Ok(()))
+            }
+            // A full disk or a failing one makes SQLite give up the transaction, with all jobs in it.
+            Err(error) if self.conn.is_autocommit() => Err(error),
+            Err(error) => {
+                rows.undo()?;
+                Ok(Err(error))
+            }
+        }
+    }
+
+    fn check_epoch(&self) -> Result<(), LedgerError> {
+        let found = sql::number(&self.conn, "SELECT epoch FROM instance", [])?.unwrap_or(0);
+        if found == self.epoch.0 {
+            return Ok(());
+        }
+        Err(LedgerError::Fenced {
+            found,
+            ours: self.epoch.0,
+        })
+    }
+
+    fn execute(&self, statement: &str) -> Result<(), RowsError> {
+        let mut statement = self.conn.prepare_cached(statement).map_err(sql::failed)?;
+        statement.execute([]).map_err(sql::failed)?;
+        Ok(())
+    }
+
+    fn roll_back(&self) {
+        if !self.conn.is_autocommit()
+            && let Err(error) = self.execute("ROLLBACK")
+        {
+            tracing::error!(%error, "ledger could not roll back");
+        }
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> LedgerError {
+    let said = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without a word");
+    tracing::error!(panic = said, "a ledger transition panicked and was undone");
+    LedgerError::Unavailable {
+        what: format!("the transition panicked ({said}) and was undone; this is a bug"),
+    }
+}
+
+/// Moves what it can from the log into the database, without waiting for readers.
+fn checkpoint(conn: &Connection) {
+    let done = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    if let Err(error) = done {
+        tracing::warn!(%error, "ledger checkpoint failed; it will be tried again");
+    }
+}
+
+#[cfg(test)]
+mod tests;
