@@ -8,7 +8,12 @@ use std::path::PathBuf;
 /// Messages become Codex turns on the thread of their conversation; answers go back where the message came from.
 /// Try `codex-bridge demo` first: it needs no account and no network.
 #[derive(Debug, Parser)]
-#[command(name = "codex-bridge", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "codex-bridge",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -14,7 +14,7 @@ mod term;
 
 use clap::Parser;
 use cli::{Cli, Command, Common, ConfigCommand, SendArgs};
-use client::{ApiClient, ClientError, SendOptions};
+use client::{ApiClient, SendOptions};
 use config::Environment;
 use state::StateDir;
 use std::io::Read;
@@ -43,9 +43,12 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
         Command::Run(args) => serve::run(args, &common, environment).await,
         Command::Demo(args) => demo::run(args, environment).await,
         Command::Doctor(args) => doctor::run(args, &common, &environment).await,
-        Command::Config(ConfigCommand::Check { json }) => {
-            config::check(common.config.as_deref(), &environment, json)
-        }
+        Command::Config(ConfigCommand::Check { json }) => config::check(
+            common.config.as_deref(),
+            &environment,
+            common.state_dir.as_deref(),
+            json,
+        ),
         Command::Config(ConfigCommand::Schema) => config::print_schema(),
         Command::Send(args) => match api(&common, &environment) {
             Ok(client) => send(&client, args, no_color).await,
@@ -70,14 +73,16 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
 
 fn api(common: &Common, environment: &Environment) -> anyhow::Result<ApiClient> {
     let root = environment.state_dir(common.state_dir.as_deref())?;
-    Ok(ApiClient::new(StateDir::existing(&root)).map_err(|error: ClientError| error)?)
+    Ok(ApiClient::new(StateDir::existing(&root))?)
 }
 
 async fn send(client: &ApiClient, args: SendArgs, no_color: bool) -> ExitCode {
     let text = match args.text.as_str() {
         "-" => match read_stdin() {
             Ok(text) => text,
-            Err(error) => return complain(&format!("read the message from standard input: {error}")),
+            Err(error) => {
+                return complain(&format!("read the message from standard input: {error}"));
+            }
         },
         _ => args.text,
     };
@@ -94,7 +99,10 @@ async fn send(client: &ApiClient, args: SendArgs, no_color: bool) -> ExitCode {
 
 fn read_stdin() -> std::io::Result<String> {
     let mut text = String::new();
-    std::io::stdin().lock().take(STDIN_MAX_BYTES).read_to_string(&mut text)?;
+    std::io::stdin()
+        .lock()
+        .take(STDIN_MAX_BYTES)
+        .read_to_string(&mut text)?;
     Ok(text)
 }
 

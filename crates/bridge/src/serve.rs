@@ -18,15 +18,12 @@ pub(crate) async fn run(args: RunArgs, common: &Common, environment: Environment
     }
 }
 
-async fn try_run(
-    args: RunArgs,
-    common: &Common,
-    environment: Environment,
-) -> anyhow::Result<()> {
+async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> anyhow::Result<()> {
     let state_dir = environment.state_dir(common.state_dir.as_deref())?;
-    let mut loaded = config::load(common.config.as_deref(), &environment)?;
-    loaded.override_with(args.codex_bin, args.workdir, &environment)?;
-    telemetry::start(&loaded.config.log.level, &environment);
+    let mut loaded = config::load(common.config.as_deref(), &environment, Some(&state_dir))?;
+    loaded.override_with(args.codex_bin, args.workdir)?;
+    let filter = environment.log_filter().unwrap_or(&loaded.config.log.level);
+    telemetry::start(filter, environment.no_color());
     for warning in &loaded.warnings {
         tracing::warn!("{}", term::escape_line(warning));
     }
@@ -35,10 +32,8 @@ async fn try_run(
     let (ready, serving) = oneshot::channel();
     tokio::spawn(announce(serving));
     let options = RunOptions {
-        state_dir,
-        config: loaded.config,
-        environment,
         handover: args.handover,
+        ..RunOptions::new(state_dir, loaded.config, &environment)
     };
     run_daemon(options, ready, stop).await?;
     tracing::info!("stopped");

@@ -50,7 +50,10 @@ impl StateDir {
             .recursive(true)
             .mode(0o700)
             .create(root)
-            .map_err(|source| StateError::Create { path: root.to_owned(), source })?;
+            .map_err(|source| StateError::Create {
+                path: root.to_owned(),
+                source,
+            })?;
         let root = check(root)?;
         let state = Self { root };
         for directory in [state.work(), state.run_dir()] {
@@ -58,7 +61,10 @@ impl StateDir {
                 .recursive(true)
                 .mode(0o700)
                 .create(&directory)
-                .map_err(|source| StateError::NotWritable { path: directory.clone(), source })?;
+                .map_err(|source| StateError::NotWritable {
+                    path: directory.clone(),
+                    source,
+                })?;
             check(&directory)?;
         }
         Ok(state)
@@ -66,7 +72,9 @@ impl StateDir {
 
     /// Names the directory without creating it, for clients.
     pub(crate) fn existing(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+        Self {
+            root: root.to_owned(),
+        }
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -86,13 +94,21 @@ impl StateDir {
     /// The socket of the API.
     pub(crate) fn api_socket(&self) -> PathBuf {
         let path = self.root.join("api.sock");
-        if fits(&path, 0) { path } else { self.short_dir().join("api.sock") }
+        if fits(&path, 0) {
+            path
+        } else {
+            self.short_dir().join("api.sock")
+        }
     }
 
     /// Where Codex processes have their sockets.
     pub(crate) fn run_dir(&self) -> PathBuf {
         let path = self.root.join("run");
-        if fits(&path, SOCKET_TAIL) { path } else { self.short_dir() }
+        if fits(&path, SOCKET_TAIL) {
+            path
+        } else {
+            self.short_dir()
+        }
     }
 
     /// A private short directory for sockets whose path would be too long; named after the long one.
@@ -112,7 +128,10 @@ impl StateDir {
     /// Takes the directory for this process.
     pub(crate) fn lock(&self) -> Result<Lock, StateError> {
         let path = self.root.join("lock");
-        let not_writable = |source| StateError::NotWritable { path: self.root.clone(), source };
+        let not_writable = |source| StateError::NotWritable {
+            path: self.root.clone(),
+            source,
+        };
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -124,7 +143,10 @@ impl StateDir {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(StateError::InUse { path: self.root.clone(), pid: read_pid(&mut file) });
+                return Err(StateError::InUse {
+                    path: self.root.clone(),
+                    pid: read_pid(&mut file),
+                });
             }
             Err(TryLockError::Error(source)) => return Err(not_writable(source)),
         }
@@ -158,17 +180,25 @@ fn fits(path: &Path, tail: usize) -> bool {
 
 /// Ours, private, and not a link that somebody else could turn.
 fn check(path: &Path) -> Result<PathBuf, StateError> {
-    let unfit = |why: String| StateError::Unfit { path: path.to_owned(), why };
+    let unfit = |why: String| StateError::Unfit {
+        path: path.to_owned(),
+        why,
+    };
     let found = std::fs::symlink_metadata(path).map_err(|error| unfit(error.to_string()))?;
     if found.file_type().is_symlink() {
-        return Err(unfit("it is a symbolic link; name the directory itself".to_owned()));
+        return Err(unfit(
+            "it is a symbolic link; name the directory itself".to_owned(),
+        ));
     }
     if !found.is_dir() {
         return Err(unfit("it is not a directory".to_owned()));
     }
     let uid = nix::unistd::getuid().as_raw();
     if found.uid() != uid {
-        return Err(unfit(format!("it belongs to uid {}, and this is uid {uid}", found.uid())));
+        return Err(unfit(format!(
+            "it belongs to uid {}, and this is uid {uid}",
+            found.uid()
+        )));
     }
     if found.mode() & 0o077 != 0 {
         let mode = found.mode() & 0o777;
@@ -177,7 +207,8 @@ fn check(path: &Path) -> Result<PathBuf, StateError> {
             path.display()
         )));
     }
-    path.canonicalize().map_err(|error| unfit(error.to_string()))
+    path.canonicalize()
+        .map_err(|error| unfit(error.to_string()))
 }
 
 #[cfg(test)]
@@ -217,7 +248,10 @@ mod tests {
         let lock = state.lock().unwrap();
         assert_eq!(state.holder(), Some(std::process::id()));
         let error = state.lock().unwrap_err().to_string();
-        assert!(error.contains(&format!("(pid {})", std::process::id())), "{error}");
+        assert!(
+            error.contains(&format!("(pid {})", std::process::id())),
+            "{error}"
+        );
         drop(lock);
         assert!(state.lock().is_ok());
     }

@@ -1,14 +1,12 @@
 //! The daemon's log: one line per event on stderr, foreign text escaped, secrets never.
 
-use crate::config::Environment;
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
-/// Starts logging at this level; `CODEX_BRIDGE_LOG` goes before it.
-pub(crate) fn start(level: &str, environment: &Environment) {
-    let directive = environment.log_filter().unwrap_or(level);
-    let filter = EnvFilter::try_new(directive).unwrap_or_else(|_| EnvFilter::new("info"));
-    let colours = std::io::stderr().is_terminal() && !environment.no_color();
+/// Starts logging what this filter lets through.
+pub(crate) fn start(filter: &str, no_color: bool) {
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let colours = std::io::stderr().is_terminal() && !no_color;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -52,16 +52,24 @@ pub(crate) struct Paint {
 impl Paint {
     /// Colours on stderr, if it is a terminal and nobody asked for none.
     pub(crate) fn stderr(no_color: bool) -> Self {
-        Self { on: !no_color && std::io::stderr().is_terminal() }
+        Self {
+            on: !no_color && std::io::stderr().is_terminal(),
+        }
     }
 
     /// Colours on stdout, if it is a terminal and nobody asked for none.
     pub(crate) fn stdout(no_color: bool) -> Self {
-        Self { on: !no_color && std::io::stdout().is_terminal() }
+        Self {
+            on: !no_color && std::io::stdout().is_terminal(),
+        }
     }
 
     fn wrap(self, code: &str, text: &str) -> String {
-        if self.on { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+        if self.on {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
     }
 
     /// For what matters less.
@@ -110,7 +118,10 @@ mod tests {
     #[test]
     fn threat_20_terminal_escapes_are_shown_not_obeyed() {
         for (text, shown) in [
-            ("plain text\twith\nlines ü 漢", "plain text\twith\nlines ü 漢"),
+            (
+                "plain text\twith\nlines ü 漢",
+                "plain text\twith\nlines ü 漢",
+            ),
             ("\u{1b}]52;c;aGk=\u{7}", "\\e]52;c;aGk=\\u{7}"),
             ("\u{1b}]0;title\u{1b}\\", "\\e]0;title\\e\\"),
             ("\u{9b}2J", "\\u{9b}2J"),
@@ -120,7 +131,11 @@ mod tests {
             ("\u{8}\u{7f}", "\\u{8}\\u{7f}"),
         ] {
             assert_eq!(escape(text), shown);
-            assert!(!escape(text).chars().any(|c| is_dangerous(c) && c != '\n' && c != '\t'));
+            assert!(
+                !escape(text)
+                    .chars()
+                    .any(|c| is_dangerous(c) && c != '\n' && c != '\t')
+            );
         }
         assert_eq!(escape_line("a\nb\tc"), "a\\nb\\tc");
     }

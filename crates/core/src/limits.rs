@@ -33,7 +33,7 @@ pub const REPLY_BACKOFF_MAX_MS: i64 = 60_000;
 /// A reply that could not be delivered for this long is given up and kept as a dead letter.
 pub const REPLY_AGE_MAX_MS: i64 = 24 * 3_600_000;
 
-/// How soon a message that waits for the operator (no login, broken config) is looked at again.
+/// How soon a message that waits for the operator (no login, broken config) is looked at again by default.
 pub const CONFIG_PROBE_MS: i64 = 15_000;
 /// A message that waited this long for an operator or for capacity becomes a dead letter.
 pub const HELD_AGE_MAX_MS: i64 = 7 * 24 * 3_600_000;

@@ -22,16 +22,28 @@ use bridge_codex::wire::values::{
     ApprovalPolicy as WireApproval, ApprovalsReviewer, ItemsView, SandboxMode, SortDirection,
 };
 use bridge_core::port::{
-    Agent, AgentFault, Asked, Finding, Found, Ledger, LedgerError, Looked, Started, ThreadSpec,
-    TurnEvent, TurnSpec, TurnStatus, TurnStream,
+    Agent, AgentFault, Asked, Finding, Found, Ledger, LedgerError, Looked, LostTurn, Started,
+    ThreadSpec, TurnEvent, TurnSpec, TurnStatus, TurnStream,
 };
 use bridge_core::value::{self, ApprovalPolicy, Class, IncarnationId, Sandbox};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Turns of a thread's history that are looked at around a lost turn.
 const HISTORY_PAGE: u32 = 50;
 /// Pages that are looked at before the history counts as unreadable.
 const HISTORY_PAGES_MAX: usize = 20;
+
+/// Pauses between looks at a turn that the living process may not have written down yet. Measured on 0.166: a
+/// turn that is just ending is listed as `interrupted` until its end is on disk.
+const SETTLE_PAUSES: [Duration; 6] = [
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(400),
+    Duration::from_millis(800),
+    Duration::from_millis(1600),
+];
 
 /// Codex as the core sees it.
 pub struct CodexAgent<L> {
@@ -180,14 +192,10 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         })
     }
 
-    async fn look(
-        &self,
-        turn: &TurnSpec,
-        after_turn: Option<&value::TurnId>,
-    ) -> Result<Looked<CodexStream>, AgentFault> {
+    async fn look(&self, lost: &LostTurn) -> Result<Looked<CodexStream>, AgentFault> {
         let session = self.host.session().await?;
         let incarnation = session.incarnation.incarnation_id.clone();
-        let thread = ThreadId::from(turn.thread.as_str());
+        let thread = ThreadId::from(lost.turn.thread.as_str());
         let mailbox = session
             .connection
             .mailboxes
@@ -197,11 +205,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             thread: thread.clone(),
             mailbox: Arc::clone(&mailbox),
         };
-        let found = match history(&session, thread.clone(), turn, after_turn).await {
-            Ok(found) => found,
-            Err(fault) if fault.thread_gone => gone(fault, after_turn),
-            Err(fault) => return Err(fault),
-        };
+        let found = settled_history(&session, lost).await?;
         let stream = match &found {
             Found::Turn(Finding {
                 status: TurnStatus::InProgress,
@@ -332,16 +336,44 @@ async fn resume(
     Ok(resumed.into_parts(&SortDirection::Descending))
 }
 
+/// Looks until the answer can be believed: the process that runs the turn writes its history behind the event.
+async fn settled_history(session: &Session, lost: &LostTurn) -> Result<Found, AgentFault> {
+    let same_life = session.incarnation.incarnation_id == lost.incarnation;
+    let mut pauses = SETTLE_PAUSES.iter().filter(|_| same_life);
+    loop {
+        let found = match history(session, lost).await {
+            Ok(found) => found,
+            Err(fault) if fault.thread_gone => gone(fault, lost.after_turn.as_ref()),
+            Err(fault) => return Err(fault),
+        };
+        match (may_change(&found), pauses.next()) {
+            (true, Some(pause)) => tokio::time::sleep(*pause).await,
+            (true, None) | (false, _) => return Ok(found),
+        }
+    }
+}
+
+/// Whether a living process may still turn this into something else.
+fn may_change(found: &Found) -> bool {
+    match found {
+        Found::Turn(finding) => match finding.status {
+            TurnStatus::Interrupted => true,
+            TurnStatus::InProgress | TurnStatus::Completed | TurnStatus::Failed => false,
+        },
+        Found::Absent => true,
+        Found::Foreign | Found::Unreadable { .. } => false,
+    }
+}
+
 /// Takes the writer, then reads: only a reader that holds the writer is told the truth.
-async fn history(
-    session: &Session,
-    thread: ThreadId,
-    turn: &TurnSpec,
-    after_turn: Option<&value::TurnId>,
-) -> Result<Found, AgentFault> {
-    let (_, mut turns) = resume(session, thread.clone(), &turn.spec).await?;
-    let client_id = ClientId::from(turn.client_id.as_str());
-    let after = after_turn.map(|turn_id| TurnId::from(turn_id.as_str()));
+async fn history(session: &Session, lost: &LostTurn) -> Result<Found, AgentFault> {
+    let thread = ThreadId::from(lost.turn.thread.as_str());
+    let (_, mut turns) = resume(session, thread.clone(), &lost.turn.spec).await?;
+    let client_id = ClientId::from(lost.turn.client_id.as_str());
+    let after = lost
+        .after_turn
+        .as_ref()
+        .map(|turn_id| TurnId::from(turn_id.as_str()));
     let mut cursor = None;
     for _ in 0..HISTORY_PAGES_MAX {
         match oracle::history(&turns, &client_id, after.as_ref()) {

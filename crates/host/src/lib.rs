@@ -16,6 +16,7 @@ mod launch;
 mod mailbox;
 mod oneshot;
 pub mod process;
+pub mod sandbox;
 mod supervise;
 mod transport;
 

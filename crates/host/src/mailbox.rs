@@ -238,7 +238,7 @@ impl Inner {
             return;
         };
         match fold.apply(notification) {
-            Some(TurnNews::Item { kind, .. }) if kind == "userMessage" => {}
+            Some(TurnNews::Item { kind, stage, .. }) if is_silent(&kind, stage) => {}
             Some(TurnNews::Item {
                 stage,
                 item_id,
@@ -292,6 +292,11 @@ impl Inner {
             why: why.to_owned(),
         });
     }
+}
+
+/// The user's own message is no news, and an agent message that just began has no words yet.
+fn is_silent(kind: &str, stage: ItemStage) -> bool {
+    kind == "userMessage" || (kind == "agentMessage" && stage == ItemStage::Started)
 }
 
 fn is_text_of(event: &TurnEvent, item: &value::ItemId) -> bool {

@@ -35,7 +35,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let behind = finished.saturating_sub(messages);
     measure(&ledger, &serial, behind, "filling").await?;
     let behind = serial.load(Ordering::Relaxed);
-    measure(&ledger, &serial, messages, &format!("{behind} finished behind")).await?;
+    measure(
+        &ledger,
+        &serial,
+        messages,
+        &format!("{behind} finished behind"),
+    )
+    .await?;
     drop(ledger);
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(format!("{}{suffix}", path.display()));
@@ -54,7 +60,12 @@ async fn measure(
     let mut tasks = JoinSet::new();
     for conversation in 0..CONVERSATIONS {
         let share = messages / CONVERSATIONS;
-        tasks.spawn(converse(ledger.clone(), Arc::clone(serial), conversation, share));
+        tasks.spawn(converse(
+            ledger.clone(),
+            Arc::clone(serial),
+            conversation,
+            share,
+        ));
     }
     let mut transitions = 0;
     while let Some(done) = tasks.join_next().await {
@@ -78,7 +89,12 @@ async fn converse(
 ) -> Result<u64, LedgerError> {
     let mut transitions = 0;
     for _ in 0..messages {
-        receive(&ledger, serial.fetch_add(1, Ordering::Relaxed), conversation).await?;
+        receive(
+            &ledger,
+            serial.fetch_add(1, Ordering::Relaxed),
+            conversation,
+        )
+        .await?;
         transitions += 1;
         // Claims go by age, so the message claimed here may be another conversation's: one for one.
         let message = loop {
@@ -88,12 +104,23 @@ async fn converse(
             };
             transitions += 1;
             match ledger.transact(claim, now()).await?.outcome {
-                ClaimOutcome::Claimed { message, conversation } => {
+                ClaimOutcome::Claimed {
+                    message,
+                    conversation,
+                } => {
                     if conversation.thread.is_none() {
                         transitions += 1;
                         let thread = ThreadId::new(conversation.conversation_id.as_str());
                         let conversation_id = conversation.conversation_id;
-                        ledger.transact(Bind { conversation_id, thread }, now()).await?;
+                        ledger
+                            .transact(
+                                Bind {
+                                    conversation_id,
+                                    thread,
+                                },
+                                now(),
+                            )
+                            .await?;
                     }
                     break *message;
                 }
@@ -150,7 +177,9 @@ async fn work(ledger: &SqliteLedger, message: &Message) -> Result<u64, LedgerErr
         reply_max_chars: None,
     };
     ledger.transact(answered, now()).await?;
-    deliver(ledger, message).await.map(|transitions| transitions + 3)
+    deliver(ledger, message)
+        .await
+        .map(|transitions| transitions + 3)
 }
 
 async fn deliver(ledger: &SqliteLedger, message: &Message) -> Result<u64, LedgerError> {

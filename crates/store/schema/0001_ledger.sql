@@ -1,5 +1,6 @@
 -- The ledger, version 1. Times are integer milliseconds, states are words, ids are text.
 -- A migration that has shipped is never edited; the next change is a new file.
+-- Lists of words are chains of OR: for IN with more than two words SQLite builds a table at every write.
 
 -- One row: which opening of this file may write (the boot epoch).
 CREATE TABLE instance (
@@ -32,11 +33,12 @@ CREATE TABLE message (
     external_id      TEXT NOT NULL,
     kind             TEXT NOT NULL CHECK (kind IN ('person', 'agent')),
     sender           TEXT NOT NULL,
-    tier             TEXT NOT NULL CHECK (tier IN ('owner', 'peer', 'tool')),
+    tier             TEXT NOT NULL CHECK (tier = 'owner' OR tier = 'peer' OR tier = 'tool'),
     received_at      INTEGER NOT NULL,
-    state            TEXT NOT NULL CHECK (state IN (
-                         'received', 'claimed', 'starting', 'running', 'unclear',
-                         'answered', 'sending', 'replied', 'done', 'dead', 'cancelled')),
+    state            TEXT NOT NULL CHECK (state = 'received' OR state = 'claimed' OR state = 'starting'
+                             OR state = 'running' OR state = 'unclear' OR state = 'answered'
+                             OR state = 'sending' OR state = 'replied' OR state = 'done'
+                             OR state = 'dead' OR state = 'cancelled'),
     turn_id          TEXT,
     reason           TEXT,
     hold_until       INTEGER,
@@ -51,7 +53,8 @@ CREATE TABLE message (
     failure_until    INTEGER,
     failure_reason   TEXT,
     updated_at       INTEGER NOT NULL,
-    place            TEXT CHECK (place IN ('ready', 'held', 'behind', 'flight', 'out')),
+    place            TEXT CHECK (place = 'ready' OR place = 'held' OR place = 'behind'
+                             OR place = 'flight' OR place = 'out'),
     UNIQUE (channel, external_id),
     UNIQUE (conversation_id, seq),
     CHECK ((state = 'running') = (turn_id IS NOT NULL)),
@@ -82,8 +85,9 @@ CREATE TABLE turn (
     thread        TEXT NOT NULL,
     after_turn    TEXT,
     turn_id       TEXT,
-    sandbox       TEXT NOT NULL CHECK (sandbox IN ('read-only', 'workspace-write', 'danger-full-access')),
-    state         TEXT NOT NULL CHECK (state IN ('begun', 'attached', 'ended', 'lost')),
+    sandbox       TEXT NOT NULL CHECK (sandbox = 'read-only' OR sandbox = 'workspace-write' OR sandbox = 'danger-full-access'),
+    state         TEXT NOT NULL CHECK (state = 'begun' OR state = 'attached' OR state = 'ended'
+                             OR state = 'lost'),
     touched       INTEGER NOT NULL CHECK (touched IN (0, 1)),
     started_at    INTEGER NOT NULL,
     ended_at      INTEGER,
@@ -108,7 +112,8 @@ CREATE TABLE reply (
     seq             INTEGER NOT NULL,
     reply_key       TEXT NOT NULL UNIQUE,
     kind            TEXT NOT NULL CHECK (kind IN ('answer', 'notice')),
-    state           TEXT NOT NULL CHECK (state IN ('queued', 'sending', 'sent', 'dead')),
+    state           TEXT NOT NULL CHECK (state = 'queued' OR state = 'sending' OR state = 'sent'
+                             OR state = 'dead'),
     not_before      INTEGER,
     receipt         TEXT,
     reason          TEXT,
@@ -131,8 +136,8 @@ CREATE TABLE reply_text (
 
 CREATE TABLE ack (
     message_id TEXT PRIMARY KEY NOT NULL REFERENCES message (message_id),
-    mode       TEXT NOT NULL CHECK (mode IN ('none', 'on_custody', 'after_reply')),
-    state      TEXT NOT NULL CHECK (state IN ('not_needed', 'due', 'given'))
+    mode       TEXT NOT NULL CHECK (mode = 'none' OR mode = 'on_custody' OR mode = 'after_reply'),
+    state      TEXT NOT NULL CHECK (state = 'not_needed' OR state = 'due' OR state = 'given')
 ) STRICT, WITHOUT ROWID;
 
 -- What Codex asked. `kind` has no check: an unknown method is stored under its own name.
@@ -161,8 +166,8 @@ CREATE TABLE event (
     message_id TEXT NOT NULL REFERENCES message (message_id),
     ordinal    INTEGER NOT NULL,
     attempt    INTEGER NOT NULL,
-    kind       TEXT NOT NULL CHECK (kind IN (
-                   'item/started', 'item/completed', 'turn/retrying', 'request', 'bridge')),
+    kind       TEXT NOT NULL CHECK (kind = 'item/started' OR kind = 'item/completed' OR kind = 'turn/retrying'
+                             OR kind = 'request' OR kind = 'bridge'),
     text       TEXT NOT NULL,
     at         INTEGER NOT NULL,
     PRIMARY KEY (message_id, ordinal)
@@ -194,7 +199,8 @@ CREATE TABLE task (
     approval_policy TEXT NOT NULL,
     codex_home      TEXT,
     notify_target   TEXT,
-    notify_state    TEXT NOT NULL CHECK (notify_state IN ('pending', 'sent', 'failed', 'no_target', 'dry_run')),
+    notify_state    TEXT NOT NULL CHECK (notify_state = 'pending' OR notify_state = 'sent' OR notify_state = 'failed'
+                             OR notify_state = 'no_target' OR notify_state = 'dry_run'),
     created_at      INTEGER NOT NULL,
     updated_at      INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

@@ -54,7 +54,11 @@ impl ApiClient {
             .unix_socket(socket.clone())
             .build()
             .map_err(|error| ClientError::Unreadable(error.to_string()))?;
-        Ok(Self { client, socket: socket.display().to_string(), state })
+        Ok(Self {
+            client,
+            socket: socket.display().to_string(),
+            state,
+        })
     }
 
     /// Complains when no daemon runs, before anything is tried.
@@ -88,7 +92,10 @@ impl ApiClient {
     }
 
     pub(crate) async fn status(&self) -> Result<StatusView, ClientError> {
-        let call = self.client.get("http://localhost/v1/status").timeout(CALL_DEADLINE);
+        let call = self
+            .client
+            .get("http://localhost/v1/status")
+            .timeout(CALL_DEADLINE);
         self.read(call.send().await).await
     }
 
@@ -141,7 +148,10 @@ impl ApiClient {
                 Ok(None) => break,
                 Err(error) => {
                     let why = root_cause(&error);
-                    return Err(ClientError::Unreachable { socket: self.socket.clone(), why });
+                    return Err(ClientError::Unreachable {
+                        socket: self.socket.clone(),
+                        why,
+                    });
                 }
             }
         }
@@ -151,7 +161,10 @@ impl ApiClient {
 
 /// Ids are letters, digits and dashes; anything else could name another route.
 fn path_of(id: &str) -> String {
-    let id: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    let id: String = id
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || *c == '-')
+        .collect();
     format!("http://localhost/v1/messages/{id}")
 }
 

@@ -6,7 +6,7 @@ mod send;
 mod show;
 mod sse;
 
-pub(crate) use api::{ApiClient, ClientError};
+pub(crate) use api::ApiClient;
 pub(crate) use progress::Progress;
 pub(crate) use send::{Outcome, SendOptions, Sender, send};
 pub(crate) use show::{show, status, why};

@@ -16,12 +16,30 @@ pub(crate) struct Progress {
     live: bool,
     open: bool,
     last: String,
+    prefix: String,
 }
 
 impl Progress {
     pub(crate) fn new(quiet: bool, no_color: bool) -> Self {
         let live = std::io::stderr().is_terminal();
-        Self { paint: Paint::stderr(no_color), quiet, live, open: false, last: String::new() }
+        Self {
+            paint: Paint::stderr(no_color),
+            quiet,
+            live,
+            open: false,
+            last: String::new(),
+            prefix: String::new(),
+        }
+    }
+
+    /// For several messages at the same time: each line begins with a name, and none is overwritten.
+    pub(crate) fn named(name: &str, no_color: bool) -> Self {
+        let prefix = format!("{name} ");
+        Self {
+            prefix,
+            live: false,
+            ..Self::new(false, no_color)
+        }
     }
 
     /// Something that stays.
@@ -31,7 +49,8 @@ impl Progress {
         }
         self.clear();
         let text = escape_line(text);
-        write_stderr(&format!("{} {}\n", self.paint.cyan(mark), self.paint.dim(&text)));
+        let (prefix, mark) = (&self.prefix, self.paint.cyan(mark));
+        write_stderr(&format!("{prefix}{mark} {}\n", self.paint.dim(&text)));
     }
 
     /// A warning that stays, also when quiet.
@@ -76,7 +95,11 @@ impl Progress {
             return;
         }
         let text: String = escape_line(text).chars().take(LIVE_MAX_CHARS).collect();
-        write_stderr(&format!("\r\u{1b}[2K{} {}", self.paint.cyan("⋯"), self.paint.dim(&text)));
+        write_stderr(&format!(
+            "\r\u{1b}[2K{} {}",
+            self.paint.cyan("⋯"),
+            self.paint.dim(&text)
+        ));
         self.open = true;
     }
 
@@ -91,5 +114,7 @@ impl Progress {
 fn write_stderr(text: &str) {
     let mut stderr = std::io::stderr().lock();
     // A closed stderr must not stop the message.
-    let _closed = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+    let _closed = stderr
+        .write_all(text.as_bytes())
+        .and_then(|()| stderr.flush());
 }

@@ -47,7 +47,10 @@ pub(crate) enum Outcome {
 pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
     let mut progress = Progress::new(options.quiet || options.json, options.no_color);
     let paint = Paint::stderr(options.no_color);
-    let sender = Sender { client, deadline: Instant::now() + options.wait };
+    let sender = Sender {
+        client,
+        deadline: Instant::now() + options.wait,
+    };
     let result = async {
         client.expect_daemon()?;
         let message_id = sender.submit(&options, &mut progress).await?;
@@ -70,7 +73,10 @@ fn report(outcome: Outcome, json: bool, paint: Paint) -> ExitCode {
         Outcome::Unanswered(message) => (message, ExitCode::FAILURE),
         Outcome::Held(message) => (message, ExitCode::from(EXIT_LATER)),
         Outcome::StillWorking(message_id) => {
-            eprintln!("{} the answer is not there yet; see it later with `codex-bridge show {message_id}`", paint.yellow("still working:"));
+            eprintln!(
+                "{} the answer is not there yet; see it later with `codex-bridge show {message_id}`",
+                paint.yellow("still working:")
+            );
             return ExitCode::from(EXIT_LATER);
         }
     };
@@ -83,7 +89,10 @@ fn report(outcome: Outcome, json: bool, paint: Paint) -> ExitCode {
         None => {
             let id = &message.message_id;
             let (title, hint) = match message.hold.is_some() {
-                true => ("waiting:", format!("`codex-bridge show {id}` prints the answer when it is there")),
+                true => (
+                    "waiting:",
+                    format!("`codex-bridge show {id}` prints the answer when it is there"),
+                ),
                 false => ("no answer:", format!("`codex-bridge why {id}` says more")),
             };
             eprintln!("{} {}", paint.red(title), escape(&reason(&message)));
@@ -156,7 +165,9 @@ impl Sender<'_> {
                 Ok(Err(error)) => return Err(error),
             };
             if error.is_some() && pause == RETRY_MIN {
-                progress.warn("the daemon went away; waiting for it to come back (the message is safe)");
+                progress.warn(
+                    "the daemon went away; waiting for it to come back (the message is safe)",
+                );
             }
             if Instant::now() + pause >= self.deadline {
                 return Ok(Outcome::StillWorking(message_id.to_owned()));
@@ -177,7 +188,9 @@ impl Sender<'_> {
         let mut reader = SseReader::default();
         while let Ok(Some(chunk)) = stream.chunk().await {
             let Some(events) = reader.feed(&chunk) else {
-                return Err(ClientError::Unreadable("the stream of events is broken".to_owned()));
+                return Err(ClientError::Unreadable(
+                    "the stream of events is broken".to_owned(),
+                ));
             };
             for event in events {
                 if let Some(outcome) = told(&event, seen, progress)? {

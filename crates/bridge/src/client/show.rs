@@ -47,14 +47,20 @@ fn print_message(message: &MessageView, paint: Paint) {
     let head = |name: &str, text: &str| println!("{:<14}{}", paint.dim(name), escape_line(text));
     head("message", &message.message_id);
     head("conversation", &message.conversation);
-    head("from", &format!("{} on {}", message.sender, message.channel));
+    head(
+        "from",
+        &format!("{} on {}", message.sender, message.channel),
+    );
     head("received", &when(message.received_at));
     head("state", &message.state);
     if let Some(thread) = &message.thread_id {
         head("codex thread", thread);
     }
     for request in &message.requests {
-        head("codex asked", &format!("{} ({})", request.headline, request.state));
+        head(
+            "codex asked",
+            &format!("{} ({})", request.headline, request.state),
+        );
     }
     println!("\n{}", escape(&message.text));
     match &message.answer {
@@ -66,7 +72,11 @@ fn print_message(message: &MessageView, paint: Paint) {
             let title = format!("answer, {}{source}", when(answer.created_at));
             println!("\n{}\n\n{}", paint.bold(&title), escape(&answer.text));
         }
-        None => println!("\n{} {}", paint.bold("no answer:"), escape(&message.why.now)),
+        None => println!(
+            "\n{} {}",
+            paint.bold("no answer:"),
+            escape(&message.why.now)
+        ),
     }
 }
 
@@ -75,7 +85,11 @@ fn print_why(message: &MessageView, paint: Paint) {
     println!("  now:  {}", escape(&message.why.now));
     println!("  next: {}", escape(&message.why.next));
     if let Some(failure) = &message.failure {
-        println!("  last failure ({}): {}", failure.class, escape(&failure.reason));
+        println!(
+            "  last failure ({}): {}",
+            failure.class,
+            escape(&failure.reason)
+        );
     }
 }
 
@@ -85,7 +99,10 @@ fn print_status(status: &StatusView, paint: Paint) {
         true => paint.green("ready"),
         false => paint.yellow("not ready"),
     };
-    println!("{ready}: codex-bridge {} (pid {})", health.version, health.pid);
+    println!(
+        "{ready}: codex-bridge {} (pid {})",
+        health.version, health.pid
+    );
     println!("  {}", escape(&health.codex));
     if status.counts.is_empty() {
         println!("  no messages yet");

@@ -30,7 +30,9 @@ impl SseReader {
             self.line.extend_from_slice(piece);
             if piece.ends_with(b"\n") {
                 let line = mem::take(&mut self.line);
-                events.extend(self.line(String::from_utf8(line).ok()?.trim_end_matches(['\n', '\r'])));
+                events.extend(
+                    self.line(String::from_utf8(line).ok()?.trim_end_matches(['\n', '\r'])),
+                );
             }
         }
         Some(events)
@@ -66,11 +68,20 @@ mod tests {
         let text = "event: item\nid: 1\ndata: {\"a\":1}\n\n: keep-alive\n\nevent: end\r\ndata: x\r\ndata: y\r\n\r\n";
         for size in 1..text.len() {
             let mut reader = SseReader::default();
-            let events: Vec<_> =
-                text.as_bytes().chunks(size).flat_map(|chunk| reader.feed(chunk).unwrap()).collect();
-            let event =
-                |name: &str, data: &str| SseEvent { name: name.to_owned(), data: data.to_owned() };
-            assert_eq!(events, [event("item", "{\"a\":1}"), event("end", "x\ny")], "{size}");
+            let events: Vec<_> = text
+                .as_bytes()
+                .chunks(size)
+                .flat_map(|chunk| reader.feed(chunk).unwrap())
+                .collect();
+            let event = |name: &str, data: &str| SseEvent {
+                name: name.to_owned(),
+                data: data.to_owned(),
+            };
+            assert_eq!(
+                events,
+                [event("item", "{\"a\":1}"), event("end", "x\ny")],
+                "{size}"
+            );
         }
     }
 }

@@ -3,6 +3,7 @@
 //! What Codex may see of it is the host's allow-list; which value wins over the file is [`super::load`].
 //! Secrets among the variables never reach a debug print: only names do.
 
+use super::keys::Config;
 use bridge_codex::wire::account::Secret;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -20,7 +21,7 @@ pub(crate) const LOG: &str = "CODEX_BRIDGE_LOG";
 pub(crate) const CODEX_HOME: &str = "CODEX_HOME";
 /// A key to log Codex in with where it has no login.
 const API_KEY: &str = "OPENAI_API_KEY";
-/// Our directory below each of the user's base directories.
+/// Our directory below the user's base directories.
 const OURS: &str = "codex-bridge";
 
 /// Why a place can't be told from the environment.
@@ -88,9 +89,15 @@ impl Environment {
             .filter(|path| path.is_absolute())
     }
 
-    /// All variables, for the allow-list that Codex gets.
-    pub(crate) fn vars(&self) -> impl Iterator<Item = (OsString, OsString)> {
-        self.vars.iter().cloned()
+    /// What Codex gets to see: the host's allow-list, what `codex.env_pass` names, and `codex.home`.
+    pub(crate) fn for_codex(&self, config: &Config) -> Vec<(OsString, OsString)> {
+        let vars = self.vars.iter().cloned();
+        let mut allowed = bridge_host::env::allowed(vars, &config.codex.env_pass);
+        if let Some(home) = &config.codex.home {
+            allowed.retain(|(name, _)| name != CODEX_HOME);
+            allowed.push((CODEX_HOME.into(), home.into()));
+        }
+        allowed
     }
 
     /// The user's home.
@@ -109,24 +116,23 @@ impl Environment {
     }
 
     /// The key to log Codex in with where it has no login.
-    pub(crate) fn api_key(&self) -> Option<Secret> {
+    pub(crate) fn openai_api_key(&self) -> Option<Secret> {
         self.get(API_KEY)?.to_str().map(Secret::new)
     }
 
     /// The Codex executable that the environment names.
-    pub(super) fn codex_bin(&self) -> Option<PathBuf> {
+    pub(crate) fn codex_bin(&self) -> Option<PathBuf> {
         self.get(CODEX_BIN).map(PathBuf::from)
     }
 
     /// The CODEX_HOME that the environment names.
-    pub(super) fn codex_home(&self) -> Option<PathBuf> {
-        self.get(CODEX_HOME).map(PathBuf::from)
+    pub(super) fn codex_home(&self) -> Option<&Path> {
+        self.get(CODEX_HOME).map(Path::new)
     }
 
     /// What the environment wants logged.
-    pub(super) fn log(&self) -> Option<String> {
-        self.get(LOG)
-            .map(|filter| filter.to_string_lossy().into_owned())
+    pub(crate) fn log_filter(&self) -> Option<&str> {
+        self.get(LOG).and_then(OsStr::to_str)
     }
 
     /// Where the state is: what was named, else what the environment names, else the XDG place.
@@ -140,29 +146,34 @@ impl Environment {
                 .map_err(|source| EnvironmentError::NotAbsolute { path, source }),
             None => self
                 .base("XDG_STATE_HOME", ".local/state")
+                .map(|base| base.join(OURS))
                 .ok_or(EnvironmentError::NoHome),
         }
     }
 
     /// Our directory for configuration.
-    pub(crate) fn config_dir(&self) -> Option<PathBuf> {
-        self.base("XDG_CONFIG_HOME", ".config")
+    pub(super) fn config_dir(&self) -> Option<PathBuf> {
+        let base = self.base("XDG_CONFIG_HOME", ".config")?;
+        Some(base.join(OURS))
     }
 
-    /// Our directory for what can be fetched again.
+    /// The user's directory for what can be fetched again.
     pub(crate) fn cache_dir(&self) -> Option<PathBuf> {
         self.base("XDG_CACHE_HOME", ".cache")
     }
 
-    /// Our directory for what need not outlive the login session; there is no default for it.
-    pub(crate) fn runtime_dir(&self) -> Option<PathBuf> {
-        self.directory("XDG_RUNTIME_DIR").map(|dir| dir.join(OURS))
+    /// Directories in which every command of Codex that may write at all may write.
+    pub(crate) fn temporary_dirs(&self) -> Vec<PathBuf> {
+        let slash_tmp = Some(PathBuf::from("/tmp"));
+        [slash_tmp, self.directory("TMPDIR")]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     fn base(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
         self.directory(variable)
             .or_else(|| self.home().map(|home| home.join(below_home)))
-            .map(|base| base.join(OURS))
     }
 }
 
@@ -206,17 +217,13 @@ mod tests {
         ]);
         assert_eq!(state(&vars, None), "/home/u/.local/state/codex-bridge");
         assert!(Path::new(&state(&vars, Some("here"))).is_absolute());
-        assert_eq!(vars.runtime_dir(), None);
-        assert_eq!(
-            vars.cache_dir().unwrap(),
-            Path::new("/home/u/.cache/codex-bridge")
-        );
+        assert_eq!(vars.cache_dir().unwrap(), Path::new("/home/u/.cache"));
     }
 
     #[test]
     fn no_value_is_ever_printed() {
         let vars = Environment::of([(API_KEY, "sk-very-secret"), ("PATH", "/bin")]);
-        let printed = format!("{vars:?} {:?}", vars.api_key());
+        let printed = format!("{vars:?} {:?}", vars.openai_api_key());
         assert!(
             printed.contains(API_KEY) && !printed.contains("sk-"),
             "{printed}"

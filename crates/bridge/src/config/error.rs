@@ -62,6 +62,8 @@ pub(crate) enum Place {
     Spot { line: usize, column: usize },
     /// In a variable of the environment.
     Variable { variable: &'static str },
+    /// On the command line.
+    Flag { flag: &'static str },
 }
 
 impl ConfigError {
@@ -86,7 +88,9 @@ fn lines(file: Option<&PathBuf>, problems: &[Problem]) -> String {
         .iter()
         .map(|problem| match problem.place {
             Place::Spot { .. } => format!("\n  {name}:{}: {}", problem.place, problem.what),
-            Place::Variable { .. } => format!("\n  {}: {}", problem.place, problem.what),
+            Place::Variable { .. } | Place::Flag { .. } => {
+                format!("\n  {}: {}", problem.place, problem.what)
+            }
         })
         .collect()
 }
@@ -95,7 +99,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spot { line, column } => write!(f, "{line}:{column}"),
-            Self::Variable { variable } => f.write_str(variable),
+            Self::Variable { variable: name } | Self::Flag { flag: name } => f.write_str(name),
         }
     }
 }

@@ -9,7 +9,6 @@ use bridge_host::TransportChoice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Most turns at a time that can be asked for; beyond it one Codex process is not the way to go.
 const TURNS_MAX: u32 = 512;
@@ -151,6 +150,9 @@ pub(crate) struct TurnConfig {
     /// The first wait before a failed turn is tried again, in milliseconds; it doubles each time.
     #[schemars(range(min = 1, max = limits::TURN_BACKOFF_MAX_MS))]
     pub(crate) backoff_base_ms: u64,
+    /// How soon a message that waits for you (no login, broken configuration) is tried again, in seconds.
+    #[schemars(range(min = 1, max = DAY_SECS))]
+    pub(crate) config_probe_secs: u64,
 }
 
 /// What is logged.
@@ -188,6 +190,7 @@ impl Default for TurnConfig {
         Self {
             timeout_secs: 1_800,
             backoff_base_ms: limits::TURN_BACKOFF_BASE_MS.unsigned_abs(),
+            config_probe_secs: limits::CONFIG_PROBE_MS.unsigned_abs() / 1000,
         }
     }
 }
@@ -214,23 +217,14 @@ impl Config {
         }
     }
 
+    /// Variables that Codex may see and its commands may not: what is passed on purpose is mostly a key.
+    pub(crate) fn hidden_from_commands(&self) -> Vec<String> {
+        self.codex.env_pass.clone()
+    }
+
     /// Whether the commands of any tier run without a sandbox.
     pub(super) fn has_unsandboxed_tier(&self) -> bool {
         self.tiers.owner.sandbox() == Sandbox::DangerFullAccess
-    }
-}
-
-impl DaemonConfig {
-    /// How long running turns may go on after SIGTERM.
-    pub(crate) fn drain(&self) -> Duration {
-        Duration::from_secs(self.drain_secs)
-    }
-}
-
-impl CodexConfig {
-    /// How long Codex lives without a daemon.
-    pub(crate) fn linger(&self) -> Duration {
-        Duration::from_secs(self.linger_secs)
     }
 }
 
@@ -292,7 +286,10 @@ mod tests {
             ApprovalPolicy::Untrusted,
             ApprovalPolicy::Never,
         ] {
-            let read = config(&format!("tiers.owner.approval_policy = '{}'", policy.word()));
+            let read = config(&format!(
+                "tiers.owner.approval_policy = '{}'",
+                policy.word()
+            ));
             assert_eq!(read.tiers.owner.approval_policy(), policy);
         }
     }

@@ -18,10 +18,8 @@ mod text;
 
 pub(crate) use check::{check, print_schema};
 pub(crate) use environment::Environment;
-pub(crate) use error::ConfigError;
 pub(crate) use keys::Config;
 pub(crate) use load::{Loaded, load};
-pub(crate) use places::Places;
 
 #[cfg(test)]
 mod tests;

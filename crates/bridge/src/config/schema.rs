@@ -25,7 +25,8 @@ pub(super) enum Shape {
 
 /// The JSON Schema, as `config schema` prints it.
 pub(super) fn schema() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let settings =
+        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<Config>();
     schema.to_value()
 }
@@ -85,11 +86,9 @@ impl Shape {
                     shape.collect(&join(path, key), keys);
                 }
             }
-            Self::Word(_)
-            | Self::Text { .. }
-            | Self::Number { .. }
-            | Self::Texts
-            | Self::Other => keys.push(path.to_owned()),
+            Self::Word(_) | Self::Text { .. } | Self::Number { .. } | Self::Texts | Self::Other => {
+                keys.push(path.to_owned())
+            }
         }
     }
 }
@@ -154,7 +153,12 @@ mod tests {
             for (key, schema) in properties.into_iter().flatten() {
                 undescribed(&join(path, key), schema, found);
             }
-            for choice in schema.get("oneOf").and_then(Value::as_array).into_iter().flatten() {
+            for choice in schema
+                .get("oneOf")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+            {
                 undescribed(&format!("{path}={}", choice["const"]), choice, found);
             }
         }

@@ -6,6 +6,8 @@ use std::ops::Range;
 /// How alike two words must be, from 0 to 1, for one to be offered as what was meant. Two letters swapped
 /// in a short key are still found; unrelated keys are not offered.
 const LIKENESS_MIN: f64 = 0.6;
+/// How much of a word must be there to recognise it by its beginning.
+const BEGINNING_MIN: usize = 3;
 
 /// Line and column of the start of a span, counted from 1 and in characters.
 pub(super) fn place(text: &str, span: &Range<usize>) -> Place {
@@ -31,8 +33,13 @@ pub(super) fn nearest<'a>(
         .map(|(_, word)| word)
 }
 
+/// A word that was begun (`linger` for `linger_secs`) is as good as one with a slip in it.
 fn alike(meant: &str, word: &str) -> f64 {
-    strsim::normalized_damerau_levenshtein(meant, &word.to_lowercase().replace('-', "_"))
+    let word = word.to_lowercase().replace('-', "_");
+    if meant.len() >= BEGINNING_MIN && word.starts_with(meant) {
+        return 1.0;
+    }
+    strsim::normalized_damerau_levenshtein(meant, &word)
 }
 
 #[cfg(test)]

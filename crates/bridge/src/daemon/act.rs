@@ -38,11 +38,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Action::Schedule | Action::ScheduleAt { .. } => self.wake.notify_one(),
                 Action::Work { message_id } => {
                     let daemon = Arc::clone(self);
-                    self.tasks.spawn(async move { daemon.work(message_id).await });
+                    self.tasks
+                        .spawn(async move { daemon.work(message_id).await });
                 }
                 Action::Reconcile { message_id } => {
                     let daemon = Arc::clone(self);
-                    self.tasks.spawn(async move { daemon.reconcile(message_id).await });
+                    self.tasks
+                        .spawn(async move { daemon.reconcile(message_id).await });
                 }
                 Action::Deliver { conversation_id } => self.deliver(conversation_id),
                 // No channel of today wants to be told; the ack row says so.

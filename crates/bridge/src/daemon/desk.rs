@@ -53,8 +53,14 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
         let receive = local::receive(inbound, assigned)
             .map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
         match daemon.commit(receive).await? {
-            Received::New(message_id) => Ok(Submitted { message_id, duplicate: false }),
-            Received::Duplicate(message_id) => Ok(Submitted { message_id, duplicate: true }),
+            Received::New(message_id) => Ok(Submitted {
+                message_id,
+                duplicate: false,
+            }),
+            Received::Duplicate(message_id) => Ok(Submitted {
+                message_id,
+                duplicate: true,
+            }),
             Received::Full => Err(SubmitError::Full),
         }
     }

@@ -84,12 +84,17 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.hub.publish(message_id, Live::Text(text.into()));
             }
             TurnEvent::Retrying { message } => {
-                self.note(message_id, EventKind::Retrying, message, false).await;
+                self.note(message_id, EventKind::Retrying, message, false)
+                    .await;
             }
             TurnEvent::Asked(asked) => self.asked(message_id, asked).await,
             TurnEvent::Ended(end) => self.ended(message_id, end, budget).await,
             TurnEvent::Lost { why } => {
-                self.settle(Lose { message_id: message_id.clone(), why }).await;
+                self.settle(Lose {
+                    message_id: message_id.clone(),
+                    why,
+                })
+                .await;
             }
         }
     }
@@ -101,7 +106,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         text: String,
         effect: bool,
     ) {
-        self.settle(Note { message_id: message_id.clone(), kind, text, effect }).await;
+        self.settle(Note {
+            message_id: message_id.clone(),
+            kind,
+            text,
+            effect,
+        })
+        .await;
     }
 
     /// What begins is journaled, and what may touch the world also when it ends.
@@ -111,13 +122,17 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             false => EventKind::Started,
         };
         if item.effect || !item.completed {
-            self.note(message_id, kind, item.headline, item.effect).await;
+            self.note(message_id, kind, item.headline, item.effect)
+                .await;
         }
     }
 
     /// Nobody can answer yet, and silence is never consent: journaled as declined, then declined.
     async fn asked(self: &Arc<Self>, message_id: &MessageId, asked: Asked) {
-        let told = format!("Codex asked: {}. Declined: nobody here can answer it", asked.headline);
+        let told = format!(
+            "Codex asked: {}. Declined: nobody here can answer it",
+            asked.headline
+        );
         let attempt = match self.load(message_id).await {
             Ok(Some((message, _))) => message.life.attempt,
             Ok(None) | Err(_) => 0,
@@ -162,11 +177,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             (_, Budget::Spent(_)) => {
                 Failure::new(Class::Permanent, format!("timed out after {timeout}s"))
             }
-            (TurnStatus::Interrupted | TurnStatus::Failed | TurnStatus::InProgress, Budget::Running(_)) => {
-                end.failure.unwrap_or_else(|| {
-                    Failure::new(Class::Transient, "the turn was interrupted at Codex")
-                })
-            }
+            (
+                TurnStatus::Interrupted | TurnStatus::Failed | TurnStatus::InProgress,
+                Budget::Running(_),
+            ) => end.failure.unwrap_or_else(|| {
+                Failure::new(Class::Transient, "the turn was interrupted at Codex")
+            }),
         };
         self.fail(message_id.clone(), failure, end.touched).await;
     }

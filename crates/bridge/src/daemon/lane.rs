@@ -22,7 +22,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         lanes.insert(conversation_id.clone(), false);
         drop(lanes);
         let daemon = Arc::clone(self);
-        self.tasks.spawn(async move { daemon.lane(conversation_id).await });
+        self.tasks
+            .spawn(async move { daemon.lane(conversation_id).await });
     }
 
     async fn lane(self: Arc<Self>, conversation_id: ConversationId) {
@@ -61,7 +62,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     async fn send_next(self: &Arc<Self>, lane: &ConversationId) -> Result<Next, LedgerError> {
-        match self.commit(Send { conversation_id: lane.clone() }).await? {
+        match self
+            .commit(Send {
+                conversation_id: lane.clone(),
+            })
+            .await?
+        {
             SendOutcome::Empty => Ok(Next::Empty),
             SendOutcome::Later(at) => Ok(Next::Later(at)),
             SendOutcome::Send { message, reply, .. } => self.send(&message, &reply).await,
@@ -72,12 +78,22 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let (message_id, ordinal) = (message.message_id.clone(), reply.ordinal);
         match self.sink.send(message, reply).await {
             Ok(receipt) => {
-                self.commit(Confirm { message_id, ordinal, receipt }).await?;
+                self.commit(Confirm {
+                    message_id,
+                    ordinal,
+                    receipt,
+                })
+                .await?;
                 Ok(Next::Sent)
             }
             Err(fault) => {
                 let failure = fault.failure;
-                let refuse = Refuse { message_id, ordinal, failure, jitter: jitter() };
+                let refuse = Refuse {
+                    message_id,
+                    ordinal,
+                    failure,
+                    jitter: jitter(),
+                };
                 Ok(self.commit(refuse).await?.map_or(Next::Sent, Next::Later))
             }
         }

@@ -15,9 +15,9 @@ mod work;
 pub(crate) use run::{Ready, RunOptions, Stop, run};
 
 use crate::config::Config;
-use bridge_core::limits;
 use bridge_core::port::{Agent, Ledger, Sink, ThreadSpec};
 use bridge_core::prompt::STANDING_INSTRUCTIONS;
+use bridge_core::step::Pace;
 use bridge_core::value::{
     ApprovalPolicy, BootId, Conversation, ConversationId, MessageId, Sandbox, Tier, TurnId,
 };
@@ -55,7 +55,8 @@ pub(crate) struct Daemon<L, A, S> {
 pub(crate) struct Settings {
     pub(crate) turns_max: u32,
     pub(crate) turn_timeout: Duration,
-    pub(crate) backoff_base_ms: i64,
+    backoff_base_ms: i64,
+    config_probe_ms: i64,
     pub(crate) boot_id: BootId,
     pub(crate) work_root: PathBuf,
     pub(crate) owner: TierSettings,
@@ -77,8 +78,8 @@ impl Settings {
         Self {
             turns_max: config.daemon.turns_max,
             turn_timeout: Duration::from_secs(config.turn.timeout_secs),
-            backoff_base_ms: i64::try_from(config.turn.backoff_base_ms)
-                .unwrap_or(limits::TURN_BACKOFF_BASE_MS),
+            backoff_base_ms: milliseconds(config.turn.backoff_base_ms),
+            config_probe_ms: milliseconds(config.turn.config_probe_secs.saturating_mul(1000)),
             boot_id,
             work_root,
             owner: TierSettings {
@@ -88,6 +89,15 @@ impl Settings {
                 instructions: owner.instructions.clone(),
                 workdir: owner.workdir.clone(),
             },
+        }
+    }
+
+    /// How soon a message without an answer is tried again.
+    fn pace(&self) -> Pace {
+        Pace {
+            backoff_base_ms: self.backoff_base_ms,
+            config_probe_ms: self.config_probe_ms,
+            jitter: ids::jitter(),
         }
     }
 
@@ -104,7 +114,11 @@ impl Settings {
     fn workdir(&self, tier: Tier, conversation_id: &ConversationId) -> String {
         match &self.tier(tier).workdir {
             Some(shared) => shared.display().to_string(),
-            None => self.work_root.join(conversation_id.as_str()).display().to_string(),
+            None => self
+                .work_root
+                .join(conversation_id.as_str())
+                .display()
+                .to_string(),
         }
     }
 
@@ -123,6 +137,10 @@ impl Settings {
             instructions,
         }
     }
+}
+
+fn milliseconds(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
 impl TierSettings {

@@ -4,11 +4,11 @@
 use super::Daemon;
 use super::ids::jitter;
 use bridge_core::limits;
-use bridge_core::port::{Agent, Found, Ledger, LedgerError, Looked, Sink, TurnSpec};
+use bridge_core::port::{Agent, Found, Ledger, LedgerError, Looked, LostTurn, Sink, TurnSpec};
 use bridge_core::prompt::turn_text;
 use bridge_core::retry::backoff_ms;
 use bridge_core::step::Reconcile;
-use bridge_core::value::{MessageId, Turn};
+use bridge_core::value::MessageId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,8 +26,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     tracing::warn!(%message_id, reason, "a lost turn could not be looked at yet");
                 }
             }
-            let pause =
-                backoff_ms(tries, limits::RECONCILE_RETRY_MS, LOOK_PAUSE_MAX_MS, jitter());
+            let pause = backoff_ms(
+                tries,
+                limits::RECONCILE_RETRY_MS,
+                LOOK_PAUSE_MAX_MS,
+                jitter(),
+            );
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_millis(u64::try_from(pause).unwrap_or(1))) => {}
                 () = self.stopping.cancelled() => return,
@@ -36,11 +40,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     async fn look(self: &Arc<Self>, message_id: &MessageId) -> Result<(), String> {
-        let turn = self.lost_turn(message_id).await.map_err(|error| error.to_string())?;
-        let Some((spec, turn)) = turn else {
+        let lost = self
+            .lost_turn(message_id)
+            .await
+            .map_err(|error| error.to_string())?;
+        let Some(lost) = lost else {
             return Ok(());
         };
-        let looked = self.agent.look(&spec, turn.after_turn.as_ref()).await;
+        let looked = self.agent.look(&lost).await;
         let Looked { found, stream, .. } = looked.map_err(|fault| fault.to_string())?;
         let running = match &found {
             Found::Turn(finding) => Some(finding.turn_id.clone()),
@@ -56,7 +63,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .await;
         match (decided, stream, running) {
             (Ok(true), Some(stream), Some(turn_id)) => {
-                self.follow(message_id.clone(), turn.thread, turn_id, stream).await;
+                self.follow(message_id.clone(), lost.turn.thread, turn_id, stream)
+                    .await;
                 Ok(())
             }
             (Ok(_), _, _) | (Err(LedgerError::Refused(_)), _, _) => Ok(()),
@@ -67,20 +75,24 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     async fn lost_turn(
         self: &Arc<Self>,
         message_id: &MessageId,
-    ) -> Result<Option<(TurnSpec, Turn)>, LedgerError> {
+    ) -> Result<Option<LostTurn>, LedgerError> {
         let Some((message, conversation)) = self.load(message_id).await? else {
             return Ok(None);
         };
         let (id, attempt) = (message_id.clone(), message.life.attempt);
-        let turn = self.ledger.read(move |rows| rows.turn(&id, attempt)).await?;
-        Ok(turn.map(|turn| {
-            let spec = TurnSpec {
-                thread: turn.thread.clone(),
+        let turn = self
+            .ledger
+            .read(move |rows| rows.turn(&id, attempt))
+            .await?;
+        Ok(turn.map(|turn| LostTurn {
+            turn: TurnSpec {
+                thread: turn.thread,
                 spec: self.settings.thread_spec(message.tier, &conversation),
-                client_id: turn.client_id.clone(),
+                client_id: turn.client_id,
                 text: turn_text(&message),
-            };
-            (spec, turn)
+            },
+            after_turn: turn.after_turn,
+            incarnation: turn.incarnation,
         }))
     }
 }

@@ -14,8 +14,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let mut after = None;
         loop {
             let from = after.take();
-            let page: Vec<Message> =
-                self.ledger.read(move |rows| rows.unfinished(from.as_ref(), PAGE_MAX)).await?;
+            let page: Vec<Message> = self
+                .ledger
+                .read(move |rows| rows.unfinished(from.as_ref(), PAGE_MAX))
+                .await?;
             let Some(last) = page.last() else {
                 break;
             };
@@ -33,7 +35,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let state = message.life.state.name();
         let left_in_the_middle = state.in_flight() && state != StateName::Unclear;
         if left_in_the_middle {
-            return self.commit(Resume { message_id: message.message_id }).await;
+            return self
+                .commit(Resume {
+                    message_id: message.message_id,
+                })
+                .await;
         }
         self.perform(regenerate(&message));
         Ok(())
@@ -44,7 +50,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let mut after = None;
         loop {
             let from = after.take();
-            let page = self.ledger.read(move |rows| rows.lanes(from.as_ref(), PAGE_MAX)).await?;
+            let page = self
+                .ledger
+                .read(move |rows| rows.lanes(from.as_ref(), PAGE_MAX))
+                .await?;
             let Some(last) = page.last() else {
                 return Ok(());
             };

@@ -6,10 +6,12 @@ use super::{Daemon, Settings};
 use crate::config::{Config, Environment};
 use crate::state::{Lock, StateDir, StateError};
 use bridge_channel::local::LocalSink;
+use bridge_codex::wire::account::Secret;
 use bridge_core::port::{Agent, Ledger};
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
 use bridge_store::SqliteLedger;
 use bridge_store::sqlite::Soundness;
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -27,9 +29,28 @@ const HALT_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct RunOptions {
     pub(crate) state_dir: PathBuf,
     pub(crate) config: Config,
-    pub(crate) environment: Environment,
+    /// Where `codex` is looked for when the configuration names none.
+    pub(crate) search_path: Option<OsString>,
+    /// The environment that Codex gets.
+    pub(crate) codex_env: Vec<(OsString, OsString)>,
+    /// A key to log Codex in with, should it have no login.
+    pub(crate) api_key: Option<Secret>,
     /// Leave Codex running behind its socket for the next daemon.
     pub(crate) handover: bool,
+}
+
+impl RunOptions {
+    /// What the configuration and the environment amount to.
+    pub(crate) fn new(state_dir: PathBuf, config: Config, environment: &Environment) -> Self {
+        Self {
+            state_dir,
+            search_path: environment.path().map(ToOwned::to_owned),
+            codex_env: environment.for_codex(&config),
+            api_key: environment.openai_api_key(),
+            config,
+            handover: false,
+        }
+    }
 }
 
 /// How the daemon is asked to stop.
@@ -65,8 +86,7 @@ pub(crate) async fn run(
     agent.adopt().await?;
     let boot_id = bridge_host::process::boot_id()?;
     let settings = Settings::new(&options.config, boot_id, state.work());
-    let daemon: Arc<CodexDaemon<SqliteLedger>> =
-        Daemon::new(ledger, agent, LocalSink, settings);
+    let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, LocalSink, settings);
 
     let listener = listen(&state)?;
     let api_stop = CancellationToken::new();
@@ -102,12 +122,19 @@ pub(crate) async fn run(
 async fn check(daemon: Arc<CodexDaemon<SqliteLedger>>) {
     if let Err(fault) = daemon.agent.ready().await {
         let reason = crate::term::escape_line(&fault.failure.reason).into_owned();
-        tracing::warn!(class = fault.failure.class.word(), reason, "codex can't take turns yet");
+        tracing::warn!(
+            class = fault.failure.class.word(),
+            reason,
+            "codex can't take turns yet"
+        );
     }
     match daemon.ledger.quick_check().await {
         Ok(Soundness::Sound) => tracing::debug!("the ledger is sound"),
         Ok(Soundness::Damaged { findings }) => {
-            tracing::error!(?findings, "the ledger is damaged: stop the daemon and keep a copy of it");
+            tracing::error!(
+                ?findings,
+                "the ledger is damaged: stop the daemon and keep a copy of it"
+            );
         }
         Err(error) => tracing::error!(%error, "the ledger could not be checked"),
     }
@@ -115,7 +142,7 @@ async fn check(daemon: Arc<CodexDaemon<SqliteLedger>>) {
 
 fn find_codex(options: &RunOptions) -> Result<binary::Binary, binary::Error> {
     let explicit = options.config.codex.bin.as_deref();
-    binary::find(explicit, options.environment.path())
+    binary::find(explicit, options.search_path.as_deref())
 }
 
 fn host_options(
@@ -130,12 +157,12 @@ fn host_options(
             codex: codex.path.clone(),
             codex_version: codex.version.to_string(),
             run_dir: state.run_dir(),
-            env: options.environment.for_codex(config),
+            env: options.codex_env.clone(),
             hidden_from_commands: config.hidden_from_commands(),
             linger: Duration::from_secs(config.codex.linger_secs),
         },
         transport: config.transport_choice(),
-        api_key: options.environment.openai_api_key(),
+        api_key: options.api_key.clone(),
     })
 }
 
@@ -143,7 +170,10 @@ fn host_options(
 fn listen(state: &StateDir) -> Result<UnixListener, StateError> {
     let path = state.api_socket();
     remove_socket(state);
-    let not_writable = |source| StateError::NotWritable { path: path.clone(), source };
+    let not_writable = |source| StateError::NotWritable {
+        path: path.clone(),
+        source,
+    };
     let listener = UnixListener::bind(&path).map_err(not_writable)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
         .map_err(not_writable)?;
@@ -170,7 +200,10 @@ impl<L: Ledger> CodexDaemon<L> {
             return self.agent.hand_over().await;
         }
         if !self.tasks.is_empty() {
-            tracing::info!(seconds = drain.as_secs(), "waiting for running turns to finish");
+            tracing::info!(
+                seconds = drain.as_secs(),
+                "waiting for running turns to finish"
+            );
         }
         tokio::select! {
             () = self.tasks.wait() => {}

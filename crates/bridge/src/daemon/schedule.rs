@@ -16,7 +16,10 @@ const FAULT_PAUSE: Duration = Duration::from_secs(1);
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn schedule(self: Arc<Self>) {
         while !self.stopping.is_cancelled() {
-            let claim = Claim { turns_max: self.settings.turns_max, now: now() };
+            let claim = Claim {
+                turns_max: self.settings.turns_max,
+                now: now(),
+            };
             let sleep = match self.commit(claim).await {
                 Ok(ClaimOutcome::Claimed { .. } | ClaimOutcome::Buried) => continue,
                 Ok(ClaimOutcome::Idle { next_due }) => until(next_due),

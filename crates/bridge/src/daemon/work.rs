@@ -4,9 +4,7 @@ use super::Daemon;
 use bridge_core::port::{Agent, AgentFault, Ledger, LedgerError, Sink, ThreadSpec, TurnSpec};
 use bridge_core::prompt::turn_text;
 use bridge_core::step::{Attach, Begin, Bind, Fail, Note, Unbind};
-use bridge_core::value::{
-    Class, Conversation, EventKind, Failure, Message, MessageId, ThreadId,
-};
+use bridge_core::value::{Class, Conversation, EventKind, Failure, Message, MessageId, ThreadId};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -44,13 +42,17 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         self.fail(message_id, failure, false).await;
     }
 
-    pub(crate) async fn fail(self: &Arc<Self>, message_id: MessageId, failure: Failure, touched: bool) {
+    pub(crate) async fn fail(
+        self: &Arc<Self>,
+        message_id: MessageId,
+        failure: Failure,
+        touched: bool,
+    ) {
         self.settle(Fail {
             message_id,
             failure,
             touched,
-            backoff_base_ms: self.settings.backoff_base_ms,
-            jitter: super::ids::jitter(),
+            pace: self.settings.pace(),
         })
         .await;
     }
@@ -80,9 +82,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             text: turn_text(&message),
         };
         let started = self.agent.start_turn(&turn).await?;
-        self.settle(Attach { message_id: message_id.clone(), turn_id: started.turn_id.clone() })
+        self.settle(Attach {
+            message_id: message_id.clone(),
+            turn_id: started.turn_id.clone(),
+        })
+        .await;
+        self.follow(message_id.clone(), thread, started.turn_id, started.stream)
             .await;
-        self.follow(message_id.clone(), thread, started.turn_id, started.stream).await;
         Ok(())
     }
 
@@ -136,7 +142,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         fault: &AgentFault,
     ) -> Result<(), LedgerError> {
         let conversation_id = conversation.conversation_id.clone();
-        self.commit(Unbind { conversation_id, thread: thread.clone() }).await?;
+        self.commit(Unbind {
+            conversation_id,
+            thread: thread.clone(),
+        })
+        .await?;
         if conversation.last_turn.is_some() {
             let reason = &fault.failure.reason;
             tracing::warn!(%thread, reason = %crate::term::escape_line(reason), "a thread is lost; a new one is started");
@@ -154,8 +164,15 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
 fn make_workdir(conversation: &Conversation) -> Result<(), Setback> {
     let workdir = Path::new(&conversation.workdir);
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(workdir).map_err(|error| {
-        let reason = format!("the working directory {} can't be made: {error}", workdir.display());
-        Setback::Agent(Failure::new(Class::Config, reason))
-    })
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(workdir)
+        .map_err(|error| {
+            let reason = format!(
+                "the working directory {} can't be made: {error}",
+                workdir.display()
+            );
+            Setback::Agent(Failure::new(Class::Config, reason))
+        })
 }

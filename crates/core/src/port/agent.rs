@@ -38,8 +38,7 @@ pub trait Agent: Send + Sync + 'static {
     /// Takes the thread's writer and asks what became of a turn that was lost from sight.
     fn look(
         &self,
-        turn: &TurnSpec,
-        after_turn: Option<&TurnId>,
+        lost: &LostTurn,
     ) -> impl Future<Output = Result<Looked<Self::Stream>, AgentFault>> + Send;
 
     /// Declines something the agent asked; the turn goes on without it.
@@ -85,6 +84,17 @@ pub struct TurnSpec {
     pub client_id: ClientId,
     /// What it is given.
     pub text: String,
+}
+
+/// A turn whose end was not seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostTurn {
+    /// What was to be run.
+    pub turn: TurnSpec,
+    /// The newest turn of the thread before it.
+    pub after_turn: Option<TurnId>,
+    /// The life of the agent it was given to: if that one still lives, its history may lag behind it.
+    pub incarnation: IncarnationId,
 }
 
 /// A turn that was taken.

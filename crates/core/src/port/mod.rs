@@ -9,8 +9,8 @@ mod rows;
 mod sink;
 
 pub use agent::{
-    Agent, AgentFault, Asked, Finding, Found, ItemNote, Looked, Started, ThreadSpec, TurnEnd,
-    TurnEvent, TurnSpec, TurnStatus, TurnStream,
+    Agent, AgentFault, Asked, Finding, Found, ItemNote, Looked, LostTurn, Started, ThreadSpec,
+    TurnEnd, TurnEvent, TurnSpec, TurnStatus, TurnStream,
 };
 pub use ledger::{Committed, Ledger, LedgerError};
 pub use rows::{Change, Head, Read, Rows, RowsError, StateCount};

@@ -100,7 +100,7 @@ pub trait Read {
     fn ack(&self, message_id: &MessageId) -> Result<Option<Ack>, RowsError>;
     /// Messages that could be claimed at `now`, people first, oldest first, at most `limit`.
     fn heads(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError>;
-    /// When the next held message becomes due, if one is held.
+    /// When the next held message that could then be claimed becomes due, if one is held.
     fn next_due(&self) -> Result<Option<Timestamp>, RowsError>;
     /// How many messages are in flight at Codex.
     fn in_flight(&self) -> Result<u32, RowsError>;
@@ -138,7 +138,8 @@ pub trait Rows: Read {
 pub enum Change {
     /// Inserts a conversation.
     NewConversation(Conversation),
-    /// Binds a conversation to a thread (or unbinds it), expecting the present binding.
+    /// Binds a conversation to a thread (or unbinds it), expecting the present binding. The last turn is
+    /// forgotten when the thread changes, because it was a turn of the other thread.
     Bind {
         /// Which.
         conversation_id: ConversationId,

@@ -20,8 +20,17 @@ pub struct Fail {
     pub failure: Failure,
     /// An item that may touch the world was seen, and the sandbox let it.
     pub touched: bool,
-    /// First wait before the next try.
+    /// How soon it is tried again.
+    pub pace: Pace,
+}
+
+/// How soon a message without an answer is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// First wait before the next try; doubles each time.
     pub backoff_base_ms: i64,
+    /// How soon a message that waits for an operator is looked at again.
+    pub config_probe_ms: i64,
     /// Random number in 0..=1000.
     pub jitter: u16,
 }
@@ -91,15 +100,15 @@ impl Fail {
         let backoff = |tries| {
             now.plus_ms(backoff_ms(
                 tries,
-                self.backoff_base_ms,
+                self.pace.backoff_base_ms,
                 limits::TURN_BACKOFF_MAX_MS,
-                self.jitter,
+                self.pace.jitter,
             ))
         };
         let (until, budget) = match &self.failure.class {
             Class::Capacity { until: Some(until) } => (*until, Budget::Returned),
             Class::Capacity { until: None } => (backoff(message.life.attempt), Budget::Returned),
-            Class::Config => (now.plus_ms(limits::CONFIG_PROBE_MS), Budget::Returned),
+            Class::Config => (now.plus_ms(self.pace.config_probe_ms), Budget::Returned),
             Class::Transient | Class::Permanent | Class::Ambiguous | Class::Bug => {
                 (backoff(message.life.spent.saturating_sub(1)), Budget::Spent)
             }

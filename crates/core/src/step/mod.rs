@@ -31,7 +31,7 @@ pub use begin::{Begin, Begun};
 pub use bind::{Bind, Unbind};
 pub use claim::{Claim, ClaimOutcome};
 pub use confirm::Confirm;
-pub use fail::Fail;
+pub use fail::{Fail, Pace};
 pub use incarnate::{Incarnate, IncarnationGone};
 pub use lose::Lose;
 pub use note::Note;

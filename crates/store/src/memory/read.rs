@@ -15,7 +15,9 @@ fn page(limit: u32) -> usize {
 
 impl MemoryRows {
     fn open_messages(&self) -> impl Iterator<Item = &Message> {
-        self.open.iter().filter_map(|(id, ())| self.messages.get(id))
+        self.open
+            .iter()
+            .filter_map(|(id, ())| self.messages.get(id))
     }
 
     /// The first waiting message of each conversation with nothing in flight, and why it is held.
@@ -25,7 +27,9 @@ impl MemoryRows {
         for message in self.open_messages() {
             let conversation = &message.conversation_id;
             if let MessageState::Received { hold } = &message.life.state {
-                let entry = first.entry(conversation).or_insert((message, hold.as_ref()));
+                let entry = first
+                    .entry(conversation)
+                    .or_insert((message, hold.as_ref()));
                 if message.seq < entry.0.seq {
                     *entry = (message, hold.as_ref());
                 }

@@ -27,12 +27,7 @@ pub(super) fn after(
 ) -> Result<Vec<ItemEvent>, RowsError> {
     let query = "SELECT message_id, ordinal, attempt, kind, text, at FROM event \
          WHERE message_id = ?1 AND ordinal > ?2 ORDER BY ordinal LIMIT ?3";
-    sql::many(
-        conn,
-        query,
-        (message_id.as_str(), after, page(limit)),
-        read,
-    )
+    sql::many(conn, query, (message_id.as_str(), after, page(limit)), read)
 }
 
 pub(super) fn last(conn: &Connection, message_id: &MessageId) -> Result<u32, RowsError> {

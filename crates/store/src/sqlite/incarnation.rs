@@ -3,9 +3,7 @@
 use super::fields::Fields;
 use super::sql;
 use bridge_core::port::RowsError;
-use bridge_core::value::{
-    BootId, Incarnation, IncarnationId, ProcessStamp, Timestamp, Transport,
-};
+use bridge_core::value::{BootId, Incarnation, IncarnationId, ProcessStamp, Timestamp, Transport};
 use rusqlite::{Connection, Row, params};
 
 fn read(row: &Row<'_>) -> Result<Incarnation, RowsError> {

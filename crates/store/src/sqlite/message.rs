@@ -24,6 +24,32 @@ macro_rules! select_message {
 }
 pub(super) use select_message;
 
+pub(super) const BY_ID: &str =
+    select_message!("JOIN message_text USING (row) WHERE message_id = ?1");
+
+pub(super) const BY_EXTERNAL: &str =
+    select_message!("JOIN message_text USING (row) WHERE channel = ?1 AND external_id = ?2");
+
+const INSERT: &str = "INSERT INTO message (message_id, conversation_id, seq, channel, external_id, kind, \
+     sender, tier, received_at, place, state, turn_id, reason, hold_until, hold_class, \
+     hold_class_until, hold_reason, attempt, spent, continues, input, failure_class, \
+     failure_until, failure_reason, updated_at) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, \
+     ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)";
+
+/// A life whose place in the queues stays.
+pub(super) const LIVE: &str = "UPDATE message SET state = ?3, turn_id = ?4, reason = ?5, attempt = ?10, \
+     spent = ?11, continues = ?12, input = ?13, failure_class = ?14, \
+     failure_until = ?15, failure_reason = ?16, updated_at = ?17 \
+     WHERE message_id = ?1 AND state = ?2";
+
+/// A life whose place in the queues changes.
+pub(super) const LIVE_ELSEWHERE: &str = "UPDATE message SET place = ?3, state = ?4, turn_id = ?5, reason = ?6, \
+     hold_until = ?7, hold_class = ?8, hold_class_until = ?9, hold_reason = ?10, \
+     attempt = ?11, spent = ?12, continues = ?13, input = ?14, failure_class = ?15, \
+     failure_until = ?16, failure_reason = ?17, updated_at = ?18 \
+     WHERE message_id = ?1 AND state = ?2";
+
 pub(super) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
     let mut fields = Fields::of("message", row);
     Ok(Message {
@@ -129,11 +155,7 @@ fn held(state: &MessageState) -> bool {
 }
 
 /// Binds a life to the parameters after `first`, which are the statement's own.
-fn with_life<R>(
-    first: &[&dyn ToSql],
-    life: &Life,
-    then: impl FnOnce(&[&dyn ToSql]) -> R,
-) -> R {
+fn with_life<R>(first: &[&dyn ToSql], life: &Life, then: impl FnOnce(&[&dyn ToSql]) -> R) -> R {
     let state = life.state.name().word();
     let StateColumns {
         turn_id,
@@ -165,8 +187,7 @@ fn with_life<R>(
 }
 
 pub(super) fn by_id(conn: &Connection, id: &MessageId) -> Result<Option<Message>, RowsError> {
-    let query = select_message!("JOIN message_text USING (row) WHERE message_id = ?1");
-    sql::one(conn, query, [id.as_str()], read)
+    sql::one(conn, BY_ID, [id.as_str()], read)
 }
 
 pub(super) fn by_external(
@@ -174,17 +195,23 @@ pub(super) fn by_external(
     channel: &ChannelId,
     external_id: &ExternalId,
 ) -> Result<Option<Message>, RowsError> {
-    let query =
-        select_message!("JOIN message_text USING (row) WHERE channel = ?1 AND external_id = ?2");
-    sql::one(conn, query, [channel.as_str(), external_id.as_str()], read)
+    sql::one(
+        conn,
+        BY_EXTERNAL,
+        [channel.as_str(), external_id.as_str()],
+        read,
+    )
 }
 
 pub(super) fn insert(conn: &Connection, message: &Message, owed: Ack) -> Result<(), RowsError> {
     let what = || format!("new message {}", message.message_id);
     let conversation = message.conversation_id.as_str();
     let standing = Standing::of(message.life.state.name());
-    let moves =
-        place::others(conn, conversation, 0)?.settle(standing, message.seq.0, held(&message.life.state));
+    let moves = place::others(conn, conversation, 0)?.settle(
+        standing,
+        message.seq.0,
+        held(&message.life.state),
+    );
     let own: [&dyn ToSql; 10] = [
         &message.message_id.as_str(),
         &conversation,
@@ -198,17 +225,7 @@ pub(super) fn insert(conn: &Connection, message: &Message, owed: Ack) -> Result<
         &moves.mine.map(place::Place::word),
     ];
     with_life(&own, &message.life, |columns| {
-        sql::write(
-            conn,
-            "INSERT INTO message (message_id, conversation_id, seq, channel, external_id, kind, \
-             sender, tier, received_at, place, state, turn_id, reason, hold_until, hold_class, \
-             hold_class_until, hold_reason, attempt, spent, continues, input, failure_class, \
-             failure_until, failure_reason, updated_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, \
-             ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
-            columns,
-            what,
-        )
+        sql::write(conn, INSERT, columns, what)
     })?;
     sql::write(
         conn,
@@ -220,7 +237,8 @@ pub(super) fn insert(conn: &Connection, message: &Message, owed: Ack) -> Result<
     moves.write(conn)
 }
 
-/// Rewrites a life that must be in `from`; the queues are touched only when its standing changes.
+/// Rewrites a life that must be in `from`. The queues are touched only when its standing changes, and the hold
+/// only where there can be one: among those that wait.
 pub(super) fn live(
     conn: &Connection,
     id: &MessageId,
@@ -231,18 +249,7 @@ pub(super) fn live(
     let own: [&dyn ToSql; 2] = [&id.as_str(), &from.word()];
     let standing = Standing::of(life.state.name());
     if standing == Standing::of(from) && standing != Standing::Waiting {
-        return with_life(&own, life, |columns| {
-            sql::write(
-                conn,
-                "UPDATE message SET state = ?3, turn_id = ?4, reason = ?5, hold_until = ?6, \
-                 hold_class = ?7, hold_class_until = ?8, hold_reason = ?9, attempt = ?10, \
-                 spent = ?11, continues = ?12, input = ?13, failure_class = ?14, \
-                 failure_until = ?15, failure_reason = ?16, updated_at = ?17 \
-                 WHERE message_id = ?1 AND state = ?2",
-                columns,
-                what,
-            )
-        });
+        return with_life(&own, life, |columns| sql::write(conn, LIVE, columns, what));
     }
     let Some(moves) = moves(conn, id, standing, held(&life.state))? else {
         return Err(RowsError::Conflict { what: what() });
@@ -250,16 +257,7 @@ pub(super) fn live(
     let place = moves.mine.map(place::Place::word);
     let own: [&dyn ToSql; 3] = [&id.as_str(), &from.word(), &place];
     with_life(&own, life, |columns| {
-        sql::write(
-            conn,
-            "UPDATE message SET place = ?3, state = ?4, turn_id = ?5, reason = ?6, \
-             hold_until = ?7, hold_class = ?8, hold_class_until = ?9, hold_reason = ?10, \
-             attempt = ?11, spent = ?12, continues = ?13, input = ?14, failure_class = ?15, \
-             failure_until = ?16, failure_reason = ?17, updated_at = ?18 \
-             WHERE message_id = ?1 AND state = ?2",
-            columns,
-            what,
-        )
+        sql::write(conn, LIVE_ELSEWHERE, columns, what)
     })?;
     moves.write(conn)
 }

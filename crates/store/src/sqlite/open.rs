@@ -161,9 +161,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Opened, OpenError> {
     make_private(path)?;
     let sqlite = |source| OpenError::sqlite(path, source);
     let mut writer = connect(path).map_err(sqlite)?;
-    writer
-        .busy_timeout(options.busy_timeout)
-        .map_err(sqlite)?;
+    writer.busy_timeout(options.busy_timeout).map_err(sqlite)?;
     migrate::check_ours(&writer, path, MIGRATIONS)?;
     set_up_log(&writer, path)?;
     migrate::bring_up(&mut writer, path, MIGRATIONS)?;
@@ -262,8 +260,7 @@ fn set_up_log(conn: &Connection, path: &Path) -> Result<(), OpenError> {
 }
 
 fn next_epoch(conn: &mut Connection) -> Result<Epoch, rusqlite::Error> {
-    let transaction =
-        conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let transaction = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let epoch = transaction.query_row(
         "UPDATE instance SET epoch = epoch + 1 WHERE id = 1 RETURNING epoch",
         [],

@@ -85,8 +85,14 @@ pub(super) struct Moves {
     promote: Option<i64>,
 }
 
-pub(super) const OTHERS: &str = "SELECT place, seq, row FROM message INDEXED BY message_place \
-     WHERE place IN ('ready', 'held', 'flight') AND conversation_id = ?1 AND row <> ?2 \
+/// One arm per place: SQLite would build a table for `IN` at every call.
+pub(super) const OTHERS: &str = "\
+     SELECT place, seq, row FROM message INDEXED BY message_place \
+     WHERE place = 'flight' AND conversation_id = ?1 AND row <> ?2 \
+     UNION ALL SELECT place, seq, row FROM message INDEXED BY message_place \
+     WHERE place = 'ready' AND conversation_id = ?1 AND row <> ?2 \
+     UNION ALL SELECT place, seq, row FROM message INDEXED BY message_place \
+     WHERE place = 'held' AND conversation_id = ?1 AND row <> ?2 \
      UNION ALL SELECT * FROM (\
          SELECT place, seq, row FROM message INDEXED BY message_place \
          WHERE place = 'behind' AND conversation_id = ?1 AND row <> ?2 ORDER BY seq LIMIT 1)";

@@ -36,8 +36,7 @@ pub(super) const UNFINISHED: &str = select_message!(
      WHERE place IS NOT NULL AND message_id > ?1 ORDER BY message_id LIMIT ?2"
 );
 
-pub(super) const UNANSWERED_BEFORE: &str =
-    "SELECT message_id FROM message INDEXED BY message_place \
+pub(super) const UNANSWERED_BEFORE: &str = "SELECT message_id FROM message INDEXED BY message_place \
      WHERE place IN ('ready', 'held', 'behind', 'flight', 'out') \
      AND conversation_id = ?1 AND seq < ?2 ORDER BY seq LIMIT 1";
 
@@ -54,11 +53,7 @@ const BY_PREFIX: &str = "SELECT message_id FROM message \
      WHERE message_id >= ?1 AND message_id < ?2 ORDER BY message_id LIMIT ?3";
 
 /// Held messages are looked at only when one of them is due.
-pub(super) fn heads(
-    conn: &Connection,
-    now: Timestamp,
-    limit: u32,
-) -> Result<Vec<Head>, RowsError> {
+pub(super) fn heads(conn: &Connection, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError> {
     let limit = page(limit);
     let mut due = sql::many(conn, READY, [limit], read)?;
     if next_due(conn)?.is_some_and(|due| due <= now) {
@@ -68,7 +63,10 @@ pub(super) fn heads(
         });
     }
     let mut heads = Vec::new();
-    for message in due.into_iter().take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+    for message in due
+        .into_iter()
+        .take(usize::try_from(limit).unwrap_or(usize::MAX))
+    {
         if let Some(conversation) = conversation::by_id(conn, &message.conversation_id)? {
             heads.push(Head {
                 message,

@@ -28,6 +28,21 @@ impl<'c> SqliteRows<'c> {
         }
     }
 
+    /// Runs SQL as a change would, to break things in tests.
+    #[cfg(test)]
+    pub(super) fn execute_batch(&mut self, statements: &str) -> Result<(), RowsError> {
+        self.open_savepoint()?;
+        self.conn.execute_batch(statements).map_err(sql::failed)
+    }
+
+    fn open_savepoint(&mut self) -> Result<(), RowsError> {
+        if !self.savepoint {
+            run(self.conn, "SAVEPOINT job")?;
+            self.savepoint = true;
+        }
+        Ok(())
+    }
+
     /// Keeps what was written.
     pub(super) fn keep(self) -> Result<(), RowsError> {
         if self.savepoint {
@@ -54,11 +69,8 @@ fn run(conn: &Connection, statement: &str) -> Result<(), RowsError> {
 
 impl Rows for SqliteRows<'_> {
     fn apply(&mut self, change: &Change) -> Result<(), RowsError> {
+        self.open_savepoint()?;
         let conn = self.conn;
-        if !self.savepoint {
-            run(conn, "SAVEPOINT job")?;
-            self.savepoint = true;
-        }
         match change {
             Change::NewConversation(conversation) => conversation::insert(conn, conversation),
             Change::Bind {

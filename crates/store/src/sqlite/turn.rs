@@ -82,7 +82,7 @@ fn write(conn: &Connection, statement: &str, turn: &Turn, what: &str) -> Result<
         &turn.usage.input_tokens,
         &turn.usage.output_tokens,
     ];
-    sql::write(conn, statement, &columns, || {
+    sql::write(conn, statement, columns, || {
         format!("{what} {}.{}", turn.message_id, turn.attempt)
     })
 }

@@ -1,1 +1,149 @@
-//! x
+//! The writer when the disk does not do what it should: whole batches fail, and work goes on afterwards.
+
+use super::*;
+use crate::sqlite::open::{Options, open};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+/// SQL as a job; the verdict arrives as it would for a transition.
+struct Sql(&'static str, oneshot::Sender<Result<(), LedgerError>>);
+
+impl Job for Sql {
+    fn run(&mut self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
+        let ran = rows.execute_batch(self.0);
+        Ok(ran?)
+    }
+
+    fn resolve(self: Box<Self>, verdict: Result<(), LedgerError>) {
+        let _ = self.1.send(verdict);
+    }
+}
+
+fn sql(statement: &'static str) -> (Box<dyn Job>, oneshot::Receiver<Result<(), LedgerError>>) {
+    let (caller, verdict) = oneshot::channel();
+    (Box::new(Sql(statement, caller)), verdict)
+}
+
+fn desk() -> (Desk, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let opened = open(&directory.path().join("ledger.db"), Options::default()).unwrap();
+    let desk = Desk {
+        conn: opened.writer,
+        epoch: opened.epoch,
+        commits: Arc::new(AtomicU64::new(0)),
+    };
+    (desk, directory)
+}
+
+/// Runs statements as one batch and gives each its verdict.
+fn batch(desk: &Desk, statements: &[&'static str]) -> Vec<Result<(), LedgerError>> {
+    let (jobs, outlet) = line(QUEUE_MAX);
+    let mut verdicts = Vec::new();
+    let mut first = None;
+    for statement in statements {
+        let (job, verdict) = sql(statement);
+        verdicts.push(verdict);
+        if first.is_none() {
+            first = Some(job);
+        } else {
+            let mut put = std::pin::pin!(jobs.put(job));
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(put.as_mut().poll(&mut context).is_ready());
+        }
+    }
+    desk.batch(first.unwrap(), &outlet);
+    let got = verdicts.into_iter().map(|mut verdict| verdict.try_recv());
+    got.map(Result::unwrap).collect()
+}
+
+fn cursors(desk: &Desk) -> i64 {
+    let count = super::sql::number(&desk.conn, "SELECT count(*) FROM cursor", []);
+    count.unwrap().unwrap()
+}
+
+const GOOD: &str = "INSERT INTO cursor VALUES (hex(randomblob(8)), 'p', NULL, 0)";
+const BROKEN: &str =
+    "INSERT INTO cursor VALUES ('b', 'p', NULL, 0); INSERT INTO nowhere VALUES (1)";
+
+#[test]
+fn a_failing_job_undoes_only_itself() {
+    let (desk, _directory) = desk();
+    let verdicts = batch(&desk, &[GOOD, BROKEN, GOOD]);
+    assert!(verdicts[0].is_ok() && verdicts[1].is_err() && verdicts[2].is_ok());
+    assert_eq!(cursors(&desk), 2);
+    assert_eq!(desk.commits.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_failing_commit_fails_every_job_of_the_batch() {
+    let (desk, _directory) = desk();
+    let orphan = "PRAGMA defer_foreign_keys = ON; INSERT INTO ack VALUES ('nobody', 'none', 'due')";
+    let verdicts = batch(&desk, &[GOOD, orphan, GOOD]);
+    for verdict in verdicts {
+        let error = verdict.unwrap_err();
+        assert!(error.to_string().contains("FOREIGN KEY"), "{error}");
+    }
+    assert_eq!(cursors(&desk), 0);
+    assert_eq!(batch(&desk, &[GOOD]), [Ok(())]);
+    assert_eq!(cursors(&desk), 1);
+}
+
+#[test]
+fn a_full_disk_stops_writing_until_there_is_room() {
+    let (desk, _directory) = desk();
+    desk.conn
+        .execute_batch("PRAGMA max_page_count = 1")
+        .unwrap();
+    let big = "INSERT INTO cursor VALUES ('big', hex(randomblob(100000)), NULL, 0)";
+    let verdicts = batch(&desk, &[GOOD, big, GOOD]);
+    let error = verdicts[1].clone().unwrap_err();
+    assert!(error.to_string().contains("full"), "{error}");
+    let kept = verdicts.iter().filter(|verdict| verdict.is_ok()).count();
+    assert_eq!(cursors(&desk), i64::try_from(kept).unwrap());
+    desk.conn
+        .execute_batch("PRAGMA max_page_count = 100000")
+        .unwrap();
+    assert_eq!(batch(&desk, &[big]), [Ok(())]);
+}
+
+#[test]
+fn a_transaction_that_sqlite_gave_up_fails_the_whole_batch() {
+    let (desk, _directory) = desk();
+    let verdicts = batch(
+        &desk,
+        &[GOOD, "ROLLBACK; INSERT INTO nowhere VALUES (1)", GOOD],
+    );
+    for verdict in verdicts {
+        assert!(verdict.is_err());
+    }
+    assert_eq!(cursors(&desk), 0);
+    assert_eq!(batch(&desk, &[GOOD]), [Ok(())]);
+}
+
+#[tokio::test]
+async fn callers_hear_that_the_writer_has_ended() {
+    let (jobs, outlet) = line(QUEUE_MAX);
+    let writer = Writer {
+        jobs,
+        commits: Arc::new(AtomicU64::new(0)),
+    };
+    let (job, verdict) = sql(GOOD);
+    writer.submit(job).await.unwrap();
+    drop(outlet);
+    assert!(verdict.await.is_err());
+    let (job, _verdict) = sql(GOOD);
+    assert_eq!(writer.submit(job).await, Err(gone()));
+}
+
+#[test]
+fn an_idle_writer_empties_the_log() {
+    let (desk, _directory) = desk();
+    assert_eq!(batch(&desk, &[GOOD]), [Ok(())]);
+    checkpoint(&desk.conn);
+    let left = desk
+        .conn
+        .query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| {
+            Ok(row.get::<_, i64>(1)? - row.get::<_, i64>(2)?)
+        });
+    assert_eq!(left, Ok(0));
+}

@@ -1,0 +1,175 @@
+//! Puts the configuration together: defaults, then the file, then the environment; and says of every key
+//! where its value comes from. Flags of a command go on top, and are the command's business.
+
+use super::environment::{self, Environment};
+use super::error::{ConfigError, Place, Problem};
+use super::keys::Config;
+use super::places::Places;
+use super::shape::Spots;
+use super::{file, sense, shape};
+use std::path::{Path, PathBuf};
+
+/// Where Codex keeps its things when nobody says otherwise.
+const CODEX_HOME_DEFAULT: &str = ".codex";
+
+/// A configuration that can be worked with.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    /// What is in force.
+    pub(crate) config: Config,
+    /// The file it was read from, if there was one.
+    pub(crate) file: Option<PathBuf>,
+    /// What the operator should know at every start.
+    pub(crate) warnings: Vec<String>,
+    pub(super) origins: Origins,
+    pub(super) places: Places,
+}
+
+/// Where the values come from that are not defaults.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Origins {
+    spots: Spots,
+}
+
+/// Loads the configuration. A `path` that was named must exist; without one the usual place is looked at,
+/// and no file there means defaults. `state_dir` is what the command line named.
+pub(crate) fn load(
+    path: Option<&Path>,
+    environment: &Environment,
+    state_dir: Option<&Path>,
+) -> Result<Loaded, ConfigError> {
+    let found = file::find(path, environment)?;
+    let (file, text) = match found {
+        Some(found) => (Some(found.path), found.text),
+        None => (None, String::new()),
+    };
+    let (mut config, spots) = shape::read(&text).map_err(|problems| ConfigError::Invalid {
+        file: file.clone(),
+        problems,
+    })?;
+    let mut origins = Origins::of(spots);
+    overlay(&mut config, &mut origins, environment);
+    let places = places(&config, environment, state_dir);
+    let problems = sense::problems(&config, &origins, &places);
+    if !problems.is_empty() {
+        return Err(ConfigError::Invalid { file, problems });
+    }
+    let warnings = sense::warnings(&config);
+    Ok(Loaded {
+        config,
+        file,
+        warnings,
+        origins,
+        places,
+    })
+}
+
+impl Loaded {
+    /// What is in force without a file, for whoever must go on although the file can't be used.
+    pub(crate) fn without_file(environment: &Environment, state_dir: Option<&Path>) -> Self {
+        let mut config = Config::default();
+        let mut origins = Origins::default();
+        overlay(&mut config, &mut origins, environment);
+        let places = places(&config, environment, state_dir);
+        Self {
+            config,
+            file: None,
+            warnings: Vec::new(),
+            origins,
+            places,
+        }
+    }
+
+    /// Puts the flags of a command on top of everything, and judges what they say like the rest.
+    pub(crate) fn override_with(
+        &mut self,
+        codex_bin: Option<PathBuf>,
+        workdir: Option<PathBuf>,
+    ) -> Result<(), ConfigError> {
+        if let Some(bin) = codex_bin {
+            self.config.codex.bin = Some(bin);
+            self.origins.set(
+                "codex.bin",
+                Place::Flag {
+                    flag: "--codex-bin",
+                },
+            );
+        }
+        if let Some(workdir) = workdir {
+            // What does not become absolute is refused below.
+            let workdir = std::path::absolute(&workdir).unwrap_or(workdir);
+            self.config.tiers.owner.workdir = Some(workdir);
+            let flag = "--workdir";
+            self.origins
+                .set("tiers.owner.workdir", Place::Flag { flag });
+        }
+        let problems = sense::problems(&self.config, &self.origins, &self.places);
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(ConfigError::Invalid {
+            file: self.file.clone(),
+            problems,
+        })
+    }
+
+    /// Where CODEX_HOME is in the end; nowhere without a home directory.
+    pub(crate) fn codex_home(&self) -> Option<&Path> {
+        self.places.codex_home.as_deref()
+    }
+}
+
+impl Origins {
+    pub(super) fn of(spots: Spots) -> Self {
+        Self { spots }
+    }
+
+    /// Where the value of a key comes from; `None` is its default.
+    pub(super) fn of_key(&self, key: &str) -> Option<Place> {
+        self.spots.get(key).copied()
+    }
+
+    /// A problem with a key, at its place. A default is never a problem: nobody could mend it.
+    pub(super) fn problem(&self, key: &str, what: String) -> Option<Problem> {
+        let place = self.of_key(key)?;
+        let what = match place {
+            Place::Spot { .. } => format!("`{key}` {what}"),
+            Place::Variable { .. } | Place::Flag { .. } => what,
+        };
+        Some(Problem { place, what })
+    }
+
+    fn set(&mut self, key: &str, place: Place) {
+        self.spots.insert(key.to_owned(), place);
+    }
+}
+
+/// Our own variables go before the file. CODEX_HOME is not ours: it may have been set for the user's
+/// terminal, so what the file says about the daemon's Codex goes before it.
+fn overlay(config: &mut Config, origins: &mut Origins, environment: &Environment) {
+    let variable = |variable| Place::Variable { variable };
+    if let Some(bin) = environment.codex_bin() {
+        config.codex.bin = Some(bin.to_owned());
+        origins.set("codex.bin", variable(environment::CODEX_BIN));
+    }
+    if let Some(level) = environment.log_filter() {
+        level.clone_into(&mut config.log.level);
+        origins.set("log.level", variable(environment::LOG));
+    }
+    if config.codex.home.is_none()
+        && let Some(home) = environment.codex_home()
+    {
+        config.codex.home = Some(home.to_owned());
+        origins.set("codex.home", variable(environment::CODEX_HOME));
+    }
+}
+
+fn places(config: &Config, environment: &Environment, state_dir: Option<&Path>) -> Places {
+    let home = environment.home().map(Path::to_owned);
+    let default = home.as_ref().map(|home| home.join(CODEX_HOME_DEFAULT));
+    Places {
+        state_dir: environment.state_dir(state_dir).ok(),
+        codex_home: config.codex.home.clone().or(default),
+        home,
+    }
+}

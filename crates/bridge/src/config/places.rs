@@ -1,0 +1,113 @@
+//! Directories that must stay out of reach of what Codex writes, and the judgement about a working
+//! directory. Which sandbox a sender has is not decided here.
+
+use bridge_core::value::Sandbox;
+use std::path::{Path, PathBuf};
+
+/// What a writing turn must not have below its working directory: there lie its own approvals, the login,
+/// and everything the user owns.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    /// Where our state is.
+    pub(super) state_dir: Option<PathBuf>,
+    /// Where Codex keeps its login and threads.
+    pub(super) codex_home: Option<PathBuf>,
+    /// The user's home.
+    pub(super) home: Option<PathBuf>,
+}
+
+impl Places {
+    /// Why conversations may not work in `directory` with this sandbox; `None` when they may.
+    pub(super) fn refuse_workdir(&self, directory: &Path, sandbox: Sandbox) -> Option<String> {
+        if !directory.is_absolute() {
+            return Some("is not an absolute path; write it out from `/`".to_owned());
+        }
+        let shown = directory.display();
+        let resolved = match directory.canonicalize() {
+            Ok(resolved) if resolved.is_dir() => resolved,
+            Ok(_) => return Some(format!("names {shown}, which is not a directory")),
+            Err(error) => return Some(format!("names {shown}: {error}; create it first")),
+        };
+        if !sandbox.can_write() {
+            return None;
+        }
+        if resolved.parent().is_none() {
+            return Some("is `/`; Codex may not write everywhere, name a directory".to_owned());
+        }
+        [
+            (&self.home, "the home directory"),
+            (&self.state_dir, "the state directory"),
+            (&self.codex_home, "CODEX_HOME"),
+        ]
+        .into_iter()
+        .find(|(place, _)| holds(&resolved, place.as_deref()))
+        .map(|(_, name)| {
+            format!(
+                "names {shown}, which holds {name}; Codex may not write there, name a directory of its own"
+            )
+        })
+    }
+}
+
+fn holds(directory: &Path, place: Option<&Path>) -> bool {
+    place.is_some_and(|place| resolve(place).starts_with(directory))
+}
+
+/// The place with the symbolic links of what exists of it resolved: a state directory that is not there yet
+/// must be protected as well.
+fn resolve(place: &Path) -> PathBuf {
+    let resolved = place.ancestors().find_map(|existing| {
+        let canonical = existing.canonicalize().ok()?;
+        let rest = place.strip_prefix(existing).ok()?;
+        Some(canonical.join(rest))
+    });
+    resolved.unwrap_or_else(|| place.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_holds_what_matters_is_refused_for_writing() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        for name in ["home/u/project", "home/u/.codex", "var"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("home/u"), at("link")).unwrap();
+        let places = Places {
+            state_dir: Some(at("var/not-there-yet/state")),
+            codex_home: Some(at("home/u/.codex")),
+            home: Some(at("home/u")),
+        };
+        for (name, says) in [
+            ("home/u/project", None),
+            ("home/u", Some("home directory")),
+            ("home", Some("home directory")),
+            ("link", Some("home directory")),
+            ("home/u/.codex", Some("CODEX_HOME")),
+            ("var", Some("state directory")),
+            ("missing", Some("create it")),
+        ] {
+            let said = places.refuse_workdir(&at(name), Sandbox::WorkspaceWrite);
+            match (&said, says) {
+                (Some(said), Some(says)) => assert!(said.contains(says), "{name}: {said}"),
+                (said, says) => assert_eq!(said.is_some(), says.is_some(), "{name}: {said:?}"),
+            }
+        }
+        let write = |path| places.refuse_workdir(Path::new(path), Sandbox::DangerFullAccess);
+        assert!(write("/").is_some());
+        assert!(write("relative").is_some());
+    }
+
+    #[test]
+    fn for_reading_any_directory_will_do() {
+        let places = Places {
+            home: Some(PathBuf::from("/")),
+            ..Places::default()
+        };
+        let root = Path::new("/");
+        assert_eq!(places.refuse_workdir(root, Sandbox::ReadOnly), None);
+    }
+}

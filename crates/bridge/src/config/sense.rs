@@ -1,0 +1,165 @@
+//! Judges what the values mean together and on this machine: directories that must exist, names that must
+//! not pass, powers that deserve a warning. The form of the file was checked before.
+
+use super::environment::CODEX_HOME;
+use super::error::Problem;
+use super::keys::{ApprovalKey, Config, SandboxKey, TierConfig, TransportKey};
+use super::load::Origins;
+use super::places::Places;
+use std::path::Path;
+use tracing_subscriber::EnvFilter;
+
+/// Variables that are ours and must never reach Codex: they hold the way to our platforms.
+const OURS: [&str; 2] = ["WORKSPACE_ID", "PLATFORM_URL"];
+/// Families of such variables.
+const OUR_PREFIXES: [&str; 3] = ["CODEX_BRIDGE_", "CODEX_CHANNEL_MOLECULE_", "MOLECULE_"];
+
+/// Everything that is wrong with the values.
+pub(super) fn problems(config: &Config, origins: &Origins, places: &Places) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let mut say = |key: &str, what: String| found.extend(origins.problem(key, what));
+    if let Some(home) = &config.codex.home
+        && let Some(what) = refuse_home(home)
+    {
+        say("codex.home", what);
+    }
+    for name in &config.codex.env_pass {
+        if let Some(what) = refuse_variable(name) {
+            say("codex.env_pass", what);
+        }
+    }
+    if config.codex.transport == TransportKey::Socket && config.has_unsandboxed_tier() {
+        let what = "is \"socket\", but a tier has no sandbox: its commands could answer what Codex \
+                    asks through that socket; use \"auto\" or \"stdio\"";
+        say("codex.transport", what.to_owned());
+    }
+    let owner = &config.tiers.owner;
+    if let Some(workdir) = &owner.workdir
+        && let Some(what) = places.refuse_workdir(workdir, owner.sandbox())
+    {
+        say("tiers.owner.workdir", what);
+    }
+    if let Err(error) = EnvFilter::builder().parse(&config.log.level) {
+        let what = format!("is no log filter ({error}); write a level such as `info`");
+        say("log.level", what);
+    }
+    found.sort_by_key(|problem| problem.place);
+    found
+}
+
+/// What an operator should know at every start.
+pub(super) fn warnings(config: &Config) -> Vec<String> {
+    tier_warnings("owner", &config.tiers.owner)
+}
+
+fn tier_warnings(name: &str, tier: &TierConfig) -> Vec<String> {
+    let sandbox = match tier.sandbox {
+        SandboxKey::DangerFullAccess => Some(format!(
+            "tiers.{name}.sandbox is \"danger-full-access\": commands of this tier run without a sandbox, with all the rights of this user"
+        )),
+        SandboxKey::ReadOnly | SandboxKey::WorkspaceWrite => None,
+    };
+    let approval = match tier.approval_policy {
+        ApprovalKey::Never => Some(format!(
+            "tiers.{name}.approval_policy is \"never\": nobody is asked before a command runs"
+        )),
+        ApprovalKey::Untrusted => Some(format!(
+            "tiers.{name}.approval_policy is \"untrusted\": a command that is accepted may run outside the sandbox"
+        )),
+        ApprovalKey::OnRequest => None,
+    };
+    sandbox.into_iter().chain(approval).collect()
+}
+
+fn refuse_home(home: &Path) -> Option<String> {
+    let shown = home.display();
+    if !home.is_absolute() {
+        return Some(format!(
+            "names {shown}, which is not an absolute path; write it out from `/`"
+        ));
+    }
+    match home.metadata() {
+        Ok(found) if found.is_dir() => None,
+        Ok(_) => Some(format!("names {shown}, which is not a directory")),
+        Err(error) => Some(format!(
+            "names {shown}: {error}; create it with `mkdir -m 700 {shown}`, or name another"
+        )),
+    }
+}
+
+fn refuse_variable(name: &str) -> Option<String> {
+    let ours = OURS.contains(&name) || OUR_PREFIXES.iter().any(|ours| name.starts_with(ours));
+    if ours {
+        return Some(format!(
+            "names `{name}`, which is ours and never reaches Codex; take it out"
+        ));
+    }
+    if name == CODEX_HOME {
+        return Some(format!(
+            "names `{name}`, which Codex gets anyway; set `codex.home` to change it"
+        ));
+    }
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Some(format!("names {name:?}, which is no name of a variable"));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::shape::read;
+
+    fn judge(text: &str) -> Vec<String> {
+        let (config, spots) = read(text).unwrap();
+        let origins = Origins::of(spots);
+        let problems = problems(&config, &origins, &Places::default());
+        let line = |problem: &Problem| format!("{}: {}", problem.place, problem.what);
+        problems.iter().map(line).collect()
+    }
+
+    #[test]
+    fn our_own_variables_never_pass() {
+        for name in [
+            "CODEX_BRIDGE_STATE_DIR",
+            "MOLECULE_WORKSPACE_TOKEN",
+            "WORKSPACE_ID",
+            "PLATFORM_URL",
+        ] {
+            let said = judge(&format!("codex.env_pass = ['MY_KEY', '{name}']"));
+            assert_eq!(said.len(), 1, "{name}: {said:?}");
+            assert!(said[0].contains("`codex.env_pass`") && said[0].contains(name));
+        }
+        assert!(judge("codex.env_pass = ['MY_KEY', 'OPENROUTER_API_KEY']").is_empty());
+        assert_eq!(judge("codex.env_pass = ['', 'A=B']").len(), 2);
+    }
+
+    #[test]
+    fn several_values_are_judged_in_the_order_of_the_file() {
+        let said = judge(
+            "log.level = 'bridge=loud'\ncodex.home = '/nonexistent/home'\ntiers.owner.workdir = 'here'\n",
+        );
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(said[0].starts_with("1:5: `log.level`"), "{said:?}");
+        assert!(said[1].contains("mkdir -m 700"), "{said:?}");
+        assert!(said[2].contains("absolute"), "{said:?}");
+    }
+
+    #[test]
+    fn a_socket_beside_a_tier_without_a_sandbox_is_refused() {
+        let danger = "tiers.owner.sandbox = 'danger-full-access'\n";
+        assert!(judge(danger).is_empty());
+        let both = judge(&format!("{danger}codex.transport = 'socket'"));
+        assert_eq!(both.len(), 1, "{both:?}");
+    }
+
+    #[test]
+    fn powers_are_warned_of() {
+        let warned = |text: &str| warnings(&read(text).unwrap().0);
+        assert!(warned("").is_empty());
+        let both =
+            warned("[tiers.owner]\nsandbox = 'danger-full-access'\napproval_policy = 'never'\n");
+        assert_eq!(both.len(), 2, "{both:?}");
+        assert_eq!(warned("tiers.owner.approval_policy = 'untrusted'").len(), 1);
+    }
+}

@@ -1,0 +1,53 @@
+//! Which Codex the demo uses: the one given, a usable one on the PATH, or the pinned version installed privately
+//! with npm. Never a global installation; `run` never installs anything.
+
+use crate::config::Environment;
+use crate::term::{Paint, escape_line};
+use anyhow::Context;
+use bridge_codex::version::{PINNED, Version};
+use bridge_host::{binary, install};
+use std::path::{Path, PathBuf};
+
+pub(super) async fn find_or_install(
+    explicit: Option<&Path>,
+    environment: &Environment,
+    paint: Paint,
+) -> anyhow::Result<PathBuf> {
+    if let Some(path) = explicit {
+        return Ok(binary::find(Some(path), environment.path())?.path);
+    }
+    let found = binary::find(environment.codex_bin().as_deref(), environment.path());
+    if let Ok(codex) = found {
+        println!("Using Codex {} at {}", codex.version, codex.path.display());
+        return Ok(codex.path);
+    }
+    let version: Version = PINNED.parse()?;
+    let tools = private_dir(environment)?;
+    if let Some(path) = install::installed(&tools, &version) {
+        println!("Using the private Codex {version} in {}", tools.display());
+        return Ok(path);
+    }
+    println!(
+        "No usable Codex is on the PATH. The demo now fetches Codex {version} (about 400 MB unpacked) with npm into\n  {}\nand nowhere else; remove that directory when you no longer want it. `--codex-bin PATH` avoids this.",
+        tools.display()
+    );
+    let installed = tokio::task::spawn_blocking(move || {
+        let mut say = |line: &str| println!("  {}", paint.dim(&escape_line(line)));
+        install::install(&tools, &version, &mut say)
+    })
+    .await?;
+    Ok(installed?)
+}
+
+/// Beside the build when run from a Cargo target directory, else in the user's cache.
+fn private_dir(environment: &Environment) -> anyhow::Result<PathBuf> {
+    let exe = std::env::current_exe()?;
+    let target = exe.parent().and_then(Path::parent);
+    if let Some(target) = target.filter(|target| target.join("CACHEDIR.TAG").exists()) {
+        return Ok(target.join("tools"));
+    }
+    let cache = environment
+        .cache_dir()
+        .context("no cache directory: set HOME or XDG_CACHE_HOME")?;
+    Ok(cache.join("codex-bridge"))
+}

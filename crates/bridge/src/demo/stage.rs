@@ -1,0 +1,103 @@
+//! The stage of the demo: a scripted model, a private CODEX_HOME, a daemon in this process, all in one temporary
+//! directory; and its removal.
+
+use crate::client::ApiClient;
+use crate::config::{Config, Environment};
+use crate::daemon::{RunOptions, Stop, run};
+use crate::state::StateDir;
+use crate::term::Paint;
+use anyhow::{Context, bail};
+use bridge_host::process;
+use bridge_sim::{Options, ScriptedModel};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::path::PathBuf;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub(super) struct Stage {
+    pub(super) model: ScriptedModel,
+    pub(super) client: ApiClient,
+    pub(super) no_color: bool,
+    daemon: JoinHandle<anyhow::Result<()>>,
+    stop: Stop,
+    directory: TempDir,
+}
+
+impl Stage {
+    /// Starts everything.
+    pub(super) async fn set(
+        codex: PathBuf,
+        environment: &Environment,
+        paint: Paint,
+    ) -> anyhow::Result<Self> {
+        let no_color = environment.no_color();
+        let directory = tempfile::Builder::new()
+            .prefix("codex-bridge-demo-")
+            .tempdir()?;
+        let model = ScriptedModel::start(Options::default())
+            .await
+            .context("start the model")?;
+        let home = directory.path().join("codex-home");
+        std::fs::create_dir(&home)?;
+        std::fs::write(home.join("config.toml"), model.codex_config())?;
+        let state_dir = directory.path().join("state");
+        let mut config = Config::default();
+        config.codex.bin = Some(codex);
+        config.codex.home = Some(home);
+        let stop = Stop::default();
+        let (ready, serving) = oneshot::channel();
+        let options = RunOptions::new(state_dir.clone(), config, environment);
+        let mut daemon = tokio::spawn(run(options, ready, stop.clone()));
+        tokio::select! {
+            ready = serving => drop(ready),
+            ended = &mut daemon => {
+                ended??;
+                bail!("the daemon ended before it was ready");
+            }
+        }
+        println!("{} a scripted model on loopback", paint.green("started"));
+        println!(
+            "{} the daemon, its ledger in {}",
+            paint.green("started"),
+            state_dir.display()
+        );
+        let client = ApiClient::new(StateDir::existing(&state_dir))?;
+        Ok(Self {
+            model,
+            client,
+            no_color,
+            daemon,
+            stop,
+            directory,
+        })
+    }
+
+    /// Kills the Codex process as a crash would, without a warning.
+    pub(super) fn kill_codex(&self) -> anyhow::Result<()> {
+        let ours = i32::try_from(std::process::id())?;
+        let codex = process::children(ours)
+            .into_iter()
+            .flat_map(process::children)
+            .next();
+        let codex = codex.context("no Codex process is running")?;
+        kill(Pid::from_raw(codex), Signal::SIGKILL)?;
+        Ok(())
+    }
+
+    /// Stops everything and checks that nothing is left.
+    pub(super) async fn strike(self) -> anyhow::Result<()> {
+        self.stop.gently.cancel();
+        self.daemon.await??;
+        self.model.stop().await;
+        self.directory
+            .close()
+            .context("remove the demo's directory")?;
+        let left = process::children(i32::try_from(std::process::id())?);
+        if !left.is_empty() {
+            bail!("processes are left behind: {left:?}");
+        }
+        Ok(())
+    }
+}

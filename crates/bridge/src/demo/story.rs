@@ -1,0 +1,101 @@
+//! What the demo shows: two conversations side by side, memory, a command in the sandbox, and a crash.
+
+use super::stage::Stage;
+use crate::client::{Outcome, Progress, SendOptions, Sender};
+use crate::term::{Paint, escape};
+use anyhow::{Context, bail};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long one message of the demo may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The gate that a message waits at while Codex is killed.
+const GATE: &str = "crash";
+
+pub(super) async fn tell(stage: &Stage, paint: Paint) -> anyhow::Result<()> {
+    println!();
+    println!(
+        "The model is scripted: what stands behind `echo:`, `shell:` or `remember:` tells it what to do."
+    );
+    chapter(
+        paint,
+        "1. Two conversations at the same time, one Codex process",
+    );
+    tokio::try_join!(
+        say(
+            stage,
+            paint,
+            "alice",
+            "My favourite colour is teal. echo:Noted: teal."
+        ),
+        say(
+            stage,
+            paint,
+            "bob",
+            "Which files are here? shell:touch hello.txt; ls -la ;; echo:One file: hello.txt."
+        ),
+    )?;
+    chapter(paint, "2. A conversation remembers, and only its own");
+    say(stage, paint, "alice", "What did I tell you? remember:").await?;
+    say(stage, paint, "bob", "And what did I tell you? remember:").await?;
+    chapter(
+        paint,
+        "3. Codex is killed in the middle of a turn (kill -9)",
+    );
+    crash(stage, paint).await
+}
+
+fn chapter(paint: Paint, title: &str) {
+    println!();
+    println!("{}", paint.bold(title));
+}
+
+/// Sends a message and prints its answer.
+async fn say(stage: &Stage, paint: Paint, who: &str, text: &str) -> anyhow::Result<()> {
+    println!("  {} {}", paint.cyan(&format!("{who}:")), text);
+    let options = SendOptions {
+        text: text.to_owned(),
+        conversation: who.to_owned(),
+        wait: PATIENCE,
+        json: false,
+        quiet: false,
+        no_color: stage.no_color,
+    };
+    let mut progress = Progress::named(&format!("  {who}"), stage.no_color);
+    let sender = Sender {
+        client: &stage.client,
+        deadline: Instant::now() + PATIENCE,
+    };
+    let message_id = sender.submit(&options, &mut progress).await?;
+    let outcome = sender.follow(&message_id, &mut progress).await?;
+    progress.clear();
+    match outcome {
+        Outcome::Answered(message) => {
+            let answer = message
+                .answer
+                .context("an answered message has an answer")?;
+            println!(
+                "  {} {}",
+                paint.green(&format!("codex to {who}:")),
+                escape(&answer.text)
+            );
+            Ok(())
+        }
+        Outcome::Unanswered(message) | Outcome::Held(message) => bail!("{}", message.why.now),
+        Outcome::StillWorking(message_id) => bail!("message {message_id} took too long"),
+    }
+}
+
+async fn crash(stage: &Stage, paint: Paint) -> anyhow::Result<()> {
+    let kill = async {
+        stage.model.wait_held(GATE).await?;
+        stage.kill_codex()?;
+        println!("  {}", paint.yellow("Codex is dead. The message is on disk; the bridge starts Codex again, looks what became of the turn, and continues it."));
+        stage.model.release(GATE);
+        anyhow::Ok(())
+    };
+    let text = format!("A long job. hold:{GATE} echo:Finished, in spite of the crash.");
+    tokio::try_join!(say(stage, paint, "alice", &text), kill)?;
+    Ok(())
+}

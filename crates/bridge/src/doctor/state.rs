@@ -1,0 +1,148 @@
+//! The state directory, the room on its disk, and whether a daemon has it.
+
+use super::report::{Check, Report};
+use crate::config::Environment;
+use crate::state::StateDir;
+use nix::sys::statvfs::statvfs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Room below which the ledger and Codex's own files are too near to a full disk.
+const FREE_MIN_BYTES: u64 = 512 * 1024 * 1024;
+const MIB: u64 = 1024 * 1024;
+
+/// Begins the name of the doctor's directory in the state directory.
+const SCRATCH_PREFIX: &str = ".doctor-";
+
+/// Makes the state directory as the daemon would; `None` where the daemon could not use it either.
+pub(super) fn prepare(
+    environment: &Environment,
+    explicit: Option<&Path>,
+    report: &mut Report,
+) -> Option<StateDir> {
+    let (id, title) = ("state", "state directory");
+    let root = match environment.state_dir(explicit) {
+        Ok(root) => root,
+        Err(error) => {
+            report.add(Check::of_error(id, title, &error));
+            return None;
+        }
+    };
+    let state = match StateDir::prepare(&root) {
+        Ok(state) => state,
+        Err(error) => {
+            let fix = "mend that, or name another with --state-dir or CODEX_BRIDGE_STATE_DIR";
+            report.add(Check::fail(id, title, error.to_string(), fix));
+            return None;
+        }
+    };
+    report.add(place(state.root(), &environment.temporary_dirs()));
+    report.add(disk(state.root()));
+    report.add(daemon(state.holder()));
+    Some(state)
+}
+
+/// A directory of the doctor's own, gone when it is dropped. It lies in the state directory because the
+/// sandbox lets commands write in the temporary ones.
+pub(super) fn scratch(state: &StateDir, report: &mut Report) -> Option<TempDir> {
+    let made = tempfile::Builder::new()
+        .prefix(SCRATCH_PREFIX)
+        .tempdir_in(state.root());
+    match made {
+        Ok(scratch) => Some(scratch),
+        Err(error) => {
+            let fix = "make it writable for this user, and make room on its disk";
+            let detail = format!("{}: {error}", state.root().display());
+            report.add(Check::fail("scratch", "writing to the state", detail, fix));
+            None
+        }
+    }
+}
+
+fn place(root: &Path, temporary: &[PathBuf]) -> Check {
+    let (id, title) = ("state", "state directory");
+    let shown = root.display();
+    match below(root, temporary) {
+        Some(temporary) => Check::warn(
+            id,
+            title,
+            format!(
+                "{shown} lies below {}, where Codex's commands may write and the system may clean up",
+                temporary.display()
+            ),
+            "keep it elsewhere, with --state-dir or CODEX_BRIDGE_STATE_DIR",
+        ),
+        None => Check::ok(id, title, format!("{shown} is private and ours")),
+    }
+}
+
+/// The temporary directory that a path lies in.
+pub(super) fn below<'a>(path: &Path, temporary: &'a [PathBuf]) -> Option<&'a PathBuf> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    temporary
+        .iter()
+        .find(|temporary| real(path).starts_with(real(temporary)))
+}
+
+fn disk(root: &Path) -> Check {
+    let (id, title) = ("disk", "disk space");
+    match statvfs(root) {
+        Ok(found) => room(
+            found
+                .blocks_available()
+                .saturating_mul(found.fragment_size()),
+        ),
+        Err(error) => Check::warn(
+            id,
+            title,
+            format!("can't be told: {error}"),
+            "look at it with `df`",
+        ),
+    }
+}
+
+fn room(free: u64) -> Check {
+    let (id, title) = ("disk", "disk space");
+    let detail = format!("{} MiB free for the state", free / MIB);
+    if free >= FREE_MIN_BYTES {
+        return Check::ok(id, title, detail);
+    }
+    let fix = format!("make room: at least {} MiB", FREE_MIN_BYTES / MIB);
+    Check::fail(id, title, detail, fix)
+}
+
+fn daemon(holder: Option<u32>) -> Check {
+    let detail = match holder {
+        Some(pid) => format!("running, pid {pid}"),
+        None => "not running; `codex-bridge run` starts it".to_owned(),
+    };
+    Check::ok("daemon", "daemon", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Status;
+    use super::*;
+
+    #[test]
+    fn a_nearly_full_disk_fails() {
+        assert_eq!(room(FREE_MIN_BYTES).status(), Status::Ok);
+        let full = room(FREE_MIN_BYTES - 1);
+        assert_eq!(full.status(), Status::Fail);
+        assert!(full.words().contains("511 MiB free"), "{}", full.words());
+    }
+
+    #[test]
+    fn state_in_a_temporary_directory_is_warned_of() {
+        let directory = tempfile::tempdir().unwrap();
+        let temporary = directory.path().join("tmp");
+        let inside = temporary.join("state");
+        std::fs::create_dir_all(&inside).unwrap();
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&inside, &link).unwrap();
+        let all = [temporary];
+        assert_eq!(place(&inside, &all).status(), Status::Warn);
+        assert_eq!(place(&link, &all).status(), Status::Warn);
+        assert_eq!(place(directory.path(), &all).status(), Status::Ok);
+    }
+}

@@ -1,0 +1,135 @@
+//! A message that was accepted is answered, once, whoever dies before the answer.
+
+use crate::world::{World, gone, kill_9};
+
+/// K7: over the socket Codex works on while the daemon is dead, and the next daemon attaches to it.
+#[tokio::test]
+async fn a_daemon_killed_before_the_answer_gives_it_after_restart_once() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let mut send = world.start(&["send", "hold:gate echo:the answer"]).await;
+    let id = send.on_disk().await;
+    world.model.wait_held("gate").await.unwrap();
+    let codex = world.codex_pid();
+    daemon.kill_9().await;
+    let daemon = world.daemon().await;
+    assert_eq!(
+        world.codex_pid(),
+        codex,
+        "the next daemon attached to the codex left behind"
+    );
+    world.model.release("gate");
+    let ended = send.ended().await;
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "the answer\n"),
+        "{ended:?}"
+    );
+    let shown = world.json(&["show", "--json", &id]).await;
+    assert_eq!(
+        world.times_asked("hold:gate"),
+        1,
+        "the model was paid once: {shown:#}"
+    );
+    assert_eq!(shown["answer"]["text"], "the answer");
+    assert_eq!(shown["attempt"], 1);
+    daemon.stop().await;
+}
+
+/// K7: the answer came while no daemon lived; it is read from Codex's history.
+#[tokio::test]
+async fn an_answer_given_while_the_daemon_was_dead_is_harvested() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let mut send = world.start(&["send", "hold:gate echo:the answer"]).await;
+    let id = send.on_disk().await;
+    world.model.wait_held("gate").await.unwrap();
+    daemon.kill_9().await;
+    world.model.release("gate");
+    world.model.wait_idle().await.unwrap();
+    let daemon = world.daemon().await;
+    let ended = send.ended().await;
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "the answer\n"),
+        "{ended:?}"
+    );
+    assert_eq!(world.times_asked("hold:gate"), 1);
+    let shown = world.json(&["show", "--json", &id]).await;
+    assert_eq!(shown["attempt"], 1, "{shown}");
+    daemon.stop().await;
+}
+
+/// K6: over pipes the turn dies with the daemon; it is continued, because it may have touched the world.
+#[tokio::test]
+async fn over_pipes_a_cut_turn_is_continued_not_repeated() {
+    let world = World::with_settings("[codex]\ntransport = \"stdio\"\n").await;
+    let daemon = world.daemon().await;
+    let mut send = world.start(&["send", "hold:gate echo:the answer"]).await;
+    send.on_disk().await;
+    world.model.wait_held("gate").await.unwrap();
+    let codex = world.codex_pid();
+    daemon.kill_9().await;
+    gone(codex).await;
+    world.model.release("gate");
+    let daemon = world.daemon().await;
+    let ended = send.ended().await;
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "the answer\n"),
+        "{ended:?}"
+    );
+    let again = world.shown_with("[codex-bridge]");
+    assert!(
+        again
+            .last()
+            .unwrap()
+            .contains("cut off before you answered"),
+        "{again:?}"
+    );
+    daemon.stop().await;
+}
+
+/// C1: Codex dies in the middle of a turn.
+#[tokio::test]
+async fn c1_codex_killed_in_mid_turn_continues() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let mut send = world.start(&["send", "hold:gate echo:the answer"]).await;
+    send.on_disk().await;
+    world.model.wait_held("gate").await.unwrap();
+    let codex = world.codex_pid();
+    kill_9(codex);
+    gone(codex).await;
+    world.model.release("gate");
+    let ended = send.ended().await;
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "the answer\n"),
+        "{ended:?}"
+    );
+    daemon.stop().await;
+}
+
+/// Read-only work touches nothing, so it is simply done again.
+#[tokio::test]
+async fn a_cut_read_only_turn_starts_over() {
+    let world = World::with_settings("[tiers.owner]\nsandbox = \"read-only\"\n").await;
+    let daemon = world.daemon().await;
+    let mut send = world.start(&["send", "hold:gate echo:the answer"]).await;
+    send.on_disk().await;
+    world.model.wait_held("gate").await.unwrap();
+    let codex = world.codex_pid();
+    kill_9(codex);
+    gone(codex).await;
+    world.model.release("gate");
+    let ended = send.ended().await;
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "the answer\n"),
+        "{ended:?}"
+    );
+    assert_eq!(world.times_asked("[codex-bridge]"), 0);
+    assert_eq!(world.times_asked("hold:gate"), 2);
+    daemon.stop().await;
+}

@@ -1,0 +1,13 @@
+//! The whole program from outside: the built binary, the real Codex, the scripted model, real signals and kills.
+//! One file per promise; the rig is in `world`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can't go on must fail where it stands"
+)]
+
+mod crash;
+mod memory;
+mod processes;
+mod world;

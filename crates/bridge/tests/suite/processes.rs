@@ -1,0 +1,127 @@
+//! One Codex process for many conversations, and no process left behind: not after a stop, not after a kill.
+
+use crate::world::{World, gone, processes_with};
+use std::collections::BTreeSet;
+
+const CONVERSATIONS: usize = 10;
+
+#[tokio::test]
+async fn ten_conversations_at_once_share_one_codex_and_leave_nothing() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let mut sends = Vec::new();
+    for n in 0..CONVERSATIONS {
+        let (conversation, text) = (format!("c{n}"), format!("hold:g{n} echo:answer {n}"));
+        sends.push(
+            world
+                .start(&["send", "--conversation", &conversation, &text])
+                .await,
+        );
+    }
+    for n in 0..CONVERSATIONS {
+        world.model.wait_held(&format!("g{n}")).await.unwrap();
+    }
+    assert_eq!(
+        world.model.active(),
+        CONVERSATIONS,
+        "all turns run at the same time"
+    );
+    world.codex_pid();
+    for n in 0..CONVERSATIONS {
+        world.model.release(&format!("g{n}"));
+    }
+    for (n, send) in sends.into_iter().enumerate() {
+        let ended = send.ended().await;
+        assert_eq!(ended.stdout, format!("answer {n}\n"), "{ended:?}");
+    }
+    let threads: BTreeSet<_> = world
+        .model
+        .requests()
+        .iter()
+        .map(|seen| seen.thread_id.clone())
+        .collect();
+    assert_eq!(threads.len(), CONVERSATIONS);
+    assert_eq!(daemon.stop().await, Some(0));
+    assert_eq!(world.processes(), [], "after SIGTERM");
+}
+
+#[tokio::test]
+async fn after_a_kill_a_new_start_attaches_and_a_stop_leaves_nothing() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    world.ask("a", "echo:one").await;
+    let codex = world.codex_pid();
+    daemon.kill_9().await;
+    assert_eq!(world.codex_pid(), codex, "codex lives on behind its socket");
+    let daemon = world.daemon().await;
+    world.ask("a", "echo:two").await;
+    assert_eq!(world.codex_pid(), codex, "the new daemon attached to it");
+    assert_eq!(daemon.stop().await, Some(0));
+    assert_eq!(world.processes(), [], "after the stop");
+}
+
+/// C13: a command that runs off into a session of its own is ended with Codex, whatever its sandbox.
+#[tokio::test]
+async fn c13_grandchildren_that_escape_are_ended_too() {
+    let unique = 100_000 + std::process::id();
+    for (sandbox, seconds) in [
+        ("workspace-write", unique * 10),
+        ("danger-full-access", unique * 10 + 1),
+    ] {
+        let world = World::with_settings(&format!("[tiers.owner]\nsandbox = {sandbox:?}\n")).await;
+        let daemon = world.daemon().await;
+        // The command ends only when its child is in a session of its own, out of reach of a group's kill.
+        let text = format!(
+            "shell:setsid nohup sh -c 'touch up; exec sleep {seconds}' >/dev/null 2>&1 & while [ ! -e up ]; do :; done ;; echo:ok"
+        );
+        assert_eq!(world.ask("a", &text).await, "ok");
+        let escaped = format!("sleep {seconds}");
+        if sandbox == "danger-full-access" {
+            assert_eq!(
+                processes_with(&escaped).len(),
+                1,
+                "without a sandbox it escapes the turn"
+            );
+        }
+        daemon.stop().await;
+        assert_eq!(processes_with(&escaped), [], "{sandbox}");
+        assert_eq!(world.processes(), [], "{sandbox}");
+    }
+}
+
+/// A daemon that never comes back leaves no orphan: the keeper ends Codex after its linger, and itself.
+#[tokio::test]
+async fn a_codex_that_nobody_attaches_to_ends_by_itself() {
+    let world = World::with_settings("[codex]\nlinger_secs = 1\n").await;
+    let daemon = world.daemon().await;
+    world.ask("a", "echo:one").await;
+    let left: Vec<_> = world
+        .processes()
+        .into_iter()
+        .filter(|(pid, _)| *pid != daemon.pid())
+        .collect();
+    assert_eq!(left.len(), 2, "keeper and codex: {left:#?}");
+    daemon.kill_9().await;
+    for (pid, _) in left {
+        gone(pid).await;
+    }
+}
+
+#[tokio::test]
+async fn a_handover_leaves_codex_working_for_the_next_daemon() {
+    let world = World::new().await;
+    let daemon = world.daemon_with(&["--handover"]).await;
+    let mut send = world.start(&["send", "hold:gate echo:the answer"]).await;
+    send.on_disk().await;
+    world.model.wait_held("gate").await.unwrap();
+    let codex = world.codex_pid();
+    assert_eq!(daemon.stop().await, Some(0));
+    assert_eq!(world.codex_pid(), codex);
+    let daemon = world.daemon().await;
+    world.model.release("gate");
+    let ended = send.ended().await;
+    assert_eq!(ended.stdout, "the answer\n", "{ended:?}");
+    assert_eq!(world.times_asked("hold:gate"), 1);
+    daemon.stop().await;
+    assert_eq!(world.processes(), []);
+}

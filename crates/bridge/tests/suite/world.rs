@@ -1,0 +1,347 @@
+//! The rig: a scripted model, a private CODEX_HOME, a state directory, and the built binary as a daemon and as
+//! commands. Nothing waits by sleeping: daemons say when they are ready, the model says what it was asked.
+
+use bridge_sim::{Options, ScriptedModel, codex_for_tests};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::sync::watch;
+
+/// Longest wait for anything; only a broken test gets there.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Everything a daemon needs, in one temporary directory.
+pub(crate) struct World {
+    pub(crate) model: ScriptedModel,
+    directory: TempDir,
+    settings: String,
+    env: Vec<(String, String)>,
+}
+
+/// A running daemon.
+pub(crate) struct Daemon {
+    child: Child,
+    pub(crate) log: Lines,
+}
+
+/// Lines that a process wrote so far, which can be waited for.
+#[derive(Clone)]
+pub(crate) struct Lines(watch::Receiver<String>);
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// A command that runs.
+pub(crate) struct Running {
+    child: Child,
+    pub(crate) stderr: Lines,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::with_settings("").await
+    }
+
+    /// A world whose daemons read these lines as codex-bridge.toml.
+    pub(crate) async fn with_settings(settings: &str) -> Self {
+        let options = Options {
+            request_max_retries: 0,
+            stream_max_retries: 0,
+            ..Options::default()
+        };
+        let model = ScriptedModel::start(options).await.unwrap();
+        let directory = tempfile::Builder::new().prefix("cb-").tempdir().unwrap();
+        let world = Self {
+            model,
+            directory,
+            settings: settings.to_owned(),
+            env: Vec::new(),
+        };
+        std::fs::create_dir(world.codex_home()).unwrap();
+        std::fs::write(
+            world.codex_home().join("config.toml"),
+            world.model.codex_config(),
+        )
+        .unwrap();
+        std::fs::write(world.config_file(), &world.settings).unwrap();
+        world
+    }
+
+    /// A variable in the environment of daemons and commands.
+    pub(crate) fn set_env(&mut self, name: &str, value: &str) {
+        self.env.push((name.to_owned(), value.to_owned()));
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn state_dir(&self) -> PathBuf {
+        self.path().join("state")
+    }
+
+    pub(crate) fn codex_home(&self) -> PathBuf {
+        self.path().join("home")
+    }
+
+    pub(crate) fn config_file(&self) -> PathBuf {
+        self.path().join("codex-bridge.toml")
+    }
+
+    /// The built binary with this world's places.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_codex-bridge"));
+        command
+            .args(args)
+            .arg("--state-dir")
+            .arg(self.state_dir())
+            .arg("--config")
+            .arg(self.config_file())
+            .env("CODEX_HOME", self.codex_home())
+            .env("CODEX_BRIDGE_CODEX_BIN", codex_for_tests().unwrap())
+            .env_remove("OPENAI_API_KEY")
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// Starts a daemon and waits until it serves.
+    pub(crate) async fn daemon(&self) -> Daemon {
+        self.daemon_with(&[]).await
+    }
+
+    pub(crate) async fn daemon_with(&self, args: &[&str]) -> Daemon {
+        let mut all = vec!["run"];
+        all.extend(args);
+        let mut child = self.command(&all).spawn().unwrap();
+        let mut log = Lines::of(child.stderr.take().unwrap());
+        log.wait_for(" ready ").await;
+        Daemon { child, log }
+    }
+
+    /// Runs a command to its end.
+    pub(crate) async fn run(&self, args: &[&str]) -> Ended {
+        self.start(args).await.ended().await
+    }
+
+    /// Runs a command with this standard input.
+    pub(crate) async fn run_with_input(&self, args: &[&str], input: &[u8]) -> Ended {
+        let mut child = self.command(args).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(input).await.unwrap();
+        drop(stdin);
+        let stderr = Lines::of(child.stderr.take().unwrap());
+        Running { child, stderr }.ended().await
+    }
+
+    pub(crate) async fn start(&self, args: &[&str]) -> Running {
+        let mut child = self.command(args).spawn().unwrap();
+        let stderr = Lines::of(child.stderr.take().unwrap());
+        Running { child, stderr }
+    }
+
+    /// Sends a message and expects an answer.
+    pub(crate) async fn ask(&self, conversation: &str, text: &str) -> String {
+        let ended = self
+            .run(&["send", "--conversation", conversation, text])
+            .await;
+        assert_eq!(ended.code, Some(0), "{text}: {ended:?}");
+        ended.stdout.trim_end().to_owned()
+    }
+
+    /// A command's output as JSON.
+    pub(crate) async fn json(&self, args: &[&str]) -> Value {
+        let ended = self.run(args).await;
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+    }
+
+    /// The texts the model was shown with the request whose last message is `last`.
+    pub(crate) fn shown_with(&self, last: &str) -> Vec<String> {
+        let requests = self.model.requests();
+        let seen = requests
+            .iter()
+            .rev()
+            .find(|seen| seen.last().contains(last));
+        seen.unwrap_or_else(|| panic!("the model was never asked {last:?}"))
+            .users
+            .clone()
+    }
+
+    /// How often the model was asked something whose last message holds `text`.
+    pub(crate) fn times_asked(&self, text: &str) -> usize {
+        self.model
+            .requests()
+            .iter()
+            .filter(|seen| seen.last().contains(text))
+            .count()
+    }
+
+    /// Command lines of living processes that belong to this world: daemon, keeper, Codex.
+    pub(crate) fn processes(&self) -> Vec<(i32, String)> {
+        processes_with(&self.path().display().to_string())
+    }
+
+    /// The pid of the one Codex process of this world: the only child of the only keeper.
+    pub(crate) fn codex_pid(&self) -> i32 {
+        let keepers: Vec<_> = self
+            .processes()
+            .into_iter()
+            .filter(|(_, line)| line.contains(" keeper "))
+            .flat_map(|(pid, _)| bridge_host::process::children(pid))
+            .collect();
+        assert_eq!(
+            keepers.len(),
+            1,
+            "one codex process: {:#?}",
+            self.processes()
+        );
+        keepers[0]
+    }
+}
+
+/// Waits for the end of a process that is not our child.
+pub(crate) async fn gone(pid: i32) {
+    let mut look = tokio::time::interval(Duration::from_millis(5));
+    let ended = async {
+        while bridge_host::process::stamp(pid).is_some() {
+            look.tick().await;
+        }
+    };
+    within("the end of a process", ended).await;
+}
+
+/// Living processes whose command line holds `text`.
+pub(crate) fn processes_with(text: &str) -> Vec<(i32, String)> {
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok())
+        .filter_map(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            line.contains(text).then_some((pid, line))
+        })
+        .collect()
+}
+
+/// Kills without a warning.
+pub(crate) fn kill_9(pid: i32) {
+    signal(pid, nix::sys::signal::Signal::SIGKILL);
+}
+
+pub(crate) fn signal(pid: i32, signal: nix::sys::signal::Signal) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).unwrap();
+}
+
+/// Waits for something that must come.
+pub(crate) async fn within<F: Future>(what: &str, future: F) -> F::Output {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(output) => output,
+        Err(_) => panic!("waited too long for {what}"),
+    }
+}
+
+impl Drop for World {
+    /// A test that failed must not leave its Codex behind; one that passed has none.
+    fn drop(&mut self) {
+        for (pid, _) in self.processes() {
+            let _gone = nix::sys::signal::kill(
+                nix::unistd::Pid::from_raw(pid),
+                nix::sys::signal::Signal::SIGKILL,
+            );
+        }
+    }
+}
+
+impl Daemon {
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id().unwrap()).unwrap()
+    }
+
+    /// kill -9, and waits until it is gone.
+    pub(crate) async fn kill_9(mut self) {
+        kill_9(self.pid());
+        within("the daemon's death", self.child.wait())
+            .await
+            .unwrap();
+    }
+
+    /// SIGTERM, and waits for its end; gives its exit code.
+    pub(crate) async fn stop(mut self) -> Option<i32> {
+        signal(self.pid(), nix::sys::signal::Signal::SIGTERM);
+        within("the daemon's end", self.child.wait())
+            .await
+            .unwrap()
+            .code()
+    }
+}
+
+impl Running {
+    /// Waits until the command has said that its message is on disk; gives the message's id.
+    pub(crate) async fn on_disk(&mut self) -> String {
+        let said = self.stderr.wait_for("is on disk").await;
+        let line = said
+            .lines()
+            .find(|line| line.contains("is on disk"))
+            .unwrap();
+        line.split_whitespace().nth(2).unwrap().to_owned()
+    }
+
+    pub(crate) async fn ended(self) -> Ended {
+        let Self { child, mut stderr } = self;
+        let output = within("a command", child.wait_with_output()).await.unwrap();
+        stderr.closed().await;
+        Ended {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: stderr.text(),
+        }
+    }
+}
+
+impl Lines {
+    fn of(stderr: ChildStderr) -> Self {
+        let (said, heard) = watch::channel(String::new());
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(stderr).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                said.send_modify(|text| {
+                    text.push_str(&line);
+                    text.push('\n');
+                });
+            }
+        });
+        Self(heard)
+    }
+
+    /// What was said so far.
+    pub(crate) fn text(&self) -> String {
+        self.0.borrow().clone()
+    }
+
+    /// Waits until `words` were said; gives all that was said.
+    pub(crate) async fn wait_for(&mut self, words: &str) -> String {
+        let heard = within(words, self.0.wait_for(|text| text.contains(words))).await;
+        let heard = heard.map(|text| text.clone());
+        heard.unwrap_or_else(|_| panic!("it ended without saying {words:?}:\n{}", self.text()))
+    }
+
+    async fn closed(&mut self) {
+        within("the end of its output", async {
+            while self.0.changed().await.is_ok() {}
+        })
+        .await;
+    }
+}

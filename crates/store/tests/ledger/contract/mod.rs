@@ -1,0 +1,89 @@
+//! What every ledger promises. Each function is one promise; `contract!` runs all of them on each store.
+
+mod claim;
+mod fail;
+mod guards;
+mod life;
+mod lost;
+mod reads;
+mod replies;
+mod together;
+
+/// Runs every promise on every store. A promise that is not listed is dead code, and the build says so.
+macro_rules! contract {
+    ($($store:ident: $fixture:ty),* ; $promises:tt) => {
+        $(contract!(@store $store $fixture $promises);)*
+    };
+    (@store $store:ident $fixture:ty { $($module:ident { $($promise:ident),* $(,)? })* }) => {
+        mod $store {
+            $(mod $module {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $promise() {
+                    crate::contract::$module::$promise::<$fixture>().await;
+                })*
+            })*
+        }
+    };
+}
+
+contract! {
+    memory: crate::fixture::InMemory,
+    sqlite: crate::fixture::OnDisk;
+    {
+        life {
+            a_message_goes_from_receipt_to_done,
+            every_value_comes_back_as_it_was_written,
+            a_row_shown_twice_is_one_message,
+            a_full_backlog_pushes_back,
+            an_ack_that_is_owed_holds_the_message_open,
+            a_thread_is_bound_and_let_go,
+        }
+        claim {
+            people_go_first_and_then_the_oldest,
+            one_message_of_a_conversation_is_in_flight,
+            a_waiting_head_blocks_only_its_conversation,
+            the_cap_is_kept,
+            a_message_that_spent_its_attempts_is_buried,
+            a_message_that_comes_back_goes_before_those_behind_it,
+            a_returning_message_waits_for_the_flight_of_a_later_one,
+        }
+        replies {
+            a_lane_sends_in_order_of_messages_and_pieces,
+            a_notice_keeps_its_place_in_the_lane,
+            a_refused_reply_waits_or_dies,
+            an_unknown_outcome_is_sent_again,
+            lanes_are_listed_in_pages,
+        }
+        fail {
+            each_class_leads_where_it_should,
+            a_wait_for_capacity_ends_when_it_was_said,
+            a_touched_turn_is_continued,
+        }
+        lost {
+            an_answer_in_the_history_is_harvested,
+            a_turn_that_runs_is_followed_again,
+            a_turn_that_is_not_there_is_begun_again,
+            a_foreign_thread_counts_as_absent,
+            an_unreadable_history_lets_the_thread_go,
+            resume_brings_every_state_to_where_it_can_go_on,
+        }
+        guards {
+            a_refused_transition_leaves_nothing,
+            a_conflict_undoes_the_changes_before_it,
+            every_guard_is_kept,
+            an_older_opening_is_fenced,
+        }
+        reads {
+            ids_are_found_by_their_beginning,
+            unfinished_messages_come_in_pages,
+            the_newest_messages_come_first,
+            events_are_bounded,
+            requests_are_asked_and_decided_once,
+            incarnations_live_until_they_end,
+            a_reader_knows_what_a_message_waits_behind,
+        }
+        together {
+            many_conversations_go_on_at_once,
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What people and recovery ask.
+
+use crate::fixture::Fixture;
+use crate::given::{World, Write, answered, fail, incarnation, message, note, request};
+use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
+use bridge_core::port::{Change, LedgerError, RowsError};
+use bridge_core::step::{Ask, Incarnate, IncarnationGone};
+use bridge_core::value::{
+    Class, IncarnationId, MessageId, RequestDecision, RequestId, RequestKind, RequestState,
+    Sandbox, Seq,
+};
+
+fn ids<'a>(messages: impl IntoIterator<Item = &'a bridge_core::value::Message>) -> Vec<&'a str> {
+    messages
+        .into_iter()
+        .map(|message| message.message_id.as_str())
+        .collect()
+}
+
+pub(super) async fn ids_are_found_by_their_beginning<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world
+        .receives(&[
+            ("a", "ab%1"),
+            ("a", "ab2"),
+            ("a", "abc"),
+            ("a", "b"),
+            ("a", "ab_"),
+        ])
+        .await;
+    let find = |prefix: &'static str, limit| {
+        world.reads(move |rows| rows.message_ids_by_prefix(prefix, limit))
+    };
+    let all = ["ab%1", "ab2", "ab_", "abc"].map(MessageId::new);
+    assert_eq!(find("ab", 10).await, all);
+    assert_eq!(find("ab", 2).await, all[..2]);
+    assert_eq!(find("ab%", 10).await, all[..1]);
+    assert_eq!(find("ab_", 10).await, all[2..3]);
+    assert_eq!(find("", 10).await.len(), 5);
+    assert_eq!(find("x", 10).await, []);
+}
+
+pub(super) async fn unfinished_messages_come_in_pages<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world
+        .receives(&[
+            ("a", "m3"),
+            ("b", "m1"),
+            ("c", "m5"),
+            ("d", "m2"),
+            ("e", "m4"),
+        ])
+        .await;
+    world.claims().await;
+    world.does(fail("m3", Class::Permanent)).await;
+    let page = |after: Option<&str>, limit| {
+        let after = after.map(MessageId::new);
+        world.reads(move |rows| rows.unfinished(after.as_ref(), limit))
+    };
+    assert_eq!(ids(&page(None, 2).await), ["m1", "m2"]);
+    assert_eq!(ids(&page(Some("m2"), 2).await), ["m4", "m5"]);
+    assert_eq!(ids(&page(Some("m5"), 2).await), Vec::<&str>::new());
+    assert_eq!(page(None, 0).await, []);
+}
+
+pub(super) async fn the_newest_messages_come_first<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.receives(&[("a", "m3"), ("b", "m1")]).await;
+    world.pass_ms(-100_000);
+    world.receives(&[("a", "m2")]).await;
+    let newest = world.reads(|rows| rows.newest_messages(2)).await;
+    assert_eq!(ids(&newest), ["m2", "m1"]);
+    let newest = world.reads(|rows| rows.newest_messages(u32::MAX)).await;
+    assert_eq!(ids(&newest), ["m2", "m1", "m3"]);
+}
+
+pub(super) async fn events_are_bounded<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.runs("a", "m1", Sandbox::ReadOnly).await;
+    for n in 1..=EVENTS_PER_MESSAGE_MAX + 2 {
+        world.does(note("m1", &format!("event {n}"), false)).await;
+    }
+    let id = message("m1");
+    let (last, middle, all) = world
+        .reads(move |rows| {
+            Ok((
+                rows.last_event(&id)?,
+                rows.events(&id, 9, 2)?,
+                rows.events(&id, 0, u32::MAX)?,
+            ))
+        })
+        .await;
+    assert_eq!(last, EVENTS_PER_MESSAGE_MAX);
+    let texts: Vec<_> = middle.iter().map(|event| event.text.as_str()).collect();
+    assert_eq!(texts, ["event 10", "event 11"]);
+    assert_eq!(all.len(), PAGE_MAX.min(EVENTS_PER_MESSAGE_MAX) as usize);
+    let none = world.reads(|rows| rows.last_event(&message("other"))).await;
+    assert_eq!(none, 0);
+}
+
+pub(super) async fn requests_are_asked_and_decided_once<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.runs("a", "m1", Sandbox::ReadOnly).await;
+    let mut strange = request("m1", "a-later-one");
+    strange.kind = RequestKind::Other("mcp/strange".to_owned());
+    strange.item_id = None;
+    for request in [request("m1", "r1"), strange.clone()] {
+        let told = "asked".to_owned();
+        world.does(Ask { request, told }).await;
+    }
+    let all = world.reads(|rows| rows.requests(&message("m1"))).await;
+    assert_eq!(all, [request("m1", "r1"), strange]);
+    let decide = || {
+        Write(vec![Change::Decide {
+            request_id: RequestId::new("r1"),
+            state: RequestState::Decided {
+                decision: RequestDecision::Accept,
+                by: "ann".to_owned(),
+            },
+        }])
+    };
+    world.does(decide()).await;
+    let found = world
+        .reads(|rows| rows.request(&RequestId::new("r1")))
+        .await;
+    assert!(matches!(found.unwrap().state, RequestState::Decided { .. }));
+    let error = world.tries(decide()).await.unwrap_err();
+    assert!(matches!(
+        error,
+        LedgerError::Rows(RowsError::Conflict { .. })
+    ));
+    let none = world
+        .reads(|rows| rows.request(&RequestId::new("r2")))
+        .await;
+    assert_eq!(none, None);
+}
+
+pub(super) async fn incarnations_live_until_they_end<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    for incarnation in [
+        incarnation("i2", 1),
+        incarnation("i1", 2),
+        incarnation("i0", 3),
+    ] {
+        world.does(Incarnate { incarnation }).await;
+    }
+    world.pass_ms(5);
+    let incarnation_id = IncarnationId::new("i1");
+    let gone = IncarnationGone { incarnation_id };
+    world.does(gone.clone()).await;
+    world.does(gone).await;
+    let live = world.reads(|rows| rows.live_incarnations()).await;
+    assert_eq!(live, [incarnation("i2", 1), incarnation("i0", 3)]);
+}
+
+pub(super) async fn a_reader_knows_what_a_message_waits_behind<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.starts("a", "m1", Sandbox::ReadOnly).await;
+    world
+        .receives(&[("a", "m2"), ("a", "m3"), ("b", "n1")])
+        .await;
+    let behind = |seq| {
+        let id = crate::given::conversation("a");
+        world.reads(move |rows| rows.unanswered_before(&id, Seq(seq)))
+    };
+    assert_eq!(behind(1).await, None);
+    assert_eq!(behind(3).await, Some(message("m1")));
+    world.does(answered("m1", "yes", None)).await;
+    assert_eq!(behind(3).await, Some(message("m1")));
+    world.confirms(&world.sends("a").await).await;
+    assert_eq!(behind(3).await, Some(message("m2")));
+    assert_eq!(behind(2).await, None);
+}

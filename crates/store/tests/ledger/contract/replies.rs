@@ -1,0 +1,135 @@
+//! The reply lane: in order, one after the other, never lost.
+
+use crate::fixture::Fixture;
+use crate::given::{World, answered, begin, conversation, fail, message};
+use bridge_core::limits::REPLY_AGE_MAX_MS;
+use bridge_core::port::Ledger;
+use bridge_core::step::SendOutcome;
+use bridge_core::value::{
+    Class, ConversationId, ReplyKey, ReplyKind, ReplyState, Sandbox, StateName, Timestamp,
+};
+
+async fn answers<L: Ledger>(world: &mut World<L>, key: &str, id: &str, text: &str, max: usize) {
+    world.starts(key, id, Sandbox::ReadOnly).await;
+    world.does(answered(id, text, Some(max))).await;
+}
+
+pub(super) async fn a_lane_sends_in_order_of_messages_and_pieces<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    answers(&mut world, "a", "m9", "abcdef", 2).await;
+    answers(&mut world, "a", "m1", "xy", 1).await;
+    answers(&mut world, "b", "n1", "other", 100).await;
+    for (id, ordinal, body) in [
+        ("m9", 0, "ab"),
+        ("m9", 1, "cd"),
+        ("m9", 2, "ef"),
+        ("m1", 0, "x"),
+        ("m1", 1, "y"),
+    ] {
+        assert_ne!(world.state("m1").await, StateName::Done);
+        let reply = world.sends("a").await;
+        assert_eq!((reply.message_id.as_str(), reply.ordinal), (id, ordinal));
+        assert_eq!(reply.body, body);
+        assert_eq!(reply.key, ReplyKey::of(&message(id), ordinal));
+        assert_eq!((reply.tries, reply.first_try_at), (1, Some(world.now)));
+        world.confirms(&reply).await;
+        world.pass_ms(1);
+    }
+    assert_eq!(world.send("a").await, SendOutcome::Empty);
+    assert_eq!(world.state("m9").await, StateName::Done);
+    assert_eq!(world.state("m1").await, StateName::Done);
+    assert_eq!(world.sends("b").await.body, "other");
+}
+
+pub(super) async fn a_notice_keeps_its_place_in_the_lane<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.receives(&[("a", "m1"), ("a", "m2")]).await;
+    world.claims().await;
+    let until = Some(world.now);
+    world.does(fail("m1", Class::Capacity { until })).await;
+    assert_eq!(world.claims().await, "m1");
+    world.does(begin("m1", Sandbox::ReadOnly)).await;
+    world.does(answered("m1", "one", None)).await;
+    assert_eq!(world.claims().await, "m2");
+    world.does(begin("m2", Sandbox::ReadOnly)).await;
+    world.does(answered("m2", "two", None)).await;
+    for (id, ordinal, kind) in [
+        ("m1", 0, ReplyKind::Notice),
+        ("m1", 1, ReplyKind::Answer),
+        ("m2", 0, ReplyKind::Answer),
+    ] {
+        let reply = world.sends("a").await;
+        assert_eq!(
+            (reply.message_id.as_str(), reply.ordinal, reply.kind),
+            (id, ordinal, kind)
+        );
+        world.confirms(&reply).await;
+    }
+    assert_eq!(world.send("a").await, SendOutcome::Empty);
+}
+
+pub(super) async fn a_refused_reply_waits_or_dies<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    answers(&mut world, "a", "m1", "abc", 2).await;
+    let reply = world.sends("a").await;
+    let again = world.refuses(&reply, Class::Transient).await.unwrap();
+    assert_eq!(again.since_ms(world.now), 1_000);
+    assert_eq!(world.send("a").await, SendOutcome::Later(again));
+    world.now = again;
+    let reply = world.sends("a").await;
+    assert_eq!((reply.ordinal, reply.tries), (0, 2));
+    let until = Timestamp(again.0 + 50);
+    let told = world
+        .refuses(&reply, Class::Capacity { until: Some(until) })
+        .await;
+    assert_eq!(told, Some(until));
+    world.now = until;
+    let reply = world.sends("a").await;
+    assert_eq!(world.refuses(&reply, Class::Permanent).await, None);
+    assert_eq!(world.state("m1").await, StateName::Dead);
+    let rest = world.sends("a").await;
+    assert_eq!((rest.ordinal, rest.body.as_str()), (1, "c"));
+    world.pass_ms(REPLY_AGE_MAX_MS + 1);
+    assert_eq!(world.refuses(&rest, Class::Transient).await, None);
+    assert_eq!(world.send("a").await, SendOutcome::Empty);
+    let replies = world.reads(|rows| rows.replies(&message("m1"))).await;
+    for reply in replies {
+        assert!(matches!(reply.state, ReplyState::Dead { .. }), "{reply:?}");
+    }
+}
+
+pub(super) async fn an_unknown_outcome_is_sent_again<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    answers(&mut world, "a", "m1", "yes", 10).await;
+    let reply = world.sends("a").await;
+    world.refuses(&reply, Class::Ambiguous).await;
+    let SendOutcome::Send { again, reply, .. } = world.send("a").await else {
+        panic!("the reply is gone");
+    };
+    assert!(again);
+    assert_eq!(reply.tries, 2);
+    world.confirms(&reply).await;
+    world.confirms(&reply).await;
+    assert_eq!(world.state("m1").await, StateName::Done);
+}
+
+pub(super) async fn lanes_are_listed_in_pages<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    for key in ["d", "b", "a", "c"] {
+        answers(&mut world, key, &format!("m-{key}"), "ab", 1).await;
+    }
+    let reply = world.sends("b").await;
+    world.confirms(&reply).await;
+    world.confirms(&world.sends("b").await).await;
+    let pages = |after: Option<ConversationId>, limit| {
+        world.reads(move |rows| rows.lanes(after.as_ref(), limit))
+    };
+    assert_eq!(pages(None, 2).await, [conversation("a"), conversation("c")]);
+    assert_eq!(pages(Some(conversation("c")), 2).await, [conversation("d")]);
+    assert_eq!(pages(Some(conversation("d")), 2).await, []);
+}

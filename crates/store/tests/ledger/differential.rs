@@ -1,0 +1,387 @@
+//! The stores compared: the same random transitions must give the same outcomes and the same reads.
+//!
+//! Every sequence is seeded; a failure names its seed and its step, and comes back with them.
+
+use crate::fixture::{Fixture, InMemory, OnDisk};
+use crate::given::{
+    Write, answered, attach, begin, conversation, failure, found, incarnation, lose, message, note,
+    pace, reconcile, request, text,
+};
+use crate::view::everything;
+use bridge_core::port::{Change, Found, Ledger, TurnStatus};
+use bridge_core::step::{
+    Ask, Bind, Claim, Confirm, Fail, Incarnate, IncarnationGone, Refuse, Resume, Send, Transition,
+    Unbind,
+};
+use bridge_core::value::{
+    AckMode, AckState, BootId, Class, ExternalId, IncarnationId, MessageState, RequestDecision,
+    RequestId, RequestState, Sandbox, SenderKind, StateName, ThreadId, Timestamp,
+};
+use std::fmt::Debug;
+
+const STEPS: u32 = 60;
+const MESSAGES: u64 = 7;
+const CONVERSATIONS: u64 = 3;
+
+/// Marsaglia's xorshift: small, seeded, and good enough to choose with.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn choose<T: Clone>(&mut self, from: &[T]) -> T {
+        let index = self.below(from.len() as u64);
+        from[usize::try_from(index).unwrap()].clone()
+    }
+}
+
+struct Pair {
+    memory: InMemory,
+    disk: OnDisk,
+    dice: Dice,
+    now: Timestamp,
+    seed: u64,
+    step: u32,
+}
+
+impl Pair {
+    async fn both<T: Transition + Clone + Debug>(&self, transition: T)
+    where
+        T::Outcome: PartialEq + Debug,
+    {
+        let expected = self
+            .memory
+            .ledger()
+            .transact(transition.clone(), self.now)
+            .await;
+        let found = self
+            .disk
+            .ledger()
+            .transact(transition.clone(), self.now)
+            .await;
+        let (seed, step) = (self.seed, self.step);
+        assert_eq!(found, expected, "seed {seed} step {step}: {transition:?}");
+    }
+
+    async fn compare(&self) {
+        let expected = everything(self.memory.ledger(), self.now).await;
+        let found = everything(self.disk.ledger(), self.now).await;
+        for (found, expected) in found.iter().zip(&expected) {
+            assert_eq!(found, expected, "seed {} step {}", self.seed, self.step);
+        }
+        assert_eq!(
+            found.len(),
+            expected.len(),
+            "seed {} step {}",
+            self.seed,
+            self.step
+        );
+    }
+
+    fn id(&mut self) -> String {
+        format!("m{}", self.dice.below(MESSAGES))
+    }
+
+    fn key(&mut self) -> String {
+        format!("k{}", self.dice.below(CONVERSATIONS))
+    }
+
+    fn class(&mut self) -> Class {
+        let until = Some(self.now.plus_ms(500));
+        self.dice.choose(&[
+            Class::Transient,
+            Class::Capacity { until: None },
+            Class::Capacity { until },
+            Class::Config,
+            Class::Permanent,
+            Class::Ambiguous,
+            Class::Bug,
+        ])
+    }
+
+    async fn step(&mut self) {
+        let wait = self.dice.choose(&[0, 1, 1, 700, 20_000]);
+        self.now = self.now.plus_ms(wait);
+        match self.dice.below(10) {
+            0..=1 => self.receive().await,
+            2 => self.claim().await,
+            3 => self.anything().await,
+            4 => self.aside().await,
+            _ => self.next_of_some_message().await,
+        }
+    }
+
+    async fn receive(&mut self) {
+        let (key, id) = (self.key(), self.id());
+        let mut text = text(&key, &id);
+        text.kind = self.dice.choose(&[SenderKind::Person, SenderKind::Agent]);
+        text.ack = self
+            .dice
+            .choose(&[AckMode::None, AckMode::OnCustody, AckMode::AfterReply]);
+        if self.dice.one_in(4) {
+            text.external_id = ExternalId::new(format!("x-{}", self.id()));
+        }
+        self.both(text).await;
+    }
+
+    async fn claim(&mut self) {
+        let claim = Claim {
+            turns_max: self.dice.choose(&[1, 2, 9]),
+            now: self.now,
+        };
+        self.both(claim).await;
+    }
+
+    /// Moves a message on from where it is.
+    async fn next_of_some_message(&mut self) {
+        let id = self.id();
+        let known = message(&id);
+        let found = self
+            .memory
+            .ledger()
+            .read(move |rows| rows.message(&known))
+            .await;
+        let Some(known) = found.unwrap() else {
+            return self.receive().await;
+        };
+        match known.life.state.name() {
+            StateName::Received => self.claim().await,
+            StateName::Claimed => self.begin(&id).await,
+            StateName::Starting => self.end_or_attach(&id).await,
+            StateName::Running => self.end(&id).await,
+            StateName::Unclear => self.reconcile(&id).await,
+            StateName::Answered | StateName::Sending | StateName::Replied => {
+                self.deliver(&id).await;
+            }
+            StateName::Done | StateName::Dead | StateName::Cancelled => self.redrive(&id).await,
+        }
+    }
+
+    /// A transition of a message that may be anywhere.
+    async fn anything(&mut self) {
+        let id = self.id();
+        match self.dice.below(7) {
+            0 => self.begin(&id).await,
+            1 => self.end_or_attach(&id).await,
+            2 => self.end(&id).await,
+            3 => self.reconcile(&id).await,
+            4 => self.deliver(&id).await,
+            5 => self.half(&id).await,
+            _ => {
+                let message_id = message(&id);
+                self.both(Resume { message_id }).await;
+            }
+        }
+    }
+
+    async fn begin(&mut self, id: &str) {
+        let sandbox = self
+            .dice
+            .choose(&[Sandbox::ReadOnly, Sandbox::WorkspaceWrite]);
+        self.both(begin(id, sandbox)).await;
+    }
+
+    async fn end_or_attach(&mut self, id: &str) {
+        if self.dice.one_in(3) {
+            self.end(id).await;
+        } else {
+            self.both(attach(id)).await;
+        }
+    }
+
+    async fn end(&mut self, id: &str) {
+        match self.dice.below(6) {
+            0 => self.both(lose(id)).await,
+            1 => {
+                let fail = Fail {
+                    message_id: message(id),
+                    failure: failure(self.class()),
+                    touched: self.dice.one_in(2),
+                    pace: pace(300),
+                };
+                self.both(fail).await;
+            }
+            2 => {
+                let effect = self.dice.one_in(2);
+                self.both(note(id, "did something", effect)).await;
+            }
+            _ => {
+                let max = self.dice.choose(&[None, Some(3)]);
+                self.both(answered(id, "an answer", max)).await;
+            }
+        }
+    }
+
+    async fn reconcile(&mut self, id: &str) {
+        let answer = self.dice.choose(&[None, Some("found")]);
+        let effects: &[&str] = if self.dice.one_in(2) { &["wrote"] } else { &[] };
+        let status = self.dice.choose(&[
+            TurnStatus::InProgress,
+            TurnStatus::Completed,
+            TurnStatus::Interrupted,
+            TurnStatus::Failed,
+        ]);
+        let why = "no file".to_owned();
+        let history = self.dice.choose(&[
+            found(id, status, answer, effects),
+            Found::Absent,
+            Found::Foreign,
+            Found::Unreadable { why },
+        ]);
+        let mut look = reconcile(id, history);
+        look.boot_id = self
+            .dice
+            .choose(&[BootId::new("boot"), BootId::new("later")]);
+        self.both(look).await;
+    }
+
+    async fn deliver(&mut self, id: &str) {
+        let conversation_id = conversation(&self.key());
+        self.both(Send { conversation_id }).await;
+        let message_id = message(id);
+        let ordinal = u32::try_from(self.dice.below(3)).unwrap();
+        if self.dice.one_in(4) {
+            let refuse = Refuse {
+                message_id,
+                ordinal,
+                failure: failure(self.class()),
+                jitter: 10,
+            };
+            self.both(refuse).await;
+        } else {
+            let confirm = Confirm {
+                message_id,
+                ordinal,
+                receipt: "receipt".to_owned(),
+            };
+            self.both(confirm).await;
+        }
+    }
+
+    /// Writes that no transition makes yet: a finished message waits again.
+    async fn redrive(&mut self, id: &str) {
+        let id = message(id);
+        let wanted = id.clone();
+        let found = self
+            .memory
+            .ledger()
+            .read(move |rows| rows.message(&wanted))
+            .await;
+        let life = found.unwrap().unwrap().life;
+        let again = Change::Live {
+            message_id: id,
+            from: life.state.name(),
+            life: life.moved(MessageState::Received { hold: None }, self.now),
+        };
+        self.both(Write(vec![again])).await;
+    }
+
+    /// Writes that fail after the first of them.
+    async fn half(&mut self, id: &str) {
+        let ack = Change::Ack {
+            message_id: message(id),
+            state: AckState::Given,
+        };
+        let nothing = Change::Decide {
+            request_id: RequestId::new("nothing"),
+            state: RequestState::Open,
+        };
+        self.both(Write(vec![ack, nothing])).await;
+    }
+
+    /// What is not about a message's way.
+    async fn aside(&mut self) {
+        let (key, id) = (self.key(), self.id());
+        let conversation_id = conversation(&key);
+        let thread = self
+            .dice
+            .choose(&[ThreadId::new("thread"), ThreadId::new("other")]);
+        let name = format!("i{}", self.dice.below(3));
+        match self.dice.below(7) {
+            0 => {
+                self.both(Bind {
+                    conversation_id,
+                    thread,
+                })
+                .await
+            }
+            1 => {
+                self.both(Unbind {
+                    conversation_id,
+                    thread,
+                })
+                .await
+            }
+            2 => {
+                let incarnation = incarnation(&name, self.now.0);
+                self.both(Incarnate { incarnation }).await;
+            }
+            3 => {
+                let incarnation_id = IncarnationId::new(name);
+                self.both(IncarnationGone { incarnation_id }).await;
+            }
+            4 => {
+                let request = request(&id, &format!("r-{name}"));
+                let told = "asked".to_owned();
+                self.both(Ask { request, told }).await;
+            }
+            5 => {
+                let state = RequestState::Decided {
+                    decision: RequestDecision::Decline,
+                    by: "nobody".to_owned(),
+                };
+                let request_id = RequestId::new(format!("r-{name}"));
+                self.both(Write(vec![Change::Decide { request_id, state }]))
+                    .await;
+            }
+            _ => {
+                self.memory.reopen();
+                self.disk.reopen();
+            }
+        }
+    }
+}
+
+async fn run(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let mut pair = Pair {
+            memory: InMemory::open(),
+            disk: OnDisk::open(),
+            dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
+            now: Timestamp(1_000_000),
+            seed,
+            step: 0,
+        };
+        while pair.step < STEPS {
+            pair.step().await;
+            pair.step += 1;
+            if pair.step % 10 == 0 {
+                pair.compare().await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn random_sequences_give_equal_ledgers_1() {
+    run(0..80).await;
+}
+
+#[tokio::test]
+async fn random_sequences_give_equal_ledgers_2() {
+    run(80..160).await;
+}
+
+#[tokio::test]
+async fn random_sequences_give_equal_ledgers_3() {
+    run(160..240).await;
+}

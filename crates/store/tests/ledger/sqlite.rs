@@ -1,0 +1,357 @@
+//! What only the store on disk promises: durability, grouping, isolation, and care for its file.
+
+use crate::fixture::{Fixture, OnDisk};
+use crate::given::{World, Write, begin, message, text};
+use crate::view::everything;
+use bridge_core::port::{Ledger, LedgerError, Read, RowsError};
+use bridge_core::step::{Decision, Received, Refused, Transition};
+use bridge_core::value::{Sandbox, Timestamp};
+use bridge_store::sqlite::Soundness;
+use bridge_store::{OpenError, Options, SqliteLedger};
+use rusqlite::Connection;
+use std::error::Error;
+use std::fs;
+use std::future::Future;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::mpsc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// A transition that stops the writer until it is let go.
+struct Gate {
+    entered: oneshot::Sender<()>,
+    release: mpsc::Receiver<()>,
+}
+
+/// The other side of a gate.
+struct Keeper {
+    entered: oneshot::Receiver<()>,
+    release: mpsc::Sender<()>,
+}
+
+fn gate() -> (Gate, Keeper) {
+    let (entered, has_entered) = oneshot::channel();
+    let (let_go, release) = mpsc::channel();
+    let keeper = Keeper {
+        entered: has_entered,
+        release: let_go,
+    };
+    (Gate { entered, release }, keeper)
+}
+
+impl Transition for Gate {
+    type View = ();
+    type Outcome = ();
+    const NAME: &'static str = "gate";
+
+    fn load(&self, _rows: &dyn Read) -> Result<(), RowsError> {
+        Ok(())
+    }
+
+    fn decide(self, _view: (), _now: Timestamp) -> Result<Decision<()>, Refused> {
+        self.entered.send(()).unwrap();
+        self.release.recv().unwrap();
+        Ok(Decision::nothing(()))
+    }
+}
+
+/// A transition with a bug.
+struct Panics;
+
+impl Transition for Panics {
+    type View = ();
+    type Outcome = ();
+    const NAME: &'static str = "panics";
+
+    fn load(&self, _rows: &dyn Read) -> Result<(), RowsError> {
+        Ok(())
+    }
+
+    fn decide(self, _view: (), _now: Timestamp) -> Result<Decision<()>, Refused> {
+        panic!("on purpose")
+    }
+}
+
+type Pending<'a, V> = Pin<Box<dyn Future<Output = V> + Send + 'a>>;
+
+/// Hands a transition in without waiting for its verdict.
+fn hand_in<'a, V>(future: impl Future<Output = V> + Send + 'a) -> Pending<'a, V> {
+    let mut future: Pending<'a, V> = Box::pin(future);
+    let polled = future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending());
+    future
+}
+
+#[tokio::test]
+async fn rows_survive_the_process() {
+    let mut disk = OnDisk::open();
+    let mut world = World::over(disk.ledger());
+    world.runs("a", "m1", Sandbox::WorkspaceWrite).await;
+    world.receives(&[("a", "m2"), ("b", "m3")]).await;
+    let now = world.now;
+    let before = everything(disk.ledger(), now).await;
+    drop(world);
+    disk.reopen();
+    assert_eq!(everything(disk.ledger(), now).await, before);
+}
+
+#[tokio::test]
+async fn what_waits_shares_one_commit() {
+    let disk = OnDisk::open();
+    let ledger = disk.ledger();
+    let world = World::over(ledger);
+    let (gate, keeper) = gate();
+    let held = hand_in(world.tries(gate));
+    keeper.entered.await.unwrap();
+    let commits = ledger.commits();
+    let waiting: Vec<_> = (0..100)
+        .map(|n| hand_in(world.tries(text(&format!("k{n}"), &format!("m{n}")))))
+        .collect();
+    keeper.release.send(()).unwrap();
+    held.await.unwrap();
+    for (n, pending) in waiting.into_iter().enumerate() {
+        let received = pending.await.unwrap().outcome;
+        assert_eq!(received, Received::New(message(&format!("m{n}"))));
+    }
+    assert_eq!(ledger.commits() - commits, 2);
+}
+
+#[tokio::test]
+async fn a_reader_sees_only_what_is_committed_and_does_not_wait_for_it() {
+    let disk = OnDisk::open();
+    let world = World::over(disk.ledger());
+    let (first, first_keeper) = gate();
+    let (second, second_keeper) = gate();
+    let first = hand_in(world.tries(first));
+    first_keeper.entered.await.unwrap();
+    let mut received = hand_in(world.tries(text("a", "m1")));
+    let second = hand_in(world.tries(second));
+    first_keeper.release.send(()).unwrap();
+    first.await.unwrap();
+    second_keeper.entered.await.unwrap();
+    assert_eq!(world.reads(|rows| rows.backlog()).await, 0);
+    let early = received
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()));
+    assert!(early.is_pending());
+    second_keeper.release.send(()).unwrap();
+    second.await.unwrap();
+    received.await.unwrap();
+    assert_eq!(world.reads(|rows| rows.backlog()).await, 1);
+}
+
+#[tokio::test]
+async fn a_panic_undoes_its_own_transition_and_nobody_elses() {
+    let disk = OnDisk::open();
+    let world = World::over(disk.ledger());
+    let (gate, keeper) = gate();
+    let held = hand_in(world.tries(gate));
+    keeper.entered.await.unwrap();
+    let before = hand_in(world.tries(text("a", "m1")));
+    let panics = hand_in(world.tries(Panics));
+    let after = hand_in(world.tries(text("a", "m2")));
+    keeper.release.send(()).unwrap();
+    held.await.unwrap();
+    before.await.unwrap();
+    let error = panics.await.unwrap_err();
+    assert!(matches!(error, LedgerError::Unavailable { .. }), "{error}");
+    assert!(error.to_string().contains("on purpose"), "{error}");
+    after.await.unwrap();
+    assert_eq!(world.claims().await, "m1");
+}
+
+#[tokio::test]
+async fn a_panic_in_a_read_leaves_its_reader_alive() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options {
+        readers: 1,
+        ..Options::default()
+    };
+    let ledger = SqliteLedger::open(directory.path().join("ledger.db"), options).unwrap();
+    let read = ledger.read(|rows| -> Result<(), RowsError> {
+        rows.backlog()?;
+        panic!("on purpose")
+    });
+    assert!(matches!(read.await, Err(LedgerError::Unavailable { .. })));
+    World::over(&ledger).does(text("a", "m1")).await;
+    assert_eq!(ledger.read(|rows| rows.backlog()).await, Ok(1));
+}
+
+#[tokio::test]
+async fn a_lock_held_by_another_process_is_a_passing_failure() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ledger.db");
+    let options = Options {
+        busy_timeout: Duration::from_millis(10),
+        ..Options::default()
+    };
+    let ledger = SqliteLedger::open(&path, options).unwrap();
+    let world = World::over(&ledger);
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = world.tries(text("a", "m1")).await.unwrap_err();
+    assert!(
+        matches!(error, LedgerError::Rows(RowsError::Backend { .. })),
+        "{error}"
+    );
+    assert_eq!(world.reads(|rows| rows.backlog()).await, 0);
+    other.execute_batch("ROLLBACK").unwrap();
+    world.does(text("a", "m1")).await;
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_is_named() {
+    let disk = OnDisk::open();
+    let mut world = World::over(disk.ledger());
+    world.receives(&[("a", "m1"), ("b", "m2")]).await;
+    let other = Connection::open(disk.path()).unwrap();
+    other
+        .execute_batch(
+            "PRAGMA ignore_check_constraints = ON;
+             UPDATE message SET state = 'nonsense' WHERE message_id = 'm1'",
+        )
+        .unwrap();
+    let read = world.ledger.read(|rows| rows.message(&message("m1"))).await;
+    let Err(LedgerError::Rows(RowsError::Damaged { what, why })) = read else {
+        panic!("{read:?}");
+    };
+    assert_eq!(what, "message m1");
+    assert!(why.contains("nonsense"), "{why}");
+    let error = world
+        .tries(begin("m1", Sandbox::ReadOnly))
+        .await
+        .unwrap_err();
+    assert!(matches!(
+        error,
+        LedgerError::Rows(RowsError::Damaged { .. })
+    ));
+    assert_eq!(world.message("m2").await.message_id, message("m2"));
+}
+
+#[test]
+fn the_files_are_private() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ledger.db");
+    fs::write(&path, "").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let _ledger = SqliteLedger::open(&path, Options::default()).unwrap();
+    for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
+        let mode = fs::metadata(directory.path().join(name))
+            .unwrap()
+            .permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600, "{name}");
+    }
+}
+
+/// Opening must fail, and must leave the file as it is.
+fn refused(path: &Path) -> OpenError {
+    let before = fs::read(path).unwrap();
+    let error = SqliteLedger::open(path, Options::default()).unwrap_err();
+    assert_eq!(fs::read(path).unwrap(), before);
+    error
+}
+
+#[test]
+fn a_newer_schema_is_refused_with_both_versions() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ledger.db");
+    drop(SqliteLedger::open(&path, Options::default()).unwrap());
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("PRAGMA user_version = 99").unwrap();
+    other
+        .execute_batch("PRAGMA journal_mode = DELETE")
+        .unwrap_or_default();
+    drop(other);
+    let error = SqliteLedger::open(&path, Options::default()).unwrap_err();
+    assert!(
+        matches!(error, OpenError::Newer { found: 99, .. }),
+        "{error}"
+    );
+    let said = error.to_string();
+    assert!(said.contains("99") && said.contains("up to 1"), "{said}");
+}
+
+#[test]
+fn a_file_that_is_not_a_database_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ledger.db");
+    fs::write(&path, "a letter to my grandmother, ".repeat(200)).unwrap();
+    let error = refused(&path);
+    assert!(matches!(error, OpenError::NotADatabase { .. }), "{error}");
+}
+
+#[test]
+fn a_database_of_another_program_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ledger.db");
+    let other = Connection::open(&path).unwrap();
+    other
+        .execute_batch("CREATE TABLE photo (id INTEGER)")
+        .unwrap();
+    drop(other);
+    let error = refused(&path);
+    assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("missing").join("ledger.db");
+    let error = SqliteLedger::open(&path, Options::default()).unwrap_err();
+    assert!(matches!(error, OpenError::File { .. }), "{error}");
+    assert!(error.source().is_some());
+}
+
+/// Every page in turn is overwritten: opening refuses the file, or the check does.
+#[tokio::test]
+async fn a_destroyed_page_is_found() {
+    let disk = OnDisk::open();
+    let mut world = World::over(disk.ledger());
+    for n in 0..20 {
+        world
+            .runs(&format!("k{n}"), &format!("m{n}"), Sandbox::ReadOnly)
+            .await;
+    }
+    assert_eq!(disk.ledger().quick_check().await, Ok(Soundness::Sound));
+    let copies = tempfile::tempdir().unwrap();
+    let sound = copies.path().join("sound.db");
+    let other = Connection::open(disk.path()).unwrap();
+    other
+        .execute("VACUUM INTO ?1", [sound.to_str().unwrap()])
+        .unwrap();
+    let bytes = fs::read(&sound).unwrap();
+    let page_size = 4096;
+    for page in 0..bytes.len() / page_size {
+        let mut broken = bytes.clone();
+        broken[page * page_size..(page + 1) * page_size].fill(0xA5);
+        let path = copies.path().join(format!("broken-{page}.db"));
+        fs::write(&path, broken).unwrap();
+        match SqliteLedger::open(&path, Options::default()) {
+            Err(OpenError::NotADatabase { .. } | OpenError::Damaged { .. }) => {}
+            Err(other) => panic!("page {page}: {other:?}"),
+            Ok(ledger) => match ledger.quick_check().await.unwrap() {
+                Soundness::Damaged { findings } => assert!(!findings.is_empty()),
+                Soundness::Sound => panic!("page {page} is destroyed, and the check says sound"),
+            },
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_does_not_undo_its_transition() {
+    let disk = OnDisk::open();
+    let world = World::over(disk.ledger());
+    let (gate, keeper) = gate();
+    let held = hand_in(world.tries(gate));
+    keeper.entered.await.unwrap();
+    drop(hand_in(world.tries(text("a", "m1"))));
+    keeper.release.send(()).unwrap();
+    held.await.unwrap();
+    world.does(Write(Vec::new())).await;
+    assert_eq!(world.reads(|rows| rows.backlog()).await, 1);
+}

@@ -1,0 +1,73 @@
+//! Everything a reader can learn from a ledger, as text: two equal views mean equal ledgers.
+
+use bridge_core::limits::PAGE_MAX;
+use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::value::{Message, Timestamp};
+use std::fmt::Debug;
+
+struct View(Vec<String>);
+
+impl View {
+    fn add(&mut self, name: &str, value: impl Debug) {
+        self.0.push(format!("{name}: {value:?}"));
+    }
+
+    fn globals(&mut self, rows: &dyn Read, now: Timestamp) -> Result<(), RowsError> {
+        self.add("newest", rows.newest_messages(PAGE_MAX)?);
+        self.add("two newest", rows.newest_messages(2)?);
+        self.add("heads", rows.heads(now, PAGE_MAX)?);
+        self.add("first head", rows.heads(now, 1)?);
+        self.add("next due", rows.next_due()?);
+        self.add("in flight", rows.in_flight()?);
+        self.add("backlog", rows.backlog()?);
+        self.add("unfinished", rows.unfinished(None, PAGE_MAX)?);
+        self.add("counts", rows.counts()?);
+        self.add("lanes", rows.lanes(None, PAGE_MAX)?);
+        self.add("incarnations", rows.live_incarnations()?);
+        self.add("prefix", rows.message_ids_by_prefix("m", 3)?);
+        Ok(())
+    }
+
+    fn message(&mut self, rows: &dyn Read, message: &Message) -> Result<(), RowsError> {
+        let id = &message.message_id;
+        self.add("message", rows.message(id)?);
+        let external = rows.message_by_external(&message.channel, &message.external_id)?;
+        self.add("external", external.map(|message| message.message_id));
+        for attempt in 0..=message.life.attempt {
+            self.add("turn", rows.turn(id, attempt)?);
+        }
+        self.add("answer", rows.answer(id)?);
+        self.add("replies", rows.replies(id)?);
+        self.add("ack", rows.ack(id)?);
+        self.add("events", rows.events(id, 0, PAGE_MAX)?);
+        self.add("later events", rows.events(id, 1, 2)?);
+        self.add("last event", rows.last_event(id)?);
+        self.add("requests", rows.requests(id)?);
+        self.add("after", rows.unfinished(Some(id), 2)?);
+        let conversation = &message.conversation_id;
+        self.add(
+            "waits behind",
+            rows.unanswered_before(conversation, message.seq)?,
+        );
+        self.add("conversation", rows.conversation(conversation)?);
+        self.add("last seq", rows.last_seq(conversation)?);
+        self.add("next reply", rows.next_reply(conversation)?);
+        self.add("lanes after", rows.lanes(Some(conversation), 1)?);
+        Ok(())
+    }
+}
+
+/// Everything that the newest messages lead to.
+pub(crate) async fn everything<L: Ledger>(ledger: &L, now: Timestamp) -> Vec<String> {
+    ledger
+        .read(move |rows| {
+            let mut view = View(Vec::new());
+            view.globals(rows, now)?;
+            for message in rows.newest_messages(PAGE_MAX)? {
+                view.message(rows, &message)?;
+            }
+            Ok(view.0)
+        })
+        .await
+        .unwrap()
+}
