@@ -5,6 +5,8 @@
 //! are arguments, effects are returned as values. Read in this order: [`value`] (the nouns), [`step`]
 //! (one file per transition), [`port`] (what the edges provide), [`why`] (what people are told).
 
+#[cfg(test)]
+mod fixture;
 pub mod limits;
 pub mod port;
 pub mod prompt;

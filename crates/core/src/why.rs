@@ -171,3 +171,6 @@ pub fn worth_waiting(message: &Message, now: Timestamp) -> bool {
         state => !StateName::finished(state.name()),
     }
 }
+
+#[cfg(test)]
+mod tests;

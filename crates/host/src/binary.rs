@@ -131,9 +131,9 @@ pub fn find(explicit: Option<&Path>, path_var: Option<&OsStr>) -> Result<Binary,
     })
 }
 
-/// Asks the executable for its version. `PATH` is given for wrapper scripts, `HOME`
-/// likewise; `CODEX_HOME` names no directory, because even `--version` would write
-/// helper links into it.
+/// Asks the executable for its version. `PATH` is given for wrapper scripts;
+/// `CODEX_HOME` names no directory, because even `--version` would write helper
+/// links into it.
 pub(crate) fn version_of(path: &Path, path_var: Option<&OsStr>) -> Result<Version, Error> {
     let mut command = Command::new(path);
     command
@@ -142,9 +142,6 @@ pub(crate) fn version_of(path: &Path, path_var: Option<&OsStr>) -> Result<Versio
         .env("CODEX_HOME", "/dev/null");
     if let Some(path_var) = path_var {
         command.env("PATH", path_var);
-    }
-    if let Some(home) = std::env::var_os("HOME") {
-        command.env("HOME", home);
     }
     let path = path.to_owned();
     let (end, output) = match oneshot::run(command, VERSION_DEADLINE, &mut |_| {}) {

@@ -269,6 +269,7 @@ impl Actor {
             self.settle(call, Err(Failed::Closed(why.clone())));
         }
         self.mailboxes.lose_all(&why);
+        tracing::debug!(why, counters = ?self.link.counters(), "the connection to codex ended");
     }
 
     fn now_ms(&self) -> u64 {

@@ -81,7 +81,7 @@ pub(crate) async fn run(
     let state = StateDir::prepare(&options.state_dir)?;
     let _lock: Lock = state.lock()?;
     let codex = find_codex(&options)?;
-    let ledger = SqliteLedger::open(&state.ledger(), bridge_store::Options::default())?;
+    let ledger = SqliteLedger::open(state.ledger(), bridge_store::Options::default())?;
     let agent = CodexAgent::new(host_options(&options, &state, &codex)?, ledger.clone());
     agent.adopt().await?;
     let boot_id = bridge_host::process::boot_id()?;

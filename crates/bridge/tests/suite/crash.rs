@@ -1,16 +1,46 @@
 //! A message that was accepted is answered, once, whoever dies before the answer.
 
-use crate::world::{World, gone, kill_9};
+use crate::world::{Daemon, Ended, Running, World, gone, kill_9};
+
+/// A daemon whose Codex waits for the model in the middle of a turn.
+struct MidTurn {
+    daemon: Daemon,
+    send: Running,
+    message_id: String,
+    codex: i32,
+}
+
+async fn mid_turn(world: &World) -> MidTurn {
+    let daemon = world.daemon().await;
+    let mut send = world.start(&["send", "hold:gate echo:the answer"]).await;
+    let message_id = send.on_disk().await;
+    world.model.wait_held("gate").await.unwrap();
+    MidTurn {
+        daemon,
+        send,
+        message_id,
+        codex: world.codex_pid(),
+    }
+}
+
+fn assert_answered(ended: &Ended) {
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "the answer\n"),
+        "{ended:?}"
+    );
+}
 
 /// K7: over the socket Codex works on while the daemon is dead, and the next daemon attaches to it.
 #[tokio::test]
 async fn a_daemon_killed_before_the_answer_gives_it_after_restart_once() {
     let world = World::new().await;
-    let daemon = world.daemon().await;
-    let mut send = world.start(&["send", "hold:gate echo:the answer"]).await;
-    let id = send.on_disk().await;
-    world.model.wait_held("gate").await.unwrap();
-    let codex = world.codex_pid();
+    let MidTurn {
+        daemon,
+        send,
+        message_id,
+        codex,
+    } = mid_turn(&world).await;
     daemon.kill_9().await;
     let daemon = world.daemon().await;
     assert_eq!(
@@ -19,13 +49,8 @@ async fn a_daemon_killed_before_the_answer_gives_it_after_restart_once() {
         "the next daemon attached to the codex left behind"
     );
     world.model.release("gate");
-    let ended = send.ended().await;
-    assert_eq!(
-        (ended.code, ended.stdout.as_str()),
-        (Some(0), "the answer\n"),
-        "{ended:?}"
-    );
-    let shown = world.json(&["show", "--json", &id]).await;
+    assert_answered(&send.ended().await);
+    let shown = world.json(&["show", "--json", &message_id]).await;
     assert_eq!(
         world.times_asked("hold:gate"),
         1,
@@ -40,22 +65,19 @@ async fn a_daemon_killed_before_the_answer_gives_it_after_restart_once() {
 #[tokio::test]
 async fn an_answer_given_while_the_daemon_was_dead_is_harvested() {
     let world = World::new().await;
-    let daemon = world.daemon().await;
-    let mut send = world.start(&["send", "hold:gate echo:the answer"]).await;
-    let id = send.on_disk().await;
-    world.model.wait_held("gate").await.unwrap();
+    let MidTurn {
+        daemon,
+        send,
+        message_id,
+        ..
+    } = mid_turn(&world).await;
     daemon.kill_9().await;
     world.model.release("gate");
     world.model.wait_idle().await.unwrap();
     let daemon = world.daemon().await;
-    let ended = send.ended().await;
-    assert_eq!(
-        (ended.code, ended.stdout.as_str()),
-        (Some(0), "the answer\n"),
-        "{ended:?}"
-    );
+    assert_answered(&send.ended().await);
     assert_eq!(world.times_asked("hold:gate"), 1);
-    let shown = world.json(&["show", "--json", &id]).await;
+    let shown = world.json(&["show", "--json", &message_id]).await;
     assert_eq!(shown["attempt"], 1, "{shown}");
     daemon.stop().await;
 }
@@ -64,21 +86,17 @@ async fn an_answer_given_while_the_daemon_was_dead_is_harvested() {
 #[tokio::test]
 async fn over_pipes_a_cut_turn_is_continued_not_repeated() {
     let world = World::with_settings("[codex]\ntransport = \"stdio\"\n").await;
-    let daemon = world.daemon().await;
-    let mut send = world.start(&["send", "hold:gate echo:the answer"]).await;
-    send.on_disk().await;
-    world.model.wait_held("gate").await.unwrap();
-    let codex = world.codex_pid();
+    let MidTurn {
+        daemon,
+        send,
+        codex,
+        ..
+    } = mid_turn(&world).await;
     daemon.kill_9().await;
     gone(codex).await;
     world.model.release("gate");
     let daemon = world.daemon().await;
-    let ended = send.ended().await;
-    assert_eq!(
-        (ended.code, ended.stdout.as_str()),
-        (Some(0), "the answer\n"),
-        "{ended:?}"
-    );
+    assert_answered(&send.ended().await);
     let again = world.shown_with("[codex-bridge]");
     assert!(
         again
@@ -94,20 +112,16 @@ async fn over_pipes_a_cut_turn_is_continued_not_repeated() {
 #[tokio::test]
 async fn c1_codex_killed_in_mid_turn_continues() {
     let world = World::new().await;
-    let daemon = world.daemon().await;
-    let mut send = world.start(&["send", "hold:gate echo:the answer"]).await;
-    send.on_disk().await;
-    world.model.wait_held("gate").await.unwrap();
-    let codex = world.codex_pid();
+    let MidTurn {
+        daemon,
+        send,
+        codex,
+        ..
+    } = mid_turn(&world).await;
     kill_9(codex);
     gone(codex).await;
     world.model.release("gate");
-    let ended = send.ended().await;
-    assert_eq!(
-        (ended.code, ended.stdout.as_str()),
-        (Some(0), "the answer\n"),
-        "{ended:?}"
-    );
+    assert_answered(&send.ended().await);
     daemon.stop().await;
 }
 
@@ -115,20 +129,16 @@ async fn c1_codex_killed_in_mid_turn_continues() {
 #[tokio::test]
 async fn a_cut_read_only_turn_starts_over() {
     let world = World::with_settings("[tiers.owner]\nsandbox = \"read-only\"\n").await;
-    let daemon = world.daemon().await;
-    let mut send = world.start(&["send", "hold:gate echo:the answer"]).await;
-    send.on_disk().await;
-    world.model.wait_held("gate").await.unwrap();
-    let codex = world.codex_pid();
+    let MidTurn {
+        daemon,
+        send,
+        codex,
+        ..
+    } = mid_turn(&world).await;
     kill_9(codex);
     gone(codex).await;
     world.model.release("gate");
-    let ended = send.ended().await;
-    assert_eq!(
-        (ended.code, ended.stdout.as_str()),
-        (Some(0), "the answer\n"),
-        "{ended:?}"
-    );
+    assert_answered(&send.ended().await);
     assert_eq!(world.times_asked("[codex-bridge]"), 0);
     assert_eq!(world.times_asked("hold:gate"), 2);
     daemon.stop().await;

@@ -226,3 +226,6 @@ impl Case<'_> {
         actions
     }
 }
+
+#[cfg(test)]
+mod tests;

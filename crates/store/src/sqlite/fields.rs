@@ -5,7 +5,7 @@
 use bridge_core::port::RowsError;
 use bridge_core::value::{Class, Failure, Timestamp};
 use rusqlite::Row;
-use rusqlite::types::{FromSql, Type, ValueRef};
+use rusqlite::types::FromSql;
 
 /// The columns of one row, read from left to right.
 pub(super) struct Fields<'r, 's> {
@@ -84,23 +84,14 @@ impl<'r, 's> Fields<'r, 's> {
 
     /// This row can't be read.
     pub(super) fn damaged(&self, why: impl ToString) -> RowsError {
-        let id = match self.row.get_ref(0) {
-            Ok(value) if value.data_type() == Type::Text => {
-                String::from_utf8_lossy(text_bytes(value)).into_owned()
-            }
-            Ok(_) | Err(_) => "without a name".to_owned(),
-        };
+        let id: String = self
+            .row
+            .get(0)
+            .unwrap_or_else(|_| "without a name".to_owned());
         RowsError::Damaged {
             what: format!("{} {id}", self.table),
             why: why.to_string(),
         }
-    }
-}
-
-fn text_bytes(value: ValueRef<'_>) -> &[u8] {
-    match value {
-        ValueRef::Text(bytes) => bytes,
-        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Blob(_) => &[],
     }
 }
 

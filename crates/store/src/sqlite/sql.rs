@@ -75,10 +75,6 @@ fn is_conflict(error: &Error) -> bool {
 }
 
 /// A failure of the database in the core's words: damage is told from what may pass.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "used as a function in `map_err`"
-)]
 pub(super) fn failed(error: Error) -> RowsError {
     match &error {
         Error::FromSqlConversionFailure(..)

@@ -364,7 +364,7 @@ async fn run(seeds: std::ops::Range<u64>) {
         while pair.step < STEPS {
             pair.step().await;
             pair.step += 1;
-            if pair.step % 10 == 0 {
+            if pair.step.is_multiple_of(10) {
                 pair.compare().await;
             }
         }

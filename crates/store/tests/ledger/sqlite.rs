@@ -263,9 +263,6 @@ fn a_newer_schema_is_refused_with_both_versions() {
     drop(SqliteLedger::open(&path, Options::default()).unwrap());
     let other = Connection::open(&path).unwrap();
     other.execute_batch("PRAGMA user_version = 99").unwrap();
-    other
-        .execute_batch("PRAGMA journal_mode = DELETE")
-        .unwrap_or_default();
     drop(other);
     let error = SqliteLedger::open(&path, Options::default()).unwrap_err();
     assert!(

@@ -1,0 +1,230 @@
+//! The whole table of reconcile: what is found, in which sandbox, after which boot; and what follows from it.
+
+use super::*;
+use crate::value::{
+    ClientId, ConversationId, Epoch, IncarnationId, NextInput, Sandbox, ThreadId, TurnId,
+};
+
+const NOW: Timestamp = Timestamp(1_000_000);
+
+fn message() -> Message {
+    crate::fixture::message(MessageState::Unclear, |life| {
+        life.attempt = 1;
+        life.spent = 1;
+    })
+}
+
+fn turn(sandbox: Sandbox, touched: bool) -> Turn {
+    Turn {
+        message_id: MessageId::new("m"),
+        attempt: 1,
+        client_id: ClientId::new("m.1"),
+        epoch: Epoch(1),
+        boot_id: BootId::new("boot"),
+        incarnation: IncarnationId::new("i"),
+        thread: ThreadId::new("t"),
+        after_turn: None,
+        turn_id: None,
+        sandbox,
+        state: TurnState::Lost,
+        touched,
+        started_at: Timestamp(0),
+        ended_at: None,
+        usage: Usage::default(),
+    }
+}
+
+fn found(status: TurnStatus, answer: Option<&str>, effects: &[&str]) -> Found {
+    Found::Turn(Finding {
+        turn_id: TurnId::new("u"),
+        status,
+        answer: answer.map(str::to_owned),
+        effects: effects.iter().map(|effect| (*effect).to_owned()).collect(),
+        failure: None,
+    })
+}
+
+/// What a decision amounts to, in the words of the table.
+fn verdict(found: Found, turn: Turn, boot: &str) -> &'static str {
+    let view = View {
+        message: Some(message()),
+        turn: Some(turn),
+        replies: Vec::new(),
+    };
+    let reconcile = Reconcile {
+        message_id: MessageId::new("m"),
+        found,
+        boot_id: BootId::new(boot),
+        reply_max_chars: None,
+    };
+    let decision = reconcile.decide(view, NOW).unwrap();
+    let life = decision.changes.iter().find_map(|change| match change {
+        Change::Live { life, .. } => Some(life),
+        _ => None,
+    });
+    let life = life.expect("the message moves");
+    match (&life.state, life.input, life.spent) {
+        (MessageState::Running { .. }, _, _) if decision.outcome => "attach",
+        (MessageState::Answered, _, _) => "harvest",
+        (MessageState::Received { .. }, NextInput::Continue, _) => "continue",
+        (MessageState::Received { .. }, NextInput::Message, 0) => "again, free",
+        (MessageState::Received { .. }, NextInput::Message, _) => "again, counted",
+        _ => "something else",
+    }
+}
+
+#[test]
+fn every_finding_has_its_verdict() {
+    use Sandbox::{ReadOnly, WorkspaceWrite};
+    use TurnStatus::{Completed, Failed, InProgress, Interrupted};
+    let same = "boot";
+    let other = "another boot";
+    for (what, sandbox, seen, boot, expected) in [
+        (
+            found(InProgress, None, &[]),
+            WorkspaceWrite,
+            false,
+            same,
+            "attach",
+        ),
+        (
+            found(Completed, Some("a"), &[]),
+            WorkspaceWrite,
+            true,
+            same,
+            "harvest",
+        ),
+        (
+            found(Completed, None, &[]),
+            ReadOnly,
+            false,
+            same,
+            "harvest",
+        ),
+        // A text that Codex marked as final is an answer although the turn was cut.
+        (
+            found(Interrupted, Some("a"), &["ran x"]),
+            WorkspaceWrite,
+            true,
+            same,
+            "harvest",
+        ),
+        (
+            found(Failed, Some("a"), &[]),
+            WorkspaceWrite,
+            false,
+            same,
+            "harvest",
+        ),
+        // Its message is durable, so in a sandbox that can write it counts as touched.
+        (
+            found(Interrupted, None, &[]),
+            WorkspaceWrite,
+            false,
+            same,
+            "continue",
+        ),
+        (
+            found(Interrupted, None, &["ran x"]),
+            WorkspaceWrite,
+            false,
+            same,
+            "continue",
+        ),
+        (
+            found(Interrupted, None, &["ran x"]),
+            ReadOnly,
+            true,
+            same,
+            "again, counted",
+        ),
+        (
+            found(Failed, None, &["ran x"]),
+            WorkspaceWrite,
+            false,
+            same,
+            "continue",
+        ),
+        (
+            found(Failed, None, &[]),
+            WorkspaceWrite,
+            true,
+            same,
+            "continue",
+        ),
+        (
+            found(Failed, None, &[]),
+            WorkspaceWrite,
+            false,
+            same,
+            "again, counted",
+        ),
+        // Codex keeps the message before it calls the model: not found means not called,
+        (Found::Absent, WorkspaceWrite, false, same, "again, free"),
+        (Found::Foreign, WorkspaceWrite, false, same, "again, free"),
+        // unless an effect was seen live, or the machine lost its memory.
+        (Found::Absent, WorkspaceWrite, true, same, "continue"),
+        (Found::Absent, WorkspaceWrite, false, other, "continue"),
+        (Found::Absent, ReadOnly, false, other, "again, free"),
+        (
+            Found::Unreadable { why: "x".into() },
+            WorkspaceWrite,
+            false,
+            same,
+            "continue",
+        ),
+        (
+            Found::Unreadable { why: "x".into() },
+            ReadOnly,
+            false,
+            same,
+            "again, counted",
+        ),
+    ] {
+        let case = format!("{what:?} in {sandbox:?}, effect seen: {seen}, {boot}");
+        assert_eq!(verdict(what, turn(sandbox, seen), boot), expected, "{case}");
+    }
+}
+
+#[test]
+fn a_lost_history_unbinds_the_thread() {
+    let view = View {
+        message: Some(message()),
+        turn: Some(turn(Sandbox::ReadOnly, false)),
+        replies: Vec::new(),
+    };
+    let reconcile = Reconcile {
+        message_id: MessageId::new("m"),
+        found: Found::Unreadable {
+            why: "empty".to_owned(),
+        },
+        boot_id: BootId::new("boot"),
+        reply_max_chars: None,
+    };
+    let decision = reconcile.decide(view, NOW).unwrap();
+    let unbound = Change::Bind {
+        conversation_id: ConversationId::new("c"),
+        from: Some(ThreadId::new("t")),
+        to: None,
+    };
+    assert!(decision.changes.contains(&unbound));
+}
+
+#[test]
+fn only_an_unclear_message_is_reconciled() {
+    let mut done = message();
+    done.life.state = MessageState::Done;
+    let view = View {
+        message: Some(done),
+        turn: None,
+        replies: Vec::new(),
+    };
+    let reconcile = Reconcile {
+        message_id: MessageId::new("m"),
+        found: Found::Absent,
+        boot_id: BootId::new("boot"),
+        reply_max_chars: None,
+    };
+    let refused = reconcile.decide(view, NOW).unwrap_err();
+    assert_eq!(refused.to_string(), "reconcile message m: it is done");
+}
