@@ -12,6 +12,7 @@ mod state;
 mod telemetry;
 mod term;
 
+use anyhow::{Context, anyhow, bail};
 use clap::Parser;
 use cli::{Cli, Command, Common, ConfigCommand, SendArgs};
 use client::{ApiClient, SendOptions};
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// Longest text read from standard input: a message of the longest kind, with every character four bytes long.
-const STDIN_MAX_BYTES: u64 = 4 * bridge_core::limits::MESSAGE_MAX_CHARS as u64 + 1;
+const STDIN_MAX_BYTES: usize = 4 * bridge_core::limits::MESSAGE_MAX_CHARS;
 
 fn main() -> ExitCode {
     let Cli { command, common } = Cli::parse();
@@ -80,9 +81,7 @@ async fn send(client: &ApiClient, args: SendArgs, no_color: bool) -> ExitCode {
     let text = match args.text.as_str() {
         "-" => match read_stdin() {
             Ok(text) => text,
-            Err(error) => {
-                return complain(&format!("read the message from standard input: {error}"));
-            }
+            Err(error) => return complain(&format!("not sent: {error:#}")),
         },
         _ => args.text,
     };
@@ -97,16 +96,26 @@ async fn send(client: &ApiClient, args: SendArgs, no_color: bool) -> ExitCode {
     client::send(client, options).await
 }
 
-fn read_stdin() -> std::io::Result<String> {
-    let mut text = String::new();
+fn read_stdin() -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
     std::io::stdin()
         .lock()
-        .take(STDIN_MAX_BYTES)
-        .read_to_string(&mut text)?;
-    Ok(text)
+        .take(STDIN_MAX_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)
+        .context("read the message from standard input")?;
+    if bytes.len() > STDIN_MAX_BYTES {
+        bail!(
+            "standard input holds more than {STDIN_MAX_BYTES} bytes and Codex takes at most {} characters: put the rest in a file in the working directory and name it in the text",
+            bridge_core::limits::MESSAGE_MAX_CHARS
+        );
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        anyhow!("standard input is not UTF-8 text (byte {at}): convert it first, with `iconv` for example")
+    })
 }
 
 fn complain(error: &str) -> ExitCode {
-    eprintln!("{}", term::escape(error));
+    term::complain(&term::escape(error));
     ExitCode::FAILURE
 }

@@ -12,7 +12,7 @@ pub(crate) async fn run(args: RunArgs, common: &Common, environment: Environment
     match try_run(args, common, environment).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}", term::escape(&format!("{error:#}")));
+            term::complain(&term::escape(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }

@@ -12,6 +12,9 @@ pub(crate) fn start(filter: &str, no_color: bool) {
         .with_writer(std::io::stderr)
         .with_ansi(colours)
         .with_target(false)
+        // What can't be logged (a full disk, a reader that went away) is dropped: complaining about it on the
+        // same stderr would panic, and the work must go on.
+        .log_internal_errors(false)
         .finish();
     // A second start (tests, demo) keeps the first one.
     let _already = tracing::subscriber::set_global_default(log);

@@ -4,7 +4,23 @@
 //! titles, move the cursor, write the clipboard or reverse the reading direction.
 
 use std::borrow::Cow;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
+
+/// Prints lines on stdout. A reader that went away wants no more of it, which is no fault; `println!` would panic.
+///
+/// Anything else that keeps the text from its reader, a full disk for one, is an error that somebody must hear.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        printed => printed,
+    }
+}
+
+/// Says something on stderr. Where nobody can hear it, the exit code still tells.
+pub(crate) fn complain(text: &str) {
+    let _unheard = writeln!(io::stderr().lock(), "{text}");
+}
 
 /// The text with control and direction characters made visible; line ends and tabs stay.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {

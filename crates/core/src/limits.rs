@@ -9,7 +9,9 @@ pub const MESSAGE_MAX_CHARS: usize = 1_048_576;
 /// Longest key a sender may choose for a conversation.
 pub const CONVERSATION_KEY_MAX_CHARS: usize = 200;
 
-/// Attempts a message may spend before it is buried; daemon restarts and capacity waits do not spend.
+/// Attempts a message may spend before it is buried. A claim spends one, also when the daemon dies under it, so
+/// that a message which kills the daemon is buried; waits for capacity or an operator, and turns that Codex never
+/// took, give it back.
 pub const ATTEMPTS_MAX: u32 = 3;
 
 /// How often a turn that may have touched the world is continued before a person must look at it.

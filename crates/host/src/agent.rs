@@ -15,8 +15,8 @@ use bridge_codex::wire::method::{
 };
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::{
-    ThreadIdParams, ThreadOpened, ThreadResumeParams, ThreadSettings, ThreadStartParams,
-    ThreadTurnsListParams, TurnsPageParams,
+    ThreadIdParams, ThreadOpened, ThreadResumeParams, ThreadResumed, ThreadSettings,
+    ThreadStartParams, ThreadTurnsListParams, TurnsPageParams,
 };
 use bridge_codex::wire::values::{
     ApprovalPolicy as WireApproval, ApprovalsReviewer, ItemsView, SandboxMode, SortDirection,
@@ -152,7 +152,15 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         if session.connection.is_loaded(&thread) {
             return Ok(());
         }
-        let (opened, _) = resume(&session, thread.clone(), spec).await?;
+        let params = ThreadResumeParams {
+            thread_id: thread.clone(),
+            settings: settings(spec),
+            exclude_turns: true,
+            initial_turns_page: None,
+        };
+        let (opened, _) = resume(&session, params)
+            .await?
+            .into_parts(&SortDirection::Descending);
         check_power(&opened, spec)?;
         session.connection.mark_loaded(thread);
         Ok(())
@@ -212,8 +220,8 @@ impl<L: Ledger> Agent for CodexAgent<L> {
                 turn_id,
                 ..
             }) => {
+                // Not marked as loaded: the next turn resumes the thread and compares its power first.
                 mailbox.bind(&thread, TurnId::from(turn_id.as_str()));
-                session.connection.mark_loaded(thread);
                 Some(stream)
             }
             Found::Turn(_) | Found::Absent | Found::Foreign | Found::Unreadable { .. } => None,
@@ -322,18 +330,17 @@ fn check_power(opened: &ThreadOpened, spec: &ThreadSpec) -> Result<(), AgentFaul
     Err(fault(Class::Config, reason))
 }
 
+/// Loads a thread and takes its writer. The settings are passed again: without them a thread comes back with
+/// another sandbox than it was started with.
 async fn resume(
     session: &Session,
-    thread: ThreadId,
-    spec: &ThreadSpec,
-) -> Result<(ThreadOpened, Vec<WireTurn>), AgentFault> {
-    let params = ThreadResumeParams::with_newest_turns(thread, settings(spec), HISTORY_PAGE);
-    let resumed = session
+    params: ThreadResumeParams,
+) -> Result<ThreadResumed, AgentFault> {
+    session
         .connection
         .call::<ThreadResume>(params)
         .await
-        .map_err(|error| of_call(&error, Deed::Harmless))?;
-    Ok(resumed.into_parts(&SortDirection::Descending))
+        .map_err(|error| of_call(&error, Deed::Harmless))
 }
 
 /// Looks until the answer can be believed: the process that runs the turn writes its history behind the event.
@@ -368,7 +375,15 @@ fn may_change(found: &Found) -> bool {
 /// Takes the writer, then reads: only a reader that holds the writer is told the truth.
 async fn history(session: &Session, lost: &LostTurn) -> Result<Found, AgentFault> {
     let thread = ThreadId::from(lost.turn.thread.as_str());
-    let (_, mut turns) = resume(session, thread.clone(), &lost.turn.spec).await?;
+    let settings = settings(&lost.turn.spec);
+    let params = ThreadResumeParams::with_newest_turns(thread.clone(), settings, HISTORY_PAGE);
+    let resumed = resume(session, params).await?;
+    if resumed.initial_turns_page.is_none() {
+        return Ok(unreadable(
+            "this Codex does not show it when a thread is resumed",
+        ));
+    }
+    let (_, mut turns) = resumed.into_parts(&SortDirection::Descending);
     let client_id = ClientId::from(lost.turn.client_id.as_str());
     let after = lost
         .after_turn

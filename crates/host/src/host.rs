@@ -222,19 +222,29 @@ impl<L: Ledger> Host<L> {
             TransportChoice::Auto if state.no_socket => Transport::Stdio,
             TransportChoice::Auto => Transport::Socket,
         };
-        let options = &self.options.launch;
-        let first = launch::launch(options, transport, new_incarnation(), wall_now()).await;
-        match (first, self.options.transport) {
-            (Err(LaunchError::Silent { tail }), TransportChoice::Auto) => {
-                tracing::warn!(
-                    tail,
-                    "this codex does not answer on its socket; using pipes"
-                );
-                state.no_socket = true;
-                launch::launch(options, Transport::Stdio, new_incarnation(), wall_now()).await
-            }
-            (result, _) => result,
+        let error = match self.launch_over(transport).await {
+            Ok(launched) => return Ok(launched),
+            Err(error) => error,
+        };
+        let probe =
+            transport == Transport::Socket && self.options.transport == TransportChoice::Auto;
+        if !probe {
+            return Err(error);
         }
+        let launched = self.launch_over(Transport::Stdio).await?;
+        tracing::warn!(%error, "this codex does not work over its socket; using pipes");
+        state.no_socket = true;
+        Ok(launched)
+    }
+
+    async fn launch_over(&self, transport: Transport) -> Result<Launched, LaunchError> {
+        launch::launch(
+            &self.options.launch,
+            transport,
+            new_incarnation(),
+            wall_now(),
+        )
+        .await
     }
 
     async fn handshake(&self, launched: Launched) -> Result<(Session, Leash), AgentFault> {

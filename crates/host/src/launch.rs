@@ -187,14 +187,11 @@ async fn attach_new(
     let mut stdout = BufReader::new(stdout);
     let said = tokio::time::timeout(START_DEADLINE, stdout.read_line(&mut line)).await;
     match said {
-        Ok(Ok(_)) if line.starts_with("ready ") => {}
+        Ok(Ok(_)) if line.starts_with(keeper::READY) => {}
+        Ok(Ok(_)) if line.starts_with(keeper::SILENT) => return Err(silent(directory)),
         Ok(Ok(_)) => return Err(exited(directory)),
         Ok(Err(error)) => return Err(error.into()),
-        Err(_elapsed) => {
-            return Err(LaunchError::Silent {
-                tail: stderr_tail(directory),
-            });
-        }
+        Err(_elapsed) => return Err(silent(directory)),
     }
     connect(directory).await
 }
@@ -273,6 +270,12 @@ fn remove_directory(incarnation: &Incarnation) {
         && error.kind() != io::ErrorKind::NotFound
     {
         tracing::warn!(%error, directory = %directory.display(), "a directory of codex could not be removed");
+    }
+}
+
+fn silent(directory: &Path) -> LaunchError {
+    LaunchError::Silent {
+        tail: stderr_tail(directory),
     }
 }
 

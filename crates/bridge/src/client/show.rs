@@ -7,18 +7,25 @@ use serde::Serialize;
 use std::process::ExitCode;
 
 pub(crate) async fn show(client: &ApiClient, id: &str, json: bool, no_color: bool) -> ExitCode {
-    finish(client.message(id).await, json, no_color, print_message)
+    finish(
+        client,
+        client.message(id).await,
+        json,
+        no_color,
+        print_message,
+    )
 }
 
 pub(crate) async fn why(client: &ApiClient, id: &str, json: bool, no_color: bool) -> ExitCode {
-    finish(client.message(id).await, json, no_color, print_why)
+    finish(client, client.message(id).await, json, no_color, print_why)
 }
 
 pub(crate) async fn status(client: &ApiClient, json: bool, no_color: bool) -> ExitCode {
-    finish(client.status().await, json, no_color, print_status)
+    finish(client, client.status().await, json, no_color, print_status)
 }
 
 fn finish<T: Serialize>(
+    client: &ApiClient,
     result: Result<T, ClientError>,
     json: bool,
     no_color: bool,
@@ -28,6 +35,8 @@ fn finish<T: Serialize>(
         Ok(found) if json => print_json(&found),
         Ok(found) => print(&found, Paint::stdout(no_color)),
         Err(error) => {
+            // That no daemon runs says more than that its socket is silent.
+            let error = client.expect_daemon().err().unwrap_or(error);
             eprintln!("{}", escape(&error.to_string()));
             return ExitCode::FAILURE;
         }

@@ -1,11 +1,18 @@
 //! Acting: the one place that turns the core's actions into tasks, always after the commit that asked for them.
 
 use super::Daemon;
-use super::ids::now;
+use super::ids::{jitter, now};
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
+use bridge_core::retry::backoff_ms;
 use bridge_core::step::{Action, Transition};
+use bridge_core::value::Class;
 use bridge_front::Live;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// First pause before a transition is offered to the ledger again; doubles up to [`SETTLE_MAX_MS`].
+const SETTLE_BASE_MS: i64 = 100;
+const SETTLE_MAX_MS: i64 = 5_000;
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Commits a transition, then does what it asks for.
@@ -18,16 +25,27 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         Ok(committed.outcome)
     }
 
-    /// Commits a transition whose refusal means that somebody else moved the message on: nothing is lost.
-    pub(crate) async fn settle<T: Transition>(self: &Arc<Self>, transition: T) {
-        match self.commit(transition).await {
-            Ok(_) => {}
-            Err(LedgerError::Refused(refused)) => {
-                tracing::debug!(%refused, "a transition came too late");
-            }
-            Err(error) => {
+    /// Commits a transition that must not be lost: while the ledger can't take it (a full disk), it waits and
+    /// tries again. A refusal means that somebody else moved the message on.
+    pub(crate) async fn settle<T: Transition + Clone>(self: &Arc<Self>, transition: T) {
+        for tries in 0_u32.. {
+            let error = match self.commit(transition.clone()).await {
+                Ok(_) => return,
+                Err(LedgerError::Refused(refused)) => {
+                    tracing::debug!(%refused, "a transition came too late");
+                    return;
+                }
+                Err(error) => error,
+            };
+            tracing::error!(%error, transition = T::NAME, "the ledger did not take a transition");
+            if error.class() != Class::Transient {
                 // The row stays where it is; the next start finds it and goes on from there.
-                tracing::error!(%error, transition = T::NAME, "the ledger did not take a transition");
+                return;
+            }
+            let pause = backoff_ms(tries, SETTLE_BASE_MS, SETTLE_MAX_MS, jitter());
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(u64::try_from(pause).unwrap_or(1))) => {}
+                () = self.halt.cancelled() => return,
             }
         }
     }

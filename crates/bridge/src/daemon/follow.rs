@@ -18,6 +18,9 @@ use tokio::time::Instant;
 /// How long an interrupt may take to end a turn.
 const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Shortest time between two live texts: nobody reads faster, and the answer itself is a row.
+const TEXT_PAUSE: Duration = Duration::from_millis(50);
+
 /// How far the time budget of a turn is.
 enum Budget {
     Running(Instant),
@@ -35,6 +38,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     ) {
         self.note_running(&message_id, Some((thread.clone(), turn_id.clone())));
         let mut budget = Budget::Running(Instant::now() + self.settings.turn_timeout);
+        let mut next_text = Instant::now();
         loop {
             let deadline = match budget {
                 Budget::Running(at) | Budget::Spent(at) => at,
@@ -53,6 +57,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 },
                 () = self.halt.cancelled() => break,
             };
+            if matches!(event, TurnEvent::Text { .. }) {
+                if Instant::now() < next_text {
+                    continue;
+                }
+                next_text = Instant::now() + TEXT_PAUSE;
+            }
             let over = matches!(event, TurnEvent::Ended(_) | TurnEvent::Lost { .. });
             self.news(&message_id, event, &budget).await;
             if over {

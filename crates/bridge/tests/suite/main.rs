@@ -9,5 +9,6 @@
 
 mod crash;
 mod memory;
+mod power;
 mod processes;
 mod world;

@@ -2,6 +2,7 @@
 
 use crate::world::{World, gone, processes_with};
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 
 const CONVERSATIONS: usize = 10;
 
@@ -122,6 +123,28 @@ async fn a_handover_leaves_codex_working_for_the_next_daemon() {
     let ended = send.ended().await;
     assert_eq!(ended.stdout, "the answer\n", "{ended:?}");
     assert_eq!(world.times_asked("hold:gate"), 1);
+    daemon.stop().await;
+    assert_eq!(world.processes(), []);
+}
+
+/// Where the binary's socket does not work, it is found out at the first start and pipes are used.
+#[tokio::test]
+async fn a_codex_whose_socket_does_not_work_is_talked_to_over_pipes() {
+    let world = World::new().await;
+    let real = bridge_sim::codex_for_tests().unwrap();
+    let wrapper = world.path().join("codex-without-socket");
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *unix://*) echo no such transport >&2; exit 2;; esac\nexec {} \"$@\"\n",
+        real.display()
+    );
+    std::fs::write(&wrapper, script).unwrap();
+    std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let mut daemon = world
+        .daemon_with(&["--codex-bin", wrapper.to_str().unwrap()])
+        .await;
+    assert_eq!(world.ask("a", "echo:one").await, "one");
+    let log = daemon.log.wait_for("using pipes").await;
+    assert!(log.contains("no such transport"), "{log}");
     daemon.stop().await;
     assert_eq!(world.processes(), []);
 }

@@ -4,7 +4,7 @@ use super::{Context, ProblemResponse, now};
 use crate::view::MessageRows;
 use crate::{Desk, MessageList, MessageView, NewMessage, SubmitRequest, SubmitResponse};
 use axum::Json;
-use axum::extract::rejection::JsonRejection;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use bridge_core::limits::PAGE_MAX;
@@ -68,8 +68,9 @@ pub(super) struct Page {
 
 pub(super) async fn list<D: Desk>(
     State(context): State<Context<D>>,
-    Query(page): Query<Page>,
+    page: Result<Query<Page>, QueryRejection>,
 ) -> Result<Json<MessageList>, ProblemResponse> {
+    let Query(page) = page.map_err(|error| ProblemResponse::bad_request(error.body_text()))?;
     let limit = page.limit.unwrap_or(20).min(PAGE_MAX);
     let now = now();
     let messages = context

@@ -29,6 +29,13 @@ const SOCKET_PAUSE: Duration = Duration::from_millis(5);
 /// How long Codex may drain after a SIGTERM to the keeper.
 const SIGNAL_GRACE: Duration = Duration::from_secs(5);
 
+/// What the keeper says on stdout about Codex's socket, before Codex's pid: it answers,
+pub(crate) const READY: &str = "ready";
+/// it does not although Codex runs,
+pub(crate) const SILENT: &str = "silent";
+/// or Codex has ended.
+pub(crate) const EXITED: &str = "exited";
+
 /// Name of Codex's socket in the incarnation's directory.
 pub const CODEX_SOCKET: &str = "c.sock";
 /// Name of the keeper's socket beside it.
@@ -128,7 +135,11 @@ fn announce(options: &KeeperOptions, codex_pid: i32) -> io::Result<()> {
         }
         std::thread::sleep(SOCKET_PAUSE);
     }
-    let word = if connects(&socket) { "ready" } else { "failed" };
+    let word = match (connects(&socket), crate::process::stamp(codex_pid)) {
+        (true, _) => READY,
+        (false, Some(_)) => SILENT,
+        (false, None) => EXITED,
+    };
     let mut stdout = io::stdout().lock();
     // The daemon may be gone already; Codex is kept all the same until the linger ends.
     let _gone = writeln!(stdout, "{word} {codex_pid}").and_then(|()| stdout.flush());

@@ -1,4 +1,6 @@
 //! Reading in memory. Written to be obviously right: other stores are compared with it.
+//!
+//! Nothing is cached or indexed beyond the sorted tables; the cost of a claim grows with what is unfinished.
 
 use super::MemoryRows;
 use bridge_core::port::{Head, Read, RowsError, StateCount};

@@ -1,4 +1,6 @@
 //! The `ack` table: what is owed to the source of a message.
+//!
+//! One row per message, written with it; giving the ack is the channel's work.
 
 use super::fields::Fields;
 use super::sql;

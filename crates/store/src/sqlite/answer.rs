@@ -1,4 +1,6 @@
 //! The `answer` table: at most one row per message, never rewritten.
+//!
+//! What an answer looks like on a platform is in `reply`.
 
 use super::fields::Fields;
 use super::sql;

@@ -1,4 +1,6 @@
 //! Is the file sound? SQLite's own quick check, bounded in what it tells.
+//!
+//! The daemon asks once it is ready, and a migration before it begins; repairing is not done here.
 
 use super::open::read_only;
 use super::sql;

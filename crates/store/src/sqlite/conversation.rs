@@ -1,4 +1,6 @@
-//! The `conversation` table.
+//! The `conversation` table: which thread a conversation is bound to, and the newest turn we know on it.
+//!
+//! Column mapping and guarded writes only; when a thread is bound or let go is decided by the core.
 
 use super::fields::Fields;
 use super::sql;

@@ -1,4 +1,6 @@
-//! The `event` table: item-level events of a message.
+//! The `event` table: item-level events of a message, in the order they happened.
+//!
+//! How many are kept is the core's limit; deltas of a running text never come here.
 
 use super::fields::Fields;
 use super::sql;

@@ -1,4 +1,6 @@
 //! The `incarnation` table: Codex processes, so that the next daemon finds them.
+//!
+//! Column mapping only; whether a process still lives is found out by its host.
 
 use super::fields::Fields;
 use super::sql;

@@ -1,4 +1,6 @@
 //! One transition as a job for the writer: its result waits here until its batch is on disk.
+//!
+//! Batches, savepoints and commits are the writer's; what a transition does is the core's.
 
 use super::rows::SqliteRows;
 use super::writer::Job;

@@ -1,4 +1,6 @@
-//! The `message` table and its texts, row by row. Lists and queues over it are in `queue`.
+//! The `message` table and its texts, row by row: column mapping, insert and the guarded rewrite of a life.
+//!
+//! Lists and queues over it are in `queue`, the derived column `place` in `place`.
 
 use super::fields::{Fields, failure_columns};
 use super::place::{self, Moves, Standing};
@@ -269,12 +271,11 @@ fn moves(
     standing: Standing,
     held: bool,
 ) -> Result<Option<Moves>, RowsError> {
-    let query = "SELECT row, conversation_id, seq FROM message WHERE message_id = ?1";
+    let query = "SELECT message_id, row, conversation_id, seq FROM message WHERE message_id = ?1";
     let spot = sql::one(conn, query, [id.as_str()], |row| {
-        let conversation: String = row.get(1).map_err(sql::failed)?;
-        let row_id: i64 = row.get(0).map_err(sql::failed)?;
-        let seq: i64 = row.get(2).map_err(sql::failed)?;
-        Ok((row_id, conversation, seq))
+        let mut fields = Fields::of("message", row);
+        let _message_id: String = fields.next()?;
+        Ok((fields.next()?, fields.next::<String>()?, fields.next()?))
     })?;
     let Some((row, conversation, seq)) = spot else {
         return Ok(None);

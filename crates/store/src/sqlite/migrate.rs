@@ -62,7 +62,8 @@ pub(super) fn bring_up(
         }
         if version > 1 {
             require_sound(conn, path)?;
-            back_up(conn, path, version)?;
+            let backup = back_up(conn, path, version)?;
+            tracing::info!(version, backup = %backup.display(), "ledger is backed up before a migration");
         }
         migrate(conn, migration, version).map_err(|source| OpenError::Migrate {
             path: path.to_owned(),

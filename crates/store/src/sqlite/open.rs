@@ -101,7 +101,7 @@ pub enum OpenError {
         version: i64,
     },
     /// A migration failed and was undone.
-    #[error("cannot migrate {} to schema version {version}; nothing was changed, and a backup is beside it", path.display())]
+    #[error("cannot migrate {} to schema version {version}; nothing was changed", path.display())]
     Migrate {
         /// Which file.
         path: PathBuf,
@@ -219,8 +219,8 @@ fn connect(path: &Path) -> Result<Connection, rusqlite::Error> {
     connect_with(path, flags)
 }
 
-/// Plans must not depend on bound values: without the guarantee SQLite compiles a statement anew for every
-/// value that could decide whether a partial index applies.
+/// Plans must not depend on bound values: without the guarantee SQLite compiles a statement anew whenever a
+/// value is bound that the plan could use, such as every `LIMIT`.
 fn connect_with(path: &Path, flags: OpenFlags) -> Result<Connection, rusqlite::Error> {
     let conn = Connection::open_with_flags(path, flags)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);

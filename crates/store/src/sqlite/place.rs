@@ -4,6 +4,7 @@
 //! conversation is in flight. So the scheduler finds work at the head of an index, however much waits behind.
 //! Only this file and `message` write the column.
 
+use super::fields::Fields;
 use super::sql;
 use bridge_core::port::RowsError;
 use bridge_core::value::StateName;
@@ -33,6 +34,18 @@ impl Place {
             Self::Flight => "flight",
             Self::Out => "out",
         }
+    }
+
+    fn from_word(word: &str) -> Option<Self> {
+        [
+            Self::Ready,
+            Self::Held,
+            Self::Behind,
+            Self::Flight,
+            Self::Out,
+        ]
+        .into_iter()
+        .find(|place| place.word() == word)
     }
 }
 
@@ -105,21 +118,22 @@ pub(super) fn others(
 ) -> Result<Others, RowsError> {
     let mut others = Others::default();
     for (place, spot) in sql::many(conn, OTHERS, (conversation_id, row), read)? {
-        match place.as_str() {
-            "flight" => others.busy = true,
-            "behind" => others.behind = Some(spot),
-            _ => others.first = Some(spot),
+        match place {
+            Place::Flight => others.busy = true,
+            Place::Ready | Place::Held => others.first = Some(spot),
+            Place::Behind => others.behind = Some(spot),
+            Place::Out => {}
         }
     }
     Ok(others)
 }
 
-fn read(row: &Row<'_>) -> Result<(String, Spot), RowsError> {
-    let spot = Spot {
-        seq: row.get(1).map_err(sql::failed)?,
-        row: row.get(2).map_err(sql::failed)?,
-    };
-    Ok((row.get(0).map_err(sql::failed)?, spot))
+fn read(row: &Row<'_>) -> Result<(Place, Spot), RowsError> {
+    let mut fields = Fields::of("place", row);
+    let place = fields.word(Place::from_word)?;
+    let seq = fields.next()?;
+    let row = fields.next()?;
+    Ok((place, Spot { row, seq }))
 }
 
 impl Others {
@@ -169,96 +183,54 @@ impl Moves {
 mod tests {
     use super::*;
 
-    fn spot(seq: i64) -> Option<Spot> {
-        Some(Spot { row: seq, seq })
+    const ME: i64 = 5;
+
+    /// What becomes of message 5 with this standing: its own place, who is demoted, who is promoted.
+    fn settle(
+        standing: Standing,
+        others: (bool, Option<i64>, Option<i64>),
+    ) -> (Option<Place>, Option<i64>, Option<i64>) {
+        let spot = |seq| Spot { row: seq, seq };
+        let (busy, first, behind) = others;
+        let others = Others {
+            busy,
+            first: first.map(spot),
+            behind: behind.map(spot),
+        };
+        let moves = others.settle(standing, ME, false);
+        (moves.mine, moves.demote, moves.promote)
     }
 
     #[test]
-    fn the_lowest_waiting_message_is_first_unless_one_is_in_flight() {
-        let others = |busy, first, behind| Others {
-            busy,
-            first,
-            behind,
-        };
-        for (name, others, standing, mine, demote, promote) in [
-            (
-                "alone",
-                others(false, None, None),
-                Standing::Waiting,
-                Some(Place::Ready),
-                None,
-                None,
-            ),
-            (
-                "behind the first",
-                others(false, spot(1), None),
-                Standing::Waiting,
-                Some(Place::Behind),
-                None,
-                None,
-            ),
-            (
-                "behind a flight",
-                others(true, None, None),
-                Standing::Waiting,
-                Some(Place::Behind),
-                None,
-                None,
-            ),
-            (
-                "before the first",
-                others(false, spot(9), None),
-                Standing::Waiting,
-                Some(Place::Ready),
-                Some(9),
-                None,
-            ),
-            (
-                "comes back",
-                others(false, None, spot(9)),
-                Standing::Waiting,
-                Some(Place::Ready),
-                None,
-                None,
-            ),
-            (
-                "leaves",
-                others(false, None, spot(9)),
-                Standing::Out,
-                Some(Place::Out),
-                None,
-                Some(9),
-            ),
-            (
-                "ends",
-                others(false, None, spot(9)),
-                Standing::Finished,
-                None,
-                None,
-                Some(9),
-            ),
-            (
-                "is claimed",
-                others(false, None, spot(9)),
-                Standing::Flight,
-                Some(Place::Flight),
-                None,
-                None,
-            ),
-            (
-                "overtakes",
-                others(false, spot(1), None),
-                Standing::Flight,
-                Some(Place::Flight),
-                Some(1),
-                None,
-            ),
-        ] {
-            let moves = others.settle(standing, 5, false);
-            assert_eq!(moves.mine, mine, "{name}");
-            assert_eq!(moves.demote, demote, "{name}");
-            assert_eq!(moves.promote, promote, "{name}");
-        }
+    fn the_lowest_waiting_message_is_first() {
+        let waits = |others| settle(Standing::Waiting, others);
+        let ready = Some(Place::Ready);
+        let behind = Some(Place::Behind);
+        assert_eq!(waits((false, None, None)), (ready, None, None));
+        assert_eq!(waits((false, Some(1), None)), (behind, None, None));
+        assert_eq!(waits((false, Some(9), None)), (ready, Some(9), None));
+        assert_eq!(waits((false, None, Some(9))), (ready, None, None));
+        assert_eq!(waits((false, None, Some(1))), (behind, None, Some(1)));
+    }
+
+    #[test]
+    fn nobody_is_first_while_one_is_in_flight() {
+        let flight = Some(Place::Flight);
+        let waits = settle(Standing::Waiting, (true, None, None));
+        assert_eq!(waits, (Some(Place::Behind), None, None));
+        let claimed = settle(Standing::Flight, (false, None, Some(9)));
+        assert_eq!(claimed, (flight, None, None));
+        let overtakes = settle(Standing::Flight, (false, Some(1), None));
+        assert_eq!(overtakes, (flight, Some(1), None));
+    }
+
+    #[test]
+    fn who_leaves_makes_room() {
+        let leaves = |standing| settle(standing, (false, None, Some(9)));
+        assert_eq!(leaves(Standing::Out), (Some(Place::Out), None, Some(9)));
+        assert_eq!(leaves(Standing::Finished), (None, None, Some(9)));
+        let beside = settle(Standing::Out, (true, None, Some(9)));
+        assert_eq!(beside, (Some(Place::Out), None, None));
     }
 
     #[test]

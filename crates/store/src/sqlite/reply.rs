@@ -1,4 +1,6 @@
 //! The `reply` table and its texts: what is owed to the platform, in lane order.
+//!
+//! Column mapping, guarded moves and the lane queries; when a reply is sent again is decided by the core.
 
 use super::fields::Fields;
 use super::sql;

@@ -1,4 +1,6 @@
-//! The `request` table: what Codex asked, and what was decided.
+//! The `request` table: what Codex asked, and what was decided, once.
+//!
+//! The payload is kept as Codex sent it; nothing here reads it.
 
 use super::fields::Fields;
 use super::sql;

@@ -2,6 +2,7 @@
 
 use super::open::{Options, open};
 use super::{message, place, queue, reply};
+use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};
 use tempfile::TempDir;
 
@@ -39,26 +40,29 @@ fn walks(step: &str) -> bool {
             .any(|index| step.contains(&format!("INDEX {index}")))
 }
 
+/// What runs for every message, and what a start walks through.
+const HOT: [&str; 15] = [
+    queue::READY,
+    queue::HELD,
+    queue::NEXT_DUE,
+    queue::IN_FLIGHT,
+    queue::BACKLOG,
+    queue::UNFINISHED,
+    queue::LAST_SEQ,
+    place::OTHERS,
+    reply::OF_MESSAGE,
+    reply::NEXT,
+    reply::LANES,
+    message::BY_ID,
+    message::BY_EXTERNAL,
+    message::LIVE,
+    message::LIVE_ELSEWHERE,
+];
+
 #[test]
 fn hot_queries_never_walk_finished_rows_or_sort() {
     let (conn, _directory) = ledger();
-    for query in [
-        queue::READY,
-        queue::HELD,
-        queue::NEXT_DUE,
-        queue::IN_FLIGHT,
-        queue::BACKLOG,
-        queue::UNFINISHED,
-        queue::LAST_SEQ,
-        place::OTHERS,
-        reply::OF_MESSAGE,
-        reply::NEXT,
-        reply::LANES,
-        message::BY_ID,
-        message::BY_EXTERNAL,
-        message::LIVE,
-        message::LIVE_ELSEWHERE,
-    ] {
+    for query in HOT {
         let plan = plan(&conn, query);
         for step in &plan {
             assert!(!walks(step), "{query}\n{plan:#?}");
@@ -80,12 +84,42 @@ fn the_plan_check_can_fail() {
 #[test]
 fn a_statement_is_compiled_once_whatever_is_bound() {
     let (conn, _directory) = ledger();
-    let mut statement = conn.prepare(message::LIVE).unwrap();
-    for state in ["claimed", "starting", "running"] {
-        let bound = vec![state; statement.parameter_count()];
-        statement
-            .execute(rusqlite::params_from_iter(bound))
-            .unwrap();
+    for query in HOT {
+        let mut statement = conn.prepare(query).unwrap();
+        for bound in 1..4 {
+            let bound = vec![bound; statement.parameter_count()];
+            let mut rows = statement.query(rusqlite::params_from_iter(bound)).unwrap();
+            while rows.next().unwrap().is_some() {}
+        }
+        let again = statement.get_status(StatementStatus::RePrepare);
+        assert_eq!(again, 0, "{query}");
     }
-    assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+}
+
+#[test]
+fn connections_are_set_up_as_promised() {
+    let directory = tempfile::tempdir().unwrap();
+    let opened = open(&directory.path().join("ledger.db"), Options::default()).unwrap();
+    let setting = |conn: &Connection, pragma: &str| -> String {
+        let value = conn.pragma_query_value(None, pragma, |row| row.get::<_, Value>(0));
+        match value.unwrap() {
+            Value::Integer(number) => number.to_string(),
+            Value::Text(word) => word,
+            other => panic!("{pragma}: {other:?}"),
+        }
+    };
+    for (pragma, value) in [
+        ("journal_mode", "wal"),
+        ("synchronous", "2"),
+        ("foreign_keys", "1"),
+        ("busy_timeout", "5000"),
+    ] {
+        assert_eq!(setting(&opened.writer, pragma), value, "{pragma}");
+    }
+    assert_eq!(opened.readers.len(), 2);
+    for reader in &opened.readers {
+        assert_eq!(setting(reader, "query_only"), "1");
+        let write = reader.execute_batch("UPDATE instance SET epoch = 9");
+        assert!(write.is_err());
+    }
 }

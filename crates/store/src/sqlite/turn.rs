@@ -1,4 +1,6 @@
-//! The `turn` table: one row per attempt.
+//! The `turn` table: one row per attempt, from the intent to what became of it.
+//!
+//! Column mapping only; a turn is always rewritten whole.
 
 use super::fields::Fields;
 use super::sql;

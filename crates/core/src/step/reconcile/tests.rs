@@ -73,32 +73,38 @@ fn verdict(found: Found, turn: Turn, boot: &str) -> &'static str {
     }
 }
 
+/// Checks rows of the table: what is found, the sandbox, whether an effect was seen live, the boot, the verdict.
+fn check(rows: Vec<(Found, Sandbox, bool, &str, &str)>) {
+    for (what, sandbox, seen, boot, expected) in rows {
+        let case = format!("{what:?} in {sandbox:?}, effect seen: {seen}, {boot}");
+        assert_eq!(verdict(what, turn(sandbox, seen), boot), expected, "{case}");
+    }
+}
+
 #[test]
-fn every_finding_has_its_verdict() {
+fn a_turn_that_is_found_is_attached_or_harvested() {
     use Sandbox::{ReadOnly, WorkspaceWrite};
     use TurnStatus::{Completed, Failed, InProgress, Interrupted};
-    let same = "boot";
-    let other = "another boot";
-    for (what, sandbox, seen, boot, expected) in [
+    check(vec![
         (
             found(InProgress, None, &[]),
             WorkspaceWrite,
             false,
-            same,
+            "boot",
             "attach",
         ),
         (
             found(Completed, Some("a"), &[]),
             WorkspaceWrite,
             true,
-            same,
+            "boot",
             "harvest",
         ),
         (
             found(Completed, None, &[]),
             ReadOnly,
             false,
-            same,
+            "boot",
             "harvest",
         ),
         // A text that Codex marked as final is an answer although the turn was cut.
@@ -106,84 +112,99 @@ fn every_finding_has_its_verdict() {
             found(Interrupted, Some("a"), &["ran x"]),
             WorkspaceWrite,
             true,
-            same,
+            "boot",
             "harvest",
         ),
         (
             found(Failed, Some("a"), &[]),
             WorkspaceWrite,
             false,
-            same,
+            "boot",
             "harvest",
         ),
+    ]);
+}
+
+#[test]
+fn a_cut_turn_is_continued_where_it_may_have_touched_something() {
+    use Sandbox::{ReadOnly, WorkspaceWrite};
+    use TurnStatus::{Failed, Interrupted};
+    check(vec![
         // Its message is durable, so in a sandbox that can write it counts as touched.
         (
             found(Interrupted, None, &[]),
             WorkspaceWrite,
             false,
-            same,
+            "boot",
             "continue",
         ),
         (
             found(Interrupted, None, &["ran x"]),
             WorkspaceWrite,
             false,
-            same,
+            "boot",
             "continue",
         ),
         (
             found(Interrupted, None, &["ran x"]),
             ReadOnly,
             true,
-            same,
+            "boot",
             "again, counted",
         ),
         (
             found(Failed, None, &["ran x"]),
             WorkspaceWrite,
             false,
-            same,
+            "boot",
             "continue",
         ),
         (
             found(Failed, None, &[]),
             WorkspaceWrite,
             true,
-            same,
+            "boot",
             "continue",
         ),
         (
             found(Failed, None, &[]),
             WorkspaceWrite,
             false,
-            same,
+            "boot",
             "again, counted",
         ),
+    ]);
+}
+
+#[test]
+fn a_turn_that_is_not_found_was_not_begun_unless_memory_was_lost() {
+    use Sandbox::{ReadOnly, WorkspaceWrite};
+    let unreadable = || Found::Unreadable {
+        why: "x".to_owned(),
+    };
+    check(vec![
         // Codex keeps the message before it calls the model: not found means not called,
-        (Found::Absent, WorkspaceWrite, false, same, "again, free"),
-        (Found::Foreign, WorkspaceWrite, false, same, "again, free"),
+        (Found::Absent, WorkspaceWrite, false, "boot", "again, free"),
+        (Found::Foreign, WorkspaceWrite, false, "boot", "again, free"),
         // unless an effect was seen live, or the machine lost its memory.
-        (Found::Absent, WorkspaceWrite, true, same, "continue"),
-        (Found::Absent, WorkspaceWrite, false, other, "continue"),
-        (Found::Absent, ReadOnly, false, other, "again, free"),
+        (Found::Absent, WorkspaceWrite, true, "boot", "continue"),
         (
-            Found::Unreadable { why: "x".into() },
+            Found::Absent,
             WorkspaceWrite,
             false,
-            same,
+            "another boot",
             "continue",
         ),
         (
-            Found::Unreadable { why: "x".into() },
+            Found::Absent,
             ReadOnly,
             false,
-            same,
-            "again, counted",
+            "another boot",
+            "again, free",
         ),
-    ] {
-        let case = format!("{what:?} in {sandbox:?}, effect seen: {seen}, {boot}");
-        assert_eq!(verdict(what, turn(sandbox, seen), boot), expected, "{case}");
-    }
+        (unreadable(), WorkspaceWrite, false, "boot", "continue"),
+        (unreadable(), ReadOnly, false, "boot", "again, counted"),
+    ]);
 }
 
 #[test]

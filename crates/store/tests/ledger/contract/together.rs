@@ -3,7 +3,7 @@
 use crate::fixture::Fixture;
 use crate::given::{World, answered, attach, begin, text};
 use bridge_core::port::{Ledger, StateCount};
-use bridge_core::step::ClaimOutcome;
+use bridge_core::step::{ClaimOutcome, SendOutcome};
 use bridge_core::value::{Sandbox, StateName};
 use tokio::task::JoinSet;
 
@@ -28,7 +28,9 @@ async fn converses<L: Ledger>(ledger: L, number: u64) {
         world.does(attach(id)).await;
         world.does(answered(id, "yes", None)).await;
         let key = message.conversation_id.as_str().trim_start_matches("c-");
-        world.confirms(&world.sends(key).await).await;
+        while let SendOutcome::Send { reply, .. } = world.send(key).await {
+            world.confirms(&reply).await;
+        }
     }
 }
 

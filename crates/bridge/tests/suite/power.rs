@@ -1,0 +1,78 @@
+//! What a turn may do comes from the configuration alone: its commands can't write elsewhere, and can't talk back
+//! to the daemon or to Codex to give themselves more.
+
+use crate::world::World;
+
+/// The newest output of a command that Codex ran.
+fn last_output(world: &World) -> String {
+    let requests = world.model.requests();
+    requests
+        .iter()
+        .rev()
+        .find_map(|seen| seen.outputs.last().cloned())
+        .unwrap()
+}
+
+/// Threat 25: a command that Codex runs asks our API, or Codex's own socket, for a favour.
+#[tokio::test]
+async fn threat_25_a_command_in_a_turn_reaches_neither_socket() {
+    for sandbox in ["read-only", "workspace-write"] {
+        let world = World::with_settings(&format!("[tiers.owner]\nsandbox = {sandbox:?}\n")).await;
+        let daemon = world.daemon().await;
+        let bridge = env!("CARGO_BIN_EXE_codex-bridge");
+        let state = world.state_dir().display().to_string();
+        let ask_api = format!("shell:{bridge} --state-dir {state} status; echo code=$? ;; echo:ok");
+        assert_eq!(world.ask("a", &ask_api).await, "ok");
+        let said = last_output(&world);
+        assert!(said.contains("does not answer on"), "{sandbox}: {said}");
+        assert!(said.contains("code=1"), "{sandbox}: {said}");
+        let outside = world.run(&["status"]).await;
+        assert_eq!(
+            outside.code,
+            Some(0),
+            "outside of a turn it answers: {outside:?}"
+        );
+
+        let run = std::fs::read_dir(world.state_dir().join("run"))
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap();
+        let socket = run.path().join("c.sock");
+        let connect = format!(
+            "require('net').connect('{}').on('error', e => {{ console.log('Error', e.code); process.exit(1) }}).on('connect', () => process.exit(0))",
+            socket.display()
+        );
+        let ask_codex = format!("shell:node -e \"{connect}\"; echo code=$? ;; echo:ok");
+        assert_eq!(world.ask("a", &ask_codex).await, "ok");
+        let said = last_output(&world);
+        assert!(
+            said.contains("code=1") && said.contains("Error"),
+            "{sandbox}: {said}"
+        );
+        daemon.stop().await;
+    }
+}
+
+/// The sandbox that was asked for is the one in force: inside it writes, outside it does not.
+#[tokio::test]
+async fn a_turn_writes_in_its_working_directory_and_nowhere_else() {
+    let outside = tempfile::Builder::new()
+        .prefix("cb-outside-")
+        .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
+        .unwrap();
+    for (sandbox, inside) in [("read-only", false), ("workspace-write", true)] {
+        let world = World::with_settings(&format!("[tiers.owner]\nsandbox = {sandbox:?}\n")).await;
+        let daemon = world.daemon().await;
+        let target = outside.path().join(sandbox);
+        let text = format!("shell:touch here; touch {} ;; echo:ok", target.display());
+        assert_eq!(world.ask("a", &text).await, "ok");
+        assert!(!target.exists(), "{sandbox} let a command write outside");
+        let work = world.state_dir().join("work");
+        let made = std::fs::read_dir(work)
+            .unwrap()
+            .any(|dir| dir.unwrap().path().join("here").exists());
+        assert_eq!(made, inside, "{sandbox}");
+        daemon.stop().await;
+    }
+}
