@@ -3,8 +3,9 @@
 
 use super::api::{ApiClient, ClientError};
 use super::progress::Progress;
+use super::show::{print, print_json};
 use super::sse::{SseEvent, SseReader};
-use crate::term::{Paint, escape};
+use crate::term::{self, Paint, escape};
 use bridge_front::{EventView, MessageView, SubmitRequest, TextView};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -61,7 +62,8 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
     match result {
         Ok(outcome) => report(outcome, options.json, paint),
         Err(error) => {
-            eprintln!("{} {}", paint.red("not sent:"), escape(&error.to_string()));
+            let reason = error.to_string();
+            term::complain(&format!("{} {}", paint.red("not sent:"), escape(&reason)));
             ExitCode::FAILURE
         }
     }
@@ -70,44 +72,48 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
 fn report(outcome: Outcome, json: bool, paint: Paint) -> ExitCode {
     let (message, code) = match outcome {
         Outcome::Answered(message) => (message, ExitCode::SUCCESS),
-        Outcome::Unanswered(message) => (message, ExitCode::FAILURE),
-        Outcome::Held(message) => (message, ExitCode::from(EXIT_LATER)),
+        Outcome::Unanswered(message) => {
+            if !json {
+                let id = &message.message_id;
+                let hint = format!("`codex-bridge why {id}` says more");
+                tell_reason("no answer:", &message, &hint, paint);
+            }
+            (message, ExitCode::FAILURE)
+        }
+        Outcome::Held(message) => {
+            if !json {
+                let id = &message.message_id;
+                let hint = format!("`codex-bridge show {id}` prints the answer when it is there");
+                tell_reason("waiting:", &message, &hint, paint);
+            }
+            (message, ExitCode::from(EXIT_LATER))
+        }
         Outcome::StillWorking(message_id) => {
-            eprintln!(
+            term::complain(&format!(
                 "{} the answer is not there yet; see it later with `codex-bridge show {message_id}`",
                 paint.yellow("still working:")
-            );
+            ));
             return ExitCode::from(EXIT_LATER);
         }
     };
-    if json {
-        super::show::print_json(&*message);
-        return code;
-    }
     match &message.answer {
-        Some(answer) => println!("{}", escape(&answer.text)),
-        None => {
-            let id = &message.message_id;
-            let (title, hint) = match message.hold.is_some() {
-                true => (
-                    "waiting:",
-                    format!("`codex-bridge show {id}` prints the answer when it is there"),
-                ),
-                false => ("no answer:", format!("`codex-bridge why {id}` says more")),
-            };
-            eprintln!("{} {}", paint.red(title), escape(&reason(&message)));
-            eprintln!("message {id} is kept; {hint}");
-        }
+        _ if json => print_json(&*message, code),
+        Some(answer) => print(&escape(&answer.text), code),
+        None => code,
     }
-    code
 }
 
-fn reason(message: &MessageView) -> String {
-    match (&message.hold, &message.failure) {
-        (Some(hold), _) => hold.failure.reason.clone(),
-        (None, Some(failure)) => failure.reason.clone(),
-        (None, None) => message.why.now.clone(),
-    }
+fn tell_reason(title: &str, message: &MessageView, hint: &str, paint: Paint) {
+    let id = &message.message_id;
+    let reason = match &message.hold {
+        Some(hold) => &hold.failure.reason,
+        None => &message.why.now,
+    };
+    term::complain(&format!(
+        "{} {}\nmessage {id} is kept; {hint}",
+        paint.red(title),
+        escape(reason)
+    ));
 }
 
 /// Sends one message and waits for its end.

@@ -1,7 +1,7 @@
 //! `show`, `why` and `status`: what the ledger knows, for people and for programs.
 
 use super::api::{ApiClient, ClientError};
-use crate::term::{Paint, escape, escape_line, when};
+use crate::term::{self, Paint, escape, escape_line, when};
 use bridge_front::{MessageView, StatusView};
 use serde::Serialize;
 use std::process::ExitCode;
@@ -12,16 +12,16 @@ pub(crate) async fn show(client: &ApiClient, id: &str, json: bool, no_color: boo
         client.message(id).await,
         json,
         no_color,
-        print_message,
+        message_words,
     )
 }
 
 pub(crate) async fn why(client: &ApiClient, id: &str, json: bool, no_color: bool) -> ExitCode {
-    finish(client, client.message(id).await, json, no_color, print_why)
+    finish(client, client.message(id).await, json, no_color, why_words)
 }
 
 pub(crate) async fn status(client: &ApiClient, json: bool, no_color: bool) -> ExitCode {
-    finish(client, client.status().await, json, no_color, print_status)
+    finish(client, client.status().await, json, no_color, status_words)
 }
 
 fn finish<T: Serialize>(
@@ -29,31 +29,53 @@ fn finish<T: Serialize>(
     result: Result<T, ClientError>,
     json: bool,
     no_color: bool,
-    print: impl FnOnce(&T, Paint),
+    words: impl FnOnce(&T, Paint) -> String,
 ) -> ExitCode {
-    match result {
-        Ok(found) if json => print_json(&found),
-        Ok(found) => print(&found, Paint::stdout(no_color)),
+    let found = match result {
+        Ok(found) => found,
         Err(error) => {
             // That no daemon runs says more than that its socket is silent.
             let error = client.expect_daemon().err().unwrap_or(error);
-            eprintln!("{}", escape(&error.to_string()));
+            term::complain(&escape(&error.to_string()));
             return ExitCode::FAILURE;
         }
+    };
+    match json {
+        true => print_json(&found, ExitCode::SUCCESS),
+        false => print(
+            &words(&found, Paint::stdout(no_color)),
+            ExitCode::SUCCESS,
+        ),
     }
-    ExitCode::SUCCESS
 }
 
-/// Prints a value for programs.
-pub(crate) fn print_json(value: &impl Serialize) {
+/// Prints a value for programs; `code` if that works.
+pub(super) fn print_json(value: &impl Serialize, code: ExitCode) -> ExitCode {
     match serde_json::to_string_pretty(value) {
-        Ok(json) => println!("{json}"),
-        Err(error) => eprintln!("this can't be written as JSON: {error}"),
+        Ok(json) => print(&json, code),
+        Err(error) => {
+            term::complain(&format!("this can't be written as JSON: {error}"));
+            ExitCode::FAILURE
+        }
     }
 }
 
-fn print_message(message: &MessageView, paint: Paint) {
-    let head = |name: &str, text: &str| println!("{:<14}{}", paint.dim(name), escape_line(text));
+/// Prints a text; `code` if that works. Whoever relies on the text must hear that it did not arrive.
+pub(super) fn print(text: &str, code: ExitCode) -> ExitCode {
+    match term::print(text.trim_end_matches('\n')) {
+        Ok(()) => code,
+        Err(error) => {
+            term::complain(&format!("this could not be printed: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn message_words(message: &MessageView, paint: Paint) -> String {
+    let mut words = String::new();
+    let mut head = |name: &str, text: &str| {
+        words.push_str(&format!("{:<14}{}\n", paint.dim(name), escape_line(text)));
+    };
     head("message", &message.message_id);
     head("conversation", &message.conversation);
     head(
@@ -71,52 +93,59 @@ fn print_message(message: &MessageView, paint: Paint) {
             &format!("{} ({})", request.headline, request.state),
         );
     }
-    println!("\n{}", escape(&message.text));
-    match &message.answer {
+    let outcome = match &message.answer {
         Some(answer) => {
             let source = match answer.source.as_str() {
                 "harvested" => ", read from Codex's history after a restart",
                 _ => "",
             };
             let title = format!("answer, {}{source}", when(answer.created_at));
-            println!("\n{}\n\n{}", paint.bold(&title), escape(&answer.text));
+            format!("{}\n\n{}", paint.bold(&title), escape(&answer.text))
         }
-        None => println!(
-            "\n{} {}",
+        None => format!(
+            "{} {}",
             paint.bold("no answer:"),
             escape(&message.why.now)
         ),
-    }
+    };
+    format!("{words}\n{}\n\n{outcome}", escape(&message.text))
 }
 
-fn print_why(message: &MessageView, paint: Paint) {
-    println!("{} is {}", paint.bold(&message.message_id), message.state);
-    println!("  now:  {}", escape(&message.why.now));
-    println!("  next: {}", escape(&message.why.next));
+fn why_words(message: &MessageView, paint: Paint) -> String {
+    let mut words = format!(
+        "{} is {}\n  now:  {}\n  next: {}\n",
+        paint.bold(&message.message_id),
+        message.state,
+        escape(&message.why.now),
+        escape(&message.why.next)
+    );
     if let Some(failure) = &message.failure {
-        println!(
+        words.push_str(&format!(
             "  last failure ({}): {}",
             failure.class,
             escape(&failure.reason)
-        );
+        ));
     }
+    words
 }
 
-fn print_status(status: &StatusView, paint: Paint) {
+fn status_words(status: &StatusView, paint: Paint) -> String {
     let health = &status.health;
     let ready = match health.ready {
         true => paint.green("ready"),
         false => paint.yellow("not ready"),
     };
-    println!(
-        "{ready}: codex-bridge {} (pid {})",
-        health.version, health.pid
+    let mut words = format!(
+        "{ready}: codex-bridge {} (pid {})\n  {}\n",
+        health.version,
+        health.pid,
+        escape(&health.codex)
     );
-    println!("  {}", escape(&health.codex));
     if status.counts.is_empty() {
-        println!("  no messages yet");
+        words.push_str("  no messages yet\n");
     }
     for (state, count) in &status.counts {
-        println!("  {state:<10} {count}");
+        words.push_str(&format!("  {state:<10} {count}\n"));
     }
+    words
 }
