@@ -82,11 +82,11 @@ pub(crate) struct DemoArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SendArgs {
-    /// The message; `-` reads it from standard input
+    /// The message; `-` reads it from standard input. Put `--` before a text that looks like a flag
     #[arg(value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) text: String,
     /// Which conversation it belongs to; each has its own memory and working directory
-    #[arg(long, short, value_name = "KEY", default_value = "main")]
+    #[arg(long, short, value_name = "KEY", default_value = bridge_channel::local::DEFAULT_CONVERSATION)]
     pub(crate) conversation: String,
     /// How long to wait for the answer; the message is worked on all the same
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]

@@ -6,11 +6,16 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The longest path a unix socket can have.
 const SOCKET_PATH_MAX: usize = 107;
 /// Room for what is below the directory of sockets: `/<incarnation>/c.sock`.
 const SOCKET_TAIL: usize = 24;
+
+/// How often and how far apart the lock is tried.
+const LOCK_TRIES: u32 = 5;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why the state directory can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -72,9 +77,9 @@ impl StateDir {
 
     /// Names the directory without creating it, for clients.
     pub(crate) fn existing(root: &Path) -> Self {
-        Self {
-            root: root.to_owned(),
-        }
+        // As the daemon does, or the two would look for the socket in different places.
+        let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        Self { root }
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -125,6 +130,11 @@ impl StateDir {
         PathBuf::from(format!("/tmp/codex-bridge-{uid}-{name:016x}"))
     }
 
+    /// Removes the short directory, if there is one and nothing is left in it.
+    pub(crate) fn remove_short_dir(&self) {
+        let _not_empty_or_missing = std::fs::remove_dir(self.short_dir());
+    }
+
     /// Takes the directory for this process.
     pub(crate) fn lock(&self) -> Result<Lock, StateError> {
         let path = self.root.join("lock");
@@ -140,7 +150,7 @@ impl StateDir {
             .mode(0o600)
             .open(&path)
             .map_err(not_writable)?;
-        match file.try_lock() {
+        match lock_patiently(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(StateError::InUse {
@@ -166,6 +176,17 @@ impl StateDir {
             Ok(()) | Err(TryLockError::Error(_)) => None,
         }
     }
+}
+
+/// Takes the lock. A command that looks whether a daemon runs holds it for a moment.
+fn lock_patiently(file: &File) -> Result<(), TryLockError> {
+    for _ in 1..LOCK_TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            decided => return decided,
+        }
+    }
+    file.try_lock()
 }
 
 fn read_pid(file: &mut File) -> Option<u32> {

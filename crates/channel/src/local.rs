@@ -4,7 +4,7 @@
 //! nothing to send and can't show a reply twice.
 
 use bridge_core::limits::{CONVERSATION_KEY_MAX_CHARS, MESSAGE_MAX_CHARS};
-use bridge_core::port::{Sink, SinkClass, SinkFault};
+use bridge_core::port::{Sink, SinkFault};
 use bridge_core::step::Receive;
 use bridge_core::value::{
     AckMode, ChannelId, ConversationId, ExternalId, Message, MessageId, Reply, SenderKind, Tier,
@@ -124,10 +124,6 @@ fn check_key(key: &str) -> Result<(), Refusal> {
 pub struct LocalSink;
 
 impl Sink for LocalSink {
-    fn class(&self) -> SinkClass {
-        SinkClass::Idempotent
-    }
-
     fn max_chars(&self) -> Option<usize> {
         None
     }

@@ -87,6 +87,8 @@ pub enum Refusal {
     ActiveWriter,
     /// The thread is not on disk: no turn yet, ephemeral, or the file is gone.
     NoRollout,
+    /// The thread is on disk and can not be read: a torn-off disk leaves an empty file.
+    DamagedRollout,
     /// The thread is not loaded in this process: resume it first.
     ThreadNotFound,
     /// The id is not one that Codex could have given.
@@ -197,6 +199,8 @@ impl RpcError {
 const WORDS: &[(&str, Refusal)] = &[
     ("already has an active writer", Refusal::ActiveWriter),
     ("no rollout found", Refusal::NoRollout),
+    ("rollout at ", Refusal::DamagedRollout),
+    ("failed to read session metadata", Refusal::DamagedRollout),
     ("thread not found", Refusal::ThreadNotFound),
     ("invalid thread id", Refusal::InvalidThreadId),
     ("is archived", Refusal::Archived),
@@ -386,6 +390,10 @@ mod tests {
                 Refusal::ActiveWriter,
             ),
             ("no rollout found for thread id 01a1", Refusal::NoRollout),
+            (
+                "rollout at /h/sessions/r.jsonl is empty",
+                Refusal::DamagedRollout,
+            ),
             ("thread not found: 01a1", Refusal::ThreadNotFound),
             ("invalid thread id: x", Refusal::InvalidThreadId),
             ("session 01a1 is archived", Refusal::Archived),

@@ -6,6 +6,9 @@
 /// Codex refuses longer input (`input_too_large`), so we refuse it at the door, where the sender hears it.
 pub const MESSAGE_MAX_CHARS: usize = 1_048_576;
 
+/// Room that the bridge's own words may take in a turn's text, beside the message that they quote.
+pub const OWN_WORDS_MAX_CHARS: usize = REASON_MAX_CHARS + 1_000;
+
 /// Longest key a sender may choose for a conversation.
 pub const CONVERSATION_KEY_MAX_CHARS: usize = 200;
 
@@ -53,6 +56,9 @@ pub const EVENT_TEXT_MAX_CHARS: usize = 500;
 
 /// Longest reason stored with a failure.
 pub const REASON_MAX_CHARS: usize = 2_000;
+
+/// Longest payload of a question that is kept; Codex's own limit on a text.
+pub const REQUEST_PAYLOAD_MAX_CHARS: usize = MESSAGE_MAX_CHARS;
 
 /// Hard bound on rows that one read returns.
 pub const PAGE_MAX: u32 = 500;

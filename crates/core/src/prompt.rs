@@ -1,5 +1,6 @@
 //! The few texts that the bridge itself says to the model. Everything else a turn is given came from a channel.
 
+use crate::limits::{MESSAGE_MAX_CHARS, OWN_WORDS_MAX_CHARS, clip};
 use crate::value::{Message, NextInput};
 
 /// Always part of a thread's developer instructions.
@@ -25,6 +26,6 @@ fn continue_text(message: &Message) -> String {
         "[codex-bridge] Your work on the message below was cut off before you answered ({why}). \
 Parts of it may already be done. First check the present state of files and commands, do not repeat what is done, \
 then finish and answer.\n\nThe message was:\n{}",
-        message.body
+        clip(&message.body, MESSAGE_MAX_CHARS - OWN_WORDS_MAX_CHARS)
     )
 }

@@ -31,8 +31,8 @@ pub trait Desk: Clone + Send + Sync + 'static {
 pub struct NewMessage {
     /// The text.
     pub text: String,
-    /// The conversation's key.
-    pub conversation: String,
+    /// The conversation's key; the channel has one for those who name none.
+    pub conversation: Option<String>,
     /// The sender's own id for it.
     pub key: String,
 }

@@ -52,7 +52,7 @@ pub struct MessageView {
     pub received_at: i64,
     /// Milliseconds since the epoch.
     pub updated_at: i64,
-    /// Why it waits.
+    /// Why it waits: its own reason, or that of the message of its conversation that goes first.
     pub hold: Option<HoldView>,
     /// The newest failure.
     pub failure: Option<FailureView>,
@@ -242,6 +242,8 @@ impl From<&Request> for RequestView {
 /// The rows one message view is made of.
 pub(crate) struct MessageRows {
     pub(crate) message: Message,
+    /// The message of the same conversation that goes first.
+    pub(crate) ahead: Option<Message>,
     pub(crate) conversation: Option<Conversation>,
     pub(crate) answer: Option<Answer>,
     pub(crate) requests: Vec<Request>,
@@ -252,24 +254,22 @@ impl MessageRows {
     pub(crate) fn view(self, now: Timestamp) -> MessageView {
         let Self {
             message,
+            ahead,
             conversation,
             answer,
             requests,
             why,
         } = self;
-        let hold = match &message.life.state {
-            MessageState::Received { hold: Some(hold) } => Some(HoldView {
-                until: hold.until.0,
-                failure: FailureView::from(&hold.failure),
-            }),
-            _ => None,
-        };
+        // What holds the first message of a conversation holds those behind it.
+        let first = ahead.as_ref().unwrap_or(&message);
+        let worth_waiting = worth_waiting(&message, now) && worth_waiting(first, now);
+        let hold = hold_of(first);
         let thread_id = conversation
             .as_ref()
             .and_then(|conversation| conversation.thread.as_ref())
             .map(ToString::to_string);
         MessageView {
-            worth_waiting: worth_waiting(&message, now),
+            worth_waiting,
             message_id: message.message_id.to_string(),
             conversation: conversation
                 .map_or_else(String::new, |conversation| conversation.external_key),
@@ -287,6 +287,26 @@ impl MessageRows {
             requests: requests.iter().map(RequestView::from).collect(),
             why: why.into(),
         }
+    }
+}
+
+fn hold_of(message: &Message) -> Option<HoldView> {
+    match &message.life.state {
+        MessageState::Received { hold: Some(hold) } => Some(HoldView {
+            until: hold.until.0,
+            failure: FailureView::from(&hold.failure),
+        }),
+        MessageState::Received { hold: None }
+        | MessageState::Claimed
+        | MessageState::Starting
+        | MessageState::Running { .. }
+        | MessageState::Unclear
+        | MessageState::Answered
+        | MessageState::Sending
+        | MessageState::Replied
+        | MessageState::Done
+        | MessageState::Dead { .. }
+        | MessageState::Cancelled { .. } => None,
     }
 }
 

@@ -5,9 +5,12 @@ use crate::mailbox::Mailboxes;
 use crate::transport::{Reader, Writer};
 use bridge_codex::link::{CallId, Event, Ignored, Link, LinkError, LinkOptions, MAX_IN_FLIGHT};
 use bridge_codex::rpc::{RawId, RpcError};
+use bridge_codex::wire::account::AccountReadParams;
+use bridge_codex::wire::method::AccountRead;
 use bridge_codex::wire::{Method, Notification, Outcome, ServerRequest, ThreadId};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -53,6 +56,9 @@ enum Command {
         id: RawId,
         outcome: Outcome,
     },
+    Close {
+        why: String,
+    },
 }
 
 enum Failed {
@@ -70,6 +76,8 @@ pub(crate) struct Connection {
     loaded: Arc<Mutex<HashSet<ThreadId>>>,
     warnings: Arc<Mutex<Vec<String>>>,
     closed: watch::Receiver<Option<String>>,
+    /// Set while a silent Codex is being asked for a sign of life.
+    probing: Arc<AtomicBool>,
 }
 
 /// Config warnings that are kept for `doctor` and error messages.
@@ -102,6 +110,7 @@ impl Connection {
             loaded: Arc::default(),
             warnings,
             closed,
+            probing: Arc::default(),
         }
     }
 
@@ -131,7 +140,10 @@ impl Connection {
                     error,
                 });
             }
-            Ok(Err(Failed::Silent)) => return Err(CallError::Silent { method: M::NAME }),
+            Ok(Err(Failed::Silent)) => {
+                self.probe();
+                return Err(CallError::Silent { method: M::NAME });
+            }
             Ok(Err(Failed::Closed(why))) => return Err(CallError::Closed { why }),
             Err(_gone) => return Err(closed()),
         };
@@ -139,6 +151,33 @@ impl Connection {
             method: M::NAME,
             why: error.to_string(),
         })
+    }
+
+    /// A request was not answered: one more is sent. Codex drops odd ones now and then, but a process that
+    /// answers nothing any more is given up, and whoever waits for it hears that at once.
+    fn probe(&self) {
+        if self.probing.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let connection = self.clone();
+        tokio::spawn(async move {
+            let sign = connection
+                .call::<AccountRead>(AccountReadParams {
+                    refresh_token: false,
+                })
+                .await;
+            if let Err(CallError::Silent { .. }) = sign {
+                connection.close("codex does not answer any more").await;
+            }
+            connection.probing.store(false, Ordering::Relaxed);
+        });
+    }
+
+    /// Ends the connection; whoever waits on it hears why.
+    pub(crate) async fn close(&self, why: &str) {
+        let why = why.to_owned();
+        // It may have ended by itself.
+        let _gone = self.commands.send(Command::Close { why }).await;
     }
 
     /// Sends a notification.
@@ -191,6 +230,14 @@ impl Connection {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(thread);
+    }
+
+    /// Codex says that it has not loaded the thread after all.
+    pub(crate) fn mark_unloaded(&self, thread: &ThreadId) {
+        self.loaded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(thread);
     }
 
     /// What Codex said about its configuration.
@@ -321,6 +368,7 @@ impl Actor {
             }
             Command::Notify { method } => self.put(self.link.notify(method)),
             Command::Respond { id, outcome } => self.put(self.link.respond(&id, outcome)),
+            Command::Close { why } => Err(why),
         }
     }
 

@@ -4,7 +4,7 @@ use crate::connection::CallError;
 use bridge_codex::rpc::{INTERNAL_ERROR, Refusal};
 use bridge_codex::wire::error_info::ClassHint;
 use bridge_codex::wire::turn::TurnError;
-use bridge_core::port::AgentFault;
+use bridge_core::port::{AgentFault, ThreadTrouble};
 use bridge_core::value::{Class, Failure, Timestamp};
 
 /// What a request was about to do: it decides what silence means.
@@ -24,7 +24,14 @@ pub(crate) fn of_call(error: &CallError, deed: Deed) -> AgentFault {
     };
     match error {
         CallError::Closed { .. } | CallError::Silent { .. } => fault(lost, error.to_string()),
-        CallError::Unreadable { .. } => fault(Class::Config, error.to_string()),
+        // Codex answered, so what was asked was done.
+        CallError::Unreadable { .. } => {
+            let class = match deed {
+                Deed::Harmless => Class::Config,
+                Deed::StartTurn => Class::Ambiguous,
+            };
+            fault(class, error.to_string())
+        }
         CallError::Refused { error: refused, .. } => {
             of_refusal(refused.refusal(), refused.code, &error.to_string())
         }
@@ -41,10 +48,8 @@ fn of_refusal(refusal: Refusal, code: i64, words: &str) -> AgentFault {
         Refusal::NoRollout
         | Refusal::ThreadNotFound
         | Refusal::InvalidThreadId
-        | Refusal::Archived => AgentFault {
-            failure: Failure::new(Class::Transient, words),
-            thread_gone: true,
-        },
+        | Refusal::Archived => lost(ThreadTrouble::Missing, words),
+        Refusal::DamagedRollout => lost(ThreadTrouble::Damaged, words),
         Refusal::InputTooLarge { .. } => fault(Class::Permanent, words),
         Refusal::BadConfig => fault(
             Class::Config,
@@ -97,6 +102,14 @@ pub(crate) fn of_turn(error: &TurnError, resets_at: Option<i64>) -> Failure {
     Failure::new(class, format!("{meaning}: {words}"))
 }
 
+/// The thread itself is the problem; a new one may work.
+fn lost(thread: ThreadTrouble, words: &str) -> AgentFault {
+    AgentFault {
+        failure: Failure::new(Class::Transient, words),
+        thread,
+    }
+}
+
 /// A fault of this class.
 pub(crate) fn fault(class: Class, reason: impl AsRef<str>) -> AgentFault {
     AgentFault::new(Failure::new(class, reason))
@@ -116,6 +129,13 @@ mod tests {
 
     #[test]
     fn silence_about_a_turn_is_ambiguous_and_about_a_read_is_not() {
+        let unreadable = CallError::Unreadable {
+            method: "turn/start",
+            why: "no turn".to_owned(),
+        };
+        let class = |deed| of_call(&unreadable, deed).failure.class;
+        assert_eq!(class(Deed::StartTurn), Class::Ambiguous, "it runs");
+        assert_eq!(class(Deed::Harmless), Class::Config);
         let silent = CallError::Silent {
             method: "turn/start",
         };
@@ -135,7 +155,7 @@ mod tests {
             &refused("no rollout found for thread id x"),
             Deed::StartTurn,
         );
-        assert!(gone.thread_gone);
+        assert_eq!(gone.thread, ThreadTrouble::Missing);
         let writer = of_call(
             &refused("thread x already has an active writer"),
             Deed::Harmless,

@@ -21,6 +21,9 @@ use tokio::sync::Mutex;
 /// How Codex may be ended when nothing runs on it any more.
 const IDLE_STOP_GRACE: Duration = Duration::from_secs(5);
 
+/// How Codex 0.166 warns that it started without its configuration. It then takes the provider to be OpenAI.
+const BROKEN_CONFIG: &str = "Invalid configuration";
+
 /// Which transport to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransportChoice {
@@ -104,6 +107,7 @@ impl<L: Ledger> Host<L> {
                 tracing::info!(incarnation = %incarnation.incarnation_id, "ending a codex process of an earlier daemon");
                 launch::stop(&incarnation, Leash::Child, IDLE_STOP_GRACE).await;
             }
+            launch::remove_directory(&incarnation);
             self.record_gone(&incarnation.incarnation_id).await;
         }
         Ok(())
@@ -181,26 +185,18 @@ impl<L: Ledger> Host<L> {
                 ));
             }
         }
-        let launched = match self.launch(state).await {
-            Ok(launched) => launched,
+        let (session, leash) = match self.bring_up(state).await {
+            Ok(up) => up,
             Err(error) => {
                 state.supervisor.ended(0, self.uptime_ms());
-                let class = match state.supervisor.broken() {
-                    true => Class::Config,
-                    false => Class::Transient,
-                };
-                return Err(fault(class, error.to_string()));
+                let hopeless = state.supervisor.broken() && error.failure.class == Class::Transient;
+                return Err(match hopeless {
+                    true => fault(Class::Config, &error.failure.reason),
+                    false => error,
+                });
             }
         };
-        let incarnation = launched.incarnation.clone();
-        let (session, leash) = match self.handshake(launched).await {
-            Ok(ready) => ready,
-            Err(error) => {
-                launch::end_keeper(&incarnation).await;
-                state.supervisor.ended(0, self.uptime_ms());
-                return Err(error);
-            }
-        };
+        let incarnation = session.incarnation.clone();
         state.logged_in = false;
         let session = Arc::new(session);
         let recorded = self
@@ -216,25 +212,41 @@ impl<L: Ledger> Host<L> {
         Ok(session)
     }
 
-    async fn launch(&self, state: &mut State) -> Result<Launched, LaunchError> {
+    /// Starts Codex and shakes hands with it; over pipes where this Codex turns out to have no socket.
+    async fn bring_up(&self, state: &mut State) -> Result<(Session, Leash), AgentFault> {
         let transport = match self.options.transport {
             TransportChoice::Only(transport) => transport,
             TransportChoice::Auto if state.no_socket => Transport::Stdio,
             TransportChoice::Auto => Transport::Socket,
         };
         let error = match self.launch_over(transport).await {
-            Ok(launched) => return Ok(launched),
+            Ok(launched) => return self.greet(launched).await,
             Err(error) => error,
         };
         let probe =
             transport == Transport::Socket && self.options.transport == TransportChoice::Auto;
-        if !probe {
-            return Err(error);
+        // Only a Codex that answers over pipes proves that it is the socket that fails.
+        if probe
+            && let Ok(launched) = self.launch_over(Transport::Stdio).await
+            && let Ok(up) = self.greet(launched).await
+        {
+            tracing::warn!(%error, "this codex does not work over its socket; using pipes");
+            state.no_socket = true;
+            return Ok(up);
         }
-        let launched = self.launch_over(Transport::Stdio).await?;
-        tracing::warn!(%error, "this codex does not work over its socket; using pipes");
-        state.no_socket = true;
-        Ok(launched)
+        Err(fault(Class::Transient, error.to_string()))
+    }
+
+    /// Shakes hands with a Codex that was just started, and ends it if that fails.
+    async fn greet(&self, launched: Launched) -> Result<(Session, Leash), AgentFault> {
+        let incarnation = launched.incarnation.clone();
+        let greeted = self.handshake(launched).await;
+        if let Err(error) = greeted {
+            let tail = launch::discard(&incarnation).await;
+            let reason = format!("{}; its last words: {tail}", error.failure.reason);
+            return Err(fault(error.failure.class, reason));
+        }
+        greeted
     }
 
     async fn launch_over(&self, transport: Transport) -> Result<Launched, LaunchError> {
@@ -327,7 +339,14 @@ impl<L: Ledger> Host<L> {
                 return Ok(());
             }
         }
-        let reason = "Codex is not logged in: run `codex login` as the daemon's user (with the same CODEX_HOME), or start the daemon with OPENAI_API_KEY; the message is answered then";
+        let mut reason = "Codex is not logged in: run `codex login` as the daemon's user (with the same CODEX_HOME), or start the daemon with OPENAI_API_KEY; the message is answered then".to_owned();
+        if connection
+            .config_warnings()
+            .iter()
+            .any(|warning| warning.contains(BROKEN_CONFIG))
+        {
+            reason.push_str(". Before that, mend config.toml in CODEX_HOME: Codex could not read it at its start, and without it does not know its provider; `codex-bridge doctor` shows the line");
+        }
         Err(fault(Class::Config, reason))
     }
 
@@ -359,6 +378,14 @@ impl<L: Ledger> Host<L> {
         match &self.state.lock().await.current {
             Some((session, _)) => session.connection.config_warnings(),
             None => Vec::new(),
+        }
+    }
+
+    /// Gives up the present Codex: the next use of it ends the process and starts another.
+    pub(crate) async fn end_life(&self, why: &str) {
+        let state = self.state.lock().await;
+        if let Some((session, _)) = &state.current {
+            session.connection.close(why).await;
         }
     }
 

@@ -19,6 +19,8 @@ use tokio::process::{Child, Command};
 
 /// How long a start may take until Codex answers on its socket.
 const START_DEADLINE: Duration = Duration::from_secs(15);
+/// How long connecting may take once the socket is there.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 /// How long a keeper may take to end after it was told to, beyond the grace it gives Codex.
 const STOP_MARGIN: Duration = Duration::from_secs(10);
 /// How much of Codex's stderr goes into an error.
@@ -73,27 +75,44 @@ pub(crate) enum LaunchError {
     Transport(#[from] TransportError),
 }
 
+impl LaunchError {
+    /// The same, with what Codex said last.
+    fn with_tail(self, tail: String) -> Self {
+        match self {
+            Self::Exited { .. } => Self::Exited { tail },
+            Self::Silent { .. } => Self::Silent { tail },
+            Self::Io(_) | Self::Transport(_) => self,
+        }
+    }
+}
+
 impl LaunchOptions {
     fn codex_args(&self, transport: Transport, directory: &Path) -> Vec<String> {
         let listen = match transport {
             Transport::Socket => format!("unix://{}", directory.join(CODEX_SOCKET).display()),
             Transport::Stdio => "stdio://".to_owned(),
         };
-        let hidden = self
-            .hidden_from_commands
-            .iter()
-            .map(|name| format!("{name:?}"));
-        let settings = [
-            "features.plugins=false".to_owned(),
-            "features.unbounded_connection_retries=false".to_owned(),
-            "features.shell_snapshot=false".to_owned(),
-            "analytics.enabled=false".to_owned(),
-            "check_for_update_on_startup=false".to_owned(),
-            format!(
+        let mut settings: Vec<String> = [
+            "features.plugins=false",
+            "features.unbounded_connection_retries=false",
+            "features.shell_snapshot=false",
+            "analytics.enabled=false",
+            "check_for_update_on_startup=false",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        // It replaces what the operator's own config.toml says there, so only where it is needed.
+        if !self.hidden_from_commands.is_empty() {
+            let hidden: Vec<_> = self
+                .hidden_from_commands
+                .iter()
+                .map(|name| format!("{name:?}"))
+                .collect();
+            settings.push(format!(
                 "shell_environment_policy.exclude=[{}]",
-                hidden.collect::<Vec<_>>().join(",")
-            ),
-        ];
+                hidden.join(",")
+            ));
+        }
         let mut args = vec!["app-server".to_owned(), "--listen".to_owned(), listen];
         for setting in settings {
             args.extend(["-c".to_owned(), setting]);
@@ -116,9 +135,7 @@ pub(crate) async fn launch(
         .create(&directory)?;
     let mut child = spawn_keeper(options, transport, &directory)?;
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
-    let keeper = pid
-        .and_then(process::stamp)
-        .ok_or_else(|| exited(&directory))?;
+    let keeper = pid.and_then(process::stamp).ok_or_else(exited)?;
     let incarnation = Incarnation {
         incarnation_id,
         transport,
@@ -145,8 +162,8 @@ pub(crate) async fn launch(
             leash,
         }),
         Err(error) => {
-            end_keeper(&incarnation).await;
-            Err(error)
+            let tail = discard(&incarnation).await;
+            Err(error.with_tail(tail))
         }
     }
 }
@@ -182,24 +199,31 @@ async fn attach_new(
     child: &mut Child,
     directory: &Path,
 ) -> Result<(Reader, Writer, Leash), LaunchError> {
-    let stdout = child.stdout.take().ok_or_else(|| exited(directory))?;
+    let stdout = child.stdout.take().ok_or_else(exited)?;
     let mut line = String::new();
     let mut stdout = BufReader::new(stdout);
     let said = tokio::time::timeout(START_DEADLINE, stdout.read_line(&mut line)).await;
     match said {
         Ok(Ok(_)) if line.starts_with(keeper::READY) => {}
-        Ok(Ok(_)) if line.starts_with(keeper::SILENT) => return Err(silent(directory)),
-        Ok(Ok(_)) => return Err(exited(directory)),
+        Ok(Ok(_)) if line.starts_with(keeper::SILENT) => return Err(silent()),
+        Ok(Ok(_)) => return Err(exited()),
         Ok(Err(error)) => return Err(error.into()),
-        Err(_elapsed) => return Err(silent(directory)),
+        Err(_elapsed) => return Err(silent()),
     }
     connect(directory).await
 }
 
+/// Connects to keeper and Codex. A process that is frozen accepts a connection and then says nothing.
 async fn connect(directory: &Path) -> Result<(Reader, Writer, Leash), LaunchError> {
-    let attachment = keeper::attach(directory).await?;
-    let (reader, writer) = transport::connect(&directory.join(CODEX_SOCKET)).await?;
-    Ok((reader, writer, Leash::Socket(attachment)))
+    let both = async {
+        let attachment = keeper::attach(directory).await?;
+        let (reader, writer) = transport::connect(&directory.join(CODEX_SOCKET)).await?;
+        Ok((reader, writer, Leash::Socket(attachment)))
+    };
+    match tokio::time::timeout(CONNECT_DEADLINE, both).await {
+        Ok(connected) => connected,
+        Err(_elapsed) => Err(silent()),
+    }
 }
 
 fn take_pipes(child: &mut Child) -> Result<(Reader, Writer, Leash), LaunchError> {
@@ -237,8 +261,17 @@ pub(crate) async fn stop(incarnation: &Incarnation, leash: Leash, grace: Duratio
     remove_directory(incarnation);
 }
 
+/// Ends a Codex that never became usable, and leaves nothing of it: starts may fail for days. Gives its last words.
+pub(crate) async fn discard(incarnation: &Incarnation) -> String {
+    end_keeper(incarnation).await;
+    // Only a keeper that has ended has written down all of it.
+    let tail = stderr_tail(Path::new(&incarnation.directory));
+    remove_directory(incarnation);
+    tail
+}
+
 /// Ends a keeper by signal, if the recorded process is still the one we started.
-pub(crate) async fn end_keeper(incarnation: &Incarnation) {
+async fn end_keeper(incarnation: &Incarnation) {
     let keeper = incarnation.keeper;
     let pid = Pid::from_raw(keeper.pid);
     if !process::alive(&keeper) {
@@ -264,7 +297,8 @@ async fn gone_within(process: &ProcessStamp, patience: Duration) -> bool {
     .is_ok()
 }
 
-fn remove_directory(incarnation: &Incarnation) {
+/// Removes what a Codex that is gone left in its directory.
+pub(crate) fn remove_directory(incarnation: &Incarnation) {
     let directory = Path::new(&incarnation.directory);
     if let Err(error) = std::fs::remove_dir_all(directory)
         && error.kind() != io::ErrorKind::NotFound
@@ -273,20 +307,20 @@ fn remove_directory(incarnation: &Incarnation) {
     }
 }
 
-fn silent(directory: &Path) -> LaunchError {
+fn silent() -> LaunchError {
     LaunchError::Silent {
-        tail: stderr_tail(directory),
+        tail: String::new(),
     }
 }
 
-fn exited(directory: &Path) -> LaunchError {
+fn exited() -> LaunchError {
     LaunchError::Exited {
-        tail: stderr_tail(directory),
+        tail: String::new(),
     }
 }
 
 /// The end of what Codex wrote on stderr.
-pub(crate) fn stderr_tail(directory: &Path) -> String {
+fn stderr_tail(directory: &Path) -> String {
     let read = || -> io::Result<String> {
         let mut file = std::fs::File::open(directory.join(STDERR_FILE))?;
         let length = file.metadata()?.len();

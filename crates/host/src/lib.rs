@@ -9,6 +9,7 @@ pub mod binary;
 mod connection;
 pub mod env;
 mod fault;
+mod history;
 mod host;
 pub mod install;
 pub mod keeper;
@@ -18,6 +19,7 @@ mod oneshot;
 pub mod process;
 pub mod sandbox;
 mod supervise;
+mod thread;
 mod transport;
 
 pub use agent::{CodexAgent, CodexStream};

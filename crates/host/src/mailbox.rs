@@ -13,6 +13,7 @@ use bridge_core::port::{Asked, ItemNote, TurnEnd, TurnEvent, TurnStatus};
 use bridge_core::value::{self, Failure, IncarnationId, RequestKind, Usage};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 
 /// Events that may wait for a follower.
@@ -27,7 +28,8 @@ const ASKED_MAX: usize = 256;
 pub(crate) struct Mailboxes {
     by_thread: Mutex<HashMap<ThreadId, Arc<Mailbox>>>,
     asked: Mutex<HashMap<RawId, ServerRequest>>,
-    /// When the account's limit resets, in Unix seconds, if Codex said so.
+    /// When the account's limit resets, in Unix seconds, if Codex said so. A time that has passed, by our clock or
+    /// by the provider's, says nothing about when to ask again.
     resets_at: Mutex<Option<i64>>,
 }
 
@@ -117,7 +119,8 @@ impl Mailboxes {
         };
         let mailbox = locked(&self.by_thread).get(thread).cloned();
         if let Some(mailbox) = mailbox {
-            mailbox.deliver(notification, *locked(&self.resets_at));
+            let resets_at = locked(&self.resets_at).filter(|at| *at > unix_now());
+            mailbox.deliver(notification, resets_at);
         }
     }
 
@@ -127,7 +130,8 @@ impl Mailboxes {
             .thread_id()
             .and_then(|thread| locked(&self.by_thread).get(thread).cloned());
         let mut asked = locked(&self.asked);
-        let Some(mailbox) = mailbox.filter(|_| asked.len() < ASKED_MAX) else {
+        let Some(mailbox) = mailbox.filter(|mailbox| asked.len() < ASKED_MAX && !mailbox.is_over())
+        else {
             return Err(Box::new(request));
         };
         mailbox.push(TurnEvent::Asked(Asked {
@@ -207,6 +211,11 @@ impl Mailbox {
         }
         drop(inner);
         self.wake.notify_one();
+    }
+
+    /// Whether the turn has ended for whoever follows it: nobody would hear a question any more.
+    fn is_over(&self) -> bool {
+        locked(&self.inner).over
     }
 
     fn push(&self, event: TurnEvent) {
@@ -292,6 +301,13 @@ impl Inner {
             why: why.to_owned(),
         });
     }
+}
+
+fn unix_now() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// The user's own message is no news, and an agent message that just began has no words yet.

@@ -110,7 +110,7 @@ CREATE TABLE reply (
     ordinal         INTEGER NOT NULL,
     conversation_id TEXT NOT NULL,
     seq             INTEGER NOT NULL,
-    reply_key       TEXT NOT NULL UNIQUE,
+    reply_key       TEXT NOT NULL,
     kind            TEXT NOT NULL CHECK (kind IN ('answer', 'notice')),
     state           TEXT NOT NULL CHECK (state = 'queued' OR state = 'sending' OR state = 'sent'
                              OR state = 'dead'),
@@ -127,6 +127,9 @@ CREATE TABLE reply (
 ) STRICT;
 
 CREATE INDEX reply_lane ON reply (conversation_id, seq, ordinal) WHERE state IN ('queued', 'sending');
+-- The key is made from message_id and ordinal, which are unique for ever. It is random, so an index over all of
+-- them would cost every message a page somewhere in the file; unique among what is still sent is enough.
+CREATE UNIQUE INDEX reply_unsettled_key ON reply (reply_key) WHERE state IN ('queued', 'sending');
 
 -- Apart from its reply, which is rewritten by every send.
 CREATE TABLE reply_text (

@@ -25,6 +25,8 @@ pub(crate) enum ClientError {
     /// The daemon is stopping or its ledger is not usable now.
     #[error("{}", .0.detail)]
     NotNow(Problem),
+    #[error("{0:?} is no message's id: give it, or its beginning, as `send` printed it")]
+    NotAnId(String),
     #[error("the daemon gave an answer that this command can't read: {0}; is it another version?")]
     Unreadable(String),
 }
@@ -34,7 +36,7 @@ impl ClientError {
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::NotNow(_) => true,
-            Self::State(_) | Self::Refused(_) | Self::Unreadable(_) => false,
+            Self::State(_) | Self::Refused(_) | Self::NotAnId(_) | Self::Unreadable(_) => false,
         }
     }
 }
@@ -87,7 +89,7 @@ impl ApiClient {
     }
 
     pub(crate) async fn message(&self, id: &str) -> Result<MessageView, ClientError> {
-        let call = self.client.get(path_of(id)).timeout(CALL_DEADLINE);
+        let call = self.client.get(path_of(id)?).timeout(CALL_DEADLINE);
         self.read(call.send().await).await
     }
 
@@ -103,7 +105,7 @@ impl ApiClient {
     pub(crate) async fn events(&self, id: &str, after: u32) -> Result<Response, ClientError> {
         let call = self
             .client
-            .get(format!("{}/events", path_of(id)))
+            .get(format!("{}/events", path_of(id)?))
             .header("Last-Event-ID", after.to_string());
         self.accept(call.send().await).await
     }
@@ -160,12 +162,12 @@ impl ApiClient {
 }
 
 /// Ids are letters, digits and dashes; anything else could name another route.
-fn path_of(id: &str) -> String {
-    let id: String = id
-        .chars()
-        .filter(|c| c.is_ascii_alphanumeric() || *c == '-')
-        .collect();
-    format!("http://localhost/v1/messages/{id}")
+fn path_of(id: &str) -> Result<String, ClientError> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if id.is_empty() || !id.chars().all(fits) {
+        return Err(ClientError::NotAnId(id.to_owned()));
+    }
+    Ok(format!("http://localhost/v1/messages/{id}"))
 }
 
 /// The innermost reason: "No such file or directory" says more than "error sending request".

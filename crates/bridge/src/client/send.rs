@@ -52,19 +52,29 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
         client,
         deadline: Instant::now() + options.wait,
     };
-    let result = async {
-        client.expect_daemon()?;
-        let message_id = sender.submit(&options, &mut progress).await?;
-        sender.follow(&message_id, &mut progress).await
-    }
-    .await;
-    progress.clear();
-    match result {
-        Ok(outcome) => report(outcome, options.json, paint),
+    let submitted = match client.expect_daemon() {
+        Ok(()) => sender.submit(&options, &mut progress).await,
+        Err(error) => Err(error),
+    };
+    let message_id = match submitted {
+        Ok(message_id) => message_id,
         Err(error) => {
             let reason = error.to_string();
             term::complain(&format!("{} {}", paint.red("not sent:"), escape(&reason)));
-            ExitCode::FAILURE
+            return ExitCode::FAILURE;
+        }
+    };
+    let followed = sender.follow(&message_id, &mut progress).await;
+    progress.clear();
+    match followed {
+        Ok(outcome) => report(outcome, options.json, paint),
+        Err(error) => {
+            term::complain(&format!(
+                "{} {}\nmessage {message_id} was taken in; look for it with `codex-bridge show {message_id}`",
+                paint.red("lost sight of it:"),
+                escape(&error.to_string())
+            ));
+            ExitCode::from(EXIT_LATER)
         }
     }
 }
@@ -144,6 +154,9 @@ impl Sender<'_> {
                     return Ok(response.message_id);
                 }
                 Err(error) if error.may_pass() && Instant::now() + pause < give_up => {
+                    if pause == RETRY_MIN {
+                        progress.warn(&format!("not taken in yet: {error}; trying again"));
+                    }
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(RETRY_MAX);
                 }

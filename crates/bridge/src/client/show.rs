@@ -43,7 +43,7 @@ fn finish<T: Serialize>(
     match json {
         true => print_json(&found, ExitCode::SUCCESS),
         false => print(
-            &words(&found, Paint::stdout(no_color)),
+            words(&found, Paint::stdout(no_color)).trim_end(),
             ExitCode::SUCCESS,
         ),
     }
@@ -62,7 +62,7 @@ pub(super) fn print_json(value: &impl Serialize, code: ExitCode) -> ExitCode {
 
 /// Prints a text; `code` if that works. Whoever relies on the text must hear that it did not arrive.
 pub(super) fn print(text: &str, code: ExitCode) -> ExitCode {
-    match term::print(text.trim_end_matches('\n')) {
+    match term::print(text) {
         Ok(()) => code,
         Err(error) => {
             term::complain(&format!("this could not be printed: {error}"));
@@ -102,11 +102,7 @@ fn message_words(message: &MessageView, paint: Paint) -> String {
             let title = format!("answer, {}{source}", when(answer.created_at));
             format!("{}\n\n{}", paint.bold(&title), escape(&answer.text))
         }
-        None => format!(
-            "{} {}",
-            paint.bold("no answer:"),
-            escape(&message.why.now)
-        ),
+        None => format!("{} {}", paint.bold("no answer:"), escape(&message.why.now)),
     };
     format!("{words}\n{}\n\n{outcome}", escape(&message.text))
 }

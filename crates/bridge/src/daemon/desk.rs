@@ -3,7 +3,7 @@
 use super::Daemon;
 use super::ids;
 use bridge_channel::local::{self, Assigned, Inbound, LocalSink};
-use bridge_core::port::Ledger;
+use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::Received;
 use bridge_core::value::Tier;
 use bridge_front::{Desk, Health, Hub, NewMessage, SubmitError, Submitted};
@@ -40,7 +40,9 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
         }
         let inbound = Inbound {
             text: message.text,
-            conversation: message.conversation,
+            conversation: message
+                .conversation
+                .unwrap_or_else(|| local::DEFAULT_CONVERSATION.to_owned()),
             external_id: message.key,
             sender: "local owner".to_owned(),
         };
@@ -52,7 +54,13 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
         };
         let receive = local::receive(inbound, assigned)
             .map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
-        match daemon.commit(receive).await? {
+        // On a task of its own: a caller that hangs up after the commit must not take the wake-up with it.
+        let committing = Arc::clone(daemon);
+        let committed = tokio::spawn(async move { committing.commit(receive).await }).await;
+        let gone = |_| LedgerError::Unavailable {
+            what: "the daemon is stopping".to_owned(),
+        };
+        match committed.map_err(gone)?? {
             Received::New(message_id) => Ok(Submitted {
                 message_id,
                 duplicate: false,

@@ -3,12 +3,14 @@
 
 use super::Daemon;
 use super::ids::{now, request_id};
+use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{
     Agent, Asked, ItemNote, Ledger, Sink, TurnEnd, TurnEvent, TurnStatus, TurnStream,
 };
-use bridge_core::step::{Answered, Ask, Lose, Note};
+use bridge_core::step::{Answered, Ask, Lose, Note, Suspend};
 use bridge_core::value::{
-    Class, EventKind, Failure, MessageId, Request, RequestDecision, RequestState, ThreadId, TurnId,
+    Class, EventKind, Failure, MessageId, Request, RequestDecision, RequestState, ThreadId,
+    Timestamp, TurnId,
 };
 use bridge_front::Live;
 use std::sync::{Arc, PoisonError};
@@ -21,6 +23,15 @@ const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
 /// Shortest time between two live texts: nobody reads faster, and the answer itself is a row.
 const TEXT_PAUSE: Duration = Duration::from_millis(50);
 
+/// A turn that is followed to its end.
+pub(crate) struct Followed {
+    pub(crate) message_id: MessageId,
+    pub(crate) thread: ThreadId,
+    pub(crate) turn_id: TurnId,
+    /// When its intent was written down.
+    pub(crate) started_at: Timestamp,
+}
+
 /// How far the time budget of a turn is.
 enum Budget {
     Running(Instant),
@@ -29,15 +40,9 @@ enum Budget {
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
-    pub(crate) async fn follow(
-        self: &Arc<Self>,
-        message_id: MessageId,
-        thread: ThreadId,
-        turn_id: TurnId,
-        mut stream: A::Stream,
-    ) {
-        self.note_running(&message_id, Some((thread.clone(), turn_id.clone())));
-        let mut budget = Budget::Running(Instant::now() + self.settings.turn_timeout);
+    pub(crate) async fn follow(self: &Arc<Self>, turn: Followed, mut stream: A::Stream) {
+        self.note_running(&turn, true);
+        let mut budget = Budget::Running(self.deadline(turn.started_at));
         let mut next_text = Instant::now();
         loop {
             let deadline = match budget {
@@ -45,16 +50,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             };
             let event = tokio::select! {
                 event = stream.next() => event,
-                () = tokio::time::sleep_until(deadline) => match budget {
-                    Budget::Running(_) => {
-                        self.interrupt(&message_id, &thread, &turn_id).await;
-                        budget = Budget::Spent(Instant::now() + INTERRUPT_PATIENCE);
-                        continue;
-                    }
-                    Budget::Spent(_) => {
-                        TurnEvent::Lost { why: "it did not end when it was interrupted".to_owned() }
-                    }
-                },
+                () = tokio::time::sleep_until(deadline) => {
+                    budget = self.time_is_up(&turn, budget).await;
+                    continue;
+                }
                 () = self.halt.cancelled() => break,
             };
             if matches!(event, TurnEvent::Text { .. }) {
@@ -64,27 +63,53 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 next_text = Instant::now() + TEXT_PAUSE;
             }
             let over = matches!(event, TurnEvent::Ended(_) | TurnEvent::Lost { .. });
-            self.news(&message_id, event, &budget).await;
+            self.news(&turn.message_id, event, &budget).await;
             if over {
                 break;
             }
         }
-        self.note_running(&message_id, None);
+        self.note_running(&turn, false);
     }
 
-    fn note_running(&self, message_id: &MessageId, turn: Option<(ThreadId, TurnId)>) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        match turn {
-            Some(turn) => running.insert(message_id.clone(), turn),
-            None => running.remove(message_id),
-        };
+    /// A turn's time counts from its beginning, also when it is followed again after a restart.
+    fn deadline(&self, started_at: Timestamp) -> Instant {
+        let gone = u64::try_from(now().since_ms(started_at)).unwrap_or(0);
+        let left = self
+            .settings
+            .turn_timeout
+            .saturating_sub(Duration::from_millis(gone));
+        Instant::now() + left
     }
 
-    async fn interrupt(&self, message_id: &MessageId, thread: &ThreadId, turn_id: &TurnId) {
-        tracing::warn!(%message_id, "a turn used up its time and is interrupted");
-        if let Err(error) = self.agent.interrupt(thread, turn_id).await {
-            tracing::warn!(%error, %message_id, "the interrupt failed");
+    /// First it is interrupted; a turn that does not end then takes its Codex with it, and its stream ends as lost.
+    async fn time_is_up(&self, turn: &Followed, budget: Budget) -> Budget {
+        let message_id = &turn.message_id;
+        match budget {
+            Budget::Running(_) => {
+                tracing::warn!(%message_id, "a turn used up its time and is interrupted");
+                if let Err(error) = self.agent.interrupt(&turn.thread, &turn.turn_id).await {
+                    tracing::warn!(%error, %message_id, "the interrupt failed");
+                }
+            }
+            Budget::Spent(_) => {
+                tracing::error!(%message_id, "a turn does not end; its codex is ended");
+                self.agent
+                    .end_life("a turn did not end when it was interrupted")
+                    .await;
+            }
         }
+        Budget::Spent(Instant::now() + INTERRUPT_PATIENCE)
+    }
+
+    fn note_running(&self, turn: &Followed, runs: bool) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        match runs {
+            true => running.insert(
+                turn.message_id.clone(),
+                (turn.thread.clone(), turn.turn_id.clone()),
+            ),
+            false => running.remove(&turn.message_id),
+        };
     }
 
     async fn news(self: &Arc<Self>, message_id: &MessageId, event: TurnEvent, budget: &Budget) {
@@ -156,7 +181,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             item_id: asked.item_id.clone(),
             kind: asked.kind.clone(),
             headline: asked.headline.clone(),
-            payload: asked.payload.clone(),
+            payload: clip(&asked.payload, REQUEST_PAYLOAD_MAX_CHARS),
             state: RequestState::Decided {
                 decision: RequestDecision::Decline,
                 by: "codex-bridge".to_owned(),
@@ -171,26 +196,26 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     async fn ended(self: &Arc<Self>, message_id: &MessageId, end: TurnEnd, budget: &Budget) {
         let timeout = self.settings.turn_timeout.as_secs();
-        let failure = match (end.status, budget) {
-            (TurnStatus::Completed, _) => {
+        let failure = match (end.status, end.answer, budget) {
+            // A text that Codex marked as final is the answer, also of a turn that was cut after it.
+            (TurnStatus::Completed, answer, _) | (_, answer @ Some(_), _) => {
                 let answered = Answered {
                     message_id: message_id.clone(),
                     turn_id: end.turn_id,
-                    text: end.answer,
+                    text: answer,
                     usage: end.usage,
                     reply_max_chars: self.sink.max_chars(),
                 };
                 return self.settle(answered).await;
             }
-            // A stop of ours: the row stays, and the next start goes on from there.
-            (TurnStatus::Interrupted, Budget::Running(_)) if self.stopping.is_cancelled() => return,
-            (_, Budget::Spent(_)) => {
+            (TurnStatus::Interrupted, None, Budget::Running(_)) if self.stopping.is_cancelled() => {
+                let message_id = message_id.clone();
+                return self.settle(Suspend { message_id }).await;
+            }
+            (_, None, Budget::Spent(_)) => {
                 Failure::new(Class::Permanent, format!("timed out after {timeout}s"))
             }
-            (
-                TurnStatus::Interrupted | TurnStatus::Failed | TurnStatus::InProgress,
-                Budget::Running(_),
-            ) => end.failure.unwrap_or_else(|| {
+            (_, None, Budget::Running(_)) => end.failure.unwrap_or_else(|| {
                 Failure::new(Class::Transient, "the turn was interrupted at Codex")
             }),
         };

@@ -43,6 +43,8 @@ pub(crate) struct Daemon<L, A, S> {
     stopping: CancellationToken,
     /// Set: tasks let go of what they do, rows stay as they are.
     halt: CancellationToken,
+    /// Set: a newer daemon has the ledger, and this one must go.
+    fenced: CancellationToken,
     tasks: TaskTracker,
     /// Lanes that are being worked on; `true` when somebody asked again meanwhile.
     lanes: Mutex<HashMap<ConversationId, bool>>,
@@ -165,6 +167,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             wake: Notify::new(),
             stopping: CancellationToken::new(),
             halt: CancellationToken::new(),
+            fenced: CancellationToken::new(),
             tasks: TaskTracker::new(),
             lanes: Mutex::default(),
             running: Mutex::default(),

@@ -18,6 +18,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// How long interrupted turns may take to end during a stop.
@@ -72,26 +73,66 @@ pub(crate) struct Ready {
     pub(crate) resumed: usize,
 }
 
+/// A daemon that serves.
+struct Serving {
+    daemon: Arc<CodexDaemon<SqliteLedger>>,
+    state: StateDir,
+    api: JoinHandle<std::io::Result<()>>,
+    api_stop: CancellationToken,
+    scheduler: JoinHandle<()>,
+    ledger_check: JoinHandle<()>,
+    _lock: Lock,
+}
+
 /// Runs until it is told to stop.
 pub(crate) async fn run(
     options: RunOptions,
     ready: oneshot::Sender<Ready>,
     stop: Stop,
 ) -> anyhow::Result<()> {
+    let serving = tokio::select! {
+        serving = start(&options, ready) => serving?,
+        () = stop.gently.cancelled() => return Ok(()),
+    };
+    let taken_over = tokio::select! {
+        () = stop.gently.cancelled() => false,
+        () = serving.daemon.fenced.cancelled() => true,
+    };
+    let drain = match taken_over {
+        true => Duration::ZERO,
+        false => Duration::from_secs(options.config.daemon.drain_secs),
+    };
+    serving.ledger_check.abort();
+    serving
+        .daemon
+        .stop(drain, options.handover, &stop.now)
+        .await;
+    let _ended = serving.scheduler.await;
+    serving.api_stop.cancel();
+    let _ended = tokio::time::timeout(HALT_PATIENCE, serving.api).await;
+    remove_socket(&serving.state);
+    serving.state.remove_short_dir();
+    match taken_over {
+        true => anyhow::bail!("another daemon has taken over this ledger; this one stopped"),
+        false => Ok(()),
+    }
+}
+
+/// Opens everything, finds what was left behind, and serves.
+async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::Result<Serving> {
     let state = StateDir::prepare(&options.state_dir)?;
-    let _lock: Lock = state.lock()?;
-    let codex = find_codex(&options)?;
+    let lock = state.lock()?;
+    let codex = find_codex(options)?;
     let ledger = SqliteLedger::open(state.ledger(), bridge_store::Options::default())?;
-    let agent = CodexAgent::new(host_options(&options, &state, &codex)?, ledger.clone());
+    let agent = CodexAgent::new(host_options(options, &state, &codex)?, ledger.clone());
     agent.adopt().await?;
     let boot_id = bridge_host::process::boot_id()?;
     let settings = Settings::new(&options.config, boot_id, state.work());
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, LocalSink, settings);
 
-    let listener = listen(&state)?;
     let api_stop = CancellationToken::new();
     let api = tokio::spawn(bridge_front::api::serve(
-        listener,
+        listen(&state)?,
         DaemonDesk(Arc::clone(&daemon)),
         api_stop.clone(),
     ));
@@ -105,21 +146,22 @@ pub(crate) async fn run(
     };
     // Nobody needs to listen.
     let _unheard = ready.send(said);
-    let checks = tokio::spawn(check(Arc::clone(&daemon)));
-
-    stop.gently.cancelled().await;
-    checks.abort();
-    let drain = Duration::from_secs(options.config.daemon.drain_secs);
-    daemon.stop(drain, options.handover, &stop.now).await;
-    let _ended = scheduler.await;
-    api_stop.cancel();
-    let _ended = tokio::time::timeout(HALT_PATIENCE, api).await;
-    remove_socket(&state);
-    Ok(())
+    // Tracked, so that a stop waits for a start of Codex that is under way.
+    daemon.tasks.spawn(check_codex(Arc::clone(&daemon)));
+    let ledger_check = tokio::spawn(check_ledger(daemon.ledger.clone()));
+    Ok(Serving {
+        daemon,
+        state,
+        api,
+        api_stop,
+        scheduler,
+        ledger_check,
+        _lock: lock,
+    })
 }
 
-/// Looked at once the daemon serves: can Codex take turns, and is the ledger whole?
-async fn check(daemon: Arc<CodexDaemon<SqliteLedger>>) {
+/// Starts Codex and looks whether it can take turns, before the first message does.
+async fn check_codex(daemon: Arc<CodexDaemon<SqliteLedger>>) {
     if let Err(fault) = daemon.agent.ready().await {
         let reason = crate::term::escape_line(&fault.failure.reason).into_owned();
         tracing::warn!(
@@ -128,7 +170,11 @@ async fn check(daemon: Arc<CodexDaemon<SqliteLedger>>) {
             "codex can't take turns yet"
         );
     }
-    match daemon.ledger.quick_check().await {
+}
+
+/// Looks whether the ledger is whole; that may take long and nothing waits for it.
+async fn check_ledger(ledger: SqliteLedger) {
+    match ledger.quick_check().await {
         Ok(Soundness::Sound) => tracing::debug!("the ledger is sound"),
         Ok(Soundness::Damaged { findings }) => {
             tracing::error!(

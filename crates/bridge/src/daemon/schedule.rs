@@ -2,7 +2,7 @@
 
 use super::Daemon;
 use super::ids::now;
-use bridge_core::port::{Agent, Ledger, Sink};
+use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::step::{Claim, ClaimOutcome};
 use bridge_core::value::Timestamp;
 use std::sync::Arc;
@@ -24,6 +24,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Ok(ClaimOutcome::Claimed { .. } | ClaimOutcome::Buried) => continue,
                 Ok(ClaimOutcome::Idle { next_due }) => until(next_due),
                 Ok(ClaimOutcome::Full) => SLEEP_MAX,
+                Err(error @ LedgerError::Fenced { .. }) => {
+                    tracing::error!(%error, "this daemon must stop");
+                    return self.fenced.cancel();
+                }
                 Err(error) => {
                     tracing::error!(%error, "the scheduler can't use the ledger");
                     FAULT_PAUSE

@@ -1,9 +1,13 @@
 //! A claimed message: make Codex and the thread ready, write the intent down, start the turn, follow it.
 
 use super::Daemon;
-use bridge_core::port::{Agent, AgentFault, Ledger, LedgerError, Sink, ThreadSpec, TurnSpec};
+use super::follow::Followed;
+use super::ids::now;
+use bridge_core::port::{
+    Agent, AgentFault, Ledger, LedgerError, Sink, ThreadSpec, ThreadTrouble, TurnSpec,
+};
 use bridge_core::prompt::turn_text;
-use bridge_core::step::{Attach, Begin, Bind, Fail, Note, Unbind};
+use bridge_core::step::{Attach, Begin, Bind, Fail, Note, Suspend, Unbind};
 use bridge_core::value::{Class, Conversation, EventKind, Failure, Message, MessageId, ThreadId};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -39,6 +43,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
         };
         tracing::info!(%message_id, class = failure.class.word(), reason = %crate::term::escape_line(&failure.reason), "a message could not be worked on");
+        if self.stopping.is_cancelled() && failure.class != Class::Ambiguous {
+            return self.settle(Suspend { message_id }).await;
+        }
         self.fail(message_id, failure, false).await;
     }
 
@@ -63,8 +70,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         };
         let spec = self.settings.thread_spec(message.tier, &conversation);
         make_workdir(&conversation)?;
-        let incarnation = self.agent.ready().await?;
+        self.agent.ready().await?;
         let thread = self.thread_of(&message, &conversation, &spec).await?;
+        // Codex may have been started again meanwhile: the life that has the thread is the one that counts.
+        let incarnation = self.agent.ready().await?;
+        let started_at = now();
         let begun = self
             .commit(Begin {
                 message_id: message_id.clone(),
@@ -87,8 +97,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             turn_id: started.turn_id.clone(),
         })
         .await;
-        self.follow(message_id.clone(), thread, started.turn_id, started.stream)
-            .await;
+        let followed = Followed {
+            message_id: message_id.clone(),
+            thread,
+            turn_id: started.turn_id,
+            started_at,
+        };
+        self.follow(followed, started.stream).await;
         Ok(())
     }
 
@@ -118,7 +133,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         if let Some(thread) = &conversation.thread {
             match self.agent.resume_thread(thread, spec).await {
                 Ok(()) => return Ok(thread.clone()),
-                Err(fault) if fault.thread_gone => {
+                Err(fault) if fault.thread != ThreadTrouble::None => {
                     self.forget(message, conversation, thread, &fault).await?;
                 }
                 Err(fault) => return Err(fault.into()),

@@ -1,6 +1,7 @@
 //! Which Codex the demo uses: the one given, a usable one on the PATH, or the pinned version installed privately
 //! with npm. Never a global installation; `run` never installs anything.
 
+use super::say;
 use crate::config::Environment;
 use crate::term::{Paint, escape_line};
 use anyhow::Context;
@@ -18,21 +19,28 @@ pub(super) async fn find_or_install(
     }
     let found = binary::find(environment.codex_bin().as_deref(), environment.path());
     if let Ok(codex) = found {
-        println!("Using Codex {} at {}", codex.version, codex.path.display());
+        say(&format!(
+            "Using Codex {} at {}",
+            codex.version,
+            codex.path.display()
+        ));
         return Ok(codex.path);
     }
     let version: Version = PINNED.parse()?;
     let tools = private_dir(environment)?;
     if let Some(path) = install::installed(&tools, &version) {
-        println!("Using the private Codex {version} in {}", tools.display());
+        say(&format!(
+            "Using the private Codex {version} in {}",
+            tools.display()
+        ));
         return Ok(path);
     }
-    println!(
+    say(&format!(
         "No usable Codex is on the PATH. The demo now fetches Codex {version} (about 400 MB unpacked) with npm into\n  {}\nand nowhere else; remove that directory when you no longer want it. `--codex-bin PATH` avoids this.",
         tools.display()
-    );
+    ));
     let installed = tokio::task::spawn_blocking(move || {
-        let mut say = |line: &str| println!("  {}", paint.dim(&escape_line(line)));
+        let mut say = |line: &str| say(&format!("  {}", paint.dim(&escape_line(line))));
         install::install(&tools, &version, &mut say)
     })
     .await?;

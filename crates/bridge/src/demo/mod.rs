@@ -7,49 +7,64 @@ mod story;
 
 use crate::cli::DemoArgs;
 use crate::config::Environment;
-use crate::term::{Paint, escape};
+use crate::term::{self, Paint, escape};
 use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) async fn run(args: DemoArgs, environment: Environment) -> ExitCode {
     let paint = Paint::stdout(environment.no_color());
     match play(args, environment, paint).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!(
+            let error = format!("{error:#}");
+            term::complain(&format!(
                 "{} {}",
                 paint.red("the demo stopped:"),
-                escape(&format!("{error:#}"))
-            );
+                escape(&error)
+            ));
             ExitCode::FAILURE
         }
     }
 }
 
 async fn play(args: DemoArgs, environment: Environment, paint: Paint) -> anyhow::Result<()> {
-    println!(
-        "{}",
-        paint.bold("codex-bridge demo: no account, no network, nothing kept")
-    );
-    println!();
+    say(&paint.bold("codex-bridge demo: no account, no network, nothing kept"));
+    say("");
     let codex = codex::find_or_install(args.codex_bin.as_deref(), &environment, paint).await?;
     let stage = stage::Stage::set(codex, &environment, paint).await?;
-    let told = story::tell(&stage, paint).await;
+    let told = tokio::select! {
+        told = story::tell(&stage, paint) => told,
+        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
+    };
     let struck = stage.strike().await;
     told?;
     struck?;
-    println!(
-        "{}",
-        paint.green("Everything is stopped and removed again.")
-    );
-    println!();
+    say(&paint.green("Everything is stopped and removed again."));
+    say("");
     where_next(paint);
     Ok(())
 }
 
+/// Says something on stdout. A reader that went away must not keep the demo from cleaning up.
+fn say(text: &str) {
+    let _unheard = term::print(text);
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+async fn interrupted() {
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        },
+        Err(_) => drop(tokio::signal::ctrl_c().await),
+    }
+}
+
 fn where_next(paint: Paint) {
-    println!("{}", paint.bold("Where to go next"));
-    println!("  codex login                     log Codex in, once");
-    println!("  codex-bridge doctor             check Codex, its sandbox and this machine");
-    println!("  codex-bridge run                start the daemon");
-    println!("  codex-bridge send \"Hello\"       talk to it from another terminal");
+    say(&paint.bold("Where to go next"));
+    say("  codex login                     log Codex in, once");
+    say("  codex-bridge doctor             check Codex, its sandbox and this machine");
+    say("  codex-bridge run                start the daemon");
+    say("  codex-bridge send \"Hello\"       talk to it from another terminal");
 }

@@ -1,6 +1,7 @@
 //! The stage of the demo: a scripted model, a private CODEX_HOME, a daemon in this process, all in one temporary
 //! directory; and its removal.
 
+use super::say;
 use crate::client::ApiClient;
 use crate::config::{Config, Environment};
 use crate::daemon::{RunOptions, Stop, run};
@@ -48,7 +49,12 @@ impl Stage {
         config.codex.home = Some(home);
         let stop = Stop::default();
         let (ready, serving) = oneshot::channel();
-        let options = RunOptions::new(state_dir.clone(), config, environment);
+        let mut options = RunOptions::new(state_dir.clone(), config, environment);
+        // Codex keeps a lock of its sandbox in the temporary directory.
+        let temporary = directory.path().join("tmp");
+        std::fs::create_dir(&temporary)?;
+        options.codex_env.retain(|(name, _)| name != "TMPDIR");
+        options.codex_env.push(("TMPDIR".into(), temporary.into()));
         let mut daemon = tokio::spawn(run(options, ready, stop.clone()));
         tokio::select! {
             ready = serving => drop(ready),
@@ -57,12 +63,15 @@ impl Stage {
                 bail!("the daemon ended before it was ready");
             }
         }
-        println!("{} a scripted model on loopback", paint.green("started"));
-        println!(
+        say(&format!(
+            "{} a scripted model on loopback",
+            paint.green("started")
+        ));
+        say(&format!(
             "{} the daemon, its ledger in {}",
             paint.green("started"),
             state_dir.display()
-        );
+        ));
         let client = ApiClient::new(StateDir::existing(&state_dir))?;
         Ok(Self {
             model,

@@ -1,5 +1,6 @@
 //! What the demo shows: two conversations side by side, memory, a command in the sandbox, and a crash.
 
+use super::say;
 use super::stage::Stage;
 use crate::client::{Outcome, Progress, SendOptions, Sender};
 use crate::term::{Paint, escape};
@@ -14,22 +15,22 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const GATE: &str = "crash";
 
 pub(super) async fn tell(stage: &Stage, paint: Paint) -> anyhow::Result<()> {
-    println!();
-    println!(
-        "The model is scripted: what stands behind `echo:`, `shell:` or `remember:` tells it what to do."
+    say("");
+    say(
+        "The model is scripted: what stands behind `echo:`, `shell:` or `remember:` tells it what to do.",
     );
     chapter(
         paint,
         "1. Two conversations at the same time, one Codex process",
     );
     tokio::try_join!(
-        say(
+        converse(
             stage,
             paint,
             "alice",
             "My favourite colour is teal. echo:Noted: teal."
         ),
-        say(
+        converse(
             stage,
             paint,
             "bob",
@@ -37,8 +38,8 @@ pub(super) async fn tell(stage: &Stage, paint: Paint) -> anyhow::Result<()> {
         ),
     )?;
     chapter(paint, "2. A conversation remembers, and only its own");
-    say(stage, paint, "alice", "What did I tell you? remember:").await?;
-    say(stage, paint, "bob", "And what did I tell you? remember:").await?;
+    converse(stage, paint, "alice", "What did I tell you? remember:").await?;
+    converse(stage, paint, "bob", "And what did I tell you? remember:").await?;
     chapter(
         paint,
         "3. Codex is killed in the middle of a turn (kill -9)",
@@ -47,13 +48,13 @@ pub(super) async fn tell(stage: &Stage, paint: Paint) -> anyhow::Result<()> {
 }
 
 fn chapter(paint: Paint, title: &str) {
-    println!();
-    println!("{}", paint.bold(title));
+    say("");
+    say(&paint.bold(title));
 }
 
 /// Sends a message and prints its answer.
-async fn say(stage: &Stage, paint: Paint, who: &str, text: &str) -> anyhow::Result<()> {
-    println!("  {} {}", paint.cyan(&format!("{who}:")), text);
+async fn converse(stage: &Stage, paint: Paint, who: &str, text: &str) -> anyhow::Result<()> {
+    say(&format!("  {} {}", paint.cyan(&format!("{who}:")), text));
     let options = SendOptions {
         text: text.to_owned(),
         conversation: who.to_owned(),
@@ -75,11 +76,11 @@ async fn say(stage: &Stage, paint: Paint, who: &str, text: &str) -> anyhow::Resu
             let answer = message
                 .answer
                 .context("an answered message has an answer")?;
-            println!(
+            say(&format!(
                 "  {} {}",
                 paint.green(&format!("codex to {who}:")),
                 escape(&answer.text)
-            );
+            ));
             Ok(())
         }
         Outcome::Unanswered(message) | Outcome::Held(message) => bail!("{}", message.why.now),
@@ -91,11 +92,11 @@ async fn crash(stage: &Stage, paint: Paint) -> anyhow::Result<()> {
     let kill = async {
         stage.model.wait_held(GATE).await?;
         stage.kill_codex()?;
-        println!("  {}", paint.yellow("Codex is dead. The message is on disk; the bridge starts Codex again, looks what became of the turn, and continues it."));
+        say(&format!("  {}", paint.yellow("Codex is dead. The message is on disk; the bridge starts Codex again, looks what became of the turn, and continues it.")));
         stage.model.release(GATE);
         anyhow::Ok(())
     };
     let text = format!("A long job. hold:{GATE} echo:Finished, in spite of the crash.");
-    tokio::try_join!(say(stage, paint, "alice", &text), kill)?;
+    tokio::try_join!(converse(stage, paint, "alice", &text), kill)?;
     Ok(())
 }

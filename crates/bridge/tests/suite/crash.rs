@@ -1,6 +1,7 @@
 //! A message that was accepted is answered, once, whoever dies before the answer.
 
-use crate::world::{Daemon, Ended, Running, World, gone, kill_9};
+use crate::world::{Daemon, Ended, Running, World, gone, kill_9, signal};
+use nix::sys::signal::Signal;
 
 /// A daemon whose Codex waits for the model in the middle of a turn.
 struct MidTurn {
@@ -141,5 +142,101 @@ async fn a_cut_read_only_turn_starts_over() {
     assert_answered(&send.ended().await);
     assert_eq!(world.times_asked("[codex-bridge]"), 0);
     assert_eq!(world.times_asked("hold:gate"), 2);
+    daemon.stop().await;
+}
+
+/// C2: a Codex that is frozen answers nothing; it is found out, ended and replaced, and the message goes on.
+#[tokio::test]
+async fn c2_a_frozen_codex_is_replaced() {
+    let world = World::with_settings("[turn]\ntimeout_secs = 1\n").await;
+    let MidTurn {
+        mut daemon,
+        send,
+        codex,
+        ..
+    } = mid_turn(&world).await;
+    signal(codex, Signal::SIGSTOP);
+    daemon.log.wait_for("codex is gone").await;
+    gone(codex).await;
+    world.model.release("gate");
+    assert_answered(&send.ended().await);
+    assert_eq!(daemon.stop().await, Some(0));
+    assert_eq!(world.processes(), []);
+}
+
+/// C2: a frozen Codex that was left behind does not keep the next daemon from starting.
+#[tokio::test]
+async fn c2_a_frozen_codex_left_behind_is_ended_at_start() {
+    let world = World::new().await;
+    let MidTurn {
+        daemon,
+        send,
+        codex,
+        ..
+    } = mid_turn(&world).await;
+    signal(codex, Signal::SIGSTOP);
+    daemon.kill_9().await;
+    let daemon = world.daemon().await;
+    gone(codex).await;
+    world.model.release("gate");
+    assert_answered(&send.ended().await);
+    daemon.stop().await;
+    assert_eq!(world.processes(), []);
+}
+
+/// C17: a thread whose record is empty, as a full disk leaves it, is replaced by a new one, and that is said.
+#[tokio::test]
+async fn c17_an_empty_rollout_gives_a_new_thread_visibly() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    world.ask("a", "echo:first").await;
+    daemon.stop().await;
+    let mut emptied = 0;
+    let mut directories = vec![world.codex_home().join("sessions")];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else {
+                std::fs::write(path, "").unwrap();
+                emptied += 1;
+            }
+        }
+    }
+    assert_eq!(emptied, 1);
+    let daemon = world.daemon().await;
+    let ended = world
+        .run(&["send", "--conversation", "a", "echo:second"])
+        .await;
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "second\n"),
+        "{ended:?}"
+    );
+    assert!(ended.stderr.contains("is lost"), "{ended:?}");
+    assert_eq!(world.shown_with("echo:second"), ["echo:second"]);
+    assert_eq!(world.ask("a", "echo:third").await, "third");
+    assert_eq!(
+        world.shown_with("echo:third"),
+        ["echo:second", "echo:third"]
+    );
+    daemon.stop().await;
+}
+
+/// A stop of ours costs the message nothing, however often.
+#[tokio::test]
+async fn restarts_do_not_use_up_a_message() {
+    let world = World::with_settings("[daemon]\ndrain_secs = 0\n").await;
+    let MidTurn {
+        mut daemon, send, ..
+    } = mid_turn(&world).await;
+    for _ in 0..4 {
+        assert_eq!(daemon.stop().await, Some(0));
+        daemon = world.daemon().await;
+        world.model.wait_held("gate").await.unwrap();
+    }
+    world.model.release("gate");
+    assert_answered(&send.ended().await);
     daemon.stop().await;
 }

@@ -2,13 +2,18 @@
 //! One file per promise; the rig is in `world`.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     reason = "a test that can't go on must fail where it stands"
 )]
 
 mod crash;
+mod demo;
+mod input;
 mod memory;
+mod model_faults;
+mod people;
 mod power;
 mod processes;
+mod secrets;
+mod setup;
 mod world;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::watch;
 
@@ -53,10 +54,15 @@ impl World {
 
     /// A world whose daemons read these lines as codex-bridge.toml.
     pub(crate) async fn with_settings(settings: &str) -> Self {
+        Self::with_model(Options::default(), settings).await
+    }
+
+    /// A world with this model, which Codex asks once and not again by itself.
+    pub(crate) async fn with_model(options: Options, settings: &str) -> Self {
         let options = Options {
             request_max_retries: 0,
             stream_max_retries: 0,
-            ..Options::default()
+            ..options
         };
         let model = ScriptedModel::start(options).await.unwrap();
         let directory = tempfile::Builder::new().prefix("cb-").tempdir().unwrap();
@@ -67,13 +73,14 @@ impl World {
             env: Vec::new(),
         };
         std::fs::create_dir(world.codex_home()).unwrap();
-        std::fs::write(
-            world.codex_home().join("config.toml"),
-            world.model.codex_config(),
-        )
-        .unwrap();
+        world.configure_codex(&world.model.codex_config());
         std::fs::write(world.config_file(), &world.settings).unwrap();
         world
+    }
+
+    /// Writes Codex's config.toml.
+    pub(crate) fn configure_codex(&self, text: &str) {
+        std::fs::write(self.codex_home().join("config.toml"), text).unwrap();
     }
 
     /// A variable in the environment of daemons and commands.
@@ -99,13 +106,18 @@ impl World {
 
     /// The built binary with this world's places.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
+        self.command_on(&self.state_dir(), args)
+    }
+
+    /// The built binary with this state directory; what follows a `--` stays at the end.
+    pub(crate) fn command_on(&self, state_dir: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_codex-bridge"));
         command
-            .args(args)
             .arg("--state-dir")
-            .arg(self.state_dir())
+            .arg(state_dir)
             .arg("--config")
             .arg(self.config_file())
+            .args(args)
             .env("CODEX_HOME", self.codex_home())
             .env("CODEX_BRIDGE_CODEX_BIN", codex_for_tests().unwrap())
             .env_remove("OPENAI_API_KEY")
@@ -126,10 +138,7 @@ impl World {
     pub(crate) async fn daemon_with(&self, args: &[&str]) -> Daemon {
         let mut all = vec!["run"];
         all.extend(args);
-        let mut child = self.command(&all).spawn().unwrap();
-        let mut log = Lines::of(child.stderr.take().unwrap());
-        log.wait_for(" ready ").await;
-        Daemon { child, log }
+        Daemon::of(self.command(&all)).await
     }
 
     /// Runs a command to its end.
@@ -139,18 +148,36 @@ impl World {
 
     /// Runs a command with this standard input.
     pub(crate) async fn run_with_input(&self, args: &[&str], input: &[u8]) -> Ended {
-        let mut child = self.command(args).stdin(Stdio::piped()).spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        stdin.write_all(input).await.unwrap();
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped());
+        let mut running = Running::of(command);
+        let mut stdin = running.child.stdin.take().unwrap();
+        // A command that needs no more of it closes the pipe.
+        let _closed = stdin.write_all(input).await;
         drop(stdin);
-        let stderr = Lines::of(child.stderr.take().unwrap());
-        Running { child, stderr }.ended().await
+        running.ended().await
     }
 
     pub(crate) async fn start(&self, args: &[&str]) -> Running {
-        let mut child = self.command(args).spawn().unwrap();
-        let stderr = Lines::of(child.stderr.take().unwrap());
-        Running { child, stderr }
+        Running::of(self.command(args))
+    }
+
+    /// Waits until a message is finished, by its stream of news; gives what `show --json` says then.
+    pub(crate) async fn finished(&self, id: &str) -> Value {
+        let mut stream = UnixStream::connect(self.state_dir().join("api.sock"))
+            .await
+            .unwrap();
+        let ask = format!(
+            "GET /v1/messages/{id}/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(ask.as_bytes()).await.unwrap();
+        let mut news = Vec::new();
+        within("the end of a message", stream.read_to_end(&mut news))
+            .await
+            .unwrap();
+        let news = String::from_utf8_lossy(&news);
+        assert!(news.contains("event: end"), "{news}");
+        self.json(&["show", "--json", id]).await
     }
 
     /// Sends a message and expects an answer.
@@ -266,6 +293,13 @@ impl Drop for World {
 }
 
 impl Daemon {
+    /// Starts this command, which must be a daemon, and waits until it serves.
+    pub(crate) async fn of(command: Command) -> Self {
+        let Running { child, mut stderr } = Running::of(command);
+        stderr.wait_for(" ready ").await;
+        Self { child, log: stderr }
+    }
+
     pub(crate) fn pid(&self) -> i32 {
         i32::try_from(self.child.id().unwrap()).unwrap()
     }
@@ -279,8 +313,18 @@ impl Daemon {
     }
 
     /// SIGTERM, and waits for its end; gives its exit code.
-    pub(crate) async fn stop(mut self) -> Option<i32> {
+    pub(crate) async fn stop(self) -> Option<i32> {
+        self.terminate();
+        self.ended().await
+    }
+
+    /// SIGTERM.
+    pub(crate) fn terminate(&self) {
         signal(self.pid(), nix::sys::signal::Signal::SIGTERM);
+    }
+
+    /// Waits for its end; gives its exit code.
+    pub(crate) async fn ended(mut self) -> Option<i32> {
         within("the daemon's end", self.child.wait())
             .await
             .unwrap()
@@ -289,6 +333,16 @@ impl Daemon {
 }
 
 impl Running {
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id().unwrap()).unwrap()
+    }
+
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let stderr = Lines::of(child.stderr.take().unwrap());
+        Self { child, stderr }
+    }
+
     /// Waits until the command has said that its message is on disk; gives the message's id.
     pub(crate) async fn on_disk(&mut self) -> String {
         let said = self.stderr.wait_for("is on disk").await;
@@ -308,6 +362,28 @@ impl Running {
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: stderr.text(),
         }
+    }
+}
+
+impl Ended {
+    /// Checks how it ended and that it said all of this on stderr.
+    #[track_caller]
+    pub(crate) fn must(&self, code: i32, words: &[&str]) -> &Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        for word in words {
+            assert!(self.stderr.contains(word), "{word:?} is not in {self:?}");
+        }
+        self
+    }
+
+    /// The id of the message that `send` said it keeps.
+    pub(crate) fn kept(&self) -> String {
+        let line = self
+            .stderr
+            .lines()
+            .find(|line| line.contains(" is kept; "))
+            .unwrap_or_else(|| panic!("no message is kept: {self:?}"));
+        line.split_whitespace().nth(1).unwrap().to_owned()
     }
 }
 

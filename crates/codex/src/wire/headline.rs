@@ -51,7 +51,11 @@ fn detail(text: &str) -> String {
 }
 
 fn command_words(item: &CommandExecution) -> String {
-    format!("`{}`", detail(unwrap_shell(&item.command)))
+    let command = detail(unwrap_shell(&item.command));
+    match item.exit_code {
+        Some(code) if code != 0 => format!("`{command}` (exit code {code})"),
+        Some(_) | None => format!("`{command}`"),
+    }
 }
 
 fn file_words(item: &FileChange) -> String {
@@ -95,6 +99,18 @@ mod tests {
             json!({"type": "commandExecution", "id": "x", "command": text, "cwd": "/",
                         "status": "inProgress"}),
         )
+    }
+
+    #[test]
+    fn a_command_that_failed_says_how() {
+        let ended = |code: i64| {
+            headline(
+                json!({"type": "commandExecution", "id": "x", "command": "false", "cwd": "/",
+                        "status": "failed", "exitCode": code}),
+            )
+        };
+        assert_eq!(ended(0), "running `false`");
+        assert_eq!(ended(1), "running `false` (exit code 1)");
     }
 
     fn edit(paths: &[&str]) -> String {

@@ -44,6 +44,9 @@ pub trait Agent: Send + Sync + 'static {
     /// Declines something the agent asked; the turn goes on without it.
     fn decline(&self, asked: &Asked) -> impl Future<Output = Result<(), AgentFault>> + Send;
 
+    /// Ends the life of the agent that runs a turn which can't be stopped; its streams end as lost.
+    fn end_life(&self, why: &str) -> impl Future<Output = ()> + Send;
+
     /// Asks for the end of a running turn; its end still arrives on its stream.
     fn interrupt(
         &self,
@@ -242,8 +245,19 @@ pub struct TurnEnd {
 pub struct AgentFault {
     /// Class and reason.
     pub failure: Failure,
-    /// The thread itself is the problem: it is gone, and a new one is needed.
-    pub thread_gone: bool,
+    /// What is wrong with the thread itself.
+    pub thread: ThreadTrouble,
+}
+
+/// What is wrong with a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadTrouble {
+    /// Nothing.
+    None,
+    /// There is no record of it: before its first turn there is none, later it was removed.
+    Missing,
+    /// Its record is there and can't be used.
+    Damaged,
 }
 
 impl AgentFault {
@@ -252,7 +266,7 @@ impl AgentFault {
     pub fn new(failure: Failure) -> Self {
         Self {
             failure,
-            thread_gone: false,
+            thread: ThreadTrouble::None,
         }
     }
 }

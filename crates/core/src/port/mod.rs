@@ -10,8 +10,8 @@ mod sink;
 
 pub use agent::{
     Agent, AgentFault, Asked, Finding, Found, ItemNote, Looked, LostTurn, Started, ThreadSpec,
-    TurnEnd, TurnEvent, TurnSpec, TurnStatus, TurnStream,
+    ThreadTrouble, TurnEnd, TurnEvent, TurnSpec, TurnStatus, TurnStream,
 };
 pub use ledger::{Committed, Ledger, LedgerError};
 pub use rows::{Change, Head, Read, Rows, RowsError, StateCount};
-pub use sink::{Sink, SinkClass, SinkFault};
+pub use sink::{Sink, SinkFault};

@@ -76,7 +76,8 @@ pub trait Read {
     ) -> Result<Option<Conversation>, RowsError>;
     /// The highest sequence number given in a conversation.
     fn last_seq(&self, id: &ConversationId) -> Result<Option<Seq>, RowsError>;
-    /// The first unfinished message before `seq` in a conversation: what a waiting message waits behind.
+    /// The first message before `seq` in a conversation that has no answer yet and may get one: what a waiting
+    /// message waits behind.
     fn unanswered_before(
         &self,
         id: &ConversationId,

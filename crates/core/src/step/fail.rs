@@ -8,7 +8,7 @@ use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::retry::backoff_ms;
 use crate::value::{
-    Class, Failure, Message, MessageId, MessageState, StateName, Timestamp, Turn, TurnState,
+    Class, Failure, Life, Message, MessageId, MessageState, StateName, Timestamp, Turn, TurnState,
 };
 
 /// Journals that an attempt ended without an answer.
@@ -18,7 +18,7 @@ pub struct Fail {
     pub message_id: MessageId,
     /// What happened.
     pub failure: Failure,
-    /// An item that may touch the world was seen, and the sandbox let it.
+    /// An item that may touch the world was seen by whoever followed the turn to its end.
     pub touched: bool,
     /// How soon it is tried again.
     pub pace: Pace,
@@ -56,29 +56,25 @@ impl Transition for Fail {
             message.as_ref(),
             &[StateName::Claimed, StateName::Starting, StateName::Running],
         )?;
-        let touched = self.touched && turn.as_ref().is_some_and(|turn| turn.sandbox.can_write());
         let mut changes = Vec::new();
         let begun = message.life.state.name() != StateName::Claimed;
         let actions = match self.failure.class {
             Class::Ambiguous if begun => unclear(message, turn, &self.failure, now, &mut changes),
-            Class::Permanent | Class::Bug => {
-                changes.extend(ended(turn, now));
-                let life = crate::value::Life {
-                    failure: Some(self.failure.clone()),
-                    ..message.life.clone()
-                };
-                Outbox::of(message, replies.len(), None).bury(
-                    &life,
-                    self.failure.reason,
-                    now,
-                    &mut changes,
-                )
-            }
             // Before a turn is begun nothing can have happened, whatever the edge says.
-            Class::Transient | Class::Capacity { .. } | Class::Config | Class::Ambiguous => {
-                changes.extend(ended(turn, now));
-                self.again(message, replies.len(), touched, now, &mut changes)
+            Class::Ambiguous
+            | Class::Transient
+            | Class::Capacity { .. }
+            | Class::Config
+            | Class::Permanent
+            | Class::Bug => Ended {
+                message,
+                touched: touched(turn.as_ref(), self.touched),
+                turn,
+                replies: replies.len(),
+                failure: self.failure,
+                pace: self.pace,
             }
+            .write(now, &mut changes),
         };
         Ok(Decision {
             changes,
@@ -88,50 +84,87 @@ impl Transition for Fail {
     }
 }
 
-impl Fail {
-    fn again(
-        self,
-        message: &Message,
-        mut replies: usize,
-        touched: bool,
-        now: Timestamp,
-        changes: &mut Vec<Change>,
-    ) -> Vec<Action> {
-        let backoff = |tries| {
-            now.plus_ms(backoff_ms(
-                tries,
-                self.pace.backoff_base_ms,
-                limits::TURN_BACKOFF_MAX_MS,
-                self.pace.jitter,
-            ))
-        };
-        let (until, budget) = match &self.failure.class {
-            Class::Capacity { until: Some(until) } => (*until, Budget::Returned),
-            Class::Capacity { until: None } => (backoff(message.life.attempt), Budget::Returned),
-            Class::Config => (now.plus_ms(self.pace.config_probe_ms), Budget::Returned),
-            Class::Transient | Class::Permanent | Class::Ambiguous | Class::Bug => {
-                (backoff(message.life.spent.saturating_sub(1)), Budget::Spent)
+/// Whether a turn may have touched the world: by what was seen now, or by whoever followed it before.
+pub(super) fn touched(turn: Option<&Turn>, seen_now: bool) -> bool {
+    turn.is_some_and(|turn| turn.sandbox.can_write() && (seen_now || turn.touched))
+}
+
+/// An attempt that certainly ended without an answer: what its class does to the message.
+pub(super) struct Ended<'a> {
+    pub(super) message: &'a Message,
+    pub(super) turn: Option<Turn>,
+    pub(super) replies: usize,
+    pub(super) failure: Failure,
+    /// The world may have been touched.
+    pub(super) touched: bool,
+    pub(super) pace: Pace,
+}
+
+impl Ended<'_> {
+    pub(super) fn write(mut self, now: Timestamp, changes: &mut Vec<Change>) -> Vec<Action> {
+        changes.extend(ended(self.turn.take(), now));
+        let outbox = Outbox::of(self.message, self.replies, None);
+        match self.failure.class {
+            Class::Permanent | Class::Bug => {
+                let life = Life {
+                    failure: Some(self.failure.clone()),
+                    ..self.message.life.clone()
+                };
+                outbox.bury(&life, self.failure.reason, now, changes)
             }
-        };
-        if budget == Budget::Returned {
-            let told = Outbox::of(message, replies, None).tell_held(&self.failure, now);
-            replies += told.len();
-            changes.extend(told);
+            Class::Capacity { .. } | Class::Config => {
+                let told = outbox.tell_held(&self.failure, now);
+                self.replies += told.len();
+                changes.extend(told);
+                self.again(Budget::Returned, now, changes)
+            }
+            Class::Transient | Class::Ambiguous => self.again(Budget::Spent, now, changes),
         }
-        let mut actions = Again {
-            message,
-            replies,
+    }
+
+    fn again(self, budget: Budget, now: Timestamp, changes: &mut Vec<Change>) -> Vec<Action> {
+        let conversation_id = self.message.conversation_id.clone();
+        let again = Again {
+            until: self.next_try(now),
+            message: self.message,
+            replies: self.replies,
             failure: self.failure,
-            until,
             budget,
-            touched,
-        }
-        .write(now, changes);
+            touched: self.touched,
+        };
+        let mut actions = again.write(now, changes);
         actions.push(Action::Schedule);
-        actions.push(Action::Deliver {
-            conversation_id: message.conversation_id.clone(),
-        });
+        actions.push(Action::Deliver { conversation_id });
         actions
+    }
+
+    /// A time that the other side named is believed within reason: not in the past, or the wait would be a hot
+    /// loop, and not beyond the age at which a held message is given up.
+    fn next_try(&self, now: Timestamp) -> Timestamp {
+        let life = &self.message.life;
+        match &self.failure.class {
+            Class::Capacity { until } => {
+                let soonest = self.pace.backoff(life.attempt, now);
+                let latest = now.plus_ms(limits::HELD_AGE_MAX_MS).max(soonest);
+                until.unwrap_or(soonest).clamp(soonest, latest)
+            }
+            Class::Config => now.plus_ms(self.pace.config_probe_ms),
+            Class::Transient | Class::Permanent | Class::Ambiguous | Class::Bug => {
+                self.pace.backoff(life.spent.saturating_sub(1), now)
+            }
+        }
+    }
+}
+
+impl Pace {
+    /// When to try again after so many tries.
+    pub(super) fn backoff(&self, tries: u32, now: Timestamp) -> Timestamp {
+        now.plus_ms(backoff_ms(
+            tries,
+            self.backoff_base_ms,
+            limits::TURN_BACKOFF_MAX_MS,
+            self.jitter,
+        ))
     }
 }
 
@@ -164,3 +197,6 @@ pub(super) fn unclear(
         Action::Announce { message_id },
     ]
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,6 +22,7 @@ mod refuse;
 mod regenerate;
 mod resume;
 mod send;
+mod suspend;
 mod touched;
 
 pub use answer::Answered;
@@ -41,6 +42,7 @@ pub use refuse::Refuse;
 pub use regenerate::regenerate;
 pub use resume::Resume;
 pub use send::{Send, SendOutcome};
+pub use suspend::Suspend;
 
 use crate::port::{Change, Read, Rows, RowsError};
 use crate::value::{ConversationId, Message, MessageId, StateName, Timestamp};

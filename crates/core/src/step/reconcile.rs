@@ -2,6 +2,7 @@
 //! this decides what it means. Reading twice gives the same answer, and nothing is guessed.
 
 use super::answer::{Said, View, journal, load};
+use super::fail::{Ended, Pace, touched};
 use super::touched::{Again, Budget, ended};
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::port::{Change, Finding, Found, Read, RowsError, TurnStatus};
@@ -21,6 +22,8 @@ pub struct Reconcile {
     pub boot_id: BootId,
     /// Longest reply the channel takes.
     pub reply_max_chars: Option<usize>,
+    /// How soon it is tried again.
+    pub pace: Pace,
 }
 
 impl Transition for Reconcile {
@@ -49,6 +52,7 @@ impl Transition for Reconcile {
             message,
             turn,
             replies: replies.len(),
+            pace: self.pace,
             now,
         };
         match self.found {
@@ -70,6 +74,7 @@ struct Case<'a> {
     message: &'a Message,
     turn: Option<Turn>,
     replies: usize,
+    pace: Pace,
     now: Timestamp,
 }
 
@@ -87,15 +92,8 @@ impl Case<'_> {
             TurnStatus::Interrupted | TurnStatus::Failed if finding.answer.is_some() => {
                 self.harvest(finding, reply_max_chars)
             }
-            TurnStatus::Failed if finding.effects.is_empty() => {
-                let why = finding.failure.map_or_else(
-                    || "the turn failed while nobody watched".to_owned(),
-                    |failure| failure.reason,
-                );
-                let touched = self.touched_by_record();
-                self.again(why, Budget::Spent, touched)
-            }
-            TurnStatus::Interrupted | TurnStatus::Failed => {
+            TurnStatus::Failed => self.failed(finding),
+            TurnStatus::Interrupted => {
                 let touched = self.can_write();
                 self.again(
                     "the turn was cut before it ended".to_owned(),
@@ -106,8 +104,27 @@ impl Case<'_> {
         }
     }
 
-    fn touched_by_record(&self) -> bool {
-        self.can_write() && self.turn.as_ref().is_none_or(|turn| turn.touched)
+    /// It failed while nobody watched; the class of the failure decides as if we had seen it.
+    fn failed(mut self, finding: Finding) -> Decision<bool> {
+        let failure = finding.failure.unwrap_or_else(|| {
+            Failure::new(Class::Transient, "the turn failed while nobody watched")
+        });
+        let mut changes = Vec::new();
+        let turn = self.turn.take();
+        let ended = Ended {
+            message: self.message,
+            touched: touched(turn.as_ref(), !finding.effects.is_empty()),
+            turn,
+            replies: self.replies,
+            failure,
+            pace: self.pace,
+        };
+        let actions = ended.write(self.now, &mut changes);
+        Decision {
+            changes,
+            actions,
+            outcome: false,
+        }
     }
 
     /// Nothing of ours is in the history. Codex keeps the message before it calls the model, so the model was
@@ -117,7 +134,7 @@ impl Case<'_> {
             .turn
             .as_ref()
             .is_none_or(|turn| turn.boot_id != *boot_id);
-        let touched = self.touched_by_record() || (rebooted && self.can_write());
+        let touched = touched(self.turn.as_ref(), false) || (rebooted && self.can_write());
         self.again(why.to_owned(), Budget::Returned, touched)
     }
 
@@ -206,6 +223,15 @@ impl Case<'_> {
         }
     }
 
+    /// At once the first time: most losses are a restart. Later ones wait, or a message that kills Codex before
+    /// it is kept would be tried without a pause.
+    fn next_try(&self) -> Timestamp {
+        match self.message.life.attempt {
+            0 | 1 => self.now,
+            attempt => self.pace.backoff(attempt - 2, self.now),
+        }
+    }
+
     fn hold(
         self,
         why: String,
@@ -217,7 +243,7 @@ impl Case<'_> {
             message: self.message,
             replies: self.replies,
             failure: Failure::new(Class::Transient, why),
-            until: self.now,
+            until: self.next_try(),
             budget,
             touched,
         };

@@ -53,21 +53,23 @@ impl Transition for Refuse {
             return Ok(Decision::nothing(None));
         }
         let old = now.since_ms(reply.created_at) > limits::REPLY_AGE_MAX_MS;
+        let soonest = now.plus_ms(backoff_ms(
+            reply.tries.saturating_sub(1),
+            limits::REPLY_BACKOFF_BASE_MS,
+            limits::REPLY_BACKOFF_MAX_MS,
+            self.jitter,
+        ));
         let again = match self.failure.class {
             Class::Permanent | Class::Bug => None,
             Class::Transient | Class::Capacity { .. } | Class::Config | Class::Ambiguous if old => {
                 None
             }
-            Class::Capacity { until: Some(until) } => Some(until),
+            // A time in the past would be a hot loop.
+            Class::Capacity { until: Some(until) } => Some(until.max(soonest)),
             Class::Transient
             | Class::Capacity { until: None }
             | Class::Config
-            | Class::Ambiguous => Some(now.plus_ms(backoff_ms(
-                reply.tries.saturating_sub(1),
-                limits::REPLY_BACKOFF_BASE_MS,
-                limits::REPLY_BACKOFF_MAX_MS,
-                self.jitter,
-            ))),
+            | Class::Ambiguous => Some(soonest),
         };
         Ok(match again {
             Some(at) => later(&reply, &self.failure, at),

@@ -246,6 +246,12 @@ impl StateName {
         }
     }
 
+    /// Whether its answer is still to come, so that later messages of its conversation wait.
+    #[must_use]
+    pub fn awaits_answer(self) -> bool {
+        self == Self::Received || self.in_flight()
+    }
+
     /// Whether nothing moves it any more without a person.
     #[must_use]
     pub fn finished(self) -> bool {

@@ -17,7 +17,12 @@ use futures_util::stream;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+
+/// How often the rows are looked at without news: what happens to the message ahead is announced to its own
+/// watchers only.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 pub(super) async fn stream<D: Desk>(
     State(context): State<Context<D>>,
@@ -78,6 +83,7 @@ impl<D: Desk> Watch<D> {
             let stop = self.stop.clone();
             tokio::select! {
                 () = stop.cancelled() => return None,
+                () = tokio::time::sleep(LOOK_EVERY) => self.look().await,
                 live = self.news.next() => match live {
                     Live::Changed => self.look().await,
                     Live::Text(text) => {
@@ -111,7 +117,10 @@ impl<D: Desk> Watch<D> {
 
     fn tell_state(&mut self, shown: &MessageView) {
         let finished = matches!(shown.state.as_str(), "done" | "dead" | "cancelled");
-        let now = format!("{} {} {}", shown.state, shown.attempt, shown.why.now);
+        let now = format!(
+            "{} {} {} {}",
+            shown.state, shown.attempt, shown.worth_waiting, shown.why.now
+        );
         if finished {
             self.push("end", None, shown);
             self.ended = true;

@@ -13,8 +13,6 @@ use bridge_core::value::{MessageId, Timestamp};
 use bridge_core::why::{Case, explain};
 use serde::Deserialize;
 
-/// The conversation of people who name none.
-const DEFAULT_CONVERSATION: &str = "main";
 /// Shortest beginning of an id that is looked up.
 const PREFIX_MIN_CHARS: usize = 4;
 
@@ -35,9 +33,7 @@ pub(super) async fn submit<D: Desk>(
         })?;
     let message = NewMessage {
         text: body.text,
-        conversation: body
-            .conversation
-            .unwrap_or_else(|| DEFAULT_CONVERSATION.to_owned()),
+        conversation: body.conversation,
         key: key.to_owned(),
     };
     let submitted = context.desk.submit(message).await?;
@@ -133,7 +129,12 @@ fn rows_of(
     let Some(case) = Case::load(rows, message_id)? else {
         return Ok(None);
     };
+    let ahead = match &case.behind {
+        Some(first) => rows.message(first)?,
+        None => None,
+    };
     Ok(Some(MessageRows {
+        ahead,
         conversation: rows.conversation(&case.message.conversation_id)?,
         answer: rows.answer(message_id)?,
         requests: rows.requests(message_id)?,

@@ -83,7 +83,7 @@ pub fn keep(options: &KeeperOptions) -> io::Result<i32> {
     if options.transport == Transport::Socket {
         control::listen(&options.directory.join(KEEPER_SOCKET), events.clone())?;
     }
-    let codex = spawn(options)?;
+    let (codex, stderr) = spawn(options)?;
     let codex_pid = i32::try_from(codex.id()).map_err(io::Error::other)?;
     let exit = reap::watch(codex_pid, events.clone());
     watch_signals(signals, events);
@@ -92,10 +92,13 @@ pub fn keep(options: &KeeperOptions) -> io::Result<i32> {
     }
     serve(options, codex_pid, &inbox);
     reap::sweep(codex_pid, &exit);
+    if let Some(stderr) = stderr {
+        stderr.finish();
+    }
     Ok(exit.code())
 }
 
-fn spawn(options: &KeeperOptions) -> io::Result<Child> {
+fn spawn(options: &KeeperOptions) -> io::Result<(Child, Option<stderr::Drain>)> {
     let (stdin, stdout) = match options.transport {
         Transport::Socket => (Stdio::null(), Stdio::null()),
         Transport::Stdio => (Stdio::inherit(), Stdio::inherit()),
@@ -109,10 +112,11 @@ fn spawn(options: &KeeperOptions) -> io::Result<Child> {
         .stdout(stdout)
         .stderr(Stdio::piped())
         .spawn()?;
-    if let Some(pipe) = child.stderr.take() {
-        stderr::drain(pipe, options.directory.join(STDERR_FILE));
-    }
-    Ok(child)
+    let drain = child
+        .stderr
+        .take()
+        .map(|pipe| stderr::drain(pipe, options.directory.join(STDERR_FILE)));
+    Ok((child, drain))
 }
 
 fn watch_signals(signals: SigSet, events: mpsc::SyncSender<Event>) {

@@ -7,12 +7,30 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ChildStderr;
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// The part that is certainly kept. The file may hold up to twice as much before it is cut back.
 pub(super) const STDERR_KEPT: u64 = 64 * 1024;
 
-pub(super) fn drain(mut pipe: ChildStderr, path: PathBuf) {
+/// How long the last words may take to reach the file once Codex and everything it started is gone.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+
+/// The draining of one Codex's stderr.
+pub(super) struct Drain(mpsc::Receiver<()>);
+
+impl Drain {
+    /// Waits until the last words are in the file: whoever reads it after our end must find them.
+    pub(super) fn finish(self) {
+        // Ends by disconnection; nothing is ever sent.
+        let _ended = self.0.recv_timeout(LAST_WORDS_MAX);
+    }
+}
+
+pub(super) fn drain(mut pipe: ChildStderr, path: PathBuf) -> Drain {
+    let (open_until_the_end, drained) = mpsc::sync_channel(1);
     std::thread::spawn(move || {
+        let _end: mpsc::SyncSender<()> = open_until_the_end;
         let mut file = open(&path).ok();
         let mut buffer = [0_u8; 8192];
         loop {
@@ -28,6 +46,7 @@ pub(super) fn drain(mut pipe: ChildStderr, path: PathBuf) {
             }
         }
     });
+    Drain(drained)
 }
 
 fn open(path: &Path) -> io::Result<File> {

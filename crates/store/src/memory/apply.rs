@@ -213,7 +213,6 @@ impl MemoryRows {
                 && self.messages.contains(&reply.message_id),
             || format!("new reply {}/{}", reply.message_id, reply.ordinal),
         )?;
-        self.reply_keys.put(reply.key.clone(), ());
         self.write_reply(reply.clone());
         Ok(())
     }
@@ -223,8 +222,12 @@ impl MemoryRows {
         match reply.state {
             ReplyState::Queued { .. } | ReplyState::Sending => {
                 self.lanes.put(lane, reply.message_id.clone());
+                self.reply_keys.put(reply.key.clone(), ());
             }
-            ReplyState::Sent { .. } | ReplyState::Dead { .. } => self.lanes.remove(&lane),
+            ReplyState::Sent { .. } | ReplyState::Dead { .. } => {
+                self.lanes.remove(&lane);
+                self.reply_keys.remove(&reply.key);
+            }
         }
         self.replies
             .put((reply.message_id.clone(), reply.ordinal), reply);

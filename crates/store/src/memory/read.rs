@@ -110,7 +110,11 @@ impl Read for MemoryRows {
             .seqs
             .range(before)
             .map(|(_, id)| id)
-            .find(|id| self.open.contains(id))
+            .find(|id| {
+                self.messages
+                    .get(id)
+                    .is_some_and(|message| message.life.state.name().awaits_answer())
+            })
             .cloned())
     }
 

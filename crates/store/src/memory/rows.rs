@@ -30,6 +30,7 @@ pub struct MemoryRows {
     pub(super) turns: Table<(MessageId, u32), Turn>,
     pub(super) answers: Table<MessageId, Answer>,
     pub(super) replies: Table<(MessageId, u32), Reply>,
+    /// Of unsettled replies; settled ones are told apart by message and ordinal.
     pub(super) reply_keys: Table<ReplyKey, ()>,
     /// Unsettled replies, by place in the lane.
     pub(super) lanes: Table<(ConversationId, Seq, u32), MessageId>,

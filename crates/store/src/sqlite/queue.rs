@@ -37,7 +37,7 @@ pub(super) const UNFINISHED: &str = select_message!(
 );
 
 pub(super) const UNANSWERED_BEFORE: &str = "SELECT message_id FROM message INDEXED BY message_place \
-     WHERE place IN ('ready', 'held', 'behind', 'flight', 'out') \
+     WHERE place IN ('ready', 'held', 'behind', 'flight') \
      AND conversation_id = ?1 AND seq < ?2 ORDER BY seq LIMIT 1";
 
 const COUNTS: &str = "SELECT state, count(*) FROM message INDEXED BY message_finished \

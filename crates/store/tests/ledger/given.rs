@@ -133,6 +133,7 @@ pub(crate) fn reconcile(id: &str, found: Found) -> Reconcile {
         found,
         boot_id: BootId::new("boot"),
         reply_max_chars: None,
+        pace: pace(1_000),
     }
 }
 

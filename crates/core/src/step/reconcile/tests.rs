@@ -6,6 +6,11 @@ use crate::value::{
 };
 
 const NOW: Timestamp = Timestamp(1_000_000);
+const PACE: Pace = Pace {
+    backoff_base_ms: 2_000,
+    config_probe_ms: 15_000,
+    jitter: 1_000,
+};
 
 fn message() -> Message {
     crate::fixture::message(MessageState::Unclear, |life| {
@@ -56,6 +61,7 @@ fn verdict(found: Found, turn: Turn, boot: &str) -> &'static str {
         found,
         boot_id: BootId::new(boot),
         reply_max_chars: None,
+        pace: PACE,
     };
     let decision = reconcile.decide(view, NOW).unwrap();
     let life = decision.changes.iter().find_map(|change| match change {
@@ -221,6 +227,7 @@ fn a_lost_history_unbinds_the_thread() {
         },
         boot_id: BootId::new("boot"),
         reply_max_chars: None,
+        pace: PACE,
     };
     let decision = reconcile.decide(view, NOW).unwrap();
     let unbound = Change::Bind {
@@ -245,6 +252,7 @@ fn only_an_unclear_message_is_reconciled() {
         found: Found::Absent,
         boot_id: BootId::new("boot"),
         reply_max_chars: None,
+        pace: PACE,
     };
     let refused = reconcile.decide(view, NOW).unwrap_err();
     assert_eq!(refused.to_string(), "reconcile message m: it is done");

@@ -31,7 +31,7 @@ pub(super) async fn a_wait_for_capacity_ends_when_it_was_said<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.runs("a", "m1", Sandbox::ReadOnly).await;
-    let until = Some(Timestamp(world.now.0 + 77));
+    let until = Some(Timestamp(world.now.0 + 77_000));
     world.does(fail("m1", Class::Capacity { until })).await;
     let MessageState::Received { hold: Some(hold) } = world.message("m1").await.life.state else {
         panic!("it is not held");

@@ -173,8 +173,6 @@ pub(super) async fn a_reader_knows_what_a_message_waits_behind<F: Fixture>() {
     assert_eq!(behind(1).await, None);
     assert_eq!(behind(3).await, Some(message("m1")));
     world.does(answered("m1", "yes", None)).await;
-    assert_eq!(behind(3).await, Some(message("m1")));
-    world.confirms(&world.sends("a").await).await;
-    assert_eq!(behind(3).await, Some(message("m2")));
+    assert_eq!(behind(3).await, Some(message("m2")), "m1 has its answer");
     assert_eq!(behind(2).await, None);
 }

@@ -47,8 +47,9 @@ pub(super) async fn a_notice_keeps_its_place_in_the_lane<F: Fixture>() {
     let mut world = World::over(fixture.ledger());
     world.receives(&[("a", "m1"), ("a", "m2")]).await;
     world.claims().await;
-    let until = Some(world.now);
+    let until = Some(Timestamp(world.now.0 + 60_000));
     world.does(fail("m1", Class::Capacity { until })).await;
+    world.pass_ms(60_000);
     assert_eq!(world.claims().await, "m1");
     world.does(begin("m1", Sandbox::ReadOnly)).await;
     world.does(answered("m1", "one", None)).await;
@@ -81,7 +82,7 @@ pub(super) async fn a_refused_reply_waits_or_dies<F: Fixture>() {
     world.now = again;
     let reply = world.sends("a").await;
     assert_eq!((reply.ordinal, reply.tries), (0, 2));
-    let until = Timestamp(again.0 + 50);
+    let until = Timestamp(again.0 + 50_000);
     let told = world
         .refuses(&reply, Class::Capacity { until: Some(until) })
         .await;

@@ -1,0 +1,200 @@
+//! What a person sees: where a message is, what Codex does and asks, and that a stop of the daemon loses nothing.
+
+use crate::world::{Daemon, Running, World};
+
+/// Sends a message that waits at a gate, and waits until Codex works on it; gives its id too.
+async fn held(world: &World, conversation: &str, gate: &str) -> (Running, String) {
+    let text = format!("hold:{gate} echo:from {gate}");
+    let mut send = world.start(&["send", "-c", conversation, &text]).await;
+    let id = send.on_disk().await;
+    world.model.wait_held(gate).await.unwrap();
+    (send, id)
+}
+
+async fn why(world: &World, id: &str) -> String {
+    let ended = world.run(&["why", id]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.stdout
+}
+
+#[tokio::test]
+async fn a_message_can_be_looked_at_wherever_it_is_and_its_turn_comes_in_order() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let status = world.run(&["status"]).await;
+    assert!(status.stdout.contains("no messages yet"), "{status:?}");
+    let (first, first_id) = held(&world, "a", "gate").await;
+    let mut second = world.start(&["send", "-c", "a", "echo:second"]).await;
+    let second_id = second.on_disk().await;
+
+    let running = why(&world, &first_id).await;
+    assert!(running.contains("Codex works on it"), "{running}");
+    let behind = why(&world, &second_id).await;
+    let words = format!("it waits behind message {first_id}");
+    assert!(behind.contains(&words), "{behind}");
+    let told = world.json(&["why", "--json", &second_id]).await;
+    assert_eq!(told["state"], "received", "{told:#}");
+    let status = world.json(&["status", "--json"]).await;
+    assert_eq!(status["counts"]["running"], 1, "{status:#}");
+    assert_eq!(status["counts"]["received"], 1, "{status:#}");
+    assert_eq!(status["health"]["pid"], daemon.pid(), "{status:#}");
+    let shown = world.run(&["show", &second_id]).await;
+    assert!(shown.stdout.contains("no answer: it waits"), "{shown:?}");
+
+    world.model.release("gate");
+    assert_eq!(first.ended().await.stdout, "from gate\n");
+    assert_eq!(second.ended().await.stdout, "second\n");
+    assert_eq!(
+        world.shown_with("echo:second"),
+        ["hold:gate echo:from gate", "echo:second"]
+    );
+    assert!(why(&world, &first_id).await.contains("it was answered"));
+    // Time is in front of an id, and what tells two apart behind it.
+    let beginning = &second_id[..second_id.len() - 1];
+    for id in [second_id.as_str(), beginning] {
+        let shown = world.run(&["show", id]).await;
+        assert_eq!(shown.code, Some(0), "{shown:?}");
+        for words in [&second_id, "conversation", "echo:second", "answer, "] {
+            assert!(shown.stdout.contains(words), "{words}: {shown:?}");
+        }
+    }
+    for (id, says) in [
+        ("00000000-dead", "there is no message 00000000-dead"),
+        ("01a", "at least 4 characters"),
+        ("", "\"\" is no message's id"),
+        ("../status", "\"../status\" is no message's id"),
+    ] {
+        for command in ["show", "why"] {
+            world.run(&[command, id]).await.must(1, &[says]);
+        }
+    }
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// C10 as it is today: nobody can answer what Codex asks, so it is declined, and everybody is told.
+#[tokio::test]
+async fn c10_what_codex_asks_is_declined_and_told_and_its_turn_goes_on() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let text = "escal:touch asked-for ;; echo:done";
+    let ended = world.run(&["send", "-c", "a", text]).await;
+    ended.must(
+        0,
+        &["running `touch asked-for`", "Codex asked: ", "Declined: "],
+    );
+    assert_eq!(ended.stdout, "done\n");
+    let id = ended.stderr.split_whitespace().nth(2).unwrap();
+    let shown = world.run(&["show", id]).await;
+    let asked = shown.stdout.lines().find(|line| line.contains("asked "));
+    let asked = asked.unwrap_or_else(|| panic!("{shown:?}"));
+    assert!(asked.contains("touch asked-for"), "{asked}");
+    assert!(asked.contains("(decline"), "{asked}");
+    let work = std::fs::read_dir(world.state_dir().join("work")).unwrap();
+    let made = work.filter(|entry| entry.as_ref().unwrap().path().join("asked-for").exists());
+    assert_eq!(made.count(), 0, "what was declined was not done");
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_person_who_stops_waiting_finds_the_answer_later() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let args = ["send", "--wait", "1", "hold:gate echo:late"];
+    let ended = world.run(&args).await;
+    ended.must(75, &["still working: ", "codex-bridge show "]);
+    let id = ended.stderr.split_whitespace().nth(2).unwrap();
+    world.model.release("gate");
+    assert_eq!(world.finished(id).await["answer"]["text"], "late");
+    assert_eq!(world.times_asked("hold:gate"), 1);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// A daemon that knows nothing of a message any more does not turn "sent" into "not sent".
+#[tokio::test]
+async fn a_sender_who_loses_sight_of_a_message_is_told_its_id() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let (send, id) = held(&world, "a", "gate").await;
+    daemon.kill_9().await;
+    for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
+        std::fs::remove_file(world.state_dir().join(name)).unwrap();
+    }
+    let daemon = world.daemon().await;
+    let ended = send.ended().await;
+    ended.must(75, &["lost sight of it: there is no message", &id]);
+    assert!(!ended.stderr.contains("not sent"), "{ended:?}");
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// N5: SIGTERM lets a turn finish; what is sent meanwhile is taken in by the next daemon.
+#[tokio::test]
+async fn n5_a_stop_lets_the_turn_finish_and_later_messages_reach_the_next_daemon() {
+    let world = World::new().await;
+    let mut daemon = world.daemon().await;
+    let (send, _) = held(&world, "a", "gate").await;
+    daemon.terminate();
+    daemon.log.wait_for("waiting for running turns").await;
+    let mut late = world.start(&["send", "-c", "a", "echo:late"]).await;
+    late.stderr.wait_for("the daemon is stopping").await;
+    world.model.release("gate");
+    let ended = send.ended().await;
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "from gate\n"),
+        "{ended:?}"
+    );
+    assert_eq!(daemon.ended().await, Some(0));
+    assert_eq!(world.processes().len(), 1, "only the late sender is left");
+    let daemon = world.daemon().await;
+    let ended = late.ended().await;
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "late\n"),
+        "{ended:?}"
+    );
+    assert_eq!(world.times_asked("hold:gate"), 1);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// N5: a stop that can't wait interrupts the turn; the next daemon continues it.
+async fn interrupted(world: &World, send: Running, daemon: Daemon) {
+    assert_eq!(daemon.ended().await, Some(0));
+    let left = world.processes();
+    assert_eq!(left.len(), 1, "only the sender is left: {left:#?}");
+    world.model.release("gate");
+    let daemon = world.daemon().await;
+    let ended = send.ended().await;
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "from gate\n"),
+        "{ended:?}"
+    );
+    let again = world.shown_with("[codex-bridge]");
+    assert!(
+        again.last().unwrap().contains("was cut off"),
+        "it is continued, not begun again: {again:?}"
+    );
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn n5_without_time_to_drain_the_turn_is_interrupted_and_continued_later() {
+    let world = World::with_settings("[daemon]\ndrain_secs = 0\n").await;
+    let mut daemon = world.daemon().await;
+    let (send, _) = held(&world, "a", "gate").await;
+    daemon.terminate();
+    daemon.log.wait_for("did not finish in time").await;
+    interrupted(&world, send, daemon).await;
+}
+
+#[tokio::test]
+async fn n5_a_second_signal_ends_the_waiting_at_once() {
+    let world = World::with_settings("[daemon]\ndrain_secs = 3600\n").await;
+    let mut daemon = world.daemon().await;
+    let (send, _) = held(&world, "a", "gate").await;
+    daemon.terminate();
+    daemon.log.wait_for("waiting for running turns").await;
+    daemon.terminate();
+    daemon.log.wait_for("told to stop now").await;
+    interrupted(&world, send, daemon).await;
+}

@@ -1,0 +1,124 @@
+//! What each class of failure does to a message whose attempt certainly ended.
+
+use super::*;
+use crate::value::{
+    BootId, ClientId, Epoch, IncarnationId, NextInput, Sandbox, ThreadId, TurnId, Usage,
+};
+
+const NOW: Timestamp = Timestamp(1_000_000);
+const PACE: Pace = Pace {
+    backoff_base_ms: 2_000,
+    config_probe_ms: 15_000,
+    jitter: 1_000,
+};
+
+fn turn(sandbox: Sandbox, touched: bool) -> Turn {
+    Turn {
+        message_id: MessageId::new("m"),
+        attempt: 1,
+        client_id: ClientId::new("m.1"),
+        epoch: Epoch(1),
+        boot_id: BootId::new("boot"),
+        incarnation: IncarnationId::new("i"),
+        thread: ThreadId::new("t"),
+        after_turn: None,
+        turn_id: Some(TurnId::new("u")),
+        sandbox,
+        state: TurnState::Attached,
+        touched,
+        started_at: Timestamp(0),
+        ended_at: None,
+        usage: Usage::default(),
+    }
+}
+
+/// The life that a running message has after a failure of this class.
+fn after(class: Class, turn: Turn, seen_now: bool) -> Life {
+    let state = MessageState::Running {
+        turn_id: TurnId::new("u"),
+    };
+    let message = crate::fixture::message(state, |life| {
+        life.attempt = 1;
+        life.spent = 1;
+    });
+    let fail = Fail {
+        message_id: MessageId::new("m"),
+        failure: Failure::new(class, "it broke"),
+        touched: seen_now,
+        pace: PACE,
+    };
+    let view = View {
+        message: Some(message),
+        turn: Some(turn),
+        replies: Vec::new(),
+    };
+    let decision = fail.decide(view, NOW).unwrap();
+    let mut lives = decision
+        .changes
+        .into_iter()
+        .filter_map(|change| match change {
+            Change::Live { life, .. } => Some(life),
+            _ => None,
+        });
+    let life = lives.next().expect("the message moves");
+    assert_eq!(lives.next(), None, "it moves once");
+    life
+}
+
+fn held_until(life: &Life) -> Option<Timestamp> {
+    match &life.state {
+        MessageState::Received { hold: Some(hold) } => Some(hold.until),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_turn_that_touched_something_is_continued_whoever_saw_it() {
+    let next = |sandbox, on_row, now| {
+        let life = after(Class::Transient, turn(sandbox, on_row), now);
+        (life.input, life.continues)
+    };
+    let write = Sandbox::WorkspaceWrite;
+    assert_eq!(next(write, false, false), (NextInput::Message, 0));
+    assert_eq!(next(write, false, true), (NextInput::Continue, 1));
+    // The daemon that saw the effect died; the one that saw the failure did not see it.
+    assert_eq!(next(write, true, false), (NextInput::Continue, 1));
+    assert_eq!(next(Sandbox::ReadOnly, true, true), (NextInput::Message, 0));
+}
+
+#[test]
+fn a_capacity_time_is_believed_within_reason() {
+    let until = |at| {
+        let class = Class::Capacity { until: at };
+        let life = after(class, turn(Sandbox::ReadOnly, false), false);
+        assert_eq!(life.spent, 0, "capacity burns no attempt");
+        held_until(&life).unwrap()
+    };
+    let soonest = NOW.plus_ms(4_000);
+    assert_eq!(until(None), soonest);
+    assert_eq!(
+        until(Some(Timestamp(5))),
+        soonest,
+        "a time in the past is no hot loop"
+    );
+    assert_eq!(until(Some(NOW.plus_ms(60_000))), NOW.plus_ms(60_000));
+    let latest = NOW.plus_ms(limits::HELD_AGE_MAX_MS);
+    assert_eq!(until(Some(Timestamp(i64::MAX))), latest);
+}
+
+#[test]
+fn each_class_has_its_consequence() {
+    let read_only = || turn(Sandbox::ReadOnly, false);
+    let transient = after(Class::Transient, read_only(), false);
+    assert_eq!(held_until(&transient), Some(NOW.plus_ms(2_000)));
+    assert_eq!(transient.spent, 1);
+    let config = after(Class::Config, read_only(), false);
+    assert_eq!(held_until(&config), Some(NOW.plus_ms(15_000)));
+    assert_eq!(config.spent, 0);
+    for class in [Class::Permanent, Class::Bug] {
+        let dead = after(class, read_only(), false);
+        assert_eq!(dead.state.name(), StateName::Dead);
+    }
+    let unclear = after(Class::Ambiguous, read_only(), false);
+    assert_eq!(unclear.state, MessageState::Unclear);
+}

@@ -1,0 +1,203 @@
+//! What became of a lost turn, read from Codex's history while holding the thread's writer.
+//!
+//! What the findings mean for the message is decided in the core's reconcile.
+
+use crate::fault::{Deed, of_call};
+use crate::host::Session;
+use crate::thread::{resume, settings};
+use bridge_codex::oracle::{self, OurState};
+use bridge_codex::wire::Turn as WireTurn;
+use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
+use bridge_codex::wire::method::ThreadTurnsList;
+use bridge_codex::wire::thread::{ThreadResumeParams, ThreadTurnsListParams, TurnsPageParams};
+use bridge_codex::wire::values::{ItemsView, SortDirection};
+use bridge_core::port::{AgentFault, Finding, Found, LostTurn, ThreadTrouble, TurnStatus};
+use bridge_core::value;
+use std::time::Duration;
+
+/// Turns of a thread's history that are read at once. All their items come with them, so the page is small.
+const HISTORY_PAGE: u32 = 5;
+/// Pages that are looked at before the history counts as unreadable.
+const HISTORY_PAGES_MAX: usize = 40;
+
+/// Pauses between looks at a turn that the living process may not have written down yet. Measured on 0.166: a
+/// turn that is just ending is listed as `interrupted` until its end is on disk.
+const SETTLE_PAUSES: [Duration; 6] = [
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(400),
+    Duration::from_millis(800),
+    Duration::from_millis(1600),
+];
+
+/// Looks until the answer can be believed: the process that runs the turn writes its history behind the event.
+pub(crate) async fn settled_history(
+    session: &Session,
+    lost: &LostTurn,
+) -> Result<Found, AgentFault> {
+    let same_life = session.incarnation.incarnation_id == lost.incarnation;
+    let mut pauses = SETTLE_PAUSES.iter().filter(|_| same_life);
+    loop {
+        let found = match history(session, lost).await {
+            Ok(found) => found,
+            Err(fault) => lost_thread(fault, lost.after_turn.as_ref())?,
+        };
+        match (may_change(&found), pauses.next()) {
+            (true, Some(pause)) => tokio::time::sleep(*pause).await,
+            (true, None) | (false, _) => return Ok(found),
+        }
+    }
+}
+
+/// Whether a living process may still turn this into something else.
+fn may_change(found: &Found) -> bool {
+    match found {
+        Found::Turn(finding) => match finding.status {
+            TurnStatus::Interrupted => true,
+            TurnStatus::InProgress | TurnStatus::Completed | TurnStatus::Failed => false,
+        },
+        Found::Absent => true,
+        Found::Foreign | Found::Unreadable { .. } => false,
+    }
+}
+
+/// Takes the writer, then reads: only a reader that holds the writer is told the truth.
+async fn history(session: &Session, lost: &LostTurn) -> Result<Found, AgentFault> {
+    let thread = ThreadId::from(lost.turn.thread.as_str());
+    let settings = settings(&lost.turn.spec);
+    let params = ThreadResumeParams::with_newest_turns(thread.clone(), settings, HISTORY_PAGE);
+    let resumed = resume(session, params).await?;
+    if resumed.initial_turns_page.is_none() {
+        return Ok(unreadable(
+            "this Codex does not show it when a thread is resumed",
+        ));
+    }
+    let (_, mut turns) = resumed.into_parts(&SortDirection::Descending);
+    let client_id = ClientId::from(lost.turn.client_id.as_str());
+    let after = lost
+        .after_turn
+        .as_ref()
+        .map(|turn_id| TurnId::from(turn_id.as_str()));
+    let mut cursor = None;
+    for _ in 0..HISTORY_PAGES_MAX {
+        match oracle::history(&turns, &client_id, after.as_ref()) {
+            oracle::Found::NoAnchor => {
+                let page = older(session, thread.clone(), cursor.take()).await?;
+                let Some((older, next)) = page else {
+                    return Ok(unreadable("the last turn known is not in it"));
+                };
+                cursor = next;
+                // Pages overlap where the first one repeats what resume returned.
+                let known: Vec<_> = turns.iter().map(|turn| turn.id.clone()).collect();
+                let mut all: Vec<_> = older
+                    .into_iter()
+                    .filter(|turn| !known.contains(&turn.id))
+                    .collect();
+                all.append(&mut turns);
+                turns = all;
+                if cursor.is_none() {
+                    return Ok(settle(oracle::history(&turns, &client_id, after.as_ref())));
+                }
+            }
+            found => return Ok(settle(found)),
+        }
+    }
+    Ok(unreadable("it is too long to be searched"))
+}
+
+/// One page of older turns, oldest first, and where the next one begins.
+async fn older(
+    session: &Session,
+    thread_id: ThreadId,
+    cursor: Option<String>,
+) -> Result<Option<(Vec<WireTurn>, Option<String>)>, AgentFault> {
+    let params = ThreadTurnsListParams {
+        thread_id,
+        cursor,
+        page: TurnsPageParams {
+            items_view: ItemsView::Full,
+            limit: HISTORY_PAGE,
+            sort_direction: SortDirection::Descending,
+        },
+    };
+    let page = session
+        .connection
+        .call::<ThreadTurnsList>(params)
+        .await
+        .map_err(|error| of_call(&error, Deed::Harmless))?;
+    if page.data.is_empty() {
+        return Ok(None);
+    }
+    let next = page.next_cursor.clone();
+    Ok(Some((
+        page.into_oldest_first(&SortDirection::Descending),
+        next,
+    )))
+}
+
+fn unreadable(why: &str) -> Found {
+    Found::Unreadable {
+        why: why.to_owned(),
+    }
+}
+
+/// What a thread that can't be loaded says about a turn. Before its first turn there is no record of it.
+fn lost_thread(fault: AgentFault, after_turn: Option<&value::TurnId>) -> Result<Found, AgentFault> {
+    match (fault.thread, after_turn) {
+        (ThreadTrouble::None, _) => Err(fault),
+        (ThreadTrouble::Missing, None) => Ok(Found::Absent),
+        (ThreadTrouble::Missing, Some(_)) | (ThreadTrouble::Damaged, _) => {
+            Ok(unreadable(&fault.failure.reason))
+        }
+    }
+}
+
+fn settle(found: oracle::Found) -> Found {
+    match found {
+        oracle::Found::Ours(ours) => ours_found(ours),
+        oracle::Found::Absent { .. } => Found::Absent,
+        oracle::Found::Foreign { .. } => Found::Foreign,
+        oracle::Found::Beginning { turn_id } => Found::Turn(Finding {
+            turn_id: value::TurnId::new(turn_id.as_str()),
+            status: TurnStatus::InProgress,
+            answer: None,
+            effects: Vec::new(),
+            failure: None,
+        }),
+        oracle::Found::Unloaded { .. } => unreadable("Codex did not give all its items"),
+        oracle::Found::NoAnchor => unreadable("the last turn known is not in it"),
+    }
+}
+
+fn ours_found(ours: oracle::OurTurn) -> Found {
+    let (status, answer, failure) = match ours.state {
+        OurState::InProgress => (TurnStatus::InProgress, None, None),
+        OurState::Completed { answer } => (TurnStatus::Completed, answer, None),
+        OurState::Cut {
+            failed,
+            error,
+            final_answer,
+        } => {
+            let status = if failed {
+                TurnStatus::Failed
+            } else {
+                TurnStatus::Interrupted
+            };
+            let failure = error
+                .as_ref()
+                .map(|error| crate::fault::of_turn(error, None));
+            (status, final_answer, failure)
+        }
+        OurState::Unclear { status } => {
+            return unreadable(&format!("its status `{status}` is unknown"));
+        }
+    };
+    Found::Turn(Finding {
+        turn_id: value::TurnId::new(ours.turn_id.as_str()),
+        status,
+        answer: answer.map(|answer| answer.text),
+        effects: ours.effects.headlines,
+        failure,
+    })
+}
