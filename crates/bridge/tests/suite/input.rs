@@ -1,7 +1,7 @@
 //! Texts that people and programs really send: empty, huge, full of dashes, escapes and bytes that are no text.
 //! Each is taken whole or refused at the door with the reason; nothing a text holds is obeyed.
 
-use crate::world::{World, processes_with};
+use crate::world::{World, outside_every_sandbox, processes_with};
 use serde_json::Value;
 
 /// Codex's limit, and so ours.
@@ -92,8 +92,7 @@ async fn threat_7_a_text_that_looks_like_an_option_is_a_text() {
     }
     assert_eq!(processes_with(&marked), [], "no text in a command line");
 
-    // Outside of the temporary directories, where every sandbox that may write at all may write.
-    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let outside = outside_every_sandbox();
     let file = outside.path().join("escaped");
     let text = format!("shell:touch {} || echo refused ;; echo:ok", file.display());
     assert_eq!(world.ask("main", &text).await, "ok");

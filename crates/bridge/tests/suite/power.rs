@@ -1,7 +1,7 @@
 //! What a turn may do comes from the configuration alone: its commands can't write elsewhere, and can't talk back
 //! to the daemon or to Codex to give themselves more.
 
-use crate::world::World;
+use crate::world::{World, outside_every_sandbox};
 
 /// The newest output of a command that Codex ran.
 fn last_output(world: &World) -> String {
@@ -57,10 +57,7 @@ async fn threat_25_a_command_in_a_turn_reaches_neither_socket() {
 /// The sandbox that was asked for is the one in force: inside it writes, outside it does not.
 #[tokio::test]
 async fn a_turn_writes_in_its_working_directory_and_nowhere_else() {
-    let outside = tempfile::Builder::new()
-        .prefix("cb-outside-")
-        .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
-        .unwrap();
+    let outside = outside_every_sandbox();
     for (sandbox, inside) in [("read-only", false), ("workspace-write", true)] {
         let world = World::with_settings(&format!("[tiers.owner]\nsandbox = {sandbox:?}\n")).await;
         let daemon = world.daemon().await;

@@ -250,6 +250,14 @@ pub(crate) async fn gone(pid: i32) {
     within("the end of a process", ended).await;
 }
 
+/// A directory that no sandbox may write in: all of them may write in `/tmp` and `$TMPDIR`, wherever the checkout is.
+pub(crate) fn outside_every_sandbox() -> TempDir {
+    tempfile::Builder::new()
+        .prefix("cb-outside-")
+        .tempdir_in("/var/tmp")
+        .unwrap()
+}
+
 /// Living processes whose command line holds `text`.
 pub(crate) fn processes_with(text: &str) -> Vec<(i32, String)> {
     std::fs::read_dir("/proc")
