@@ -106,6 +106,14 @@ impl StateDir {
         }
     }
 
+    /// Whether the place of the API's socket is ours alone: a short directory lies where others may write too.
+    pub(crate) fn check_socket_place(&self) -> Result<(), StateError> {
+        match self.api_socket().parent() {
+            Some(place) if place != self.root && place.exists() => check(place).map(drop),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Where Codex processes have their sockets.
     pub(crate) fn run_dir(&self) -> PathBuf {
         let path = self.root.join("run");
@@ -285,6 +293,10 @@ mod tests {
         assert!(fits(&state.api_socket(), 0), "{:?}", state.api_socket());
         assert!(fits(&state.run_dir(), SOCKET_TAIL));
         assert!(!state.run_dir().starts_with(state.root()));
+        assert!(state.check_socket_place().is_ok());
+        mode(&state.run_dir(), 0o777);
+        let error = state.check_socket_place().unwrap_err().to_string();
+        assert!(error.contains("chmod 700"), "{error}");
         std::fs::remove_dir_all(state.run_dir()).unwrap();
     }
 }

@@ -133,9 +133,12 @@ pub(crate) async fn launch(
         .mode(0o700)
         .recursive(true)
         .create(&directory)?;
-    let mut child = spawn_keeper(options, transport, &directory)?;
+    let mut child = spawn_keeper(options, transport, &directory).inspect_err(|_| {
+        // Nothing was started that could leave anything else.
+        let _left = std::fs::remove_dir(&directory);
+    })?;
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
-    let keeper = pid.and_then(process::stamp).ok_or_else(exited)?;
+    let keeper = pid.and_then(process::child_stamp).ok_or_else(exited)?;
     let incarnation = Incarnation {
         incarnation_id,
         transport,

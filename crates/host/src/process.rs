@@ -24,6 +24,14 @@ pub fn stamp(pid: i32) -> Option<ProcessStamp> {
     })
 }
 
+/// The stamp of a child of ours that nobody has waited for: its pid is its own even when it has ended.
+pub(crate) fn child_stamp(pid: i32) -> Option<ProcessStamp> {
+    Stat::read(pid).map(|stat| ProcessStamp {
+        pid,
+        start_ticks: stat.start_ticks,
+    })
+}
+
 /// Whether exactly this process is alive.
 #[must_use]
 pub fn alive(process: &ProcessStamp) -> bool {

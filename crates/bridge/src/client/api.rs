@@ -51,6 +51,7 @@ pub(crate) struct ApiClient {
 
 impl ApiClient {
     pub(crate) fn new(state: StateDir) -> Result<Self, ClientError> {
+        state.check_socket_place()?;
         let socket = state.api_socket();
         let client = Client::builder()
             .unix_socket(socket.clone())

@@ -16,6 +16,8 @@ pub(crate) struct Progress {
     live: bool,
     open: bool,
     last: String,
+    /// The newest event, which a state need not repeat.
+    last_event: String,
     prefix: String,
 }
 
@@ -28,6 +30,7 @@ impl Progress {
             live,
             open: false,
             last: String::new(),
+            last_event: String::new(),
             prefix: String::new(),
         }
     }
@@ -69,6 +72,7 @@ impl Progress {
             _ => "!",
         };
         self.line(mark, &event.text);
+        self.last_event.clone_from(&event.text);
     }
 
     /// Where the message is; said only when it changed.
@@ -76,7 +80,12 @@ impl Progress {
         if self.last != message.why.now {
             self.last.clone_from(&message.why.now);
             let waits = message.hold.is_some() || message.state == "unclear";
+            let reason = message
+                .hold
+                .as_ref()
+                .map(|hold| hold.failure.reason.as_str());
             match waits {
+                true if reason == Some(&self.last_event) => self.line("…", &message.why.next),
                 true => self.line("…", &format!("{}; {}", message.why.now, message.why.next)),
                 false => self.live(&message.why.now),
             }

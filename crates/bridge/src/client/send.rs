@@ -59,14 +59,25 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
     let message_id = match submitted {
         Ok(message_id) => message_id,
         Err(error) => {
+            // A call that broke off may have arrived; sending the text again would then be a second message.
+            let title = match error {
+                ClientError::Unreachable { .. } => "not known to have arrived:",
+                _ => "not sent:",
+            };
             let reason = error.to_string();
-            term::complain(&format!("{} {}", paint.red("not sent:"), escape(&reason)));
+            term::complain(&format!("{} {}", paint.red(title), escape(&reason)));
             return ExitCode::FAILURE;
         }
     };
     let followed = sender.follow(&message_id, &mut progress).await;
     progress.clear();
     match followed {
+        Ok(Outcome::StillWorking(message_id)) if options.json => {
+            match client.message(&message_id).await {
+                Ok(message) => print_json(&message, ExitCode::from(EXIT_LATER)),
+                Err(_) => report(Outcome::StillWorking(message_id), true, paint),
+            }
+        }
         Ok(outcome) => report(outcome, options.json, paint),
         Err(error) => {
             term::complain(&format!(

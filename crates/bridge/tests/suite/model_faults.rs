@@ -1,7 +1,7 @@
 //! A model that says no, breaks off or says nothing: the sender hears what happened and what follows, nothing is
 //! lost, and the conversation goes on.
 
-use crate::world::{Ended, World, processes_with};
+use crate::world::{Ended, World, gone, processes_with};
 use serde_json::Value;
 
 /// Whoever waits is tried again soon.
@@ -157,8 +157,9 @@ async fn a_turn_that_takes_too_long_is_ended_with_its_commands() {
     let text = format!("shell:{sleep} ;; echo:never");
     let ended = send(&world, "busy", &text).await;
     ended.must(1, &["running ", "timed out after 1s"]);
-    let commands: Vec<_> = processes_with(&sleep);
-    assert_eq!(commands, [], "its command is gone");
+    for (command, _) in processes_with(&sleep) {
+        gone(command).await;
+    }
     let shown = world.json(&["show", "--json", &ended.kept()]).await;
     assert_eq!(shown["answer"], Value::Null);
     goes_on(&world, "busy", &text).await;

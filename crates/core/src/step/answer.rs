@@ -33,6 +33,7 @@ pub struct View {
     pub(super) message: Option<Message>,
     pub(super) turn: Option<Turn>,
     pub(super) replies: Vec<Reply>,
+    pub(super) last_event: u32,
 }
 
 pub(super) fn load(rows: &dyn Read, message_id: &MessageId) -> Result<View, RowsError> {
@@ -41,6 +42,7 @@ pub(super) fn load(rows: &dyn Read, message_id: &MessageId) -> Result<View, Rows
         message,
         turn,
         replies: rows.replies(message_id)?,
+        last_event: rows.last_event(message_id)?,
     })
 }
 
@@ -58,6 +60,7 @@ impl Transition for Answered {
             message,
             turn,
             replies,
+            ..
         } = view;
         let message = expect(
             Self::NAME,

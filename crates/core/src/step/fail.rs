@@ -49,6 +49,7 @@ impl Transition for Fail {
             message,
             turn,
             replies,
+            last_event,
         } = view;
         let message = expect(
             Self::NAME,
@@ -71,6 +72,7 @@ impl Transition for Fail {
                 touched: touched(turn.as_ref(), self.touched),
                 turn,
                 replies: replies.len(),
+                last_event,
                 failure: self.failure,
                 pace: self.pace,
             }
@@ -94,6 +96,7 @@ pub(super) struct Ended<'a> {
     pub(super) message: &'a Message,
     pub(super) turn: Option<Turn>,
     pub(super) replies: usize,
+    pub(super) last_event: u32,
     pub(super) failure: Failure,
     /// The world may have been touched.
     pub(super) touched: bool,
@@ -128,6 +131,7 @@ impl Ended<'_> {
             until: self.next_try(now),
             message: self.message,
             replies: self.replies,
+            last_event: self.last_event,
             failure: self.failure,
             budget,
             touched: self.touched,

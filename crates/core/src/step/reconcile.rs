@@ -41,6 +41,7 @@ impl Transition for Reconcile {
             message,
             turn,
             replies,
+            last_event,
         } = view;
         let message = expect(
             Self::NAME,
@@ -52,6 +53,7 @@ impl Transition for Reconcile {
             message,
             turn,
             replies: replies.len(),
+            last_event,
             pace: self.pace,
             now,
         };
@@ -74,6 +76,7 @@ struct Case<'a> {
     message: &'a Message,
     turn: Option<Turn>,
     replies: usize,
+    last_event: u32,
     pace: Pace,
     now: Timestamp,
 }
@@ -116,6 +119,7 @@ impl Case<'_> {
             touched: touched(turn.as_ref(), !finding.effects.is_empty()),
             turn,
             replies: self.replies,
+            last_event: self.last_event,
             failure,
             pace: self.pace,
         };
@@ -242,6 +246,7 @@ impl Case<'_> {
         let again = Again {
             message: self.message,
             replies: self.replies,
+            last_event: self.last_event,
             failure: Failure::new(Class::Transient, why),
             until: self.next_try(),
             budget,

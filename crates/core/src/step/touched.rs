@@ -8,7 +8,8 @@ use super::outbox::Outbox;
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
-    Failure, Hold, Life, Message, MessageId, MessageState, NextInput, Timestamp, Turn, TurnState,
+    EventKind, Failure, Hold, Life, Message, MessageId, MessageState, NextInput, Timestamp, Turn,
+    TurnState,
 };
 
 /// A message and the turn of its newest attempt.
@@ -48,6 +49,7 @@ pub(super) enum Budget {
 pub(super) struct Again<'a> {
     pub(super) message: &'a Message,
     pub(super) replies: usize,
+    pub(super) last_event: u32,
     pub(super) failure: Failure,
     pub(super) until: Timestamp,
     pub(super) budget: Budget,
@@ -73,6 +75,14 @@ impl Again<'_> {
         if let Some(reason) = spent(message, &life, &self.failure, now) {
             return Outbox::of(message, self.replies, None).bury(&life, reason, now, changes);
         }
+        // Journaled, because whoever watches may look only after the next attempt has begun.
+        changes.extend(super::note::event(
+            message,
+            self.last_event,
+            EventKind::Retrying,
+            &self.failure.reason,
+            now,
+        ));
         let hold = Hold {
             until: self.until,
             failure: self.failure,

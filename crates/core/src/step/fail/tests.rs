@@ -32,8 +32,8 @@ fn turn(sandbox: Sandbox, touched: bool) -> Turn {
     }
 }
 
-/// The life that a running message has after a failure of this class.
-fn after(class: Class, turn: Turn, seen_now: bool) -> Life {
+/// What is decided about a running message after a failure of this class.
+fn fail(class: Class, turn: Turn, seen_now: bool) -> Decision<()> {
     let state = MessageState::Running {
         turn_id: TurnId::new("u"),
     };
@@ -51,15 +51,21 @@ fn after(class: Class, turn: Turn, seen_now: bool) -> Life {
         message: Some(message),
         turn: Some(turn),
         replies: Vec::new(),
+        last_event: 0,
     };
-    let decision = fail.decide(view, NOW).unwrap();
-    let mut lives = decision
-        .changes
-        .into_iter()
-        .filter_map(|change| match change {
-            Change::Live { life, .. } => Some(life),
-            _ => None,
-        });
+    fail.decide(view, NOW).unwrap()
+}
+
+/// The life that the message has then.
+fn after(class: Class, turn: Turn, seen_now: bool) -> Life {
+    let mut lives =
+        fail(class, turn, seen_now)
+            .changes
+            .into_iter()
+            .filter_map(|change| match change {
+                Change::Live { life, .. } => Some(life),
+                _ => None,
+            });
     let life = lives.next().expect("the message moves");
     assert_eq!(lives.next(), None, "it moves once");
     life
@@ -104,6 +110,15 @@ fn a_capacity_time_is_believed_within_reason() {
     assert_eq!(until(Some(NOW.plus_ms(60_000))), NOW.plus_ms(60_000));
     let latest = NOW.plus_ms(limits::HELD_AGE_MAX_MS);
     assert_eq!(until(Some(Timestamp(i64::MAX))), latest);
+}
+
+#[test]
+fn an_attempt_that_is_tried_again_leaves_an_event() {
+    let decision = fail(Class::Transient, turn(Sandbox::ReadOnly, false), false);
+    let told = decision.changes.iter().any(|change| {
+        matches!(change, Change::NewEvent(event) if event.text == "it broke" && event.ordinal == 1)
+    });
+    assert!(told, "{:?}", decision.changes);
 }
 
 #[test]

@@ -55,6 +55,7 @@ fn verdict(found: Found, turn: Turn, boot: &str) -> &'static str {
         message: Some(message()),
         turn: Some(turn),
         replies: Vec::new(),
+        last_event: 0,
     };
     let reconcile = Reconcile {
         message_id: MessageId::new("m"),
@@ -219,6 +220,7 @@ fn a_lost_history_unbinds_the_thread() {
         message: Some(message()),
         turn: Some(turn(Sandbox::ReadOnly, false)),
         replies: Vec::new(),
+        last_event: 0,
     };
     let reconcile = Reconcile {
         message_id: MessageId::new("m"),
@@ -246,6 +248,7 @@ fn only_an_unclear_message_is_reconciled() {
         message: Some(done),
         turn: None,
         replies: Vec::new(),
+        last_event: 0,
     };
     let reconcile = Reconcile {
         message_id: MessageId::new("m"),
