@@ -62,7 +62,7 @@ async fn c16_limits_are_waited_for_and_spend_nothing() {
     // More often than a failing message is tried: waiting for capacity is no failed attempt.
     let text = "fail:429:4 echo:in the end";
     let ended = send(&world, "a", text).await;
-    ended.must(0, &["it waits: the model's provider is limiting requests"]);
+    ended.must(0, &["↻ the model's provider is limiting requests"]);
     assert_eq!(ended.stdout, "in the end\n");
     assert_eq!(world.times_asked(text), 5);
     goes_on(&world, "a", text).await;
