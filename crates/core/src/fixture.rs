@@ -1,8 +1,9 @@
 //! Rows for unit tests: one message of one conversation, in the state the test asks for.
 
 use crate::value::{
-    ChannelId, ConversationId, ExternalId, Life, Message, MessageId, MessageState, SenderKind, Seq,
-    Tier, Timestamp,
+    BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, Life, Message,
+    MessageId, MessageState, Sandbox, SenderKind, Seq, ThreadId, Tier, Timestamp, Turn, TurnState,
+    Usage,
 };
 
 /// Message `m` of conversation `c`, received at 0.
@@ -22,5 +23,26 @@ pub(crate) fn message(state: MessageState, change: impl FnOnce(&mut Life)) -> Me
         body: "do it".to_owned(),
         received_at: Timestamp(0),
         life,
+    }
+}
+
+/// The turn of its first attempt, begun in boot `boot` of the machine.
+pub(crate) fn turn(sandbox: Sandbox, touched: bool) -> Turn {
+    Turn {
+        message_id: MessageId::new("m"),
+        attempt: 1,
+        client_id: ClientId::new("m.1"),
+        epoch: Epoch(1),
+        boot_id: BootId::new("boot"),
+        incarnation: IncarnationId::new("i"),
+        thread: ThreadId::new("t"),
+        after_turn: None,
+        turn_id: None,
+        sandbox,
+        state: TurnState::Lost,
+        touched,
+        started_at: Timestamp(0),
+        ended_at: None,
+        usage: Usage::default(),
     }
 }

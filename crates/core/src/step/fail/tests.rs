@@ -1,9 +1,8 @@
 //! What each class of failure does to a message whose attempt certainly ended.
 
 use super::*;
-use crate::value::{
-    BootId, ClientId, Epoch, IncarnationId, NextInput, Sandbox, ThreadId, TurnId, Usage,
-};
+use crate::fixture::turn;
+use crate::value::{NextInput, Sandbox, TurnId};
 
 const NOW: Timestamp = Timestamp(1_000_000);
 const PACE: Pace = Pace {
@@ -11,26 +10,6 @@ const PACE: Pace = Pace {
     config_probe_ms: 15_000,
     jitter: 1_000,
 };
-
-fn turn(sandbox: Sandbox, touched: bool) -> Turn {
-    Turn {
-        message_id: MessageId::new("m"),
-        attempt: 1,
-        client_id: ClientId::new("m.1"),
-        epoch: Epoch(1),
-        boot_id: BootId::new("boot"),
-        incarnation: IncarnationId::new("i"),
-        thread: ThreadId::new("t"),
-        after_turn: None,
-        turn_id: Some(TurnId::new("u")),
-        sandbox,
-        state: TurnState::Attached,
-        touched,
-        started_at: Timestamp(0),
-        ended_at: None,
-        usage: Usage::default(),
-    }
-}
 
 /// What is decided about a running message after a failure of this class.
 fn fail(class: Class, turn: Turn, seen_now: bool) -> Decision<()> {

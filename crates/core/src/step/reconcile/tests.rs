@@ -1,9 +1,8 @@
 //! The whole table of reconcile: what is found, in which sandbox, after which boot; and what follows from it.
 
 use super::*;
-use crate::value::{
-    ClientId, ConversationId, Epoch, IncarnationId, NextInput, Sandbox, ThreadId, TurnId,
-};
+use crate::fixture::turn;
+use crate::value::{ConversationId, NextInput, Sandbox, ThreadId, TurnId};
 
 const NOW: Timestamp = Timestamp(1_000_000);
 const PACE: Pace = Pace {
@@ -17,26 +16,6 @@ fn message() -> Message {
         life.attempt = 1;
         life.spent = 1;
     })
-}
-
-fn turn(sandbox: Sandbox, touched: bool) -> Turn {
-    Turn {
-        message_id: MessageId::new("m"),
-        attempt: 1,
-        client_id: ClientId::new("m.1"),
-        epoch: Epoch(1),
-        boot_id: BootId::new("boot"),
-        incarnation: IncarnationId::new("i"),
-        thread: ThreadId::new("t"),
-        after_turn: None,
-        turn_id: None,
-        sandbox,
-        state: TurnState::Lost,
-        touched,
-        started_at: Timestamp(0),
-        ended_at: None,
-        usage: Usage::default(),
-    }
 }
 
 fn found(status: TurnStatus, answer: Option<&str>, effects: &[&str]) -> Found {
