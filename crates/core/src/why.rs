@@ -4,9 +4,7 @@
 
 use crate::limits;
 use crate::port::{Read, RowsError};
-use crate::value::{
-    Message, MessageId, MessageState, Reply, ReplyState, StateName, Timestamp, Turn,
-};
+use crate::value::{Class, Message, MessageId, MessageState, Reply, ReplyState, Timestamp, Turn};
 
 /// Everything that `why` looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,10 +163,14 @@ pub fn in_words(at: Timestamp, now: Timestamp) -> String {
 pub fn worth_waiting(message: &Message, now: Timestamp) -> bool {
     match &message.life.state {
         MessageState::Received { hold: Some(hold) } => {
-            hold.failure.class.word() != "config"
+            hold.failure.class != Class::Config
                 && hold.until.since_ms(now) <= limits::WAIT_WORTHWHILE_MS
         }
-        state => !StateName::finished(state.name()),
+        MessageState::Unclear => {
+            let failure = message.life.failure.as_ref();
+            failure.is_none_or(|failure| failure.class != Class::Config)
+        }
+        state => !state.name().finished(),
     }
 }
 

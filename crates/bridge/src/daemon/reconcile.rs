@@ -8,8 +8,8 @@ use bridge_core::limits;
 use bridge_core::port::{Agent, Found, Ledger, LedgerError, Looked, LostTurn, Sink, TurnSpec};
 use bridge_core::prompt::turn_text;
 use bridge_core::retry::backoff_ms;
-use bridge_core::step::{Note, Reconcile};
-use bridge_core::value::{EventKind, MessageId, Timestamp};
+use bridge_core::step::{Blind, Reconcile};
+use bridge_core::value::{Failure, MessageId, StateName, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,16 +19,22 @@ const LOOK_PAUSE_MAX_MS: i64 = 60_000;
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Looks until it has seen; the row stays `unclear` as long as that takes.
     pub(crate) async fn reconcile(self: Arc<Self>, message_id: MessageId) {
-        let mut told = String::new();
+        let mut told = None;
         for tries in 0_u32.. {
-            let Err(reason) = self.look(&message_id).await else {
+            let Err(failure) = self.look(&message_id).await else {
                 return;
             };
-            let shown = crate::term::escape_line(&reason).into_owned();
-            tracing::warn!(%message_id, reason = shown, "a lost turn could not be looked at yet");
-            if told != reason {
-                self.tell_blind(&message_id, &reason).await;
-                told = reason;
+            let reason = crate::term::escape_line(&failure.reason).into_owned();
+            tracing::warn!(%message_id, reason, "a lost turn could not be looked at yet");
+            // Whoever waits for the answer hears what it waits for, once per reason.
+            if told.as_ref() != Some(&failure) {
+                let message_id = message_id.clone();
+                let blind = Blind {
+                    message_id,
+                    failure: failure.clone(),
+                };
+                self.settle(blind).await;
+                told = Some(failure);
             }
             let pause = backoff_ms(
                 tries,
@@ -43,27 +49,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
     }
 
-    /// Whoever waits for the answer hears what it waits for, once per reason.
-    async fn tell_blind(self: &Arc<Self>, message_id: &MessageId, reason: &str) {
-        self.settle(Note {
-            message_id: message_id.clone(),
-            kind: EventKind::Bridge,
-            text: format!("what became of the turn can't be seen yet: {reason}"),
-            effect: false,
-        })
-        .await;
-    }
-
-    async fn look(self: &Arc<Self>, message_id: &MessageId) -> Result<(), String> {
-        let lost = self
-            .lost_turn(message_id)
-            .await
-            .map_err(|error| error.to_string())?;
+    async fn look(self: &Arc<Self>, message_id: &MessageId) -> Result<(), Failure> {
+        let lost = self.lost_turn(message_id).await.map_err(ledger_failure)?;
         let Some((lost, started_at)) = lost else {
             return Ok(());
         };
         let looked = self.agent.look(&lost).await;
-        let Looked { found, stream, .. } = looked.map_err(|fault| fault.to_string())?;
+        let Looked { found, stream, .. } = looked.map_err(|fault| fault.failure)?;
         let running = match &found {
             Found::Turn(finding) => Some(finding.turn_id.clone()),
             Found::Absent | Found::Foreign | Found::Unreadable { .. } => None,
@@ -89,7 +81,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Ok(())
             }
             (Ok(_), _, _) | (Err(LedgerError::Refused(_)), _, _) => Ok(()),
-            (Err(error), _, _) => Err(error.to_string()),
+            (Err(error), _, _) => Err(ledger_failure(error)),
         }
     }
 
@@ -100,6 +92,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let Some((message, conversation)) = self.load(message_id).await? else {
             return Ok(None);
         };
+        if message.life.state.name() != StateName::Unclear {
+            return Ok(None);
+        }
         let (id, attempt) = (message_id.clone(), message.life.attempt);
         let turn = self
             .ledger
@@ -119,4 +114,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             (lost, turn.started_at)
         }))
     }
+}
+
+fn ledger_failure(error: LedgerError) -> Failure {
+    Failure::new(error.class(), error.to_string())
 }

@@ -240,3 +240,31 @@ async fn restarts_do_not_use_up_a_message() {
     assert_answered(&send.ended().await);
     daemon.stop().await;
 }
+
+/// A lost turn that can't be looked at says what stands in the way, and goes on when that is mended.
+#[tokio::test]
+async fn a_lost_turn_that_cannot_be_looked_at_tells_why_and_goes_on_later() {
+    let world = World::new().await;
+    let MidTurn {
+        daemon,
+        send,
+        message_id,
+        codex,
+    } = mid_turn(&world).await;
+    daemon.kill_9().await;
+    kill_9(codex);
+    gone(codex).await;
+    let config = world.codex_home().join("config.toml");
+    let good = std::fs::read(&config).unwrap();
+    std::fs::write(&config, "model = \"x").unwrap();
+    let daemon = world.daemon().await;
+    let ended = send.ended().await;
+    ended.must(75, &["Codex can't read its configuration", &message_id]);
+    let why = world.json(&["why", "--json", &message_id]).await;
+    assert_eq!(why["state"], "unclear", "{why:#}");
+    std::fs::write(&config, good).unwrap();
+    world.model.release("gate");
+    let shown = world.finished(&message_id).await;
+    assert_eq!(shown["answer"]["text"], "the answer", "{shown:#}");
+    daemon.stop().await;
+}

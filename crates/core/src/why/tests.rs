@@ -121,6 +121,9 @@ fn people_wait_for_what_comes_by_itself_soon() {
     let worth = |state| worth_waiting(&case(state).message, Timestamp(0));
     assert!(worth(MessageState::Received { hold: None }));
     assert!(worth(MessageState::Unclear));
+    let mut blind = case(MessageState::Unclear).message;
+    blind.life.failure = Some(Failure::new(Class::Config, "no login"));
+    assert!(!worth_waiting(&blind, Timestamp(0)));
     assert!(worth(hold(Class::Transient, 4_000)));
     assert!(worth(hold(Class::Capacity { until: None }, 60_000)));
     assert!(!worth(hold(Class::Capacity { until: None }, 3_600_000)));
