@@ -81,6 +81,9 @@ pub(crate) struct DemoArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 the answer was printed; 1 refused, or finished without an answer; 75 the message is kept and answered later, see `show`"
+)]
 pub(crate) struct SendArgs {
     /// The message; `-` reads it from standard input. Put `--` before a text that looks like a flag
     #[arg(value_name = "TEXT", allow_hyphen_values = true)]
