@@ -1,4 +1,5 @@
-//! Attach: Codex named the turn (T4).
+//! Attach: Codex named the turn (T4). That is no promise: a kill right after it may leave no trace of the turn, so
+//! it does not become the turn that reconcile looks behind.
 
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::port::{Change, Read, RowsError};
@@ -32,22 +33,16 @@ impl Transition for Attach {
             message.as_ref(),
             &[StateName::Starting],
         )?;
-        let mut changes = vec![
-            Change::LastTurn {
-                conversation_id: message.conversation_id.clone(),
-                turn_id: self.turn_id.clone(),
-            },
-            Change::Live {
-                message_id: self.message_id.clone(),
-                from: StateName::Starting,
-                life: message.life.moved(
-                    MessageState::Running {
-                        turn_id: self.turn_id.clone(),
-                    },
-                    now,
-                ),
-            },
-        ];
+        let mut changes = vec![Change::Live {
+            message_id: self.message_id.clone(),
+            from: StateName::Starting,
+            life: message.life.moved(
+                MessageState::Running {
+                    turn_id: self.turn_id.clone(),
+                },
+                now,
+            ),
+        }];
         if let Some(turn) = turn {
             changes.push(Change::Turn(Turn {
                 turn_id: Some(self.turn_id),

@@ -3,7 +3,7 @@
 
 use super::answer::{Said, View, journal, load};
 use super::fail::{Ended, Pace, touched};
-use super::touched::{Again, Budget, ended};
+use super::touched::{Again, Budget, anchor, ended};
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::port::{Change, Finding, Found, Read, RowsError, TurnStatus};
 use crate::value::{
@@ -88,7 +88,10 @@ impl Case<'_> {
             .is_none_or(|turn| turn.sandbox.can_write())
     }
 
-    fn found(self, finding: Finding, reply_max_chars: Option<usize>) -> Decision<bool> {
+    fn found(mut self, finding: Finding, reply_max_chars: Option<usize>) -> Decision<bool> {
+        if let Some(turn) = &mut self.turn {
+            turn.turn_id = Some(finding.turn_id.clone());
+        }
         match finding.status {
             TurnStatus::InProgress => self.reattach(finding),
             TurnStatus::Completed => self.harvest(finding, reply_max_chars),
@@ -98,11 +101,9 @@ impl Case<'_> {
             TurnStatus::Failed => self.failed(finding),
             TurnStatus::Interrupted => {
                 let touched = self.can_write();
-                self.again(
-                    "the turn was cut before it ended".to_owned(),
-                    Budget::Spent,
-                    touched,
-                )
+                let anchor = anchor(self.message, self.turn.as_ref());
+                let why = "the turn was cut before it ended".to_owned();
+                self.again(why, Budget::Spent, touched, anchor)
             }
         }
     }
@@ -114,6 +115,7 @@ impl Case<'_> {
         });
         let mut changes = Vec::new();
         let turn = self.turn.take();
+        changes.extend(anchor(self.message, turn.as_ref()));
         let ended = Ended {
             message: self.message,
             touched: touched(turn.as_ref(), !finding.effects.is_empty()),
@@ -139,7 +141,7 @@ impl Case<'_> {
             .as_ref()
             .is_none_or(|turn| turn.boot_id != *boot_id);
         let touched = touched(self.turn.as_ref(), false) || (rebooted && self.can_write());
-        self.again(why.to_owned(), Budget::Returned, touched)
+        self.again(why.to_owned(), Budget::Returned, touched, None)
     }
 
     fn unreadable(mut self, why: &str) -> Decision<bool> {
@@ -170,17 +172,11 @@ impl Case<'_> {
         let state = MessageState::Running {
             turn_id: finding.turn_id.clone(),
         };
-        let mut changes = vec![
-            Change::LastTurn {
-                conversation_id: self.message.conversation_id.clone(),
-                turn_id: finding.turn_id.clone(),
-            },
-            Change::Live {
-                message_id: message_id.clone(),
-                from: StateName::Unclear,
-                life: self.message.life.moved(state, self.now),
-            },
-        ];
+        let mut changes = vec![Change::Live {
+            message_id: message_id.clone(),
+            from: StateName::Unclear,
+            life: self.message.life.moved(state, self.now),
+        }];
         if let Some(turn) = self.turn {
             let touched = turn.touched || !finding.effects.is_empty();
             changes.push(Change::Turn(Turn {
@@ -216,8 +212,15 @@ impl Case<'_> {
         }
     }
 
-    fn again(mut self, why: String, budget: Budget, touched: bool) -> Decision<bool> {
+    fn again(
+        mut self,
+        why: String,
+        budget: Budget,
+        touched: bool,
+        anchor: Option<Change>,
+    ) -> Decision<bool> {
         let mut changes = Vec::new();
+        changes.extend(anchor);
         changes.extend(ended(self.turn.take(), self.now));
         let actions = self.hold(why, budget, touched, &mut changes);
         Decision {

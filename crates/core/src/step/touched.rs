@@ -36,6 +36,16 @@ pub(super) fn ended(turn: Option<Turn>, now: Timestamp) -> Option<Change> {
     })
 }
 
+/// A turn that was found in the history is the one that reconcile looks behind from now on. What was only heard
+/// of may be gone after a kill, and a history without its anchor proves nothing.
+pub(super) fn anchor(message: &Message, turn: Option<&Turn>) -> Option<Change> {
+    let turn_id = turn?.turn_id.clone()?;
+    Some(Change::LastTurn {
+        conversation_id: message.conversation_id.clone(),
+        turn_id,
+    })
+}
+
 /// Whether an attempt counts against the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Budget {

@@ -229,6 +229,8 @@ pub(super) async fn a_thread_is_bound_and_let_go<F: Fixture>() {
             Ok(by_id.unwrap())
         })
     };
+    assert_eq!(room().await.last_turn, None, "a name is no record");
+    world.does(answered("m1", "yes", None)).await;
     assert_eq!(room().await.last_turn, Some(TurnId::new("t-m1")));
     world.binds("a", "one").await;
     assert_eq!(room().await.thread, Some(ThreadId::new("one")));
