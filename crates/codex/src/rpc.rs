@@ -137,38 +137,6 @@ impl RpcError {
             .map_or(Refusal::Other, |(_, refusal)| *refusal)
     }
 
-    pub fn is_overloaded(&self) -> bool {
-        self.refusal() == Refusal::Overloaded
-    }
-
-    pub fn is_active_writer(&self) -> bool {
-        self.refusal() == Refusal::ActiveWriter
-    }
-
-    pub fn is_no_rollout(&self) -> bool {
-        self.refusal() == Refusal::NoRollout
-    }
-
-    pub fn is_thread_not_found(&self) -> bool {
-        self.refusal() == Refusal::ThreadNotFound
-    }
-
-    pub fn is_input_too_large(&self) -> bool {
-        matches!(self.refusal(), Refusal::InputTooLarge { .. })
-    }
-
-    pub fn is_no_active_turn(&self) -> bool {
-        self.refusal() == Refusal::NoActiveTurn
-    }
-
-    pub fn is_other_turn_active(&self) -> bool {
-        self.refusal() == Refusal::OtherTurnActive
-    }
-
-    pub fn is_bad_config(&self) -> bool {
-        self.refusal() == Refusal::BadConfig
-    }
-
     fn data_field(&self, name: &str) -> Option<&Value> {
         self.data.as_ref()?.get(name)
     }
@@ -423,6 +391,5 @@ mod tests {
                 max_chars: Some(1_048_576)
             }
         );
-        assert!(too_large.is_input_too_large());
     }
 }

@@ -3,8 +3,7 @@
 
 use bridge_core::port::StateCount;
 use bridge_core::value::{
-    Answer, Conversation, Failure, ItemEvent, Message, MessageState, Request, RequestState,
-    Timestamp,
+    Answer, Conversation, Failure, Hold, ItemEvent, Message, Request, RequestState, Timestamp,
 };
 use bridge_core::why::{Why, worth_waiting};
 use serde::{Deserialize, Serialize};
@@ -263,7 +262,7 @@ impl MessageRows {
         // What holds the first message of a conversation holds those behind it.
         let first = ahead.as_ref().unwrap_or(&message);
         let worth_waiting = worth_waiting(&message, now) && worth_waiting(first, now);
-        let hold = hold_of(first);
+        let hold = first.life.state.hold().map(HoldView::from);
         let thread_id = conversation
             .as_ref()
             .and_then(|conversation| conversation.thread.as_ref())
@@ -290,23 +289,12 @@ impl MessageRows {
     }
 }
 
-fn hold_of(message: &Message) -> Option<HoldView> {
-    match &message.life.state {
-        MessageState::Received { hold: Some(hold) } => Some(HoldView {
+impl From<&Hold> for HoldView {
+    fn from(hold: &Hold) -> Self {
+        Self {
             until: hold.until.0,
             failure: FailureView::from(&hold.failure),
-        }),
-        MessageState::Received { hold: None }
-        | MessageState::Claimed
-        | MessageState::Starting
-        | MessageState::Running { .. }
-        | MessageState::Unclear
-        | MessageState::Answered
-        | MessageState::Sending
-        | MessageState::Replied
-        | MessageState::Done
-        | MessageState::Dead { .. }
-        | MessageState::Cancelled { .. } => None,
+        }
     }
 }
 

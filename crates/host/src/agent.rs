@@ -189,7 +189,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let mailbox = session
             .connection
             .mailboxes
-            .open_early(thread.clone(), incarnation.clone());
+            .open_early(thread.clone(), incarnation);
         let stream = CodexStream {
             connection: session.connection.clone(),
             thread: thread.clone(),
@@ -208,11 +208,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             }
             Found::Turn(_) | Found::Absent | Found::Foreign | Found::Unreadable { .. } => None,
         };
-        Ok(Looked {
-            found,
-            stream,
-            incarnation,
-        })
+        Ok(Looked { found, stream })
     }
 
     async fn decline(&self, asked: &Asked) -> Result<(), AgentFault> {

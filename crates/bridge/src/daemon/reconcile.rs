@@ -55,7 +55,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return Ok(());
         };
         let looked = self.agent.look(&lost).await;
-        let Looked { found, stream, .. } = looked.map_err(|fault| fault.failure)?;
+        let Looked { found, stream } = looked.map_err(|fault| fault.failure)?;
         let running = match &found {
             Found::Turn(finding) => Some(finding.turn_id.clone()),
             Found::Absent | Found::Foreign | Found::Unreadable { .. } => None,

@@ -24,6 +24,13 @@ async fn mid_turn(world: &World) -> MidTurn {
     }
 }
 
+/// Codex is killed; only then does the model go on, so that nothing of the cut turn ends well.
+async fn codex_dies(world: &World, codex: i32) {
+    kill_9(codex);
+    gone(codex).await;
+    world.model.release("gate");
+}
+
 fn assert_answered(ended: &Ended) {
     assert_eq!(
         (ended.code, ended.stdout.as_str()),
@@ -119,9 +126,7 @@ async fn c1_codex_killed_in_mid_turn_continues() {
         codex,
         ..
     } = mid_turn(&world).await;
-    kill_9(codex);
-    gone(codex).await;
-    world.model.release("gate");
+    codex_dies(&world, codex).await;
     assert_answered(&send.ended().await);
     daemon.stop().await;
 }
@@ -136,9 +141,7 @@ async fn a_cut_read_only_turn_starts_over() {
         codex,
         ..
     } = mid_turn(&world).await;
-    kill_9(codex);
-    gone(codex).await;
-    world.model.release("gate");
+    codex_dies(&world, codex).await;
     assert_answered(&send.ended().await);
     assert_eq!(world.times_asked("[codex-bridge]"), 0);
     assert_eq!(world.times_asked("hold:gate"), 2);

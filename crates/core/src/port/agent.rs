@@ -116,8 +116,6 @@ pub struct Looked<S> {
     pub found: Found,
     /// Its news, when it is in progress.
     pub stream: Option<S>,
-    /// The life of the agent that answered.
-    pub incarnation: IncarnationId,
 }
 
 /// What the agent's history says about a turn.

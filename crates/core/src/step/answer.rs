@@ -27,23 +27,12 @@ pub struct Answered {
     pub reply_max_chars: Option<usize>,
 }
 
-/// The rows that decide about the end of an attempt.
+/// The rows that decide.
 #[derive(Debug)]
 pub struct View {
-    pub(super) message: Option<Message>,
-    pub(super) turn: Option<Turn>,
-    pub(super) replies: Vec<Reply>,
-    pub(super) last_event: u32,
-}
-
-pub(super) fn load(rows: &dyn Read, message_id: &MessageId) -> Result<View, RowsError> {
-    let (message, turn) = super::touched::message_and_turn(rows, message_id)?;
-    Ok(View {
-        message,
-        turn,
-        replies: rows.replies(message_id)?,
-        last_event: rows.last_event(message_id)?,
-    })
+    message: Option<Message>,
+    turn: Option<Turn>,
+    replies: Vec<Reply>,
 }
 
 impl Transition for Answered {
@@ -52,7 +41,12 @@ impl Transition for Answered {
     const NAME: &'static str = "answer";
 
     fn load(&self, rows: &dyn Read) -> Result<View, RowsError> {
-        load(rows, &self.message_id)
+        let (message, turn) = super::touched::message_and_turn(rows, &self.message_id)?;
+        Ok(View {
+            message,
+            turn,
+            replies: rows.replies(&self.message_id)?,
+        })
     }
 
     fn decide(self, view: View, now: Timestamp) -> Result<Decision<()>, Refused> {
@@ -60,7 +54,6 @@ impl Transition for Answered {
             message,
             turn,
             replies,
-            ..
         } = view;
         let message = expect(
             Self::NAME,

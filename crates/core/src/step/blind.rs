@@ -1,8 +1,8 @@
 //! Blind: what became of a lost turn can't be looked at now. The message stays `unclear`, and says what it waits
 //! for; after a long time a person must look instead.
 
-use super::answer::{View, load};
 use super::outbox::Outbox;
+use super::touched::View;
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
@@ -23,7 +23,7 @@ impl Transition for Blind {
     const NAME: &'static str = "blind";
 
     fn load(&self, rows: &dyn Read) -> Result<View, RowsError> {
-        load(rows, &self.message_id)
+        View::load(rows, &self.message_id)
     }
 
     fn decide(self, view: View, now: Timestamp) -> Result<Decision<()>, Refused> {

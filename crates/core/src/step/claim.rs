@@ -65,11 +65,15 @@ impl Transition for Claim {
             }
             Some(_) | None => Vec::new(),
         };
+        let next_due = match heads.is_empty() {
+            true => rows.next_due()?,
+            false => None,
+        };
         Ok(View {
             in_flight,
             heads,
             replies,
-            next_due: rows.next_due()?,
+            next_due,
         })
     }
 

@@ -1,8 +1,7 @@
 //! Fail: an attempt ended without an answer, and we know that it ended (T6f). The class decides what follows.
 
-use super::answer::{View, load};
 use super::outbox::Outbox;
-use super::touched::{Again, Budget, ended};
+use super::touched::{Again, Budget, View, ended};
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
@@ -41,7 +40,7 @@ impl Transition for Fail {
     const NAME: &'static str = "fail";
 
     fn load(&self, rows: &dyn Read) -> Result<View, RowsError> {
-        load(rows, &self.message_id)
+        View::load(rows, &self.message_id)
     }
 
     fn decide(self, view: View, now: Timestamp) -> Result<Decision<()>, Refused> {

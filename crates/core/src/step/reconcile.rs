@@ -1,9 +1,9 @@
 //! Reconcile: the only exit from `unclear` (T8). The agent's history has been read while holding its writer;
 //! this decides what it means. Reading twice gives the same answer, and nothing is guessed.
 
-use super::answer::{Said, View, journal, load};
+use super::answer::{Said, journal};
 use super::fail::{Ended, Pace, touched};
-use super::touched::{Again, Budget, anchor, ended};
+use super::touched::{Again, Budget, View, anchor, ended};
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::port::{Change, Finding, Found, Read, RowsError, TurnStatus};
 use crate::value::{
@@ -33,7 +33,7 @@ impl Transition for Reconcile {
     const NAME: &'static str = "reconcile";
 
     fn load(&self, rows: &dyn Read) -> Result<View, RowsError> {
-        load(rows, &self.message_id)
+        View::load(rows, &self.message_id)
     }
 
     fn decide(self, view: View, now: Timestamp) -> Result<Decision<bool>, Refused> {

@@ -8,8 +8,8 @@ use super::outbox::Outbox;
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
-    EventKind, Failure, Hold, Life, Message, MessageId, MessageState, NextInput, Timestamp, Turn,
-    TurnState,
+    EventKind, Failure, Hold, Life, Message, MessageId, MessageState, NextInput, Reply, Timestamp,
+    Turn, TurnState,
 };
 
 /// A message and the turn of its newest attempt.
@@ -23,6 +23,27 @@ pub(super) fn message_and_turn(
         None => None,
     };
     Ok((message, turn))
+}
+
+/// The rows that decide about an attempt that ended or was lost without an answer.
+#[derive(Debug)]
+pub struct View {
+    pub(super) message: Option<Message>,
+    pub(super) turn: Option<Turn>,
+    pub(super) replies: Vec<Reply>,
+    pub(super) last_event: u32,
+}
+
+impl View {
+    pub(super) fn load(rows: &dyn Read, message_id: &MessageId) -> Result<Self, RowsError> {
+        let (message, turn) = message_and_turn(rows, message_id)?;
+        Ok(Self {
+            message,
+            turn,
+            replies: rows.replies(message_id)?,
+            last_event: rows.last_event(message_id)?,
+        })
+    }
 }
 
 /// The turn row when its end is known.

@@ -270,6 +270,24 @@ impl StateName {
 }
 
 impl MessageState {
+    /// Why it must not be claimed yet.
+    #[must_use]
+    pub fn hold(&self) -> Option<&Hold> {
+        match self {
+            Self::Received { hold } => hold.as_ref(),
+            Self::Claimed
+            | Self::Starting
+            | Self::Running { .. }
+            | Self::Unclear
+            | Self::Answered
+            | Self::Sending
+            | Self::Replied
+            | Self::Done
+            | Self::Dead { .. }
+            | Self::Cancelled { .. } => None,
+        }
+    }
+
     /// The state without its data.
     #[must_use]
     pub fn name(&self) -> StateName {

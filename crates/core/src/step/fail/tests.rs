@@ -51,10 +51,7 @@ fn after(class: Class, turn: Turn, seen_now: bool) -> Life {
 }
 
 fn held_until(life: &Life) -> Option<Timestamp> {
-    match &life.state {
-        MessageState::Received { hold: Some(hold) } => Some(hold.until),
-        _ => None,
-    }
+    life.state.hold().map(|hold| hold.until)
 }
 
 #[test]
