@@ -4,8 +4,8 @@
 //! nothing to send and can't show a reply twice.
 
 use bridge_core::limits::{CONVERSATION_KEY_MAX_CHARS, MESSAGE_MAX_CHARS};
-use bridge_core::port::{Sink, SinkFault};
-use bridge_core::step::Receive;
+use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
+use bridge_core::step::{MidTurn, Receive, Verdict};
 use bridge_core::value::{
     AckMode, ChannelId, ConversationId, ExternalId, Message, MessageId, Reply, SenderKind, Tier,
 };
@@ -37,6 +37,8 @@ pub struct Assigned {
     pub conversation_id: ConversationId,
     /// Where it works, if it is new.
     pub workdir: String,
+    /// What happens to the text if a turn of its conversation runs.
+    pub mid_turn: MidTurn,
 }
 
 /// Why a text is not taken in. Nothing was stored; the sender still has it.
@@ -86,6 +88,8 @@ pub fn receive(inbound: Inbound, assigned: Assigned) -> Result<Receive, Refusal>
         tier: Tier::Owner,
         body: inbound.text,
         ack: AckMode::None,
+        mid_turn: assigned.mid_turn,
+        verdict: Verdict::Fit,
     })
 }
 
@@ -124,12 +128,26 @@ fn check_key(key: &str) -> Result<(), Refusal> {
 pub struct LocalSink;
 
 impl Sink for LocalSink {
-    fn max_chars(&self) -> Option<usize> {
-        None
+    fn traits(&self, _channel: &ChannelId) -> SinkTraits {
+        SinkTraits {
+            class: SinkClass::Idempotent,
+            max_chars: None,
+        }
     }
 
     async fn send(&self, _message: &Message, reply: &Reply) -> Result<String, SinkFault> {
         Ok(format!("local:{}", reply.key))
+    }
+
+    async fn probe(&self, _message: &Message, reply: &Reply) -> Result<Probe, SinkFault> {
+        Ok(Probe::Present {
+            receipt: format!("local:{}", reply.key),
+        })
+    }
+
+    /// Nobody waits for one: taking the text in was the receipt.
+    async fn acknowledge(&self, _message: &Message) -> Result<(), SinkFault> {
+        Ok(())
     }
 }
 
@@ -148,6 +166,7 @@ mod tests {
             message_id: MessageId::new("m1"),
             conversation_id: ConversationId::new("c1"),
             workdir: "/w".to_owned(),
+            mid_turn: MidTurn::Queue,
         };
         receive(inbound, assigned)
     }

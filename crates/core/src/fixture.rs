@@ -2,8 +2,8 @@
 
 use crate::value::{
     BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, Life, Message,
-    MessageId, MessageState, Sandbox, SenderKind, Seq, ThreadId, Tier, Timestamp, Turn, TurnState,
-    Usage,
+    MessageId, MessageState, Round, Sandbox, SenderKind, Seq, ThreadId, Tier, Timestamp, Turn,
+    TurnState, Usage,
 };
 
 /// Message `m` of conversation `c`, received at 0.
@@ -21,6 +21,7 @@ pub(crate) fn message(state: MessageState, change: impl FnOnce(&mut Life)) -> Me
         sender: "me".to_owned(),
         tier: Tier::Owner,
         body: "do it".to_owned(),
+        round: Round(1),
         received_at: Timestamp(0),
         life,
     }

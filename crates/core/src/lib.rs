@@ -11,7 +11,6 @@ pub mod limits;
 pub mod port;
 pub mod prompt;
 pub mod retry;
-pub mod schedule;
 pub mod step;
 pub mod value;
 pub mod why;

@@ -7,7 +7,8 @@
 pub const MESSAGE_MAX_CHARS: usize = 1_048_576;
 
 /// Room that the bridge's own words may take in a turn's text, beside the message that they quote.
-pub const OWN_WORDS_MAX_CHARS: usize = REASON_MAX_CHARS + 1_000;
+pub const OWN_WORDS_MAX_CHARS: usize =
+    REASON_MAX_CHARS + 2_000 + 2 * RECAP_EXCHANGES as usize * RECAP_TEXT_MAX_CHARS;
 
 /// Longest key a sender may choose for a conversation.
 pub const CONVERSATION_KEY_MAX_CHARS: usize = 200;
@@ -26,6 +27,26 @@ pub const TURNS_IN_FLIGHT_DEFAULT: u32 = 16;
 /// Messages accepted and not yet finished; beyond it the door pushes back instead of dropping.
 pub const BACKLOG_MAX: u32 = 10_000;
 
+/// Messages of a conversation that a running turn may be given while it works; later ones wait for their own.
+pub const FOLLOWERS_MAX: u32 = 16;
+
+/// How long a person may take to say how a cut message goes on; silence gives it up.
+pub const PARKED_MS: i64 = 24 * 3_600_000;
+
+/// Earlier messages that a new thread is told of when the old one is lost.
+pub const RECAP_EXCHANGES: u32 = 10;
+/// Longest text of one side of one exchange in a recap.
+pub const RECAP_TEXT_MAX_CHARS: usize = 2_000;
+
+/// Dead letters that one command sends again; each goes through the ordinary queue.
+pub const REDRIVE_MAX: u32 = 100;
+
+/// The longest time after which a source may show a row again; a channel with a longer one must raise it.
+pub const REDELIVERY_MS: i64 = 7 * 24 * 3_600_000;
+
+/// Finished rows that one pruning transaction removes, so that the ledger is never held for long.
+pub const PRUNE_BATCH: u32 = 200;
+
 /// First wait before a turn is tried again; doubles each time, with full jitter.
 pub const TURN_BACKOFF_BASE_MS: i64 = 2_000;
 /// Longest wait between two tries of a turn.
@@ -35,7 +56,7 @@ pub const TURN_BACKOFF_MAX_MS: i64 = 15 * 60_000;
 pub const REPLY_BACKOFF_BASE_MS: i64 = 1_000;
 /// Longest wait between two sends of one reply.
 pub const REPLY_BACKOFF_MAX_MS: i64 = 60_000;
-/// A reply that could not be delivered for this long is given up and kept as a dead letter.
+/// A reply that could not be delivered for this long after its first try is given up and kept as a dead letter.
 pub const REPLY_AGE_MAX_MS: i64 = 24 * 3_600_000;
 
 /// How soon a message that waits for the operator (no login, broken config) is looked at again by default.

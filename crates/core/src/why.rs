@@ -69,13 +69,37 @@ pub fn explain(case: &Case, now: Timestamp) -> Why {
             format!("attempt {attempt}: Codex works on it (turn {turn_id})"),
             "Codex's answer is journaled as soon as the turn ends".to_owned(),
         ),
-        MessageState::Unclear => (
+        MessageState::Unclear { hold: None } => (
             format!(
                 "the end of attempt {attempt} was not seen: {}",
                 reason(message)
             ),
             "the bridge reads the thread's history and decides; nothing is run again blindly"
                 .to_owned(),
+        ),
+        MessageState::Unclear { hold: Some(hold) } => (
+            format!(
+                "the end of attempt {attempt} was not seen, and can't be looked up yet: {}",
+                hold.failure.reason
+            ),
+            format!(
+                "the bridge looks again {}; other conversations go on meanwhile",
+                in_words(hold.until, now)
+            ),
+        ),
+        MessageState::Steered { leader } => (
+            format!("its text was given to the running turn of message {leader}"),
+            format!(
+                "it is answered together with {leader}; if that turn did not hear it, it gets its own"
+            ),
+        ),
+        MessageState::Parked { until, reason } => (
+            format!("it waits for a person: {reason}"),
+            format!(
+                "`codex-bridge dead redrive {id}` goes on with it, `codex-bridge dead drop {id}` gives it up; it is given up {}",
+                in_words(*until, now),
+                id = message.message_id,
+            ),
         ),
         MessageState::Answered => (
             "it is answered, and the answer is on disk".to_owned(),
@@ -92,13 +116,23 @@ pub fn explain(case: &Case, now: Timestamp) -> Why {
         ),
         MessageState::Dead { reason } => (
             format!("it is a dead letter: {reason}"),
-            "a person decides; the text is kept and can be sent again".to_owned(),
+            format!(
+                "a person decides: `codex-bridge dead redrive {id}` sends it again, `codex-bridge dead drop {id}` gives it up",
+                id = message.message_id,
+            ),
         ),
         MessageState::Cancelled { reason } => {
             (format!("it was cancelled: {reason}"), "nothing".to_owned())
         }
     };
-    Why { now: says, next }
+    match &message.life.stop {
+        Some(stopped) if message.life.state.name().in_flight() => Why {
+            now: format!("{says}; {stopped}"),
+            next: "it ends as cancelled when its turn has ended, unless its answer comes first"
+                .to_owned(),
+        },
+        Some(_) | None => Why { now: says, next },
+    }
 }
 
 fn received(case: &Case) -> (String, String) {
@@ -109,7 +143,7 @@ fn received(case: &Case) -> (String, String) {
         ),
         None => (
             "it is on disk and waits for a free turn".to_owned(),
-            "the scheduler claims it, people first, oldest first".to_owned(),
+            "the scheduler claims it: people first, senders in turn, oldest first".to_owned(),
         ),
     }
 }
@@ -166,10 +200,10 @@ pub fn worth_waiting(message: &Message, now: Timestamp) -> bool {
             hold.failure.class != Class::Config
                 && hold.until.since_ms(now) <= limits::WAIT_WORTHWHILE_MS
         }
-        MessageState::Unclear => {
-            let failure = message.life.failure.as_ref();
-            failure.is_none_or(|failure| failure.class != Class::Config)
-        }
+        MessageState::Unclear { hold } => hold
+            .as_ref()
+            .is_none_or(|hold| hold.failure.class != Class::Config),
+        MessageState::Parked { .. } => false,
         state => !state.name().finished(),
     }
 }

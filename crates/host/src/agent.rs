@@ -17,7 +17,7 @@ use bridge_codex::wire::thread::{ThreadIdParams, ThreadResumeParams, ThreadStart
 use bridge_codex::wire::values::SortDirection;
 use bridge_core::port::{
     Agent, AgentFault, Asked, Finding, Found, Ledger, LedgerError, Looked, LostTurn, Started,
-    ThreadSpec, ThreadTrouble, TurnEvent, TurnSpec, TurnStatus, TurnStream,
+    Steer, Steered, ThreadSpec, ThreadTrouble, TurnEvent, TurnSpec, TurnStatus, TurnStream,
 };
 use bridge_core::value::{self, Class, IncarnationId};
 use std::sync::Arc;
@@ -229,6 +229,17 @@ impl<L: Ledger> Agent for CodexAgent<L> {
 
     async fn end_life(&self, why: &str) {
         self.host.end_life(why).await;
+    }
+
+    async fn probe(&self) -> Result<(), AgentFault> {
+        let session = self.host.session().await?;
+        self.host.logged_in(&session).await
+    }
+
+    async fn steer(&self, _steer: &Steer) -> Result<Steered, AgentFault> {
+        Ok(Steered::Refused {
+            why: "this turn takes no more text".to_owned(),
+        })
     }
 
     async fn interrupt(

@@ -163,6 +163,7 @@ fn settle(found: oracle::Found) -> Found {
             status: TurnStatus::InProgress,
             answer: None,
             effects: Vec::new(),
+            heard: Vec::new(),
             failure: None,
         }),
         oracle::Found::Unloaded { .. } => unreadable("Codex did not give all its items"),
@@ -198,6 +199,7 @@ fn ours_found(ours: oracle::OurTurn) -> Found {
         status,
         answer: answer.map(|answer| answer.text),
         effects: ours.effects.headlines,
+        heard: Vec::new(),
         failure,
     })
 }

@@ -47,6 +47,8 @@ struct Inner {
     queue: VecDeque<TurnEvent>,
     /// The newest text that nobody has read.
     text: Option<TurnEvent>,
+    /// Something happened since the last event that was read.
+    alive: bool,
     over: bool,
 }
 
@@ -82,6 +84,7 @@ impl Mailboxes {
             stage,
             queue: VecDeque::new(),
             text: None,
+            alive: false,
             over: false,
         };
         let mailbox = Arc::new(Mailbox {
@@ -223,7 +226,7 @@ impl Mailbox {
         self.wake.notify_one();
     }
 
-    /// The next event; items first, then the newest text.
+    /// The next event; items first, then the newest text, then a mere sign of life.
     pub(crate) async fn next(&self) -> TurnEvent {
         loop {
             let woken = self.wake.notified();
@@ -234,6 +237,9 @@ impl Mailbox {
                 }
                 if let Some(text) = inner.text.take() {
                     return text;
+                }
+                if std::mem::take(&mut inner.alive) {
+                    return TurnEvent::Alive;
                 }
             }
             woken.await;
@@ -247,7 +253,9 @@ impl Inner {
             return;
         };
         match fold.apply(notification) {
-            Some(TurnNews::Item { kind, stage, .. }) if is_silent(&kind, stage) => {}
+            Some(TurnNews::Item { kind, stage, .. }) if is_silent(&kind, stage) => {
+                self.alive = true;
+            }
             Some(TurnNews::Item {
                 stage,
                 item_id,
@@ -280,7 +288,8 @@ impl Inner {
                 self.text = None;
                 self.push(TurnEvent::Ended(end(*outcome, resets_at)));
             }
-            Some(TurnNews::Started { .. } | TurnNews::Usage(_)) | None => {}
+            Some(TurnNews::Started { .. } | TurnNews::Usage(_)) => self.alive = true,
+            None => self.alive |= fold.concerns(notification),
         }
     }
 
@@ -335,6 +344,7 @@ fn end(outcome: TurnOutcome, resets_at: Option<i64>) -> TurnEnd {
         status,
         answer: outcome.answer.map(|answer| answer.text),
         touched: outcome.effects,
+        heard: Vec::new(),
         failure,
         usage: Usage {
             input_tokens: i64::try_from(usage.input_tokens).unwrap_or(i64::MAX),

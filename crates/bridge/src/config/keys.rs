@@ -4,7 +4,8 @@
 //! file says about them together (a directory that must exist, say) is judged in [`super::sense`].
 
 use bridge_core::limits;
-use bridge_core::value::{ApprovalPolicy, Sandbox, Transport};
+use bridge_core::step::{Keep, MidTurn};
+use bridge_core::value::{ApprovalPolicy, CutPolicy, Sandbox, Transport};
 use bridge_host::TransportChoice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,10 @@ use std::path::PathBuf;
 const TURNS_MAX: u32 = 512;
 /// A day: longer waits are mistakes.
 const DAY_SECS: u64 = 24 * 3_600;
+/// The longest time that finished messages can be kept.
+const RETENTION_MAX_DAYS: u32 = 3_650;
+/// A day in the ledger's milliseconds.
+const DAY_MS: i64 = 24 * 3_600_000;
 /// The longest time a stop may take.
 const DRAIN_MAX_SECS: u64 = 3_600;
 
@@ -29,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) tiers: Tiers,
     /// How long turns may take, and when they are tried again.
     pub(crate) turn: TurnConfig,
+    /// How long finished messages are kept.
+    pub(crate) retention: RetentionConfig,
     /// What is logged.
     pub(crate) log: LogConfig,
 }
@@ -40,6 +47,10 @@ pub(crate) struct DaemonConfig {
     /// How many turns run at the same time, over all conversations.
     #[schemars(range(min = 1, max = TURNS_MAX))]
     pub(crate) turns_max: u32,
+    /// How many of them one channel may have at the same time. Without it a channel may have all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 1, max = TURNS_MAX))]
+    pub(crate) turns_per_channel: Option<u32>,
     /// How long running turns may go on after SIGTERM, in seconds, before they are interrupted.
     #[schemars(range(min = 0, max = DRAIN_MAX_SECS))]
     pub(crate) drain_secs: u64,
@@ -112,6 +123,37 @@ pub(crate) struct TierConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "PathBuf", length(min = 1))]
     pub(crate) workdir: Option<PathBuf>,
+    /// Whether turns that can write take turns in `workdir`, so that no two change it at the same time.
+    pub(crate) one_writer: bool,
+    /// What follows when a turn is cut after it may have changed something. A turn that can't write is simply
+    /// run again.
+    pub(crate) on_cut: CutKey,
+    /// What happens to a message that arrives while a turn of its conversation runs.
+    pub(crate) mid_turn: MidTurnKey,
+}
+
+/// What follows when a turn is cut after it may have changed something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum CutKey {
+    /// A new turn on the same thread is told what happened, checks, and finishes; at most twice.
+    #[default]
+    Continue,
+    /// The sender is asked; the conversation waits for up to a day.
+    Ask,
+    /// It becomes a dead letter with a notice.
+    Bury,
+}
+
+/// What happens to a message that arrives while a turn of its conversation runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum MidTurnKey {
+    /// It waits for its own turn.
+    #[default]
+    Queue,
+    /// The running turn is given its text, and one answer answers both.
+    Steer,
 }
 
 /// What the commands of a turn may touch.
@@ -147,12 +189,32 @@ pub(crate) struct TurnConfig {
     /// How long one turn may take, in seconds, before it is interrupted.
     #[schemars(range(min = 1, max = DAY_SECS))]
     pub(crate) timeout_secs: u64,
+    /// How long nothing may be heard of a turn, in seconds, before it is interrupted. The time that a command
+    /// runs does not count.
+    #[schemars(range(min = 1, max = DAY_SECS))]
+    pub(crate) idle_secs: u64,
     /// The first wait before a failed turn is tried again, in milliseconds; it doubles each time.
     #[schemars(range(min = 1, max = limits::TURN_BACKOFF_MAX_MS))]
     pub(crate) backoff_base_ms: u64,
     /// How soon a message that waits for you (no login, broken configuration) is tried again, in seconds.
     #[schemars(range(min = 1, max = DAY_SECS))]
     pub(crate) config_probe_secs: u64,
+}
+
+/// How long finished messages are kept. A message is also what tells a repeated one apart, so nothing goes
+/// while its source may show it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RetentionConfig {
+    /// Answered and cancelled messages, in days.
+    #[schemars(range(min = 1, max = RETENTION_MAX_DAYS))]
+    pub(crate) done_days: u32,
+    /// Dead letters, in days.
+    #[schemars(range(min = 1, max = RETENTION_MAX_DAYS))]
+    pub(crate) dead_days: u32,
+    /// The record of what people did by hand, in days.
+    #[schemars(range(min = 1, max = RETENTION_MAX_DAYS))]
+    pub(crate) audit_days: u32,
 }
 
 /// What is logged.
@@ -168,6 +230,7 @@ impl Default for DaemonConfig {
     fn default() -> Self {
         Self {
             turns_max: limits::TURNS_IN_FLIGHT_DEFAULT,
+            turns_per_channel: None,
             drain_secs: 60,
         }
     }
@@ -189,8 +252,19 @@ impl Default for TurnConfig {
     fn default() -> Self {
         Self {
             timeout_secs: 1_800,
+            idle_secs: 300,
             backoff_base_ms: limits::TURN_BACKOFF_BASE_MS.unsigned_abs(),
             config_probe_secs: limits::CONFIG_PROBE_MS.unsigned_abs() / 1000,
+        }
+    }
+}
+
+impl Default for RetentionConfig {
+    fn default() -> Self {
+        Self {
+            done_days: 30,
+            dead_days: 90,
+            audit_days: 400,
         }
     }
 }
@@ -217,6 +291,24 @@ impl Config {
         }
     }
 
+    /// How many turns one channel may have at the same time.
+    pub(crate) fn turns_per_channel(&self) -> u32 {
+        self.daemon
+            .turns_per_channel
+            .unwrap_or(self.daemon.turns_max)
+    }
+
+    /// How long rows are kept. No channel shows a row again after [`limits::REDELIVERY_MS`].
+    pub(crate) fn keep(&self) -> Keep {
+        let days = |days: u32| i64::from(days).saturating_mul(DAY_MS);
+        Keep {
+            done_ms: days(self.retention.done_days),
+            dead_ms: days(self.retention.dead_days),
+            audit_ms: days(self.retention.audit_days),
+            redelivery_ms: limits::REDELIVERY_MS,
+        }
+    }
+
     /// Variables that Codex may see and its commands may not: what is passed on purpose is mostly a key.
     pub(crate) fn hidden_from_commands(&self) -> Vec<String> {
         self.codex.env_pass.clone()
@@ -235,6 +327,23 @@ impl TierConfig {
             SandboxKey::ReadOnly => Sandbox::ReadOnly,
             SandboxKey::WorkspaceWrite => Sandbox::WorkspaceWrite,
             SandboxKey::DangerFullAccess => Sandbox::DangerFullAccess,
+        }
+    }
+
+    /// What follows a cut, in the core's words.
+    pub(crate) fn on_cut(&self) -> CutPolicy {
+        match self.on_cut {
+            CutKey::Continue => CutPolicy::Continue,
+            CutKey::Ask => CutPolicy::Ask,
+            CutKey::Bury => CutPolicy::Bury,
+        }
+    }
+
+    /// What happens mid-turn, in the core's words.
+    pub(crate) fn mid_turn(&self) -> MidTurn {
+        match self.mid_turn {
+            MidTurnKey::Queue => MidTurn::Queue,
+            MidTurnKey::Steer => MidTurn::Steer,
         }
     }
 

@@ -65,8 +65,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                         .spawn(async move { daemon.reconcile(message_id).await });
                 }
                 Action::Deliver { conversation_id } => self.deliver(conversation_id),
-                // No channel of today wants to be told; the ack row says so.
-                Action::Acknowledge { .. } => {}
+                Action::Join { message_id } => {
+                    let daemon = Arc::clone(self);
+                    self.tasks
+                        .spawn(async move { daemon.join(message_id).await });
+                }
+                Action::Interrupt { message_id } => self.interrupt(&message_id),
+                Action::Acknowledge { .. } => self.ack_wake.notify_one(),
                 Action::Announce { message_id } => self.hub.publish(&message_id, Live::Changed),
             }
         }

@@ -51,6 +51,7 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
             message_id: ids::message_id(),
             workdir: daemon.settings.workdir(Tier::Owner, &conversation_id),
             conversation_id,
+            mid_turn: daemon.settings.tier(Tier::Owner).mid_turn,
         };
         let receive = local::receive(inbound, assigned)
             .map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;

@@ -3,22 +3,21 @@
 
 use super::Daemon;
 use super::ids::{now, request_id};
+use super::watchdog::{Cause, Duty, Watchdog};
 use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{
     Agent, Asked, ItemNote, Ledger, Sink, TurnEnd, TurnEvent, TurnStatus, TurnStream,
 };
 use bridge_core::step::{Answered, Ask, Lose, Note, Suspend};
 use bridge_core::value::{
-    Class, EventKind, Failure, MessageId, Request, RequestDecision, RequestState, ThreadId,
-    Timestamp, TurnId,
+    Class, ClientId, EventKind, Failure, MessageId, Request, RequestDecision, RequestState,
+    ThreadId, Timestamp, TurnId,
 };
 use bridge_front::Live;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// How long an interrupt may take to end a turn.
-const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
+use tokio_util::sync::CancellationToken;
 
 /// Shortest time between two live texts: nobody reads faster, and the answer itself is a row.
 const TEXT_PAUSE: Duration = Duration::from_millis(50);
@@ -30,32 +29,42 @@ pub(crate) struct Followed {
     pub(crate) turn_id: TurnId,
     /// When its intent was written down.
     pub(crate) started_at: Timestamp,
+    /// What its end must say: which texts it was given before we followed it.
+    pub(crate) heard: Vec<ClientId>,
 }
 
-/// How far the time budget of a turn is.
-enum Budget {
-    Running(Instant),
-    /// It was used up: the turn was interrupted and must end now.
-    Spent(Instant),
+/// A turn that runs now, for whoever wants it to end.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) thread: ThreadId,
+    pub(crate) turn_id: TurnId,
+    /// Set when a person stopped it.
+    pub(crate) stop: CancellationToken,
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn follow(self: &Arc<Self>, turn: Followed, mut stream: A::Stream) {
-        self.note_running(&turn, true);
-        let mut budget = Budget::Running(self.deadline(turn.started_at));
+        let stop = self.note_running(&turn).await;
+        let left = self.time_left(turn.started_at);
+        let mut watchdog = Watchdog::new(left, self.settings.turn_idle, Instant::now());
         let mut next_text = Instant::now();
         loop {
-            let deadline = match budget {
-                Budget::Running(at) | Budget::Spent(at) => at,
-            };
+            let ending = watchdog.cause() == Some(Cause::Stopped);
             let event = tokio::select! {
                 event = stream.next() => event,
-                () = tokio::time::sleep_until(deadline) => {
-                    budget = self.time_is_up(&turn, budget).await;
+                () = tokio::time::sleep_until(watchdog.wake()) => {
+                    let duty = watchdog.due(Instant::now());
+                    self.do_duty(&turn, duty, watchdog.cause()).await;
+                    continue;
+                }
+                () = stop.cancelled(), if !ending => {
+                    let duty = watchdog.stop(Instant::now());
+                    self.do_duty(&turn, duty, watchdog.cause()).await;
                     continue;
                 }
                 () = self.halt.cancelled() => break,
             };
+            watchdog.heard(&event, Instant::now());
             if matches!(event, TurnEvent::Text { .. }) {
                 if Instant::now() < next_text {
                     continue;
@@ -63,57 +72,86 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 next_text = Instant::now() + TEXT_PAUSE;
             }
             let over = matches!(event, TurnEvent::Ended(_) | TurnEvent::Lost { .. });
-            self.news(&turn.message_id, event, &budget).await;
+            self.news(&turn, event, watchdog.cause()).await;
             if over {
                 break;
             }
         }
-        self.note_running(&turn, false);
+        self.running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&turn.message_id);
     }
 
     /// A turn's time counts from its beginning, also when it is followed again after a restart.
-    fn deadline(&self, started_at: Timestamp) -> Instant {
+    fn time_left(&self, started_at: Timestamp) -> Duration {
         let gone = u64::try_from(now().since_ms(started_at)).unwrap_or(0);
-        let left = self
-            .settings
+        self.settings
             .turn_timeout
-            .saturating_sub(Duration::from_millis(gone));
-        Instant::now() + left
+            .saturating_sub(Duration::from_millis(gone))
     }
 
-    /// First it is interrupted; a turn that does not end then takes its Codex with it, and its stream ends as lost.
-    async fn time_is_up(&self, turn: &Followed, budget: Budget) -> Budget {
+    /// A silent Codex is asked whether it is there; a turn that does not end when it is interrupted takes its
+    /// Codex with it, and its stream ends as lost.
+    async fn do_duty(&self, turn: &Followed, duty: Option<Duty>, cause: Option<Cause>) {
         let message_id = &turn.message_id;
-        match budget {
-            Budget::Running(_) => {
-                tracing::warn!(%message_id, "a turn used up its time and is interrupted");
-                if let Err(error) = self.agent.interrupt(&turn.thread, &turn.turn_id).await {
-                    tracing::warn!(%error, %message_id, "the interrupt failed");
+        match duty {
+            None => {}
+            Some(Duty::Probe) => {
+                tracing::warn!(%message_id, "nothing was heard of a turn for too long");
+                if let Err(error) = self.agent.probe().await {
+                    let reason = crate::term::escape_line(&error.failure.reason).into_owned();
+                    tracing::error!(%message_id, reason, "codex does not answer and is ended");
+                    return self.agent.end_life("codex was silent").await;
                 }
+                self.interrupt_turn(turn).await;
             }
-            Budget::Spent(_) => {
+            Some(Duty::Interrupt) => {
+                tracing::warn!(%message_id, ?cause, "a turn is interrupted");
+                self.interrupt_turn(turn).await;
+            }
+            Some(Duty::EndLife) => {
                 tracing::error!(%message_id, "a turn does not end; its codex is ended");
                 self.agent
                     .end_life("a turn did not end when it was interrupted")
                     .await;
             }
         }
-        Budget::Spent(Instant::now() + INTERRUPT_PATIENCE)
     }
 
-    fn note_running(&self, turn: &Followed, runs: bool) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        match runs {
-            true => running.insert(
-                turn.message_id.clone(),
-                (turn.thread.clone(), turn.turn_id.clone()),
-            ),
-            false => running.remove(&turn.message_id),
+    async fn interrupt_turn(&self, turn: &Followed) {
+        if let Err(error) = self.agent.interrupt(&turn.thread, &turn.turn_id).await {
+            let message_id = &turn.message_id;
+            tracing::warn!(%error, %message_id, "the interrupt failed");
+        }
+    }
+
+    /// Registers the turn first and reads the row then, so that no stop falls between the two.
+    async fn note_running(&self, turn: &Followed) -> CancellationToken {
+        let stop = CancellationToken::new();
+        let running = Running {
+            thread: turn.thread.clone(),
+            turn_id: turn.turn_id.clone(),
+            stop: stop.clone(),
         };
+        self.running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(turn.message_id.clone(), running);
+        let stopped = match self.load(&turn.message_id).await {
+            Ok(Some((message, _))) => message.life.stop.is_some(),
+            Ok(None) | Err(_) => false,
+        };
+        if stopped {
+            stop.cancel();
+        }
+        stop
     }
 
-    async fn news(self: &Arc<Self>, message_id: &MessageId, event: TurnEvent, budget: &Budget) {
+    async fn news(self: &Arc<Self>, turn: &Followed, event: TurnEvent, cause: Option<Cause>) {
+        let message_id = &turn.message_id;
         match event {
+            TurnEvent::Alive => {}
             TurnEvent::Item(item) => self.item(message_id, item).await,
             TurnEvent::Text { text, .. } => {
                 self.hub.publish(message_id, Live::Text(text.into()));
@@ -123,7 +161,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     .await;
             }
             TurnEvent::Asked(asked) => self.asked(message_id, asked).await,
-            TurnEvent::Ended(end) => self.ended(message_id, end, budget).await,
+            TurnEvent::Ended(end) => self.ended(turn, end, cause).await,
             TurnEvent::Lost { why } => {
                 self.settle(Lose {
                     message_id: message_id.clone(),
@@ -194,28 +232,35 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
     }
 
-    async fn ended(self: &Arc<Self>, message_id: &MessageId, end: TurnEnd, budget: &Budget) {
-        let timeout = self.settings.turn_timeout.as_secs();
-        let failure = match (end.status, end.answer, budget) {
+    async fn ended(self: &Arc<Self>, turn: &Followed, end: TurnEnd, cause: Option<Cause>) {
+        let message_id = &turn.message_id;
+        let failure = match (end.status, end.answer, cause) {
             // A text that Codex marked as final is the answer, also of a turn that was cut after it.
             (TurnStatus::Completed, answer, _) | (_, answer @ Some(_), _) => {
                 let answered = Answered {
                     message_id: message_id.clone(),
                     turn_id: end.turn_id,
                     text: answer,
+                    heard: [turn.heard.as_slice(), &end.heard].concat(),
                     usage: end.usage,
-                    reply_max_chars: self.sink.max_chars(),
+                    reply_max_chars: self.reply_max_chars(message_id).await,
                 };
                 return self.settle(answered).await;
             }
-            (TurnStatus::Interrupted, None, Budget::Running(_)) if self.stopping.is_cancelled() => {
+            (TurnStatus::Interrupted, None, None) if self.stopping.is_cancelled() => {
                 let message_id = message_id.clone();
                 return self.settle(Suspend { message_id }).await;
             }
-            (_, None, Budget::Spent(_)) => {
+            (_, None, Some(Cause::Timeout)) => {
+                let timeout = self.settings.turn_timeout.as_secs();
                 Failure::new(Class::Permanent, format!("timed out after {timeout}s"))
             }
-            (_, None, Budget::Running(_)) => end.failure.unwrap_or_else(|| {
+            (_, None, Some(Cause::Silence)) => {
+                let idle = self.settings.turn_idle.as_secs();
+                let why = format!("nothing was heard of the turn for {idle} s");
+                Failure::new(Class::Transient, why)
+            }
+            (_, None, Some(Cause::Stopped) | None) => end.failure.unwrap_or_else(|| {
                 Failure::new(Class::Transient, "the turn was interrupted at Codex")
             }),
         };

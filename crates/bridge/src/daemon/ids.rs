@@ -1,16 +1,9 @@
-//! Clock, randomness and new ids: the things the pure core is given as arguments.
+//! Randomness and new ids: the things the pure core is given as arguments, beside the [`super::clock`].
 
-use bridge_core::value::{ConversationId, MessageId, RequestId, Timestamp};
-use std::time::{SystemTime, UNIX_EPOCH};
+use bridge_core::value::{ConversationId, MessageId, RequestId};
 use uuid::Uuid;
 
-/// The wall clock.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}
+pub(crate) use super::clock::now;
 
 /// A random number in 0..=1000 for backoff.
 pub(crate) fn jitter() -> u16 {

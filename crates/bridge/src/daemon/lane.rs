@@ -2,7 +2,7 @@
 
 use super::Daemon;
 use super::ids::{jitter, now};
-use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
+use bridge_core::port::{Agent, Approach, Ledger, LedgerError, Probe, Sink, SinkFault};
 use bridge_core::step::{Confirm, Refuse, Send, SendOutcome};
 use bridge_core::value::{ConversationId, Message, Reply, Timestamp};
 use std::sync::{Arc, PoisonError};
@@ -70,13 +70,35 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         {
             SendOutcome::Empty => Ok(Next::Empty),
             SendOutcome::Later(at) => Ok(Next::Later(at)),
-            SendOutcome::Send { message, reply, .. } => self.send(&message, &reply).await,
+            SendOutcome::Send {
+                message,
+                reply,
+                again,
+            } => self.send(&message, &reply, again).await,
         }
     }
 
-    async fn send(self: &Arc<Self>, message: &Message, reply: &Reply) -> Result<Next, LedgerError> {
+    /// Sends a reply; one that may have arrived is first looked for, or sent again, as its platform allows.
+    async fn hand_over(&self, message: &Message, reply: &Reply, again: bool) -> Handed {
+        let class = self.sink.traits(&message.channel).class;
+        match class.approach(again) {
+            Approach::Send => self.sink.send(message, reply).await,
+            Approach::Probe => match self.sink.probe(message, reply).await? {
+                Probe::Present { receipt } => Ok(receipt),
+                Probe::Absent => self.sink.send(message, reply).await,
+            },
+            Approach::GiveUp(failure) => Err(SinkFault { failure }),
+        }
+    }
+
+    async fn send(
+        self: &Arc<Self>,
+        message: &Message,
+        reply: &Reply,
+        again: bool,
+    ) -> Result<Next, LedgerError> {
         let (message_id, ordinal) = (message.message_id.clone(), reply.ordinal);
-        match self.sink.send(message, reply).await {
+        match self.hand_over(message, reply, again).await {
             Ok(receipt) => {
                 self.commit(Confirm {
                     message_id,
@@ -99,6 +121,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
     }
 }
+
+/// The platform's proof, or why there is none.
+type Handed = Result<String, SinkFault>;
 
 /// What a lane does next.
 enum Next {

@@ -1,25 +1,31 @@
 //! The daemon: composition only. It opens the ledger, hosts Codex, serves the API, and performs what the
 //! core's transitions ask for, after their commit.
 
+mod acks;
 mod act;
+mod clock;
 mod desk;
 mod follow;
 mod ids;
 mod lane;
+mod prune;
 mod reconcile;
 mod recover;
 mod run;
 mod schedule;
+mod steer;
+mod watchdog;
 mod work;
 
 pub(crate) use run::{Ready, RunOptions, Stop, run};
 
+use self::follow::Running;
 use crate::config::Config;
 use bridge_core::port::{Agent, Ledger, Sink, ThreadSpec};
 use bridge_core::prompt::STANDING_INSTRUCTIONS;
-use bridge_core::step::Pace;
+use bridge_core::step::{Keep, MidTurn, Pace};
 use bridge_core::value::{
-    ApprovalPolicy, BootId, Conversation, ConversationId, MessageId, Sandbox, Tier, TurnId,
+    ApprovalPolicy, BootId, Conversation, ConversationId, CutPolicy, MessageId, Sandbox, Tier,
 };
 use bridge_front::Hub;
 use std::collections::HashMap;
@@ -39,6 +45,8 @@ pub(crate) struct Daemon<L, A, S> {
     pub(crate) settings: Settings,
     /// Wakes the scheduler.
     wake: Notify,
+    /// Wakes the ack lane.
+    ack_wake: Notify,
     /// Set: nothing more is claimed or taken in.
     stopping: CancellationToken,
     /// Set: tasks let go of what they do, rows stay as they are.
@@ -48,15 +56,18 @@ pub(crate) struct Daemon<L, A, S> {
     tasks: TaskTracker,
     /// Lanes that are being worked on; `true` when somebody asked again meanwhile.
     lanes: Mutex<HashMap<ConversationId, bool>>,
-    /// Turns that run now, for a stop.
-    running: Mutex<HashMap<MessageId, (bridge_core::value::ThreadId, TurnId)>>,
+    /// Turns that run now, for whoever wants them to end.
+    running: Mutex<HashMap<MessageId, Running>>,
 }
 
 /// What configuration decides about turns.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) turns_max: u32,
+    pub(crate) turns_per_channel: u32,
     pub(crate) turn_timeout: Duration,
+    pub(crate) turn_idle: Duration,
+    pub(crate) keep: Keep,
     backoff_base_ms: i64,
     config_probe_ms: i64,
     pub(crate) boot_id: BootId,
@@ -72,6 +83,9 @@ pub(crate) struct TierSettings {
     pub(crate) model: Option<String>,
     pub(crate) instructions: Option<String>,
     pub(crate) workdir: Option<PathBuf>,
+    pub(crate) one_writer: bool,
+    pub(crate) on_cut: CutPolicy,
+    pub(crate) mid_turn: MidTurn,
 }
 
 impl Settings {
@@ -79,7 +93,10 @@ impl Settings {
         let owner = &config.tiers.owner;
         Self {
             turns_max: config.daemon.turns_max,
+            turns_per_channel: config.turns_per_channel(),
             turn_timeout: Duration::from_secs(config.turn.timeout_secs),
+            turn_idle: Duration::from_secs(config.turn.idle_secs),
+            keep: config.keep(),
             backoff_base_ms: milliseconds(config.turn.backoff_base_ms),
             config_probe_ms: milliseconds(config.turn.config_probe_secs.saturating_mul(1000)),
             boot_id,
@@ -90,6 +107,9 @@ impl Settings {
                 model: owner.model.clone(),
                 instructions: owner.instructions.clone(),
                 workdir: owner.workdir.clone(),
+                one_writer: owner.one_writer,
+                on_cut: owner.on_cut(),
+                mid_turn: owner.mid_turn(),
             },
         }
     }
@@ -110,6 +130,25 @@ impl Settings {
             // No channel of today gives these tiers; the owner's settings would be too much for them.
             Tier::Peer | Tier::Tool => &TierSettings::LEAST,
         }
+    }
+
+    /// Shared directories in which writing turns take turns.
+    fn one_writer(&self) -> Vec<String> {
+        Tier::ALL
+            .into_iter()
+            .map(|tier| self.tier(tier))
+            .filter(|tier| tier.one_writer)
+            .filter_map(|tier| tier.workdir.as_ref())
+            .map(|workdir| workdir.display().to_string())
+            .collect()
+    }
+
+    /// Tiers whose turns can't write.
+    fn readers(&self) -> Vec<Tier> {
+        Tier::ALL
+            .into_iter()
+            .filter(|tier| !self.tier(*tier).sandbox.can_write())
+            .collect()
     }
 
     /// Where a new conversation works.
@@ -153,6 +192,9 @@ impl TierSettings {
         model: None,
         instructions: None,
         workdir: None,
+        one_writer: false,
+        on_cut: CutPolicy::Continue,
+        mid_turn: MidTurn::Queue,
     };
 }
 
@@ -165,6 +207,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             hub: Hub::default(),
             settings,
             wake: Notify::new(),
+            ack_wake: Notify::new(),
             stopping: CancellationToken::new(),
             halt: CancellationToken::new(),
             fenced: CancellationToken::new(),

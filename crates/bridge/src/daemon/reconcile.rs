@@ -3,7 +3,7 @@
 
 use super::Daemon;
 use super::follow::Followed;
-use super::ids::jitter;
+use super::ids::{jitter, now};
 use bridge_core::limits;
 use bridge_core::port::{Agent, Found, Ledger, LedgerError, Looked, LostTurn, Sink, TurnSpec};
 use bridge_core::prompt::turn_text;
@@ -26,22 +26,22 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             };
             let reason = crate::term::escape_line(&failure.reason).into_owned();
             tracing::warn!(%message_id, reason, "a lost turn could not be looked at yet");
-            // Whoever waits for the answer hears what it waits for, once per reason.
-            if told.as_ref() != Some(&failure) {
-                let message_id = message_id.clone();
-                let blind = Blind {
-                    message_id,
-                    failure: failure.clone(),
-                };
-                self.settle(blind).await;
-                told = Some(failure);
-            }
             let pause = backoff_ms(
                 tries,
                 limits::RECONCILE_RETRY_MS,
                 LOOK_PAUSE_MAX_MS,
                 jitter(),
             );
+            // Whoever waits for the answer hears what it waits for, once per reason.
+            if told.as_ref() != Some(&failure) {
+                let blind = Blind {
+                    message_id: message_id.clone(),
+                    failure: failure.clone(),
+                    until: now().plus_ms(pause),
+                };
+                self.settle(blind).await;
+                told = Some(failure);
+            }
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_millis(u64::try_from(pause).unwrap_or(1))) => {}
                 () = self.stopping.cancelled() => return,
@@ -57,7 +57,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let looked = self.agent.look(&lost).await;
         let Looked { found, stream } = looked.map_err(|fault| fault.failure)?;
         let running = match &found {
-            Found::Turn(finding) => Some(finding.turn_id.clone()),
+            Found::Turn(finding) => Some((finding.turn_id.clone(), finding.heard.clone())),
             Found::Absent | Found::Foreign | Found::Unreadable { .. } => None,
         };
         let decided = self
@@ -65,17 +65,19 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 message_id: message_id.clone(),
                 found,
                 boot_id: self.settings.boot_id.clone(),
-                reply_max_chars: self.sink.max_chars(),
+                reply_max_chars: self.reply_max_chars(message_id).await,
+                on_cut: self.on_cut(message_id).await,
                 pace: self.settings.pace(),
             })
             .await;
         match (decided, stream, running) {
-            (Ok(true), Some(stream), Some(turn_id)) => {
+            (Ok(true), Some(stream), Some((turn_id, heard))) => {
                 let followed = Followed {
                     message_id: message_id.clone(),
                     thread: lost.turn.thread,
                     turn_id,
                     started_at,
+                    heard,
                 };
                 self.follow(followed, stream).await;
                 Ok(())
@@ -106,7 +108,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     thread: turn.thread,
                     spec: self.settings.thread_spec(message.tier, &conversation),
                     client_id: turn.client_id,
-                    text: turn_text(&message),
+                    text: turn_text(&message, &[]),
                 },
                 after_turn: turn.after_turn,
                 incarnation: turn.incarnation,

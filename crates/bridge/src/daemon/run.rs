@@ -2,7 +2,8 @@
 //! without leaving a process or a half-told story.
 
 use super::desk::{CodexDaemon, DaemonDesk};
-use super::{Daemon, Settings};
+use super::follow::Running;
+use super::{Daemon, Settings, clock};
 use crate::config::{Config, Environment};
 use crate::state::{Lock, StateDir, StateError};
 use bridge_channel::local::LocalSink;
@@ -79,9 +80,28 @@ struct Serving {
     state: StateDir,
     api: JoinHandle<std::io::Result<()>>,
     api_stop: CancellationToken,
-    scheduler: JoinHandle<()>,
+    loops: Loops,
     ledger_check: JoinHandle<()>,
     _lock: Lock,
+}
+
+/// What runs as long as the daemon does: it ends by itself when the daemon stops.
+struct Loops(Vec<JoinHandle<()>>);
+
+impl Loops {
+    fn start<L: Ledger>(daemon: &Arc<CodexDaemon<L>>) -> Self {
+        Self(vec![
+            tokio::spawn(Arc::clone(daemon).schedule()),
+            tokio::spawn(Arc::clone(daemon).acks()),
+            tokio::spawn(Arc::clone(daemon).prune()),
+        ])
+    }
+
+    async fn ended(self) {
+        for task in self.0 {
+            let _ended = tokio::time::timeout(HALT_PATIENCE, task).await;
+        }
+    }
 }
 
 /// Runs until it is told to stop.
@@ -107,7 +127,7 @@ pub(crate) async fn run(
         .daemon
         .stop(drain, options.handover, &stop.now)
         .await;
-    let _ended = serving.scheduler.await;
+    serving.loops.ended().await;
     serving.api_stop.cancel();
     let _ended = tokio::time::timeout(HALT_PATIENCE, serving.api).await;
     remove_socket(&serving.state);
@@ -124,6 +144,7 @@ async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::R
     let lock = state.lock()?;
     let codex = find_codex(options)?;
     let ledger = SqliteLedger::open(state.ledger(), bridge_store::Options::default())?;
+    clock::start(ledger.read(|rows| rows.newest_time()).await?);
     let agent = CodexAgent::new(host_options(options, &state, &codex)?, ledger.clone());
     agent.adopt().await?;
     let boot_id = bridge_host::process::boot_id()?;
@@ -137,7 +158,7 @@ async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::R
         api_stop.clone(),
     ));
     let resumed = daemon.recover().await?;
-    let scheduler = tokio::spawn(Arc::clone(&daemon).schedule());
+    let loops = Loops::start(&daemon);
     let said = Ready {
         api_socket: state.api_socket(),
         codex: codex.path,
@@ -154,7 +175,7 @@ async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::R
         state,
         api,
         api_stop,
-        scheduler,
+        loops,
         ledger_check,
         _lock: lock,
     })
@@ -268,7 +289,10 @@ impl<L: Ledger> CodexDaemon<L> {
             let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             running.values().cloned().collect()
         };
-        for (thread, turn_id) in running {
+        for Running {
+            thread, turn_id, ..
+        } in running
+        {
             if let Err(error) = self.agent.interrupt(&thread, &turn_id).await {
                 tracing::warn!(%error, %thread, "a turn could not be interrupted");
             }

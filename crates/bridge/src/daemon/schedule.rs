@@ -18,12 +18,16 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         while !self.stopping.is_cancelled() {
             let claim = Claim {
                 turns_max: self.settings.turns_max,
+                turns_per_channel: self.settings.turns_per_channel,
+                one_writer: self.settings.one_writer(),
+                readers: self.settings.readers(),
                 now: now(),
             };
             let sleep = match self.commit(claim).await {
                 Ok(ClaimOutcome::Claimed { .. } | ClaimOutcome::Buried) => continue,
-                Ok(ClaimOutcome::Idle { next_due }) => until(next_due),
-                Ok(ClaimOutcome::Full) => SLEEP_MAX,
+                Ok(ClaimOutcome::Idle { next_due } | ClaimOutcome::Full { next_due }) => {
+                    until(next_due)
+                }
                 Err(error @ LedgerError::Fenced { .. }) => {
                     tracing::error!(%error, "this daemon must stop");
                     return self.fenced.cancel();

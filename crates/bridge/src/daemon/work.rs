@@ -3,12 +3,13 @@
 use super::Daemon;
 use super::follow::Followed;
 use super::ids::now;
+use bridge_core::limits::RECAP_EXCHANGES;
 use bridge_core::port::{
-    Agent, AgentFault, Ledger, LedgerError, Sink, ThreadSpec, ThreadTrouble, TurnSpec,
+    Agent, AgentFault, Exchange, Ledger, LedgerError, Sink, ThreadSpec, ThreadTrouble, TurnSpec,
 };
 use bridge_core::prompt::turn_text;
-use bridge_core::step::{Attach, Begin, Bind, Fail, Note, Suspend, Unbind};
-use bridge_core::value::{Class, Conversation, EventKind, Failure, Message, MessageId, ThreadId};
+use bridge_core::step::{Attach, Begin, Begun, Bind, Fail, Suspend, Unbind};
+use bridge_core::value::{Class, Conversation, CutPolicy, Failure, Message, MessageId, ThreadId};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -55,10 +56,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         failure: Failure,
         touched: bool,
     ) {
+        let on_cut = self.on_cut(&message_id).await;
         self.settle(Fail {
             message_id,
             failure,
             touched,
+            on_cut,
             pace: self.settings.pace(),
         })
         .await;
@@ -75,6 +78,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         // Codex may have been started again meanwhile: the life that has the thread is the one that counts.
         let incarnation = self.agent.ready().await?;
         let started_at = now();
+        let recap = self.recap(&message, &thread).await?;
         let begun = self
             .commit(Begin {
                 message_id: message_id.clone(),
@@ -85,11 +89,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 sandbox: spec.sandbox,
             })
             .await?;
+        let Begun::Turn { client_id } = begun else {
+            return Ok(());
+        };
         let turn = TurnSpec {
             thread: thread.clone(),
             spec,
-            client_id: begun.client_id,
-            text: turn_text(&message),
+            client_id,
+            text: turn_text(&message, &recap),
         };
         let started = self.agent.start_turn(&turn).await?;
         self.settle(Attach {
@@ -102,6 +109,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             thread,
             turn_id: started.turn_id,
             started_at,
+            heard: Vec::new(),
         };
         self.follow(followed, started.stream).await;
         Ok(())
@@ -134,7 +142,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             match self.agent.resume_thread(thread, spec).await {
                 Ok(()) => return Ok(thread.clone()),
                 Err(fault) if fault.thread != ThreadTrouble::None => {
-                    self.forget(message, conversation, thread, &fault).await?;
+                    self.forget(message, thread, &fault).await?;
                 }
                 Err(fault) => return Err(fault.into()),
             }
@@ -148,32 +156,56 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         Ok(thread)
     }
 
-    /// A thread without a turn is not on Codex's disk, so losing it loses nothing; any other loss is told.
     async fn forget(
         self: &Arc<Self>,
         message: &Message,
-        conversation: &Conversation,
         thread: &ThreadId,
         fault: &AgentFault,
     ) -> Result<(), LedgerError> {
-        let conversation_id = conversation.conversation_id.clone();
+        let why = fault.failure.reason.clone();
+        tracing::warn!(%thread, reason = %crate::term::escape_line(&why), "a thread is lost; a new one is started");
         self.commit(Unbind {
-            conversation_id,
+            message_id: message.message_id.clone(),
             thread: thread.clone(),
+            why,
         })
-        .await?;
-        if conversation.last_turn.is_some() {
-            let reason = &fault.failure.reason;
-            tracing::warn!(%thread, reason = %crate::term::escape_line(reason), "a thread is lost; a new one is started");
-            self.commit(Note {
-                message_id: message.message_id.clone(),
-                kind: EventKind::Bridge,
-                text: format!("Codex's thread of this conversation is lost ({reason}); a new one is started, which does not know what was said before"),
-                effect: false,
+        .await
+    }
+
+    /// What a thread without a kept turn must be told of an older conversation: it does not know it.
+    async fn recap(
+        &self,
+        message: &Message,
+        thread: &ThreadId,
+    ) -> Result<Vec<Exchange>, LedgerError> {
+        let (id, seq, thread) = (message.conversation_id.clone(), message.seq, thread.clone());
+        self.ledger
+            .read(move |rows| {
+                let fresh = rows.conversation(&id)?.is_some_and(|conversation| {
+                    conversation.thread == Some(thread) && conversation.last_turn.is_none()
+                });
+                match fresh {
+                    true => rows.exchanges(&id, seq, RECAP_EXCHANGES),
+                    false => Ok(Vec::new()),
+                }
             })
-            .await?;
+            .await
+    }
+
+    /// What follows a cut of this message's work, by who sent it.
+    pub(crate) async fn on_cut(&self, message_id: &MessageId) -> CutPolicy {
+        match self.load(message_id).await {
+            Ok(Some((message, _))) => self.settings.tier(message.tier).on_cut,
+            Ok(None) | Err(_) => CutPolicy::Ask,
         }
-        Ok(())
+    }
+
+    /// The longest reply that the message's channel takes.
+    pub(crate) async fn reply_max_chars(&self, message_id: &MessageId) -> Option<usize> {
+        match self.load(message_id).await {
+            Ok(Some((message, _))) => self.sink.traits(&message.channel).max_chars,
+            Ok(None) | Err(_) => None,
+        }
     }
 }
 

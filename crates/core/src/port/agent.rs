@@ -47,6 +47,12 @@ pub trait Agent: Send + Sync + 'static {
     /// Ends the life of the agent that runs a turn which can't be stopped; its streams end as lost.
     fn end_life(&self, why: &str) -> impl Future<Output = ()> + Send;
 
+    /// A cheap question with a short deadline: whether the agent is still there. A fault means that it is not.
+    fn probe(&self) -> impl Future<Output = Result<(), AgentFault>> + Send;
+
+    /// Gives a running turn more text. After an `Ambiguous` fault it may have been heard all the same.
+    fn steer(&self, steer: &Steer) -> impl Future<Output = Result<Steered, AgentFault>> + Send;
+
     /// Asks for the end of a running turn; its end still arrives on its stream.
     fn interrupt(
         &self,
@@ -87,6 +93,31 @@ pub struct TurnSpec {
     pub client_id: ClientId,
     /// What it is given.
     pub text: String,
+}
+
+/// More text for a running turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steer {
+    /// On which thread.
+    pub thread: ThreadId,
+    /// For which turn; the agent refuses it when another one runs.
+    pub turn_id: TurnId,
+    /// What the agent keeps and gives back.
+    pub client_id: ClientId,
+    /// The text.
+    pub text: String,
+}
+
+/// What became of a text for a running turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Steered {
+    /// The turn has it.
+    Taken,
+    /// It came too late, or this kind of turn takes none; nothing was heard.
+    Refused {
+        /// Why.
+        why: String,
+    },
 }
 
 /// A turn whose end was not seen.
@@ -145,6 +176,8 @@ pub struct Finding {
     pub answer: Option<String>,
     /// Items that may have touched the world, one line each.
     pub effects: Vec<String>,
+    /// The client ids of all texts that the turn was given.
+    pub heard: Vec<ClientId>,
     /// Why it failed.
     pub failure: Option<Failure>,
 }
@@ -181,6 +214,8 @@ pub enum TurnEvent {
     },
     /// The agent asked something, and was answered.
     Asked(Asked),
+    /// Something happened that is no news to anybody: the turn is alive.
+    Alive,
     /// The end.
     Ended(TurnEnd),
     /// We lost sight of it: the process died or the link broke.
@@ -231,6 +266,8 @@ pub struct TurnEnd {
     pub answer: Option<String>,
     /// Whether an item that may touch the world was seen.
     pub touched: bool,
+    /// The client ids of all texts that the turn was given.
+    pub heard: Vec<ClientId>,
     /// Why it failed.
     pub failure: Option<Failure>,
     /// What it cost.

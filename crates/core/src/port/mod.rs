@@ -1,7 +1,7 @@
 //! The ports: what the edges implement and the bridge puts together.
 //!
 //! [`Ledger`] runs one transition in one transaction (`store`), [`Agent`] runs turns (`host`), [`Sink`] takes
-//! replies (`channel`). Ports speak in the core's values only.
+//! replies and acks (`channel`). Ports speak in the core's values only.
 
 mod agent;
 mod ledger;
@@ -9,9 +9,9 @@ mod rows;
 mod sink;
 
 pub use agent::{
-    Agent, AgentFault, Asked, Finding, Found, ItemNote, Looked, LostTurn, Started, ThreadSpec,
-    ThreadTrouble, TurnEnd, TurnEvent, TurnSpec, TurnStatus, TurnStream,
+    Agent, AgentFault, Asked, Finding, Found, ItemNote, Looked, LostTurn, Started, Steer, Steered,
+    ThreadSpec, ThreadTrouble, TurnEnd, TurnEvent, TurnSpec, TurnStatus, TurnStream,
 };
 pub use ledger::{Committed, Ledger, LedgerError};
-pub use rows::{Change, Head, Read, Rows, RowsError, StateCount};
-pub use sink::{Sink, SinkFault};
+pub use rows::{Change, Exchange, Flight, Head, HeadFilter, Read, Rows, RowsError, StateCount};
+pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};

@@ -4,9 +4,10 @@
 //! talks to the [`super::Ledger`]. Each store implements both traits over one open transaction.
 
 use crate::value::{
-    Ack, AckState, Answer, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
-    IncarnationId, ItemEvent, Life, Message, MessageId, Reply, ReplyState, ReplyStateName, Request,
-    RequestId, RequestState, Seq, StateName, ThreadId, Timestamp, Turn, TurnId,
+    Ack, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId,
+    Incarnation, IncarnationId, ItemEvent, Life, Message, MessageId, Reply, ReplyState,
+    ReplyStateName, Request, RequestId, RequestState, Round, Seq, StateName, ThreadId, Tier,
+    Timestamp, Turn, TurnId,
 };
 
 /// Why a read or a write inside a transaction failed. The whole transaction is rolled back.
@@ -43,6 +44,52 @@ pub struct Head {
     pub conversation: Conversation,
 }
 
+/// One message that takes the place of a turn, as far as the scheduler looks at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// The channel it came from.
+    pub channel: ChannelId,
+    /// What its sender may do.
+    pub tier: Tier,
+    /// Codex died under an earlier attempt of it.
+    pub suspect: bool,
+    /// Where it works.
+    pub workdir: String,
+}
+
+/// Heads that must not be claimed now, whatever their place in the line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeadFilter {
+    /// Channels that have as many turns as they may.
+    pub full_channels: Vec<ChannelId>,
+    /// A suspect is at work: no other one beside it.
+    pub no_suspects: bool,
+    /// Directories with a writer at work, where writing turns take turns.
+    pub busy_workdirs: Vec<String>,
+    /// Tiers that only read and so may work beside a writer.
+    pub readers: Vec<Tier>,
+}
+
+impl HeadFilter {
+    /// Whether it lets a head through.
+    #[must_use]
+    pub fn lets(&self, head: &Head) -> bool {
+        let busy = self.busy_workdirs.contains(&head.conversation.workdir)
+            && !self.readers.contains(&head.message.tier);
+        let suspect = self.no_suspects && head.message.life.suspect;
+        !busy && !suspect && !self.full_channels.contains(&head.message.channel)
+    }
+}
+
+/// A message and its answer, as a new thread is told of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// What was said.
+    pub body: String,
+    /// What Codex answered.
+    pub answer: String,
+}
+
 /// How many messages are in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateCount {
@@ -66,6 +113,28 @@ pub trait Read {
     fn message_ids_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<MessageId>, RowsError>;
     /// The newest messages, newest first.
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError>;
+    /// Messages in one state, newest first, at most `limit`, older than `before`.
+    fn messages_in(
+        &self,
+        state: StateName,
+        before: Option<&MessageId>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError>;
+    /// The message of a conversation whose turn may be alive at Codex.
+    fn in_flight_of(&self, id: &ConversationId) -> Result<Option<Message>, RowsError>;
+    /// Messages that were given to the running turn of `leader`, in the order of their conversation.
+    fn followers(&self, leader: &MessageId) -> Result<Vec<Message>, RowsError>;
+    /// The last answered messages of a conversation before `seq`, oldest first, at most `limit`.
+    fn exchanges(
+        &self,
+        id: &ConversationId,
+        before: Seq,
+        limit: u32,
+    ) -> Result<Vec<Exchange>, RowsError>;
+    /// The round that is served now.
+    fn round(&self) -> Result<Round, RowsError>;
+    /// The highest round that an unanswered message of this sender has.
+    fn last_round(&self, channel: &ChannelId, sender: &str) -> Result<Option<Round>, RowsError>;
     /// A conversation by its id.
     fn conversation(&self, id: &ConversationId) -> Result<Option<Conversation>, RowsError>;
     /// A conversation by the platform's name for it.
@@ -99,12 +168,34 @@ pub trait Read {
     ) -> Result<Vec<ConversationId>, RowsError>;
     /// What is owed to the source.
     fn ack(&self, message_id: &MessageId) -> Result<Option<Ack>, RowsError>;
-    /// Messages that could be claimed at `now`, people first, oldest first, at most `limit`.
-    fn heads(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError>;
-    /// When the next held message that could then be claimed becomes due, if one is held.
+    /// Acks that may be given now, in id order after `after`, at most `limit`: of messages taken in on custody, and
+    /// of finished or replied ones with no reply on its way.
+    fn acks_due(&self, after: Option<&MessageId>, limit: u32) -> Result<Vec<MessageId>, RowsError>;
+    /// Messages that could be claimed at `now` and that `filter` lets through: people first, then by round, then
+    /// oldest first, at most `limit`.
+    fn heads(
+        &self,
+        now: Timestamp,
+        filter: &HeadFilter,
+        limit: u32,
+    ) -> Result<Vec<Head>, RowsError>;
+    /// When the next held message that could then be claimed, or parked one, becomes due.
     fn next_due(&self) -> Result<Option<Timestamp>, RowsError>;
-    /// How many messages are in flight at Codex.
-    fn in_flight(&self) -> Result<u32, RowsError>;
+    /// A parked message whose time is up.
+    fn overdue(&self, now: Timestamp) -> Result<Option<Message>, RowsError>;
+    /// The messages that take the place of a turn.
+    fn flight(&self) -> Result<Vec<Flight>, RowsError>;
+    /// Finished messages in this state that last changed before `before`, settled in every way, at most `limit`.
+    fn forgettable(
+        &self,
+        state: StateName,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<MessageId>, RowsError>;
+    /// The newest acts of people, newest first.
+    fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, RowsError>;
+    /// The newest time that any row of a message carries: a clock that went back does not go behind it.
+    fn newest_time(&self) -> Result<Option<Timestamp>, RowsError>;
     /// How many messages are not finished.
     fn backlog(&self) -> Result<u32, RowsError>;
     /// Unfinished messages in id order, at most `limit`, after `after`: what recovery walks through.
@@ -172,6 +263,31 @@ pub enum Change {
         /// The new life.
         life: Life,
     },
+    /// Moves a finished message to the end of its conversation.
+    Tail {
+        /// Which.
+        message_id: MessageId,
+        /// Its new place.
+        seq: Seq,
+    },
+    /// Records the round that is served now.
+    Round(Round),
+    /// Removes a finished message with everything that hangs on it.
+    Forget {
+        /// Which.
+        message_id: MessageId,
+        /// The state it must be in.
+        from: StateName,
+    },
+    /// Removes Codex processes that ended, and acts of people, from before these times.
+    ForgetRecords {
+        /// Processes that ended before this.
+        incarnations: Timestamp,
+        /// Acts before this.
+        audit: Timestamp,
+    },
+    /// Adds an act of a person.
+    Audit(AuditEntry),
     /// Inserts the turn of a new attempt.
     NewTurn(Turn),
     /// Rewrites a turn.

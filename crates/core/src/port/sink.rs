@@ -1,14 +1,13 @@
-//! The sink: where replies go. `channel` implements it once per platform.
-//!
-//! After an unknown outcome a reply is sent again with the same key; the one sink there is shows it once.
+//! The sink: where replies and acks go. `channel` implements it for every platform, and says for each what a send
+//! whose outcome is not known may be followed by.
 
-use crate::value::{Failure, Message, Reply};
+use crate::value::{ChannelId, Class, Failure, Message, Reply};
 use std::future::Future;
 
-/// Takes replies for one channel.
+/// Takes replies and acks for the channels there are.
 pub trait Sink: Send + Sync + 'static {
-    /// The longest text one reply may have, if the platform has such a limit.
-    fn max_chars(&self) -> Option<usize>;
+    /// What a channel's platform can do.
+    fn traits(&self, channel: &ChannelId) -> SinkTraits;
 
     /// Hands one reply to the platform; the receipt is the platform's proof that it took it.
     fn send(
@@ -16,9 +15,95 @@ pub trait Sink: Send + Sync + 'static {
         message: &Message,
         reply: &Reply,
     ) -> impl Future<Output = Result<String, SinkFault>> + Send;
+
+    /// Looks whether a reply that was sent before can be seen. `Absent` is only said once it is believed.
+    fn probe(
+        &self,
+        message: &Message,
+        reply: &Reply,
+    ) -> impl Future<Output = Result<Probe, SinkFault>> + Send;
+
+    /// Tells the source that a message is in our hands or finished, as its ack mode says. May be said twice.
+    fn acknowledge(&self, message: &Message) -> impl Future<Output = Result<(), SinkFault>> + Send;
 }
 
-/// Why a reply was not taken.
+/// What one channel's platform can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SinkTraits {
+    /// What may follow a send with an unknown outcome.
+    pub class: SinkClass,
+    /// The longest text one reply may have, if there is such a limit.
+    pub max_chars: Option<usize>,
+}
+
+/// What may follow a send whose outcome is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SinkClass {
+    /// The same key again: the platform shows it once.
+    Idempotent,
+    /// A look first: the platform shows what it took.
+    Probeable,
+    /// Nothing proves anything; the operator chose between twice and never.
+    Blind {
+        /// What the operator chose.
+        on_unknown: OnUnknown,
+    },
+}
+
+/// What the operator of a blind platform prefers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnUnknown {
+    /// At least once: send again.
+    Resend,
+    /// At most once: give the reply up, its text stays readable.
+    Hold,
+}
+
+/// What a look for a reply found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// It is there.
+    Present {
+        /// The platform's proof.
+        receipt: String,
+    },
+    /// It is not, and will not come.
+    Absent,
+}
+
+/// How a reply goes out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Approach {
+    /// Send it.
+    Send,
+    /// Look first, send what is absent.
+    Probe,
+    /// Do not send it again.
+    GiveUp(Failure),
+}
+
+impl SinkClass {
+    /// How a reply goes out, when an earlier send of it may have arrived (`again`) or not.
+    #[must_use]
+    pub fn approach(self, again: bool) -> Approach {
+        match self {
+            _ if !again => Approach::Send,
+            Self::Idempotent
+            | Self::Blind {
+                on_unknown: OnUnknown::Resend,
+            } => Approach::Send,
+            Self::Probeable => Approach::Probe,
+            Self::Blind {
+                on_unknown: OnUnknown::Hold,
+            } => Approach::GiveUp(Failure::new(
+                Class::Permanent,
+                "the platform did not say whether it took the reply, and can't be asked; it is not sent again",
+            )),
+        }
+    }
+}
+
+/// Why a reply or an ack was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", failure.reason)]
 pub struct SinkFault {

@@ -1,12 +1,13 @@
 //! Answer: the commit point of the expensive work (T6). The answer and all its replies go to disk together;
 //! after this, Codex is never called again for the message.
 
+use super::followers::{self, Follower};
 use super::outbox::Outbox;
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
-    Answer, AnswerSource, Message, MessageId, MessageState, Reply, ReplyKind, StateName, Timestamp,
-    Turn, TurnId, TurnState, Usage,
+    Answer, AnswerSource, ClientId, Message, MessageId, MessageState, Reply, ReplyKind, StateName,
+    Timestamp, Turn, TurnId, TurnState, Usage,
 };
 
 /// What a person sees when Codex finished without saying anything.
@@ -21,6 +22,8 @@ pub struct Answered {
     pub turn_id: TurnId,
     /// What it said.
     pub text: Option<String>,
+    /// The client ids of all texts that the turn was given.
+    pub heard: Vec<ClientId>,
     /// What it cost.
     pub usage: Usage,
     /// Longest reply the channel takes.
@@ -33,6 +36,7 @@ pub struct View {
     message: Option<Message>,
     turn: Option<Turn>,
     replies: Vec<Reply>,
+    followers: Vec<Follower>,
 }
 
 impl Transition for Answered {
@@ -46,6 +50,7 @@ impl Transition for Answered {
             message,
             turn,
             replies: rows.replies(&self.message_id)?,
+            followers: followers::load(rows, &self.message_id)?,
         })
     }
 
@@ -54,6 +59,7 @@ impl Transition for Answered {
             message,
             turn,
             replies,
+            followers,
         } = view;
         let message = expect(
             Self::NAME,
@@ -61,39 +67,50 @@ impl Transition for Answered {
             message.as_ref(),
             &[StateName::Starting, StateName::Running],
         )?;
-        Ok(journal(
+        let rows = Rows {
             message,
             turn,
-            replies.len(),
-            Said {
-                turn_id: self.turn_id,
-                text: self.text,
-                source: AnswerSource::Live,
-                usage: self.usage,
-                reply_max_chars: self.reply_max_chars,
-            },
-            now,
-        ))
+            replies: replies.len(),
+            followers,
+        };
+        let said = Said {
+            turn_id: self.turn_id,
+            text: self.text,
+            heard: self.heard,
+            source: AnswerSource::Live,
+            usage: self.usage,
+            reply_max_chars: self.reply_max_chars,
+        };
+        Ok(journal(rows, said, now))
     }
+}
+
+/// The rows that an answer is written beside.
+pub(super) struct Rows<'a> {
+    pub(super) message: &'a Message,
+    pub(super) turn: Option<Turn>,
+    pub(super) replies: usize,
+    pub(super) followers: Vec<Follower>,
 }
 
 /// What a turn said, however we learned it.
 pub(super) struct Said {
     pub(super) turn_id: TurnId,
     pub(super) text: Option<String>,
+    pub(super) heard: Vec<ClientId>,
     pub(super) source: AnswerSource,
     pub(super) usage: Usage,
     pub(super) reply_max_chars: Option<usize>,
 }
 
 /// The one place where an answer is written, live or harvested.
-pub(super) fn journal(
-    message: &Message,
-    turn: Option<Turn>,
-    replies: usize,
-    said: Said,
-    now: Timestamp,
-) -> Decision<()> {
+pub(super) fn journal(rows: Rows<'_>, said: Said, now: Timestamp) -> Decision<()> {
+    let Rows {
+        message,
+        turn,
+        replies,
+        followers,
+    } = rows;
     let message_id = message.message_id.clone();
     let text = match said.text {
         Some(text) if !text.trim().is_empty() => text,
@@ -124,6 +141,7 @@ pub(super) fn journal(
         &text,
         now,
     ));
+    let shared = followers::share(followers, &said.heard, &text, now, &mut changes);
     changes.push(Change::NewAnswer(Answer {
         message_id: message_id.clone(),
         attempt: message.life.attempt,
@@ -131,15 +149,17 @@ pub(super) fn journal(
         text,
         created_at: now,
     }));
+    let mut actions = vec![
+        Action::Deliver {
+            conversation_id: message.conversation_id.clone(),
+        },
+        Action::Schedule,
+        Action::Announce { message_id },
+    ];
+    actions.extend(shared);
     Decision {
         changes,
-        actions: vec![
-            Action::Deliver {
-                conversation_id: message.conversation_id.clone(),
-            },
-            Action::Schedule,
-            Action::Announce { message_id },
-        ],
+        actions,
         outcome: (),
     }
 }

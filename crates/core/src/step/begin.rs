@@ -1,5 +1,6 @@
 //! Begin: the turn's intent goes to disk before `turn/start` is written (T3).
 
+use super::outbox::Outbox;
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
@@ -24,15 +25,28 @@ pub struct Begin {
     pub sandbox: Sandbox,
 }
 
-/// The turn that may be started now.
+/// Whether the turn may be started now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Begun {
-    /// What Codex will be given as `clientUserMessageId`.
-    pub client_id: ClientId,
+pub enum Begun {
+    /// It may.
+    Turn {
+        /// What Codex will be given as `clientUserMessageId`.
+        client_id: ClientId,
+    },
+    /// Somebody stopped the message meanwhile; nothing is started.
+    Stopped,
+}
+
+/// The rows that decide.
+#[derive(Debug)]
+pub struct View {
+    message: Option<Message>,
+    conversation: Option<Conversation>,
+    replies: usize,
 }
 
 impl Transition for Begin {
-    type View = (Option<Message>, Option<Conversation>);
+    type View = View;
     type Outcome = Begun;
     const NAME: &'static str = "begin";
 
@@ -42,17 +56,40 @@ impl Transition for Begin {
             Some(message) => rows.conversation(&message.conversation_id)?,
             None => None,
         };
-        Ok((message, conversation))
+        let stopped = message.as_ref().is_some_and(|m| m.life.stop.is_some());
+        let replies = match stopped {
+            true => rows.replies(&self.message_id)?.len(),
+            false => 0,
+        };
+        Ok(View {
+            message,
+            conversation,
+            replies,
+        })
     }
 
     fn decide(self, view: Self::View, now: Timestamp) -> Result<Decision<Begun>, Refused> {
-        let (message, conversation) = view;
+        let View {
+            message,
+            conversation,
+            replies,
+        } = view;
         let message = expect(
             Self::NAME,
             &self.message_id,
             message.as_ref(),
             &[StateName::Claimed],
         )?;
+        if let Some(stopped) = message.life.stop.clone() {
+            let mut changes = Vec::new();
+            let outbox = Outbox::of(message, replies, None);
+            let actions = outbox.cancel(&message.life, stopped, now, &mut changes);
+            return Ok(Decision {
+                changes,
+                actions,
+                outcome: Begun::Stopped,
+            });
+        }
         let client_id = ClientId::of(&self.message_id, message.life.attempt);
         let turn = Turn {
             message_id: self.message_id.clone(),
@@ -84,7 +121,7 @@ impl Transition for Begin {
             actions: vec![Action::Announce {
                 message_id: self.message_id,
             }],
-            outcome: Begun { client_id },
+            outcome: Begun::Turn { client_id },
         })
     }
 }

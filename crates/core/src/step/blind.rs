@@ -1,12 +1,13 @@
-//! Blind: what became of a lost turn can't be looked at now. The message stays `unclear`, and says what it waits
-//! for; after a long time a person must look instead.
+//! Blind: what became of a lost turn can't be looked at now. The message stays `unclear`, says what it waits for,
+//! and lets other conversations have its place; after a long time a person must look instead.
 
+use super::followers;
 use super::outbox::Outbox;
 use super::touched::View;
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
-use crate::value::{EventKind, Failure, Life, MessageId, StateName, Timestamp};
+use crate::value::{EventKind, Failure, Hold, Life, MessageId, MessageState, StateName, Timestamp};
 
 /// Journals why a lost turn can't be looked at yet.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct Blind {
     pub message_id: MessageId,
     /// What stands in the way.
     pub failure: Failure,
+    /// When the next look is due.
+    pub until: Timestamp,
 }
 
 impl Transition for Blind {
@@ -31,6 +34,7 @@ impl Transition for Blind {
             message,
             replies,
             last_event,
+            followers,
             ..
         } = view;
         let message = expect(
@@ -43,12 +47,14 @@ impl Transition for Blind {
             failure: Some(self.failure.clone()),
             ..message.life.clone()
         };
-        let why = &self.failure.reason;
+        let why = self.failure.reason.clone();
         let mut changes = Vec::new();
         if now.since_ms(message.received_at) > limits::HELD_AGE_MAX_MS {
             let reason = format!("what became of its turn could not be seen for too long: {why}");
             let outbox = Outbox::of(message, replies.len(), None);
-            let actions = outbox.bury(&life, reason, now, &mut changes);
+            let let_go = followers::release(followers, true, now, &mut changes);
+            let mut actions = outbox.close(&life, reason, now, &mut changes);
+            actions.extend(let_go);
             return Ok(Decision {
                 changes,
                 actions,
@@ -58,16 +64,26 @@ impl Transition for Blind {
         let told = format!("what became of the turn can't be seen yet: {why}");
         let event = super::note::event(message, last_event, EventKind::Bridge, &told, now);
         changes.extend(event);
+        let hold = Hold {
+            until: self.until,
+            failure: self.failure,
+        };
         changes.push(Change::Live {
             message_id: self.message_id.clone(),
             from: StateName::Unclear,
-            life,
+            life: Life {
+                state: MessageState::Unclear { hold: Some(hold) },
+                ..life
+            },
         });
         Ok(Decision {
             changes,
-            actions: vec![Action::Announce {
-                message_id: self.message_id,
-            }],
+            actions: vec![
+                Action::Schedule,
+                Action::Announce {
+                    message_id: self.message_id,
+                },
+            ],
             outcome: (),
         })
     }

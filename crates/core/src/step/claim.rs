@@ -1,18 +1,25 @@
-//! Claim: the scheduler's one transaction (T2). The attempt is counted here, so that a message that kills the
-//! daemon each time is buried when its budget is spent.
+//! Claim: the scheduler's one transaction (T2). People go before agents, senders take turns, and the oldest goes
+//! first, within the caps. The attempt is counted here, so that a message that kills the daemon each time is buried.
 
 use super::outbox::Outbox;
 use super::{Action, Decision, Refused, Transition};
 use crate::limits;
-use crate::port::{Change, Head, Read, RowsError};
-use crate::schedule;
-use crate::value::{Conversation, Message, MessageState, Reply, StateName, Timestamp};
+use crate::port::{Change, Flight, Head, HeadFilter, Read, RowsError};
+use crate::value::{
+    ChannelId, Conversation, Message, MessageState, Reply, Round, StateName, Tier, Timestamp,
+};
 
 /// Looks for one message to work on.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// Turns that may run at the same time.
     pub turns_max: u32,
+    /// Turns that may run at the same time for one channel.
+    pub turns_per_channel: u32,
+    /// Directories that several conversations share and where writing turns take turns.
+    pub one_writer: Vec<String>,
+    /// Tiers whose turns can't write.
+    pub readers: Vec<Tier>,
     /// The time that due times are compared with: the same `now` the decision gets.
     pub now: Timestamp,
 }
@@ -35,16 +42,54 @@ pub enum ClaimOutcome {
         next_due: Option<Timestamp>,
     },
     /// As many turns run as may.
-    Full,
+    Full {
+        /// When the next held or parked message becomes due.
+        next_due: Option<Timestamp>,
+    },
 }
 
 /// The rows that decide.
 #[derive(Debug)]
 pub struct View {
-    in_flight: u32,
-    heads: Vec<Head>,
+    full: bool,
+    overdue: Option<Message>,
+    head: Option<Head>,
     replies: Vec<Reply>,
+    round: Round,
     next_due: Option<Timestamp>,
+}
+
+impl Claim {
+    /// What the turns at work leave room for; nothing when there is no room at all.
+    fn filter(&self, flight: &[Flight]) -> Option<HeadFilter> {
+        let count = |channel: &ChannelId| flight.iter().filter(|f| f.channel == *channel).count();
+        let reached = |count: usize, max: u32| u32::try_from(count).unwrap_or(u32::MAX) >= max;
+        if reached(flight.len(), self.turns_max) {
+            return None;
+        }
+        let mut filter = HeadFilter {
+            no_suspects: flight.iter().any(|flight| flight.suspect),
+            readers: self.readers.clone(),
+            ..HeadFilter::default()
+        };
+        for Flight {
+            channel,
+            tier,
+            workdir,
+            ..
+        } in flight
+        {
+            if reached(count(channel), self.turns_per_channel)
+                && !filter.full_channels.contains(channel)
+            {
+                filter.full_channels.push(channel.clone());
+            }
+            if self.one_writer.contains(workdir) && !self.readers.contains(tier) {
+                filter.busy_workdirs.push(workdir.clone());
+            }
+        }
+        Some(filter)
+    }
 }
 
 impl Transition for Claim {
@@ -53,35 +98,48 @@ impl Transition for Claim {
     const NAME: &'static str = "claim";
 
     fn load(&self, rows: &dyn Read) -> Result<View, RowsError> {
-        let in_flight = rows.in_flight()?;
-        let heads = if in_flight < self.turns_max {
-            rows.heads(self.now, 1)?
-        } else {
-            Vec::new()
+        let filter = self.filter(&rows.flight()?);
+        let overdue = rows.overdue(self.now)?;
+        let heads = match (&filter, &overdue) {
+            (Some(filter), None) => rows.heads(self.now, filter, 1)?,
+            (None, _) | (_, Some(_)) => Vec::new(),
         };
-        let replies = match schedule::pick(&heads) {
-            Some(head) if head.message.life.spent >= limits::ATTEMPTS_MAX => {
-                rows.replies(&head.message.message_id)?
+        let head = heads.into_iter().next();
+        let ends = match (&overdue, &head) {
+            (Some(message), _) => Some(message),
+            (None, Some(head)) if head.message.life.spent >= limits::ATTEMPTS_MAX => {
+                Some(&head.message)
             }
-            Some(_) | None => Vec::new(),
+            (None, _) => None,
         };
-        let next_due = match heads.is_empty() {
-            true => rows.next_due()?,
-            false => None,
+        let replies = match ends {
+            Some(message) => rows.replies(&message.message_id)?,
+            None => Vec::new(),
+        };
+        let next_due = match head {
+            None => rows.next_due()?,
+            Some(_) => None,
         };
         Ok(View {
-            in_flight,
-            heads,
+            full: filter.is_none(),
+            overdue,
+            head,
             replies,
+            round: rows.round()?,
             next_due,
         })
     }
 
     fn decide(self, view: View, now: Timestamp) -> Result<Decision<ClaimOutcome>, Refused> {
-        if view.in_flight >= self.turns_max {
-            return Ok(Decision::nothing(ClaimOutcome::Full));
+        if let Some(message) = &view.overdue {
+            return Ok(unheard(message, view.replies.len(), now));
         }
-        let Some(head) = schedule::pick(&view.heads) else {
+        if view.full {
+            return Ok(Decision::nothing(ClaimOutcome::Full {
+                next_due: view.next_due,
+            }));
+        }
+        let Some(head) = &view.head else {
             return Ok(Decision::nothing(ClaimOutcome::Idle {
                 next_due: view.next_due,
             }));
@@ -97,12 +155,16 @@ impl Transition for Claim {
         life.attempt = life.attempt.saturating_add(1);
         life.spent = life.spent.saturating_add(1);
         let message_id = message.message_id.clone();
+        let mut changes = vec![Change::Live {
+            message_id: message_id.clone(),
+            from: StateName::Received,
+            life: life.clone(),
+        }];
+        if message.round > view.round {
+            changes.push(Change::Round(message.round));
+        }
         Ok(Decision {
-            changes: vec![Change::Live {
-                message_id: message_id.clone(),
-                from: StateName::Received,
-                life: life.clone(),
-            }],
+            changes,
             actions: vec![
                 Action::Work {
                     message_id: message_id.clone(),
@@ -128,7 +190,25 @@ fn bury(message: &Message, replies: usize, now: Timestamp) -> Decision<ClaimOutc
         message.life.spent
     );
     let mut changes = Vec::new();
-    let actions = Outbox::of(message, replies, None).bury(&message.life, reason, now, &mut changes);
+    let actions =
+        Outbox::of(message, replies, None).close(&message.life, reason, now, &mut changes);
+    Decision {
+        changes,
+        actions,
+        outcome: ClaimOutcome::Buried,
+    }
+}
+
+/// Nobody said how a parked message goes on; silence is never consent.
+fn unheard(message: &Message, replies: usize, now: Timestamp) -> Decision<ClaimOutcome> {
+    let reason = match &message.life.state {
+        MessageState::Parked { reason, .. } => reason.as_str(),
+        _ => "no reason was recorded",
+    };
+    let reason = format!("nobody said how it goes on: {reason}");
+    let mut changes = Vec::new();
+    let actions =
+        Outbox::of(message, replies, None).close(&message.life, reason, now, &mut changes);
     Decision {
         changes,
         actions,

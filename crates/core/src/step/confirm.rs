@@ -1,5 +1,5 @@
 //! Confirm: the platform took a reply (T10), and with the last one the message is finished (T13) unless its
-//! source must still be told.
+//! source must still be told. A message that ended without an answer is owed to its source until its notice is out.
 
 use super::{Action, Decision, Refused, Transition};
 use crate::port::{Change, Read, RowsError};
@@ -68,8 +68,15 @@ impl Transition for Confirm {
             .iter()
             .all(|reply| reply.ordinal == self.ordinal || reply.state.settled());
         let mut actions = Vec::new();
-        if last && message.life.state.name() == StateName::Sending {
-            actions.extend(finish(&message, view.ack, now, &mut changes));
+        let due = view.ack.is_some_and(|ack| ack.state == AckState::Due);
+        let state = message.life.state.name();
+        if last && state == StateName::Sending {
+            changes.push(finished(&message, due, now));
+        }
+        if last && due && (state == StateName::Sending || state.finished()) {
+            actions.push(Action::Acknowledge {
+                message_id: self.message_id.clone(),
+            });
         }
         actions.push(Action::Announce {
             message_id: self.message_id,
@@ -82,28 +89,14 @@ impl Transition for Confirm {
     }
 }
 
-fn finish(
-    message: &Message,
-    ack: Option<Ack>,
-    now: Timestamp,
-    changes: &mut Vec<Change>,
-) -> Vec<Action> {
-    let due = ack.is_some_and(|ack| ack.state == AckState::Due);
-    let state = if due {
-        MessageState::Replied
-    } else {
-        MessageState::Done
+fn finished(message: &Message, due: bool, now: Timestamp) -> Change {
+    let state = match due {
+        true => MessageState::Replied,
+        false => MessageState::Done,
     };
-    changes.push(Change::Live {
+    Change::Live {
         message_id: message.message_id.clone(),
         from: StateName::Sending,
         life: message.life.moved(state, now),
-    });
-    if due {
-        vec![Action::Acknowledge {
-            message_id: message.message_id.clone(),
-        }]
-    } else {
-        Vec::new()
     }
 }

@@ -1,5 +1,6 @@
 //! Fail: an attempt ended without an answer, and we know that it ended (T6f). The class decides what follows.
 
+use super::followers::{self, Follower};
 use super::outbox::Outbox;
 use super::touched::{Again, Budget, View, ended};
 use super::{Action, Decision, Refused, Transition, expect};
@@ -7,7 +8,8 @@ use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::retry::backoff_ms;
 use crate::value::{
-    Class, Failure, Life, Message, MessageId, MessageState, StateName, Timestamp, Turn, TurnState,
+    Class, CutPolicy, Failure, Life, Message, MessageId, MessageState, StateName, Timestamp, Turn,
+    TurnState,
 };
 
 /// Journals that an attempt ended without an answer.
@@ -19,6 +21,8 @@ pub struct Fail {
     pub failure: Failure,
     /// An item that may touch the world was seen by whoever followed the turn to its end.
     pub touched: bool,
+    /// What happens if it was cut after it may have changed something.
+    pub on_cut: CutPolicy,
     /// How soon it is tried again.
     pub pace: Pace,
 }
@@ -49,6 +53,7 @@ impl Transition for Fail {
             turn,
             replies,
             last_event,
+            followers,
         } = view;
         let message = expect(
             Self::NAME,
@@ -68,10 +73,11 @@ impl Transition for Fail {
             | Class::Permanent
             | Class::Bug => Ended {
                 message,
-                touched: touched(turn.as_ref(), self.touched),
+                touched: touched(turn.as_ref(), self.touched).then_some(self.on_cut),
                 turn,
                 replies: replies.len(),
                 last_event,
+                followers,
                 failure: self.failure,
                 pace: self.pace,
             }
@@ -96,23 +102,28 @@ pub(super) struct Ended<'a> {
     pub(super) turn: Option<Turn>,
     pub(super) replies: usize,
     pub(super) last_event: u32,
+    pub(super) followers: Vec<Follower>,
     pub(super) failure: Failure,
-    /// The world may have been touched.
-    pub(super) touched: bool,
+    /// Set when the world may have been touched.
+    pub(super) touched: Option<CutPolicy>,
     pub(super) pace: Pace,
 }
 
 impl Ended<'_> {
     pub(super) fn write(mut self, now: Timestamp, changes: &mut Vec<Change>) -> Vec<Action> {
-        changes.extend(ended(self.turn.take(), now));
+        let turn = self.turn.take();
+        let can_write = turn.as_ref().is_some_and(|turn| turn.sandbox.can_write());
+        changes.extend(ended(turn, now));
+        let let_go = std::mem::take(&mut self.followers);
+        let mut actions = followers::release(let_go, can_write, now, changes);
         let outbox = Outbox::of(self.message, self.replies, None);
-        match self.failure.class {
+        actions.extend(match self.failure.class {
             Class::Permanent | Class::Bug => {
                 let life = Life {
                     failure: Some(self.failure.clone()),
                     ..self.message.life.clone()
                 };
-                outbox.bury(&life, self.failure.reason, now, changes)
+                outbox.close(&life, self.failure.reason, now, changes)
             }
             Class::Capacity { .. } | Class::Config => {
                 let told = outbox.tell_held(&self.failure, now);
@@ -121,7 +132,8 @@ impl Ended<'_> {
                 self.again(Budget::Returned, now, changes)
             }
             Class::Transient | Class::Ambiguous => self.again(Budget::Spent, now, changes),
-        }
+        });
+        actions
     }
 
     fn again(self, budget: Budget, now: Timestamp, changes: &mut Vec<Change>) -> Vec<Action> {
@@ -179,7 +191,9 @@ pub(super) fn unclear(
     now: Timestamp,
     changes: &mut Vec<Change>,
 ) -> Vec<Action> {
-    let mut life = message.life.moved(MessageState::Unclear, now);
+    let mut life = message
+        .life
+        .moved(MessageState::Unclear { hold: None }, now);
     life.failure = Some(failure.clone());
     changes.push(Change::Live {
         message_id: message.message_id.clone(),

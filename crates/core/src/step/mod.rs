@@ -4,21 +4,27 @@
 //! what to do after the commit. It never acts. An action is a hint that may be lost: [`regenerate`] gives it
 //! again from rows after a crash.
 
+mod acknowledge;
 mod answer;
 mod ask;
 mod attach;
 mod begin;
 mod bind;
 mod blind;
+mod cancel;
 mod claim;
 mod confirm;
 mod fail;
+mod followers;
 mod incarnate;
+mod join;
 mod lose;
 mod note;
 mod outbox;
+mod prune;
 mod receive;
 mod reconcile;
+mod redrive;
 mod refuse;
 mod regenerate;
 mod resume;
@@ -26,20 +32,25 @@ mod send;
 mod suspend;
 mod touched;
 
+pub use acknowledge::Acknowledge;
 pub use answer::Answered;
 pub use ask::Ask;
 pub use attach::Attach;
 pub use begin::{Begin, Begun};
 pub use bind::{Bind, Unbind};
 pub use blind::Blind;
+pub use cancel::{Cancel, CancelOutcome};
 pub use claim::{Claim, ClaimOutcome};
 pub use confirm::Confirm;
 pub use fail::{Fail, Pace};
 pub use incarnate::{Incarnate, IncarnationGone};
+pub use join::{Join, Leave};
 pub use lose::Lose;
 pub use note::Note;
-pub use receive::{Receive, Received};
+pub use prune::{Keep, Prune};
+pub use receive::{MidTurn, Receive, Received, Verdict};
 pub use reconcile::Reconcile;
+pub use redrive::{Discard, Redrive, RedriveOutcome};
 pub use refuse::Refuse;
 pub use regenerate::regenerate;
 pub use resume::Resume;
@@ -108,12 +119,22 @@ pub enum Action {
         /// Which.
         message_id: MessageId,
     },
+    /// A waiting message that the running turn of its conversation may be given.
+    Join {
+        /// Which.
+        message_id: MessageId,
+    },
+    /// Somebody stopped this message: end its turn.
+    Interrupt {
+        /// Which.
+        message_id: MessageId,
+    },
     /// A lane with something to send.
     Deliver {
         /// Which.
         conversation_id: ConversationId,
     },
-    /// Tell the source that the message is finished.
+    /// The source is owed an ack, if nothing of the message is on its way any more.
     Acknowledge {
         /// Which.
         message_id: MessageId,

@@ -1,6 +1,7 @@
 //! How replies are written: shared by the transitions that end in something the sender can see.
 
 use super::Action;
+use crate::limits;
 use crate::port::Change;
 use crate::value::{
     Failure, Life, Message, MessageState, Reply, ReplyKey, ReplyKind, ReplyState, Timestamp,
@@ -48,6 +49,58 @@ impl<'a> Outbox<'a> {
             .collect()
     }
 
+    /// Ends the message without an answer: cancelled if somebody stopped it, dead otherwise.
+    pub(super) fn close(
+        &self,
+        life: &Life,
+        reason: String,
+        now: Timestamp,
+        changes: &mut Vec<Change>,
+    ) -> Vec<Action> {
+        match &life.stop {
+            Some(stopped) => self.cancel(life, stopped.clone(), now, changes),
+            None => self.bury(life, reason, now, changes),
+        }
+    }
+
+    /// Moves the message to `cancelled` with a notice to its sender.
+    pub(super) fn cancel(
+        &self,
+        life: &Life,
+        reason: String,
+        now: Timestamp,
+        changes: &mut Vec<Change>,
+    ) -> Vec<Action> {
+        let notice = format!("This message was stopped before it was answered: {reason}");
+        let state = MessageState::Cancelled { reason };
+        self.end(life, state, &notice, now, changes)
+    }
+
+    /// Leaves it to a person how the message goes on, and asks its sender.
+    pub(super) fn park(
+        &self,
+        life: &Life,
+        reason: String,
+        now: Timestamp,
+        changes: &mut Vec<Change>,
+    ) -> Vec<Action> {
+        let until = now.plus_ms(limits::PARKED_MS);
+        let message_id = &self.message.message_id;
+        let notice = format!(
+            "This message waits for a decision: {reason}. `codex-bridge dead redrive {message_id}` goes on with it, \
+`codex-bridge dead drop {message_id}` gives it up; without a word it is given up after a day."
+        );
+        let mut actions = self.end(
+            life,
+            MessageState::Parked { until, reason },
+            &notice,
+            now,
+            changes,
+        );
+        actions.push(Action::ScheduleAt { at: until });
+        actions
+    }
+
     /// Moves the message to `dead` with a notice to its sender.
     pub(super) fn bury(
         &self,
@@ -60,12 +113,24 @@ impl<'a> Outbox<'a> {
         let notice = format!(
             "There is no answer to this message: {reason} (message {message_id}; it is kept and can be sent again)"
         );
+        self.end(life, MessageState::Dead { reason }, &notice, now, changes)
+    }
+
+    fn end(
+        &self,
+        life: &Life,
+        state: MessageState,
+        notice: &str,
+        now: Timestamp,
+        changes: &mut Vec<Change>,
+    ) -> Vec<Action> {
+        let message_id = self.message.message_id.clone();
         changes.push(Change::Live {
             message_id: message_id.clone(),
             from: self.message.life.state.name(),
-            life: life.moved(MessageState::Dead { reason }, now),
+            life: life.moved(state, now),
         });
-        changes.extend(self.queue(ReplyKind::Notice, &notice, now));
+        changes.extend(self.queue(ReplyKind::Notice, notice, now));
         vec![
             Action::Deliver {
                 conversation_id: self.message.conversation_id.clone(),

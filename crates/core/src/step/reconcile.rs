@@ -1,14 +1,16 @@
 //! Reconcile: the only exit from `unclear` (T8). The agent's history has been read while holding its writer;
 //! this decides what it means. Reading twice gives the same answer, and nothing is guessed.
 
-use super::answer::{Said, journal};
+use super::answer::{Rows, Said, journal};
 use super::fail::{Ended, Pace, touched};
+use super::followers::{self, Follower};
+use super::outbox::Outbox;
 use super::touched::{Again, Budget, View, anchor, ended};
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::port::{Change, Finding, Found, Read, RowsError, TurnStatus};
 use crate::value::{
-    AnswerSource, BootId, Class, Failure, Message, MessageId, MessageState, StateName, Timestamp,
-    Turn, TurnState, Usage,
+    AnswerSource, BootId, Class, CutPolicy, Failure, Message, MessageId, MessageState, ReplyKind,
+    StateName, Timestamp, Turn, TurnState, Usage,
 };
 
 /// Journals what became of a turn that was lost from sight.
@@ -22,6 +24,8 @@ pub struct Reconcile {
     pub boot_id: BootId,
     /// Longest reply the channel takes.
     pub reply_max_chars: Option<usize>,
+    /// What happens if it was cut after it may have changed something.
+    pub on_cut: CutPolicy,
     /// How soon it is tried again.
     pub pace: Pace,
 }
@@ -42,6 +46,7 @@ impl Transition for Reconcile {
             turn,
             replies,
             last_event,
+            followers,
         } = view;
         let message = expect(
             Self::NAME,
@@ -54,6 +59,8 @@ impl Transition for Reconcile {
             turn,
             replies: replies.len(),
             last_event,
+            followers,
+            on_cut: self.on_cut,
             pace: self.pace,
             now,
         };
@@ -77,6 +84,8 @@ struct Case<'a> {
     turn: Option<Turn>,
     replies: usize,
     last_event: u32,
+    followers: Vec<Follower>,
+    on_cut: CutPolicy,
     pace: Pace,
     now: Timestamp,
 }
@@ -103,7 +112,7 @@ impl Case<'_> {
                 let touched = self.can_write();
                 let anchor = anchor(self.message, self.turn.as_ref());
                 let why = "the turn was cut before it ended".to_owned();
-                self.again(why, Budget::Spent, touched, anchor)
+                self.again(why, touched, anchor)
             }
         }
     }
@@ -116,12 +125,14 @@ impl Case<'_> {
         let mut changes = Vec::new();
         let turn = self.turn.take();
         changes.extend(anchor(self.message, turn.as_ref()));
+        let touched = touched(turn.as_ref(), !finding.effects.is_empty());
         let ended = Ended {
             message: self.message,
-            touched: touched(turn.as_ref(), !finding.effects.is_empty()),
+            touched: touched.then_some(self.on_cut),
             turn,
             replies: self.replies,
             last_event: self.last_event,
+            followers: std::mem::take(&mut self.followers),
             failure,
             pace: self.pace,
         };
@@ -141,7 +152,7 @@ impl Case<'_> {
             .as_ref()
             .is_none_or(|turn| turn.boot_id != *boot_id);
         let touched = touched(self.turn.as_ref(), false) || (rebooted && self.can_write());
-        self.again(why.to_owned(), Budget::Returned, touched, None)
+        self.again(why.to_owned(), touched, None)
     }
 
     fn unreadable(mut self, why: &str) -> Decision<bool> {
@@ -156,10 +167,17 @@ impl Case<'_> {
                 to: None,
             });
         }
-        changes.extend(ended(self.turn.take(), self.now));
+        changes.extend(ended(self.turn.clone(), self.now));
         let reason =
             format!("Codex's record of the thread can't be read ({why}); a new thread is used");
-        let actions = self.hold(reason, Budget::Spent, touched, &mut changes);
+        let told = Outbox::of(self.message, self.replies, None).queue(
+            ReplyKind::Notice,
+            &super::bind::lost_notice(why),
+            self.now,
+        );
+        self.replies += told.len();
+        changes.extend(told);
+        let actions = self.hold(reason, touched, &mut changes);
         Decision {
             changes,
             actions,
@@ -177,6 +195,13 @@ impl Case<'_> {
             from: StateName::Unclear,
             life: self.message.life.moved(state, self.now),
         }];
+        let mut actions = Vec::new();
+        if self.message.life.stop.is_some() {
+            actions.push(Action::Interrupt {
+                message_id: message_id.clone(),
+            });
+        }
+        actions.push(Action::Announce { message_id });
         if let Some(turn) = self.turn {
             let touched = turn.touched || !finding.effects.is_empty();
             changes.push(Change::Turn(Turn {
@@ -188,7 +213,7 @@ impl Case<'_> {
         }
         Decision {
             changes,
-            actions: vec![Action::Announce { message_id }],
+            actions,
             outcome: true,
         }
     }
@@ -197,6 +222,7 @@ impl Case<'_> {
         let said = Said {
             turn_id: finding.turn_id,
             text: finding.answer,
+            heard: finding.heard,
             source: AnswerSource::Harvested,
             usage: self
                 .turn
@@ -204,7 +230,13 @@ impl Case<'_> {
                 .map_or_else(Usage::default, |turn| turn.usage),
             reply_max_chars,
         };
-        let decision = journal(self.message, self.turn, self.replies, said, self.now);
+        let rows = Rows {
+            message: self.message,
+            turn: self.turn,
+            replies: self.replies,
+            followers: self.followers,
+        };
+        let decision = journal(rows, said, self.now);
         Decision {
             changes: decision.changes,
             actions: decision.actions,
@@ -212,17 +244,11 @@ impl Case<'_> {
         }
     }
 
-    fn again(
-        mut self,
-        why: String,
-        budget: Budget,
-        touched: bool,
-        anchor: Option<Change>,
-    ) -> Decision<bool> {
+    fn again(self, why: String, touched: bool, anchor: Option<Change>) -> Decision<bool> {
         let mut changes = Vec::new();
         changes.extend(anchor);
-        changes.extend(ended(self.turn.take(), self.now));
-        let actions = self.hold(why, budget, touched, &mut changes);
+        changes.extend(ended(self.turn.clone(), self.now));
+        let actions = self.hold(why, touched, &mut changes);
         Decision {
             changes,
             actions,
@@ -239,23 +265,19 @@ impl Case<'_> {
         }
     }
 
-    fn hold(
-        self,
-        why: String,
-        budget: Budget,
-        touched: bool,
-        changes: &mut Vec<Change>,
-    ) -> Vec<Action> {
+    fn hold(mut self, why: String, touched: bool, changes: &mut Vec<Change>) -> Vec<Action> {
+        let let_go = std::mem::take(&mut self.followers);
+        let mut actions = followers::release(let_go, self.can_write(), self.now, changes);
         let again = Again {
             message: self.message,
             replies: self.replies,
             last_event: self.last_event,
             failure: Failure::new(Class::Transient, why),
             until: self.next_try(),
-            budget,
-            touched,
+            budget: Budget::Death,
+            touched: touched.then_some(self.on_cut),
         };
-        let mut actions = again.write(self.now, changes);
+        actions.extend(again.write(self.now, changes));
         actions.push(Action::Schedule);
         actions
     }

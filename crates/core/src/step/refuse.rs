@@ -52,7 +52,8 @@ impl Transition for Refuse {
         if reply.state.settled() {
             return Ok(Decision::nothing(None));
         }
-        let old = now.since_ms(reply.created_at) > limits::REPLY_AGE_MAX_MS;
+        let tried_since = reply.first_try_at.unwrap_or(now);
+        let old = now.since_ms(tried_since) > limits::REPLY_AGE_MAX_MS;
         let soonest = now.plus_ms(backoff_ms(
             reply.tries.saturating_sub(1),
             limits::REPLY_BACKOFF_BASE_MS,
@@ -135,6 +136,10 @@ fn give_up(
         actions: vec![
             Action::Deliver {
                 conversation_id: message.conversation_id.clone(),
+            },
+            // It ended, and is kept here: a source that shows it for ever would help nobody.
+            Action::Acknowledge {
+                message_id: message.message_id.clone(),
             },
             Action::Announce {
                 message_id: message.message_id.clone(),

@@ -11,7 +11,10 @@ pub fn regenerate(message: &Message) -> Vec<Action> {
         MessageState::Received { hold: None } => vec![Action::Schedule],
         MessageState::Received { hold: Some(hold) } => vec![Action::ScheduleAt { at: hold.until }],
         MessageState::Claimed => vec![Action::Work { message_id }],
-        MessageState::Starting | MessageState::Running { .. } | MessageState::Unclear => {
+        MessageState::Parked { until, .. } => vec![Action::ScheduleAt { at: *until }],
+        // Its leader decides about it.
+        MessageState::Steered { .. } => Vec::new(),
+        MessageState::Starting | MessageState::Running { .. } | MessageState::Unclear { .. } => {
             vec![Action::Reconcile { message_id }]
         }
         MessageState::Answered | MessageState::Sending => {

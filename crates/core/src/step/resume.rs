@@ -1,8 +1,10 @@
 //! Resume: the daemon starts and finds a message that an earlier life left in the middle.
 //!
-//! Claimed: nothing was said to Codex, it waits again. Starting or running: its end was not seen.
+//! Claimed: nothing was said to Codex, it waits again; the death counts from the second time on, so that a message
+//! which kills the daemon is given up. Starting or running: its end was not seen.
 
 use super::fail::unclear;
+use super::touched::Budget;
 use super::{Action, Decision, Refused, Transition};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{Class, Failure, Message, MessageId, MessageState, StateName, Timestamp, Turn};
@@ -30,12 +32,14 @@ impl Transition for Resume {
         let mut changes = Vec::new();
         let actions = match message.life.state {
             MessageState::Claimed => {
+                let mut life = message
+                    .life
+                    .moved(MessageState::Received { hold: None }, now);
+                Budget::Death.settle(&mut life);
                 changes.push(Change::Live {
                     message_id: self.message_id,
                     from: StateName::Claimed,
-                    life: message
-                        .life
-                        .moved(MessageState::Received { hold: None }, now),
+                    life,
                 });
                 vec![Action::Schedule]
             }
@@ -47,7 +51,9 @@ impl Transition for Resume {
                 unclear(&message, turn, &failure, now, &mut changes)
             }
             MessageState::Received { .. }
-            | MessageState::Unclear
+            | MessageState::Unclear { .. }
+            | MessageState::Steered { .. }
+            | MessageState::Parked { .. }
             | MessageState::Answered
             | MessageState::Sending
             | MessageState::Replied

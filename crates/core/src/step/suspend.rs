@@ -1,9 +1,11 @@
 //! Suspend: we stop, and cut the work ourselves. It costs the message nothing: the next start goes on with it.
 
-use super::touched::ended;
+use super::followers;
+use super::outbox::Outbox;
+use super::touched::{View, ended};
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::port::{Change, Read, RowsError};
-use crate::value::{Message, MessageId, MessageState, NextInput, StateName, Timestamp, Turn};
+use crate::value::{MessageId, MessageState, NextInput, StateName, Timestamp};
 
 /// Journals that a stop of the daemon cut an attempt, and that its end was seen.
 #[derive(Clone, Debug)]
@@ -13,16 +15,22 @@ pub struct Suspend {
 }
 
 impl Transition for Suspend {
-    type View = (Option<Message>, Option<Turn>);
+    type View = View;
     type Outcome = ();
     const NAME: &'static str = "suspend";
 
     fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        super::touched::message_and_turn(rows, &self.message_id)
+        View::load(rows, &self.message_id)
     }
 
     fn decide(self, view: Self::View, now: Timestamp) -> Result<Decision<()>, Refused> {
-        let (message, turn) = view;
+        let View {
+            message,
+            turn,
+            replies,
+            followers,
+            ..
+        } = view;
         let states = [StateName::Claimed, StateName::Starting, StateName::Running];
         let message = expect(Self::NAME, &self.message_id, message.as_ref(), &states)?;
         let mut life = message
@@ -30,21 +38,34 @@ impl Transition for Suspend {
             .moved(MessageState::Received { hold: None }, now);
         life.spent = life.spent.saturating_sub(1);
         let begun = message.life.state.name() != StateName::Claimed;
-        if begun && turn.as_ref().is_some_and(|turn| turn.sandbox.can_write()) {
+        let turn = turn.filter(|_| begun);
+        let can_write = turn.as_ref().is_some_and(|turn| turn.sandbox.can_write());
+        if can_write {
             life.input = NextInput::Continue;
         }
         let mut changes = Vec::new();
-        changes.extend(ended(turn.filter(|_| begun), now));
+        changes.extend(ended(turn, now));
+        let mut actions = followers::release(followers, can_write, now, &mut changes);
+        if let Some(stopped) = message.life.stop.clone() {
+            let outbox = Outbox::of(message, replies.len(), None);
+            actions.extend(outbox.cancel(&life, stopped, now, &mut changes));
+            return Ok(Decision {
+                changes,
+                actions,
+                outcome: (),
+            });
+        }
         changes.push(Change::Live {
             message_id: self.message_id.clone(),
             from: message.life.state.name(),
             life,
         });
+        actions.push(Action::Announce {
+            message_id: self.message_id,
+        });
         Ok(Decision {
             changes,
-            actions: vec![Action::Announce {
-                message_id: self.message_id,
-            }],
+            actions,
             outcome: (),
         })
     }

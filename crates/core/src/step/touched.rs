@@ -1,15 +1,16 @@
 //! What happens to a message whose turn ended or was lost without an answer: shared by `fail` and `reconcile`.
 //!
 //! A turn that may have touched the world is never run again blindly: the next turn is told what happened and
-//! asked to check first.
+//! asked to check first, or a person is asked, or it ends here, as the operator chose.
 
 use super::Action;
+use super::followers::{self, Follower};
 use super::outbox::Outbox;
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
-    EventKind, Failure, Hold, Life, Message, MessageId, MessageState, NextInput, Reply, Timestamp,
-    Turn, TurnState,
+    CutPolicy, EventKind, Failure, Hold, Life, Message, MessageId, MessageState, NextInput, Reply,
+    Timestamp, Turn, TurnState,
 };
 
 /// A message and the turn of its newest attempt.
@@ -32,6 +33,7 @@ pub struct View {
     pub(super) turn: Option<Turn>,
     pub(super) replies: Vec<Reply>,
     pub(super) last_event: u32,
+    pub(super) followers: Vec<Follower>,
 }
 
 impl View {
@@ -42,6 +44,7 @@ impl View {
             turn,
             replies: rows.replies(message_id)?,
             last_event: rows.last_event(message_id)?,
+            followers: followers::load(rows, message_id)?,
         })
     }
 }
@@ -74,9 +77,29 @@ pub(super) enum Budget {
     Spent,
     /// It does not: nobody's fault, or nothing happened.
     Returned,
+    /// Codex, or this daemon, died under it. Others may have caused that, so the first time costs nothing; from
+    /// then on the message is a suspect, tried with no other suspect beside it, and pays.
+    Death,
 }
 
-/// Puts a message back to wait for its next attempt.
+impl Budget {
+    /// The life after an attempt, and whether the attempt counted.
+    pub(super) fn settle(self, life: &mut Life) -> bool {
+        let counted = match self {
+            Self::Spent => true,
+            Self::Returned => false,
+            Self::Death => life.suspect,
+        };
+        life.suspect |= self == Self::Death;
+        if !counted {
+            life.spent = life.spent.saturating_sub(1);
+        }
+        counted
+    }
+}
+
+/// What decides about the rest of a message's life beside its own rows.
+#[derive(Clone, Debug)]
 pub(super) struct Again<'a> {
     pub(super) message: &'a Message,
     pub(super) replies: usize,
@@ -84,27 +107,33 @@ pub(super) struct Again<'a> {
     pub(super) failure: Failure,
     pub(super) until: Timestamp,
     pub(super) budget: Budget,
-    /// The world may have been touched: continue instead of starting over.
-    pub(super) touched: bool,
+    /// The world may have been touched: what then happens is the operator's choice.
+    pub(super) touched: Option<CutPolicy>,
 }
 
 impl Again<'_> {
-    /// Writes the new life: held until its time, or dead when a budget is spent.
+    /// Writes the new life: held until its time, parked for a person, or over when a budget is spent.
     pub(super) fn write(self, now: Timestamp, changes: &mut Vec<Change>) -> Vec<Action> {
         let message = self.message;
         let mut life = Life {
             failure: Some(self.failure.clone()),
             ..message.life.clone()
         };
-        if self.budget == Budget::Returned {
-            life.spent = life.spent.saturating_sub(1);
-        }
-        if self.touched {
+        let counted = self.budget.settle(&mut life);
+        if self.touched.is_some() {
             life.input = NextInput::Continue;
-            life.continues = life.continues.saturating_add(1);
+            life.continues = life.continues.saturating_add(u32::from(counted));
         }
-        if let Some(reason) = spent(message, &life, &self.failure, now) {
-            return Outbox::of(message, self.replies, None).bury(&life, reason, now, changes);
+        let outbox = Outbox::of(message, self.replies, None);
+        let over = match self.touched {
+            _ if life.stop.is_some() => Some(self.failure.reason.clone()),
+            Some(CutPolicy::Bury) => Some(cut(&self.failure)),
+            Some(CutPolicy::Continue | CutPolicy::Ask) | None => {
+                spent(message, &life, &self.failure, now)
+            }
+        };
+        if let Some(reason) = over {
+            return outbox.close(&life, reason, now, changes);
         }
         // Journaled, because whoever watches may look only after the next attempt has begun.
         changes.extend(super::note::event(
@@ -114,6 +143,9 @@ impl Again<'_> {
             &self.failure.reason,
             now,
         ));
+        if self.touched == Some(CutPolicy::Ask) {
+            return outbox.park(&life, cut(&self.failure), now, changes);
+        }
         let hold = Hold {
             until: self.until,
             failure: self.failure,
@@ -130,6 +162,13 @@ impl Again<'_> {
             },
         ]
     }
+}
+
+fn cut(failure: &Failure) -> String {
+    format!(
+        "the work was cut after it may have changed something; look before it goes on: {}",
+        failure.reason
+    )
 }
 
 /// The reason to give up, if there is one.

@@ -24,6 +24,8 @@ pub enum AnswerSource {
     Live,
     /// Read from Codex's history after we lost sight of the turn.
     Harvested,
+    /// The answer to an earlier message, whose running turn this one was given to.
+    Shared,
 }
 
 impl AnswerSource {
@@ -33,13 +35,14 @@ impl AnswerSource {
         match self {
             Self::Live => "live",
             Self::Harvested => "harvested",
+            Self::Shared => "shared",
         }
     }
 
     /// Reads the stored word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Live, Self::Harvested]
+        [Self::Live, Self::Harvested, Self::Shared]
             .into_iter()
             .find(|source| source.word() == word)
     }

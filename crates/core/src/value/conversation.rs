@@ -36,6 +36,9 @@ pub enum Tier {
 }
 
 impl Tier {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Owner, Self::Peer, Self::Tool];
+
     /// The word in configuration, storage and display.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -49,9 +52,7 @@ impl Tier {
     /// Reads the stored word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Owner, Self::Peer, Self::Tool]
-            .into_iter()
-            .find(|tier| tier.word() == word)
+        Self::ALL.into_iter().find(|tier| tier.word() == word)
     }
 }
 

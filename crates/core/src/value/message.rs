@@ -4,7 +4,7 @@
 //! message from which state to which is in [`crate::step`], one file per arrow.
 
 use super::{
-    ChannelId, ConversationId, ExternalId, Failure, MessageId, Seq, Tier, Timestamp, TurnId,
+    ChannelId, ConversationId, ExternalId, Failure, MessageId, Round, Seq, Tier, Timestamp, TurnId,
 };
 
 /// One inbound message: what was said, by whom, and how far it is.
@@ -28,6 +28,8 @@ pub struct Message {
     pub tier: Tier,
     /// The text.
     pub body: String,
+    /// Its round among the waiting messages of all senders: the scheduler serves lower rounds first.
+    pub round: Round,
     /// When we took custody.
     pub received_at: Timestamp,
     /// The only part that changes.
@@ -45,8 +47,13 @@ pub struct Life {
     pub spent: u32,
     /// Continue-turns already used.
     pub continues: u32,
+    /// Codex died under an earlier attempt of it. The first such death costs nothing, because others may have
+    /// caused it; from then on it is tried with no other suspect beside it, and deaths count.
+    pub suspect: bool,
     /// What the next turn will be given.
     pub input: NextInput,
+    /// Somebody wants it stopped: who and why. It ends as cancelled unless its answer comes first.
+    pub stop: Option<String>,
     /// The newest failure, for `why` and for dead letters.
     pub failure: Option<Failure>,
     /// When the state last changed.
@@ -62,7 +69,9 @@ impl Life {
             attempt: 0,
             spent: 0,
             continues: 0,
+            suspect: false,
             input: NextInput::Message,
+            stop: None,
             failure: None,
             updated_at: now,
         }
@@ -143,7 +152,22 @@ pub enum MessageState {
         turn_id: TurnId,
     },
     /// A turn was begun and its end was not seen. Reconcile is the only exit.
-    Unclear,
+    Unclear {
+        /// Set while what became of the turn can't be looked at; it takes no turn's place then.
+        hold: Option<Hold>,
+    },
+    /// Its text was given to the running turn of an earlier message; the answer to that one answers it too.
+    Steered {
+        /// The message whose turn it is.
+        leader: MessageId,
+    },
+    /// Its work was cut after it may have changed something, and a person must say how it goes on.
+    Parked {
+        /// Nobody's word until then means that it is given up.
+        until: Timestamp,
+        /// What happened.
+        reason: String,
+    },
     /// The answer and its replies are on disk. Codex is never called again for this message.
     Answered,
     /// A reply has been handed to the platform at least once.
@@ -177,6 +201,10 @@ pub enum StateName {
     Running,
     /// See [`MessageState::Unclear`].
     Unclear,
+    /// See [`MessageState::Steered`].
+    Steered,
+    /// See [`MessageState::Parked`].
+    Parked,
     /// See [`MessageState::Answered`].
     Answered,
     /// See [`MessageState::Sending`].
@@ -193,12 +221,14 @@ pub enum StateName {
 
 impl StateName {
     /// All of them, in the order of a life.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Received,
         Self::Claimed,
         Self::Starting,
         Self::Running,
         Self::Unclear,
+        Self::Steered,
+        Self::Parked,
         Self::Answered,
         Self::Sending,
         Self::Replied,
@@ -216,6 +246,8 @@ impl StateName {
             Self::Starting => "starting",
             Self::Running => "running",
             Self::Unclear => "unclear",
+            Self::Steered => "steered",
+            Self::Parked => "parked",
             Self::Answered => "answered",
             Self::Sending => "sending",
             Self::Replied => "replied",
@@ -237,6 +269,8 @@ impl StateName {
         match self {
             Self::Claimed | Self::Starting | Self::Running | Self::Unclear => true,
             Self::Received
+            | Self::Steered
+            | Self::Parked
             | Self::Answered
             | Self::Sending
             | Self::Replied
@@ -249,7 +283,7 @@ impl StateName {
     /// Whether its answer is still to come, so that later messages of its conversation wait.
     #[must_use]
     pub fn awaits_answer(self) -> bool {
-        self == Self::Received || self.in_flight()
+        matches!(self, Self::Received | Self::Steered | Self::Parked) || self.in_flight()
     }
 
     /// Whether nothing moves it any more without a person.
@@ -262,6 +296,8 @@ impl StateName {
             | Self::Starting
             | Self::Running
             | Self::Unclear
+            | Self::Steered
+            | Self::Parked
             | Self::Answered
             | Self::Sending
             | Self::Replied => false,
@@ -270,15 +306,34 @@ impl StateName {
 }
 
 impl MessageState {
-    /// Why it must not be claimed yet.
+    /// Whether it takes the place of a turn: a lost one that can't be looked at does not.
+    #[must_use]
+    pub fn takes_place(&self) -> bool {
+        match self {
+            Self::Unclear { hold } => hold.is_none(),
+            Self::Claimed | Self::Starting | Self::Running { .. } => true,
+            Self::Received { .. }
+            | Self::Steered { .. }
+            | Self::Parked { .. }
+            | Self::Answered
+            | Self::Sending
+            | Self::Replied
+            | Self::Done
+            | Self::Dead { .. }
+            | Self::Cancelled { .. } => false,
+        }
+    }
+
+    /// Why it must not be claimed, or can't be looked at, yet.
     #[must_use]
     pub fn hold(&self) -> Option<&Hold> {
         match self {
-            Self::Received { hold } => hold.as_ref(),
+            Self::Received { hold } | Self::Unclear { hold } => hold.as_ref(),
             Self::Claimed
             | Self::Starting
             | Self::Running { .. }
-            | Self::Unclear
+            | Self::Steered { .. }
+            | Self::Parked { .. }
             | Self::Answered
             | Self::Sending
             | Self::Replied
@@ -296,7 +351,9 @@ impl MessageState {
             Self::Claimed => StateName::Claimed,
             Self::Starting => StateName::Starting,
             Self::Running { .. } => StateName::Running,
-            Self::Unclear => StateName::Unclear,
+            Self::Unclear { .. } => StateName::Unclear,
+            Self::Steered { .. } => StateName::Steered,
+            Self::Parked { .. } => StateName::Parked,
             Self::Answered => StateName::Answered,
             Self::Sending => StateName::Sending,
             Self::Replied => StateName::Replied,

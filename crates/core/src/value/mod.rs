@@ -4,6 +4,7 @@
 //! wire forms live with the edges that write them, so nothing here is serialisable.
 
 mod answer;
+mod audit;
 mod class;
 mod conversation;
 mod event;
@@ -16,12 +17,13 @@ mod time;
 mod turn;
 
 pub use answer::{Answer, AnswerSource};
+pub use audit::AuditEntry;
 pub use class::{Class, Failure};
 pub use conversation::{ApprovalPolicy, Conversation, Sandbox, Tier};
 pub use event::{EventKind, ItemEvent};
 pub use ids::{
     BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, ItemId,
-    MessageId, ReplyKey, RequestId, Seq, ThreadId, TurnId,
+    MessageId, ReplyKey, RequestId, Round, Seq, ThreadId, TurnId,
 };
 pub use incarnation::{Incarnation, ProcessStamp, Transport};
 pub use message::{Hold, Life, Message, MessageState, NextInput, SenderKind, StateName};
@@ -30,4 +32,4 @@ pub use reply::{
 };
 pub use request::{Decision as RequestDecision, Request, RequestKind, RequestState};
 pub use time::Timestamp;
-pub use turn::{Turn, TurnState, Usage};
+pub use turn::{CutPolicy, Turn, TurnState, Usage};

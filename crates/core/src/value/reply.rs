@@ -166,6 +166,8 @@ pub enum AckState {
     Due,
     /// Given.
     Given,
+    /// The source will not take it; nothing more is tried.
+    Refused,
 }
 
 impl AckMode {
@@ -196,13 +198,14 @@ impl AckState {
             Self::NotNeeded => "not_needed",
             Self::Due => "due",
             Self::Given => "given",
+            Self::Refused => "refused",
         }
     }
 
     /// Reads the stored word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::NotNeeded, Self::Due, Self::Given]
+        [Self::NotNeeded, Self::Due, Self::Given, Self::Refused]
             .into_iter()
             .find(|state| state.word() == word)
     }

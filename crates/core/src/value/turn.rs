@@ -75,6 +75,30 @@ impl TurnState {
     }
 }
 
+/// What happens to a message whose turn was cut after it may have changed something. A turn that can't write is
+/// simply run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CutPolicy {
+    /// A new turn on the same thread is told what happened, and asked to check before it goes on.
+    Continue,
+    /// The sender is asked; the conversation waits.
+    Ask,
+    /// It becomes a dead letter with a notice.
+    Bury,
+}
+
+impl CutPolicy {
+    /// The word in configuration.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Continue => "continue",
+            Self::Ask => "ask",
+            Self::Bury => "bury",
+        }
+    }
+}
+
 /// Tokens of one turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {

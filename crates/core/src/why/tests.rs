@@ -1,7 +1,8 @@
 //! Every state has a sentence with an owner and a next step.
 
 use super::*;
-use crate::value::{Class, Failure, Hold, TurnId};
+use crate::value::{Class, Failure, Hold, StateName, TurnId};
+use std::collections::BTreeSet;
 
 fn case(state: MessageState) -> Case {
     Case {
@@ -27,11 +28,12 @@ fn hold(class: Class, until: i64) -> MessageState {
 
 #[test]
 fn every_state_says_where_it_is_and_what_comes_next() {
+    let mut explained = BTreeSet::new();
     for (state, now, next) in [
         (
             MessageState::Received { hold: None },
             "it is on disk and waits for a free turn",
-            "the scheduler claims it, people first, oldest first",
+            "the scheduler claims it: people first, senders in turn, oldest first",
         ),
         (
             hold(Class::Config, 15_000),
@@ -56,9 +58,31 @@ fn every_state_says_where_it_is_and_what_comes_next() {
             "Codex's answer is journaled as soon as the turn ends",
         ),
         (
-            MessageState::Unclear,
+            MessageState::Unclear { hold: None },
             "the end of attempt 2 was not seen: the link broke",
             "the bridge reads the thread's history and decides; nothing is run again blindly",
+        ),
+        (
+            MessageState::Unclear {
+                hold: hold(Class::Config, 60_000).hold().cloned(),
+            },
+            "the end of attempt 2 was not seen, and can't be looked up yet: Codex is not logged in",
+            "the bridge looks again in 60 s; other conversations go on meanwhile",
+        ),
+        (
+            MessageState::Steered {
+                leader: MessageId::new("first"),
+            },
+            "its text was given to the running turn of message first",
+            "it is answered together with first; if that turn did not hear it, it gets its own",
+        ),
+        (
+            MessageState::Parked {
+                until: Timestamp(3_600_000),
+                reason: "cut at a command".to_owned(),
+            },
+            "it waits for a person: cut at a command",
+            "`codex-bridge dead redrive m` goes on with it, `codex-bridge dead drop m` gives it up; it is given up in 60 min",
         ),
         (
             MessageState::Answered,
@@ -85,7 +109,7 @@ fn every_state_says_where_it_is_and_what_comes_next() {
                 reason: "too old".to_owned(),
             },
             "it is a dead letter: too old",
-            "a person decides; the text is kept and can be sent again",
+            "a person decides: `codex-bridge dead redrive m` sends it again, `codex-bridge dead drop m` gives it up",
         ),
         (
             MessageState::Cancelled {
@@ -96,6 +120,7 @@ fn every_state_says_where_it_is_and_what_comes_next() {
         ),
     ] {
         let name = state.name();
+        explained.insert(name);
         let why = explain(&case(state), Timestamp(0));
         assert_eq!(
             (why.now.as_str(), why.next.as_str()),
@@ -103,6 +128,16 @@ fn every_state_says_where_it_is_and_what_comes_next() {
             "{name:?}"
         );
     }
+    assert_eq!(explained, StateName::ALL.into_iter().collect());
+}
+
+#[test]
+fn a_stopped_message_says_who_stopped_it() {
+    let mut stopped = case(MessageState::Starting);
+    stopped.message.life.stop = Some("stopped by me".to_owned());
+    let why = explain(&stopped, Timestamp(0));
+    assert!(why.now.ends_with("; stopped by me"), "{}", why.now);
+    assert!(why.next.starts_with("it ends as cancelled"), "{}", why.next);
 }
 
 #[test]
@@ -120,10 +155,10 @@ fn a_message_behind_another_names_it() {
 fn people_wait_for_what_comes_by_itself_soon() {
     let worth = |state| worth_waiting(&case(state).message, Timestamp(0));
     assert!(worth(MessageState::Received { hold: None }));
-    assert!(worth(MessageState::Unclear));
-    let mut blind = case(MessageState::Unclear).message;
-    blind.life.failure = Some(Failure::new(Class::Config, "no login"));
-    assert!(!worth_waiting(&blind, Timestamp(0)));
+    assert!(worth(MessageState::Unclear { hold: None }));
+    assert!(!worth(MessageState::Unclear {
+        hold: hold(Class::Config, 15_000).hold().cloned(),
+    }));
     assert!(worth(hold(Class::Transient, 4_000)));
     assert!(worth(hold(Class::Capacity { until: None }, 60_000)));
     assert!(!worth(hold(Class::Capacity { until: None }, 3_600_000)));

@@ -30,6 +30,25 @@ impl Rows for MemoryRows {
                 from,
                 life,
             } => self.live(message_id, *from, life),
+            Change::Tail { message_id, seq } => self.tail(message_id, *seq),
+            Change::Round(round) => {
+                self.rounds.put((), *round);
+                Ok(())
+            }
+            Change::Forget { message_id, from } => self.forget(message_id, *from),
+            Change::ForgetRecords {
+                incarnations,
+                audit,
+            } => {
+                self.forget_records(*incarnations, *audit);
+                Ok(())
+            }
+            Change::Audit(entry) => {
+                let last = self.audits.iter().next_back();
+                let row = last.map_or(1, |(last, _)| last + 1);
+                self.audits.put(row, entry.clone());
+                Ok(())
+            }
             Change::NewTurn(turn) => self.new_turn(turn),
             Change::Turn(turn) => self.turn_again(turn),
             Change::NewAnswer(answer) => self.new_answer(answer),
@@ -289,7 +308,7 @@ impl MemoryRows {
     }
 }
 
-fn guard(holds: bool, what: impl FnOnce() -> String) -> Result<(), RowsError> {
+pub(super) fn guard(holds: bool, what: impl FnOnce() -> String) -> Result<(), RowsError> {
     if holds {
         Ok(())
     } else {
@@ -297,6 +316,6 @@ fn guard(holds: bool, what: impl FnOnce() -> String) -> Result<(), RowsError> {
     }
 }
 
-fn found<V>(row: Option<&V>, what: impl FnOnce() -> String) -> Result<&V, RowsError> {
+pub(super) fn found<V>(row: Option<&V>, what: impl FnOnce() -> String) -> Result<&V, RowsError> {
     row.ok_or_else(|| RowsError::Conflict { what: what() })
 }

@@ -4,6 +4,7 @@
 //! Nothing here survives the process.
 
 mod apply;
+mod forget;
 mod read;
 mod rows;
 mod table;

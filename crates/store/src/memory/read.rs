@@ -3,10 +3,11 @@
 //! Nothing is cached or indexed beyond the sorted tables; the cost of a claim grows with what is unfinished.
 
 use super::MemoryRows;
-use bridge_core::port::{Head, Read, RowsError, StateCount};
+use bridge_core::port::{Exchange, Flight, Head, HeadFilter, Read, RowsError, StateCount};
 use bridge_core::value::{
-    Ack, Answer, ChannelId, Conversation, ConversationId, ExternalId, Hold, Incarnation, ItemEvent,
-    Message, MessageId, MessageState, Reply, Request, RequestId, Seq, StateName, Timestamp, Turn,
+    Ack, AckMode, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId,
+    ExternalId, Hold, Incarnation, ItemEvent, Message, MessageId, MessageState, Reply, Request,
+    RequestId, Round, Seq, StateName, Timestamp, Turn,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -35,12 +36,43 @@ impl MemoryRows {
                 if message.seq < entry.0.seq {
                     *entry = (message, hold.as_ref());
                 }
-            } else if message.life.state.name().in_flight() {
+            } else if message.life.state.name().awaits_answer() {
                 busy.insert(conversation);
             }
         }
         first.retain(|conversation, _| !busy.contains(conversation));
         first.into_values().collect()
+    }
+
+    /// Whether a message has come to its end, with nothing of it on its way.
+    fn is_over(&self, id: &MessageId) -> bool {
+        let ended = self.messages.get(id).is_some_and(|message| {
+            let state = message.life.state.name();
+            state.finished() || state == StateName::Replied
+        });
+        ended && self.settled(id)
+    }
+
+    fn settled(&self, id: &MessageId) -> bool {
+        let all = (id.clone(), 0)..=(id.clone(), u32::MAX);
+        self.replies
+            .range(all)
+            .all(|(_, reply)| reply.state.settled())
+    }
+
+    fn owes_nothing(&self, id: &MessageId) -> bool {
+        let due = self
+            .acks
+            .get(id)
+            .is_some_and(|ack| ack.state == AckState::Due);
+        !due && self.settled(id)
+    }
+}
+
+fn parked_until(message: &Message) -> Option<Timestamp> {
+    match &message.life.state {
+        MessageState::Parked { until, .. } => Some(*until),
+        _ => None,
     }
 }
 
@@ -79,6 +111,81 @@ impl Read for MemoryRows {
             .take(page(limit))
             .cloned()
             .collect())
+    }
+
+    fn messages_in(
+        &self,
+        state: StateName,
+        before: Option<&MessageId>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError> {
+        let end = before.cloned().map_or(Bound::Unbounded, Bound::Excluded);
+        Ok(self
+            .messages
+            .range((Bound::Unbounded, end))
+            .rev()
+            .map(|(_, message)| message)
+            .filter(|message| message.life.state.name() == state)
+            .take(page(limit))
+            .cloned()
+            .collect())
+    }
+
+    fn in_flight_of(&self, id: &ConversationId) -> Result<Option<Message>, RowsError> {
+        Ok(self
+            .open_messages()
+            .find(|message| message.conversation_id == *id && message.life.state.name().in_flight())
+            .cloned())
+    }
+
+    fn followers(&self, leader: &MessageId) -> Result<Vec<Message>, RowsError> {
+        let mut followers: Vec<Message> = self
+            .open_messages()
+            .filter(|message| match &message.life.state {
+                MessageState::Steered { leader: theirs } => theirs == leader,
+                _ => false,
+            })
+            .cloned()
+            .collect();
+        followers.sort_by_key(|message| message.seq);
+        Ok(followers)
+    }
+
+    fn exchanges(
+        &self,
+        id: &ConversationId,
+        before: Seq,
+        limit: u32,
+    ) -> Result<Vec<Exchange>, RowsError> {
+        let earlier = (id.clone(), Seq(i64::MIN))..(id.clone(), before);
+        let mut newest: Vec<Exchange> = self
+            .seqs
+            .range(earlier)
+            .rev()
+            .filter_map(|(_, id)| {
+                let (message, answer) = (self.messages.get(id)?, self.answers.get(id)?);
+                Some(Exchange {
+                    body: message.body.clone(),
+                    answer: answer.text.clone(),
+                })
+            })
+            .take(page(limit))
+            .collect();
+        newest.reverse();
+        Ok(newest)
+    }
+
+    fn round(&self) -> Result<Round, RowsError> {
+        Ok(self.rounds.get(&()).copied().unwrap_or(Round(0)))
+    }
+
+    fn last_round(&self, channel: &ChannelId, sender: &str) -> Result<Option<Round>, RowsError> {
+        Ok(self
+            .open_messages()
+            .filter(|message| message.life.state.name().awaits_answer())
+            .filter(|message| message.channel == *channel && message.sender == sender)
+            .map(|message| message.round)
+            .max())
     }
 
     fn conversation(&self, id: &ConversationId) -> Result<Option<Conversation>, RowsError> {
@@ -158,14 +265,47 @@ impl Read for MemoryRows {
         Ok(self.acks.get(message_id).copied())
     }
 
-    fn heads(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError> {
+    fn acks_due(&self, after: Option<&MessageId>, limit: u32) -> Result<Vec<MessageId>, RowsError> {
+        let start = after.cloned().map_or(Bound::Unbounded, Bound::Excluded);
+        let payable = |id: &MessageId, ack: &Ack| {
+            ack.state == AckState::Due
+                && match ack.mode {
+                    AckMode::None => false,
+                    AckMode::OnCustody => true,
+                    AckMode::AfterReply => self.is_over(id),
+                }
+        };
+        Ok(self
+            .acks
+            .range((start, Bound::Unbounded))
+            .filter(|(id, ack)| payable(id, ack))
+            .map(|(id, _)| id.clone())
+            .take(page(limit))
+            .collect())
+    }
+
+    fn heads(
+        &self,
+        now: Timestamp,
+        filter: &HeadFilter,
+        limit: u32,
+    ) -> Result<Vec<Head>, RowsError> {
         let mut due: Vec<&Message> = self
             .first_waiting()
             .into_iter()
             .filter(|(_, hold)| hold.is_none_or(|hold| hold.until <= now))
             .map(|(message, _)| message)
             .collect();
-        due.sort_by_key(|message| (message.kind, message.received_at, &message.message_id));
+        due.sort_by_key(|message| {
+            let Message {
+                kind,
+                round,
+                received_at,
+                message_id,
+                ..
+            } = message;
+            (*kind, *round, *received_at, message_id)
+        });
         Ok(due
             .into_iter()
             .filter_map(|message| {
@@ -175,23 +315,82 @@ impl Read for MemoryRows {
                     conversation: conversation.clone(),
                 })
             })
+            .filter(|head| filter.lets(head))
             .take(page(limit))
             .collect())
     }
 
     fn next_due(&self) -> Result<Option<Timestamp>, RowsError> {
         let held = self.first_waiting();
+        let parked = self
+            .open_messages()
+            .filter_map(|message| parked_until(message));
         Ok(held
             .into_iter()
             .filter_map(|(_, hold)| hold.map(|hold| hold.until))
+            .chain(parked)
             .min())
     }
 
-    fn in_flight(&self) -> Result<u32, RowsError> {
-        let flying = self
+    fn overdue(&self, now: Timestamp) -> Result<Option<Message>, RowsError> {
+        let mut parked: Vec<_> = self
             .open_messages()
-            .filter(|message| message.life.state.name().in_flight());
-        Ok(u32::try_from(flying.count()).unwrap_or(u32::MAX))
+            .filter_map(|message| Some((parked_until(message)?, message)))
+            .filter(|(until, _)| *until <= now)
+            .collect();
+        parked.sort_by_key(|(until, message)| (*until, &message.message_id));
+        Ok(parked.first().map(|(_, message)| (*message).clone()))
+    }
+
+    fn flight(&self) -> Result<Vec<Flight>, RowsError> {
+        Ok(self
+            .open_messages()
+            .filter(|message| message.life.state.takes_place())
+            .filter_map(|message| {
+                let conversation = self.conversations.get(&message.conversation_id)?;
+                Some(Flight {
+                    channel: message.channel.clone(),
+                    tier: message.tier,
+                    suspect: message.life.suspect,
+                    workdir: conversation.workdir.clone(),
+                })
+            })
+            .collect())
+    }
+
+    fn forgettable(
+        &self,
+        state: StateName,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<MessageId>, RowsError> {
+        let mut old: Vec<&Message> = self
+            .messages
+            .iter()
+            .map(|(_, message)| message)
+            .filter(|message| state.finished() && message.life.state.name() == state)
+            .filter(|message| message.life.updated_at < before)
+            .filter(|message| self.owes_nothing(&message.message_id))
+            .collect();
+        old.sort_by_key(|message| (message.life.updated_at, &message.message_id));
+        Ok(old
+            .into_iter()
+            .take(page(limit))
+            .map(|message| message.message_id.clone())
+            .collect())
+    }
+
+    fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, RowsError> {
+        let newest = self.audits.iter().rev().map(|(_, entry)| entry.clone());
+        Ok(newest.take(page(limit)).collect())
+    }
+
+    fn newest_time(&self) -> Result<Option<Timestamp>, RowsError> {
+        let times = self
+            .messages
+            .iter()
+            .map(|(_, message)| message.life.updated_at);
+        Ok(times.max())
     }
 
     fn backlog(&self) -> Result<u32, RowsError> {

@@ -7,8 +7,9 @@ use super::table::{Table, Transactional};
 use bridge_core::port::Committed;
 use bridge_core::step::{self, RunError, Transition};
 use bridge_core::value::{
-    Ack, Answer, ChannelId, Conversation, ConversationId, ExternalId, Incarnation, IncarnationId,
-    ItemEvent, Message, MessageId, Reply, ReplyKey, Request, RequestId, Seq, Timestamp, Turn,
+    Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, Message, MessageId, Reply, ReplyKey, Request, RequestId, Round, Seq,
+    Timestamp, Turn,
 };
 
 /// The rows of a ledger, without a runtime. Copies are cheap: tables are shared until one side writes.
@@ -39,6 +40,10 @@ pub struct MemoryRows {
     /// Requests of a message, in the order they were written.
     pub(super) asked: Table<(MessageId, u64), RequestId>,
     pub(super) incarnations: Table<IncarnationId, Incarnation>,
+    /// The round that is served now; one row at most.
+    pub(super) rounds: Table<(), Round>,
+    /// In the order they were written.
+    pub(super) audits: Table<u64, AuditEntry>,
 }
 
 impl MemoryRows {
@@ -85,8 +90,10 @@ impl MemoryRows {
             requests,
             asked,
             incarnations,
+            rounds,
+            audits,
         } = self;
-        let tables: [&mut dyn Transactional; 17] = [
+        let tables: [&mut dyn Transactional; 19] = [
             conversations,
             conversation_keys,
             messages,
@@ -104,6 +111,8 @@ impl MemoryRows {
             requests,
             asked,
             incarnations,
+            rounds,
+            audits,
         ];
         for table in tables {
             act(table);

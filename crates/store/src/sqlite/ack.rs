@@ -4,6 +4,7 @@
 
 use super::fields::Fields;
 use super::sql;
+use crate::page;
 use bridge_core::port::RowsError;
 use bridge_core::value::{Ack, AckMode, AckState, MessageId};
 use rusqlite::{Connection, Row};
@@ -45,4 +46,22 @@ pub(super) fn update(
         [message_id.as_str(), state.word()],
         || format!("ack of {message_id}"),
     )
+}
+
+pub(super) const DUE: &str = "SELECT ack.message_id FROM ack INDEXED BY ack_due JOIN message USING (message_id) \
+     WHERE ack.state = 'due' AND ack.message_id > ?1 \
+     AND (mode = 'on_custody' OR (mode = 'after_reply' AND (place IS NULL OR message.state = 'replied') \
+         AND NOT EXISTS (SELECT 1 FROM reply WHERE reply.message_id = ack.message_id \
+             AND reply.state IN ('queued', 'sending')))) \
+     ORDER BY ack.message_id LIMIT ?2";
+
+pub(super) fn due(
+    conn: &Connection,
+    after: Option<&MessageId>,
+    limit: u32,
+) -> Result<Vec<MessageId>, RowsError> {
+    let after = after.map_or("", MessageId::as_str);
+    sql::many(conn, DUE, (after, page(limit)), |row| {
+        Fields::of("ack of", row).id(MessageId::new)
+    })
 }

@@ -7,8 +7,8 @@ use super::place::{self, Moves, Standing};
 use super::{ack, sql};
 use bridge_core::port::RowsError;
 use bridge_core::value::{
-    Ack, ChannelId, ConversationId, ExternalId, Hold, Life, Message, MessageId, MessageState,
-    NextInput, SenderKind, Seq, StateName, Tier, TurnId,
+    Ack, ChannelId, ConversationId, ExternalId, Failure, Hold, Life, Message, MessageId,
+    MessageState, NextInput, Round, SenderKind, Seq, StateName, Tier, Timestamp, TurnId,
 };
 use rusqlite::{Connection, Row, ToSql, params};
 
@@ -17,9 +17,9 @@ macro_rules! select_message {
     ($tail:literal) => {
         concat!(
             "SELECT message_id, conversation_id, seq, channel, external_id, kind, sender, tier, \
-             body, received_at, state, turn_id, reason, hold_until, hold_class, hold_class_until, \
-             hold_reason, attempt, spent, continues, input, failure_class, failure_until, \
-             failure_reason, updated_at FROM message ",
+             body, round, received_at, state, turn_id, reason, leader, hold_until, hold_class, \
+             hold_class_until, hold_reason, attempt, spent, continues, suspect, input, stop, \
+             failure_class, failure_until, failure_reason, updated_at FROM message ",
             $tail
         )
     };
@@ -33,23 +33,23 @@ pub(super) const BY_EXTERNAL: &str =
     select_message!("JOIN message_text USING (row) WHERE channel = ?1 AND external_id = ?2");
 
 const INSERT: &str = "INSERT INTO message (message_id, conversation_id, seq, channel, external_id, kind, \
-     sender, tier, received_at, place, state, turn_id, reason, hold_until, hold_class, \
-     hold_class_until, hold_reason, attempt, spent, continues, input, failure_class, \
+     sender, tier, round, received_at, place, state, turn_id, reason, leader, hold_until, hold_class, \
+     hold_class_until, hold_reason, attempt, spent, continues, suspect, input, stop, failure_class, \
      failure_until, failure_reason, updated_at) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, \
-     ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)";
+     ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)";
 
 /// A life whose place in the queues stays.
-pub(super) const LIVE: &str = "UPDATE message SET state = ?3, turn_id = ?4, reason = ?5, attempt = ?10, \
-     spent = ?11, continues = ?12, input = ?13, failure_class = ?14, \
-     failure_until = ?15, failure_reason = ?16, updated_at = ?17 \
+pub(super) const LIVE: &str = "UPDATE message SET state = ?3, turn_id = ?4, reason = ?5, attempt = ?11, \
+     spent = ?12, continues = ?13, suspect = ?14, input = ?15, stop = ?16, failure_class = ?17, \
+     failure_until = ?18, failure_reason = ?19, updated_at = ?20 \
      WHERE message_id = ?1 AND state = ?2";
 
 /// A life whose place in the queues changes.
 pub(super) const LIVE_ELSEWHERE: &str = "UPDATE message SET place = ?3, state = ?4, turn_id = ?5, reason = ?6, \
-     hold_until = ?7, hold_class = ?8, hold_class_until = ?9, hold_reason = ?10, \
-     attempt = ?11, spent = ?12, continues = ?13, input = ?14, failure_class = ?15, \
-     failure_until = ?16, failure_reason = ?17, updated_at = ?18 \
+     leader = ?7, hold_until = ?8, hold_class = ?9, hold_class_until = ?10, hold_reason = ?11, \
+     attempt = ?12, spent = ?13, continues = ?14, suspect = ?15, input = ?16, stop = ?17, \
+     failure_class = ?18, failure_until = ?19, failure_reason = ?20, updated_at = ?21 \
      WHERE message_id = ?1 AND state = ?2";
 
 pub(super) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
@@ -64,13 +64,16 @@ pub(super) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
         sender: fields.next()?,
         tier: fields.word(Tier::from_word)?,
         body: fields.next()?,
+        round: fields.next().map(Round)?,
         received_at: fields.time()?,
         life: Life {
             state: read_state(&mut fields)?,
             attempt: fields.next()?,
             spent: fields.next()?,
             continues: fields.next()?,
+            suspect: fields.next()?,
             input: fields.word(input_from_word)?,
+            stop: fields.next()?,
             failure: fields.maybe_failure()?,
             updated_at: fields.time()?,
         },
@@ -81,24 +84,28 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<MessageState, RowsError> {
     let name = fields.word(StateName::from_word)?;
     let turn_id = fields.maybe_id(TurnId::new)?;
     let reason: Option<String> = fields.next()?;
+    let leader = fields.maybe_id(MessageId::new)?;
     let until = fields.maybe_time()?;
     let failure = fields.maybe_failure()?;
     Ok(match name {
         StateName::Received => MessageState::Received {
-            hold: match until {
-                None => None,
-                Some(until) => Some(Hold {
-                    until,
-                    failure: fields.required("it is held without a reason", failure)?,
-                }),
-            },
+            hold: read_hold(fields, until, failure)?,
         },
         StateName::Claimed => MessageState::Claimed,
         StateName::Starting => MessageState::Starting,
         StateName::Running => MessageState::Running {
             turn_id: fields.required("it runs without a turn", turn_id)?,
         },
-        StateName::Unclear => MessageState::Unclear,
+        StateName::Unclear => MessageState::Unclear {
+            hold: read_hold(fields, until, failure)?,
+        },
+        StateName::Steered => MessageState::Steered {
+            leader: fields.required("it was given to no turn", leader)?,
+        },
+        StateName::Parked => MessageState::Parked {
+            until: fields.required("it is parked without an end", until)?,
+            reason: fields.required("it is parked without a reason", reason)?,
+        },
         StateName::Answered => MessageState::Answered,
         StateName::Sending => MessageState::Sending,
         StateName::Replied => MessageState::Replied,
@@ -110,6 +117,18 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<MessageState, RowsError> {
             reason: fields.required("it is cancelled without a reason", reason)?,
         },
     })
+}
+
+fn read_hold(
+    fields: &Fields<'_, '_>,
+    until: Option<Timestamp>,
+    failure: Option<Failure>,
+) -> Result<Option<Hold>, RowsError> {
+    let Some(until) = until else {
+        return Ok(None);
+    };
+    let failure = fields.required("it is held without a reason", failure)?;
+    Ok(Some(Hold { until, failure }))
 }
 
 fn input_word(input: NextInput) -> &'static str {
@@ -130,20 +149,29 @@ fn input_from_word(word: &str) -> Option<NextInput> {
 struct StateColumns<'a> {
     turn_id: Option<&'a str>,
     reason: Option<&'a str>,
-    hold: Option<&'a Hold>,
+    leader: Option<&'a str>,
+    until: Option<i64>,
+    hold: Option<&'a Failure>,
 }
 
 fn state_columns(state: &MessageState) -> StateColumns<'_> {
     let mut columns = StateColumns::default();
     match state {
-        MessageState::Received { hold } => columns.hold = hold.as_ref(),
+        MessageState::Received { hold } | MessageState::Unclear { hold } => {
+            columns.until = hold.as_ref().map(|hold| hold.until.0);
+            columns.hold = hold.as_ref().map(|hold| &hold.failure);
+        }
+        MessageState::Steered { leader } => columns.leader = Some(leader.as_str()),
+        MessageState::Parked { until, reason } => {
+            columns.until = Some(until.0);
+            columns.reason = Some(reason);
+        }
         MessageState::Running { turn_id } => columns.turn_id = Some(turn_id.as_str()),
         MessageState::Dead { reason } | MessageState::Cancelled { reason } => {
             columns.reason = Some(reason);
         }
         MessageState::Claimed
         | MessageState::Starting
-        | MessageState::Unclear
         | MessageState::Answered
         | MessageState::Sending
         | MessageState::Replied
@@ -153,7 +181,7 @@ fn state_columns(state: &MessageState) -> StateColumns<'_> {
 }
 
 fn held(state: &MessageState) -> bool {
-    state_columns(state).hold.is_some()
+    state.hold().is_some()
 }
 
 /// Binds a life to the parameters after `first`, which are the statement's own.
@@ -162,24 +190,28 @@ fn with_life<R>(first: &[&dyn ToSql], life: &Life, then: impl FnOnce(&[&dyn ToSq
     let StateColumns {
         turn_id,
         reason,
+        leader,
+        until,
         hold,
     } = state_columns(&life.state);
-    let hold_until = hold.map(|hold| hold.until.0);
-    let (hold_class, hold_class_until, hold_reason) = failure_columns(hold.map(|h| &h.failure));
+    let (hold_class, hold_class_until, hold_reason) = failure_columns(hold);
     let input = input_word(life.input);
     let (class, class_until, class_reason) = failure_columns(life.failure.as_ref());
-    let life: [&dyn ToSql; 15] = [
+    let life: [&dyn ToSql; 18] = [
         &state,
         &turn_id,
         &reason,
-        &hold_until,
+        &leader,
+        &until,
         &hold_class,
         &hold_class_until,
         &hold_reason,
         &life.attempt,
         &life.spent,
         &life.continues,
+        &life.suspect,
         &input,
+        &life.stop,
         &class,
         &class_until,
         &class_reason,
@@ -208,13 +240,13 @@ pub(super) fn by_external(
 pub(super) fn insert(conn: &Connection, message: &Message, owed: Ack) -> Result<(), RowsError> {
     let what = || format!("new message {}", message.message_id);
     let conversation = message.conversation_id.as_str();
-    let standing = Standing::of(message.life.state.name());
+    let standing = Standing::of(&message.life.state);
     let moves = place::others(conn, conversation, 0)?.settle(
         standing,
         message.seq.0,
         held(&message.life.state),
     );
-    let own: [&dyn ToSql; 10] = [
+    let own: [&dyn ToSql; 11] = [
         &message.message_id.as_str(),
         &conversation,
         &message.seq.0,
@@ -223,6 +255,7 @@ pub(super) fn insert(conn: &Connection, message: &Message, owed: Ack) -> Result<
         &message.kind.word(),
         &message.sender,
         &message.tier.word(),
+        &message.round.0,
         &message.received_at.0,
         &moves.mine.map(place::Place::word),
     ];
@@ -239,8 +272,8 @@ pub(super) fn insert(conn: &Connection, message: &Message, owed: Ack) -> Result<
     moves.write(conn)
 }
 
-/// Rewrites a life that must be in `from`. The queues are touched only when its standing changes, and the hold
-/// only where there can be one: among those that wait.
+/// Rewrites a life that must be in `from`. The queues are touched only when its standing changes, and the columns
+/// of a state only where one can have them.
 pub(super) fn live(
     conn: &Connection,
     id: &MessageId,
@@ -249,10 +282,10 @@ pub(super) fn live(
 ) -> Result<(), RowsError> {
     let what = || format!("life of message {id}");
     let own: [&dyn ToSql; 2] = [&id.as_str(), &from.word()];
-    let standing = Standing::of(life.state.name());
-    if standing == Standing::of(from) && standing != Standing::Waiting {
+    if place::same_spot(from, life.state.name()) {
         return with_life(&own, life, |columns| sql::write(conn, LIVE, columns, what));
     }
+    let standing = Standing::of(&life.state);
     let Some(moves) = moves(conn, id, standing, held(&life.state))? else {
         return Err(RowsError::Conflict { what: what() });
     };
@@ -282,4 +315,14 @@ fn moves(
     };
     let others = place::others(conn, &conversation, row)?;
     Ok(Some(others.settle(standing, seq, held)))
+}
+
+/// Moves a finished message to another place of its conversation; the queues know nothing of it.
+pub(super) fn tail(conn: &Connection, id: &MessageId, seq: Seq) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "UPDATE message SET seq = ?2 WHERE message_id = ?1 AND place IS NULL",
+        params![id.as_str(), seq.0],
+        || format!("place of message {id}"),
+    )
 }

@@ -13,7 +13,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The SQL that leads to version 1, 2, and so on.
-pub(super) const MIGRATIONS: &[&str] = &[include_str!("../../schema/0001_ledger.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("../../schema/0001_ledger.sql"),
+    include_str!("../../schema/0002_whole_life.sql"),
+];
 
 /// Backups of one version that may lie beside the ledger before a person must tidy up.
 const BACKUPS_MAX: u32 = 100;
@@ -95,9 +98,30 @@ fn require_sound(conn: &Connection, path: &Path) -> Result<(), OpenError> {
     })
 }
 
+/// References are not followed while tables are made anew, and checked before the commit instead.
 fn migrate(conn: &mut Connection, migration: &str, version: i64) -> Result<(), rusqlite::Error> {
+    conn.pragma_update(None, "foreign_keys", false)?;
+    let migrated = migrate_unreferenced(conn, migration, version);
+    conn.pragma_update(None, "foreign_keys", true)?;
+    migrated
+}
+
+fn migrate_unreferenced(
+    conn: &mut Connection,
+    migration: &str,
+    version: i64,
+) -> Result<(), rusqlite::Error> {
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(migration)?;
+    let dangling: i64 =
+        transaction.query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| {
+            row.get(0)
+        })?;
+    if dangling > 0 {
+        let broken = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY);
+        let what = format!("{dangling} rows refer to rows that are gone");
+        return Err(rusqlite::Error::SqliteFailure(broken, Some(what)));
+    }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", version)?;
     transaction.commit()

@@ -5,10 +5,12 @@
 
 mod ack;
 mod answer;
+mod audit;
 mod check;
 mod conversation;
 mod event;
 mod fields;
+mod forget;
 mod incarnation;
 mod job;
 mod line;

@@ -1,13 +1,13 @@
 //! Where a message stands in the queues: the derived column `place`, on which all partial indexes rest.
 //!
 //! At most one message of a conversation is `ready` or `held`: its first waiting one, while nothing of the
-//! conversation is in flight. So the scheduler finds work at the head of an index, however much waits behind.
+//! conversation is in flight or kept. So the scheduler finds work at the head of an index, however much waits behind.
 //! Only this file and `message` write the column.
 
 use super::fields::Fields;
 use super::sql;
 use bridge_core::port::RowsError;
-use bridge_core::value::StateName;
+use bridge_core::value::{MessageState, StateName};
 use rusqlite::{Connection, Row};
 
 /// A stored place; a finished message has none.
@@ -21,6 +21,8 @@ pub(super) enum Place {
     Behind,
     /// With Codex.
     Flight,
+    /// Holds its conversation back without taking the place of a turn.
+    Kept,
     /// Has its answer.
     Out,
 }
@@ -32,6 +34,7 @@ impl Place {
             Self::Held => "held",
             Self::Behind => "behind",
             Self::Flight => "flight",
+            Self::Kept => "kept",
             Self::Out => "out",
         }
     }
@@ -42,6 +45,7 @@ impl Place {
             Self::Held,
             Self::Behind,
             Self::Flight,
+            Self::Kept,
             Self::Out,
         ]
         .into_iter()
@@ -54,21 +58,46 @@ impl Place {
 pub(super) enum Standing {
     Waiting,
     Flight,
+    Kept,
     Out,
     Finished,
 }
 
 impl Standing {
-    pub(super) fn of(state: StateName) -> Self {
+    pub(super) fn of(state: &MessageState) -> Self {
         match state {
-            StateName::Received => Self::Waiting,
-            StateName::Claimed | StateName::Starting | StateName::Running | StateName::Unclear => {
-                Self::Flight
+            MessageState::Received { .. } => Self::Waiting,
+            MessageState::Claimed
+            | MessageState::Starting
+            | MessageState::Running { .. }
+            | MessageState::Unclear { hold: None } => Self::Flight,
+            MessageState::Unclear { hold: Some(_) }
+            | MessageState::Steered { .. }
+            | MessageState::Parked { .. } => Self::Kept,
+            MessageState::Answered | MessageState::Sending | MessageState::Replied => Self::Out,
+            MessageState::Done | MessageState::Dead { .. } | MessageState::Cancelled { .. } => {
+                Self::Finished
             }
-            StateName::Answered | StateName::Sending | StateName::Replied => Self::Out,
-            StateName::Done | StateName::Dead | StateName::Cancelled => Self::Finished,
         }
     }
+}
+
+/// Whether two states have the same place and no column of their own beside a turn's id: then a new life needs no
+/// look at the conversation.
+pub(super) fn same_spot(from: StateName, to: StateName) -> bool {
+    let working = |state| {
+        matches!(
+            state,
+            StateName::Claimed | StateName::Starting | StateName::Running
+        )
+    };
+    let out = |state| {
+        matches!(
+            state,
+            StateName::Answered | StateName::Sending | StateName::Replied
+        )
+    };
+    (working(from) && working(to)) || (out(from) && out(to))
 }
 
 /// One message of a conversation.
@@ -81,7 +110,7 @@ struct Spot {
 /// The rest of a conversation, seen from one message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Others {
-    /// One of them is in flight.
+    /// One of them is in flight, or kept.
     busy: bool,
     /// The one that is ready or held.
     first: Option<Spot>,
@@ -103,6 +132,8 @@ pub(super) const OTHERS: &str = "\
      SELECT place, seq, row FROM message INDEXED BY message_place \
      WHERE place = 'flight' AND conversation_id = ?1 AND row <> ?2 \
      UNION ALL SELECT place, seq, row FROM message INDEXED BY message_place \
+     WHERE place = 'kept' AND conversation_id = ?1 AND row <> ?2 \
+     UNION ALL SELECT place, seq, row FROM message INDEXED BY message_place \
      WHERE place = 'ready' AND conversation_id = ?1 AND row <> ?2 \
      UNION ALL SELECT place, seq, row FROM message INDEXED BY message_place \
      WHERE place = 'held' AND conversation_id = ?1 AND row <> ?2 \
@@ -119,7 +150,7 @@ pub(super) fn others(
     let mut others = Others::default();
     for (place, spot) in sql::many(conn, OTHERS, (conversation_id, row), read)? {
         match place {
-            Place::Flight => others.busy = true,
+            Place::Flight | Place::Kept => others.busy = true,
             Place::Ready | Place::Held => others.first = Some(spot),
             Place::Behind => others.behind = Some(spot),
             Place::Out => {}
@@ -140,7 +171,7 @@ impl Others {
     /// Where a message with this standing goes, and who makes room or moves up.
     pub(super) fn settle(self, standing: Standing, seq: i64, held: bool) -> Moves {
         let waiting = standing == Standing::Waiting;
-        let busy = self.busy || standing == Standing::Flight;
+        let busy = self.busy || matches!(standing, Standing::Flight | Standing::Kept);
         let mine = waiting.then_some(Spot { row: 0, seq });
         let winner = [mine, self.first, self.behind]
             .into_iter()
@@ -154,6 +185,7 @@ impl Others {
                 Standing::Waiting if mine.as_ref().is_some_and(wins) => Some(Place::Ready),
                 Standing::Waiting => Some(Place::Behind),
                 Standing::Flight => Some(Place::Flight),
+                Standing::Kept => Some(Place::Kept),
                 Standing::Out => Some(Place::Out),
                 Standing::Finished => None,
             },

@@ -7,26 +7,93 @@ use super::fields::Fields;
 use super::message::{read, select_message};
 use super::{conversation, sql};
 use crate::page;
-use bridge_core::port::{Head, RowsError, StateCount};
-use bridge_core::value::{ConversationId, Message, MessageId, Seq, StateName, Timestamp};
-use rusqlite::Connection;
+use bridge_core::port::{Exchange, Flight, Head, HeadFilter, RowsError, StateCount};
+use bridge_core::value::{
+    ChannelId, ConversationId, Message, MessageId, Round, Seq, StateName, Tier, Timestamp,
+};
+use rusqlite::{Connection, params};
 
 pub(super) const READY: &str = select_message!(
     "INDEXED BY message_ready JOIN message_text USING (row) WHERE place = 'ready' \
-     ORDER BY kind DESC, received_at, message_id LIMIT ?1"
+     ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
 );
 
 pub(super) const HELD: &str = select_message!(
     "INDEXED BY message_held JOIN message_text USING (row) \
      WHERE place = 'held' AND hold_until <= ?2 \
-     ORDER BY kind DESC, received_at, message_id LIMIT ?1"
+     ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
 );
 
-pub(super) const NEXT_DUE: &str =
+/// The same, past those that a filter stops: lists are JSON arrays.
+pub(super) const READY_FILTERED: &str = select_message!(
+    "INDEXED BY message_ready JOIN message_text USING (row) WHERE place = 'ready' \
+     AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
+     AND (tier IN (SELECT value FROM json_each(?6)) OR NOT EXISTS (\
+         SELECT 1 FROM conversation WHERE conversation_id = message.conversation_id \
+         AND workdir IN (SELECT value FROM json_each(?5)))) \
+     AND ?2 IS NOT NULL ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
+);
+
+pub(super) const HELD_FILTERED: &str = select_message!(
+    "INDEXED BY message_held JOIN message_text USING (row) \
+     WHERE place = 'held' AND hold_until <= ?2 \
+     AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
+     AND (tier IN (SELECT value FROM json_each(?6)) OR NOT EXISTS (\
+         SELECT 1 FROM conversation WHERE conversation_id = message.conversation_id \
+         AND workdir IN (SELECT value FROM json_each(?5)))) \
+     ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
+);
+
+pub(super) const NEXT_HELD: &str =
     "SELECT min(hold_until) FROM message INDEXED BY message_due WHERE place = 'held'";
 
-pub(super) const IN_FLIGHT: &str =
-    "SELECT count(*) FROM message INDEXED BY message_place WHERE place = 'flight'";
+pub(super) const NEXT_PARKED: &str =
+    "SELECT min(hold_until) FROM message INDEXED BY message_parked WHERE state = 'parked'";
+
+pub(super) const OVERDUE: &str = select_message!(
+    "INDEXED BY message_parked JOIN message_text USING (row) \
+     WHERE state = 'parked' AND hold_until <= ?1 ORDER BY hold_until, message_id LIMIT 1"
+);
+
+pub(super) const FLIGHT: &str = "SELECT message.channel, tier, suspect, workdir \
+     FROM message INDEXED BY message_place JOIN conversation USING (conversation_id) \
+     WHERE place = 'flight' ORDER BY message_id";
+
+pub(super) const IN_FLIGHT_OF: &str = select_message!(
+    "INDEXED BY message_place JOIN message_text USING (row) \
+     WHERE place IN ('flight', 'kept') AND conversation_id = ?1 \
+     AND state <> 'parked' AND state <> 'steered' LIMIT 1"
+);
+
+pub(super) const FOLLOWERS: &str = select_message!(
+    "INDEXED BY message_leader JOIN message_text USING (row) WHERE leader = ?1 ORDER BY seq"
+);
+
+pub(super) const LAST_ROUND: &str = "SELECT max(round) FROM message INDEXED BY message_sender \
+     WHERE place IS NOT NULL AND place <> 'out' AND channel = ?1 AND sender = ?2";
+
+const IN_STATE: &str = select_message!(
+    "JOIN message_text USING (row) WHERE state = ?1 AND (?2 = '' OR message_id < ?2) \
+     ORDER BY message_id DESC LIMIT ?3"
+);
+
+pub(super) const FORGETTABLE: &str = "SELECT message_id FROM message INDEXED BY message_finished \
+     WHERE place IS NULL AND state = ?1 AND updated_at < ?2 \
+     AND NOT EXISTS (SELECT 1 FROM ack WHERE ack.message_id = message.message_id AND state = 'due') \
+     AND NOT EXISTS (SELECT 1 FROM reply WHERE reply.message_id = message.message_id \
+         AND state IN ('queued', 'sending')) \
+     ORDER BY updated_at, message_id LIMIT ?3";
+
+/// One arm per finished state: each is the end of an index.
+const NEWEST_TIME: &str = "SELECT max(at) FROM (\
+     SELECT max(updated_at) AS at FROM message INDEXED BY message_finished WHERE place IS NULL AND state = 'done' \
+     UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_finished WHERE place IS NULL AND state = 'dead' \
+     UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_finished WHERE place IS NULL AND state = 'cancelled' \
+     UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_open WHERE place IS NOT NULL)";
+
+pub(super) const EXCHANGES: &str = "SELECT message.message_id, body, text \
+     FROM message JOIN message_text USING (row) JOIN answer USING (message_id) \
+     WHERE conversation_id = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
 
 pub(super) const BACKLOG: &str =
     "SELECT count(*) FROM message INDEXED BY message_open WHERE place IS NOT NULL";
@@ -37,7 +104,7 @@ pub(super) const UNFINISHED: &str = select_message!(
 );
 
 pub(super) const UNANSWERED_BEFORE: &str = "SELECT message_id FROM message INDEXED BY message_place \
-     WHERE place IN ('ready', 'held', 'behind', 'flight') \
+     WHERE place IN ('ready', 'held', 'behind', 'flight', 'kept') \
      AND conversation_id = ?1 AND seq < ?2 ORDER BY seq LIMIT 1";
 
 const COUNTS: &str = "SELECT state, count(*) FROM message INDEXED BY message_finished \
@@ -53,13 +120,28 @@ const BY_PREFIX: &str = "SELECT message_id FROM message \
      WHERE message_id >= ?1 AND message_id < ?2 ORDER BY message_id LIMIT ?3";
 
 /// Held messages are looked at only when one of them is due.
-pub(super) fn heads(conn: &Connection, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError> {
+pub(super) fn heads(
+    conn: &Connection,
+    now: Timestamp,
+    filter: &HeadFilter,
+    limit: u32,
+) -> Result<Vec<Head>, RowsError> {
     let limit = page(limit);
-    let mut due = sql::many(conn, READY, [limit], read)?;
-    if next_due(conn)?.is_some_and(|due| due <= now) {
-        due.extend(sql::many(conn, HELD, (limit, now.0), read)?);
+    let late = next_held(conn)?.is_some_and(|due| due <= now);
+    let mut due = match stops_nothing(filter) {
+        true => sql::many(conn, READY, [limit], read)?,
+        false => filtered(conn, READY_FILTERED, now, filter, limit)?,
+    };
+    if late {
+        due.extend(match stops_nothing(filter) {
+            true => sql::many(conn, HELD, (limit, now.0), read)?,
+            false => filtered(conn, HELD_FILTERED, now, filter, limit)?,
+        });
         due.sort_by(|a, b| {
-            (a.kind, a.received_at, &a.message_id).cmp(&(b.kind, b.received_at, &b.message_id))
+            let key = |m: &Message| (m.kind, m.round, m.received_at);
+            key(a)
+                .cmp(&key(b))
+                .then_with(|| a.message_id.cmp(&b.message_id))
         });
     }
     let mut heads = Vec::new();
@@ -77,12 +159,148 @@ pub(super) fn heads(conn: &Connection, now: Timestamp, limit: u32) -> Result<Vec
     Ok(heads)
 }
 
-pub(super) fn next_due(conn: &Connection) -> Result<Option<Timestamp>, RowsError> {
-    Ok(sql::number(conn, NEXT_DUE, [])?.map(Timestamp))
+fn stops_nothing(filter: &HeadFilter) -> bool {
+    filter.full_channels.is_empty() && !filter.no_suspects && filter.busy_workdirs.is_empty()
 }
 
-pub(super) fn in_flight(conn: &Connection) -> Result<u32, RowsError> {
-    count(conn, IN_FLIGHT)
+fn filtered(
+    conn: &Connection,
+    query: &str,
+    now: Timestamp,
+    filter: &HeadFilter,
+    limit: u32,
+) -> Result<Vec<Message>, RowsError> {
+    let channels = json(filter.full_channels.iter().map(ChannelId::as_str));
+    let workdirs = json(filter.busy_workdirs.iter().map(String::as_str));
+    let readers = json(filter.readers.iter().map(|tier| tier.word()));
+    let params = params![
+        limit,
+        now.0,
+        filter.no_suspects,
+        channels,
+        workdirs,
+        readers
+    ];
+    sql::many(conn, query, params, read)
+}
+
+/// A JSON array of texts.
+fn json<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let quoted: Vec<String> = texts.map(quote).collect();
+    format!("[{}]", quoted.join(","))
+}
+
+fn quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c < ' ' => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+fn next_held(conn: &Connection) -> Result<Option<Timestamp>, RowsError> {
+    Ok(sql::number(conn, NEXT_HELD, [])?.map(Timestamp))
+}
+
+pub(super) fn next_due(conn: &Connection) -> Result<Option<Timestamp>, RowsError> {
+    let parked = sql::number(conn, NEXT_PARKED, [])?.map(Timestamp);
+    Ok(next_held(conn)?.into_iter().chain(parked).min())
+}
+
+pub(super) fn overdue(conn: &Connection, now: Timestamp) -> Result<Option<Message>, RowsError> {
+    sql::one(conn, OVERDUE, [now.0], read)
+}
+
+pub(super) fn flight(conn: &Connection) -> Result<Vec<Flight>, RowsError> {
+    sql::many(conn, FLIGHT, [], |row| {
+        let mut fields = Fields::of("message on channel", row);
+        Ok(Flight {
+            channel: fields.id(ChannelId::new)?,
+            tier: fields.word(Tier::from_word)?,
+            suspect: fields.next()?,
+            workdir: fields.next()?,
+        })
+    })
+}
+
+pub(super) fn in_flight_of(
+    conn: &Connection,
+    id: &ConversationId,
+) -> Result<Option<Message>, RowsError> {
+    sql::one(conn, IN_FLIGHT_OF, [id.as_str()], read)
+}
+
+pub(super) fn followers(conn: &Connection, leader: &MessageId) -> Result<Vec<Message>, RowsError> {
+    sql::many(conn, FOLLOWERS, [leader.as_str()], read)
+}
+
+pub(super) fn round(conn: &Connection) -> Result<Round, RowsError> {
+    let round = sql::number(conn, "SELECT round FROM instance", [])?;
+    Ok(Round(round.unwrap_or(0)))
+}
+
+pub(super) fn set_round(conn: &Connection, round: Round) -> Result<(), RowsError> {
+    let set = "UPDATE instance SET round = ?1";
+    sql::write(conn, set, [round.0], || "round of service".to_owned())
+}
+
+pub(super) fn last_round(
+    conn: &Connection,
+    channel: &ChannelId,
+    sender: &str,
+) -> Result<Option<Round>, RowsError> {
+    Ok(sql::number(conn, LAST_ROUND, [channel.as_str(), sender])?.map(Round))
+}
+
+pub(super) fn in_state(
+    conn: &Connection,
+    state: StateName,
+    before: Option<&MessageId>,
+    limit: u32,
+) -> Result<Vec<Message>, RowsError> {
+    let before = before.map_or("", MessageId::as_str);
+    sql::many(conn, IN_STATE, (state.word(), before, page(limit)), read)
+}
+
+pub(super) fn forgettable(
+    conn: &Connection,
+    state: StateName,
+    before: Timestamp,
+    limit: u32,
+) -> Result<Vec<MessageId>, RowsError> {
+    let params = (state.word(), before.0, page(limit));
+    sql::many(conn, FORGETTABLE, params, |row| {
+        Fields::of("message", row).id(MessageId::new)
+    })
+}
+
+pub(super) fn newest_time(conn: &Connection) -> Result<Option<Timestamp>, RowsError> {
+    Ok(sql::number(conn, NEWEST_TIME, [])?.map(Timestamp))
+}
+
+pub(super) fn exchanges(
+    conn: &Connection,
+    id: &ConversationId,
+    before: Seq,
+    limit: u32,
+) -> Result<Vec<Exchange>, RowsError> {
+    let params = (id.as_str(), before.0, page(limit));
+    let mut newest = sql::many(conn, EXCHANGES, params, |row| {
+        let mut fields = Fields::of("message", row);
+        let _message_id: String = fields.next()?;
+        Ok(Exchange {
+            body: fields.next()?,
+            answer: fields.next()?,
+        })
+    })?;
+    newest.reverse();
+    Ok(newest)
 }
 
 pub(super) fn backlog(conn: &Connection) -> Result<u32, RowsError> {

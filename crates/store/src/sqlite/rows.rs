@@ -3,12 +3,16 @@
 //! No SQL here. The savepoint that makes one job of a batch undoable is opened by its first write.
 
 use super::{
-    ack, answer, conversation, event, incarnation, message, queue, reply, request, sql, turn,
+    ack, answer, audit, conversation, event, forget, incarnation, message, queue, reply, request,
+    sql, turn,
 };
-use bridge_core::port::{Change, Head, Read, Rows, RowsError, StateCount};
+use bridge_core::port::{
+    Change, Exchange, Flight, Head, HeadFilter, Read, Rows, RowsError, StateCount,
+};
 use bridge_core::value::{
-    Ack, Answer, ChannelId, Conversation, ConversationId, ExternalId, Incarnation, ItemEvent,
-    Message, MessageId, Reply, Request, RequestId, Seq, Timestamp, Turn,
+    Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, Seq, StateName, Timestamp,
+    Turn,
 };
 use rusqlite::Connection;
 
@@ -88,6 +92,14 @@ impl Rows for SqliteRows<'_> {
                 from,
                 life,
             } => message::live(conn, message_id, *from, life),
+            Change::Tail { message_id, seq } => message::tail(conn, message_id, *seq),
+            Change::Round(round) => queue::set_round(conn, *round),
+            Change::Forget { message_id, from } => forget::message(conn, message_id, *from),
+            Change::ForgetRecords {
+                incarnations,
+                audit,
+            } => forget::records(conn, *incarnations, *audit),
+            Change::Audit(entry) => audit::insert(conn, entry),
             Change::NewTurn(turn) => turn::insert(conn, turn),
             Change::Turn(turn) => turn::update(conn, turn),
             Change::NewAnswer(answer) => answer::insert(conn, answer),
@@ -139,6 +151,40 @@ impl Read for SqliteRows<'_> {
 
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError> {
         queue::newest(self.conn, limit)
+    }
+
+    fn messages_in(
+        &self,
+        state: StateName,
+        before: Option<&MessageId>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError> {
+        queue::in_state(self.conn, state, before, limit)
+    }
+
+    fn in_flight_of(&self, id: &ConversationId) -> Result<Option<Message>, RowsError> {
+        queue::in_flight_of(self.conn, id)
+    }
+
+    fn followers(&self, leader: &MessageId) -> Result<Vec<Message>, RowsError> {
+        queue::followers(self.conn, leader)
+    }
+
+    fn exchanges(
+        &self,
+        id: &ConversationId,
+        before: Seq,
+        limit: u32,
+    ) -> Result<Vec<Exchange>, RowsError> {
+        queue::exchanges(self.conn, id, before, limit)
+    }
+
+    fn round(&self) -> Result<Round, RowsError> {
+        queue::round(self.conn)
+    }
+
+    fn last_round(&self, channel: &ChannelId, sender: &str) -> Result<Option<Round>, RowsError> {
+        queue::last_round(self.conn, channel, sender)
     }
 
     fn conversation(&self, id: &ConversationId) -> Result<Option<Conversation>, RowsError> {
@@ -193,16 +239,46 @@ impl Read for SqliteRows<'_> {
         ack::of_message(self.conn, message_id)
     }
 
-    fn heads(&self, now: Timestamp, limit: u32) -> Result<Vec<Head>, RowsError> {
-        queue::heads(self.conn, now, limit)
+    fn acks_due(&self, after: Option<&MessageId>, limit: u32) -> Result<Vec<MessageId>, RowsError> {
+        ack::due(self.conn, after, limit)
+    }
+
+    fn heads(
+        &self,
+        now: Timestamp,
+        filter: &HeadFilter,
+        limit: u32,
+    ) -> Result<Vec<Head>, RowsError> {
+        queue::heads(self.conn, now, filter, limit)
     }
 
     fn next_due(&self) -> Result<Option<Timestamp>, RowsError> {
         queue::next_due(self.conn)
     }
 
-    fn in_flight(&self) -> Result<u32, RowsError> {
-        queue::in_flight(self.conn)
+    fn overdue(&self, now: Timestamp) -> Result<Option<Message>, RowsError> {
+        queue::overdue(self.conn, now)
+    }
+
+    fn flight(&self) -> Result<Vec<Flight>, RowsError> {
+        queue::flight(self.conn)
+    }
+
+    fn forgettable(
+        &self,
+        state: StateName,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<MessageId>, RowsError> {
+        queue::forgettable(self.conn, state, before, limit)
+    }
+
+    fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, RowsError> {
+        audit::newest(self.conn, limit)
+    }
+
+    fn newest_time(&self) -> Result<Option<Timestamp>, RowsError> {
+        queue::newest_time(self.conn)
     }
 
     fn backlog(&self) -> Result<u32, RowsError> {

@@ -61,6 +61,13 @@ pub(super) fn write(
     }
 }
 
+/// Writes any number of rows, none included.
+pub(super) fn run(conn: &Connection, sql: &str, params: impl Params) -> Result<(), RowsError> {
+    let mut statement = conn.prepare_cached(sql).map_err(failed)?;
+    statement.execute(params).map_err(failed)?;
+    Ok(())
+}
+
 /// A row that must be unique, or must belong to another one, is not.
 fn is_conflict(error: &Error) -> bool {
     use rusqlite::ffi;

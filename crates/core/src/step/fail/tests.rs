@@ -24,6 +24,7 @@ fn fail(class: Class, turn: Turn, seen_now: bool) -> Decision<()> {
         message_id: MessageId::new("m"),
         failure: Failure::new(class, "it broke"),
         touched: seen_now,
+        on_cut: CutPolicy::Continue,
         pace: PACE,
     };
     let view = View {
@@ -31,6 +32,7 @@ fn fail(class: Class, turn: Turn, seen_now: bool) -> Decision<()> {
         turn: Some(turn),
         replies: Vec::new(),
         last_event: 0,
+        followers: Vec::new(),
     };
     fail.decide(view, NOW).unwrap()
 }
@@ -111,5 +113,5 @@ fn each_class_has_its_consequence() {
         assert_eq!(dead.state.name(), StateName::Dead);
     }
     let unclear = after(Class::Ambiguous, read_only(), false);
-    assert_eq!(unclear.state, MessageState::Unclear);
+    assert_eq!(unclear.state, MessageState::Unclear { hold: None });
 }

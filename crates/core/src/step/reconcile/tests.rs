@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fixture::turn;
-use crate::value::{ConversationId, NextInput, Sandbox, ThreadId, TurnId};
+use crate::value::{ConversationId, Life, NextInput, Sandbox, ThreadId, TurnId};
 
 const NOW: Timestamp = Timestamp(1_000_000);
 const PACE: Pace = Pace {
@@ -12,7 +12,7 @@ const PACE: Pace = Pace {
 };
 
 fn message() -> Message {
-    crate::fixture::message(MessageState::Unclear, |life| {
+    crate::fixture::message(MessageState::Unclear { hold: None }, |life| {
         life.attempt = 1;
         life.spent = 1;
     })
@@ -24,6 +24,7 @@ fn found(status: TurnStatus, answer: Option<&str>, effects: &[&str]) -> Found {
         status,
         answer: answer.map(str::to_owned),
         effects: effects.iter().map(|effect| (*effect).to_owned()).collect(),
+        heard: Vec::new(),
         failure: None,
     })
 }
@@ -35,12 +36,14 @@ fn verdict(found: Found, turn: Turn, boot: &str) -> &'static str {
         turn: Some(turn),
         replies: Vec::new(),
         last_event: 0,
+        followers: Vec::new(),
     };
     let reconcile = Reconcile {
         message_id: MessageId::new("m"),
         found,
         boot_id: BootId::new(boot),
         reply_max_chars: None,
+        on_cut: CutPolicy::Continue,
         pace: PACE,
     };
     let decision = reconcile.decide(view, NOW).unwrap();
@@ -136,7 +139,7 @@ fn a_cut_turn_is_continued_where_it_may_have_touched_something() {
             ReadOnly,
             true,
             "boot",
-            "again, counted",
+            "again, free",
         ),
         (
             found(Failed, None, &["ran x"]),
@@ -189,7 +192,7 @@ fn a_turn_that_is_not_found_was_not_begun_unless_memory_was_lost() {
             "again, free",
         ),
         (unreadable(), WorkspaceWrite, false, "boot", "continue"),
-        (unreadable(), ReadOnly, false, "boot", "again, counted"),
+        (unreadable(), ReadOnly, false, "boot", "again, free"),
     ]);
 }
 
@@ -200,6 +203,7 @@ fn a_lost_history_unbinds_the_thread() {
         turn: Some(turn(Sandbox::ReadOnly, false)),
         replies: Vec::new(),
         last_event: 0,
+        followers: Vec::new(),
     };
     let reconcile = Reconcile {
         message_id: MessageId::new("m"),
@@ -208,6 +212,7 @@ fn a_lost_history_unbinds_the_thread() {
         },
         boot_id: BootId::new("boot"),
         reply_max_chars: None,
+        on_cut: CutPolicy::Continue,
         pace: PACE,
     };
     let decision = reconcile.decide(view, NOW).unwrap();
@@ -228,14 +233,76 @@ fn only_an_unclear_message_is_reconciled() {
         turn: None,
         replies: Vec::new(),
         last_event: 0,
+        followers: Vec::new(),
     };
     let reconcile = Reconcile {
         message_id: MessageId::new("m"),
         found: Found::Absent,
         boot_id: BootId::new("boot"),
         reply_max_chars: None,
+        on_cut: CutPolicy::Continue,
         pace: PACE,
     };
     let refused = reconcile.decide(view, NOW).unwrap_err();
     assert_eq!(refused.to_string(), "reconcile message m: it is done");
+}
+
+/// The life after a turn in `sandbox` was found cut, of a message that is a suspect already or not.
+fn after_death(sandbox: Sandbox, suspect: bool, on_cut: CutPolicy) -> Life {
+    let mut message = message();
+    message.life.suspect = suspect;
+    let view = View {
+        message: Some(message),
+        turn: Some(turn(sandbox, false)),
+        replies: Vec::new(),
+        last_event: 0,
+        followers: Vec::new(),
+    };
+    let reconcile = Reconcile {
+        message_id: MessageId::new("m"),
+        found: found(TurnStatus::Interrupted, None, &[]),
+        boot_id: BootId::new("boot"),
+        reply_max_chars: None,
+        on_cut,
+        pace: PACE,
+    };
+    let decision = reconcile.decide(view, NOW).unwrap();
+    let life = decision
+        .changes
+        .into_iter()
+        .find_map(|change| match change {
+            Change::Live { life, .. } => Some(life),
+            _ => None,
+        });
+    life.expect("the message moves")
+}
+
+#[test]
+fn the_first_death_of_codex_is_nobodys_fault() {
+    let first = after_death(Sandbox::WorkspaceWrite, false, CutPolicy::Continue);
+    assert_eq!((first.suspect, first.spent, first.continues), (true, 0, 0));
+    assert_eq!(first.input, NextInput::Continue);
+    let second = after_death(Sandbox::WorkspaceWrite, true, CutPolicy::Continue);
+    assert_eq!(
+        (second.suspect, second.spent, second.continues),
+        (true, 1, 1)
+    );
+    let read_only = after_death(Sandbox::ReadOnly, true, CutPolicy::Continue);
+    assert_eq!((read_only.spent, read_only.continues), (1, 0));
+}
+
+#[test]
+fn the_operator_chooses_what_follows_a_cut() {
+    use Sandbox::{ReadOnly, WorkspaceWrite};
+    for (sandbox, policy, state) in [
+        (WorkspaceWrite, CutPolicy::Continue, StateName::Received),
+        (WorkspaceWrite, CutPolicy::Ask, StateName::Parked),
+        (WorkspaceWrite, CutPolicy::Bury, StateName::Dead),
+        // What could not write is run again whatever the policy is.
+        (ReadOnly, CutPolicy::Ask, StateName::Received),
+        (ReadOnly, CutPolicy::Bury, StateName::Received),
+    ] {
+        let life = after_death(sandbox, false, policy);
+        assert_eq!(life.state.name(), state, "{sandbox:?} {policy:?}");
+    }
 }

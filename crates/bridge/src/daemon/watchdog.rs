@@ -1,0 +1,192 @@
+//! When a running turn has had enough: its time is used up, or nothing was heard of it for too long.
+//!
+//! Decides only; who interrupts and ends is `follow`. The idle clock stands still while a command runs, because a
+//! long build says nothing for a long time.
+
+use bridge_core::port::TurnEvent;
+use bridge_core::value::ItemId;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long an interrupt may take to end a turn.
+const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Items at work that are remembered; a turn with more of them is not idle anyway.
+const WORKING_MAX: usize = 1_024;
+
+/// Watches one turn.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    /// When its time is used up.
+    deadline: Instant,
+    /// How long it may be silent.
+    idle: Duration,
+    last_sign: Instant,
+    /// Commands and other effects that began and did not end.
+    working: BTreeSet<ItemId>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Watching,
+    /// It was interrupted for this reason and must end by then.
+    Ending(Cause, Instant),
+}
+
+/// Why a turn is ended before its own end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Its time was used up.
+    Timeout,
+    /// Nothing was heard of it.
+    Silence,
+    /// A person stopped it.
+    Stopped,
+}
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Duty {
+    /// Ask whether Codex is there at all, then interrupt.
+    Probe,
+    /// Interrupt the turn.
+    Interrupt,
+    /// It does not end: end its Codex.
+    EndLife,
+}
+
+impl Watchdog {
+    /// A watchdog over a turn with this much time left.
+    pub(super) fn new(left: Duration, idle: Duration, now: Instant) -> Self {
+        Self {
+            deadline: now + left,
+            idle,
+            last_sign: now,
+            working: BTreeSet::new(),
+            stage: Stage::Watching,
+        }
+    }
+
+    /// When to look again.
+    pub(super) fn wake(&self) -> Instant {
+        match self.stage {
+            Stage::Ending(_, until) => until,
+            Stage::Watching if self.working.is_empty() => {
+                self.deadline.min(self.last_sign + self.idle)
+            }
+            Stage::Watching => self.deadline,
+        }
+    }
+
+    /// Something was heard of the turn.
+    pub(super) fn heard(&mut self, event: &TurnEvent, now: Instant) {
+        self.last_sign = now;
+        if let TurnEvent::Item(item) = event
+            && item.effect
+        {
+            match item.completed {
+                true => {
+                    self.working.remove(&item.item_id);
+                }
+                false if self.working.len() < WORKING_MAX => {
+                    self.working.insert(item.item_id.clone());
+                }
+                false => {}
+            }
+        }
+    }
+
+    /// A person stopped the turn.
+    pub(super) fn stop(&mut self, now: Instant) -> Option<Duty> {
+        match self.stage {
+            Stage::Ending(..) => None,
+            Stage::Watching => Some(self.end(Cause::Stopped, Duty::Interrupt, now)),
+        }
+    }
+
+    /// What is due now.
+    pub(super) fn due(&mut self, now: Instant) -> Option<Duty> {
+        match self.stage {
+            _ if now < self.wake() => None,
+            Stage::Ending(cause, _) => Some(self.end(cause, Duty::EndLife, now)),
+            Stage::Watching if now >= self.deadline => {
+                Some(self.end(Cause::Timeout, Duty::Interrupt, now))
+            }
+            Stage::Watching => Some(self.end(Cause::Silence, Duty::Probe, now)),
+        }
+    }
+
+    fn end(&mut self, cause: Cause, duty: Duty, now: Instant) -> Duty {
+        self.stage = Stage::Ending(cause, now + INTERRUPT_PATIENCE);
+        duty
+    }
+
+    /// Why the turn is being ended, if it is.
+    pub(super) fn cause(&self) -> Option<Cause> {
+        match self.stage {
+            Stage::Watching => None,
+            Stage::Ending(cause, _) => Some(cause),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bridge_core::port::ItemNote;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn command(id: &str, completed: bool) -> TurnEvent {
+        TurnEvent::Item(ItemNote {
+            item_id: ItemId::new(id),
+            completed,
+            headline: "ran a build".to_owned(),
+            effect: true,
+        })
+    }
+
+    #[test]
+    fn silence_is_probed_and_ends_the_turn() {
+        let start = Instant::now();
+        let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
+        dog.heard(&TurnEvent::Alive, start + 200 * SECOND);
+        assert_eq!(dog.due(start + 499 * SECOND), None);
+        assert_eq!(dog.due(start + 500 * SECOND), Some(Duty::Probe));
+        assert_eq!(dog.cause(), Some(Cause::Silence));
+        assert_eq!(dog.due(start + 509 * SECOND), None);
+        assert_eq!(dog.due(start + 510 * SECOND), Some(Duty::EndLife));
+    }
+
+    #[test]
+    fn a_command_may_be_silent_until_the_time_is_used_up() {
+        let start = Instant::now();
+        let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
+        dog.heard(&command("a", false), start);
+        assert_eq!(dog.due(start + 1_799 * SECOND), None);
+        assert_eq!(dog.due(start + 1_800 * SECOND), Some(Duty::Interrupt));
+        assert_eq!(dog.cause(), Some(Cause::Timeout));
+    }
+
+    #[test]
+    fn the_idle_clock_runs_again_when_the_command_has_ended() {
+        let start = Instant::now();
+        let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
+        dog.heard(&command("a", false), start);
+        dog.heard(&command("a", true), start + 1_000 * SECOND);
+        assert_eq!(dog.wake(), start + 1_300 * SECOND);
+        assert_eq!(dog.due(start + 1_300 * SECOND), Some(Duty::Probe));
+    }
+
+    #[test]
+    fn a_person_stops_it_once() {
+        let start = Instant::now();
+        let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
+        assert_eq!(dog.stop(start), Some(Duty::Interrupt));
+        assert_eq!(dog.stop(start), None);
+        assert_eq!(dog.due(start + 10 * SECOND), Some(Duty::EndLife));
+        assert_eq!(dog.cause(), Some(Cause::Stopped));
+    }
+}

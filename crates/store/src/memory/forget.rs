@@ -1,0 +1,91 @@
+//! Removing in memory: finished messages with everything that hangs on them, and old records.
+
+use super::MemoryRows;
+use super::apply::{found, guard};
+use bridge_core::port::RowsError;
+use bridge_core::value::{Message, MessageId, Seq, StateName, Timestamp};
+
+impl MemoryRows {
+    pub(super) fn tail(&mut self, id: &MessageId, seq: Seq) -> Result<(), RowsError> {
+        let known = self
+            .messages
+            .get(id)
+            .filter(|message| message.life.state.name().finished());
+        let message = found(known, || format!("place of message {id}"))?.clone();
+        let place = (message.conversation_id.clone(), seq);
+        guard(!self.seqs.contains(&place), || {
+            format!("place of message {id}")
+        })?;
+        self.seqs
+            .remove(&(message.conversation_id.clone(), message.seq));
+        self.seqs.put(place, id.clone());
+        self.messages.put(id.clone(), Message { seq, ..message });
+        Ok(())
+    }
+
+    pub(super) fn forget(&mut self, id: &MessageId, from: StateName) -> Result<(), RowsError> {
+        let known = self
+            .messages
+            .get(id)
+            .filter(|message| message.life.state.name() == from && from.finished());
+        let message = found(known, || format!("forgetting message {id}"))?.clone();
+        self.externals
+            .remove(&(message.channel.clone(), message.external_id.clone()));
+        self.seqs.remove(&(message.conversation_id, message.seq));
+        let arrival = self.arrivals.iter().find(|(_, arrived)| *arrived == id);
+        if let Some(row) = arrival.map(|(row, _)| *row) {
+            self.arrivals.remove(&row);
+        }
+        let of_message = |attempt| (id.clone(), attempt);
+        let (first, last) = (of_message(0), of_message(u32::MAX));
+        let turns: Vec<_> = keys(self.turns.range(first.clone()..=last.clone()));
+        for key in turns {
+            self.turns.remove(&key);
+        }
+        let replies: Vec<_> = keys(self.replies.range(first.clone()..=last.clone()));
+        for key in replies {
+            self.replies.remove(&key);
+        }
+        let events: Vec<_> = keys(self.events.range(first..=last));
+        for key in events {
+            self.events.remove(&key);
+        }
+        let asked = (id.clone(), 0)..=(id.clone(), u64::MAX);
+        let asked: Vec<_> = keys(self.asked.range(asked));
+        for key in asked {
+            if let Some(request) = self.asked.get(&key).cloned() {
+                self.requests.remove(&request);
+            }
+            self.asked.remove(&key);
+        }
+        self.answers.remove(id);
+        self.acks.remove(id);
+        self.messages.remove(id);
+        Ok(())
+    }
+
+    pub(super) fn forget_records(&mut self, incarnations: Timestamp, audit: Timestamp) {
+        let gone: Vec<_> = self
+            .incarnations
+            .iter()
+            .filter(|(_, incarnation)| incarnation.ended_at.is_some_and(|at| at < incarnations))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in gone {
+            self.incarnations.remove(&id);
+        }
+        let old: Vec<_> = self
+            .audits
+            .iter()
+            .filter(|(_, entry)| entry.at < audit)
+            .map(|(row, _)| *row)
+            .collect();
+        for row in old {
+            self.audits.remove(&row);
+        }
+    }
+}
+
+fn keys<'a, K: Clone + 'a, V: 'a>(rows: impl Iterator<Item = (&'a K, &'a V)>) -> Vec<K> {
+    rows.map(|(key, _)| key.clone()).collect()
+}

@@ -1,0 +1,45 @@
+//! Removing: finished messages with everything that hangs on them, and old records. What may go is decided by the
+//! core; the guards here only refuse what is not finished.
+
+use super::sql;
+use bridge_core::port::RowsError;
+use bridge_core::value::{MessageId, StateName, Timestamp};
+use rusqlite::Connection;
+
+/// What hangs on a message, children before parents.
+const OF_MESSAGE: [&str; 9] = [
+    "DELETE FROM task WHERE message_id = ?1",
+    "DELETE FROM reply_text WHERE row IN (SELECT row FROM reply WHERE message_id = ?1)",
+    "DELETE FROM reply WHERE message_id = ?1",
+    "DELETE FROM event WHERE message_id = ?1",
+    "DELETE FROM request WHERE message_id = ?1",
+    "DELETE FROM answer WHERE message_id = ?1",
+    "DELETE FROM turn WHERE message_id = ?1",
+    "DELETE FROM ack WHERE message_id = ?1",
+    "DELETE FROM message_text WHERE row = (SELECT row FROM message WHERE message_id = ?1)",
+];
+
+pub(super) fn message(conn: &Connection, id: &MessageId, from: StateName) -> Result<(), RowsError> {
+    for statement in OF_MESSAGE {
+        sql::run(conn, statement, [id.as_str()])?;
+    }
+    sql::write(
+        conn,
+        "DELETE FROM message WHERE message_id = ?1 AND state = ?2 AND place IS NULL",
+        [id.as_str(), from.word()],
+        || format!("forgetting message {id}"),
+    )
+}
+
+pub(super) fn records(
+    conn: &Connection,
+    incarnations: Timestamp,
+    audit: Timestamp,
+) -> Result<(), RowsError> {
+    sql::run(
+        conn,
+        "DELETE FROM incarnation WHERE ended_at IS NOT NULL AND ended_at < ?1",
+        [incarnations.0],
+    )?;
+    sql::run(conn, "DELETE FROM audit WHERE at < ?1", [audit.0])
+}
