@@ -5,7 +5,8 @@
 
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Confirm, Receive, Send, SendOutcome,
+    Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Confirm, MidTurn, Receive, Send,
+    SendOutcome, Verdict,
 };
 use bridge_core::value::{
     AckMode, BootId, ChannelId, ConversationId, Epoch, ExternalId, IncarnationId, Message,
@@ -100,6 +101,9 @@ async fn converse(
         let message = loop {
             let claim = Claim {
                 turns_max: u32::MAX,
+                turns_per_channel: u32::MAX,
+                one_writer: Vec::new(),
+                readers: Vec::new(),
                 now: now(),
             };
             transitions += 1;
@@ -124,7 +128,7 @@ async fn converse(
                     }
                     break *message;
                 }
-                ClaimOutcome::Buried | ClaimOutcome::Idle { .. } | ClaimOutcome::Full => {
+                ClaimOutcome::Buried | ClaimOutcome::Idle { .. } | ClaimOutcome::Full { .. } => {
                     tokio::task::yield_now().await;
                 }
             }
@@ -147,6 +151,8 @@ async fn receive(ledger: &SqliteLedger, serial: u64, conversation: u64) -> Resul
         tier: Tier::Owner,
         body: "Please look at the failing test and tell me why it fails.".repeat(4),
         ack: AckMode::None,
+        mid_turn: MidTurn::Queue,
+        verdict: Verdict::Fit,
     };
     ledger.transact(received, now()).await?;
     Ok(())
@@ -173,6 +179,7 @@ async fn work(ledger: &SqliteLedger, message: &Message) -> Result<u64, LedgerErr
         message_id: message_id.clone(),
         turn_id,
         text: Some("It fails because the clock of the machine went back.".repeat(8)),
+        heard: Vec::new(),
         usage: Usage::default(),
         reply_max_chars: None,
     };

@@ -179,8 +179,9 @@ pub trait Read {
         filter: &HeadFilter,
         limit: u32,
     ) -> Result<Vec<Head>, RowsError>;
-    /// When the next held message that could then be claimed, or parked one, becomes due.
-    fn next_due(&self) -> Result<Option<Timestamp>, RowsError>;
+    /// When, after `now`, the next held message that could then be claimed, or parked one, becomes due. What is due
+    /// already is not waited for by time.
+    fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, RowsError>;
     /// A parked message whose time is up.
     fn overdue(&self, now: Timestamp) -> Result<Option<Message>, RowsError>;
     /// The messages that take the place of a turn.

@@ -117,7 +117,7 @@ impl Transition for Claim {
             None => Vec::new(),
         };
         let next_due = match head {
-            None => rows.next_due()?,
+            None => rows.next_due(self.now)?,
             Some(_) => None,
         };
         Ok(View {

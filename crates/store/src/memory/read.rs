@@ -320,7 +320,7 @@ impl Read for MemoryRows {
             .collect())
     }
 
-    fn next_due(&self) -> Result<Option<Timestamp>, RowsError> {
+    fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, RowsError> {
         let held = self.first_waiting();
         let parked = self
             .open_messages()
@@ -329,6 +329,7 @@ impl Read for MemoryRows {
             .into_iter()
             .filter_map(|(_, hold)| hold.map(|hold| hold.until))
             .chain(parked)
+            .filter(|due| *due > now)
             .min())
     }
 

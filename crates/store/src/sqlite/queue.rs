@@ -44,11 +44,11 @@ pub(super) const HELD_FILTERED: &str = select_message!(
      ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
 );
 
-pub(super) const NEXT_HELD: &str =
-    "SELECT min(hold_until) FROM message INDEXED BY message_due WHERE place = 'held'";
+pub(super) const NEXT_HELD: &str = "SELECT min(hold_until) FROM message INDEXED BY message_due \
+     WHERE place = 'held' AND hold_until > ?1";
 
-pub(super) const NEXT_PARKED: &str =
-    "SELECT min(hold_until) FROM message INDEXED BY message_parked WHERE state = 'parked'";
+pub(super) const NEXT_PARKED: &str = "SELECT min(hold_until) FROM message INDEXED BY message_parked \
+     WHERE state = 'parked' AND hold_until > ?1";
 
 pub(super) const OVERDUE: &str = select_message!(
     "INDEXED BY message_parked JOIN message_text USING (row) \
@@ -57,7 +57,7 @@ pub(super) const OVERDUE: &str = select_message!(
 
 pub(super) const FLIGHT: &str = "SELECT message.channel, tier, suspect, workdir \
      FROM message INDEXED BY message_place JOIN conversation USING (conversation_id) \
-     WHERE place = 'flight' ORDER BY message_id";
+     WHERE place = 'flight'";
 
 pub(super) const IN_FLIGHT_OF: &str = select_message!(
     "INDEXED BY message_place JOIN message_text USING (row) \
@@ -127,7 +127,7 @@ pub(super) fn heads(
     limit: u32,
 ) -> Result<Vec<Head>, RowsError> {
     let limit = page(limit);
-    let late = next_held(conn)?.is_some_and(|due| due <= now);
+    let late = next_held(conn, Timestamp(i64::MIN))?.is_some_and(|due| due <= now);
     let mut due = match stops_nothing(filter) {
         true => sql::many(conn, READY, [limit], read)?,
         false => filtered(conn, READY_FILTERED, now, filter, limit)?,
@@ -204,13 +204,13 @@ fn quote(text: &str) -> String {
     quoted
 }
 
-fn next_held(conn: &Connection) -> Result<Option<Timestamp>, RowsError> {
-    Ok(sql::number(conn, NEXT_HELD, [])?.map(Timestamp))
+fn next_held(conn: &Connection, after: Timestamp) -> Result<Option<Timestamp>, RowsError> {
+    Ok(sql::number(conn, NEXT_HELD, [after.0])?.map(Timestamp))
 }
 
-pub(super) fn next_due(conn: &Connection) -> Result<Option<Timestamp>, RowsError> {
-    let parked = sql::number(conn, NEXT_PARKED, [])?.map(Timestamp);
-    Ok(next_held(conn)?.into_iter().chain(parked).min())
+pub(super) fn next_due(conn: &Connection, now: Timestamp) -> Result<Option<Timestamp>, RowsError> {
+    let parked = sql::number(conn, NEXT_PARKED, [now.0])?.map(Timestamp);
+    Ok(next_held(conn, now)?.into_iter().chain(parked).min())
 }
 
 pub(super) fn overdue(conn: &Connection, now: Timestamp) -> Result<Option<Message>, RowsError> {

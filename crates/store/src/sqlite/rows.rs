@@ -252,8 +252,8 @@ impl Read for SqliteRows<'_> {
         queue::heads(self.conn, now, filter, limit)
     }
 
-    fn next_due(&self) -> Result<Option<Timestamp>, RowsError> {
-        queue::next_due(self.conn)
+    fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, RowsError> {
+        queue::next_due(self.conn, now)
     }
 
     fn overdue(&self, now: Timestamp) -> Result<Option<Message>, RowsError> {

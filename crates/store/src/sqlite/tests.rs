@@ -31,21 +31,37 @@ fn walks(step: &str) -> bool {
         "message_ready",
         "message_held",
         "message_due",
+        "message_parked",
+        "message_leader",
+        "message_sender",
+        "ack_due",
         "reply_lane",
     ];
     step.starts_with("SCAN")
         && !step.starts_with("SCAN (subquery")
+        && !step.starts_with("SCAN json_each")
+        && !step.starts_with("SCAN CONSTANT ROW")
         && !partial
             .iter()
             .any(|index| step.contains(&format!("INDEX {index}")))
 }
 
 /// What runs for every message, and what a start walks through.
-const HOT: [&str; 15] = [
+const HOT: [&str; 25] = [
     queue::READY,
     queue::HELD,
-    queue::NEXT_DUE,
-    queue::IN_FLIGHT,
+    queue::NEXT_HELD,
+    queue::NEXT_PARKED,
+    queue::OVERDUE,
+    queue::FLIGHT,
+    queue::IN_FLIGHT_OF,
+    queue::FOLLOWERS,
+    queue::LAST_ROUND,
+    queue::FORGETTABLE,
+    queue::EXCHANGES,
+    queue::READY_FILTERED,
+    queue::HELD_FILTERED,
+    super::ack::DUE,
     queue::BACKLOG,
     queue::UNFINISHED,
     queue::LAST_SEQ,

@@ -4,18 +4,20 @@
 
 use crate::fixture::{Fixture, InMemory, OnDisk};
 use crate::given::{
-    Write, answered, attach, begin, conversation, failure, found, incarnation, lose, message, note,
-    pace, reconcile, request, text,
+    Write, answered, attach, begin, claim, conversation, failure, found, incarnation, lose,
+    message, note, pace, reconcile, request, text,
 };
 use crate::view::everything;
 use bridge_core::port::{Change, Found, Ledger, TurnStatus};
 use bridge_core::step::{
-    Ask, Bind, Claim, Confirm, Fail, Incarnate, IncarnationGone, Refuse, Resume, Send, Transition,
-    Unbind,
+    Acknowledge, Answered, Ask, Bind, Blind, Cancel, Claim, Confirm, Discard, Fail, Incarnate,
+    IncarnationGone, Join, Keep, Leave, MidTurn, Prune, Redrive, Refuse, Resume, Send, Suspend,
+    Transition, Unbind, Verdict,
 };
 use bridge_core::value::{
-    AckMode, AckState, BootId, Class, ExternalId, IncarnationId, MessageState, RequestDecision,
-    RequestId, RequestState, Sandbox, SenderKind, StateName, ThreadId, Timestamp,
+    AckMode, AckState, BootId, Class, ClientId, CutPolicy, ExternalId, IncarnationId,
+    RequestDecision, RequestId, RequestState, Sandbox, SenderKind, StateName, ThreadId, Tier,
+    Timestamp,
 };
 use std::fmt::Debug;
 
@@ -95,6 +97,11 @@ impl Pair {
         format!("k{}", self.dice.below(CONVERSATIONS))
     }
 
+    fn policy(&mut self) -> CutPolicy {
+        self.dice
+            .choose(&[CutPolicy::Continue, CutPolicy::Ask, CutPolicy::Bury])
+    }
+
     fn class(&mut self) -> Class {
         let until = Some(self.now.plus_ms(500));
         self.dice.choose(&[
@@ -127,6 +134,15 @@ impl Pair {
         text.ack = self
             .dice
             .choose(&[AckMode::None, AckMode::OnCustody, AckMode::AfterReply]);
+        text.sender = self.dice.choose(&["ann".to_owned(), "bob".to_owned()]);
+        text.tier = self.dice.choose(&[Tier::Owner, Tier::Peer]);
+        text.mid_turn = self.dice.choose(&[MidTurn::Queue, MidTurn::Steer]);
+        if self.dice.one_in(8) {
+            text.verdict = Verdict::Unfit {
+                reason: "too large".to_owned(),
+                tell: self.dice.one_in(2),
+            };
+        }
         if self.dice.one_in(4) {
             text.external_id = ExternalId::new(format!("x-{}", self.id()));
         }
@@ -135,8 +151,10 @@ impl Pair {
 
     async fn claim(&mut self) {
         let claim = Claim {
-            turns_max: self.dice.choose(&[1, 2, 9]),
-            now: self.now,
+            turns_per_channel: self.dice.choose(&[1, 9]),
+            one_writer: self.dice.choose(&[Vec::new(), vec!["/work".to_owned()]]),
+            readers: vec![Tier::Peer],
+            ..claim(self.dice.choose(&[1, 2, 9]), self.now)
         };
         self.both(claim).await;
     }
@@ -159,17 +177,19 @@ impl Pair {
             StateName::Starting => self.end_or_attach(&id).await,
             StateName::Running => self.end(&id).await,
             StateName::Unclear => self.reconcile(&id).await,
+            StateName::Steered | StateName::Parked => self.by_hand(&id).await,
             StateName::Answered | StateName::Sending | StateName::Replied => {
                 self.deliver(&id).await;
             }
-            StateName::Done | StateName::Dead | StateName::Cancelled => self.redrive(&id).await,
+            StateName::Done | StateName::Dead | StateName::Cancelled => self.by_hand(&id).await,
         }
     }
 
     /// A transition of a message that may be anywhere.
     async fn anything(&mut self) {
         let id = self.id();
-        match self.dice.below(7) {
+        match self.dice.below(9) {
+            7..9 => self.by_hand(&id).await,
             0 => self.begin(&id).await,
             1 => self.end_or_attach(&id).await,
             2 => self.end(&id).await,
@@ -206,6 +226,7 @@ impl Pair {
                     message_id: message(id),
                     failure: failure(self.class()),
                     touched: self.dice.one_in(2),
+                    on_cut: self.policy(),
                     pace: pace(300),
                 };
                 self.both(fail).await;
@@ -216,7 +237,12 @@ impl Pair {
             }
             _ => {
                 let max = self.dice.choose(&[None, Some(3)]);
-                self.both(answered(id, "an answer", max)).await;
+                let heard = (0..MESSAGES).map(|m| ClientId::of(&message(&format!("m{m}")), 1));
+                let answered = Answered {
+                    heard: heard.take(4).collect(),
+                    ..answered(id, "an answer", max)
+                };
+                self.both(answered).await;
             }
         }
     }
@@ -238,6 +264,7 @@ impl Pair {
             Found::Unreadable { why },
         ]);
         let mut look = reconcile(id, history);
+        look.on_cut = self.policy();
         look.boot_id = self
             .dice
             .choose(&[BootId::new("boot"), BootId::new("later")]);
@@ -267,22 +294,40 @@ impl Pair {
         }
     }
 
-    /// Writes that no transition makes yet: a finished message waits again.
-    async fn redrive(&mut self, id: &str) {
-        let id = message(id);
-        let wanted = id.clone();
-        let found = self
-            .memory
-            .ledger()
-            .read(move |rows| rows.message(&wanted))
-            .await;
-        let life = found.unwrap().unwrap().life;
-        let again = Change::Live {
-            message_id: id,
-            from: life.state.name(),
-            life: life.moved(MessageState::Received { hold: None }, self.now),
-        };
-        self.both(Write(vec![again])).await;
+    /// What people and sources do to a message, wherever it is.
+    async fn by_hand(&mut self, id: &str) {
+        let message_id = message(id);
+        let by = "me".to_owned();
+        match self.dice.below(9) {
+            0 => self.both(Cancel { message_id, by }).await,
+            1..3 => self.both(Redrive { message_id, by }).await,
+            3 => self.both(Discard { message_id, by }).await,
+            4 => self.both(Join { message_id }).await,
+            5 => self.both(Leave { message_id }).await,
+            6 => {
+                let taken = self.dice.one_in(2);
+                self.both(Acknowledge { message_id, taken }).await;
+            }
+            7 => {
+                let blind = Blind {
+                    message_id: message_id.clone(),
+                    failure: failure(Class::Config),
+                    until: self.now.plus_ms(300),
+                };
+                self.both(blind).await;
+                self.both(Suspend { message_id }).await;
+            }
+            _ => {
+                let keep = Keep {
+                    done_ms: 10_000,
+                    dead_ms: 30_000,
+                    audit_ms: 20_000,
+                    redelivery_ms: self.dice.choose(&[0, 15_000]),
+                };
+                let now = self.now;
+                self.both(Prune { now, keep }).await;
+            }
+        }
     }
 
     /// Writes that fail after the first of them.
@@ -316,8 +361,9 @@ impl Pair {
             }
             1 => {
                 self.both(Unbind {
-                    conversation_id,
+                    message_id: message(&id),
                     thread,
+                    why: "gone".to_owned(),
                 })
                 .await
             }

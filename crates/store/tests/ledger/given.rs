@@ -5,11 +5,12 @@ use bridge_core::port::{
 };
 use bridge_core::step::{
     Action, Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Confirm, Decision, Fail, Lose,
-    Note, Pace, Receive, Received, Reconcile, Refuse, Refused, Send, SendOutcome, Transition,
+    MidTurn, Note, Pace, Receive, Received, Reconcile, Refuse, Refused, Send, SendOutcome,
+    Transition, Verdict,
 };
 use bridge_core::value::{
-    AckMode, BootId, ChannelId, Class, ConversationId, Epoch, EventKind, ExternalId, Failure,
-    Incarnation, IncarnationId, ItemId, Message, MessageId, ProcessStamp, Reply, Request,
+    AckMode, BootId, ChannelId, Class, ConversationId, CutPolicy, Epoch, EventKind, ExternalId,
+    Failure, Incarnation, IncarnationId, ItemId, Message, MessageId, ProcessStamp, Reply, Request,
     RequestId, RequestKind, RequestState, Sandbox, SenderKind, StateName, ThreadId, Tier,
     Timestamp, Transport, TurnId, Usage,
 };
@@ -68,6 +69,19 @@ pub(crate) fn text(key: &str, id: &str) -> Receive {
         tier: Tier::Owner,
         body: format!("text of {id}"),
         ack: AckMode::None,
+        mid_turn: MidTurn::Queue,
+        verdict: Verdict::Fit,
+    }
+}
+
+/// A claim with no cap but the one in all.
+pub(crate) fn claim(turns_max: u32, now: Timestamp) -> Claim {
+    Claim {
+        turns_max,
+        turns_per_channel: turns_max,
+        one_writer: Vec::new(),
+        readers: Vec::new(),
+        now,
     }
 }
 
@@ -94,6 +108,7 @@ pub(crate) fn answered(id: &str, text: &str, reply_max_chars: Option<usize>) -> 
         message_id: message(id),
         turn_id: TurnId::new(format!("t-{id}")),
         text: Some(text.to_owned()),
+        heard: Vec::new(),
         usage: Usage {
             input_tokens: 7,
             output_tokens: 3,
@@ -107,6 +122,7 @@ pub(crate) fn fail(id: &str, class: Class) -> Fail {
         message_id: message(id),
         failure: failure(class),
         touched: false,
+        on_cut: CutPolicy::Continue,
         pace: pace(1_000),
     }
 }
@@ -133,6 +149,7 @@ pub(crate) fn reconcile(id: &str, found: Found) -> Reconcile {
         found,
         boot_id: BootId::new("boot"),
         reply_max_chars: None,
+        on_cut: CutPolicy::Continue,
         pace: pace(1_000),
     }
 }
@@ -143,6 +160,7 @@ pub(crate) fn found(id: &str, status: TurnStatus, answer: Option<&str>, effects:
         status,
         answer: answer.map(str::to_owned),
         effects: effects.iter().map(|&effect| effect.to_owned()).collect(),
+        heard: Vec::new(),
         failure: None,
     })
 }
@@ -229,8 +247,7 @@ impl<L: Ledger> World<L> {
     }
 
     pub(crate) async fn claim(&self, turns_max: u32) -> ClaimOutcome {
-        let now = self.now;
-        self.does(Claim { turns_max, now }).await.outcome
+        self.does(claim(turns_max, self.now)).await.outcome
     }
 
     /// Claims, expecting a message.

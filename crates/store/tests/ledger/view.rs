@@ -1,8 +1,8 @@
 //! Everything a reader can learn from a ledger, as text: two equal views mean equal ledgers.
 
 use bridge_core::limits::PAGE_MAX;
-use bridge_core::port::{Ledger, Read, RowsError};
-use bridge_core::value::{Message, Timestamp};
+use bridge_core::port::{HeadFilter, Ledger, Read, RowsError};
+use bridge_core::value::{ChannelId, Message, StateName, Tier, Timestamp};
 use std::fmt::Debug;
 
 struct View(Vec<String>);
@@ -15,16 +15,52 @@ impl View {
     fn globals(&mut self, rows: &dyn Read, now: Timestamp) -> Result<(), RowsError> {
         self.add("newest", rows.newest_messages(PAGE_MAX)?);
         self.add("two newest", rows.newest_messages(2)?);
-        self.add("heads", rows.heads(now, PAGE_MAX)?);
-        self.add("first head", rows.heads(now, 1)?);
-        self.add("next due", rows.next_due()?);
-        self.add("in flight", rows.in_flight()?);
+        let all = HeadFilter::default();
+        self.add("heads", rows.heads(now, &all, PAGE_MAX)?);
+        self.add("first head", rows.heads(now, &all, 1)?);
+        self.filtered_heads(rows, now)?;
+        self.add("next due", rows.next_due(now)?);
+        let mut flight = rows.flight()?;
+        flight.sort_by_key(|flight| format!("{flight:?}"));
+        self.add("flight", flight);
+        self.add("overdue", rows.overdue(now)?);
+        self.add("round", rows.round()?);
+        self.add("acks due", rows.acks_due(None, PAGE_MAX)?);
+        self.add("audit", rows.audit(PAGE_MAX)?);
+        self.add("newest time", rows.newest_time()?);
+        for state in StateName::ALL {
+            self.add(state.word(), rows.messages_in(state, None, 3)?);
+            let old = rows.forgettable(state, now.plus_ms(-1_000), 3)?;
+            self.add("forgettable", old);
+        }
         self.add("backlog", rows.backlog()?);
         self.add("unfinished", rows.unfinished(None, PAGE_MAX)?);
         self.add("counts", rows.counts()?);
         self.add("lanes", rows.lanes(None, PAGE_MAX)?);
         self.add("incarnations", rows.live_incarnations()?);
         self.add("prefix", rows.message_ids_by_prefix("m", 3)?);
+        Ok(())
+    }
+
+    fn filtered_heads(&mut self, rows: &dyn Read, now: Timestamp) -> Result<(), RowsError> {
+        let filters = [
+            HeadFilter {
+                full_channels: vec![ChannelId::new("local"), ChannelId::new("o'ther \"\\")],
+                ..HeadFilter::default()
+            },
+            HeadFilter {
+                no_suspects: true,
+                ..HeadFilter::default()
+            },
+            HeadFilter {
+                busy_workdirs: vec!["/work".to_owned()],
+                readers: vec![Tier::Peer],
+                ..HeadFilter::default()
+            },
+        ];
+        for filter in filters {
+            self.add("filtered heads", rows.heads(now, &filter, PAGE_MAX)?);
+        }
         Ok(())
     }
 
@@ -53,6 +89,15 @@ impl View {
         self.add("last seq", rows.last_seq(conversation)?);
         self.add("next reply", rows.next_reply(conversation)?);
         self.add("lanes after", rows.lanes(Some(conversation), 1)?);
+        self.add("in flight of", rows.in_flight_of(conversation)?);
+        self.add("followers", rows.followers(id)?);
+        let told = rows.exchanges(conversation, message.seq, 2)?;
+        self.add("exchanges", told);
+        let round = rows.last_round(&message.channel, &message.sender)?;
+        self.add("last round", round);
+        self.add("acks due after", rows.acks_due(Some(id), 1)?);
+        let older = rows.messages_in(message.life.state.name(), Some(id), 2)?;
+        self.add("older in state", older);
         Ok(())
     }
 }

@@ -100,7 +100,7 @@ fn a_damaged_ledger_is_not_migrated() {
 fn a_newer_ledger_is_refused() {
     let (mut conn, path, _directory) = version_one();
     bring_up(&mut conn, &path, &migrations(NEXT)).unwrap();
-    let error = check_ours(&conn, &path, MIGRATIONS).unwrap_err();
+    let error = check_ours(&conn, &path, &MIGRATIONS[..1]).unwrap_err();
     let newer = matches!(
         error,
         OpenError::Newer {

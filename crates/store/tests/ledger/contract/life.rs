@@ -32,7 +32,7 @@ pub(super) async fn a_message_goes_from_receipt_to_done<F: Fixture>() {
         .await
         .outcome;
     let client_id = ClientId::of(&message("m1"), 1);
-    assert_eq!(begun, Begun { client_id });
+    assert_eq!(begun, Begun::Turn { client_id });
     world.does(attach("m1")).await;
     world.does(note("m1", "ran make", true)).await;
     let done = world.does(answered("m1", "yes", None)).await;
@@ -90,11 +90,23 @@ pub(super) async fn every_value_comes_back_as_it_was_written<F: Fixture>() {
     let turn_id = TurnId::new("t");
     let states = [
         MessageState::Received { hold: None },
-        MessageState::Received { hold: Some(hold) },
+        MessageState::Received {
+            hold: Some(hold.clone()),
+        },
         MessageState::Claimed,
         MessageState::Starting,
         MessageState::Running { turn_id },
-        MessageState::Unclear,
+        MessageState::Unclear { hold: None },
+        MessageState::Unclear {
+            hold: Some(hold.clone()),
+        },
+        MessageState::Steered {
+            leader: message("m0"),
+        },
+        MessageState::Parked {
+            until: Timestamp(7),
+            reason: reason(),
+        },
         MessageState::Answered,
         MessageState::Sending,
         MessageState::Replied,
@@ -121,13 +133,16 @@ pub(super) async fn every_value_comes_back_as_it_was_written<F: Fixture>() {
             sender: String::new(),
             tier: [Tier::Owner, Tier::Peer, Tier::Tool][seq.unsigned_abs() as usize % 3],
             body: "naïve\0text".repeat(2_000),
+            round: bridge_core::value::Round(i64::MAX),
             received_at: Timestamp(i64::MIN),
             life: Life {
                 state,
                 attempt: u32::MAX,
                 spent: 2,
                 continues: 1,
+                suspect: seq % 2 == 0,
                 input: NextInput::Continue,
+                stop: (seq % 3 == 0).then(reason),
                 failure: Some(Failure::new(class, "why")),
                 updated_at: Timestamp(0),
             },
@@ -236,8 +251,9 @@ pub(super) async fn a_thread_is_bound_and_let_go<F: Fixture>() {
     assert_eq!(room().await.thread, Some(ThreadId::new("one")));
     assert_eq!(room().await.last_turn, None);
     let lost = |thread| Unbind {
-        conversation_id: conversation("a"),
+        message_id: message("m1"),
         thread: ThreadId::new(thread),
+        why: "gone".to_owned(),
     };
     world.does(lost("other")).await;
     assert_eq!(room().await.thread, Some(ThreadId::new("one")));

@@ -1,5 +1,6 @@
 //! What every ledger promises. Each function is one promise; `contract!` runs all of them on each store.
 
+mod acts;
 mod claim;
 mod fail;
 mod guards;
@@ -7,6 +8,7 @@ mod life;
 mod lost;
 mod reads;
 mod replies;
+mod rounds;
 mod together;
 
 /// Runs every promise on every store. A promise that is not listed is dead code, and the build says so.
@@ -81,6 +83,25 @@ contract! {
             requests_are_asked_and_decided_once,
             incarnations_live_until_they_end,
             a_reader_knows_what_a_message_waits_behind,
+        }
+        rounds {
+            senders_take_turns,
+            one_suspect_works_at_a_time,
+            writers_of_one_directory_take_turns,
+            a_channel_has_its_own_cap,
+            a_lost_turn_that_cannot_be_seen_takes_no_place,
+        }
+        acts {
+            an_ack_is_given_once_and_repeated_when_asked_for,
+            a_dead_message_is_acknowledged_when_its_notice_is_out,
+            what_waits_is_cancelled_at_once_and_what_runs_when_it_ended,
+            a_dead_letter_is_sent_again_at_the_end_of_its_conversation,
+            an_answer_that_could_not_be_delivered_is_delivered_again_without_a_turn,
+            a_parked_message_goes_on_or_is_given_up,
+            a_follower_is_answered_if_it_was_heard,
+            a_follower_waits_again_when_its_leader_is_cut,
+            an_unfit_row_is_a_dead_letter_at_once,
+            old_rows_go_and_dedupe_keys_stay_for_their_time,
         }
         together {
             many_conversations_go_on_at_once,
