@@ -6,6 +6,7 @@ mod config;
 mod daemon;
 mod demo;
 mod doctor;
+mod failpoint;
 mod keeper;
 mod serve;
 mod state;

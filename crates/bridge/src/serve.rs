@@ -27,6 +27,10 @@ async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> an
     for warning in &loaded.warnings {
         tracing::warn!("{}", term::escape_line(warning));
     }
+    #[cfg(debug_assertions)]
+    if let Some(plan) = environment.fail_point() {
+        crate::failpoint::arm(plan);
+    }
     let stop = Stop::default();
     watch_signals(stop.clone())?;
     let (ready, serving) = oneshot::channel();

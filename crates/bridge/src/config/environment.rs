@@ -17,6 +17,9 @@ const OLD_STATE_DIR: &str = "CODEX_CHANNEL_MOLECULE_STATE_DIR";
 pub(crate) const CODEX_BIN: &str = "CODEX_BRIDGE_CODEX_BIN";
 /// Says what is logged.
 pub(crate) const LOG: &str = "CODEX_BRIDGE_LOG";
+/// Names the place at which a debug build dies, for tests.
+#[cfg(debug_assertions)]
+const FAIL_POINT: &str = "CODEX_BRIDGE_FAIL_POINT";
 /// Codex's own: where it keeps its configuration, login and threads.
 pub(crate) const CODEX_HOME: &str = "CODEX_HOME";
 /// A key to log Codex in with where it has no login.
@@ -108,6 +111,12 @@ impl Environment {
     /// Where programs are looked for.
     pub(crate) fn path(&self) -> Option<&OsStr> {
         self.get("PATH")
+    }
+
+    /// The place at which this debug build is to die.
+    #[cfg(debug_assertions)]
+    pub(crate) fn fail_point(&self) -> Option<&str> {
+        self.get(FAIL_POINT)?.to_str()
     }
 
     /// Whether the user wants no colours.

@@ -2,6 +2,7 @@
 
 use super::Daemon;
 use super::ids::{jitter, now};
+use crate::failpoint::{self, Side};
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::retry::backoff_ms;
 use bridge_core::step::{Action, Transition};
@@ -20,7 +21,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         self: &Arc<Self>,
         transition: T,
     ) -> Result<T::Outcome, LedgerError> {
+        failpoint::pass(T::NAME, Side::Before);
         let committed = self.ledger.transact(transition, now()).await?;
+        failpoint::pass(T::NAME, Side::After);
         self.perform(committed.actions);
         Ok(committed.outcome)
     }
