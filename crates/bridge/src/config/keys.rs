@@ -402,4 +402,26 @@ mod tests {
             assert_eq!(read.tiers.owner.approval_policy(), policy);
         }
     }
+
+    #[test]
+    fn what_is_chosen_reaches_the_core() {
+        for (word, chosen) in [
+            ("continue", CutPolicy::Continue),
+            ("ask", CutPolicy::Ask),
+            ("bury", CutPolicy::Bury),
+        ] {
+            let read = config(&format!("tiers.owner.on_cut = '{word}'"));
+            assert_eq!(read.tiers.owner.on_cut(), chosen);
+        }
+        for (word, chosen) in [("queue", MidTurn::Queue), ("steer", MidTurn::Steer)] {
+            let read = config(&format!("tiers.owner.mid_turn = '{word}'"));
+            assert_eq!(read.tiers.owner.mid_turn(), chosen);
+        }
+        let keep = config("retention.done_days = 2\nretention.dead_days = 3").keep();
+        assert_eq!((keep.done_ms, keep.dead_ms), (2 * DAY_MS, 3 * DAY_MS));
+        let all = config("daemon.turns_max = 5");
+        assert_eq!(all.turns_per_channel(), 5);
+        let some = config("[daemon]\nturns_max = 5\nturns_per_channel = 2");
+        assert_eq!(some.turns_per_channel(), 2);
+    }
 }

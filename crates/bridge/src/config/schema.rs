@@ -17,6 +17,8 @@ pub(super) enum Shape {
     Text { may_be_empty: bool },
     /// A whole number within bounds.
     Number { min: i128, max: i128 },
+    /// `true` or `false`.
+    Flag,
     /// A list of texts.
     Texts,
     /// Something the schema can say and no key of ours is; left to serde.
@@ -54,6 +56,7 @@ fn shape_of(schema: &Value) -> Shape {
             min: bound(schema, "minimum").unwrap_or(i128::MIN),
             max: bound(schema, "maximum").unwrap_or(i128::MAX),
         },
+        Some("boolean") => Shape::Flag,
         Some("array") if schema.pointer("/items/type") == Some(&Value::from("string")) => {
             Shape::Texts
         }
@@ -86,9 +89,12 @@ impl Shape {
                     shape.collect(&join(path, key), keys);
                 }
             }
-            Self::Word(_) | Self::Text { .. } | Self::Number { .. } | Self::Texts | Self::Other => {
-                keys.push(path.to_owned())
-            }
+            Self::Word(_)
+            | Self::Text { .. }
+            | Self::Number { .. }
+            | Self::Flag
+            | Self::Texts
+            | Self::Other => keys.push(path.to_owned()),
         }
     }
 }

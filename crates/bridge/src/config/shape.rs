@@ -117,7 +117,9 @@ fn unknown(path: &str, key: &str, keys: &BTreeMap<String, Shape>, everywhere: &[
 /// What is wrong with a value of this shape, if anything is.
 fn wrong(shape: &Shape, value: &DeValue<'_>) -> Option<String> {
     match (shape, value) {
-        (Shape::Other, _) | (Shape::Text { may_be_empty: true }, DeValue::String(_)) => None,
+        (Shape::Other, _)
+        | (Shape::Text { may_be_empty: true }, DeValue::String(_))
+        | (Shape::Flag, DeValue::Boolean(_)) => None,
         (
             Shape::Text {
                 may_be_empty: false,
@@ -145,6 +147,7 @@ fn wrong(shape: &Shape, value: &DeValue<'_>) -> Option<String> {
             | Shape::Word(_)
             | Shape::Text { .. }
             | Shape::Number { .. }
+            | Shape::Flag
             | Shape::Texts,
             found,
         ) => Some(format!(
@@ -175,6 +178,7 @@ fn expected(shape: &Shape) -> String {
         Shape::Word(words) => format!("one of {}", quoted(words)),
         Shape::Text { .. } => "a text in quotes".to_owned(),
         Shape::Number { min, max } => format!("a whole number from {min} to {max}"),
+        Shape::Flag => "true or false".to_owned(),
         Shape::Texts => "a list of texts in quotes".to_owned(),
         Shape::Other => "something else".to_owned(),
     }
@@ -216,7 +220,7 @@ mod tests {
             ),
             (
                 "daemon.colour = 1",
-                "1:8: unknown key `daemon.colour`; known here: `drain_secs`, `turns_max`",
+                "1:8: unknown key `daemon.colour`; known here: `drain_secs`, `turns_max`, `turns_per_channel`",
             ),
         ] {
             assert_eq!(problems(text), [said], "{text}");
@@ -251,12 +255,16 @@ mod tests {
                 "1:18: `codex.env_pass` holds a value of type integer; expected a list of texts in quotes",
             ),
             (
+                "tiers.owner.one_writer = 'yes'",
+                "1:26: `tiers.owner.one_writer` is of type string; expected true or false",
+            ),
+            (
                 "codex.bin = ''",
                 "1:13: `codex.bin` is empty; give it a value or leave the key away",
             ),
             (
                 "daemon = 3",
-                "1:10: `daemon` is of type integer; expected a table with the keys `drain_secs`, `turns_max`",
+                "1:10: `daemon` is of type integer; expected a table with the keys `drain_secs`, `turns_max`, `turns_per_channel`",
             ),
         ] {
             assert_eq!(problems(text), [said], "{text}");
