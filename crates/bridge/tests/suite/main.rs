@@ -6,8 +6,10 @@
     reason = "a test that can't go on must fail where it stands"
 )]
 
+mod codex_faults;
 mod crash;
 mod demo;
+mod fake;
 mod input;
 mod memory;
 mod model_faults;

@@ -44,6 +44,10 @@ pub(super) enum Act {
     Error { code: i64, message: String },
     /// Answers with this result instead, after serving the request.
     Result { value: Value },
+    /// Leaves one member out of the answer, or of the notification: a JSON pointer to it.
+    Omit { member: String },
+    /// Writes no thread down from here on, as on a full disk.
+    Forget,
     /// Answers under wrong ids as well: one never used, one of the wrong type, and the right one twice.
     Misaddress,
     /// Writes these characters as bytes (each below 256), as they are.

@@ -22,6 +22,7 @@ enum Answer {
     None,
     Error { code: i64, message: String },
     Result(Value),
+    Without(String),
     Misaddressed,
 }
 
@@ -91,6 +92,8 @@ impl Server {
                 Act::Mute => answer = Answer::None,
                 Act::Error { code, message } => answer = Answer::Error { code, message },
                 Act::Result { value } => answer = Answer::Result(value),
+                Act::Omit { member } => answer = Answer::Without(member),
+                Act::Forget => self.threads.fill_up(),
                 Act::Misaddress => answer = Answer::Misaddressed,
                 Act::Raw { latin1 } => {
                     let bytes = latin1.chars().map(|c| u8::try_from(c).unwrap_or(b'?'));
@@ -145,6 +148,7 @@ impl Server {
         let params = match self.act(before).await? {
             Answer::None => return Ok(()),
             Answer::Result(value) => value,
+            Answer::Without(member) => without(params, &member),
             Answer::AsIs | Answer::Error { .. } | Answer::Misaddressed => params,
         };
         let text = shape::notification(method, &params);
@@ -192,6 +196,9 @@ impl Server {
         let right = match (result, answer) {
             (_, Answer::None) => return,
             (_, Answer::Result(value)) => json!({"id": id, "result": value}),
+            (Ok(result), Answer::Without(member)) => {
+                json!({"id": id, "result": without(result, &member)})
+            }
             (Ok(result), Answer::Misaddressed) => {
                 for wrong in [json!(987_654_321), json!(id.to_string()), json!(1.5)] {
                     self.put(peer, &json!({"id": wrong, "result": {"wrong": true}}))
@@ -451,6 +458,16 @@ fn set(object: &mut Value, name: &str, value: Value) {
     if let Some(object) = object.as_object_mut() {
         object.insert(name.to_owned(), value);
     }
+}
+
+/// What is left without the member that a JSON pointer names.
+fn without(mut value: Value, member: &str) -> Value {
+    if let Some((parent, name)) = member.rsplit_once('/')
+        && let Some(parent) = value.pointer_mut(parent).and_then(Value::as_object_mut)
+    {
+        parent.remove(name);
+    }
+    value
 }
 
 fn finish(turn: &mut Value, status: &str) {

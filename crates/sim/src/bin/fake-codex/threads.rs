@@ -35,6 +35,8 @@ impl Thread {
 pub(super) struct Threads {
     home: PathBuf,
     loaded: BTreeMap<String, Thread>,
+    /// The disk takes no more.
+    full: bool,
 }
 
 impl Threads {
@@ -42,7 +44,13 @@ impl Threads {
         Self {
             home,
             loaded: BTreeMap::new(),
+            full: false,
         }
+    }
+
+    /// From here on nothing is written down.
+    pub(super) fn fill_up(&mut self) {
+        self.full = true;
     }
 
     pub(super) fn open(&mut self, settings: Value) -> Thread {
@@ -81,7 +89,7 @@ impl Threads {
 
     /// Writes a thread down. Only a thread that has a turn is on disk.
     pub(super) fn save(&self, id: &str) {
-        let Some(thread) = self.loaded.get(id) else {
+        let Some(thread) = self.loaded.get(id).filter(|_| !self.full) else {
             return;
         };
         let text: String = thread
