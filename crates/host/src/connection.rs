@@ -2,6 +2,7 @@
 //! sorted into the mailboxes of the threads, and when the connection ends every waiter hears it at once.
 
 use crate::account::Account;
+use crate::backlog::{Backlog, Filler, backlog};
 use crate::book::ThreadBook;
 use crate::host::wall_now;
 use crate::mailbox::Mailboxes;
@@ -24,6 +25,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 const OUTGOING_MAX: usize = 4 * MAX_IN_FLIGHT;
 /// Texts that may wait between the reader and the link; beyond it Codex's own buffers fill, which loses nothing.
 const INCOMING_MAX: usize = 256;
+/// And the bytes that may wait there.
+const INCOMING_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Why a request has no result.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -108,7 +111,7 @@ impl Connection {
         let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&learned.account)));
         let threads = Arc::new(ThreadBook::default());
         let warnings = Arc::new(Mutex::new(Vec::new()));
-        let (texts, incoming) = mpsc::channel(INCOMING_MAX);
+        let (texts, incoming) = backlog(INCOMING_MAX, INCOMING_BYTES_MAX);
         let (outgoing, outbox) = mpsc::channel(OUTGOING_MAX);
         tokio::spawn(read(reader, texts));
         tokio::spawn(write(writer, outbox));
@@ -252,15 +255,15 @@ impl Connection {
     }
 }
 
-async fn read(mut reader: Reader, texts: mpsc::Sender<Result<String, String>>) {
+async fn read(mut reader: Reader, texts: Filler<Result<String, String>>) {
     loop {
         let text = match reader.next().await {
             Ok(Some(text)) => Ok(text),
             Ok(None) => Err("codex closed it".to_owned()),
             Err(error) => Err(error.to_string()),
         };
-        let last = text.is_err();
-        if texts.send(text).await.is_err() || last {
+        let (bytes, last) = text.as_ref().map_or((0, true), |text| (text.len(), false));
+        if !texts.put(text, bytes).await || last {
             return;
         }
     }
@@ -291,7 +294,7 @@ impl Actor {
     async fn run(
         mut self,
         mut inbox: mpsc::Receiver<Command>,
-        mut incoming: mpsc::Receiver<Result<String, String>>,
+        mut incoming: Backlog<Result<String, String>>,
         closing: watch::Sender<Option<String>>,
     ) {
         let why = loop {
@@ -301,7 +304,7 @@ impl Actor {
                     Some(command) => self.command(command),
                     None => Err("it is no longer needed".to_owned()),
                 },
-                text = incoming.recv() => match text {
+                text = incoming.next() => match text {
                     Some(Ok(text)) => self.text(&text),
                     Some(Err(why)) => Err(why),
                     None => Err("its reader ended".to_owned()),

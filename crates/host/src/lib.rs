@@ -6,6 +6,7 @@
 
 mod account;
 mod agent;
+mod backlog;
 pub mod binary;
 mod book;
 mod connection;

@@ -7,9 +7,12 @@
 )]
 
 mod codex_faults;
+mod codex_streams;
+mod codex_threads;
 mod crash;
 mod demo;
 mod fake;
+mod foreign;
 mod input;
 mod memory;
 mod model_faults;
