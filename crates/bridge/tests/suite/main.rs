@@ -6,6 +6,7 @@
     reason = "a test that can't go on must fail where it stands"
 )]
 
+mod agent;
 mod codex_faults;
 mod codex_streams;
 mod codex_threads;
