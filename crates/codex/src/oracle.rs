@@ -5,6 +5,7 @@
 //! with all items. Whether to run again, harvest or ask is decided elsewhere.
 
 use crate::answer::{AgentText, Candidates};
+use crate::turn::MAX_HEARD;
 use crate::wire::Turn;
 use crate::wire::ids::{ClientId, TurnId};
 use crate::wire::item::Item;
@@ -21,7 +22,7 @@ pub const MAX_LISTED_TURNS: usize = 20;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found {
     /// The message is in the history: Codex took it.
-    Ours(OurTurn),
+    Ours(Box<OurTurn>),
     /// A turn is just beginning and has no message yet: look again. It may be ours.
     Beginning { turn_id: TurnId },
     /// Nothing but turns that were cut before any message was written: the model was never called.
@@ -43,6 +44,10 @@ pub struct OurTurn {
     pub opened_by_us: bool,
     pub state: OurState,
     pub effects: Effects,
+    /// Client ids of the user messages that Codex took into the turn, in order, at most [`MAX_HEARD`].
+    pub heard: Vec<ClientId>,
+    /// A message of Codex is there in a form we can't read, so a missing answer proves nothing.
+    pub unread: bool,
 }
 
 /// How our turn stands.
@@ -80,7 +85,7 @@ pub fn history(turns: &[Turn], client_id: &ClientId, after: Option<&TurnId>) -> 
         if !ours.has_all_items() {
             return unloaded(ours);
         }
-        return Found::Ours(our_turn(ours, client_id));
+        return Found::Ours(Box::new(our_turn(ours, client_id)));
     }
     match after_anchor(turns, after) {
         Some(later) => absent(later),
@@ -154,6 +159,13 @@ fn our_turn(turn: &Turn, client_id: &ClientId) -> OurTurn {
         opened_by_us: turn.client_ids().next() == Some(Some(client_id)),
         state: our_state(turn),
         effects: effects(turn),
+        heard: turn
+            .client_ids()
+            .flatten()
+            .take(MAX_HEARD)
+            .cloned()
+            .collect(),
+        unread: turn.items.iter().any(Item::is_unread_message),
     }
 }
 

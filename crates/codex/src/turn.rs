@@ -23,6 +23,9 @@ pub const MAX_DRAFT_BYTES: usize = 16 * 1024;
 /// Items that may be open at once; beyond it the turn simply counts as having touched the world.
 const MAX_OPEN_EFFECTS: usize = 1024;
 
+/// Client ids that are kept of the messages in one turn; nobody steers a turn more often.
+pub const MAX_HEARD: usize = 256;
+
 /// Whether an item begins or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ItemStage {
@@ -84,6 +87,13 @@ pub struct TurnOutcome {
     /// Completed items that were seen.
     pub items: u64,
     pub usage: Option<TurnUsage>,
+    /// Client ids of the user messages that Codex took into the turn, in order, at most [`MAX_HEARD`]: what was
+    /// steered into it and is not here was not heard.
+    pub heard: Vec<ClientId>,
+    /// The turn was begun by a message that is not the one it was followed for.
+    pub joined: bool,
+    /// A message of Codex came in a form we can't read, so a missing answer proves nothing.
+    pub unread: bool,
 }
 
 /// Which turn the fold is about.
@@ -114,6 +124,10 @@ pub struct TurnFold {
     usage: Option<TurnUsage>,
     /// What the thread had used before this turn.
     baseline: Option<TokenUsage>,
+    heard: Vec<ClientId>,
+    /// The first user message that was seen: whose it was.
+    opener: Option<Option<ClientId>>,
+    unread: bool,
 }
 
 /// Text of the one message that is being written.
@@ -140,6 +154,9 @@ impl TurnFold {
             items: 0,
             usage: None,
             baseline: None,
+            heard: Vec::new(),
+            opener: None,
+            unread: false,
         }
     }
 
@@ -260,6 +277,7 @@ impl TurnFold {
 
     fn item(&mut self, item: &Item, stage: ItemStage) -> TurnNews {
         let effect = item.is_effect();
+        self.hear(item);
         match stage {
             ItemStage::Started if effect => self.open_effect(item.id()),
             ItemStage::Started => {}
@@ -279,6 +297,20 @@ impl TurnFold {
         }
     }
 
+    /// A user message is told twice, when it begins and when it ends.
+    fn hear(&mut self, item: &Item) {
+        let Item::UserMessage(message) = item else {
+            return;
+        };
+        self.opener.get_or_insert_with(|| message.client_id.clone());
+        if let Some(client_id) = &message.client_id
+            && self.heard.len() < MAX_HEARD
+            && !self.heard.contains(client_id)
+        {
+            self.heard.push(client_id.clone());
+        }
+    }
+
     /// Until it ends, an open item counts as an effect; one that ends declined never was.
     fn open_effect(&mut self, item_id: &ItemId) {
         if self.open_effects.len() < MAX_OPEN_EFFECTS {
@@ -289,8 +321,9 @@ impl TurnFold {
     }
 
     fn keep_message(&mut self, item: &Item) {
-        if let Item::AgentMessage(message) = item {
-            self.candidates.consider(message);
+        match item {
+            Item::AgentMessage(message) => self.candidates.consider(message),
+            other => self.unread |= other.is_unread_message(),
         }
         if self
             .draft
@@ -361,6 +394,13 @@ impl TurnFold {
             effects: self.has_effects(),
             items: self.items,
             usage: self.usage,
+            heard: std::mem::take(&mut self.heard),
+            joined: self.client_id.is_some()
+                && self
+                    .opener
+                    .as_ref()
+                    .is_some_and(|opener| *opener != self.client_id),
+            unread: self.unread,
         }))
     }
 }

@@ -1,17 +1,18 @@
 //! The core's `Agent` port over Codex: the core's words in, Codex's methods out, and back.
 
-use crate::connection::Connection;
+use crate::connection::{CallError, Connection};
 use crate::fault::{Deed, fault, of_call};
 use crate::history::settled_history;
-use crate::host::{Health, Host, HostOptions};
+use crate::host::{Health, Host, HostOptions, wall_now};
 use crate::mailbox::Mailbox;
 use crate::thread::{check_power, resume, settings};
+use bridge_codex::rpc::Refusal;
 use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
 use bridge_codex::wire::input::UserInput;
 use bridge_codex::wire::method::{
     BackgroundTerminalsClean, ThreadStart, TurnInterrupt, TurnInterruptParams, TurnStart,
-    TurnStartParams,
+    TurnStartParams, TurnSteer, TurnSteerParams,
 };
 use bridge_codex::wire::thread::{ThreadIdParams, ThreadResumeParams, ThreadStartParams};
 use bridge_codex::wire::values::SortDirection;
@@ -51,6 +52,43 @@ impl<L: Ledger> CodexAgent<L> {
         self.host.health()
     }
 
+    /// Asks the Codex that is there for a sign of life, within 10 s; none is started for it. One that stays silent
+    /// is asked once more and then given up, and whoever follows a turn on it hears that.
+    pub async fn probe(&self) -> Result<(), AgentFault> {
+        match self.host.present().await {
+            Some(session) => {
+                let alive = session.connection.sign_of_life().await;
+                alive.map_err(|error| of_call(&error, Deed::Harmless))
+            }
+            None => Err(fault(Class::Transient, "codex is not running")),
+        }
+    }
+
+    /// Puts a text into a turn that runs. `Ok` says for certain whether Codex took it; an `Ambiguous` fault says
+    /// that it may have, and the turn's end names the client ids that were heard.
+    pub async fn steer(
+        &self,
+        thread: &value::ThreadId,
+        turn_id: &value::TurnId,
+        client_id: &value::ClientId,
+        text: &str,
+    ) -> Result<Steered, AgentFault> {
+        let Some(session) = self.host.present().await else {
+            let why = "codex is not running, and the turn has ended with it".to_owned();
+            return Ok(Steered::Refused { why });
+        };
+        let params = TurnSteerParams {
+            thread_id: ThreadId::from(thread.as_str()),
+            expected_turn_id: TurnId::from(turn_id.as_str()),
+            input: vec![UserInput::text(text)],
+            client_id: Some(ClientId::from(client_id.as_str())),
+        };
+        match session.connection.call::<TurnSteer>(params).await {
+            Ok(_) => Ok(Steered::Taken),
+            Err(error) => unsteered(&error),
+        }
+    }
+
     /// What Codex said about its configuration since it was started.
     pub async fn config_warnings(&self) -> Vec<String> {
         self.host.config_warnings().await
@@ -64,6 +102,43 @@ impl<L: Ledger> CodexAgent<L> {
     /// Lets go of Codex without ending it.
     pub async fn hand_over(&self) {
         self.host.hand_over().await;
+    }
+}
+
+/// What became of a text that was to be put into a running turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Steered {
+    /// Codex took it.
+    Taken,
+    /// Codex did not, and will not: the turn is over, or is of a kind that takes nothing.
+    Refused {
+        /// Its words.
+        why: String,
+    },
+}
+
+fn unsteered(error: &CallError) -> Result<Steered, AgentFault> {
+    let CallError::Refused { error: refused, .. } = error else {
+        return Err(of_call(error, Deed::StartTurn));
+    };
+    match refused.refusal() {
+        Refusal::Overloaded | Refusal::Draining | Refusal::BadConfig => {
+            Err(of_call(error, Deed::StartTurn))
+        }
+        Refusal::ActiveWriter
+        | Refusal::NoRollout
+        | Refusal::DamagedRollout
+        | Refusal::ThreadNotFound
+        | Refusal::InvalidThreadId
+        | Refusal::Archived
+        | Refusal::InputTooLarge { .. }
+        | Refusal::NoActiveTurn
+        | Refusal::OtherTurnActive
+        | Refusal::NotInitialized
+        | Refusal::NeedsExperimental
+        | Refusal::Other => Ok(Steered::Refused {
+            why: error.to_string(),
+        }),
     }
 }
 
@@ -98,8 +173,9 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     type Stream = CodexStream;
 
     async fn ready(&self) -> Result<IncarnationId, AgentFault> {
+        self.host.learned.account.check(wall_now())?;
         let session = self.host.session().await?;
-        self.host.logged_in(&session).await?;
+        self.host.usable(&session).await?;
         Ok(session.incarnation.incarnation_id.clone())
     }
 
@@ -115,7 +191,8 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             .await
             .map_err(|error| of_call(&error, Deed::Harmless))?;
         check_power(&opened, spec)?;
-        session.connection.mark_loaded(opened.thread.id.clone());
+        let threads = &session.connection.threads;
+        threads.loaded(opened.thread.id.clone(), &opened.thread.status);
         Ok(value::ThreadId::new(opened.thread.id.as_str()))
     }
 
@@ -126,7 +203,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     ) -> Result<(), AgentFault> {
         let session = self.host.session().await?;
         let thread = ThreadId::from(thread.as_str());
-        if session.connection.is_loaded(&thread) {
+        if session.connection.threads.is_loaded(&thread) {
             return Ok(());
         }
         let params = ThreadResumeParams {
@@ -139,18 +216,24 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             .await?
             .into_parts(&SortDirection::Descending);
         check_power(&opened, spec)?;
-        session.connection.mark_loaded(thread);
+        let threads = &session.connection.threads;
+        threads.loaded(thread, &opened.thread.status);
         Ok(())
     }
 
     async fn start_turn(&self, turn: &TurnSpec) -> Result<Started<CodexStream>, AgentFault> {
         let session = self.host.session().await?;
         let thread = ThreadId::from(turn.thread.as_str());
-        if !session.connection.is_loaded(&thread) {
+        if !session.connection.threads.is_loaded(&thread) {
             return Err(fault(
                 Class::Transient,
                 "codex was started again before the turn began",
             ));
+        }
+        // Codex would put the message into that turn, whose answer is not ours.
+        if session.connection.threads.is_busy(&thread) {
+            let reason = "another program runs a turn on this conversation's thread; the message is answered after it";
+            return Err(fault(Class::Capacity { until: None }, reason));
         }
         let client_id = ClientId::from(turn.client_id.as_str());
         let fold = TurnFold::new(thread.clone(), None, Some(client_id.clone()));
@@ -172,7 +255,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             .map_err(|error| of_call(&error, Deed::StartTurn))
             .inspect_err(|fault| {
                 if fault.thread != ThreadTrouble::None {
-                    session.connection.mark_unloaded(&thread);
+                    session.connection.threads.unloaded(&thread);
                 }
             })?;
         mailbox.bind(&thread, started.turn.id.clone());
@@ -196,6 +279,8 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             mailbox: Arc::clone(&mailbox),
         };
         let found = settled_history(&session, lost).await?;
+        let transcripts = &self.host.learned.transcripts;
+        let found = transcripts.believed(&lost.incarnation, &thread, found);
         let stream = match &found {
             Found::Turn(Finding {
                 status: TurnStatus::InProgress,
@@ -253,18 +338,18 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             thread_id: thread_id.clone(),
             turn_id: TurnId::from(turn_id.as_str()),
         };
-        let harmless = |error| of_call(&error, Deed::Harmless);
-        session
-            .connection
-            .call::<TurnInterrupt>(params)
-            .await
-            .map_err(harmless)?;
-        // The turn ends at once, but a command it started would run on.
-        session
-            .connection
-            .call::<BackgroundTerminalsClean>(ThreadIdParams { thread_id })
-            .await
-            .map(drop)
-            .map_err(harmless)
+        let interrupted = session.connection.call::<TurnInterrupt>(params).await;
+        // The turn ends at once, but a command it started would run on; also that of a turn which has just ended.
+        let cleaned = match &interrupted {
+            Ok(_) | Err(CallError::Refused { .. }) => {
+                let params = ThreadIdParams { thread_id };
+                let call = session.connection.call::<BackgroundTerminalsClean>(params);
+                call.await.map(drop)
+            }
+            Err(_) => Ok(()),
+        };
+        interrupted
+            .and(cleaned)
+            .map_err(|error| of_call(&error, Deed::Harmless))
     }
 }

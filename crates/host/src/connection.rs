@@ -1,15 +1,21 @@
 //! One connection to one Codex process, as a task that owns the link: requests with deadlines go out, news is
 //! sorted into the mailboxes of the threads, and when the connection ends every waiter hears it at once.
 
+use crate::account::Account;
+use crate::backlog::{Backlog, Filler, backlog};
+use crate::book::ThreadBook;
+use crate::host::wall_now;
 use crate::mailbox::Mailboxes;
+use crate::transcript::Transcripts;
 use crate::transport::{Reader, Writer};
 use bridge_codex::link::{CallId, Event, Ignored, Link, LinkError, LinkOptions, MAX_IN_FLIGHT};
 use bridge_codex::rpc::{RawId, RpcError};
 use bridge_codex::wire::account::AccountReadParams;
 use bridge_codex::wire::method::AccountRead;
-use bridge_codex::wire::{Method, Notification, Outcome, ServerRequest, ThreadId};
+use bridge_codex::wire::{Method, Notification, Outcome, ServerRequest};
+use bridge_core::value::Incarnation;
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -19,6 +25,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 const OUTGOING_MAX: usize = 4 * MAX_IN_FLIGHT;
 /// Texts that may wait between the reader and the link; beyond it Codex's own buffers fill, which loses nothing.
 const INCOMING_MAX: usize = 256;
+/// And the bytes that may wait there.
+const INCOMING_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Why a request has no result.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -73,11 +81,18 @@ pub(crate) struct Connection {
     commands: mpsc::Sender<Command>,
     permits: Arc<Semaphore>,
     pub(crate) mailboxes: Arc<Mailboxes>,
-    loaded: Arc<Mutex<HashSet<ThreadId>>>,
+    pub(crate) threads: Arc<ThreadBook>,
     warnings: Arc<Mutex<Vec<String>>>,
     closed: watch::Receiver<Option<String>>,
     /// Set while a silent Codex is being asked for a sign of life.
     probing: Arc<AtomicBool>,
+}
+
+/// What is learned over connections and outlives them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Learned {
+    pub(crate) account: Arc<Account>,
+    pub(crate) transcripts: Arc<Transcripts>,
 }
 
 /// Config warnings that are kept for `doctor` and error messages.
@@ -85,12 +100,18 @@ const WARNINGS_MAX: usize = 16;
 
 impl Connection {
     /// Starts the tasks of a connection.
-    pub(crate) fn start(reader: Reader, writer: Writer) -> Self {
+    pub(crate) fn start(
+        reader: Reader,
+        writer: Writer,
+        life: Incarnation,
+        learned: Learned,
+    ) -> Self {
         let (commands, inbox) = mpsc::channel(OUTGOING_MAX);
         let (closing, closed) = watch::channel(None);
-        let mailboxes = Arc::new(Mailboxes::default());
+        let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&learned.account)));
+        let threads = Arc::new(ThreadBook::default());
         let warnings = Arc::new(Mutex::new(Vec::new()));
-        let (texts, incoming) = mpsc::channel(INCOMING_MAX);
+        let (texts, incoming) = backlog(INCOMING_MAX, INCOMING_BYTES_MAX);
         let (outgoing, outbox) = mpsc::channel(OUTGOING_MAX);
         tokio::spawn(read(reader, texts));
         tokio::spawn(write(writer, outbox));
@@ -99,7 +120,10 @@ impl Connection {
             waiters: HashMap::new(),
             outgoing,
             mailboxes: Arc::clone(&mailboxes),
+            threads: Arc::clone(&threads),
             warnings: Arc::clone(&warnings),
+            life,
+            learned,
             origin: Instant::now(),
         };
         tokio::spawn(actor.run(inbox, incoming, closing));
@@ -107,7 +131,7 @@ impl Connection {
             commands,
             permits: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
             mailboxes,
-            loaded: Arc::default(),
+            threads,
             warnings,
             closed,
             probing: Arc::default(),
@@ -153,6 +177,17 @@ impl Connection {
         })
     }
 
+    /// Asks for a sign of life. Any answer is one, also a refusal.
+    pub(crate) async fn sign_of_life(&self) -> Result<(), CallError> {
+        let params = AccountReadParams {
+            refresh_token: false,
+        };
+        match self.call::<AccountRead>(params).await {
+            Ok(_) | Err(CallError::Refused { .. } | CallError::Unreadable { .. }) => Ok(()),
+            Err(error @ (CallError::Closed { .. } | CallError::Silent { .. })) => Err(error),
+        }
+    }
+
     /// A request was not answered: one more is sent. Codex drops odd ones now and then, but a process that
     /// answers nothing any more is given up, and whoever waits for it hears that at once.
     fn probe(&self) {
@@ -161,12 +196,7 @@ impl Connection {
         }
         let connection = self.clone();
         tokio::spawn(async move {
-            let sign = connection
-                .call::<AccountRead>(AccountReadParams {
-                    refresh_token: false,
-                })
-                .await;
-            if let Err(CallError::Silent { .. }) = sign {
+            if let Err(CallError::Silent { .. }) = connection.sign_of_life().await {
                 connection.close("codex does not answer any more").await;
             }
             connection.probing.store(false, Ordering::Relaxed);
@@ -216,30 +246,6 @@ impl Connection {
             .unwrap_or_else(|| "it is closing".to_owned())
     }
 
-    /// Whether a thread was loaded over this connection, so that its news arrives here.
-    pub(crate) fn is_loaded(&self, thread: &ThreadId) -> bool {
-        self.loaded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(thread)
-    }
-
-    /// Remembers that a thread was loaded over this connection.
-    pub(crate) fn mark_loaded(&self, thread: ThreadId) {
-        self.loaded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(thread);
-    }
-
-    /// Codex says that it has not loaded the thread after all.
-    pub(crate) fn mark_unloaded(&self, thread: &ThreadId) {
-        self.loaded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(thread);
-    }
-
     /// What Codex said about its configuration.
     pub(crate) fn config_warnings(&self) -> Vec<String> {
         self.warnings
@@ -249,15 +255,15 @@ impl Connection {
     }
 }
 
-async fn read(mut reader: Reader, texts: mpsc::Sender<Result<String, String>>) {
+async fn read(mut reader: Reader, texts: Filler<Result<String, String>>) {
     loop {
         let text = match reader.next().await {
             Ok(Some(text)) => Ok(text),
             Ok(None) => Err("codex closed it".to_owned()),
             Err(error) => Err(error.to_string()),
         };
-        let last = text.is_err();
-        if texts.send(text).await.is_err() || last {
+        let (bytes, last) = text.as_ref().map_or((0, true), |text| (text.len(), false));
+        if !texts.put(text, bytes).await || last {
             return;
         }
     }
@@ -277,7 +283,10 @@ struct Actor {
     waiters: HashMap<CallId, oneshot::Sender<Result<Value, Failed>>>,
     outgoing: mpsc::Sender<String>,
     mailboxes: Arc<Mailboxes>,
+    threads: Arc<ThreadBook>,
     warnings: Arc<Mutex<Vec<String>>>,
+    life: Incarnation,
+    learned: Learned,
     origin: Instant,
 }
 
@@ -285,7 +294,7 @@ impl Actor {
     async fn run(
         mut self,
         mut inbox: mpsc::Receiver<Command>,
-        mut incoming: mpsc::Receiver<Result<String, String>>,
+        mut incoming: Backlog<Result<String, String>>,
         closing: watch::Sender<Option<String>>,
     ) {
         let why = loop {
@@ -295,7 +304,7 @@ impl Actor {
                     Some(command) => self.command(command),
                     None => Err("it is no longer needed".to_owned()),
                 },
-                text = incoming.recv() => match text {
+                text = incoming.next() => match text {
                     Some(Ok(text)) => self.text(&text),
                     Some(Err(why)) => Err(why),
                     None => Err("its reader ended".to_owned()),
@@ -409,6 +418,17 @@ impl Actor {
                 warnings.push(warning.summary.clone());
             }
         }
+        if let Notification::Warning(warning) = notification
+            && warning.is_transcript_lost()
+        {
+            tracing::error!(message = %warning.message, "codex can't save what it does");
+            let thread = warning.thread_id.as_ref();
+            self.learned
+                .transcripts
+                .lost(&self.life, thread, &warning.message);
+        }
+        self.learned.account.notice(notification, wall_now());
+        self.threads.notice(notification);
         self.mailboxes.deliver(notification);
     }
 

@@ -40,7 +40,9 @@ pub(crate) fn of_call(error: &CallError, deed: Deed) -> AgentFault {
 
 fn of_refusal(refusal: Refusal, code: i64, words: &str) -> AgentFault {
     match refusal {
-        Refusal::Overloaded | Refusal::Draining => fault(Class::Transient, words),
+        // Codex's queues are full: nothing is wrong with the message.
+        Refusal::Overloaded => fault(Class::Capacity { until: None }, words),
+        Refusal::Draining => fault(Class::Transient, words),
         Refusal::ActiveWriter => fault(
             Class::Capacity { until: None },
             "another program has this conversation's thread open (a Codex terminal?): close it there, and the message is answered here",
@@ -64,15 +66,14 @@ fn of_refusal(refusal: Refusal, code: i64, words: &str) -> AgentFault {
     }
 }
 
-/// The failure that a failed turn amounts to. `resets_at` is Unix seconds.
-pub(crate) fn of_turn(error: &TurnError, resets_at: Option<i64>) -> Failure {
+/// The failure that a failed turn amounts to. `until` is when the account's limit resets, if that is known.
+pub(crate) fn of_turn(error: &TurnError, until: Option<Timestamp>) -> Failure {
     let words = match &error.details {
         Some(details) if !details.is_empty() && !error.message.contains(details.as_str()) => {
             format!("{} ({details})", error.message)
         }
         Some(_) | None => error.message.clone(),
     };
-    let until = resets_at.map(|seconds| Timestamp(seconds.saturating_mul(1000)));
     let (class, meaning) = match error.info.class_hint(&error.message) {
         ClassHint::Auth => (
             Class::Config,
@@ -161,6 +162,12 @@ mod tests {
             Deed::Harmless,
         );
         assert_eq!(writer.failure.class, Class::Capacity { until: None });
+        let busy = CallError::Refused {
+            method: "turn/start",
+            error: RpcError::new(-32001, "Server overloaded; retry later."),
+        };
+        let busy = of_call(&busy, Deed::StartTurn);
+        assert_eq!(busy.failure.class, Class::Capacity { until: None });
         let config = of_call(&refused("failed to load configuration: x"), Deed::Harmless);
         assert_eq!(config.failure.class, Class::Config);
     }

@@ -2,7 +2,7 @@
 //!
 //! What the findings mean for the message is decided in the core's reconcile.
 
-use crate::fault::{Deed, of_call};
+use crate::fault::{Deed, fault, of_call};
 use crate::host::Session;
 use crate::thread::{resume, settings};
 use bridge_codex::oracle::{self, OurState};
@@ -12,7 +12,7 @@ use bridge_codex::wire::method::ThreadTurnsList;
 use bridge_codex::wire::thread::{ThreadResumeParams, ThreadTurnsListParams, TurnsPageParams};
 use bridge_codex::wire::values::{ItemsView, SortDirection};
 use bridge_core::port::{AgentFault, Finding, Found, LostTurn, ThreadTrouble, TurnStatus};
-use bridge_core::value;
+use bridge_core::value::{self, Class};
 use std::time::Duration;
 
 /// Turns of a thread's history that are read at once. All their items come with them, so the page is small.
@@ -97,10 +97,10 @@ async fn history(session: &Session, lost: &LostTurn) -> Result<Found, AgentFault
                 all.append(&mut turns);
                 turns = all;
                 if cursor.is_none() {
-                    return Ok(settle(oracle::history(&turns, &client_id, after.as_ref())));
+                    return settle(oracle::history(&turns, &client_id, after.as_ref()));
                 }
             }
-            found => return Ok(settle(found)),
+            found => return settle(found),
         }
     }
     Ok(unreadable("it is too long to be searched"))
@@ -153,9 +153,9 @@ fn lost_thread(fault: AgentFault, after_turn: Option<&value::TurnId>) -> Result<
     }
 }
 
-fn settle(found: oracle::Found) -> Found {
-    match found {
-        oracle::Found::Ours(ours) => ours_found(ours),
+fn settle(found: oracle::Found) -> Result<Found, AgentFault> {
+    Ok(match found {
+        oracle::Found::Ours(ours) => return ours_found(*ours),
         oracle::Found::Absent { .. } => Found::Absent,
         oracle::Found::Foreign { .. } => Found::Foreign,
         oracle::Found::Beginning { turn_id } => Found::Turn(Finding {
@@ -168,10 +168,10 @@ fn settle(found: oracle::Found) -> Found {
         }),
         oracle::Found::Unloaded { .. } => unreadable("Codex did not give all its items"),
         oracle::Found::NoAnchor => unreadable("the last turn known is not in it"),
-    }
+    })
 }
 
-fn ours_found(ours: oracle::OurTurn) -> Found {
+fn ours_found(ours: oracle::OurTurn) -> Result<Found, AgentFault> {
     let (status, answer, failure) = match ours.state {
         OurState::InProgress => (TurnStatus::InProgress, None, None),
         OurState::Completed { answer } => (TurnStatus::Completed, answer, None),
@@ -191,15 +191,20 @@ fn ours_found(ours: oracle::OurTurn) -> Found {
             (status, final_answer, failure)
         }
         OurState::Unclear { status } => {
-            return unreadable(&format!("its status `{status}` is unknown"));
+            return Ok(unreadable(&format!("its status `{status}` is unknown")));
         }
     };
-    Found::Turn(Finding {
+    if ours.unread && answer.is_none() && status == TurnStatus::Completed {
+        // Running it again would end the same way.
+        let reason = "Codex has answered in a form this bridge does not know, so the answer can't be read: use a Codex that `codex-bridge doctor` passes, or a newer codex-bridge; the answer is kept in Codex's thread";
+        return Err(fault(Class::Config, reason));
+    }
+    Ok(Found::Turn(Finding {
         turn_id: value::TurnId::new(ours.turn_id.as_str()),
         status,
         answer: answer.map(|answer| answer.text),
         effects: ours.effects.headlines,
         heard: Vec::new(),
         failure,
-    })
+    }))
 }

@@ -1,7 +1,7 @@
 //! One app-server for many threads: started when it is needed, attached to when it was left behind, started
 //! again when it dies, ended with everything it started.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Learned};
 use crate::fault::{Deed, fault, of_call};
 use crate::launch::{self, LaunchError, LaunchOptions, Launched, Leash};
 use crate::process;
@@ -14,6 +14,7 @@ use bridge_codex::wire::method::{
 use bridge_core::port::{AgentFault, Ledger, LedgerError};
 use bridge_core::step::{Incarnate, IncarnationGone};
 use bridge_core::value::{Class, Incarnation, IncarnationId, Timestamp, Transport};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Mutex;
@@ -57,6 +58,8 @@ pub struct Health {
 pub(crate) struct Session {
     pub(crate) connection: Connection,
     pub(crate) incarnation: Incarnation,
+    /// CODEX_HOME, as Codex itself says.
+    home: Option<PathBuf>,
     born: Instant,
 }
 
@@ -64,6 +67,7 @@ pub(crate) struct Host<L> {
     options: HostOptions,
     ledger: L,
     origin: Instant,
+    pub(crate) learned: Learned,
     state: Mutex<State>,
 }
 
@@ -84,6 +88,7 @@ impl<L: Ledger> Host<L> {
             options,
             ledger,
             origin: Instant::now(),
+            learned: Learned::default(),
             state: Mutex::new(State::default()),
         }
     }
@@ -94,6 +99,7 @@ impl<L: Ledger> Host<L> {
         left.sort_by_key(|incarnation| std::cmp::Reverse(incarnation.started_at));
         let mut state = self.state.lock().await;
         for incarnation in left {
+            self.learned.transcripts.recall(&incarnation);
             let ours = process::boot_id().is_ok_and(|boot| boot == incarnation.boot_id)
                 && process::alive(&incarnation.keeper);
             let wanted = ours
@@ -266,7 +272,8 @@ impl<L: Ledger> Host<L> {
             writer,
             leash,
         } = launched;
-        let connection = Connection::start(reader, writer);
+        let learned = self.learned.clone();
+        let connection = Connection::start(reader, writer, incarnation.clone(), learned);
         let mut hello = InitializeParams::experimental("codex-bridge", env!("CARGO_PKG_VERSION"));
         hello.capabilities.opt_out_notification_methods = unwanted();
         let answer = connection
@@ -288,20 +295,32 @@ impl<L: Ledger> Host<L> {
             Session {
                 connection,
                 incarnation,
+                home: answer.codex_home.map(PathBuf::from),
                 born: Instant::now(),
             },
             leash,
         ))
     }
 
-    /// Makes sure that a login is there where the provider needs one.
-    pub(crate) async fn logged_in(&self, session: &Session) -> Result<(), AgentFault> {
-        if self.state.lock().await.logged_in {
-            return Ok(());
-        }
-        let found = self.login(session).await;
+    /// Makes sure that Codex can save what it does, and that a login is there where the provider needs one.
+    pub(crate) async fn usable(&self, session: &Session) -> Result<(), AgentFault> {
+        let saves = self
+            .learned
+            .transcripts
+            .check(session.home.as_deref())
+            .await;
+        let known = self.state.lock().await.logged_in;
+        let (found, logged_in) = match (saves, known) {
+            (Err(full), _) => (Err(full), known),
+            (Ok(()), true) => (Ok(()), true),
+            (Ok(()), false) => {
+                let found = self.login(session).await;
+                let logged_in = found.is_ok();
+                (found, logged_in)
+            }
+        };
         let mut state = self.state.lock().await;
-        state.logged_in = found.is_ok();
+        state.logged_in = logged_in;
         state.health = Some(match &found {
             Ok(()) => Health {
                 ready: true,
@@ -313,6 +332,13 @@ impl<L: Ledger> Host<L> {
             },
         });
         found
+    }
+
+    /// The session that is there; none is started for it.
+    pub(crate) async fn present(&self) -> Option<Arc<Session>> {
+        let state = self.state.lock().await;
+        let (session, _) = state.current.as_ref()?;
+        session.connection.is_open().then(|| Arc::clone(session))
     }
 
     async fn login(&self, session: &Session) -> Result<(), AgentFault> {
@@ -459,7 +485,7 @@ fn new_incarnation() -> IncarnationId {
     IncarnationId::new(id.get(..12).unwrap_or(&id))
 }
 
-fn wall_now() -> Timestamp {
+pub(crate) fn wall_now() -> Timestamp {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

@@ -4,8 +4,11 @@
 //! `bridge-codex`, what happens to a message is in `bridge-core`. Start at [`CodexAgent`], which implements
 //! the core's `Agent` port over one app-server for many threads.
 
+mod account;
 mod agent;
+mod backlog;
 pub mod binary;
+mod book;
 mod connection;
 pub mod env;
 mod fault;
@@ -20,8 +23,9 @@ pub mod process;
 pub mod sandbox;
 mod supervise;
 mod thread;
+mod transcript;
 mod transport;
 
-pub use agent::{CodexAgent, CodexStream};
+pub use agent::{CodexAgent, CodexStream, Steered};
 pub use host::{Health, HostOptions, TransportChoice};
 pub use launch::LaunchOptions;

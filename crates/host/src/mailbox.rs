@@ -3,17 +3,18 @@
 //! The connection's task never waits for a follower: text is coalesced into its newest form, items queue up
 //! to a bound, and a follower that falls further behind loses sight of the turn and must reconcile.
 
+use crate::account::Account;
 use crate::fault;
+use crate::host::wall_now;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::{ItemStage, TurnFold, TurnNews, TurnOutcome};
 use bridge_codex::wire::server_request::RequestKind as WireKind;
 use bridge_codex::wire::values::TurnStatus as WireStatus;
 use bridge_codex::wire::{Notification, ServerRequest, ThreadId, TurnId};
 use bridge_core::port::{Asked, ItemNote, TurnEnd, TurnEvent, TurnStatus};
-use bridge_core::value::{self, Failure, IncarnationId, RequestKind, Usage};
+use bridge_core::value::{self, Failure, IncarnationId, RequestKind, Timestamp, Usage};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 
 /// Events that may wait for a follower.
@@ -28,9 +29,7 @@ const ASKED_MAX: usize = 256;
 pub(crate) struct Mailboxes {
     by_thread: Mutex<HashMap<ThreadId, Arc<Mailbox>>>,
     asked: Mutex<HashMap<RawId, ServerRequest>>,
-    /// When the account's limit resets, in Unix seconds, if Codex said so. A time that has passed, by our clock or
-    /// by the provider's, says nothing about when to ask again.
-    resets_at: Mutex<Option<i64>>,
+    account: Arc<Account>,
 }
 
 /// The mailbox of one followed turn.
@@ -64,6 +63,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Mailboxes {
+    pub(crate) fn new(account: Arc<Account>) -> Self {
+        Self {
+            account,
+            ..Self::default()
+        }
+    }
+
     /// Opens a mailbox for a turn that is about to start on an idle thread.
     pub(crate) fn open(
         &self,
@@ -108,21 +114,15 @@ impl Mailboxes {
     }
 
     pub(crate) fn deliver(&self, notification: &Notification) {
-        match notification {
-            Notification::RateLimitsUpdated(update) => {
-                *locked(&self.resets_at) = update.rate_limits.exhausted_until();
-            }
-            Notification::ServerRequestResolved(resolved) => {
-                locked(&self.asked).remove(&resolved.request_id);
-            }
-            _ => {}
+        if let Notification::ServerRequestResolved(resolved) = notification {
+            locked(&self.asked).remove(&resolved.request_id);
         }
         let Some(thread) = notification.thread_id() else {
             return;
         };
         let mailbox = locked(&self.by_thread).get(thread).cloned();
         if let Some(mailbox) = mailbox {
-            let resets_at = locked(&self.resets_at).filter(|at| *at > unix_now());
+            let resets_at = self.account.resets_at(wall_now());
             mailbox.deliver(notification, resets_at);
         }
     }
@@ -202,7 +202,7 @@ impl Mailbox {
         self.wake.notify_one();
     }
 
-    fn deliver(&self, notification: &Notification, resets_at: Option<i64>) {
+    fn deliver(&self, notification: &Notification, resets_at: Option<Timestamp>) {
         let mut inner = locked(&self.inner);
         if let Stage::Early(early) = &mut inner.stage {
             match early.len() < EARLY_MAX {
@@ -248,10 +248,15 @@ impl Mailbox {
 }
 
 impl Inner {
-    fn fold(&mut self, notification: &Notification, resets_at: Option<i64>) {
+    fn fold(&mut self, notification: &Notification, resets_at: Option<Timestamp>) {
         let Stage::Folding(fold) = &mut self.stage else {
             return;
         };
+        if let Notification::Malformed { method, why, .. } = notification
+            && method == "turn/completed"
+        {
+            return self.lose(&format!("codex told its end in an unknown form ({why})"));
+        }
         match fold.apply(notification) {
             Some(TurnNews::Item { kind, stage, .. }) if is_silent(&kind, stage) => {
                 self.alive = true;
@@ -286,6 +291,12 @@ impl Inner {
             Some(TurnNews::Retrying { message }) => self.push(TurnEvent::Retrying { message }),
             Some(TurnNews::Completed(outcome)) => {
                 self.text = None;
+                if outcome.unread && outcome.answer.is_none() {
+                    return self.lose("codex answered in an unknown form");
+                }
+                if outcome.joined {
+                    tracing::warn!(turn_id = %outcome.turn_id.as_str(), "a message was put into a turn that another program had begun on its thread");
+                }
                 self.push(TurnEvent::Ended(end(*outcome, resets_at)));
             }
             Some(TurnNews::Started { .. } | TurnNews::Usage(_)) => self.alive = true,
@@ -312,13 +323,6 @@ impl Inner {
     }
 }
 
-fn unix_now() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-}
-
 /// The user's own message is no news, and an agent message that just began has no words yet.
 fn is_silent(kind: &str, stage: ItemStage) -> bool {
     kind == "userMessage" || (kind == "agentMessage" && stage == ItemStage::Started)
@@ -328,7 +332,7 @@ fn is_text_of(event: &TurnEvent, item: &value::ItemId) -> bool {
     matches!(event, TurnEvent::Text { item_id, .. } if item_id == item)
 }
 
-fn end(outcome: TurnOutcome, resets_at: Option<i64>) -> TurnEnd {
+fn end(outcome: TurnOutcome, resets_at: Option<Timestamp>) -> TurnEnd {
     let status = match outcome.status {
         WireStatus::Completed => TurnStatus::Completed,
         WireStatus::Interrupted => TurnStatus::Interrupted,

@@ -98,8 +98,9 @@ impl Room {
         self.may_use_external().is_some()
     }
 
+    /// `sim` stands in for programs, and some of those start others.
     pub(super) fn may_spawn(self) -> bool {
-        matches!(self, Self::Host | Self::Xtask)
+        matches!(self, Self::Host | Self::Sim | Self::Xtask)
     }
 
     pub(super) fn may_open_database(self) -> bool {

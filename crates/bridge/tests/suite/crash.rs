@@ -187,46 +187,6 @@ async fn c2_a_frozen_codex_left_behind_is_ended_at_start() {
     assert_eq!(world.processes(), []);
 }
 
-/// C17: a thread whose record is empty, as a full disk leaves it, is replaced by a new one, and that is said.
-#[tokio::test]
-async fn c17_an_empty_rollout_gives_a_new_thread_visibly() {
-    let world = World::new().await;
-    let daemon = world.daemon().await;
-    world.ask("a", "echo:first").await;
-    daemon.stop().await;
-    let mut emptied = 0;
-    let mut directories = vec![world.codex_home().join("sessions")];
-    while let Some(directory) = directories.pop() {
-        for entry in std::fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                directories.push(path);
-            } else {
-                std::fs::write(path, "").unwrap();
-                emptied += 1;
-            }
-        }
-    }
-    assert_eq!(emptied, 1);
-    let daemon = world.daemon().await;
-    let ended = world
-        .run(&["send", "--conversation", "a", "echo:second"])
-        .await;
-    assert_eq!(
-        (ended.code, ended.stdout.as_str()),
-        (Some(0), "second\n"),
-        "{ended:?}"
-    );
-    assert!(ended.stderr.contains("is lost"), "{ended:?}");
-    assert_eq!(world.shown_with("echo:second"), ["echo:second"]);
-    assert_eq!(world.ask("a", "echo:third").await, "third");
-    assert_eq!(
-        world.shown_with("echo:third"),
-        ["echo:second", "echo:third"]
-    );
-    daemon.stop().await;
-}
-
 /// A stop of ours costs the message nothing, however often.
 #[tokio::test]
 async fn restarts_do_not_use_up_a_message() {

@@ -146,19 +146,6 @@ async fn threat_20_escapes_in_texts_and_answers_are_shown_not_obeyed() {
     assert_eq!(daemon.ended().await, Some(0));
 }
 
-/// C5: a flood of small pieces and one huge piece both arrive whole.
-#[tokio::test]
-async fn c5_a_flood_of_deltas_and_a_huge_answer_arrive_whole() {
-    let world = World::new().await;
-    let daemon = world.daemon().await;
-    let words: Vec<String> = (0..20_000).map(|n| format!("w{n}")).collect();
-    let flood = world.ask("a", "stream:20000:0").await;
-    assert_eq!(flood, words.join(" "));
-    let huge = world.ask("b", "big:2000000").await;
-    assert_eq!(huge.len(), 2_000_000);
-    assert_eq!(daemon.stop().await, Some(0));
-}
-
 /// A reader that leaves early is no crash, and one that can't take the answer is told where it is.
 #[tokio::test]
 async fn an_answer_that_nobody_can_read_is_not_lost() {

@@ -6,8 +6,14 @@
     reason = "a test that can't go on must fail where it stands"
 )]
 
+mod agent;
+mod codex_faults;
+mod codex_streams;
+mod codex_threads;
 mod crash;
 mod demo;
+mod fake;
+mod foreign;
 mod input;
 mod memory;
 mod model_faults;

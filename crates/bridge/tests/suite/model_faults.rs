@@ -67,12 +67,6 @@ async fn c16_limits_are_waited_for_and_spend_nothing() {
     assert_eq!(world.times_asked(text), 5);
     goes_on(&world, "a", text).await;
 
-    let far = send(&world, "b", "usage_limit:88000:1 echo:tomorrow").await;
-    far.must(75, &["waiting: the account's usage limit is reached"]);
-    let why = world.run(&["why", &far.kept()]).await;
-    assert!(why.stdout.contains("in 24 h"), "{why:?}");
-    let behind = send(&world, "b", "echo:behind it").await;
-    behind.must(75, &["waiting: the account's usage limit is reached"]);
     let near = "usage_limit:1:1 echo:soon";
     let ended = send(&world, "c", near).await;
     assert_eq!(
@@ -81,6 +75,33 @@ async fn c16_limits_are_waited_for_and_spend_nothing() {
         "{ended:?}"
     );
     goes_on(&world, "c", near).await;
+
+    let far = send(&world, "b", "usage_limit:88000:1 echo:tomorrow").await;
+    far.must(75, &["waiting: the account's usage limit is reached"]);
+    let why = world.run(&["why", &far.kept()]).await;
+    assert!(why.stdout.contains("in 24 h"), "{why:?}");
+    let behind = send(&world, "b", "echo:behind it").await;
+    behind.must(75, &["waiting: the account's usage limit is reached"]);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// The limit is the account's: nobody asks the model again before it resets, except a daemon that starts anew.
+#[tokio::test]
+async fn c16_a_limit_of_the_account_holds_for_all_conversations_and_is_asked_once() {
+    let world = World::with_settings(IMPATIENT).await;
+    let daemon = world.daemon().await;
+    let first = send(&world, "a", "usage_limit:88000").await;
+    first.must(75, &["waiting: the account's usage limit is reached"]);
+    for conversation in ["b", "c", "d"] {
+        let other = send(&world, conversation, "echo:not asked").await;
+        other.must(75, &["waiting: the account's usage limit is reached"]);
+        let why = world.run(&["why", &other.kept()]).await;
+        assert!(why.stdout.contains("in 24 h"), "{why:?}");
+    }
+    assert_eq!(world.model.requests().len(), 1, "only the first one asked");
+    assert_eq!(daemon.stop().await, Some(0));
+    let daemon = world.daemon().await;
+    assert_eq!(world.ask("e", "echo:asked").await, "asked");
     assert_eq!(daemon.stop().await, Some(0));
 }
 

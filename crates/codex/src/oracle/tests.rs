@@ -41,7 +41,7 @@ fn with_anchor(later: Vec<Turn>) -> Vec<Turn> {
 
 fn ours(found: Found) -> OurTurn {
     match found {
-        Found::Ours(ours) => ours,
+        Found::Ours(ours) => *ours,
         other => panic!("{other:?}"),
     }
 }
@@ -55,7 +55,7 @@ fn ours_in_progress() {
     )]));
     assert_eq!(
         found,
-        Found::Ours(OurTurn {
+        Found::Ours(Box::new(OurTurn {
             turn_id: TurnId::from("u"),
             opened_by_us: true,
             state: OurState::InProgress,
@@ -63,7 +63,9 @@ fn ours_in_progress() {
                 count: 1,
                 headlines: vec!["running `ls`".to_owned()],
             },
-        })
+            heard: vec![ClientId::from("c")],
+            unread: false,
+        }))
     );
 }
 
@@ -130,6 +132,16 @@ fn a_steered_message_is_found_in_the_turn_of_another() {
     let items = json!([user("first"), user("c"), agent("both", json!(null))]);
     let found = ours(ask(&with_anchor(vec![turn("u", "completed", items)])));
     assert!(!found.opened_by_us);
+    assert_eq!(found.heard, [ClientId::from("first"), ClientId::from("c")]);
+}
+
+#[test]
+fn a_message_that_does_not_read_is_not_taken_for_silence() {
+    let message = json!({"type": "agentMessage", "id": "a", "words": "renamed"});
+    let items = json!([user("c"), message]);
+    let found = ours(ask(&with_anchor(vec![turn("u", "completed", items)])));
+    assert_eq!(found.state, OurState::Completed { answer: None });
+    assert!(found.unread);
 }
 
 #[test]

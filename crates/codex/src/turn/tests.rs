@@ -292,3 +292,38 @@ fn a_flood_of_deltas_stays_small() {
     assert!(fold.draft.as_ref().unwrap().text.capacity() <= 2 * MAX_DRAFT_BYTES);
     assert!(outcome(&mut fold, &completed("completed", json!([]))).effects);
 }
+
+#[test]
+fn who_was_heard_and_who_began_the_turn_is_told() {
+    let ours = || Some(ClientId::from("m1.1"));
+    let new = || TurnFold::new(ThreadId::from("t"), Some(TurnId::from("u")), ours());
+    let mut fold = new();
+    for client_id in ["m1.1", "m1.1", "m2.1"] {
+        fold.apply(&asked(client_id, "u"));
+    }
+    let end = outcome(&mut fold, &completed("completed", json!([])));
+    assert_eq!(end.heard, [ClientId::from("m1.1"), ClientId::from("m2.1")]);
+    assert!(!end.joined);
+    let mut fold = new();
+    fold.apply(&asked("somebody", "u"));
+    fold.apply(&asked("m1.1", "u"));
+    let end = outcome(&mut fold, &completed("completed", json!([])));
+    assert!(end.joined, "{end:?}");
+    let mut fold = new();
+    for n in 0..2 * MAX_HEARD {
+        fold.apply(&asked(&format!("m{n}.1"), "u"));
+    }
+    let end = outcome(&mut fold, &completed("completed", json!([])));
+    assert_eq!(end.heard.len(), MAX_HEARD);
+}
+
+#[test]
+fn a_message_that_does_not_read_is_told_from_silence() {
+    let item = json!({"type": "agentMessage", "id": "a", "words": "renamed"});
+    let mut fold = fold();
+    fold.apply(&notice("item/completed", json!({ "item": item })));
+    let end = outcome(&mut fold, &completed("completed", json!([])));
+    assert_eq!((end.answer.is_none(), end.unread), (true, true));
+    let silent = outcome(&mut self::fold(), &completed("completed", json!([])));
+    assert!(!silent.unread);
+}

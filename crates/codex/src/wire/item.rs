@@ -108,7 +108,7 @@ pub struct UserContent {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct AgentMessage {
     pub id: ItemId,
-    #[serde(default)]
+    /// Without it there is no answer, and an empty one would be a guess.
     pub text: String,
     /// Absent when the model does not say.
     pub phase: Option<MessagePhase>,
@@ -265,6 +265,11 @@ impl Item {
                 kind: kind.to_owned(),
             })
         })
+    }
+
+    /// True for a message of Codex whose fields did not read: its words are lost to us.
+    pub fn is_unread_message(&self) -> bool {
+        matches!(self, Self::Other(item) if item.kind == "agentMessage")
     }
 
     /// True when the item may have touched the world. A kind we do not know counts as an effect;

@@ -31,7 +31,7 @@ pub trait Method {
     /// Codex's name for it.
     const NAME: &'static str;
     type Params: Serialize;
-    type Response: DeserializeOwned;
+    type Response: DeserializeOwned + std::fmt::Debug;
 
     /// How long to wait for the response before its outcome counts as unknown.
     fn deadline_ms() -> u64 {

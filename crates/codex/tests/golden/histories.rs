@@ -28,11 +28,7 @@ fn found(turns: &[Turn], client_id: &str, after: usize) -> Found {
 
 fn state(found: Found) -> OurState {
     match found {
-        Found::Ours(OurTurn {
-            state,
-            opened_by_us: true,
-            ..
-        }) => state,
+        Found::Ours(ours) if ours.opened_by_us => ours.state,
         other => panic!("{other:?}"),
     }
 }
@@ -56,7 +52,7 @@ fn the_oracle_reads_what_kills_left_behind() {
     ));
     assert_eq!(
         found(&turns, "m5.1", 3),
-        Found::Ours(OurTurn {
+        Found::Ours(Box::new(OurTurn {
             turn_id: turns[4].id.clone(),
             opened_by_us: true,
             state: OurState::Cut {
@@ -68,7 +64,9 @@ fn the_oracle_reads_what_kills_left_behind() {
                 count: 1,
                 headlines: vec!["running `echo x > g.txt`".to_owned()],
             },
-        })
+            heard: vec![ClientId::from("m5.1")],
+            unread: false,
+        }))
     );
     assert_eq!(
         found(&turns[..6], "e0.1", 4),

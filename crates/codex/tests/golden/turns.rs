@@ -6,7 +6,7 @@ use bridge_codex::AgentText;
 use bridge_codex::turn::{TurnOutcome, TurnUsage};
 use bridge_codex::version::PINNED;
 use bridge_codex::wire::error_info::{ClassHint, ErrorInfo};
-use bridge_codex::wire::ids::{ItemId, TurnId};
+use bridge_codex::wire::ids::{ClientId, ItemId, TurnId};
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::turn::TurnError;
 use bridge_codex::wire::usage::TokenUsage;
@@ -51,6 +51,9 @@ fn plain_turn() {
             effects: false,
             items: 2,
             usage: usage(0, 1),
+            heard: vec![],
+            joined: false,
+            unread: false,
         }]
     );
     assert_eq!(
@@ -95,6 +98,9 @@ fn a_broken_stream_is_retried_and_its_text_not_joined() {
             effects: false,
             items: 2,
             usage: usage(0, 1),
+            heard: vec![],
+            joined: false,
+            unread: false,
         }]
     );
     assert!(replay.news.contains(&"Reconnecting... 1/1".to_owned()));
@@ -113,6 +119,9 @@ fn an_accepted_command_runs_and_counts_as_effect() {
             effects: true,
             items: 3,
             usage: usage(0, 2),
+            heard: vec![],
+            joined: false,
+            unread: false,
         }]
     );
     let told: Vec<&str> = replay.news.iter().map(String::as_str).collect();
@@ -139,6 +148,9 @@ fn a_declined_command_has_no_effect() {
             effects: false,
             items: 3,
             usage: usage(0, 2),
+            heard: vec![],
+            joined: false,
+            unread: false,
         }]
     );
 }
@@ -156,6 +168,9 @@ fn a_cancelled_command_interrupts_the_turn() {
             effects: false,
             items: 2,
             usage: usage(0, 1),
+            heard: vec![],
+            joined: false,
+            unread: false,
         }]
     );
 }
@@ -173,6 +188,9 @@ fn an_accepted_file_change_counts_as_effect() {
             effects: true,
             items: 3,
             usage: usage(0, 2),
+            heard: vec![],
+            joined: false,
+            unread: false,
         }]
     );
     let asked = replay.asked.unwrap();
@@ -196,6 +214,9 @@ fn an_interrupt_ends_the_turn_without_an_answer() {
             effects: false,
             items: 1,
             usage: None,
+            heard: vec![],
+            joined: false,
+            unread: false,
         }]
     );
 }
@@ -213,6 +234,9 @@ fn a_steer_stays_in_the_turn() {
             effects: false,
             items: 3,
             usage: usage(0, 1),
+            heard: vec![],
+            joined: false,
+            unread: false,
         }]
     );
 }
@@ -236,6 +260,9 @@ fn a_failed_turn_says_why() {
             effects: false,
             items: 1,
             usage: None,
+            heard: vec![],
+            joined: false,
+            unread: false,
         }]
     );
     assert_eq!(
@@ -247,7 +274,7 @@ fn a_failed_turn_says_why() {
 #[test]
 fn a_queued_message_is_found_by_its_client_id() {
     let replay = Replay::run("queue.jsonl");
-    let turn = |turn_id: &str, item_id: &str, text: &str, before| TurnOutcome {
+    let turn = |turn_id: &str, item_id: &str, text: &str, before: u64| TurnOutcome {
         turn_id: TurnId::from(turn_id),
         status: TurnStatus::Completed,
         answer: answer(item_id, text),
@@ -255,6 +282,9 @@ fn a_queued_message_is_found_by_its_client_id() {
         effects: false,
         items: 2,
         usage: usage(before, 1),
+        heard: vec![ClientId::from(format!("m-{}", before + 1).as_str())],
+        joined: false,
+        unread: false,
     };
     let second = turn(
         "01a1e0e8-7771-7ee2-b96f-cd58e772a502",

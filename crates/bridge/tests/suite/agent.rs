@@ -1,0 +1,154 @@
+//! What the agent offers beside a message's way: a sign of life, and a text put into a running turn. Driven through
+//! the agent itself, over the real Codex.
+
+use crate::world::{World, gone, signal, within};
+use bridge_core::port::{Agent, Started, ThreadSpec, TurnEvent, TurnSpec, TurnStatus, TurnStream};
+use bridge_core::value::{ApprovalPolicy, Class, ClientId, Sandbox, ThreadId, Transport, TurnId};
+use bridge_host::{CodexAgent, CodexStream, HostOptions, LaunchOptions, Steered, TransportChoice};
+use bridge_sim::codex_for_tests;
+use bridge_store::MemoryLedger;
+use nix::sys::signal::Signal;
+use std::time::Duration;
+
+type Codex = CodexAgent<MemoryLedger>;
+
+fn codex(world: &World) -> Codex {
+    let env = [
+        ("PATH", std::env::var_os("PATH").unwrap()),
+        ("CODEX_HOME", world.codex_home().into()),
+    ];
+    let launch = LaunchOptions {
+        keeper: env!("CARGO_BIN_EXE_codex-bridge").into(),
+        codex: codex_for_tests().unwrap(),
+        codex_version: "0.166.0".to_owned(),
+        run_dir: world.path().join("run"),
+        env: env.map(|(name, value)| (name.into(), value)).to_vec(),
+        hidden_from_commands: Vec::new(),
+        linger: Duration::from_secs(60),
+    };
+    let options = HostOptions {
+        launch,
+        transport: TransportChoice::Only(Transport::Socket),
+        api_key: None,
+    };
+    CodexAgent::new(options, MemoryLedger::new())
+}
+
+fn spec(world: &World) -> ThreadSpec {
+    ThreadSpec {
+        workdir: world.path().display().to_string(),
+        sandbox: Sandbox::ReadOnly,
+        approval_policy: ApprovalPolicy::OnRequest,
+        model: None,
+        instructions: String::new(),
+    }
+}
+
+/// A turn that waits at the model's gate.
+async fn held(world: &World, codex: &Codex) -> (ThreadId, TurnId, CodexStream) {
+    let spec = spec(world);
+    let thread = codex.open_thread(&spec).await.unwrap();
+    let turn = TurnSpec {
+        thread: thread.clone(),
+        spec,
+        client_id: ClientId::new("m1.1"),
+        text: "hold:gate echo:first".to_owned(),
+    };
+    let Started { turn_id, stream } = codex.start_turn(&turn).await.unwrap();
+    world.model.wait_held("gate").await.unwrap();
+    (thread, turn_id, stream)
+}
+
+/// How the turn ended, and what it said.
+async fn end(mut stream: CodexStream) -> (TurnStatus, Option<String>) {
+    within("the end of a turn", async {
+        loop {
+            match stream.next().await {
+                TurnEvent::Ended(end) => return (end.status, end.answer),
+                TurnEvent::Lost { why } => panic!("{why}"),
+                TurnEvent::Item(_)
+                | TurnEvent::Text { .. }
+                | TurnEvent::Retrying { .. }
+                | TurnEvent::Asked(_) => {}
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_text_is_put_into_the_turn_that_runs_and_into_no_other() {
+    let world = World::new().await;
+    let codex = codex(&world);
+    let (thread, turn_id, stream) = held(&world, &codex).await;
+    let steer = async |turn_id: &TurnId, text: &str| {
+        let client_id = ClientId::new("m2.1");
+        codex.steer(&thread, turn_id, &client_id, text).await
+    };
+    let other = TurnId::new("01a1e1cc-c524-7350-b521-999f85cd734d");
+    let refused = steer(&other, "echo:for another turn").await.unwrap();
+    assert!(matches!(refused, Steered::Refused { .. }), "{refused:?}");
+    let taken = steer(&turn_id, "echo:second").await;
+    assert_eq!(taken, Ok(Steered::Taken));
+    world.model.release("gate");
+    assert_eq!(
+        end(stream).await,
+        (TurnStatus::Completed, Some("second".to_owned()))
+    );
+    assert_eq!(
+        world.shown_with("echo:second"),
+        ["hold:gate echo:first", "echo:second"]
+    );
+    assert_eq!(world.times_asked("echo:for another turn"), 0);
+
+    let late = steer(&turn_id, "echo:too late").await.unwrap();
+    let Steered::Refused { why } = late else {
+        panic!("{late:?}");
+    };
+    assert!(why.contains("no active turn"), "{why}");
+    codex.stop().await;
+    let gone = steer(&turn_id, "echo:nobody there").await.unwrap();
+    assert!(matches!(gone, Steered::Refused { .. }), "{gone:?}");
+}
+
+/// A text given to a Codex that dies may have been taken: that is for the turn's history to say.
+#[tokio::test]
+async fn a_text_given_to_a_codex_that_dies_is_in_doubt() {
+    let world = World::new().await;
+    let codex = codex(&world);
+    let (thread, turn_id, _stream) = held(&world, &codex).await;
+    let process = world.codex_pid();
+    signal(process, Signal::SIGSTOP);
+    let client_id = ClientId::new("m2.1");
+    let steered = codex.steer(&thread, &turn_id, &client_id, "echo:second");
+    let (steered, ()) = tokio::join!(steered, async {
+        signal(process, Signal::SIGKILL);
+        gone(process).await;
+    });
+    assert_eq!(steered.unwrap_err().failure.class, Class::Ambiguous);
+    codex.stop().await;
+}
+
+/// C2's sign of life: answered at once by a Codex that works, also in mid-turn, and missed when it is frozen.
+#[tokio::test]
+async fn c2_a_sign_of_life_is_given_in_mid_turn_and_missed_when_codex_is_frozen() {
+    let world = World::new().await;
+    let codex = codex(&world);
+    assert!(codex.probe().await.is_err(), "nothing is started for it");
+    assert_eq!(world.processes(), []);
+    let (_, _, mut stream) = held(&world, &codex).await;
+    assert_eq!(codex.probe().await, Ok(()));
+    signal(world.codex_pid(), Signal::SIGSTOP);
+    let missed = codex.probe().await.unwrap_err();
+    assert!(missed.failure.reason.contains("did not answer"), "{missed}");
+    let lost = within("the end of a frozen codex", async {
+        loop {
+            if let TurnEvent::Lost { why } = stream.next().await {
+                return why;
+            }
+        }
+    });
+    assert!(lost.await.contains("does not answer any more"));
+    codex.stop().await;
+    assert_eq!(world.processes(), []);
+}

@@ -1,0 +1,152 @@
+//! The account's limit: once it is reached, nobody needs to ask the model again before it resets.
+//!
+//! In memory only. A daemon that starts anew asks once and learns it again; so does one whose operator bought
+//! more, because a new login or a report of free room forgets it.
+
+use crate::fault::fault;
+use bridge_codex::wire::Notification;
+use bridge_codex::wire::error_info::ClassHint;
+use bridge_core::port::AgentFault;
+use bridge_core::value::{Class, Timestamp};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What Codex has told about the account.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// When the windows that are used up reset, in Unix seconds, as Codex said last.
+    resets_at: Option<i64>,
+    /// A turn failed for it, and until when no other needs to.
+    reached: Option<Timestamp>,
+}
+
+impl Account {
+    fn locked(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in what Codex tells at `now`.
+    pub(crate) fn notice(&self, notification: &Notification, now: Timestamp) {
+        let mut inner = self.locked();
+        match notification {
+            Notification::RateLimitsUpdated(update) => {
+                let limits = &update.rate_limits;
+                inner.resets_at = limits.exhausted_until();
+                let told = limits.primary.is_some() || limits.secondary.is_some();
+                if told && inner.resets_at.is_none() {
+                    inner.reached = None;
+                }
+            }
+            Notification::AccountUpdated(_) | Notification::LoginCompleted(_) => {
+                *inner = Inner::default();
+            }
+            Notification::TurnCompleted(notice) => {
+                let error = notice.turn.error.as_ref();
+                let hint = error.map(|error| error.info.class_hint(&error.message));
+                if hint == Some(ClassHint::UsageLimit) {
+                    inner.reached = inner.reset_after(now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// When the limit resets, if that is still to come at `now`. A time that has passed, by our clock or by the
+    /// provider's, says nothing about when to ask again.
+    pub(crate) fn resets_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.locked().reset_after(now)
+    }
+
+    /// A fault for everybody while the limit is known to be reached.
+    pub(crate) fn check(&self, now: Timestamp) -> Result<(), AgentFault> {
+        match self.locked().reached.filter(|until| *until > now) {
+            Some(until) => Err(fault(
+                Class::Capacity { until: Some(until) },
+                "the account's usage limit is reached, as an earlier turn was told; the message is answered after the reset",
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Inner {
+    fn reset_after(&self, now: Timestamp) -> Option<Timestamp> {
+        self.resets_at
+            .map(|seconds| Timestamp(seconds.saturating_mul(1000)))
+            .filter(|at| *at > now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    const NOW: Timestamp = Timestamp(1_000_000);
+
+    fn told(method: &str, params: Value) -> Notification {
+        Notification::parse(method, &params)
+    }
+
+    fn limits(used: i64, resets_at: i64) -> Notification {
+        let window = json!({"usedPercent": used, "resetsAt": resets_at});
+        told(
+            "account/rateLimits/updated",
+            json!({"rateLimits": {"primary": window}}),
+        )
+    }
+
+    fn failed(info: &str) -> Notification {
+        let error = json!({"message": "no", "codexErrorInfo": info});
+        told(
+            "turn/completed",
+            json!({"threadId": "t", "turn": {"id": "u", "status": "failed", "error": error}}),
+        )
+    }
+
+    fn reached() -> Account {
+        let account = Account::default();
+        account.notice(&limits(100, 1_500), NOW);
+        assert_eq!(account.check(NOW), Ok(()), "no turn has failed for it yet");
+        account.notice(&failed("usageLimitExceeded"), NOW);
+        account
+    }
+
+    #[test]
+    fn a_limit_holds_for_everybody_until_its_reset() {
+        let account = reached();
+        let until = Some(Timestamp(1_500_000));
+        let fault = account.check(NOW).unwrap_err();
+        assert_eq!(fault.failure.class, Class::Capacity { until });
+        assert_eq!(account.check(Timestamp(1_500_000)), Ok(()));
+    }
+
+    #[test]
+    fn other_failures_and_limits_without_a_time_hold_for_nobody() {
+        let account = Account::default();
+        account.notice(&limits(100, 1_500), NOW);
+        account.notice(&failed("internalServerError"), NOW);
+        assert_eq!(account.check(NOW), Ok(()));
+        let past = Account::default();
+        past.notice(&limits(100, 900), NOW);
+        past.notice(&failed("usageLimitExceeded"), NOW);
+        assert_eq!(past.check(NOW), Ok(()));
+    }
+
+    #[test]
+    fn free_room_and_a_new_login_forget_it_and_silence_does_not() {
+        let account = reached();
+        let nothing = json!({"rateLimits": {"primary": null, "secondary": null}});
+        account.notice(&told("account/rateLimits/updated", nothing), NOW);
+        assert!(account.check(NOW).is_err());
+        account.notice(&limits(3, 1_500), NOW);
+        assert_eq!(account.check(NOW), Ok(()));
+        let account = reached();
+        account.notice(&told("account/updated", json!({})), NOW);
+        assert_eq!(account.check(NOW), Ok(()));
+    }
+}
