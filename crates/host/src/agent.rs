@@ -52,43 +52,6 @@ impl<L: Ledger> CodexAgent<L> {
         self.host.health()
     }
 
-    /// Asks the Codex that is there for a sign of life, within 10 s; none is started for it. One that stays silent
-    /// is asked once more and then given up, and whoever follows a turn on it hears that.
-    pub async fn probe(&self) -> Result<(), AgentFault> {
-        match self.host.present().await {
-            Some(session) => {
-                let alive = session.connection.sign_of_life().await;
-                alive.map_err(|error| of_call(&error, Deed::Harmless))
-            }
-            None => Err(fault(Class::Transient, "codex is not running")),
-        }
-    }
-
-    /// Puts a text into a turn that runs. `Ok` says for certain whether Codex took it; an `Ambiguous` fault says
-    /// that it may have, and the turn's end names the client ids that were heard.
-    pub async fn steer(
-        &self,
-        thread: &value::ThreadId,
-        turn_id: &value::TurnId,
-        client_id: &value::ClientId,
-        text: &str,
-    ) -> Result<Steered, AgentFault> {
-        let Some(session) = self.host.present().await else {
-            let why = "codex is not running, and the turn has ended with it".to_owned();
-            return Ok(Steered::Refused { why });
-        };
-        let params = TurnSteerParams {
-            thread_id: ThreadId::from(thread.as_str()),
-            expected_turn_id: TurnId::from(turn_id.as_str()),
-            input: vec![UserInput::text(text)],
-            client_id: Some(ClientId::from(client_id.as_str())),
-        };
-        match session.connection.call::<TurnSteer>(params).await {
-            Ok(_) => Ok(Steered::Taken),
-            Err(error) => unsteered(&error),
-        }
-    }
-
     /// What Codex said about its configuration since it was started.
     pub async fn config_warnings(&self) -> Vec<String> {
         self.host.config_warnings().await
@@ -103,18 +66,6 @@ impl<L: Ledger> CodexAgent<L> {
     pub async fn hand_over(&self) {
         self.host.hand_over().await;
     }
-}
-
-/// What became of a text that was to be put into a running turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Steered {
-    /// Codex took it.
-    Taken,
-    /// Codex did not, and will not: the turn is over, or is of a kind that takes nothing.
-    Refused {
-        /// Its words.
-        why: String,
-    },
 }
 
 fn unsteered(error: &CallError) -> Result<Steered, AgentFault> {
@@ -316,15 +267,33 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         self.host.end_life(why).await;
     }
 
+    /// Within 10 s; none is started for it. A Codex that stays silent is asked once more and then given up, and
+    /// whoever follows a turn on it hears that.
     async fn probe(&self) -> Result<(), AgentFault> {
-        let session = self.host.session().await?;
-        self.host.logged_in(&session).await
+        match self.host.present().await {
+            Some(session) => {
+                let alive = session.connection.sign_of_life().await;
+                alive.map_err(|error| of_call(&error, Deed::Harmless))
+            }
+            None => Err(fault(Class::Transient, "codex is not running")),
+        }
     }
 
-    async fn steer(&self, _steer: &Steer) -> Result<Steered, AgentFault> {
-        Ok(Steered::Refused {
-            why: "this turn takes no more text".to_owned(),
-        })
+    async fn steer(&self, steer: &Steer) -> Result<Steered, AgentFault> {
+        let Some(session) = self.host.present().await else {
+            let why = "codex is not running, and the turn has ended with it".to_owned();
+            return Ok(Steered::Refused { why });
+        };
+        let params = TurnSteerParams {
+            thread_id: ThreadId::from(steer.thread.as_str()),
+            expected_turn_id: TurnId::from(steer.turn_id.as_str()),
+            input: vec![UserInput::text(steer.text.clone())],
+            client_id: Some(ClientId::from(steer.client_id.as_str())),
+        };
+        match session.connection.call::<TurnSteer>(params).await {
+            Ok(_) => Ok(Steered::Taken),
+            Err(error) => unsteered(&error),
+        }
     }
 
     async fn interrupt(

@@ -171,6 +171,14 @@ fn settle(found: oracle::Found) -> Result<Found, AgentFault> {
     })
 }
 
+/// Client ids in the core's words.
+pub(crate) fn client_ids(heard: &[bridge_codex::wire::ids::ClientId]) -> Vec<value::ClientId> {
+    heard
+        .iter()
+        .map(|id| value::ClientId::new(id.as_str()))
+        .collect()
+}
+
 fn ours_found(ours: oracle::OurTurn) -> Result<Found, AgentFault> {
     let (status, answer, failure) = match ours.state {
         OurState::InProgress => (TurnStatus::InProgress, None, None),
@@ -204,7 +212,7 @@ fn ours_found(ours: oracle::OurTurn) -> Result<Found, AgentFault> {
         status,
         answer: answer.map(|answer| answer.text),
         effects: ours.effects.headlines,
-        heard: Vec::new(),
+        heard: client_ids(&ours.heard),
         failure,
     }))
 }

@@ -26,6 +26,6 @@ mod thread;
 mod transcript;
 mod transport;
 
-pub use agent::{CodexAgent, CodexStream, Steered};
+pub use agent::{CodexAgent, CodexStream};
 pub use host::{Health, HostOptions, TransportChoice};
 pub use launch::LaunchOptions;

@@ -348,7 +348,7 @@ fn end(outcome: TurnOutcome, resets_at: Option<Timestamp>) -> TurnEnd {
         status,
         answer: outcome.answer.map(|answer| answer.text),
         touched: outcome.effects,
-        heard: Vec::new(),
+        heard: crate::history::client_ids(&outcome.heard),
         failure,
         usage: Usage {
             input_tokens: i64::try_from(usage.input_tokens).unwrap_or(i64::MAX),

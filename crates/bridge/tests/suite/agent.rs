@@ -2,9 +2,11 @@
 //! the agent itself, over the real Codex.
 
 use crate::world::{World, gone, signal, within};
-use bridge_core::port::{Agent, Started, ThreadSpec, TurnEvent, TurnSpec, TurnStatus, TurnStream};
+use bridge_core::port::{
+    Agent, Started, Steer, Steered, ThreadSpec, TurnEvent, TurnSpec, TurnStatus, TurnStream,
+};
 use bridge_core::value::{ApprovalPolicy, Class, ClientId, Sandbox, ThreadId, Transport, TurnId};
-use bridge_host::{CodexAgent, CodexStream, HostOptions, LaunchOptions, Steered, TransportChoice};
+use bridge_host::{CodexAgent, CodexStream, HostOptions, LaunchOptions, TransportChoice};
 use bridge_sim::codex_for_tests;
 use bridge_store::MemoryLedger;
 use nix::sys::signal::Signal;
@@ -59,6 +61,16 @@ async fn held(world: &World, codex: &Codex) -> (ThreadId, TurnId, CodexStream) {
     (thread, turn_id, stream)
 }
 
+/// A second message for the turn.
+fn second(thread: &ThreadId, turn_id: &TurnId, text: &str) -> Steer {
+    Steer {
+        thread: thread.clone(),
+        turn_id: turn_id.clone(),
+        client_id: ClientId::new("m2.1"),
+        text: text.to_owned(),
+    }
+}
+
 /// How the turn ended, and what it said.
 async fn end(mut stream: CodexStream) -> (TurnStatus, Option<String>) {
     within("the end of a turn", async {
@@ -66,7 +78,8 @@ async fn end(mut stream: CodexStream) -> (TurnStatus, Option<String>) {
             match stream.next().await {
                 TurnEvent::Ended(end) => return (end.status, end.answer),
                 TurnEvent::Lost { why } => panic!("{why}"),
-                TurnEvent::Item(_)
+                TurnEvent::Alive
+                | TurnEvent::Item(_)
                 | TurnEvent::Text { .. }
                 | TurnEvent::Retrying { .. }
                 | TurnEvent::Asked(_) => {}
@@ -81,10 +94,8 @@ async fn a_text_is_put_into_the_turn_that_runs_and_into_no_other() {
     let world = World::new().await;
     let codex = codex(&world);
     let (thread, turn_id, stream) = held(&world, &codex).await;
-    let steer = async |turn_id: &TurnId, text: &str| {
-        let client_id = ClientId::new("m2.1");
-        codex.steer(&thread, turn_id, &client_id, text).await
-    };
+    let steer =
+        async |turn_id: &TurnId, text: &str| codex.steer(&second(&thread, turn_id, text)).await;
     let other = TurnId::new("01a1e1cc-c524-7350-b521-999f85cd734d");
     let refused = steer(&other, "echo:for another turn").await.unwrap();
     assert!(matches!(refused, Steered::Refused { .. }), "{refused:?}");
@@ -119,8 +130,8 @@ async fn a_text_given_to_a_codex_that_dies_is_in_doubt() {
     let (thread, turn_id, _stream) = held(&world, &codex).await;
     let process = world.codex_pid();
     signal(process, Signal::SIGSTOP);
-    let client_id = ClientId::new("m2.1");
-    let steered = codex.steer(&thread, &turn_id, &client_id, "echo:second");
+    let steer = second(&thread, &turn_id, "echo:second");
+    let steered = codex.steer(&steer);
     let (steered, ()) = tokio::join!(steered, async {
         signal(process, Signal::SIGKILL);
         gone(process).await;
