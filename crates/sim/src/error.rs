@@ -24,6 +24,19 @@ pub enum Error {
         /// The last user message of the last request, shortened.
         last: String,
     },
+    /// Something a test waited for did not happen on the platform within its patience.
+    #[error("waited {waited:?} in vain for {what} on the platform, which saw {events} events")]
+    NeverOnPlatform {
+        /// What was waited for.
+        what: String,
+        /// How long.
+        waited: Duration,
+        /// How many events it had seen by then.
+        events: usize,
+    },
+    /// The platform keeps no more messages.
+    #[error("the platform is full; start another one")]
+    PlatformFull,
     /// No Codex to drive.
     #[error(
         "no Codex binary found (looked for {looked}); run `cargo xtask test`, which installs the pinned Codex"

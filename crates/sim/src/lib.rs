@@ -1,12 +1,18 @@
 //! What stands in for the world: in tests, in `codex-bridge demo` and in drills.
-//! Today that is the scripted model, the part of the OpenAI Responses API that Codex uses,
-//! and the finder of the Codex binary that tests drive.
+//! The scripted model is the part of the OpenAI Responses API that Codex uses; the platform is where messages come
+//! from and replies go to; the history says from outside whether every promise was kept.
 //! Nothing here may be reached from the daemon's own path of a message.
 
+mod clock;
 mod codex;
 mod error;
+pub mod history;
 mod model;
+mod platform;
+mod random;
 
 pub use codex::{CODEX_BIN_VAR, codex_for_tests};
 pub use error::Error;
 pub use model::{Options, ScriptedModel, Seen};
+pub use platform::{Call, Fault, Memory, Platform, PlatformOptions, Weather};
+pub use random::Dice;

@@ -90,6 +90,17 @@ pub(super) fn patch(argument: &str) -> Call {
     }
 }
 
+/// `FILE:LINE`, both of one plain word, so that a shell takes them as they stand.
+pub(super) fn append(token: &str) -> Option<Call> {
+    let (file, line) = token.split_once(':')?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._/-".contains(c);
+    let fits = |word: &str| !word.is_empty() && !word.starts_with('-') && word.chars().all(plain);
+    (fits(file) && fits(line)).then(|| Call::Append {
+        file: file.to_owned(),
+        line: line.to_owned(),
+    })
+}
+
 /// `NAME:JSON`; a tool has a name of one word.
 pub(super) fn function(namespace: Option<&str>, argument: &str) -> Option<Call> {
     let (name, arguments) = argument.split_once(':').unwrap_or((argument, ""));

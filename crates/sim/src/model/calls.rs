@@ -16,6 +16,7 @@ pub(super) fn item(call: &Call, prompt: &Prompt) -> Value {
     match call {
         Call::Shell { command, escalate } => shell(prompt, command, *escalate),
         Call::Patch { file, content } => patch(prompt, file, content),
+        Call::Append { file, line } => shell(prompt, &append(prompt, file, line), false),
         Call::Function {
             namespace,
             name,
@@ -88,6 +89,16 @@ fn code(arguments: &Value) -> Value {
         "const r = await tools.exec_command({arguments}); text(r.output ?? JSON.stringify(r));"
     );
     custom("exec", &source)
+}
+
+/// A model that is told to check what is done already does so; otherwise it simply acts, and a message that is
+/// run twice leaves two lines.
+fn append(prompt: &Prompt, file: &str, line: &str) -> String {
+    let add = format!("echo {line} >> {file}");
+    match prompt.is_continued() {
+        true => format!("grep -qxF {line} {file} || {add}"),
+        false => add,
+    }
 }
 
 fn patch(prompt: &Prompt, file: &str, content: &str) -> Value {
@@ -179,6 +190,25 @@ mod tests {
         let arguments: Value = serde_json::from_str(item["arguments"].as_str().unwrap()).unwrap();
         assert_eq!(arguments["sandbox_permissions"], "require_escalated");
         assert_eq!(arguments["justification"], JUSTIFICATION);
+    }
+
+    #[test]
+    fn a_line_is_added_blindly_unless_the_bridge_says_that_it_may_be_there() {
+        let append = Call::Append {
+            file: "log".to_owned(),
+            line: "r7".to_owned(),
+        };
+        let told = |text: &str| {
+            let content = json!([{"type": "input_text", "text": text}]);
+            let message = json!({"type": "message", "role": "user", "content": content});
+            let call = item(&append, &Prompt::read(&json!({"input": [message]})));
+            call["arguments"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(told("append:log:r7"), r#"{"cmd":"echo r7 >> log"}"#);
+        assert_eq!(
+            told("[codex-bridge] cut off. The message was:\nappend:log:r7"),
+            r#"{"cmd":"grep -qxF r7 log || echo r7 >> log"}"#
+        );
     }
 
     #[test]

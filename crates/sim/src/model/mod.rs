@@ -51,6 +51,7 @@ const ERROR_QUOTE_CHARS: usize = 200;
 /// | `big:BYTES` | answers with so many bytes in one delta |
 /// | `remember:` | says how many messages it was shown, and quotes the earlier ones |
 /// | `shell:CMD`, `escal:CMD` | runs CMD with the tool Codex offers; `escal` asks to leave the sandbox |
+/// | `append:FILE:LINE` | adds LINE to FILE; told by the bridge that its work was cut off, it first looks whether it is there |
 /// | `patch:FILE:CONTENT` | adds FILE with `apply_patch` |
 /// | `tool:NAME:JSON`, `nstool:NS:NAME:JSON` | calls any function |
 /// | `reason:TEXT`, `say:TEXT` | first a reasoning item; first a message (commentary, unless `phase:` says else) |

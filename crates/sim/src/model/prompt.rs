@@ -32,6 +32,9 @@ const CODEX_TAGS: [&str; 18] = [
 /// The heading under which Codex passes on a repository's instructions.
 const CODEX_HEADING: &str = "# AGENTS.md";
 
+/// How a text begins that the bridge itself wrote around a message whose turn was cut off.
+const CONTINUED: &str = "[codex-bridge]";
+
 /// One request, read.
 #[derive(Debug, Default)]
 pub(super) struct Prompt {
@@ -67,6 +70,11 @@ impl Prompt {
     /// The last user message as it was sent.
     pub(super) fn last(&self) -> &str {
         self.users.last().map_or("", String::as_str)
+    }
+
+    /// Whether the bridge says that earlier work on this message was cut off, and to check before acting.
+    pub(super) fn is_continued(&self) -> bool {
+        self.last().trim_start().starts_with(CONTINUED)
     }
 
     /// One step of the script is used up by each tool output.

@@ -50,6 +50,7 @@ enum Text {
 /// Up to the next white space.
 #[derive(Debug, Clone, Copy)]
 enum Token {
+    Append,
     Big,
     Break,
     Fail,
@@ -63,7 +64,8 @@ enum Token {
     UsageLimit,
 }
 
-const WORDS: [(&str, Word); 21] = [
+const WORDS: [(&str, Word); 22] = [
+    ("append", Word::Token(Token::Append)),
     ("big", Word::Token(Token::Big)),
     ("break", Word::Token(Token::Break)),
     ("echo", Word::Rest(Rest::Echo)),
@@ -219,6 +221,10 @@ impl Reader {
     fn token(&mut self, word: Token, token: &str) -> Option<()> {
         let step = &mut self.step;
         match word {
+            Token::Append => {
+                let call = arguments::append(token)?;
+                self.call(call);
+            }
             Token::Big => {
                 let size = arguments::within(or(token, "1000"), BIGGEST)?;
                 self.act(Act::Big(size));

@@ -187,6 +187,12 @@ fn tool_calls() {
         escalate: true,
     };
     assert_eq!(one("big:3 escal:touch a").act, Act::Call(call));
+    let call = Call::Append {
+        file: "log".to_owned(),
+        line: "r7".to_owned(),
+    };
+    assert_eq!(one("do append:log:r7 now").act, Act::Call(call));
+    assert_eq!(one("append:log:r7;rm").act, Act::Quote);
     let call = Call::Patch {
         file: "a.txt".to_owned(),
         content: "x:y".to_owned(),

@@ -7,6 +7,8 @@
 pub struct Seen {
     /// Its place among all requests, from 0.
     pub number: u64,
+    /// When it came, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
     /// The Codex thread it came from, if Codex said.
     pub thread_id: Option<String>,
     /// The model that was asked for.

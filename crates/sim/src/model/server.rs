@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::now_ms;
+
 use super::arguments::LONGEST_WAIT;
 use super::board::{Active, Shared, Waiting};
 use super::prompt::{Prompt, own_words};
@@ -95,6 +97,7 @@ fn record(prompt: &Prompt, headers: &HeaderMap, body_bytes: usize) -> Seen {
     let thread_id = headers.get("thread-id").and_then(|id| id.to_str().ok());
     Seen {
         number: 0,
+        at_ms: now_ms(),
         thread_id: thread_id.map(str::to_owned),
         model: prompt.model.clone(),
         users: prompt.users.clone(),

@@ -73,6 +73,11 @@ pub(super) enum Call {
         file: String,
         content: String,
     },
+    /// Adds a line to a file, as a visible effect that can be counted.
+    Append {
+        file: String,
+        line: String,
+    },
     Function {
         namespace: Option<String>,
         name: String,

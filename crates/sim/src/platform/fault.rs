@@ -1,0 +1,169 @@
+//! What goes wrong at a platform: faults that a test scripts, and weather that a seed makes.
+//! Playing them is the server's business.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use crate::random::Dice;
+
+/// Longest script for one kind of call; what is beyond it is not taken.
+const SCRIPT_MOST: usize = 1_024;
+/// Longest time that the weather delays a call.
+const DELAY_MOST_MS: u64 = 300;
+
+/// A kind of call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Call {
+    /// Fetching messages.
+    Inbox,
+    /// Giving a reply.
+    Reply,
+    /// Asking whether a reply arrived.
+    Probe,
+    /// Acknowledging a message.
+    Ack,
+}
+
+/// One thing that goes wrong with one call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Fault {
+    /// An HTTP error; nothing was taken.
+    Refuse {
+        /// The status.
+        status: u16,
+        /// Seconds for `Retry-After`.
+        retry_after: Option<u32>,
+    },
+    /// It is taken, and the connection is cut before the answer.
+    LoseResponse,
+    /// The connection is cut and nothing was taken; the caller can't tell the difference.
+    Cut,
+    /// It takes longer.
+    Delay(Duration),
+    /// Nothing goes wrong: a place in a script.
+    #[default]
+    None,
+}
+
+/// Chances in a thousand, per call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weather {
+    /// 503, or 429 with a second of `Retry-After`.
+    pub refuse: u16,
+    /// Taken, answer lost.
+    pub lose: u16,
+    /// Cut before it was taken.
+    pub cut: u16,
+    /// Up to 0.3 s later.
+    pub delay: u16,
+    /// The inbox refuses. Apart from the others, because a daemon waits at least a second after it.
+    pub inbox: u16,
+    /// With a call of the inbox, a row that was acknowledged is shown again.
+    pub redeliver: u16,
+}
+
+/// What is still to go wrong.
+#[derive(Debug)]
+pub(super) struct Faults {
+    scripts: HashMap<Call, VecDeque<Fault>>,
+    pub(super) weather: Weather,
+    pub(super) dice: Dice,
+}
+
+impl Faults {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            scripts: HashMap::new(),
+            weather: Weather::default(),
+            dice: Dice::new(seed),
+        }
+    }
+
+    pub(super) fn script(&mut self, call: Call, faults: Vec<Fault>) {
+        let script = self.scripts.entry(call).or_default();
+        script.extend(faults);
+        script.truncate(SCRIPT_MOST);
+    }
+
+    /// What the next call of this kind meets.
+    pub(super) fn next(&mut self, call: Call) -> Fault {
+        if let Some(fault) = self.scripts.get_mut(&call).and_then(VecDeque::pop_front) {
+            return fault;
+        }
+        match call {
+            Call::Inbox if self.dice.chance(self.weather.inbox) => self.refusal(),
+            Call::Inbox => Fault::None,
+            Call::Reply | Call::Probe | Call::Ack => self.rain(),
+        }
+    }
+
+    fn rain(&mut self) -> Fault {
+        if self.dice.chance(self.weather.refuse) {
+            self.refusal()
+        } else if self.dice.chance(self.weather.lose) {
+            Fault::LoseResponse
+        } else if self.dice.chance(self.weather.cut) {
+            Fault::Cut
+        } else if self.dice.chance(self.weather.delay) {
+            Fault::Delay(Duration::from_millis(self.dice.between(1, DELAY_MOST_MS)))
+        } else {
+            Fault::None
+        }
+    }
+
+    fn refusal(&mut self) -> Fault {
+        match self.dice.chance(500) {
+            true => Fault::Refuse {
+                status: 503,
+                retry_after: None,
+            },
+            false => Fault::Refuse {
+                status: 429,
+                retry_after: Some(1),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_goes_before_the_weather_and_is_used_up() {
+        let mut faults = Faults::new(1);
+        faults.script(Call::Reply, vec![Fault::Cut, Fault::LoseResponse]);
+        assert_eq!(faults.next(Call::Ack), Fault::None);
+        assert_eq!(faults.next(Call::Reply), Fault::Cut);
+        assert_eq!(faults.next(Call::Reply), Fault::LoseResponse);
+        assert_eq!(faults.next(Call::Reply), Fault::None);
+    }
+
+    #[test]
+    fn a_seed_makes_the_same_weather() {
+        let days = |seed| -> Vec<Fault> {
+            let mut faults = Faults::new(seed);
+            faults.weather = Weather {
+                refuse: 300,
+                lose: 300,
+                cut: 300,
+                delay: 300,
+                ..Weather::default()
+            };
+            (0..20).map(|_| faults.next(Call::Reply)).collect()
+        };
+        assert_eq!(days(3), days(3));
+        assert_ne!(days(3), days(4));
+        assert!(days(3).contains(&Fault::LoseResponse));
+    }
+
+    #[test]
+    fn a_script_is_bounded() {
+        let mut faults = Faults::new(1);
+        faults.script(Call::Ack, vec![Fault::Cut; SCRIPT_MOST + 1]);
+        let cut = (0..=SCRIPT_MOST)
+            .filter(|_| faults.next(Call::Ack) == Fault::Cut)
+            .count();
+        assert_eq!(cut, SCRIPT_MOST);
+    }
+}
