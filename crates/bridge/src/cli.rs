@@ -1,7 +1,10 @@
 //! The command line: names, flags and help. What a command does is in its own module.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+
+/// Longest drill: the platform remembers everything that it saw.
+const DRILL_MAX_MINUTES: f64 = 240.0;
 
 /// A daemon between people and agents on one side and the OpenAI Codex CLI on the other.
 ///
@@ -39,6 +42,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Show everything on this machine: a scripted model, a private Codex, two conversations
     Demo(DemoArgs),
+    /// Prove delivery: kill the daemon and Codex again and again, break replies, count what was seen outside
+    Drill(DrillArgs),
     /// Send a message, watch Codex work, print the answer
     Send(SendArgs),
     /// Print a message and its answer
@@ -78,6 +83,59 @@ pub(crate) struct DemoArgs {
     /// Use this Codex binary instead of finding or installing one
     #[arg(long, value_name = "PATH")]
     pub(crate) codex_bin: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Everything is private to the drill and removed afterwards: a daemon, a scripted model, a platform, a CODEX_HOME.\nExit codes: 0 every promise was kept; 1 one was broken, and the seed and a directory with the logs are printed"
+)]
+pub(crate) struct DrillArgs {
+    /// How long things go wrong; afterwards everything must become quiet
+    #[arg(long, value_name = "MINUTES", default_value_t = 1.0, value_parser = minutes)]
+    pub(crate) minutes: f64,
+    /// Where chance comes from; the same seed gives the same kills and faults at the same times
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
+    /// How the daemon talks to Codex
+    #[arg(long, value_enum, default_value_t = DrillTransport::Socket)]
+    pub(crate) transport: DrillTransport,
+    /// What the platform does with a reply that comes twice
+    #[arg(long, value_enum, default_value_t = DrillSink::Probeable)]
+    pub(crate) sink: DrillSink,
+    /// Use this Codex binary instead of finding or installing one
+    #[arg(long, value_name = "PATH")]
+    pub(crate) codex_bin: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How the daemon of a drill talks to Codex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DrillTransport {
+    /// The unix socket: Codex outlives the daemon
+    Socket,
+    /// Pipes: Codex ends with the daemon
+    Stdio,
+}
+
+/// What the platform of a drill does with a reply that comes twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DrillSink {
+    /// It shows it once
+    Idempotent,
+    /// It shows it twice, but can be asked whether it arrived
+    Probeable,
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    match minutes > 0.0 && minutes <= DRILL_MAX_MINUTES {
+        true => Ok(minutes),
+        false => Err(format!(
+            "choose more than 0 and at most {DRILL_MAX_MINUTES}"
+        )),
+    }
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ mod config;
 mod daemon;
 mod demo;
 mod doctor;
+mod drill;
 mod failpoint;
 mod keeper;
 mod serve;
@@ -44,6 +45,7 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
     match command {
         Command::Run(args) => serve::run(args, &common, environment).await,
         Command::Demo(args) => demo::run(args, environment).await,
+        Command::Drill(args) => drill::run(args, environment).await,
         Command::Doctor(args) => doctor::run(args, &common, &environment).await,
         Command::Config(ConfigCommand::Check { json }) => config::check(
             common.config.as_deref(),

@@ -1,6 +1,13 @@
 //! Platforms that messages come from and replies go to, one module each.
 //!
-//! A channel turns what its platform shows into [`bridge_core::step::Receive`] and takes replies through
-//! [`bridge_core::port::Sink`]. It never decides what happens to a message, and channels never name each other.
+//! A channel turns what its platform shows into an [`Arrival`] for the [`Door`], and takes replies through
+//! [`bridge_core::port::Sink`]. It never decides what happens to a message, and channels never name each other;
+//! [`Channels`] sends each reply to its own.
 
+mod door;
 pub mod local;
+pub mod loopback;
+mod router;
+
+pub use door::{Arrival, Assigned, Door, Refusal};
+pub use router::Channels;

@@ -3,12 +3,10 @@
 //! Texts come in through `api.sock`; a reply is delivered when its row is readable there, so the sink has
 //! nothing to send and can't show a reply twice.
 
-use bridge_core::limits::{CONVERSATION_KEY_MAX_CHARS, MESSAGE_MAX_CHARS};
+use crate::door::{Arrival, Refusal, check_key, check_text};
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
-use bridge_core::step::{MidTurn, Receive, Verdict};
-use bridge_core::value::{
-    AckMode, ChannelId, ConversationId, ExternalId, Message, MessageId, Reply, SenderKind, Tier,
-};
+use bridge_core::step::Verdict;
+use bridge_core::value::{AckMode, ChannelId, ExternalId, Message, Reply, SenderKind, Tier};
 
 /// The channel's id in the ledger.
 pub const CHANNEL: &str = "local";
@@ -28,99 +26,22 @@ pub struct Inbound {
     pub sender: String,
 }
 
-/// Ids and places that the door assigns to what is new.
-#[derive(Clone, Debug)]
-pub struct Assigned {
-    /// For the message.
-    pub message_id: MessageId,
-    /// For the conversation, if it is new.
-    pub conversation_id: ConversationId,
-    /// Where it works, if it is new.
-    pub workdir: String,
-    /// What happens to the text if a turn of its conversation runs.
-    pub mid_turn: MidTurn,
-}
-
-/// Why a text is not taken in. Nothing was stored; the sender still has it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Nothing but white space.
-    #[error("(empty prompt — nothing to do)")]
-    Empty,
-    /// Holds a NUL character.
-    #[error(
-        "the text holds a NUL character at position {position}, which Codex can't take: remove it and send again"
-    )]
-    Nul {
-        /// Where, in characters from the start.
-        position: usize,
-    },
-    /// Longer than Codex takes.
-    #[error(
-        "the text has {chars} characters and Codex takes at most {MESSAGE_MAX_CHARS}: put the rest in a file in the working directory and name it in the text"
-    )]
-    TooLong {
-        /// How long it is.
-        chars: usize,
-    },
-    /// The conversation's key can't be one.
-    #[error("the conversation key {why}: choose a short name such as `main` or `ticket-42`")]
-    Key {
-        /// What is wrong with it.
-        why: &'static str,
-    },
-}
-
-/// Checks a text at the door and makes it a transition.
-pub fn receive(inbound: Inbound, assigned: Assigned) -> Result<Receive, Refusal> {
+/// Checks a text at the door.
+pub fn arrive(inbound: Inbound) -> Result<Arrival, Refusal> {
     check_text(&inbound.text)?;
     check_key(&inbound.conversation)?;
     check_key(&inbound.external_id)?;
-    Ok(Receive {
-        message_id: assigned.message_id,
-        conversation_id: assigned.conversation_id,
-        workdir: assigned.workdir,
+    Ok(Arrival {
         channel: ChannelId::new(CHANNEL),
-        external_key: inbound.conversation,
+        conversation: inbound.conversation,
         external_id: ExternalId::new(inbound.external_id),
         kind: SenderKind::Person,
         sender: inbound.sender,
         tier: Tier::Owner,
         body: inbound.text,
         ack: AckMode::None,
-        mid_turn: assigned.mid_turn,
         verdict: Verdict::Fit,
     })
-}
-
-fn check_text(text: &str) -> Result<(), Refusal> {
-    if text.trim().is_empty() {
-        return Err(Refusal::Empty);
-    }
-    if let Some(position) = text.chars().position(|c| c == '\0') {
-        return Err(Refusal::Nul { position });
-    }
-    match text.chars().count() {
-        chars if chars > MESSAGE_MAX_CHARS => Err(Refusal::TooLong { chars }),
-        _ => Ok(()),
-    }
-}
-
-fn check_key(key: &str) -> Result<(), Refusal> {
-    if key.trim().is_empty() {
-        return Err(Refusal::Key { why: "is empty" });
-    }
-    if key.chars().nth(CONVERSATION_KEY_MAX_CHARS).is_some() {
-        return Err(Refusal::Key {
-            why: "is longer than 200 characters",
-        });
-    }
-    if key.chars().any(char::is_control) {
-        return Err(Refusal::Key {
-            why: "holds control characters",
-        });
-    }
-    Ok(())
 }
 
 /// Delivers by leaving the reply where `show` and `send` read it.
@@ -136,13 +57,12 @@ impl Sink for LocalSink {
     }
 
     async fn send(&self, _message: &Message, reply: &Reply) -> Result<String, SinkFault> {
-        Ok(format!("local:{}", reply.key))
+        Ok(receipt(reply))
     }
 
     async fn probe(&self, _message: &Message, reply: &Reply) -> Result<Probe, SinkFault> {
-        Ok(Probe::Present {
-            receipt: format!("local:{}", reply.key),
-        })
+        let receipt = receipt(reply);
+        Ok(Probe::Present { receipt })
     }
 
     /// Nobody waits for one: taking the text in was the receipt.
@@ -151,24 +71,22 @@ impl Sink for LocalSink {
     }
 }
 
+fn receipt(reply: &Reply) -> String {
+    format!("local:{}", reply.key)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bridge_core::limits::MESSAGE_MAX_CHARS;
 
-    fn door(text: &str, conversation: &str) -> Result<Receive, Refusal> {
-        let inbound = Inbound {
+    fn door(text: &str, conversation: &str) -> Result<Arrival, Refusal> {
+        arrive(Inbound {
             text: text.to_owned(),
             conversation: conversation.to_owned(),
             external_id: "e1".to_owned(),
             sender: "me".to_owned(),
-        };
-        let assigned = Assigned {
-            message_id: MessageId::new("m1"),
-            conversation_id: ConversationId::new("c1"),
-            workdir: "/w".to_owned(),
-            mid_turn: MidTurn::Queue,
-        };
-        receive(inbound, assigned)
+        })
     }
 
     #[test]
@@ -180,7 +98,7 @@ mod tests {
             "a\r\nb",
         ] {
             assert_eq!(
-                door(text, "main").map(|receive| receive.body).as_deref(),
+                door(text, "main").map(|arrival| arrival.body).as_deref(),
                 Ok(text)
             );
         }

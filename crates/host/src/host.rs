@@ -43,6 +43,8 @@ pub struct HostOptions {
     pub transport: TransportChoice,
     /// A key to log in with when Codex says that a login is missing.
     pub api_key: Option<Secret>,
+    /// How often Codex may be started within a minute.
+    pub restarts_per_minute: u32,
 }
 
 /// How the host is.
@@ -71,7 +73,6 @@ pub(crate) struct Host<L> {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
     current: Option<(Arc<Session>, Leash)>,
     supervisor: Supervisor,
@@ -84,12 +85,21 @@ struct State {
 
 impl<L: Ledger> Host<L> {
     pub(crate) fn new(options: HostOptions, ledger: L) -> Self {
+        let starts_max = usize::try_from(options.restarts_per_minute).unwrap_or(usize::MAX);
+        let state = State {
+            current: None,
+            supervisor: Supervisor::new(starts_max),
+            no_socket: false,
+            logged_in: false,
+            health: None,
+            stopped: false,
+        };
         Self {
             options,
             ledger,
             origin: Instant::now(),
             learned: Learned::default(),
-            state: Mutex::new(State::default()),
+            state: Mutex::new(state),
         }
     }
 

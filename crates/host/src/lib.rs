@@ -19,6 +19,7 @@ pub mod keeper;
 mod launch;
 mod mailbox;
 mod oneshot;
+pub mod own;
 pub mod process;
 pub mod sandbox;
 mod supervise;

@@ -5,8 +5,7 @@
 
 use std::collections::VecDeque;
 
-/// Starts allowed within [`WINDOW_MS`].
-const STARTS_MAX: usize = 5;
+/// Starts are counted within this time.
 const WINDOW_MS: u64 = 60_000;
 /// First pause when the circuit opens; doubles up to [`PAUSE_MAX_MS`].
 const PAUSE_BASE_MS: u64 = 60_000;
@@ -19,8 +18,10 @@ const FAST_EXITS_MAX: u32 = 2;
 const BROKEN_PROBE_MS: u64 = 15_000;
 
 /// Remembers starts and ends.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Supervisor {
+    /// Starts allowed within [`WINDOW_MS`].
+    starts_max: usize,
     starts: VecDeque<u64>,
     fast_exits: u32,
     trips: u32,
@@ -39,6 +40,17 @@ pub(crate) enum Permit {
 }
 
 impl Supervisor {
+    /// Allows so many starts within a minute.
+    pub(crate) fn new(starts_max: usize) -> Self {
+        Self {
+            starts_max,
+            starts: VecDeque::new(),
+            fast_exits: 0,
+            trips: 0,
+            closed_until: 0,
+        }
+    }
+
     /// Asks for a start at `now_ms`, and counts it when it is allowed.
     pub(crate) fn ask(&mut self, now_ms: u64) -> Permit {
         if now_ms < self.closed_until {
@@ -55,7 +67,7 @@ impl Supervisor {
         {
             self.starts.pop_front();
         }
-        if self.starts.len() >= STARTS_MAX {
+        if self.starts.len() >= self.starts_max {
             let pause = PAUSE_BASE_MS
                 .saturating_mul(1 << self.trips.min(8))
                 .min(PAUSE_MAX_MS);
@@ -97,7 +109,7 @@ mod tests {
 
     #[test]
     fn five_crashes_in_a_minute_open_the_circuit_with_growing_pauses() {
-        let mut supervisor = Supervisor::default();
+        let mut supervisor = Supervisor::new(5);
         let mut now = 0;
         for pause in [60_000, 120_000, 240_000] {
             for _ in 0..5 {
@@ -117,7 +129,7 @@ mod tests {
 
     #[test]
     fn two_fast_exits_mean_broken_until_a_probe_stays_up() {
-        let mut supervisor = Supervisor::default();
+        let mut supervisor = Supervisor::new(5);
         assert_eq!(supervisor.ask(0), Permit::Go);
         supervisor.ended(100, 100);
         assert_eq!(supervisor.ask(200), Permit::Go);
@@ -131,7 +143,7 @@ mod tests {
 
     #[test]
     fn crashes_far_apart_never_open_it() {
-        let mut supervisor = Supervisor::default();
+        let mut supervisor = Supervisor::new(5);
         for n in 0..100 {
             assert_eq!(supervisor.ask(n * 20_000), Permit::Go);
             supervisor.ended(19_000, (n + 1) * 20_000);

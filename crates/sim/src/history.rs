@@ -89,6 +89,8 @@ pub enum Word {
     Waits,
     /// There will be no answer, and why.
     Buried,
+    /// An answer, and not to this message.
+    Wrong,
 }
 
 /// What the daemon under test promises.
@@ -139,6 +141,11 @@ pub enum Violation {
         /// Which message.
         row: RowId,
     },
+    /// The answer of another message.
+    Misdirected {
+        /// Which message got it.
+        row: RowId,
+    },
     /// A reply to a message that nobody sent.
     Strange {
         /// What it claims to reply to.
@@ -162,6 +169,7 @@ impl fmt::Display for Violation {
                 )
             }
             Self::AckedEarly { row } => write!(f, "{row} was acknowledged before its reply"),
+            Self::Misdirected { row } => write!(f, "{row} got an answer that is not its own"),
             Self::Strange { row } => write!(f, "a reply to {row}, which nobody sent"),
         }
     }
@@ -247,6 +255,9 @@ impl<'a> Row<'a> {
 
     fn close(&self, id: RowId, promises: Promises, verdict: &mut Verdict) {
         verdict.sent += 1;
+        if self.has(Word::Wrong) {
+            verdict.violations.push(Violation::Misdirected { row: id });
+        }
         let (answered, buried) = (self.has(Word::Answer), self.has(Word::Buried));
         match (answered, buried) {
             (true, _) => verdict.answered += 1,

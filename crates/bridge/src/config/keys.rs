@@ -3,6 +3,7 @@
 //! The doc comments are what an operator reads: they become the descriptions of the JSON Schema. What the
 //! file says about them together (a directory that must exist, say) is judged in [`super::sense`].
 
+use super::loopback::LoopbackConfig;
 use bridge_core::limits;
 use bridge_core::step::{Keep, MidTurn};
 use bridge_core::value::{ApprovalPolicy, CutPolicy, Sandbox, Transport};
@@ -19,6 +20,8 @@ const DAY_SECS: u64 = 24 * 3_600;
 const RETENTION_MAX_DAYS: u32 = 3_650;
 /// A day in the ledger's milliseconds.
 const DAY_MS: i64 = 24 * 3_600_000;
+/// Ten starts a second is a loop, not a recovery.
+const RESTARTS_MAX: u32 = 600;
 /// The longest time a stop may take.
 const DRAIN_MAX_SECS: u64 = 3_600;
 
@@ -36,6 +39,8 @@ pub(crate) struct Config {
     pub(crate) turn: TurnConfig,
     /// How long finished messages are kept.
     pub(crate) retention: RetentionConfig,
+    /// A platform on this machine: what `drill` and the tests run, and a template for real ones.
+    pub(crate) loopback: LoopbackConfig,
     /// What is logged.
     pub(crate) log: LogConfig,
 }
@@ -78,6 +83,9 @@ pub(crate) struct CodexConfig {
     /// How long Codex lives on behind its socket without a daemon, in seconds, before it ends by itself.
     #[schemars(range(min = 1, max = DAY_SECS))]
     pub(crate) linger_secs: u64,
+    /// How often Codex may be started within a minute before it is left alone for a while.
+    #[schemars(range(min = 1, max = RESTARTS_MAX))]
+    pub(crate) restarts_per_minute: u32,
 }
 
 /// How the daemon talks to Codex.
@@ -244,6 +252,7 @@ impl Default for CodexConfig {
             transport: TransportKey::Auto,
             env_pass: Vec::new(),
             linger_secs: 600,
+            restarts_per_minute: 5,
         }
     }
 }

@@ -10,6 +10,7 @@ mod error;
 mod file;
 mod keys;
 mod load;
+mod loopback;
 mod places;
 mod schema;
 mod sense;

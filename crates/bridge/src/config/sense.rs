@@ -39,6 +39,9 @@ pub(super) fn problems(config: &Config, origins: &Origins, places: &Places) -> V
     {
         say("tiers.owner.workdir", what);
     }
+    if let Some((key, what)) = config.loopback.problem() {
+        say(key, what);
+    }
     if let Err(error) = EnvFilter::builder().parse(&config.log.level) {
         let what = format!("is no log filter ({error}); write a level such as `info`");
         say("log.level", what);

@@ -2,16 +2,16 @@
 
 use super::Daemon;
 use super::ids;
-use bridge_channel::local::{self, Assigned, Inbound, LocalSink};
+use bridge_channel::local::{self, Inbound};
+use bridge_channel::{Arrival, Assigned, Channels, Door};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::Received;
-use bridge_core::value::Tier;
 use bridge_front::{Desk, Health, Hub, NewMessage, SubmitError, Submitted};
 use bridge_host::CodexAgent;
 use std::sync::Arc;
 
 /// The daemon with Codex behind it.
-pub(super) type CodexDaemon<L> = Daemon<L, CodexAgent<L>, LocalSink>;
+pub(super) type CodexDaemon<L> = Daemon<L, CodexAgent<L>, Channels>;
 
 /// A handle for the fronts.
 pub(super) struct DaemonDesk<L>(pub(super) Arc<CodexDaemon<L>>);
@@ -19,6 +19,26 @@ pub(super) struct DaemonDesk<L>(pub(super) Arc<CodexDaemon<L>>);
 impl<L> Clone for DaemonDesk<L> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
+    }
+}
+
+impl<L: Ledger> Door for DaemonDesk<L> {
+    async fn take_in(&self, arrival: Arrival) -> Result<Received, LedgerError> {
+        let settings = &self.0.settings;
+        let conversation_id = ids::conversation_id();
+        let assigned = Assigned {
+            message_id: ids::message_id(),
+            workdir: settings.workdir(arrival.tier, &conversation_id),
+            conversation_id,
+            mid_turn: settings.tier(arrival.tier).mid_turn,
+        };
+        let receive = arrival.receive(assigned);
+        // On a task of its own: a caller that goes away after the commit must not take the wake-up with it.
+        let committing = Arc::clone(&self.0);
+        let committed = tokio::spawn(async move { committing.commit(receive).await }).await;
+        committed.map_err(|_| LedgerError::Unavailable {
+            what: "the daemon is stopping".to_owned(),
+        })?
     }
 }
 
@@ -46,22 +66,9 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
             external_id: message.key,
             sender: "local owner".to_owned(),
         };
-        let conversation_id = ids::conversation_id();
-        let assigned = Assigned {
-            message_id: ids::message_id(),
-            workdir: daemon.settings.workdir(Tier::Owner, &conversation_id),
-            conversation_id,
-            mid_turn: daemon.settings.tier(Tier::Owner).mid_turn,
-        };
-        let receive = local::receive(inbound, assigned)
-            .map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
-        // On a task of its own: a caller that hangs up after the commit must not take the wake-up with it.
-        let committing = Arc::clone(daemon);
-        let committed = tokio::spawn(async move { committing.commit(receive).await }).await;
-        let gone = |_| LedgerError::Unavailable {
-            what: "the daemon is stopping".to_owned(),
-        };
-        match committed.map_err(gone)?? {
+        let arrival =
+            local::arrive(inbound).map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
+        match self.take_in(arrival).await? {
             Received::New(message_id) => Ok(Submitted {
                 message_id,
                 duplicate: false,

@@ -6,7 +6,8 @@ use super::follow::Running;
 use super::{Daemon, Settings, clock};
 use crate::config::{Config, Environment};
 use crate::state::{Lock, StateDir, StateError};
-use bridge_channel::local::LocalSink;
+use bridge_channel::Channels;
+use bridge_channel::loopback::{Loopback, OpenError};
 use bridge_codex::wire::account::Secret;
 use bridge_core::port::{Agent, Ledger};
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
@@ -90,11 +91,18 @@ struct Loops(Vec<JoinHandle<()>>);
 
 impl Loops {
     fn start<L: Ledger>(daemon: &Arc<CodexDaemon<L>>) -> Self {
-        Self(vec![
+        let mut loops = vec![
             tokio::spawn(Arc::clone(daemon).schedule()),
             tokio::spawn(Arc::clone(daemon).acks()),
             tokio::spawn(Arc::clone(daemon).prune()),
-        ])
+        ];
+        if let Some(loopback) = daemon.sink.loopback.clone() {
+            let (door, stop) = (DaemonDesk(Arc::clone(daemon)), daemon.stopping.clone());
+            loops.push(tokio::spawn(
+                async move { loopback.fetch(door, stop).await },
+            ));
+        }
+        Self(loops)
     }
 
     async fn ended(self) {
@@ -149,7 +157,8 @@ async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::R
     agent.adopt().await?;
     let boot_id = bridge_host::process::boot_id()?;
     let settings = Settings::new(&options.config, boot_id, state.work());
-    let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, LocalSink, settings);
+    let channels = open_channels(&options.config)?;
+    let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
 
     let api_stop = CancellationToken::new();
     let api = tokio::spawn(bridge_front::api::serve(
@@ -179,6 +188,11 @@ async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::R
         ledger_check,
         _lock: lock,
     })
+}
+
+fn open_channels(config: &Config) -> Result<Channels, OpenError> {
+    let loopback = config.loopback.settings().map(Loopback::open).transpose()?;
+    Ok(Channels { loopback })
 }
 
 /// Starts Codex and looks whether it can take turns, before the first message does.
@@ -230,6 +244,7 @@ fn host_options(
         },
         transport: config.transport_choice(),
         api_key: options.api_key.clone(),
+        restarts_per_minute: config.codex.restarts_per_minute,
     })
 }
 

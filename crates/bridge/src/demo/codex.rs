@@ -1,7 +1,6 @@
-//! Which Codex the demo uses: the one given, a usable one on the PATH, or the pinned version installed privately
+//! Which Codex `demo` and `drill` use: the one given, a usable one on the PATH, or the pinned version installed privately
 //! with npm. Never a global installation; `run` never installs anything.
 
-use super::say;
 use crate::config::Environment;
 use crate::term::{Paint, escape_line};
 use anyhow::Context;
@@ -9,10 +8,12 @@ use bridge_codex::version::{PINNED, Version};
 use bridge_host::{binary, install};
 use std::path::{Path, PathBuf};
 
-pub(super) async fn find_or_install(
+/// Finds it, and tells what it does through `say`.
+pub(crate) async fn find_or_install(
     explicit: Option<&Path>,
     environment: &Environment,
     paint: Paint,
+    say: fn(&str),
 ) -> anyhow::Result<PathBuf> {
     if let Some(path) = explicit {
         return Ok(binary::find(Some(path), environment.path())?.path);
@@ -36,12 +37,12 @@ pub(super) async fn find_or_install(
         return Ok(path);
     }
     say(&format!(
-        "No usable Codex is on the PATH. The demo now fetches Codex {version} (about 400 MB unpacked) with npm into\n  {}\nand nowhere else; remove that directory when you no longer want it. `--codex-bin PATH` avoids this.",
+        "No usable Codex is on the PATH. Codex {version} (about 400 MB unpacked) is now fetched with npm into\n  {}\nand nowhere else; remove that directory when you no longer want it. `--codex-bin PATH` avoids this.",
         tools.display()
     ));
     let installed = tokio::task::spawn_blocking(move || {
-        let mut say = |line: &str| say(&format!("  {}", paint.dim(&escape_line(line))));
-        install::install(&tools, &version, &mut say)
+        let mut line = |line: &str| say(&format!("  {}", paint.dim(&escape_line(line))));
+        install::install(&tools, &version, &mut line)
     })
     .await?;
     Ok(installed?)

@@ -1,7 +1,7 @@
 //! `demo`: the main job on this machine alone. A scripted model, a private CODEX_HOME and a daemon are started, a
 //! few messages of two conversations go through the real Codex, Codex is killed once, and nothing is left behind.
 
-mod codex;
+pub(crate) mod codex;
 mod stage;
 mod story;
 
@@ -30,7 +30,7 @@ pub(crate) async fn run(args: DemoArgs, environment: Environment) -> ExitCode {
 async fn play(args: DemoArgs, environment: Environment, paint: Paint) -> anyhow::Result<()> {
     say(&paint.bold("codex-bridge demo: no account, no network, nothing kept"));
     say("");
-    let codex = codex::find_or_install(args.codex_bin.as_deref(), &environment, paint).await?;
+    let codex = codex::find_or_install(args.codex_bin.as_deref(), &environment, paint, say).await?;
     let stage = stage::Stage::set(codex, &environment, paint).await?;
     let told = tokio::select! {
         told = story::tell(&stage, paint) => told,
@@ -51,7 +51,7 @@ fn say(text: &str) {
 }
 
 /// Waits for Ctrl-C or SIGTERM.
-async fn interrupted() {
+pub(crate) async fn interrupted() {
     match signal(SignalKind::terminate()) {
         Ok(mut terminate) => tokio::select! {
             _ = tokio::signal::ctrl_c() => {}

@@ -75,6 +75,7 @@ pub(super) async fn check(
         },
         transport: TransportChoice::Only(Transport::Stdio),
         api_key: None,
+        restarts_per_minute: loaded.config.codex.restarts_per_minute,
     };
     let agent = CodexAgent::new(options, MemoryLedger::new());
     let asked = tokio::time::timeout(DEADLINE, ask(&agent, scratch)).await;

@@ -87,7 +87,7 @@ type Plant = (fn(&mut Vec<Fact>), Violation);
 #[test]
 fn every_kind_of_violation_is_caught() {
     let row = RowId(2);
-    let plants: [Plant; 11] = [
+    let plants: [Plant; 12] = [
         (
             |facts| facts.retain(|fact| *fact != visible(2, 0, Word::Answer) && *fact != acked(2)),
             Violation::Lost { row },
@@ -137,6 +137,10 @@ fn every_kind_of_violation_is_caught() {
         (
             |facts| facts.insert(4, acked(2)),
             Violation::AckedEarly { row },
+        ),
+        (
+            |facts| facts.push(visible(2, 1, Word::Wrong)),
+            Violation::Misdirected { row },
         ),
         (
             |facts| facts.push(visible(7, 0, Word::Answer)),

@@ -206,7 +206,9 @@ mod tests {
         };
         assert_eq!(told("append:log:r7"), r#"{"cmd":"echo r7 >> log"}"#);
         assert_eq!(
-            told("[codex-bridge] cut off. The message was:\nappend:log:r7"),
+            told(
+                "[codex-bridge] It was cut off before you answered. The message was:\nappend:log:r7"
+            ),
             r#"{"cmd":"grep -qxF r7 log || echo r7 >> log"}"#
         );
     }

@@ -132,6 +132,13 @@ impl ScriptedModel {
         self.board.borrow().seen.iter().cloned().collect()
     }
 
+    /// The requests from this number on, for whoever keeps more of them than the model does.
+    pub fn requests_from(&self, number: u64) -> Vec<Seen> {
+        let board = self.board.borrow();
+        let later = board.seen.iter().filter(|seen| seen.number >= number);
+        later.cloned().collect()
+    }
+
     /// Streams under way now.
     pub fn active(&self) -> usize {
         self.board.borrow().active

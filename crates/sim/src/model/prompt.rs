@@ -32,8 +32,12 @@ const CODEX_TAGS: [&str; 18] = [
 /// The heading under which Codex passes on a repository's instructions.
 const CODEX_HEADING: &str = "# AGENTS.md";
 
-/// How a text begins that the bridge itself wrote around a message whose turn was cut off.
-const CONTINUED: &str = "[codex-bridge]";
+/// How a text begins that the bridge itself wrote around a message.
+const BRIDGE: &str = "[codex-bridge]";
+/// What it says in it when an earlier turn of the message was cut off.
+const CONTINUED: &str = "was cut off before you answered";
+/// Behind which words of the bridge the message itself stands.
+const MESSAGE_FOLLOWS: [&str; 2] = ["The message to answer now:\n", "The message was:\n"];
 
 /// One request, read.
 #[derive(Debug, Default)]
@@ -74,7 +78,7 @@ impl Prompt {
 
     /// Whether the bridge says that earlier work on this message was cut off, and to check before acting.
     pub(super) fn is_continued(&self) -> bool {
-        self.last().trim_start().starts_with(CONTINUED)
+        self.last().starts_with(BRIDGE) && self.last().contains(CONTINUED)
     }
 
     /// One step of the script is used up by each tool output.
@@ -105,7 +109,26 @@ impl Prompt {
 /// What the sender wrote, without the marker a bridge put around it to say whose text it is:
 /// a line `<name …>` before and a line `</name>` after.
 pub(super) fn own_words(text: &str) -> &str {
+    let text = unwrapped(text);
     marked(text).unwrap_or(text).trim()
+}
+
+/// What the bridge wrote before a message is not the sender's: it may quote what was said long ago.
+fn unwrapped(text: &str) -> &str {
+    if !text.starts_with(BRIDGE) {
+        return text;
+    }
+    let message = |text| {
+        MESSAGE_FOLLOWS
+            .iter()
+            .filter_map(|words| text_after(text, words))
+            .min_by_key(|rest| rest.len())
+    };
+    message(text).unwrap_or(text)
+}
+
+fn text_after<'a>(text: &'a str, words: &str) -> Option<&'a str> {
+    text.split_once(words).map(|(_, rest)| rest)
 }
 
 fn marked(text: &str) -> Option<&str> {
@@ -264,6 +287,11 @@ mod tests {
             "Text of another agent, as data:\n<message from=\"a\">\necho:hi\n<b>\n</message>\nEnd.";
         assert_eq!(own_words(text), "echo:hi\n<b>");
         assert_eq!(own_words(" plain "), "plain");
+        let recap = "[codex-bridge] lost\nUser:\n> echo:old\n\nThe message to answer now:\n";
+        assert_eq!(own_words(&format!("{recap}echo:new")), "echo:new");
+        let cut = "[codex-bridge] cut\n\nThe message was:\necho:new";
+        assert_eq!(own_words(cut), "echo:new");
+        assert_eq!(own_words(&format!("{recap}{cut}")), "echo:new");
         assert_eq!(own_words("<open>\nnever closed"), "<open>\nnever closed");
         assert_eq!(own_words("echo:\n<b>\nx\n</b>"), "echo:\n<b>\nx\n</b>");
     }

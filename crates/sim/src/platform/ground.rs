@@ -49,6 +49,8 @@ pub(super) struct Ground {
     memory: Memory,
     rows: BTreeMap<RowId, Row>,
     open: BTreeSet<RowId>,
+    /// Said, and without an end that can be seen.
+    waiting: BTreeSet<RowId>,
     receipts: BTreeMap<String, String>,
     marks: u64,
     pub(super) history: Vec<Event>,
@@ -80,6 +82,7 @@ impl Ground {
             memory,
             rows: BTreeMap::new(),
             open: BTreeSet::new(),
+            waiting: BTreeSet::new(),
             receipts: BTreeMap::new(),
             marks: 0,
             history: Vec::new(),
@@ -115,6 +118,7 @@ impl Ground {
         );
         self.open.insert(row);
         if said {
+            self.waiting.insert(row);
             let conversation = conversation.to_owned();
             self.note(Fact::Posted { row, conversation });
         }
@@ -131,6 +135,15 @@ impl Ground {
             let at_ms = now_ms();
             self.history.push(Event { at_ms, fact });
         }
+    }
+
+    /// How many messages wait for an end, by conversation.
+    pub(super) fn waiting(&self) -> BTreeMap<String, usize> {
+        let mut waiting = BTreeMap::new();
+        for row in self.waiting.iter().filter_map(|id| self.rows.get(id)) {
+            *waiting.entry(row.conversation.clone()).or_default() += 1;
+        }
+        waiting
     }
 
     pub(super) fn open_rows(&self) -> Vec<RowId> {
@@ -188,6 +201,9 @@ impl Ground {
         self.receipts
             .entry(reply.key.clone())
             .or_insert_with(|| receipt.clone());
+        if word != Word::Waits {
+            self.waiting.remove(&row);
+        }
         self.visible.push((row, reply.text));
         self.note(Fact::Visible {
             row,

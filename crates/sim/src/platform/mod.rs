@@ -7,6 +7,7 @@ mod ground;
 mod server;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -130,6 +131,11 @@ impl Platform {
     /// Texts of the replies that became visible, in that order, with what they reply to.
     pub fn visible(&self) -> Vec<(RowId, String)> {
         self.ground.borrow().visible.clone()
+    }
+
+    /// How many messages have no visible end yet, by conversation.
+    pub fn waiting(&self) -> BTreeMap<String, usize> {
+        self.ground.borrow().waiting()
     }
 
     /// Rows that wait for an ack.

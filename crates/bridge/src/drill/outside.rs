@@ -1,0 +1,108 @@
+//! What was seen from outside, put together: the platform's history, the model's requests, and the lines that turns
+//! left in files.
+
+use super::traffic::{EFFECTS, Traffic};
+use bridge_sim::Seen;
+use bridge_sim::history::{Event, Fact, Promises, RowId, Verdict, Word, judge};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Requests of the model that began a turn, kept here because the model keeps only the latest.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    events: Vec<Event>,
+    next: u64,
+}
+
+impl Asked {
+    /// The number of the first request that is not known yet.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(super) fn note(&mut self, requests: &[Seen], traffic: &Traffic) {
+        for seen in requests {
+            self.next = self.next.max(seen.number + 1);
+            let row = traffic.message_of(seen.last());
+            if let (0, Some(row)) = (seen.step(), row) {
+                self.events.push(Event {
+                    at_ms: seen.at_ms,
+                    fact: Fact::Asked { row },
+                });
+            }
+        }
+    }
+}
+
+/// Everything that was seen, ready to be judged.
+pub(super) struct Outside {
+    events: Vec<Event>,
+}
+
+impl Outside {
+    /// Of what the platform saw, an answer to another message is told apart from the right one.
+    pub(super) fn new(
+        history: Vec<Event>,
+        texts: &[(RowId, String)],
+        traffic: &Traffic,
+        asked: Asked,
+    ) -> Self {
+        let mut texts = texts.iter();
+        let mut events: Vec<Event> = history
+            .into_iter()
+            .map(|mut event| {
+                if let Fact::Visible { row, word, .. } = &mut event.fact {
+                    let text = texts.next().map_or("", |(_, text)| text.as_str());
+                    if *word == Word::Answer && !traffic.is_own(*row, text) {
+                        *word = Word::Wrong;
+                    }
+                }
+                event
+            })
+            .collect();
+        events.extend(asked.events);
+        Self { events }
+    }
+
+    /// Adds the lines that turns left in the working directories.
+    pub(super) fn add_effects(&mut self, work: &Path, traffic: &Traffic) -> std::io::Result<()> {
+        for entry in std::fs::read_dir(work)? {
+            let file = entry?.path().join(EFFECTS);
+            let Ok(text) = std::fs::read_to_string(&file) else {
+                continue;
+            };
+            let rows = text
+                .lines()
+                .filter_map(|line| traffic.message_of_line(line));
+            self.events.extend(rows.map(|row| Event {
+                at_ms: 0,
+                fact: Fact::Touched { row },
+            }));
+        }
+        Ok(())
+    }
+
+    pub(super) fn judge(&self) -> Verdict {
+        let promises = Promises {
+            seen_once: true,
+            ack_after_reply: true,
+            single_piece: true,
+        };
+        judge(&self.events, promises)
+    }
+
+    /// The history as lines, one fact each in the order of time, for whoever looks what went wrong.
+    pub(super) fn lines(&self) -> String {
+        let mut by_time: BTreeMap<u64, Vec<&Fact>> = BTreeMap::new();
+        for event in &self.events {
+            by_time.entry(event.at_ms).or_default().push(&event.fact);
+        }
+        let mut lines = String::new();
+        for (at_ms, facts) in by_time {
+            for fact in facts {
+                lines.push_str(&format!("{at_ms} {fact:?}\n"));
+            }
+        }
+        lines
+    }
+}

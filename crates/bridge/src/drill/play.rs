@@ -1,0 +1,249 @@
+//! The drill itself: messages, kills, bad weather and outages at times that the seed decides; then calm.
+
+use super::outside::{Asked, Outside};
+use super::report::{Figures, Report};
+use super::stage::Stage;
+use super::traffic::Traffic;
+use crate::cli::DrillArgs;
+use crate::term;
+use anyhow::Context;
+use bridge_sim::{Dice, Weather};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Milliseconds between two kills, from and to.
+const KILL_EVERY: (u64, u64) = (1_500, 3_000);
+/// Milliseconds between two messages.
+const SAY_EVERY: (u64, u64) = (50, 300);
+/// Milliseconds between two outages of the platform, and how long one takes.
+const OUTAGE_EVERY: (u64, u64) = (10_000, 25_000);
+const OUTAGE_TAKES: (u64, u64) = (300, 1_500);
+/// How soon a kill is tried again that found no Codex.
+const KILL_AGAIN: Duration = Duration::from_millis(100);
+/// How often a person is told how it goes.
+const TELL_EVERY: Duration = Duration::from_secs(5);
+/// How soon everything must be quiet once nothing goes wrong any more: the longest pause between two tries of
+/// anything is a minute, and what waits for it may wait for one more.
+const QUIET_WITHIN: Duration = Duration::from_secs(180);
+const QUIET_PAUSE: Duration = Duration::from_millis(20);
+
+const BAD_WEATHER: Weather = Weather {
+    refuse: 80,
+    lose: 80,
+    cut: 40,
+    delay: 80,
+    inbox: 10,
+    redeliver: 30,
+};
+
+/// A drill under way.
+pub(super) struct Play {
+    stage: Stage,
+    dice: Dice,
+    traffic: Traffic,
+    asked: Asked,
+    daemon_kills: usize,
+    codex_kills: usize,
+    quiet_after: Option<Duration>,
+    problems: Vec<String>,
+}
+
+/// When what happens next.
+struct Plan {
+    end: Instant,
+    say: Instant,
+    kill: Instant,
+    outage: Instant,
+    back: Option<Instant>,
+    tell: Instant,
+}
+
+impl Plan {
+    fn next(&self) -> Instant {
+        let times = [self.end, self.say, self.kill, self.outage, self.tell];
+        let soonest = times.into_iter().min().unwrap_or(self.end);
+        self.back.map_or(soonest, |back| back.min(soonest))
+    }
+}
+
+impl Play {
+    pub(super) fn new(stage: Stage, seed: u64) -> Self {
+        Self {
+            stage,
+            dice: Dice::new(seed),
+            traffic: Traffic::new(),
+            asked: Asked::default(),
+            daemon_kills: 0,
+            codex_kills: 0,
+            quiet_after: None,
+            problems: Vec::new(),
+        }
+    }
+
+    fn after(&mut self, (low, high): (u64, u64)) -> Instant {
+        Instant::now() + Duration::from_millis(self.dice.between(low, high))
+    }
+
+    /// Plays for `duration`, then waits until everything is quiet.
+    pub(super) async fn run(&mut self, duration: Duration) -> anyhow::Result<()> {
+        self.stage.platform.set_weather(BAD_WEATHER);
+        let start = Instant::now();
+        let mut plan = Plan {
+            end: start + duration,
+            say: start,
+            kill: self.after(KILL_EVERY),
+            outage: self.after(OUTAGE_EVERY),
+            back: None,
+            tell: start + TELL_EVERY,
+        };
+        while Instant::now() < plan.end {
+            tokio::select! {
+                () = tokio::time::sleep_until(plan.next()) => self.act(&mut plan).await?,
+                ended = self.stage.daemon_ended() => self.revive(&ended?)?,
+            }
+        }
+        self.stage.platform.set_weather(Weather::default());
+        self.stage.platform.up().await?;
+        self.calm().await
+    }
+
+    /// Does everything that is due.
+    async fn act(&mut self, plan: &mut Plan) -> anyhow::Result<()> {
+        let now = Instant::now();
+        if now >= plan.say {
+            self.traffic.say(&self.stage.platform, &mut self.dice)?;
+            plan.say = self.after(SAY_EVERY);
+        }
+        if now >= plan.outage {
+            self.stage.platform.down().await;
+            plan.back = Some(self.after(OUTAGE_TAKES));
+            plan.outage = self.after(OUTAGE_EVERY);
+        }
+        if plan.back.is_some_and(|back| now >= back) {
+            self.stage.platform.up().await?;
+            plan.back = None;
+        }
+        if now >= plan.kill {
+            plan.kill = match self.kill().await? {
+                true => self.after(KILL_EVERY),
+                false => now + KILL_AGAIN,
+            };
+        }
+        if now >= plan.tell {
+            self.tell(plan.end.saturating_duration_since(now));
+            plan.tell = now + TELL_EVERY;
+        }
+        Ok(())
+    }
+
+    async fn kill(&mut self) -> anyhow::Result<bool> {
+        if self.dice.chance(500) {
+            self.stage.kill_daemon().await?;
+            self.stage.start_daemon()?;
+            self.daemon_kills += 1;
+            return Ok(true);
+        }
+        let killed = self.stage.kill_codex();
+        self.codex_kills += usize::from(killed);
+        Ok(killed)
+    }
+
+    /// A daemon that ends by itself breaks a promise too; it is started again, so that the rest can be seen.
+    fn revive(&mut self, status: &str) -> anyhow::Result<()> {
+        let problem = format!("the daemon ended by itself: {status}; see daemon.log");
+        term::complain(&problem);
+        self.problems.push(problem);
+        self.stage.start_daemon()
+    }
+
+    fn tell(&mut self, left: Duration) {
+        let requests = self.stage.model.requests_from(self.asked.next());
+        self.asked.note(&requests, &self.traffic);
+        let waiting: usize = self.stage.platform.waiting().values().sum();
+        term::complain(&format!(
+            "  {:>4} s left: {} sent, {waiting} of them waiting; killed {} x daemon, {} x Codex",
+            left.as_secs(),
+            self.traffic.said(),
+            self.daemon_kills,
+            self.codex_kills,
+        ));
+    }
+
+    /// Nothing goes wrong any more: every message must come to its end, and every row must be acknowledged.
+    async fn calm(&mut self) -> anyhow::Result<()> {
+        term::complain("  calm: waiting until everything is quiet");
+        let start = Instant::now();
+        loop {
+            let platform = &self.stage.platform;
+            if platform.waiting().is_empty() && platform.open().is_empty() {
+                self.quiet_after = Some(start.elapsed());
+                return Ok(());
+            }
+            if start.elapsed() > QUIET_WITHIN {
+                let waiting: usize = platform.waiting().values().sum();
+                let problem = format!(
+                    "not quiet within {} s: {waiting} messages without an end, {} rows without an ack",
+                    QUIET_WITHIN.as_secs(),
+                    platform.open().len()
+                );
+                self.problems.push(problem);
+                return Ok(());
+            }
+            tokio::select! {
+                () = tokio::time::sleep(QUIET_PAUSE) => {}
+                ended = self.stage.daemon_ended() => self.revive(&ended?)?,
+            }
+        }
+    }
+
+    pub(super) fn figures(&self, args: &DrillArgs, seed: u64) -> Figures {
+        Figures {
+            seed,
+            minutes: args.minutes,
+            transport: args.transport,
+            sink: args.sink,
+            daemon_kills: self.daemon_kills,
+            codex_kills: self.codex_kills,
+            quiet_after: self.quiet_after,
+        }
+    }
+
+    /// Counts what was seen, and clears up; the directory is kept if a promise was broken.
+    pub(super) async fn close(mut self, figures: Figures) -> anyhow::Result<Report> {
+        let requests = self.stage.model.requests_from(self.asked.next());
+        self.asked.note(&requests, &self.traffic);
+        if let Err(error) = self.stage.stop_daemon().await {
+            self.problems.push(error.to_string());
+        }
+        self.stage.clear().await;
+        let Self {
+            stage,
+            traffic,
+            asked,
+            problems,
+            ..
+        } = self;
+        let platform = &stage.platform;
+        let mut outside = Outside::new(platform.history(), &platform.visible(), &traffic, asked);
+        outside
+            .add_effects(&stage.work(), &traffic)
+            .context("read the effects")?;
+        let mut report = Report::new(figures, outside.judge(), problems);
+        if report.passed() {
+            stage.remove()?;
+        } else {
+            let history = stage.path().join("history.txt");
+            std::fs::write(history, outside.lines()).context("write the history")?;
+            report.kept = Some(stage.keep());
+        }
+        Ok(report)
+    }
+
+    /// Ends everything without counting.
+    pub(super) async fn abandon(mut self) {
+        self.stage.clear().await;
+        if let Err(error) = self.stage.remove() {
+            term::complain(&format!("{error:#}"));
+        }
+    }
+}

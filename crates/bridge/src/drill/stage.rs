@@ -1,0 +1,226 @@
+//! The stage of a drill, in one private directory: a scripted model, a platform, a CODEX_HOME, and our own binary as
+//! a daemon that can be killed and started again.
+
+use crate::cli::{DrillArgs, DrillSink, DrillTransport};
+use anyhow::{Context, bail};
+use bridge_core::value::ProcessStamp;
+use bridge_host::own::{Orphans, OwnChild, OwnOptions, kill_now};
+use bridge_host::process;
+use bridge_sim::{Memory, Options, Platform, PlatformOptions, ScriptedModel};
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// How long the daemon may take to stop when everything is quiet.
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
+/// How long processes that are to end may take to be gone.
+const GONE_PATIENCE: Duration = Duration::from_secs(10);
+const GONE_PAUSE: Duration = Duration::from_millis(20);
+
+/// Variables that would make the private daemon somebody else's.
+const NOT_FOR_THE_DAEMON: [&str; 5] = [
+    "CODEX_BRIDGE_CODEX_BIN",
+    "CODEX_BRIDGE_STATE_DIR",
+    "CODEX_CHANNEL_MOLECULE_STATE_DIR",
+    "CODEX_HOME",
+    "OPENAI_API_KEY",
+];
+
+pub(super) struct Stage {
+    pub(super) model: ScriptedModel,
+    pub(super) platform: Platform,
+    directory: TempDir,
+    daemon: Option<OwnChild>,
+    orphans: Orphans,
+}
+
+impl Stage {
+    pub(super) async fn set(codex: PathBuf, args: &DrillArgs, seed: u64) -> anyhow::Result<Self> {
+        let directory = tempfile::Builder::new()
+            .prefix("codex-bridge-drill-")
+            .tempdir()?;
+        // Asked once and not again by itself, so that calls can be counted.
+        let model = ScriptedModel::start(Options {
+            request_max_retries: 0,
+            stream_max_retries: 0,
+            ..Options::default()
+        })
+        .await
+        .context("start the model")?;
+        let memory = match args.sink {
+            DrillSink::Idempotent => Memory::Idempotent,
+            DrillSink::Probeable => Memory::Probeable,
+        };
+        let platform = Platform::start(PlatformOptions {
+            memory,
+            seed,
+            ..PlatformOptions::default()
+        })
+        .await
+        .context("start the platform")?;
+        let mut stage = Self {
+            model,
+            platform,
+            directory,
+            daemon: None,
+            orphans: Orphans::adopt_all()?,
+        };
+        stage.furnish(&codex, args)?;
+        stage.start_daemon()?;
+        Ok(stage)
+    }
+
+    fn furnish(&self, codex: &Path, args: &DrillArgs) -> anyhow::Result<()> {
+        for name in ["home", "tmp"] {
+            std::fs::create_dir(self.path().join(name))?;
+        }
+        std::fs::write(
+            self.path().join("home/config.toml"),
+            self.model.codex_config(),
+        )?;
+        let transport = match args.transport {
+            DrillTransport::Socket => "socket",
+            DrillTransport::Stdio => "stdio",
+        };
+        let sink = match args.sink {
+            DrillSink::Idempotent => "idempotent",
+            DrillSink::Probeable => "probeable",
+        };
+        let quoted = |path: &Path| serde_json::Value::from(path.display().to_string()).to_string();
+        // What is restarted a hundred times on purpose needs a wider limit and shorter pauses; nothing else differs
+        // from an ordinary daemon.
+        let config = format!(
+            "[daemon]\ndrain_secs = 10\n\n\
+             [codex]\nbin = {bin}\nhome = {home}\ntransport = \"{transport}\"\nlinger_secs = 60\nrestarts_per_minute = 600\n\n\
+             [turn]\nbackoff_base_ms = 100\nconfig_probe_secs = 1\ntimeout_secs = 60\n\n\
+             [loopback]\nurl = \"{url}\"\nsink = \"{sink}\"\nack = \"after_reply\"\ntier = \"owner\"\n",
+            bin = quoted(codex),
+            home = quoted(&self.path().join("home")),
+            url = self.platform.url(),
+        );
+        std::fs::write(self.path().join("codex-bridge.toml"), config)?;
+        Ok(())
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(super) fn work(&self) -> PathBuf {
+        self.path().join("state/work")
+    }
+
+    pub(super) fn start_daemon(&mut self) -> anyhow::Result<()> {
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.path().join("daemon.log"))?;
+        let at = |name: &str| self.path().join(name).into_os_string();
+        let options = OwnOptions {
+            program: std::env::current_exe()?,
+            args: vec![
+                "--state-dir".into(),
+                at("state"),
+                "--config".into(),
+                at("codex-bridge.toml"),
+                "run".into(),
+            ],
+            // Codex keeps a lock of its sandbox in the temporary directory.
+            env: vec![
+                ("TMPDIR".into(), at("tmp")),
+                ("NO_COLOR".into(), "1".into()),
+            ],
+            without: NOT_FOR_THE_DAEMON.map(Into::into).to_vec(),
+            log,
+        };
+        self.daemon = Some(OwnChild::start(options).context("start the daemon")?);
+        Ok(())
+    }
+
+    /// Waits until the daemon ends by itself, which it never should.
+    pub(super) async fn daemon_ended(&mut self) -> anyhow::Result<String> {
+        match &mut self.daemon {
+            Some(daemon) => Ok(daemon.ended().await?.to_string()),
+            None => std::future::pending().await,
+        }
+    }
+
+    pub(super) async fn kill_daemon(&mut self) -> anyhow::Result<()> {
+        if let Some(mut daemon) = self.daemon.take() {
+            daemon.kill().await?;
+        }
+        Ok(())
+    }
+
+    /// Kills one Codex process; false when none is there. A Codex is a child of a keeper, and a keeper is a child of
+    /// the daemon that started it, or ours since that one died.
+    pub(super) fn kill_codex(&mut self) -> bool {
+        let daemon = self.daemon.as_ref().map(OwnChild::pid);
+        let mut keepers = self.orphans.living(daemon);
+        keepers.extend(daemon.map(process::children).unwrap_or_default());
+        let codex = keepers
+            .into_iter()
+            .flat_map(process::children)
+            .find_map(process::stamp);
+        codex.is_some_and(|codex: ProcessStamp| kill_now(&codex))
+    }
+
+    /// Stops the daemon in order, and looks that nothing is left of it.
+    pub(super) async fn stop_daemon(&mut self) -> anyhow::Result<()> {
+        let Some(mut daemon) = self.daemon.take() else {
+            return Ok(());
+        };
+        match daemon.stop(STOP_PATIENCE).await? {
+            Some(status) if status.success() => {}
+            Some(status) => bail!("the daemon stopped with {status}"),
+            None => bail!(
+                "the daemon did not stop within {} s",
+                STOP_PATIENCE.as_secs()
+            ),
+        }
+        match self.wait_gone().await {
+            left if left.is_empty() => Ok(()),
+            left => bail!("processes are left behind: {left:?}"),
+        }
+    }
+
+    async fn wait_gone(&mut self) -> Vec<i32> {
+        let deadline = tokio::time::Instant::now() + GONE_PATIENCE;
+        loop {
+            let left = self.orphans.living(None);
+            if left.is_empty() || tokio::time::Instant::now() >= deadline {
+                return left;
+            }
+            tokio::time::sleep(GONE_PAUSE).await;
+        }
+    }
+
+    /// Ends everything that still runs, however it is.
+    pub(super) async fn clear(&mut self) {
+        if let Err(error) = self.kill_daemon().await {
+            tracing::debug!(%error, "the daemon of the drill could not be killed");
+        }
+        // A keeper's Codex dies with it, and what Codex started becomes ours and is found by the next look.
+        for _ in 0..GONE_PATIENCE.as_millis() / GONE_PAUSE.as_millis() {
+            let left = self.orphans.living(None);
+            if left.is_empty() {
+                return;
+            }
+            for stamp in left.into_iter().filter_map(process::stamp) {
+                kill_now(&stamp);
+            }
+            tokio::time::sleep(GONE_PAUSE).await;
+        }
+    }
+
+    /// Removes the directory.
+    pub(super) fn remove(self) -> anyhow::Result<()> {
+        self.directory.close().context("remove the directory")
+    }
+
+    /// Keeps the directory, for whoever looks what went wrong.
+    pub(super) fn keep(self) -> PathBuf {
+        self.directory.keep()
+    }
+}
