@@ -105,6 +105,9 @@ pub(crate) struct DrillArgs {
     /// Use this Codex binary instead of finding or installing one
     #[arg(long, value_name = "PATH")]
     pub(crate) codex_bin: Option<PathBuf>,
+    /// Keep the logs and the history also when every promise was kept
+    #[arg(long)]
+    pub(crate) keep: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -4,7 +4,7 @@ use super::Daemon;
 use super::ids::{jitter, now};
 use bridge_core::port::{Agent, Approach, Ledger, LedgerError, Probe, Sink, SinkFault};
 use bridge_core::step::{Confirm, Refuse, Send, SendOutcome};
-use bridge_core::value::{ConversationId, Message, Reply, Timestamp};
+use bridge_core::value::{Class, ConversationId, Failure, Message, Reply, Timestamp};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -83,9 +83,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let class = self.sink.traits(&message.channel).class;
         match class.approach(again) {
             Approach::Send => self.sink.send(message, reply).await,
-            Approach::Probe => match self.sink.probe(message, reply).await? {
-                Probe::Present { receipt } => Ok(receipt),
-                Probe::Absent => self.sink.send(message, reply).await,
+            Approach::Probe => match self.sink.probe(message, reply).await {
+                Ok(Probe::Present { receipt }) => Ok(receipt),
+                Ok(Probe::Absent) => self.sink.send(message, reply).await,
+                Err(fault) => Err(still_in_doubt(fault)),
             },
             Approach::GiveUp(failure) => Err(SinkFault { failure }),
         }
@@ -119,6 +120,16 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Ok(self.commit(refuse).await?.map_or(Next::Sent, Next::Later))
             }
         }
+    }
+}
+
+/// A look that failed tells nothing: the next try must look again, whatever kept this one from it.
+fn still_in_doubt(fault: SinkFault) -> SinkFault {
+    SinkFault {
+        failure: Failure {
+            class: Class::Ambiguous,
+            ..fault.failure
+        },
     }
 }
 

@@ -205,6 +205,7 @@ impl Play {
             daemon_kills: self.daemon_kills,
             codex_kills: self.codex_kills,
             quiet_after: self.quiet_after,
+            keep: args.keep,
         }
     }
 
@@ -229,7 +230,7 @@ impl Play {
             .add_effects(&stage.work(), &traffic)
             .context("read the effects")?;
         let mut report = Report::new(figures, outside.judge(), problems);
-        if report.passed() {
+        if !report.keeps() {
             stage.remove()?;
         } else {
             let history = stage.path().join("history.txt");

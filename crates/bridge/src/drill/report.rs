@@ -22,6 +22,8 @@ pub(super) struct Figures {
     pub(super) daemon_kills: usize,
     pub(super) codex_kills: usize,
     pub(super) quiet_after: Option<Duration>,
+    /// Keep the directory in any case.
+    pub(super) keep: bool,
 }
 
 /// What it showed.
@@ -61,6 +63,11 @@ impl Report {
             problems,
             kept: None,
         }
+    }
+
+    /// Whether the directory is kept: always where somebody must look what went wrong.
+    pub(super) fn keeps(&self) -> bool {
+        self.figures.keep || !self.passed()
     }
 
     /// Whether every promise was kept.
@@ -149,15 +156,15 @@ impl Report {
         for wrong in self.wrongs() {
             text.push_str(&format!("  {} {wrong}\n", paint.red("broken:")));
         }
-        let seed = self.figures.seed;
+        text.push_str(&match self.passed() {
+            true => paint.green("Every promise was kept."),
+            false => paint.red("A promise was broken."),
+        });
+        text.push_str(&format!(" Seed {}.", self.figures.seed));
         match &self.kept {
-            None if self.passed() => {
-                text.push_str(&paint.green("Every promise was kept."));
-                text.push_str(&format!(" Seed {seed}."));
-            }
-            None => text.push_str(&format!("Seed {seed}.")),
+            None => {}
             Some(kept) => text.push_str(&format!(
-                "Seed {seed}. The logs and the history are kept in {}",
+                " The logs and the history are in {}",
                 kept.display()
             )),
         }
@@ -207,6 +214,7 @@ mod tests {
             daemon_kills: 3,
             codex_kills: 4,
             quiet_after: Some(Duration::from_millis(5)),
+            keep: false,
         };
         Report::new(figures, verdict, Vec::new())
     }
