@@ -172,6 +172,7 @@ mod tests {
             status,
             answer: None,
             effects: Vec::new(),
+            heard: Vec::new(),
             failure: None,
         })
     }

@@ -32,6 +32,7 @@ fn codex(world: &World) -> Codex {
         launch,
         transport: TransportChoice::Only(Transport::Socket),
         api_key: None,
+        restarts_per_minute: 5,
     };
     CodexAgent::new(options, MemoryLedger::new())
 }
