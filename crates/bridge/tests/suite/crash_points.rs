@@ -5,7 +5,6 @@ use crate::stand::{PROBEABLE, SOCKET, STDIO, Setup, Stand};
 use crate::world::within;
 use bridge_sim::history::Fact;
 use bridge_sim::{Call, Fault};
-use std::time::Duration;
 
 /// A message whose way meets a death at `point`: afterwards it is answered once, acknowledged, and the model was
 /// asked once.
@@ -102,10 +101,7 @@ fn effects(stand: &Stand) -> Vec<String> {
 #[tokio::test]
 async fn k8_a_death_before_the_answer_is_on_disk_harvests_it() {
     for setup in [SOCKET, STDIO] {
-        let stand = one_answer_after(setup, "answer.before").await;
-        let daemon = stand.world.daemon().await;
-        let all = stand.world.json(&["status", "--json"]).await;
-        assert_eq!(daemon.stop().await, Some(0), "{all}");
+        one_answer_after(setup, "answer.before").await;
     }
 }
 
@@ -122,8 +118,7 @@ async fn k10_a_death_before_the_platform_s_receipt_shows_the_reply_once() {
     for setup in [SOCKET, PROBEABLE] {
         let stand = Stand::new(setup).await;
         let row = stand.post("a", "echo:one");
-        let long = Fault::Delay(Duration::from_secs(30));
-        stand.platform.script(Call::Reply, [long]);
+        stand.platform.script(Call::Reply, [Fault::Withhold]);
         let daemon = stand.world.daemon().await;
         let asked = |history: &[bridge_sim::history::Event]| {
             history
@@ -175,13 +170,10 @@ async fn k14_deaths_during_recovery_cost_nothing() {
         let stand = Stand::new(setup).await;
         let row = stand.post("a", "echo:one");
         stand.dies_at("attach.after").await;
-        let points = ["resume.before", "resume.after", "reconcile.before"];
-        for point in points.iter().cycle().take(10) {
-            // The first `resume` that is committed leaves nothing to resume.
-            let point = match *point {
-                "resume.before" | "resume.after" if stand_is_unclear(&stand) => "reconcile.before",
-                point => point,
-            };
+        let before = ["resume.before"; 3];
+        // From here the turn is unclear, and every start looks what became of it.
+        let after = [["resume.after"; 1].as_slice(), &["reconcile.before"; 6]].concat();
+        for point in before.into_iter().chain(after) {
             stand.dies_at(point).await;
         }
         stand.finishes(row).await;
@@ -189,17 +181,6 @@ async fn k14_deaths_during_recovery_cost_nothing() {
         let most = if setup.transport == "socket" { 1 } else { 2 };
         assert!((1..=most).contains(&asked), "{setup:?}: {asked}");
     }
-}
-
-/// Whether the one message of a stand whose daemon is dead is `unclear` already.
-fn stand_is_unclear(stand: &Stand) -> bool {
-    let ledger = stand.world.state_dir().join("ledger.db");
-    let bytes = std::fs::read(ledger).unwrap();
-    let wal = std::fs::read(stand.world.state_dir().join("ledger.db-wal")).unwrap_or_default();
-    let word = b"unclear";
-    [bytes, wal]
-        .iter()
-        .any(|file| file.windows(word.len()).any(|part| part == word))
 }
 
 /// Every commit on an ordinary message's way, both sides of it, over both hosts: each death is followed by one

@@ -38,6 +38,8 @@ pub enum Fault {
     LoseResponse,
     /// The connection is cut and nothing was taken; the caller can't tell the difference.
     Cut,
+    /// It is taken, and no answer comes until the platform goes down.
+    Withhold,
     /// It takes longer.
     Delay(Duration),
     /// Nothing goes wrong: a place in a script.

@@ -166,6 +166,11 @@ impl Desk {
                 refuse(status, retry_after, "as the script says")
             }
             Fault::Cut => cut(),
+            Fault::Withhold => {
+                drop(take(&self.server).await);
+                self.server.stop.cancelled().await;
+                cut()
+            }
             Fault::LoseResponse => {
                 drop(take(&self.server).await);
                 cut()
