@@ -45,7 +45,18 @@ pub(crate) struct StateDir {
 /// The hold on a state directory; the kernel takes it back when the process ends, however it ends.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Whether another daemon locked a new file in the place of this one: somebody had removed ours.
+    pub(crate) fn is_replaced(&self) -> bool {
+        let (Ok(ours), Ok(there)) = (self.file.metadata(), std::fs::metadata(&self.path)) else {
+            return false;
+        };
+        (ours.dev(), ours.ino()) != (there.dev(), there.ino())
+    }
 }
 
 impl StateDir {
@@ -173,7 +184,7 @@ impl StateDir {
             .and_then(|()| file.rewind())
             .and_then(|()| file.write_all(pid.as_bytes()))
             .map_err(not_writable)?;
-        Ok(Lock { _file: file })
+        Ok(Lock { file, path })
     }
 
     /// The pid of the daemon that holds the directory, if one does.

@@ -25,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How long interrupted turns may take to end during a stop.
 const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
+/// How often the daemon looks whether another one took its place.
+const LOCK_LOOK: Duration = Duration::from_secs(2);
 /// How long the last tasks may take to let go.
 const HALT_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -83,7 +85,7 @@ struct Serving {
     api_stop: CancellationToken,
     loops: Loops,
     ledger_check: JoinHandle<()>,
-    _lock: Lock,
+    lock: Lock,
 }
 
 /// What runs as long as the daemon does: it ends by itself when the daemon stops.
@@ -125,24 +127,32 @@ pub(crate) async fn run(
     let taken_over = tokio::select! {
         () = stop.gently.cancelled() => false,
         () = serving.daemon.fenced.cancelled() => true,
+        () = replaced(&serving.lock) => true,
     };
-    let drain = match taken_over {
-        true => Duration::ZERO,
-        false => Duration::from_secs(options.config.daemon.drain_secs),
-    };
+    let drain = Duration::from_secs(options.config.daemon.drain_secs);
     serving.ledger_check.abort();
     serving
         .daemon
-        .stop(drain, options.handover, &stop.now)
+        .stop(drain, options.handover || taken_over, &stop.now)
         .await;
     serving.loops.ended().await;
     serving.api_stop.cancel();
     let _ended = tokio::time::timeout(HALT_PATIENCE, serving.api).await;
+    if taken_over {
+        // Codex, the socket and the directory are the other daemon's now.
+        anyhow::bail!("another daemon has taken over this ledger; this one stopped");
+    }
     remove_socket(&serving.state);
     serving.state.remove_short_dir();
-    match taken_over {
-        true => anyhow::bail!("another daemon has taken over this ledger; this one stopped"),
-        false => Ok(()),
+    Ok(())
+}
+
+/// Returns when another daemon has this state directory. Its epoch keeps us from writing; this only spares the
+/// wait until we try.
+async fn replaced(lock: &Lock) {
+    let mut look = tokio::time::interval(LOCK_LOOK);
+    while !lock.is_replaced() {
+        look.tick().await;
     }
 }
 
@@ -186,7 +196,7 @@ async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::R
         api_stop,
         loops,
         ledger_check,
-        _lock: lock,
+        lock,
     })
 }
 

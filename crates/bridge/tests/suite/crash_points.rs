@@ -57,7 +57,7 @@ async fn k5_a_death_after_codex_named_the_turn_attaches_to_it() {
 #[tokio::test]
 async fn k6_a_death_in_mid_turn_over_pipes_continues_the_turn() {
     let stand = Stand::new(STDIO).await;
-    let row = stand.post("a", "append:log.txt:once hold:gate echo:done");
+    let row = stand.post("a", "append:log.txt:once ;; hold:gate echo:done");
     let daemon = stand.world.daemon().await;
     stand.world.model.wait_held("gate").await.unwrap();
     let codex = stand.world.codex_pid();
@@ -74,7 +74,7 @@ async fn k6_a_death_in_mid_turn_over_pipes_continues_the_turn() {
 #[tokio::test]
 async fn k7_a_death_in_mid_turn_over_the_socket_costs_nothing() {
     let stand = Stand::new(SOCKET).await;
-    let row = stand.post("a", "append:log.txt:once hold:gate echo:done");
+    let row = stand.post("a", "append:log.txt:once ;; hold:gate echo:done");
     let daemon = stand.world.daemon().await;
     stand.world.model.wait_held("gate").await.unwrap();
     let codex = stand.world.codex_pid();
