@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Rounds of one sweep.
-const ROUNDS: u32 = 12;
+const ROUNDS: u32 = 8;
 /// How often the effect is looked for, and how much later each round kills.
 const TICK: Duration = Duration::from_micros(400);
 
