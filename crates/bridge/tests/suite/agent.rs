@@ -3,7 +3,8 @@
 
 use crate::world::{World, gone, signal, within};
 use bridge_core::port::{
-    Agent, Started, Steer, Steered, ThreadSpec, TurnEvent, TurnSpec, TurnStatus, TurnStream,
+    Agent, Started, Steer, Steered, ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStatus,
+    TurnStream,
 };
 use bridge_core::value::{ApprovalPolicy, Class, ClientId, Sandbox, ThreadId, Transport, TurnId};
 use bridge_host::{CodexAgent, CodexStream, HostOptions, LaunchOptions, TransportChoice};
@@ -72,12 +73,12 @@ fn second(thread: &ThreadId, turn_id: &TurnId, text: &str) -> Steer {
     }
 }
 
-/// How the turn ended, and what it said.
-async fn end(mut stream: CodexStream) -> (TurnStatus, Option<String>) {
+/// How the turn ended.
+async fn end(mut stream: CodexStream) -> TurnEnd {
     within("the end of a turn", async {
         loop {
             match stream.next().await {
-                TurnEvent::Ended(end) => return (end.status, end.answer),
+                TurnEvent::Ended(end) => return end,
                 TurnEvent::Lost { why } => panic!("{why}"),
                 TurnEvent::Alive
                 | TurnEvent::Item(_)
@@ -103,10 +104,12 @@ async fn a_text_is_put_into_the_turn_that_runs_and_into_no_other() {
     let taken = steer(&turn_id, "echo:second").await;
     assert_eq!(taken, Ok(Steered::Taken));
     world.model.release("gate");
+    let end = end(stream).await;
     assert_eq!(
-        end(stream).await,
-        (TurnStatus::Completed, Some("second".to_owned()))
+        (end.status, end.answer.as_deref()),
+        (TurnStatus::Completed, Some("second"))
     );
+    assert_eq!(end.heard, [ClientId::new("m1.1"), ClientId::new("m2.1")]);
     assert_eq!(
         world.shown_with("echo:second"),
         ["hold:gate echo:first", "echo:second"]

@@ -151,7 +151,7 @@ async fn a_cut_read_only_turn_starts_over() {
 /// C2: a Codex that is frozen answers nothing; it is found out, ended and replaced, and the message goes on.
 #[tokio::test]
 async fn c2_a_frozen_codex_is_replaced() {
-    let world = World::with_settings("[turn]\ntimeout_secs = 1\n").await;
+    let world = World::with_settings("[turn]\nidle_secs = 1\n").await;
     let MidTurn {
         mut daemon,
         send,
@@ -159,7 +159,10 @@ async fn c2_a_frozen_codex_is_replaced() {
         ..
     } = mid_turn(&world).await;
     signal(codex, Signal::SIGSTOP);
-    daemon.log.wait_for("codex is gone").await;
+    daemon
+        .log
+        .wait_for("codex does not answer and is ended")
+        .await;
     gone(codex).await;
     world.model.release("gate");
     assert_answered(&send.ended().await);

@@ -6,6 +6,7 @@
 //! is wrong is a test of its own (`tests/fake_codex`).
 
 mod peers;
+mod protocol;
 mod script;
 mod server;
 mod shape;
