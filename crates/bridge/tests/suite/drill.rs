@@ -36,7 +36,7 @@ async fn drilled(transport: &str, seed: &str) {
     ];
     let mut command = world.command(&["drill", "--json", "--codex-bin", codex.to_str().unwrap()]);
     let ended = tokio::time::timeout(PATIENCE, command.args(args).output()).await;
-    let ended = ended.expect("the drill ends").unwrap();
+    let ended = ended.unwrap().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     let report: Value = serde_json::from_slice(&ended.stdout).unwrap_or_else(|_| panic!("{said}"));
     assert_eq!(report["passed"], true, "{report:#}\n{said}");
