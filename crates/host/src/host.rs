@@ -65,6 +65,16 @@ pub(crate) struct Session {
     born: Instant,
 }
 
+impl Session {
+    /// How long this Codex has lived. One that an earlier daemon left is older than our connection to it; the wall
+    /// clock may have been set back since its start.
+    fn age_ms(&self) -> u64 {
+        let connected = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let started = wall_now().since_ms(self.incarnation.started_at);
+        connected.max(u64::try_from(started).unwrap_or(0))
+    }
+}
+
 pub(crate) struct Host<L> {
     options: HostOptions,
     ledger: L,
@@ -80,6 +90,8 @@ struct State {
     no_socket: bool,
     logged_in: bool,
     health: Option<Health>,
+    /// How the newest life ended, or why it did not begin.
+    last_end: Option<String>,
     stopped: bool,
 }
 
@@ -92,6 +104,7 @@ impl<L: Ledger> Host<L> {
             no_socket: false,
             logged_in: false,
             health: None,
+            last_end: None,
             stopped: false,
         };
         Self {
@@ -179,8 +192,8 @@ impl<L: Ledger> Host<L> {
             // Before anything is read or started again, the old writer must be impossible.
             launch::stop(&session.incarnation, leash, Duration::ZERO).await;
             self.record_gone(&session.incarnation.incarnation_id).await;
-            let lived = u64::try_from(session.born.elapsed().as_millis()).unwrap_or(u64::MAX);
-            state.supervisor.ended(lived, self.uptime_ms());
+            state.supervisor.ended(session.age_ms(), self.uptime_ms());
+            state.last_end = Some(why);
         }
         match state.supervisor.ask(self.uptime_ms()) {
             Permit::Go => {}
@@ -191,10 +204,7 @@ impl<L: Ledger> Host<L> {
                 return Err(fault(Class::Capacity { until }, reason));
             }
             Permit::Broken { .. } => {
-                let last = state
-                    .health
-                    .as_ref()
-                    .map_or("", |health| health.detail.as_str());
+                let last = state.last_end.as_deref().unwrap_or("it ended at once");
                 return Err(fault(
                     Class::Config,
                     format!("Codex does not stay up: {last}"),
@@ -205,6 +215,7 @@ impl<L: Ledger> Host<L> {
             Ok(up) => up,
             Err(error) => {
                 state.supervisor.ended(0, self.uptime_ms());
+                state.last_end = Some(error.failure.reason.clone());
                 let hopeless = state.supervisor.broken() && error.failure.class == Class::Transient;
                 return Err(match hopeless {
                     true => fault(Class::Config, &error.failure.reason),

@@ -111,6 +111,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
             Err(fault) => {
                 let failure = fault.failure;
+                let reason = crate::term::escape_line(&failure.reason).into_owned();
+                tracing::warn!(%message_id, ordinal, reason, class = failure.class.word(), "a reply was not taken");
                 let refuse = Refuse {
                     message_id,
                     ordinal,

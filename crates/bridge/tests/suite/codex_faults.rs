@@ -62,6 +62,10 @@ async fn c4_a_codex_that_ends_at_every_start_parks_messages_until_it_is_mended()
     let shown = world.finished(&id).await;
     assert_eq!(shown["answer"]["text"], "in the end", "{shown:#}");
     assert_eq!(world.times_asked("echo:in the end"), 1);
+    let log = daemon.log.text();
+    assert!(log.contains("Codex does not stay up: "), "{log}");
+    let again = "Codex does not stay up: Codex does not stay up";
+    assert!(!log.contains(again), "said once each time: {log}");
     assert_eq!(daemon.stop().await, Some(0));
     assert_eq!(world.processes(), []);
 }

@@ -1,0 +1,74 @@
+//! `drill`: every promise is kept while daemon and Codex are killed, and nothing is left of it.
+
+use crate::world::World;
+use bridge_sim::codex_for_tests;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A drill of twenty seconds, and the longest time that it may then take to become quiet.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// Where the drill may put its things, so that what it leaves can be seen.
+fn temporary(world: &mut World) -> PathBuf {
+    let directory = world.path().join("tmp");
+    std::fs::create_dir(&directory).unwrap();
+    world.set_env("TMPDIR", directory.to_str().unwrap());
+    directory
+}
+
+fn assert_nothing_left(world: &World, directory: &PathBuf) {
+    assert_eq!(world.processes(), []);
+    assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0);
+}
+
+async fn drilled(transport: &str, seed: &str) {
+    let mut world = World::new().await;
+    let directory = temporary(&mut world);
+    let codex = codex_for_tests().unwrap();
+    let args = [
+        "--minutes",
+        "0.33",
+        "--transport",
+        transport,
+        "--seed",
+        seed,
+    ];
+    let mut command = world.command(&["drill", "--json", "--codex-bin", codex.to_str().unwrap()]);
+    let ended = tokio::time::timeout(PATIENCE, command.args(args).output()).await;
+    let ended = ended.unwrap().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let report: Value = serde_json::from_slice(&ended.stdout).unwrap_or_else(|_| panic!("{said}"));
+    assert_eq!(report["passed"], true, "{report:#}\n{said}");
+    assert!(ended.status.success(), "{said}");
+    for figure in ["sent", "daemon_kills", "codex_kills"] {
+        assert!(report[figure].as_u64().unwrap() > 1, "{figure}: {report:#}");
+    }
+    assert_nothing_left(&world, &directory);
+}
+
+#[tokio::test]
+async fn a_short_drill_over_the_socket_keeps_every_promise() {
+    drilled("socket", "7").await;
+}
+
+#[tokio::test]
+async fn a_short_drill_over_pipes_keeps_every_promise() {
+    drilled("stdio", "8").await;
+}
+
+#[tokio::test]
+async fn a_drill_that_is_interrupted_leaves_nothing() {
+    let mut world = World::new().await;
+    let directory = temporary(&mut world);
+    let codex = codex_for_tests().unwrap();
+    let mut drill = world
+        .start(&["drill", "--codex-bin", codex.to_str().unwrap()])
+        .await;
+    drill.stderr.wait_for("s left").await;
+    crate::world::signal(drill.pid(), nix::sys::signal::Signal::SIGINT);
+    let ended = drill.ended().await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("interrupted"), "{ended:?}");
+    assert_nothing_left(&world, &directory);
+}
