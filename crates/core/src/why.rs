@@ -2,37 +2,13 @@
 //!
 //! Every state has a sentence; a state without an owner and a next step would be a bug.
 
+mod case;
+
+pub use case::Case;
+
 use crate::limits;
-use crate::port::{Read, RowsError};
-use crate::value::{Class, Message, MessageId, MessageState, Reply, ReplyState, Timestamp, Turn};
-
-/// Everything that `why` looks at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Case {
-    /// The message.
-    pub message: Message,
-    /// The turn of its newest attempt.
-    pub turn: Option<Turn>,
-    /// Its replies.
-    pub replies: Vec<Reply>,
-    /// An earlier message of its conversation that goes first.
-    pub behind: Option<MessageId>,
-}
-
-impl Case {
-    /// Reads the rows of one message.
-    pub fn load(rows: &dyn Read, message_id: &MessageId) -> Result<Option<Self>, RowsError> {
-        let Some(message) = rows.message(message_id)? else {
-            return Ok(None);
-        };
-        Ok(Some(Self {
-            turn: rows.turn(message_id, message.life.attempt)?,
-            replies: rows.replies(message_id)?,
-            behind: rows.unanswered_before(&message.conversation_id, message.seq)?,
-            message,
-        }))
-    }
-}
+use crate::port::Kept;
+use crate::value::{Class, Hold, Message, MessageState, Reply, ReplyState, Timestamp};
 
 /// The explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,13 +23,96 @@ pub struct Why {
 #[must_use]
 pub fn explain(case: &Case, now: Timestamp) -> Why {
     let message = &case.message;
-    let attempt = message.life.attempt;
-    let (says, next) = match &message.life.state {
-        MessageState::Received { hold: None } => received(case),
-        MessageState::Received { hold: Some(hold) } => (
+    let (mut says, mut next) = place(case, now);
+    if let Some(stopped) = &message.life.stop
+        && message.life.state.name().in_flight()
+    {
+        says = format!("{says}; {stopped}");
+        next = "it ends as cancelled when its turn has ended, unless its answer comes first"
+            .to_owned();
+    }
+    if !case.followers.is_empty() {
+        let followers: Vec<_> = case.followers.iter().map(ToString::to_string).collect();
+        says = format!(
+            "{says}; its turn was also given the text of {}",
+            followers.join(", ")
+        );
+    }
+    if case.owes_ack() {
+        next = match next.as_str() {
+            "nothing" => "the source is told".to_owned(),
+            next => format!("{next}; the source is told"),
+        };
+    }
+    Why { now: says, next }
+}
+
+/// It waits for its turn: for a time, behind another one, or for room.
+fn received(case: &Case, now: Timestamp) -> (String, String) {
+    let hold = case.message.life.state.hold();
+    match (&case.behind, hold) {
+        (Some(first), _) => behind(first),
+        (None, Some(hold)) if hold.until > now || case.kept.is_none() => (
             format!("it waits: {}", hold.failure.reason),
             format!("the scheduler tries it again {}", in_words(hold.until, now)),
         ),
+        (None, _) => room(case.kept),
+    }
+}
+
+/// Whoever waits behind a message waits for what that one waits for.
+fn behind(first: &Message) -> (String, String) {
+    let id = &first.message_id;
+    let says = format!("it waits behind message {id} of the same conversation");
+    match &first.life.state {
+        MessageState::Parked { reason, .. } => (
+            format!("{says}, which waits for a person: {reason}"),
+            format!(
+                "`codex-bridge dead redrive {id}` goes on with that one, `codex-bridge dead drop {id}` gives it up; then this one is worked on"
+            ),
+        ),
+        state => (
+            match state.hold() {
+                Some(hold) => format!("{says}, which waits: {}", hold.failure.reason),
+                None => says,
+            },
+            "it is worked on when that one is answered".to_owned(),
+        ),
+    }
+}
+
+fn room(kept: Option<Kept>) -> (String, String) {
+    let (says, next) = match kept {
+        None => (
+            "it is on disk and waits for a free turn",
+            "the scheduler claims it: people first, senders in turn, oldest first",
+        ),
+        Some(Kept::Slots) => (
+            "it waits: as many turns run as may at the same time (`daemon.turns_max`)",
+            "the scheduler claims it when a turn has ended: people first, senders in turn, oldest first",
+        ),
+        Some(Kept::Channel) => (
+            "it waits: its channel has as many turns as it may at the same time (`daemon.turns_per_channel`)",
+            "the scheduler claims it when a turn of that channel has ended",
+        ),
+        Some(Kept::Suspect) => (
+            "it waits: Codex died while it worked on it, and another message like that is being tried",
+            "the scheduler claims it when that one has ended: they are tried one at a time, so that the cause is found",
+        ),
+        Some(Kept::Writer) => (
+            "it waits: another turn writes in its directory, where they take turns (`one_writer`)",
+            "the scheduler claims it when that turn has ended",
+        ),
+    };
+    (says.to_owned(), next.to_owned())
+}
+
+/// Where it is, and what happens next by itself.
+fn place(case: &Case, now: Timestamp) -> (String, String) {
+    let message = &case.message;
+    let (attempt, id) = (message.life.attempt, &message.message_id);
+    match &message.life.state {
+        MessageState::Received { .. } => received(case, now),
         MessageState::Claimed => (
             format!(
                 "attempt {attempt}: the bridge makes Codex and the conversation's thread ready"
@@ -69,24 +128,7 @@ pub fn explain(case: &Case, now: Timestamp) -> Why {
             format!("attempt {attempt}: Codex works on it (turn {turn_id})"),
             "Codex's answer is journaled as soon as the turn ends".to_owned(),
         ),
-        MessageState::Unclear { hold: None } => (
-            format!(
-                "the end of attempt {attempt} was not seen: {}",
-                reason(message)
-            ),
-            "the bridge reads the thread's history and decides; nothing is run again blindly"
-                .to_owned(),
-        ),
-        MessageState::Unclear { hold: Some(hold) } => (
-            format!(
-                "the end of attempt {attempt} was not seen, and can't be looked up yet: {}",
-                hold.failure.reason
-            ),
-            format!(
-                "the bridge looks again {}; other conversations go on meanwhile",
-                in_words(hold.until, now)
-            ),
-        ),
+        MessageState::Unclear { hold } => unclear(message, hold.as_ref(), now),
         MessageState::Steered { leader } => (
             format!("its text was given to the running turn of message {leader}"),
             format!(
@@ -98,14 +140,10 @@ pub fn explain(case: &Case, now: Timestamp) -> Why {
             format!(
                 "`codex-bridge dead redrive {id}` goes on with it, `codex-bridge dead drop {id}` gives it up; it is given up {}",
                 in_words(*until, now),
-                id = message.message_id,
             ),
         ),
-        MessageState::Answered => (
-            "it is answered, and the answer is on disk".to_owned(),
-            "the reply goes out when its place in the conversation's lane comes".to_owned(),
-        ),
-        MessageState::Sending => sending(&case.replies, now),
+        MessageState::Answered => answered(case, now),
+        MessageState::Sending => sending(case, now),
         MessageState::Replied => (
             "the reply was delivered".to_owned(),
             "the source is told that the message is finished".to_owned(),
@@ -118,58 +156,94 @@ pub fn explain(case: &Case, now: Timestamp) -> Why {
             format!("it is a dead letter: {reason}"),
             format!(
                 "a person decides: `codex-bridge dead redrive {id}` sends it again, `codex-bridge dead drop {id}` gives it up",
-                id = message.message_id,
             ),
         ),
         MessageState::Cancelled { reason } => {
             (format!("it was cancelled: {reason}"), "nothing".to_owned())
         }
-    };
-    match &message.life.stop {
-        Some(stopped) if message.life.state.name().in_flight() => Why {
-            now: format!("{says}; {stopped}"),
-            next: "it ends as cancelled when its turn has ended, unless its answer comes first"
-                .to_owned(),
-        },
-        Some(_) | None => Why { now: says, next },
     }
 }
 
-fn received(case: &Case) -> (String, String) {
-    match &case.behind {
-        Some(first) => (
-            format!("it waits behind message {first} of the same conversation"),
-            "it is worked on when that one is answered".to_owned(),
-        ),
+fn unclear(message: &Message, hold: Option<&Hold>, now: Timestamp) -> (String, String) {
+    let attempt = message.life.attempt;
+    match hold {
         None => (
-            "it is on disk and waits for a free turn".to_owned(),
-            "the scheduler claims it: people first, senders in turn, oldest first".to_owned(),
+            format!(
+                "the end of attempt {attempt} was not seen: {}",
+                reason(message)
+            ),
+            "the bridge reads the thread's history and decides; nothing is run again blindly"
+                .to_owned(),
+        ),
+        Some(hold) => (
+            format!(
+                "the end of attempt {attempt} was not seen, and can't be looked up yet: {}",
+                hold.failure.reason
+            ),
+            format!(
+                "the bridge looks again {}; other conversations go on meanwhile",
+                in_words(hold.until, now)
+            ),
         ),
     }
 }
 
-fn sending(replies: &[Reply], now: Timestamp) -> (String, String) {
-    let open = replies.iter().find(|reply| !reply.state.settled());
+fn answered(case: &Case, now: Timestamp) -> (String, String) {
+    match &case.lane {
+        Some(first) => blocked("it is answered, and the answer is on disk", first, now),
+        None => (
+            "it is answered, and the answer is on disk".to_owned(),
+            "the reply goes out when its place in the conversation's lane comes".to_owned(),
+        ),
+    }
+}
+
+fn sending(case: &Case, now: Timestamp) -> (String, String) {
+    let replies = &case.replies;
     let sent = replies.iter().filter(|reply| reply.state.settled()).count();
     let says = format!(
         "it is answered; {sent} of {} replies are delivered",
         replies.len()
     );
-    let next = match open.map(|reply| (&reply.state, reply.tries)) {
-        Some((
-            ReplyState::Queued {
-                not_before: Some(at),
-            },
-            tries,
-        )) => {
-            format!(
-                "the reply is sent again {} (after {tries} tries)",
-                in_words(*at, now)
-            )
-        }
-        Some(_) | None => "the platform's receipt for the reply is awaited".to_owned(),
+    if let Some(first) = &case.lane {
+        return blocked(&says, first, now);
+    }
+    let open = replies.iter().find(|reply| !reply.state.settled());
+    let next = match open {
+        Some(reply) => format!("the {}", sent_again(reply, now)),
+        None => "the platform's receipt for the reply is awaited".to_owned(),
     };
     (says, next)
+}
+
+/// Replies of a conversation go out in order.
+fn blocked(says: &str, first: &Reply, now: Timestamp) -> (String, String) {
+    let id = &first.message_id;
+    (
+        format!("{says}; its reply waits for the one to message {id} of the same conversation"),
+        format!(
+            "for message {id} the {}; then this one goes out",
+            sent_again(first, now)
+        ),
+    )
+}
+
+fn sent_again(reply: &Reply, now: Timestamp) -> String {
+    match reply.state {
+        ReplyState::Queued {
+            not_before: Some(at),
+        } => {
+            format!(
+                "reply is sent again {} (after {} tries)",
+                in_words(at, now),
+                reply.tries
+            )
+        }
+        ReplyState::Queued { not_before: None }
+        | ReplyState::Sending
+        | ReplyState::Sent { .. }
+        | ReplyState::Dead { .. } => "platform's receipt for the reply is awaited".to_owned(),
+    }
 }
 
 fn reason(message: &Message) -> &str {

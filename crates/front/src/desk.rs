@@ -2,7 +2,8 @@
 
 use crate::Hub;
 use bridge_core::port::{Ledger, LedgerError};
-use bridge_core::value::MessageId;
+use bridge_core::step::{CancelOutcome, Claim, RedriveOutcome};
+use bridge_core::value::{MessageId, Timestamp};
 use std::future::Future;
 
 /// The daemon as a front sees it.
@@ -21,6 +22,36 @@ pub trait Desk: Clone + Send + Sync + 'static {
         &self,
         message: NewMessage,
     ) -> impl Future<Output = Result<Submitted, SubmitError>> + Send;
+
+    /// The ledger's time: the wall clock may have jumped.
+    fn now(&self) -> Timestamp;
+
+    /// The question that the scheduler would ask the ledger now; explains why a message waits.
+    fn claim(&self) -> Claim;
+
+    /// What the ledger takes on disk, if that is known.
+    fn ledger_bytes(&self) -> Option<u64>;
+
+    /// Stops a message.
+    fn cancel(
+        &self,
+        message_id: MessageId,
+        by: &str,
+    ) -> impl Future<Output = Result<CancelOutcome, LedgerError>> + Send;
+
+    /// Sends a dead letter again, or lets a message that waits for a person go on.
+    fn redrive(
+        &self,
+        message_id: MessageId,
+        by: &str,
+    ) -> impl Future<Output = Result<RedriveOutcome, LedgerError>> + Send;
+
+    /// Gives a dead letter up, or a message that waits for a person; `false` when it is neither.
+    fn discard(
+        &self,
+        message_id: MessageId,
+        by: &str,
+    ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
 
     /// How the daemon is.
     fn health(&self) -> impl Future<Output = Health> + Send;

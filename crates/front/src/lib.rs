@@ -4,13 +4,19 @@
 //! talk to Codex. JSON forms live here and nowhere else.
 
 pub mod api;
+mod dead;
 mod desk;
 mod hub;
+mod status;
+mod story;
 mod view;
 
+pub use dead::{ActView, DeadList, DeadView};
 pub use desk::{Desk, Health, NewMessage, SubmitError, Submitted};
 pub use hub::{Hub, Live, Subscription};
+pub use status::{HealthView, StatusView, SummaryView};
+pub use story::{AckView, ActEntryView, AttemptView, ReplyView, StoryView};
 pub use view::{
-    AnswerView, EventView, FailureView, HealthView, HoldView, MessageList, MessageView, Problem,
-    RequestView, StatusView, SubmitRequest, SubmitResponse, TextView, WhyView,
+    AnswerView, EventView, FailureView, HoldView, MessageList, MessageView, Problem, RequestView,
+    SubmitRequest, SubmitResponse, TextView, WhyView,
 };

@@ -1,11 +1,12 @@
 //! The JSON forms of the API. They are for programs and for our own command line; the core's values are not
 //! serialisable on purpose.
 
-use bridge_core::port::StateCount;
+use crate::story::AckView;
 use bridge_core::value::{
-    Answer, Conversation, Failure, Hold, ItemEvent, Message, Request, RequestState, Timestamp,
+    Answer, Conversation, Failure, Hold, ItemEvent, MessageId, MessageState, Request, RequestState,
+    Timestamp,
 };
-use bridge_core::why::{Why, worth_waiting};
+use bridge_core::why::{Case, Why, explain, worth_waiting};
 use serde::{Deserialize, Serialize};
 
 /// Body of `POST /v1/messages`.
@@ -45,6 +46,20 @@ pub struct MessageView {
     pub state: String,
     /// Ordinal of the newest attempt.
     pub attempt: u32,
+    /// Its round among the waiting messages of all senders: lower ones go first.
+    pub round: i64,
+    /// Whether Codex died under an earlier attempt of it.
+    pub suspect: bool,
+    /// Who wants it stopped.
+    pub stop: Option<String>,
+    /// The message whose running turn was given its text.
+    pub leader: Option<String>,
+    /// Messages whose texts its own turn was given.
+    pub followers: Vec<String>,
+    /// The message of its conversation that goes first.
+    pub behind: Option<String>,
+    /// What is owed to its source.
+    pub ack: Option<AckView>,
     /// Codex's thread of the conversation.
     pub thread_id: Option<String>,
     /// Milliseconds since the epoch.
@@ -88,7 +103,7 @@ pub struct FailureView {
 pub struct AnswerView {
     /// The text, whole.
     pub text: String,
-    /// `live`, or `harvested` from Codex's history after a crash.
+    /// `live`, `harvested` from Codex's history after a crash, or `shared` with the message whose turn heard it.
     pub source: String,
     /// Milliseconds since the epoch.
     pub created_at: i64,
@@ -147,30 +162,6 @@ pub struct MessageList {
     pub messages: Vec<MessageView>,
 }
 
-/// How the daemon is, and how much is where.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct StatusView {
-    /// How the daemon is.
-    pub health: HealthView,
-    /// Messages by state.
-    pub counts: std::collections::BTreeMap<String, u64>,
-}
-
-/// How the daemon is.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct HealthView {
-    /// Whether it can answer messages now.
-    pub ready: bool,
-    /// Why not, or a remark.
-    pub detail: String,
-    /// The daemon's pid.
-    pub pid: u32,
-    /// The daemon's version.
-    pub version: String,
-    /// What is known about Codex.
-    pub codex: String,
-}
-
 /// An error, as RFC 9457 has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Problem {
@@ -180,6 +171,12 @@ pub struct Problem {
     pub status: u16,
     /// What happened and what to do.
     pub detail: String,
+    /// The message it is about, when it is about what that one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    /// Where that message is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
 }
 
 impl From<&Failure> for FailureView {
@@ -240,27 +237,30 @@ impl From<&Request> for RequestView {
 
 /// The rows one message view is made of.
 pub(crate) struct MessageRows {
-    pub(crate) message: Message,
-    /// The message of the same conversation that goes first.
-    pub(crate) ahead: Option<Message>,
+    pub(crate) case: Case,
     pub(crate) conversation: Option<Conversation>,
     pub(crate) answer: Option<Answer>,
     pub(crate) requests: Vec<Request>,
-    pub(crate) why: Why,
 }
 
 impl MessageRows {
     pub(crate) fn view(self, now: Timestamp) -> MessageView {
         let Self {
-            message,
-            ahead,
+            case,
             conversation,
             answer,
             requests,
-            why,
         } = self;
+        let why = explain(&case, now);
+        let Case {
+            message,
+            behind,
+            followers,
+            ack,
+            ..
+        } = case;
         // What holds the first message of a conversation holds those behind it.
-        let first = ahead.as_ref().unwrap_or(&message);
+        let first = behind.as_deref().unwrap_or(&message);
         let worth_waiting = worth_waiting(&message, now) && worth_waiting(first, now);
         let hold = first.life.state.hold().map(HoldView::from);
         let thread_id = conversation
@@ -277,6 +277,13 @@ impl MessageRows {
             text: message.body,
             state: message.life.state.name().word().to_owned(),
             attempt: message.life.attempt,
+            round: message.round.0,
+            suspect: message.life.suspect,
+            stop: message.life.stop.clone(),
+            leader: leader(&message.life.state).map(ToString::to_string),
+            followers: followers.iter().map(ToString::to_string).collect(),
+            behind: behind.map(|first| first.message_id.to_string()),
+            ack: ack.map(AckView::from),
             thread_id,
             received_at: message.received_at.0,
             updated_at: message.life.updated_at.0,
@@ -289,21 +296,29 @@ impl MessageRows {
     }
 }
 
+fn leader(state: &MessageState) -> Option<&MessageId> {
+    match state {
+        MessageState::Steered { leader } => Some(leader),
+        MessageState::Received { .. }
+        | MessageState::Claimed
+        | MessageState::Starting
+        | MessageState::Running { .. }
+        | MessageState::Unclear { .. }
+        | MessageState::Parked { .. }
+        | MessageState::Answered
+        | MessageState::Sending
+        | MessageState::Replied
+        | MessageState::Done
+        | MessageState::Dead { .. }
+        | MessageState::Cancelled { .. } => None,
+    }
+}
+
 impl From<&Hold> for HoldView {
     fn from(hold: &Hold) -> Self {
         Self {
             until: hold.until.0,
             failure: FailureView::from(&hold.failure),
         }
-    }
-}
-
-impl StatusView {
-    pub(crate) fn new(health: HealthView, counts: &[StateCount]) -> Self {
-        let counts = counts
-            .iter()
-            .map(|entry| (entry.state.word().to_owned(), entry.count))
-            .collect();
-        Self { health, counts }
     }
 }

@@ -13,5 +13,7 @@ pub use agent::{
     ThreadSpec, ThreadTrouble, TurnEnd, TurnEvent, TurnSpec, TurnStatus, TurnStream,
 };
 pub use ledger::{Committed, Ledger, LedgerError};
-pub use rows::{Change, Exchange, Flight, Head, HeadFilter, Read, Rows, RowsError, StateCount};
+pub use rows::{
+    Change, Exchange, Figures, Flight, Head, HeadFilter, Kept, Read, Rows, RowsError, StateCount,
+};
 pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};

@@ -70,14 +70,43 @@ pub struct HeadFilter {
     pub readers: Vec<Tier>,
 }
 
+/// Why a message that waits for nothing of its own is not claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kept {
+    /// As many turns run as may.
+    Slots,
+    /// Its channel has as many turns as it may have.
+    Channel,
+    /// Codex died under it before, and another one like it is being tried.
+    Suspect,
+    /// Another turn writes in its directory, where writing turns take turns.
+    Writer,
+}
+
+impl Kept {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Slots, Self::Channel, Self::Suspect, Self::Writer];
+}
+
 impl HeadFilter {
     /// Whether it lets a head through.
     #[must_use]
     pub fn lets(&self, head: &Head) -> bool {
-        let busy = self.busy_workdirs.contains(&head.conversation.workdir)
-            && !self.readers.contains(&head.message.tier);
-        let suspect = self.no_suspects && head.message.life.suspect;
-        !busy && !suspect && !self.full_channels.contains(&head.message.channel)
+        self.keeps(&head.message, &head.conversation).is_none()
+    }
+
+    /// What keeps a message back, if anything does.
+    #[must_use]
+    pub fn keeps(&self, message: &Message, conversation: &Conversation) -> Option<Kept> {
+        let busy = self.busy_workdirs.contains(&conversation.workdir)
+            && !self.readers.contains(&message.tier);
+        if self.full_channels.contains(&message.channel) {
+            Some(Kept::Channel)
+        } else if self.no_suspects && message.life.suspect {
+            Some(Kept::Suspect)
+        } else {
+            busy.then_some(Kept::Writer)
+        }
     }
 }
 
@@ -97,6 +126,23 @@ pub struct StateCount {
     pub state: StateName,
     /// How many.
     pub count: u64,
+}
+
+/// What people ask for beside the number of messages per state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Messages that were finished with an answer since the time asked for.
+    pub answered: u64,
+    /// When the oldest message that has no answer and may get one was received.
+    pub oldest_unanswered: Option<Timestamp>,
+    /// Such messages under which Codex died before.
+    pub suspects: u64,
+    /// Waiting messages for which an operator must mend something first.
+    pub operator: u64,
+    /// Acks that could be given now.
+    pub acks_owed: u64,
+    /// Replies that were tried before and are not delivered yet.
+    pub replies_retried: u64,
 }
 
 /// What a transition, and whoever explains rows to people, may read.
@@ -195,6 +241,10 @@ pub trait Read {
     ) -> Result<Vec<MessageId>, RowsError>;
     /// The newest acts of people, newest first.
     fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, RowsError>;
+    /// The newest acts of people on one message, newest first.
+    fn audit_of(&self, message_id: &MessageId, limit: u32) -> Result<Vec<AuditEntry>, RowsError>;
+    /// What `status` says beside the counts; messages count as answered from `since` on.
+    fn figures(&self, since: Timestamp) -> Result<Figures, RowsError>;
     /// The newest time that any row of a message carries: a clock that went back does not go behind it.
     fn newest_time(&self) -> Result<Option<Timestamp>, RowsError>;
     /// How many messages are not finished.

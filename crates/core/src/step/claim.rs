@@ -4,7 +4,7 @@
 use super::outbox::Outbox;
 use super::{Action, Decision, Refused, Transition};
 use crate::limits;
-use crate::port::{Change, Flight, Head, HeadFilter, Read, RowsError};
+use crate::port::{Change, Flight, Head, HeadFilter, Kept, Read, RowsError};
 use crate::value::{
     ChannelId, Conversation, Message, MessageState, Reply, Round, StateName, Tier, Timestamp,
 };
@@ -60,6 +60,20 @@ pub struct View {
 }
 
 impl Claim {
+    /// What keeps this claim from taking a message that waits for nothing of its own, if anything does.
+    #[must_use]
+    pub fn keeps(
+        &self,
+        flight: &[Flight],
+        message: &Message,
+        conversation: &Conversation,
+    ) -> Option<Kept> {
+        match self.filter(flight) {
+            Some(filter) => filter.keeps(message, conversation),
+            None => Some(Kept::Slots),
+        }
+    }
+
     /// What the turns at work leave room for; nothing when there is no room at all.
     fn filter(&self, flight: &[Flight]) -> Option<HeadFilter> {
         let count = |channel: &ChannelId| flight.iter().filter(|f| f.channel == *channel).count();

@@ -1,7 +1,10 @@
 //! Every state has a sentence with an owner and a next step.
 
 use super::*;
-use crate::value::{Class, Failure, Hold, StateName, TurnId};
+use crate::value::{
+    Ack, AckMode, AckState, Class, ConversationId, Failure, Hold, MessageId, ReplyKey, ReplyKind,
+    Seq, StateName, TurnId,
+};
 use std::collections::BTreeSet;
 
 fn case(state: MessageState) -> Case {
@@ -13,6 +16,33 @@ fn case(state: MessageState) -> Case {
         turn: None,
         replies: Vec::new(),
         behind: None,
+        followers: Vec::new(),
+        ack: None,
+        lane: None,
+        kept: None,
+    }
+}
+
+/// The message that goes first, in this state.
+fn first(state: MessageState) -> Option<Box<Message>> {
+    let mut first = crate::fixture::message(state, |_| {});
+    first.message_id = MessageId::new("first");
+    Some(Box::new(first))
+}
+
+fn reply(id: &str, state: ReplyState) -> Reply {
+    Reply {
+        message_id: MessageId::new(id),
+        ordinal: 0,
+        conversation_id: ConversationId::new("c"),
+        seq: Seq(1),
+        key: ReplyKey::new("key"),
+        kind: ReplyKind::Answer,
+        body: "yes".to_owned(),
+        state,
+        tries: 3,
+        first_try_at: None,
+        created_at: Timestamp(0),
     }
 }
 
@@ -141,14 +171,180 @@ fn a_stopped_message_says_who_stopped_it() {
 }
 
 #[test]
-fn a_message_behind_another_names_it() {
-    let mut behind = case(MessageState::Received { hold: None });
-    behind.behind = Some(MessageId::new("first"));
-    let why = explain(&behind, Timestamp(0));
+fn a_message_behind_another_names_it_and_what_it_waits_for() {
+    let parked = MessageState::Parked {
+        until: Timestamp(1),
+        reason: "cut at a command".to_owned(),
+    };
+    for (state, now, next) in [
+        (
+            MessageState::Claimed,
+            "it waits behind message first of the same conversation",
+            "it is worked on when that one is answered",
+        ),
+        (
+            hold(Class::Config, 15_000),
+            "it waits behind message first of the same conversation, which waits: Codex is not logged in",
+            "it is worked on when that one is answered",
+        ),
+        (
+            parked,
+            "it waits behind message first of the same conversation, which waits for a person: cut at a command",
+            "`codex-bridge dead redrive first` goes on with that one, `codex-bridge dead drop first` gives it up; then this one is worked on",
+        ),
+    ] {
+        let mut behind = case(MessageState::Received { hold: None });
+        behind.behind = first(state);
+        let why = explain(&behind, Timestamp(0));
+        assert_eq!((why.now.as_str(), why.next.as_str()), (now, next));
+    }
+}
+
+#[test]
+fn every_reason_of_the_scheduler_is_told() {
+    let mut explained = BTreeSet::new();
+    for (kept, now, next) in [
+        (
+            Kept::Slots,
+            "it waits: as many turns run as may at the same time (`daemon.turns_max`)",
+            "the scheduler claims it when a turn has ended: people first, senders in turn, oldest first",
+        ),
+        (
+            Kept::Channel,
+            "it waits: its channel has as many turns as it may at the same time (`daemon.turns_per_channel`)",
+            "the scheduler claims it when a turn of that channel has ended",
+        ),
+        (
+            Kept::Suspect,
+            "it waits: Codex died while it worked on it, and another message like that is being tried",
+            "the scheduler claims it when that one has ended: they are tried one at a time, so that the cause is found",
+        ),
+        (
+            Kept::Writer,
+            "it waits: another turn writes in its directory, where they take turns (`one_writer`)",
+            "the scheduler claims it when that turn has ended",
+        ),
+    ] {
+        explained.insert(kept);
+        // A hold whose time is up says nothing any more.
+        for state in [
+            MessageState::Received { hold: None },
+            hold(Class::Transient, 0),
+        ] {
+            let mut waiting = case(state);
+            waiting.kept = Some(kept);
+            let why = explain(&waiting, Timestamp(0));
+            assert_eq!((why.now.as_str(), why.next.as_str()), (now, next));
+        }
+        let mut held = case(hold(Class::Transient, 9_000));
+        held.kept = Some(kept);
+        let why = explain(&held, Timestamp(0));
+        assert_eq!(why.next, "the scheduler tries it again in 9 s");
+    }
+    assert_eq!(explained, Kept::ALL.into_iter().collect());
+}
+
+#[test]
+fn a_reply_that_waits_for_an_earlier_one_names_it() {
+    let later = ReplyState::Queued {
+        not_before: Some(Timestamp(5_000)),
+    };
+    let mut blocked = case(MessageState::Answered);
+    blocked.lane = Some(Box::new(reply("first", later.clone())));
+    let why = explain(&blocked, Timestamp(0));
     assert_eq!(
         why.now,
-        "it waits behind message first of the same conversation"
+        "it is answered, and the answer is on disk; its reply waits for the one to message first of the same conversation"
     );
+    assert_eq!(
+        why.next,
+        "for message first the reply is sent again in 5 s (after 3 tries); then this one goes out"
+    );
+    blocked.message.life.state = MessageState::Sending;
+    let why = explain(&blocked, Timestamp(0));
+    assert!(why.next.ends_with("then this one goes out"), "{why:?}");
+
+    let mut own = case(MessageState::Sending);
+    own.replies = vec![
+        reply(
+            "m",
+            ReplyState::Sent {
+                receipt: "r".to_owned(),
+            },
+        ),
+        reply("m", later),
+    ];
+    let why = explain(&own, Timestamp(0));
+    assert_eq!(why.now, "it is answered; 1 of 2 replies are delivered");
+    assert_eq!(why.next, "the reply is sent again in 5 s (after 3 tries)");
+}
+
+/// In which states the source is owed something, by its mode, and what is said then.
+#[test]
+fn an_ack_that_is_owed_is_told() {
+    let ends = |state: StateName| state.finished() || state == StateName::Replied;
+    let mut told = 0;
+    for (state, mode) in every_state().into_iter().flat_map(|state| {
+        [AckMode::OnCustody, AckMode::AfterReply].map(|mode| (state.clone(), mode))
+    }) {
+        let name = state.name();
+        for ack in [AckState::Due, AckState::Given, AckState::Refused] {
+            let mut case = case(state.clone());
+            case.ack = Some(Ack { mode, state: ack });
+            let why = explain(&case, Timestamp(0));
+            let owed = ack == AckState::Due && (mode == AckMode::OnCustody || ends(name));
+            assert_eq!(
+                why.next.ends_with("the source is told"),
+                owed,
+                "{name:?} {mode:?} {why:?}"
+            );
+            told += u32::from(owed);
+        }
+    }
+    assert_eq!(told, 13 + 4);
+}
+
+#[test]
+fn a_turn_that_was_given_more_texts_says_so() {
+    let mut leader = case(MessageState::Running {
+        turn_id: TurnId::new("u"),
+    });
+    leader.followers = vec![MessageId::new("m2"), MessageId::new("m3")];
+    let why = explain(&leader, Timestamp(0));
+    assert_eq!(
+        why.now,
+        "attempt 2: Codex works on it (turn u); its turn was also given the text of m2, m3"
+    );
+}
+
+/// One of each; a new state without a place here does not compile.
+fn every_state() -> Vec<MessageState> {
+    let reason = || "because".to_owned();
+    StateName::ALL
+        .into_iter()
+        .map(|name| match name {
+            StateName::Received => MessageState::Received { hold: None },
+            StateName::Claimed => MessageState::Claimed,
+            StateName::Starting => MessageState::Starting,
+            StateName::Running => MessageState::Running {
+                turn_id: TurnId::new("u"),
+            },
+            StateName::Unclear => MessageState::Unclear { hold: None },
+            StateName::Steered => MessageState::Steered {
+                leader: MessageId::new("first"),
+            },
+            StateName::Parked => MessageState::Parked {
+                until: Timestamp(1),
+                reason: reason(),
+            },
+            StateName::Answered => MessageState::Answered,
+            StateName::Sending => MessageState::Sending,
+            StateName::Replied => MessageState::Replied,
+            StateName::Done => MessageState::Done,
+            StateName::Dead => MessageState::Dead { reason: reason() },
+            StateName::Cancelled => MessageState::Cancelled { reason: reason() },
+        })
+        .collect()
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! Messages: take one in, show one, list the newest.
 
-use super::{Context, ProblemResponse, now};
+use super::{Context, ProblemResponse};
+use crate::story::StoryRows;
 use crate::view::MessageRows;
-use crate::{Desk, MessageList, MessageView, NewMessage, SubmitRequest, SubmitResponse};
+use crate::{Desk, MessageList, MessageView, NewMessage, StoryView, SubmitRequest, SubmitResponse};
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
-use bridge_core::limits::PAGE_MAX;
+use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
 use bridge_core::port::{Ledger, Read, RowsError};
-use bridge_core::value::{MessageId, Timestamp};
-use bridge_core::why::{Case, explain};
+use bridge_core::step::Claim;
+use bridge_core::value::{Message, MessageId};
+use bridge_core::why::Case;
 use serde::Deserialize;
 
 /// Shortest beginning of an id that is looked up.
@@ -52,9 +54,28 @@ pub(super) async fn submit<D: Desk>(
 pub(super) async fn show<D: Desk>(
     State(context): State<Context<D>>,
     Path(id): Path<String>,
-) -> Result<Json<MessageView>, ProblemResponse> {
+) -> Result<Json<StoryView>, ProblemResponse> {
     let message_id = find(&context.desk, id).await?;
-    view(&context.desk, message_id).await.map(Json)
+    let (now, claim) = (context.desk.now(), context.desk.claim());
+    let found = message_id.clone();
+    let rows = context
+        .desk
+        .ledger()
+        .read(move |rows| {
+            let Some(message) = rows_of(rows, &found, &claim)? else {
+                return Ok(None);
+            };
+            Ok(Some((story_of(rows, &message.case)?, message)))
+        })
+        .await?;
+    match rows {
+        Some((story, message)) => Ok(Json(story.view(message.view(now)))),
+        None => Err(unknown(&message_id)),
+    }
+}
+
+fn unknown(message_id: &MessageId) -> ProblemResponse {
+    ProblemResponse::not_found(format!("there is no message {message_id}"))
 }
 
 #[derive(Debug, Deserialize)]
@@ -68,7 +89,7 @@ pub(super) async fn list<D: Desk>(
 ) -> Result<Json<MessageList>, ProblemResponse> {
     let Query(page) = page.map_err(|error| ProblemResponse::bad_request(error.body_text()))?;
     let limit = page.limit.unwrap_or(20).min(PAGE_MAX);
-    let now = now();
+    let (now, claim) = (context.desk.now(), context.desk.claim());
     let messages = context
         .desk
         .ledger()
@@ -76,7 +97,7 @@ pub(super) async fn list<D: Desk>(
             let newest = rows.newest_messages(limit)?;
             newest
                 .iter()
-                .map(|message| rows_of(rows, &message.message_id, now))
+                .map(|message| rows_of(rows, &message.message_id, &claim))
                 .filter_map(Result::transpose)
                 .collect::<Result<Vec<_>, RowsError>>()
         })
@@ -111,34 +132,48 @@ pub(super) async fn view<D: Desk>(
     desk: &D,
     message_id: MessageId,
 ) -> Result<MessageView, ProblemResponse> {
-    let now = now();
+    let (now, claim) = (desk.now(), desk.claim());
     let id = message_id.clone();
     let rows = desk
         .ledger()
-        .read(move |rows| rows_of(rows, &id, now))
+        .read(move |rows| rows_of(rows, &id, &claim))
         .await?;
     rows.map(|rows| rows.view(now))
-        .ok_or_else(|| ProblemResponse::not_found(format!("there is no message {message_id}")))
+        .ok_or_else(|| unknown(&message_id))
 }
 
 fn rows_of(
     rows: &dyn Read,
     message_id: &MessageId,
-    now: Timestamp,
+    claim: &Claim,
 ) -> Result<Option<MessageRows>, RowsError> {
-    let Some(case) = Case::load(rows, message_id)? else {
+    let Some(case) = Case::load(rows, message_id, claim)? else {
         return Ok(None);
     };
-    let ahead = match &case.behind {
-        Some(first) => rows.message(first)?,
-        None => None,
-    };
     Ok(Some(MessageRows {
-        ahead,
         conversation: rows.conversation(&case.message.conversation_id)?,
         answer: rows.answer(message_id)?,
         requests: rows.requests(message_id)?,
-        why: explain(&case, now),
-        message: case.message,
+        case,
     }))
+}
+
+/// Most attempts whose turns are told, the newest ones: a message that is sent again and again has many.
+const ATTEMPTS_TOLD: u32 = 50;
+
+fn story_of(rows: &dyn Read, case: &Case) -> Result<StoryRows, RowsError> {
+    let Message {
+        message_id, life, ..
+    } = &case.message;
+    let first = life.attempt.saturating_sub(ATTEMPTS_TOLD).saturating_add(1);
+    let mut turns = Vec::new();
+    for attempt in first..=life.attempt {
+        turns.extend(rows.turn(message_id, attempt)?);
+    }
+    Ok(StoryRows {
+        turns,
+        events: rows.events(message_id, 0, EVENTS_PER_MESSAGE_MAX)?,
+        replies: case.replies.clone(),
+        acts: rows.audit_of(message_id, PAGE_MAX)?,
+    })
 }

@@ -1,5 +1,6 @@
 //! The HTTP API `/v1`: its routes, its limits and how it is served on a unix socket.
 
+mod dead;
 mod events;
 mod messages;
 mod problem;
@@ -10,11 +11,9 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 use std::io;
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
-use bridge_core::value::Timestamp;
 use problem::ProblemResponse;
 
 /// A message of Codex's longest input, as JSON with every character escaped, fits.
@@ -52,15 +51,12 @@ fn router<D: Desk>(context: Context<D>) -> Router {
         )
         .route("/v1/messages/{id}", get(messages::show::<D>))
         .route("/v1/messages/{id}/events", get(events::stream::<D>))
+        .route("/v1/messages/{id}/redrive", post(dead::redrive::<D>))
+        .route("/v1/messages/{id}/drop", post(dead::discard::<D>))
+        .route("/v1/messages/{id}/cancel", post(dead::cancel::<D>))
+        .route("/v1/dead", get(dead::list::<D>))
         .fallback(|| async { ProblemResponse::not_found("there is no such route") })
         .method_not_allowed_fallback(|| async { ProblemResponse::method_not_allowed() })
         .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
         .with_state(context)
-}
-
-fn now() -> Timestamp {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

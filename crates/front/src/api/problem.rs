@@ -8,28 +8,49 @@ use bridge_core::port::LedgerError;
 
 /// A problem on its way out.
 #[derive(Debug)]
-pub(super) struct ProblemResponse(StatusCode, String);
+pub(super) struct ProblemResponse {
+    status: StatusCode,
+    detail: String,
+    /// The message it is about, and where that one is.
+    about: Option<(String, String)>,
+}
 
 impl ProblemResponse {
+    fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self {
+            status,
+            detail: detail.into(),
+            about: None,
+        }
+    }
+
     pub(super) fn not_found(detail: impl Into<String>) -> Self {
-        Self(StatusCode::NOT_FOUND, detail.into())
+        Self::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    /// The message is somewhere else in its life.
+    pub(super) fn conflict(detail: String, message_id: String, state: String) -> Self {
+        Self {
+            about: Some((message_id, state)),
+            ..Self::new(StatusCode::CONFLICT, detail)
+        }
     }
 
     pub(super) fn method_not_allowed() -> Self {
-        let detail = "this route does not take that method".to_owned();
-        Self(StatusCode::METHOD_NOT_ALLOWED, detail)
+        let detail = "this route does not take that method";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, detail)
     }
 
     pub(super) fn bad_request(detail: impl Into<String>) -> Self {
-        Self(StatusCode::BAD_REQUEST, detail.into())
+        Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
     pub(super) fn ambiguous(detail: impl Into<String>) -> Self {
-        Self(StatusCode::CONFLICT, detail.into())
+        Self::new(StatusCode::CONFLICT, detail)
     }
 
     pub(super) fn unavailable(detail: impl Into<String>) -> Self {
-        Self(StatusCode::SERVICE_UNAVAILABLE, detail.into())
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     }
 }
 
@@ -46,17 +67,24 @@ impl From<SubmitError> for ProblemResponse {
             SubmitError::Full => StatusCode::TOO_MANY_REQUESTS,
             SubmitError::Stopping | SubmitError::Ledger(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
-        Self(status, error.to_string())
+        Self::new(status, error.to_string())
     }
 }
 
 impl IntoResponse for ProblemResponse {
     fn into_response(self) -> Response {
-        let Self(status, detail) = self;
+        let Self {
+            status,
+            detail,
+            about,
+        } = self;
+        let (message_id, state) = about.unzip();
         let problem = Problem {
             title: status.canonical_reason().unwrap_or("Error").to_owned(),
             status: status.as_u16(),
             detail,
+            message_id,
+            state,
         };
         let mut response = (status, Json(problem)).into_response();
         let kind = HeaderValue::from_static("application/problem+json");

@@ -6,6 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use bridge_core::port::Ledger;
 
+/// A day in milliseconds.
+const DAY_MS: i64 = 24 * 3_600_000;
+
 pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
@@ -24,9 +27,16 @@ pub(super) async fn readyz<D: Desk>(
 pub(super) async fn status<D: Desk>(
     State(context): State<Context<D>>,
 ) -> Result<Json<StatusView>, ProblemResponse> {
-    let counts = context.desk.ledger().read(|rows| rows.counts()).await?;
-    let health = context.desk.health().await;
-    Ok(Json(StatusView::new(view(health), &counts)))
+    let now = context.desk.now();
+    let since = now.plus_ms(-DAY_MS);
+    let (counts, figures) = context
+        .desk
+        .ledger()
+        .read(move |rows| Ok((rows.counts()?, rows.figures(since)?)))
+        .await?;
+    let health = view(context.desk.health().await);
+    let bytes = context.desk.ledger_bytes();
+    Ok(Json(StatusView::new(health, &counts, figures, bytes, now)))
 }
 
 fn view(health: Health) -> HealthView {

@@ -4,6 +4,7 @@
 //! Nothing here survives the process.
 
 mod apply;
+mod figures;
 mod forget;
 mod read;
 mod rows;

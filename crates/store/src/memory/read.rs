@@ -2,8 +2,8 @@
 //!
 //! Nothing is cached or indexed beyond the sorted tables; the cost of a claim grows with what is unfinished.
 
-use super::MemoryRows;
-use bridge_core::port::{Exchange, Flight, Head, HeadFilter, Read, RowsError, StateCount};
+use super::{MemoryRows, figures};
+use bridge_core::port::{Exchange, Figures, Flight, Head, HeadFilter, Read, RowsError, StateCount};
 use bridge_core::value::{
     Ack, AckMode, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId,
     ExternalId, Hold, Incarnation, ItemEvent, Message, MessageId, MessageState, Reply, Request,
@@ -17,7 +17,7 @@ fn page(limit: u32) -> usize {
 }
 
 impl MemoryRows {
-    fn open_messages(&self) -> impl Iterator<Item = &Message> {
+    pub(super) fn open_messages(&self) -> impl Iterator<Item = &Message> {
         self.open
             .iter()
             .filter_map(|(id, ())| self.messages.get(id))
@@ -51,6 +51,16 @@ impl MemoryRows {
             state.finished() || state == StateName::Replied
         });
         ended && self.settled(id)
+    }
+
+    /// Whether an ack may be given now.
+    pub(super) fn payable(&self, id: &MessageId, ack: &Ack) -> bool {
+        ack.state == AckState::Due
+            && match ack.mode {
+                AckMode::None => false,
+                AckMode::OnCustody => true,
+                AckMode::AfterReply => self.is_over(id),
+            }
     }
 
     fn settled(&self, id: &MessageId) -> bool {
@@ -267,18 +277,10 @@ impl Read for MemoryRows {
 
     fn acks_due(&self, after: Option<&MessageId>, limit: u32) -> Result<Vec<MessageId>, RowsError> {
         let start = after.cloned().map_or(Bound::Unbounded, Bound::Excluded);
-        let payable = |id: &MessageId, ack: &Ack| {
-            ack.state == AckState::Due
-                && match ack.mode {
-                    AckMode::None => false,
-                    AckMode::OnCustody => true,
-                    AckMode::AfterReply => self.is_over(id),
-                }
-        };
         Ok(self
             .acks
             .range((start, Bound::Unbounded))
-            .filter(|(id, ack)| payable(id, ack))
+            .filter(|(id, ack)| self.payable(id, ack))
             .map(|(id, _)| id.clone())
             .take(page(limit))
             .collect())
@@ -384,6 +386,16 @@ impl Read for MemoryRows {
     fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, RowsError> {
         let newest = self.audits.iter().rev().map(|(_, entry)| entry.clone());
         Ok(newest.take(page(limit)).collect())
+    }
+
+    fn audit_of(&self, message_id: &MessageId, limit: u32) -> Result<Vec<AuditEntry>, RowsError> {
+        let newest = self.audits.iter().rev().map(|(_, entry)| entry);
+        let about = newest.filter(|entry| entry.subject == message_id.as_str());
+        Ok(about.take(page(limit)).cloned().collect())
+    }
+
+    fn figures(&self, since: Timestamp) -> Result<Figures, RowsError> {
+        Ok(figures::of(self, since))
     }
 
     fn newest_time(&self) -> Result<Option<Timestamp>, RowsError> {

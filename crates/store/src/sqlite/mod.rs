@@ -10,6 +10,7 @@ mod check;
 mod conversation;
 mod event;
 mod fields;
+mod figures;
 mod forget;
 mod incarnation;
 mod job;

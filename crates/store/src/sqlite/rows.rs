@@ -3,11 +3,11 @@
 //! No SQL here. The savepoint that makes one job of a batch undoable is opened by its first write.
 
 use super::{
-    ack, answer, audit, conversation, event, forget, incarnation, message, queue, reply, request,
-    sql, turn,
+    ack, answer, audit, conversation, event, figures, forget, incarnation, message, queue, reply,
+    request, sql, turn,
 };
 use bridge_core::port::{
-    Change, Exchange, Flight, Head, HeadFilter, Read, Rows, RowsError, StateCount,
+    Change, Exchange, Figures, Flight, Head, HeadFilter, Read, Rows, RowsError, StateCount,
 };
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
@@ -275,6 +275,14 @@ impl Read for SqliteRows<'_> {
 
     fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, RowsError> {
         audit::newest(self.conn, limit)
+    }
+
+    fn audit_of(&self, message_id: &MessageId, limit: u32) -> Result<Vec<AuditEntry>, RowsError> {
+        audit::of_message(self.conn, message_id, limit)
+    }
+
+    fn figures(&self, since: Timestamp) -> Result<Figures, RowsError> {
+        figures::since(self.conn, since)
     }
 
     fn newest_time(&self) -> Result<Option<Timestamp>, RowsError> {

@@ -27,6 +27,7 @@ impl View {
         self.add("round", rows.round()?);
         self.add("acks due", rows.acks_due(None, PAGE_MAX)?);
         self.add("audit", rows.audit(PAGE_MAX)?);
+        self.add("figures", rows.figures(Timestamp(0))?);
         self.add("newest time", rows.newest_time()?);
         for state in StateName::ALL {
             self.add(state.word(), rows.messages_in(state, None, 3)?);
@@ -96,6 +97,7 @@ impl View {
         let round = rows.last_round(&message.channel, &message.sender)?;
         self.add("last round", round);
         self.add("acks due after", rows.acks_due(Some(id), 1)?);
+        self.add("audit of", rows.audit_of(id, PAGE_MAX)?);
         let older = rows.messages_in(message.life.state.name(), Some(id), 2)?;
         self.add("older in state", older);
         Ok(())

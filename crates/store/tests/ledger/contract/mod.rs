@@ -6,6 +6,7 @@ mod fail;
 mod guards;
 mod life;
 mod lost;
+mod people;
 mod reads;
 mod replies;
 mod rounds;
@@ -48,6 +49,12 @@ contract! {
             a_message_that_spent_its_attempts_is_buried,
             a_message_that_comes_back_goes_before_those_behind_it,
             a_returning_message_waits_for_the_flight_of_a_later_one,
+        }
+        people {
+            figures_tell_what_the_states_do_not,
+            what_people_did_to_a_message_is_kept_with_its_name,
+            the_reason_that_is_told_is_the_one_that_holds,
+            a_suspect_waits_for_another_one_and_says_so,
         }
         replies {
             a_lane_sends_in_order_of_messages_and_pieces,

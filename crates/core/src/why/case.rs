@@ -1,0 +1,123 @@
+//! The rows that an explanation rests on. Loading only; the words are in [`super`].
+
+use crate::port::{Kept, Read, RowsError};
+use crate::step::Claim;
+use crate::value::{
+    Ack, AckMode, AckState, Message, MessageId, MessageState, Reply, StateName, Turn,
+};
+
+/// Everything that `why` looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The message.
+    pub message: Message,
+    /// The turn of its newest attempt.
+    pub turn: Option<Turn>,
+    /// Its replies.
+    pub replies: Vec<Reply>,
+    /// An earlier message of its conversation that goes first.
+    pub behind: Option<Box<Message>>,
+    /// Messages whose texts were given to its turn.
+    pub followers: Vec<MessageId>,
+    /// What is owed to its source.
+    pub ack: Option<Ack>,
+    /// The reply of an earlier message that its own replies wait for.
+    pub lane: Option<Box<Reply>>,
+    /// What keeps the scheduler from claiming it, beside its own hold.
+    pub kept: Option<Kept>,
+}
+
+impl Case {
+    /// Reads the rows of one message. `claim` is the scheduler's question as it would be asked now, so that the
+    /// reason people are told is the one that holds.
+    pub fn load(
+        rows: &dyn Read,
+        message_id: &MessageId,
+        claim: &Claim,
+    ) -> Result<Option<Self>, RowsError> {
+        let Some(message) = rows.message(message_id)? else {
+            return Ok(None);
+        };
+        let behind = match message.life.state.name().awaits_answer() {
+            true => rows.unanswered_before(&message.conversation_id, message.seq)?,
+            false => None,
+        };
+        let behind = match behind {
+            Some(first) => rows.message(&first)?.map(Box::new),
+            None => None,
+        };
+        let replies = rows.replies(message_id)?;
+        let kept = match behind {
+            None => kept(rows, &message, claim)?,
+            Some(_) => None,
+        };
+        let followers = match message.life.state.name().in_flight() {
+            true => rows.followers(message_id)?,
+            false => Vec::new(),
+        };
+        Ok(Some(Self {
+            turn: rows.turn(message_id, message.life.attempt)?,
+            followers: followers.into_iter().map(|m| m.message_id).collect(),
+            ack: rows.ack(message_id)?,
+            lane: lane(rows, &message, &replies)?,
+            behind,
+            kept,
+            replies,
+            message,
+        }))
+    }
+
+    /// Whether its source could be told something now that it was not told yet.
+    pub(super) fn owes_ack(&self) -> bool {
+        let state = self.message.life.state.name();
+        let over = state.finished() || state == StateName::Replied;
+        match self.ack {
+            Some(ack) if ack.state == AckState::Due => match ack.mode {
+                AckMode::None => false,
+                AckMode::OnCustody => true,
+                AckMode::AfterReply => over,
+            },
+            Some(_) | None => false,
+        }
+    }
+}
+
+fn kept(rows: &dyn Read, message: &Message, claim: &Claim) -> Result<Option<Kept>, RowsError> {
+    let due = match &message.life.state {
+        MessageState::Received { hold } => hold.as_ref().is_none_or(|hold| hold.until <= claim.now),
+        MessageState::Claimed
+        | MessageState::Starting
+        | MessageState::Running { .. }
+        | MessageState::Unclear { .. }
+        | MessageState::Steered { .. }
+        | MessageState::Parked { .. }
+        | MessageState::Answered
+        | MessageState::Sending
+        | MessageState::Replied
+        | MessageState::Done
+        | MessageState::Dead { .. }
+        | MessageState::Cancelled { .. } => false,
+    };
+    let conversation = match due {
+        true => rows.conversation(&message.conversation_id)?,
+        false => None,
+    };
+    match conversation {
+        Some(conversation) => Ok(claim.keeps(&rows.flight()?, message, &conversation)),
+        None => Ok(None),
+    }
+}
+
+fn lane(
+    rows: &dyn Read,
+    message: &Message,
+    replies: &[Reply],
+) -> Result<Option<Box<Reply>>, RowsError> {
+    if replies.iter().all(|reply| reply.state.settled()) {
+        return Ok(None);
+    }
+    let first = rows.next_reply(&message.conversation_id)?;
+    Ok(first
+        .filter(|reply| reply.message_id != message.message_id)
+        .map(Box::new))
+}

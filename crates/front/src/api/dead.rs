@@ -1,0 +1,173 @@
+//! What a person does by hand: look at dead letters, send them again, give them up, stop a message.
+
+use super::messages::{find, view};
+use super::{Context, ProblemResponse};
+use crate::dead::{ActView, DeadList, DeadView};
+use crate::{Desk, MessageView};
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use bridge_core::limits::PAGE_MAX;
+use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::step::{CancelOutcome, RedriveOutcome};
+use bridge_core::value::{MessageId, StateName, Timestamp};
+use serde::Deserialize;
+
+/// Whoever can open `api.sock`.
+const LOCAL_OWNER: &str = "local owner";
+/// Dead letters on a page for those who name no number.
+const PAGE_DEFAULT: u32 = 50;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Page {
+    limit: Option<u32>,
+    before: Option<String>,
+}
+
+pub(super) async fn list<D: Desk>(
+    State(context): State<Context<D>>,
+    page: Result<Query<Page>, QueryRejection>,
+) -> Result<Json<DeadList>, ProblemResponse> {
+    let Query(page) = page.map_err(|error| ProblemResponse::bad_request(error.body_text()))?;
+    let limit = page.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX);
+    let before = page.before.map(MessageId::new);
+    let now = context.desk.now();
+    let found = context
+        .desk
+        .ledger()
+        .read(move |rows| dead(rows, before.as_ref(), limit, now))
+        .await?;
+    Ok(Json(found))
+}
+
+/// Both kinds are read by id, which begins with the time, and so merge into one order.
+fn dead(
+    rows: &dyn Read,
+    before: Option<&MessageId>,
+    limit: u32,
+    now: Timestamp,
+) -> Result<DeadList, RowsError> {
+    let mut found = rows.messages_in(StateName::Dead, before, limit)?;
+    found.extend(rows.messages_in(StateName::Parked, before, limit)?);
+    found.sort_by(|a, b| b.message_id.cmp(&a.message_id));
+    let size = usize::try_from(limit).unwrap_or(usize::MAX);
+    // A whole page may be the last one too; then the next one is empty.
+    let more = found.len() >= size;
+    found.truncate(size);
+    let mut dead = Vec::with_capacity(found.len());
+    for message in found {
+        let conversation = rows.conversation(&message.conversation_id)?;
+        let answered = rows.answer(&message.message_id)?.is_some();
+        dead.extend(DeadView::of(message, conversation, answered, now));
+    }
+    let next = match (more, dead.last()) {
+        (true, Some(last)) => Some(last.message_id.clone()),
+        (true, None) | (false, _) => None,
+    };
+    Ok(DeadList { dead, next })
+}
+
+type Acted = Result<(StatusCode, Json<ActView>), ProblemResponse>;
+
+fn acted(status: StatusCode, message_id: &MessageId, outcome: &str, detail: &str) -> Acted {
+    let act = ActView {
+        message_id: message_id.to_string(),
+        outcome: outcome.to_owned(),
+        detail: detail.to_owned(),
+    };
+    Ok((status, Json(act)))
+}
+
+/// It can't be done: what the message is, and why not.
+async fn conflict<D: Desk>(desk: &D, message_id: MessageId, why: &str) -> Acted {
+    let MessageView {
+        message_id,
+        state,
+        why: place,
+        ..
+    } = view(desk, message_id).await?;
+    let detail = format!("message {message_id} is {state}: {}; {why}", place.now);
+    Err(ProblemResponse::conflict(detail, message_id, state))
+}
+
+pub(super) async fn redrive<D: Desk>(
+    State(context): State<Context<D>>,
+    Path(id): Path<String>,
+) -> Acted {
+    let message_id = find(&context.desk, id).await?;
+    let done = context.desk.redrive(message_id.clone(), LOCAL_OWNER).await;
+    match done? {
+        RedriveOutcome::Queued => acted(
+            StatusCode::ACCEPTED,
+            &message_id,
+            "queued",
+            "it waits for a turn, at the end of its conversation",
+        ),
+        RedriveOutcome::Delivering => acted(
+            StatusCode::ACCEPTED,
+            &message_id,
+            "delivering",
+            "its answer is delivered again; Codex is not asked again",
+        ),
+        RedriveOutcome::Continuing => acted(
+            StatusCode::ACCEPTED,
+            &message_id,
+            "continuing",
+            "it goes on where it was cut: Codex is told to look first",
+        ),
+        RedriveOutcome::NotDead => {
+            let why = "only a dead letter, or a message that waits for a person, is sent again";
+            conflict(&context.desk, message_id, why).await
+        }
+    }
+}
+
+pub(super) async fn discard<D: Desk>(
+    State(context): State<Context<D>>,
+    Path(id): Path<String>,
+) -> Acted {
+    let message_id = find(&context.desk, id).await?;
+    let done = context.desk.discard(message_id.clone(), LOCAL_OWNER).await;
+    match done? {
+        true => acted(
+            StatusCode::OK,
+            &message_id,
+            "dropped",
+            "it is given up; its text can be read until retention removes it",
+        ),
+        false => {
+            let why = "only a dead letter, or a message that waits for a person, is dropped; `codex-bridge interrupt` stops another";
+            conflict(&context.desk, message_id, why).await
+        }
+    }
+}
+
+pub(super) async fn cancel<D: Desk>(
+    State(context): State<Context<D>>,
+    Path(id): Path<String>,
+) -> Acted {
+    let message_id = find(&context.desk, id).await?;
+    let done = context.desk.cancel(message_id.clone(), LOCAL_OWNER).await;
+    match done? {
+        CancelOutcome::Cancelled => acted(
+            StatusCode::OK,
+            &message_id,
+            "cancelled",
+            "it was stopped before its turn began",
+        ),
+        CancelOutcome::Stopping => acted(
+            StatusCode::ACCEPTED,
+            &message_id,
+            "stopping",
+            "its turn is being interrupted; if its answer comes first, it counts",
+        ),
+        CancelOutcome::Steered(leader) => {
+            let why = format!("stop that one: `codex-bridge interrupt {leader}`");
+            conflict(&context.desk, message_id, &why).await
+        }
+        CancelOutcome::TooLate => {
+            conflict(&context.desk, message_id, "there is nothing to stop").await
+        }
+    }
+}
