@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::MemoryLedger;
-use bridge_core::step::{Receive, Received};
+use bridge_core::step::{MidTurn, Receive, Received, Verdict};
 use bridge_core::value::{
     AckMode, ChannelId, ConversationId, ExternalId, MessageId, SenderKind, Tier,
 };
@@ -24,6 +24,8 @@ fn text(id: &str) -> Receive {
         tier: Tier::Owner,
         body: "hello".to_owned(),
         ack: AckMode::None,
+        mid_turn: MidTurn::Queue,
+        verdict: Verdict::Fit,
     }
 }
 

@@ -2,7 +2,8 @@
 //! missing is said in the row itself.
 //!
 //! A message that may have gone further than its row says becomes a dead letter with a notice to its sender; it is
-//! never put back into the queue. Rows that belong to nothing are dropped and counted.
+//! never put back into the queue. Rows that belong to nothing are dropped and counted. The rows are in the newest
+//! version of the schema here.
 
 use super::report::{Notice, Report, TableReport};
 use super::salvage::{Found, Identity};
@@ -20,9 +21,14 @@ pub(super) struct Setting<'a> {
 }
 
 /// No answer yet: the messages that could be run.
-const AWAITS: &str = "state IN ('received', 'claimed', 'starting', 'running', 'unclear')";
+const AWAITS: &str =
+    "state IN ('received', 'claimed', 'starting', 'running', 'unclear', 'steered', 'parked')";
 /// With Codex, as far as the row knows.
-const FLIGHT: &str = "state IN ('claimed', 'starting', 'running', 'unclear')";
+const FLIGHT: &str =
+    "(state IN ('claimed', 'starting', 'running') OR (state = 'unclear' AND hold_until IS NULL))";
+/// Holds its conversation back without taking the place of a turn.
+const KEPT: &str =
+    "(state IN ('steered', 'parked') OR (state = 'unclear' AND hold_until IS NOT NULL))";
 /// Answered, and not finished.
 const OUT: &str = "state IN ('answered', 'sending', 'replied')";
 
@@ -46,12 +52,14 @@ pub(super) fn mend(new: &Connection, found: Found, setting: &Setting<'_>) -> Res
     mender.texts()?;
     mender.stale(&found.stale)?;
     mender.flights()?;
+    mender.followers()?;
     mender.answers()?;
     mender.replies()?;
     mender.acks()?;
     mender.places()?;
     mender.notices()?;
     mender.epoch(found.epoch)?;
+    mender.audit()?;
     mender.finish()
 }
 
@@ -67,10 +75,10 @@ impl Mender<'_> {
     /// its source could show it again and it would be taken for a new one.
     fn tombstones(&mut self, identities: &[Identity]) -> Result<(), Error> {
         let insert = "INSERT OR IGNORE INTO message (row, message_id, conversation_id, seq, channel, \
-             external_id, kind, sender, tier, received_at, state, reason, attempt, spent, continues, \
+             external_id, kind, sender, tier, round, received_at, state, reason, attempt, spent, continues, suspect, \
              input, failure_class, failure_reason, updated_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'agent', '(lost)', 'peer', ?7, 'dead', ?8, \
-             coalesce((SELECT max(attempt) FROM turn WHERE message_id = ?2), 0), 0, 0, 'message', \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'agent', '(lost)', 'peer', 0, ?7, 'dead', ?8, \
+             coalesce((SELECT max(attempt) FROM turn WHERE message_id = ?2), 0), 0, 0, 0, 'message', \
              'ambiguous', ?8, ?7)";
         let reason =
             "the ledger was damaged and this message's row was lost; it may have been answered";
@@ -217,6 +225,15 @@ impl Mender<'_> {
         )
     }
 
+    /// A message that was given to the turn of another ends with it.
+    fn followers(&mut self) -> Result<(), Error> {
+        self.bury(
+            "state = 'steered' AND leader NOT IN (SELECT message_id FROM message \
+             WHERE state NOT IN ('done', 'dead', 'cancelled'))",
+            "the ledger was damaged, and the message whose turn was given this text was lost or is buried",
+        )
+    }
+
     /// An answer is sent whole or not at all.
     fn answers(&mut self) -> Result<(), Error> {
         let answer = "SELECT 1 FROM answer WHERE answer.message_id = message.message_id";
@@ -282,11 +299,11 @@ impl Mender<'_> {
     /// The queues are derived, so they are derived again.
     fn places(&mut self) -> Result<(), Error> {
         self.new.execute_batch(&format!(
-            "UPDATE message SET place = CASE WHEN {FLIGHT} THEN 'flight' WHEN {OUT} THEN 'out' \
+            "UPDATE message SET place = CASE WHEN {FLIGHT} THEN 'flight' WHEN {KEPT} THEN 'kept' WHEN {OUT} THEN 'out' \
              WHEN state = 'received' THEN 'behind' END;
              UPDATE message SET place = iif(hold_until IS NULL, 'ready', 'held') WHERE row IN (\
                  SELECT row FROM (SELECT row, min(seq) FROM message WHERE state = 'received' \
-                 AND conversation_id NOT IN (SELECT conversation_id FROM message WHERE {FLIGHT}) \
+                 AND conversation_id NOT IN (SELECT conversation_id FROM message WHERE {FLIGHT} OR {KEPT}) \
                  GROUP BY conversation_id))"
         ))
     }
@@ -333,9 +350,24 @@ impl Mender<'_> {
         self.new.execute(set, [seen]).map(drop)
     }
 
+    fn audit(&mut self) -> Result<(), Error> {
+        let report = &self.report;
+        let detail = format!(
+            "{} messages buried, {} incomplete, {} lost",
+            report.buried.len(),
+            report.incomplete.len(),
+            report.lost.len()
+        );
+        let insert = "INSERT INTO audit (at, actor, what, subject, detail) \
+             VALUES (?1, 'operator', 'recover', 'ledger', ?2)";
+        self.new
+            .execute(insert, params![self.setting.now.0, detail])
+            .map(drop)
+    }
+
     fn bury(&mut self, which: &str, reason: &str) -> Result<(), Error> {
         let bury = format!(
-            "UPDATE message SET state = 'dead', reason = ?1, turn_id = NULL, hold_until = NULL, \
+            "UPDATE message SET state = 'dead', reason = ?1, turn_id = NULL, leader = NULL, hold_until = NULL, \
              hold_class = NULL, hold_class_until = NULL, hold_reason = NULL, \
              failure_class = 'ambiguous', failure_until = NULL, failure_reason = ?1, updated_at = ?2 \
              WHERE {which} RETURNING message_id"

@@ -137,7 +137,10 @@ fn diagnose(ledger: &Path) -> Result<Diagnosis, RecoverError> {
     };
     match migrate::check_ours(&conn, ledger, MIGRATIONS) {
         Ok(()) => {}
-        Err(error) if error.is_damage() => return damaged(error.to_string()),
+        Err(OpenError::Damaged { findings, .. }) => return Ok(Diagnosis::Damaged { findings }),
+        Err(OpenError::NotADatabase { .. }) => {
+            return damaged("it does not begin as a database does".to_owned());
+        }
         Err(error) => return Err(error.into()),
     }
     match check::thoroughly(&conn) {
@@ -169,7 +172,7 @@ fn build(
         .find_map(|source| source.version)
         .unwrap_or(usize::MAX)
         .clamp(1, MIGRATIONS.len());
-    let (migrations, _newer) = MIGRATIONS.split_at(version);
+    let (migrations, newer) = MIGRATIONS.split_at(version);
     let mut new = Connection::open(partial)?;
     new.execute_batch("PRAGMA synchronous = OFF")?;
     migrate::bring_up(&mut new, partial, migrations)?;
@@ -183,6 +186,10 @@ fn build(
         return Err(RecoverError::Unreadable { path });
     }
     let found = salvage.finish(&sources)?;
+    for migration in newer {
+        new.execute_batch(migration)?;
+    }
+    new.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
     let setting = mend::Setting {
         work_root,
         now,

@@ -197,8 +197,9 @@ fn tables(new: &Connection) -> Result<Vec<Table>, Error> {
             name,
         });
     }
-    // Messages and conversations first: the other tables are asked for the keys that those name.
-    tables.sort_by_key(|table| !matches!(table.name.as_str(), "message" | "conversation"));
+    // Those first that the others belong to: they are asked for the keys that these name.
+    tables
+        .sort_by_key(|table| !matches!(table.name.as_str(), "message" | "conversation" | "reply"));
     Ok(tables)
 }
 
@@ -391,6 +392,9 @@ impl Taking<'_, '_> {
         if origin == Origin::Backup && self.table.name == "turn" {
             self.set(&mut values, "touched", Value::Integer(1));
         }
+        if origin == Origin::Backup && !self.belongs(&values) {
+            return Ok(());
+        }
         let mut insert = self.salvage.new.prepare_cached(&self.insert)?;
         match insert.execute(params_from_iter(&values)) {
             Ok(_) => {}
@@ -416,6 +420,22 @@ impl Taking<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a text of a backup belongs to the row that has its number now: numbers are given again once all
+    /// rows behind them were removed.
+    fn belongs(&self, values: &[Value]) -> bool {
+        let query = match self.table.name.as_str() {
+            "message_text" => "SELECT message_id FROM message WHERE row = ?1",
+            "reply_text" => "SELECT message_id || '.' || ordinal FROM reply WHERE row = ?1",
+            _ => return true,
+        };
+        let owner = |conn: &Connection| -> Option<String> {
+            conn.query_row(query, [number(&Some(self.key(values)))], |row| row.get(0))
+                .ok()
+        };
+        let owned = owner(&self.source.conn);
+        owned.is_some() && owned == owner(self.salvage.new)
     }
 
     fn set(&self, values: &mut [Value], column: &str, value: Value) {
