@@ -4,6 +4,7 @@
 //! One contract suite (`tests/ledger`) holds for both. Nothing here decides about a message's life; that is
 //! the core's `step`. Only this crate opens a database.
 
+pub mod fault;
 pub mod memory;
 pub mod sqlite;
 

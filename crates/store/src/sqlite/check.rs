@@ -46,10 +46,27 @@ pub(super) async fn quick_check(path: PathBuf) -> Result<Soundness, LedgerError>
     Ok(checked?)
 }
 
-/// Damage that keeps SQLite from even looking is damage too.
+/// SQLite's quick check: every page, row and constraint, without comparing indexes with their tables.
 pub(super) fn soundness(conn: &Connection) -> Result<Soundness, RowsError> {
-    let query = format!("PRAGMA quick_check({FINDINGS_MAX})");
-    let found = sql::many(conn, &query, [], |row| row.get(0).map_err(sql::failed));
+    judge(conn, &format!("PRAGMA quick_check({FINDINGS_MAX})"))
+}
+
+/// Everything that can be checked: indexes and references too.
+pub(super) fn thoroughly(conn: &Connection) -> Result<Soundness, RowsError> {
+    let whole = judge(conn, &format!("PRAGMA integrity_check({FINDINGS_MAX})"))?;
+    if whole != Soundness::Sound {
+        return Ok(whole);
+    }
+    let query = format!(
+        "SELECT 'a row of ' || \"table\" || ' belongs to a row of ' || parent || ' that is missing' \
+         FROM pragma_foreign_key_check LIMIT {FINDINGS_MAX}"
+    );
+    judge(conn, &query)
+}
+
+/// Damage that keeps SQLite from even looking is damage too.
+fn judge(conn: &Connection, query: &str) -> Result<Soundness, RowsError> {
+    let found = sql::many(conn, query, [], |row| row.get(0).map_err(sql::failed));
     let findings: Vec<String> = match found {
         Ok(findings) => findings,
         Err(RowsError::Damaged { why, .. }) => vec![why],

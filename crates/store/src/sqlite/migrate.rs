@@ -2,15 +2,16 @@
 //!
 //! The SQL is in `schema/`, one numbered file per version; a file that has shipped is never edited.
 
+use super::backup::{self, Backup, BackupError, Existing};
 use super::check::{Soundness, soundness};
-use super::open::{APPLICATION_ID, OpenError, PRIVATE, sync_directory};
+use super::files::{beside, claim_scratch, name_new, remove_if_there, stamp};
+use super::open::{APPLICATION_ID, OpenError};
 use bridge_core::port::RowsError;
-use rusqlite::backup::Backup;
 use rusqlite::{Connection, TransactionBehavior};
-use std::fs::{self, OpenOptions};
+use std::ffi::OsStr;
+use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The SQL that leads to version 1, 2, and so on.
 pub(super) const MIGRATIONS: &[&str] = &[
@@ -18,8 +19,12 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../schema/0002_whole_life.sql"),
 ];
 
-/// Backups of one version that may lie beside the ledger before a person must tidy up.
-const BACKUPS_MAX: u32 = 100;
+/// Backups before migrations that are kept beside the ledger: the newest ones, so that a bad release can be undone
+/// and the disk does not fill.
+const BACKUPS_KEPT: usize = 3;
+
+/// Names that are tried for a backup: more than one only if one was made within the same second.
+const NAMES_MAX: u32 = 100;
 
 /// Refuses a file that is not ours or is newer than we are, before anything is written to it.
 pub(super) fn check_ours(
@@ -52,7 +57,7 @@ pub(super) fn check_ours(
     Ok(())
 }
 
-/// Brings the schema to the newest version. An existing ledger is checked and backed up before each step.
+/// Brings the schema to the newest version. A ledger that has one already is checked and backed up before each step.
 pub(super) fn bring_up(
     conn: &mut Connection,
     path: &Path,
@@ -63,10 +68,11 @@ pub(super) fn bring_up(
         if version <= found {
             continue;
         }
-        if version > 1 {
+        if found > 0 {
             require_sound(conn, path)?;
             let backup = back_up(conn, path, version)?;
-            tracing::info!(version, backup = %backup.display(), "ledger is backed up before a migration");
+            let messages = backup.messages;
+            tracing::info!(version, backup = %backup.path.display(), messages, "ledger is backed up before a migration");
         }
         migrate(conn, migration, version).map_err(|source| OpenError::Migrate {
             path: path.to_owned(),
@@ -74,6 +80,9 @@ pub(super) fn bring_up(
             source,
         })?;
         tracing::info!(version, path = %path.display(), "ledger schema is up to date");
+    }
+    if let Err(error) = prune(path) {
+        tracing::warn!(%error, "old backups of the ledger could not be removed");
     }
     Ok(())
 }
@@ -127,9 +136,64 @@ fn migrate_unreferenced(
     transaction.commit()
 }
 
-/// Copies the ledger to `<path>.before-v<N>`, or the next free name after it. A copy gets its name only when
-/// it is whole, and never takes the name of another.
-fn back_up(conn: &Connection, path: &Path, version: i64) -> Result<PathBuf, OpenError> {
+/// Copies the ledger to `<path>.before-v<N>-<time>`, or to the next free name after it.
+fn back_up(conn: &Connection, path: &Path, version: i64) -> Result<Backup, OpenError> {
+    let stamp = stamp(jiff::Timestamp::now());
+    let mut taken = None;
+    for number in 0..NAMES_MAX {
+        let suffix = match number {
+            0 => format!(".before-v{version}-{stamp}"),
+            number => format!(".before-v{version}-{stamp}.{number}"),
+        };
+        match backup::copy(conn, path, &beside(path, &suffix), Existing::Keep) {
+            Err(error @ BackupError::Exists { .. }) => taken = Some(error),
+            made => return Ok(made?),
+        }
+    }
+    let path = path.to_owned();
+    Err(taken.unwrap_or(BackupError::Exists { path }).into())
+}
+
+/// Removes the oldest backups that migrations made, once the newest migration is on disk. Files with other names
+/// are not ours to remove.
+fn prune(path: &Path) -> io::Result<()> {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str))
+    else {
+        return Ok(());
+    };
+    let prefix = format!("{name}.before-v");
+    let mut made = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let order = name.to_str().and_then(|name| name.strip_prefix(&prefix));
+        if let Some(order) = order.and_then(made_before) {
+            made.push((order, entry.path()));
+        }
+    }
+    made.sort();
+    let surplus = made.len().saturating_sub(BACKUPS_KEPT);
+    for (_, path) in made.into_iter().take(surplus) {
+        fs::remove_file(&path)?;
+        tracing::info!(backup = %path.display(), kept = BACKUPS_KEPT, "an old backup of the ledger is removed");
+    }
+    Ok(())
+}
+
+/// The version and the time in a backup's name, if it is one of ours.
+fn made_before(rest: &str) -> Option<(i64, String)> {
+    let (version, when) = rest.split_once('-')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (time, number) = when.split_once('.').unwrap_or((when, "0"));
+    let (day, hour) = time.strip_suffix('Z')?.split_once('T')?;
+    let ours = digits(version) && digits(number) && digits(day) && digits(hour);
+    ours.then_some((version.parse().ok()?, when.to_owned()))
+}
+
+/// Makes a new ledger of the newest of `migrations` at `path`, where nothing may be. It gets its name when it is
+/// whole, so that an empty or half-made file is never taken for a ledger.
+pub(super) fn create(path: &Path, migrations: &[&str]) -> Result<(), OpenError> {
+    let partial = beside(path, ".new");
     let failed = |doing, path: &Path| {
         let path = path.to_owned();
         move |source| OpenError::File {
@@ -138,64 +202,19 @@ fn back_up(conn: &Connection, path: &Path, version: i64) -> Result<PathBuf, Open
             source,
         }
     };
-    let partial = beside(path, ".backup-partial");
-    copy(conn, &partial).map_err(|error| match error {
-        CopyError::File(source) => failed("write the backup", &partial)(source),
-        CopyError::Sqlite(source) => OpenError::sqlite(&partial, source),
-    })?;
-    for number in 0..BACKUPS_MAX {
-        let name = match number {
-            0 => beside(path, &format!(".before-v{version}")),
-            number => beside(path, &format!(".before-v{version}.{number}")),
-        };
-        match fs::hard_link(&partial, &name) {
-            Ok(()) => {
-                fs::remove_file(&partial).map_err(failed("remove", &partial))?;
-                sync_directory(path).map_err(failed("sync the directory of", path))?;
-                return Ok(name);
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed("name the backup", &name)(error)),
+    let file = claim_scratch(&partial).map_err(failed("create", &partial))?;
+    let sqlite = |source| OpenError::sqlite(&partial, source);
+    let mut conn = Connection::open(&partial).map_err(sqlite)?;
+    bring_up(&mut conn, &partial, migrations)?;
+    conn.close().map_err(|(_, source)| sqlite(source))?;
+    file.sync_all().map_err(failed("sync", &partial))?;
+    match name_new(&partial, path) {
+        // Somebody else was faster, and theirs is as good.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            remove_if_there(&partial).map_err(failed("remove", &partial))
         }
+        named => named.map_err(failed("name", path)),
     }
-    Err(OpenError::BackupsFull {
-        path: path.to_owned(),
-        version,
-    })
-}
-
-enum CopyError {
-    File(io::Error),
-    Sqlite(rusqlite::Error),
-}
-
-/// A whole copy under a name that only a crashed copy can have taken before.
-fn copy(conn: &Connection, to: &Path) -> Result<(), CopyError> {
-    match fs::remove_file(to) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(CopyError::File(error)),
-    }
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(PRIVATE)
-        .open(to)
-        .map_err(CopyError::File)?;
-    let mut target = Connection::open(to).map_err(CopyError::Sqlite)?;
-    let backup = Backup::new(conn, &mut target).map_err(CopyError::Sqlite)?;
-    backup.step(-1).map_err(CopyError::Sqlite)?;
-    drop(backup);
-    target
-        .close()
-        .map_err(|(_, error)| CopyError::Sqlite(error))?;
-    file.sync_all().map_err(CopyError::File)
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 #[cfg(test)]

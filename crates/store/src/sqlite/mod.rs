@@ -6,21 +6,26 @@
 mod ack;
 mod answer;
 mod audit;
+mod backup;
 mod check;
 mod conversation;
 mod event;
 mod fields;
 mod figures;
+mod files;
 mod forget;
+mod gauge;
 mod incarnation;
 mod job;
 mod line;
+mod log;
 mod message;
 mod migrate;
 mod open;
 mod place;
 mod queue;
 mod reader;
+mod recover;
 mod reply;
 mod request;
 mod rows;
@@ -31,8 +36,11 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use backup::{Backup, BackupError, Existing, back_up};
 pub use check::Soundness;
+pub use gauge::{Gauge, Health, Limits, Pressure, Vitals};
 pub use open::{OpenError, Options};
+pub use recover::{Notice, RecoverError, Recovered, Report, TableReport, recover};
 
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::Transition;
@@ -55,6 +63,7 @@ struct Shared {
     epoch: Epoch,
     writer: Writer,
     readers: Readers,
+    gauge: Gauge,
 }
 
 impl SqliteLedger {
@@ -65,11 +74,15 @@ impl SqliteLedger {
         let path = path.as_ref();
         let opened = open::open(path, options)?;
         let start = |source| OpenError::Threads { source };
+        let gauge = Gauge::new(path, options.limits);
+        let writer = Writer::start(opened.writer, opened.epoch, gauge.clone());
+        let readers = Readers::start(opened.readers, options.read_max, &gauge);
         let shared = Shared {
             path: path.to_owned(),
             epoch: opened.epoch,
-            writer: Writer::start(opened.writer, opened.epoch).map_err(start)?,
-            readers: Readers::start(opened.readers).map_err(start)?,
+            writer: writer.map_err(start)?,
+            readers: readers.map_err(start)?,
+            gauge,
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -82,9 +95,18 @@ impl SqliteLedger {
         self.shared.writer.commits()
     }
 
-    /// Whether the file is sound. Reads all of it, on a connection of its own: call it once ready.
+    /// Whether the file is sound. Reads all of it, on a connection of its own: call it once ready. The gauge
+    /// hears of it too.
     pub async fn quick_check(&self) -> Result<Soundness, LedgerError> {
-        check::quick_check(self.shared.path.clone()).await
+        let found = check::quick_check(self.shared.path.clone()).await?;
+        self.shared.gauge.checked(&found);
+        Ok(found)
+    }
+
+    /// How the ledger is, for the door and for people.
+    #[must_use]
+    pub fn gauge(&self) -> Gauge {
+        self.shared.gauge.clone()
     }
 }
 

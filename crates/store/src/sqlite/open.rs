@@ -2,18 +2,19 @@
 //!
 //! Nothing is ever deleted or overwritten here: a file that can't be used is refused with what to do.
 
+use super::backup::BackupError;
+use super::files::{PRIVATE, beside, log_of, sync_directory};
+use super::gauge::Limits;
+use super::log::{self, Log};
 use super::migrate::{self, MIGRATIONS};
 use bridge_core::value::Epoch;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// Readable and writable by the owner alone. SQLite gives the log and its index the same mode.
-pub(super) const PRIVATE: u32 = 0o600;
 
 /// "cxbr": what tells our files from other SQLite databases.
 pub(super) const APPLICATION_ID: i32 = 0x6378_6272;
@@ -28,6 +29,9 @@ const WRITER_CACHE_KIB: i64 = 8 * 1024;
 /// shared by many commits.
 const CHECKPOINT_PAGES: i64 = 4_000;
 
+/// The log is cut back to this size when it is begun again: a reader that was held open may have made it grow.
+pub(super) const LOG_KEPT_BYTES: i64 = 32 * 1024 * 1024;
+
 /// How a ledger is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -35,6 +39,11 @@ pub struct Options {
     pub readers: u8,
     /// How long to wait for another process that holds the file's lock, such as a backup tool.
     pub busy_timeout: Duration,
+    /// How long one question may hold its snapshot; a longer one is ended with an error, because the log can't be
+    /// emptied behind it.
+    pub read_max: Duration,
+    /// When the door should close.
+    pub limits: Limits,
 }
 
 impl Default for Options {
@@ -42,6 +51,8 @@ impl Default for Options {
         Self {
             readers: 2,
             busy_timeout: Duration::from_secs(5),
+            read_max: Duration::from_secs(30),
+            limits: Limits::default(),
         }
     }
 }
@@ -60,7 +71,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// It is some other file.
-    #[error("{} is not a SQLite database, or its header is destroyed; move it away, or restore a backup in its place", path.display())]
+    #[error("{} is not a SQLite database, or its header is destroyed; nothing was changed. {RECOVER}", path.display())]
     NotADatabase {
         /// Which file.
         path: PathBuf,
@@ -84,22 +95,23 @@ pub enum OpenError {
         /// Ours.
         known: i64,
     },
-    /// It must be migrated, and it is damaged.
-    #[error("{} is damaged ({}); restore a backup before it is migrated", path.display(), findings.join("; "))]
+    /// It is damaged.
+    #[error("{} is damaged ({}); nothing was changed. {RECOVER}", path.display(), findings.join("; "))]
     Damaged {
         /// Which file.
         path: PathBuf,
         /// SQLite's own words.
         findings: Vec<String>,
     },
-    /// There are too many backups of this version.
-    #[error("no free name for a backup before schema version {version} beside {}; remove old ones", path.display())]
-    BackupsFull {
-        /// Beside which file.
+    /// A recovery was cut while it put the new ledger in place.
+    #[error("a recovery of {} was cut before its end; run `codex-bridge recover` again, it goes on from there", path.display())]
+    RecoveryCut {
+        /// Of which file.
         path: PathBuf,
-        /// The version it would be migrated to.
-        version: i64,
     },
+    /// There is no backup, so there is no migration.
+    #[error("the ledger must be backed up before it is migrated, and was left as it is: {0}")]
+    Backup(#[from] BackupError),
     /// A migration failed and was undone.
     #[error("cannot migrate {} to schema version {version}; nothing was changed", path.display())]
     Migrate {
@@ -134,7 +146,26 @@ pub enum OpenError {
     },
 }
 
+/// What to do about a damaged ledger. A backup that is only copied back would run again what ran since.
+const RECOVER: &str = "`codex-bridge recover` brings over what can be read and keeps this file; with `--from BACKUP` it fills the holes from a backup (they are in `backups` in the state directory, and beside the ledger)";
+
 impl OpenError {
+    /// Whether the file is damaged, so that starting again can't help.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::NotADatabase { .. } | Self::Damaged { .. } | Self::RecoveryCut { .. } => true,
+            Self::File { .. }
+            | Self::Foreign { .. }
+            | Self::Newer { .. }
+            | Self::Backup(_)
+            | Self::Migrate { .. }
+            | Self::NoLog { .. }
+            | Self::Sqlite { .. }
+            | Self::Threads { .. } => false,
+        }
+    }
+
     /// SQLite's error about `path`, with the two that need a person told apart.
     pub(super) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
@@ -158,7 +189,7 @@ pub(super) struct Opened {
 }
 
 pub(super) fn open(path: &Path, options: Options) -> Result<Opened, OpenError> {
-    make_private(path)?;
+    expect_usable(path)?;
     let sqlite = |source| OpenError::sqlite(path, source);
     let mut writer = connect(path).map_err(sqlite)?;
     writer.busy_timeout(options.busy_timeout).map_err(sqlite)?;
@@ -184,8 +215,10 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Opened, OpenError> {
     })
 }
 
-/// Creates the file if it is not there, and takes everybody else's access to it away.
-fn make_private(path: &Path) -> Result<(), OpenError> {
+/// Creates the ledger if there is none, takes everybody else's access to it away, and looks for damage that
+/// SQLite would not tell of: it takes an empty file for a new database and removes the log beside it, and it ends
+/// a damaged log at its last good entry.
+fn expect_usable(path: &Path) -> Result<(), OpenError> {
     let failed = |doing| {
         move |source| OpenError::File {
             doing,
@@ -193,24 +226,43 @@ fn make_private(path: &Path) -> Result<(), OpenError> {
             source,
         }
     };
+    if recovered_place(path).exists() {
+        let path = path.to_owned();
+        return Err(OpenError::RecoveryCut { path });
+    }
+    let log = log_of(path);
+    if !path.exists() {
+        if log.exists() {
+            return Err(damaged(path, "it is gone, and its log is there"));
+        }
+        migrate::create(path, MIGRATIONS)?;
+    }
     let file = OpenOptions::new()
         .read(true)
         .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(PRIVATE)
         .open(path)
         .map_err(failed("open the ledger"))?;
     file.set_permissions(Permissions::from_mode(PRIVATE))
         .map_err(failed("make private"))?;
+    if file.metadata().map_err(failed("look at"))?.len() == 0 {
+        return Err(damaged(path, "it is empty"));
+    }
+    match log::examine(&log).map_err(failed("read the log of"))? {
+        Log::Whole => {}
+        Log::Broken { what } => return Err(damaged(path, &what)),
+    }
     sync_directory(path).map_err(failed("sync the directory of"))
 }
 
-/// Makes the names in a file's directory durable.
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => fs::File::open(parent)?.sync_all(),
-        Some(_) | None => fs::File::open(".")?.sync_all(),
+/// Where a recovery leaves a whole new ledger until it has taken the old one's place.
+pub(super) fn recovered_place(path: &Path) -> PathBuf {
+    beside(path, ".recovered")
+}
+
+fn damaged(path: &Path, finding: &str) -> OpenError {
+    OpenError::Damaged {
+        path: path.to_owned(),
+        findings: vec![finding.to_owned()],
     }
 }
 
@@ -255,8 +307,14 @@ fn set_up_log(conn: &Connection, path: &Path) -> Result<(), OpenError> {
     ] {
         conn.pragma_update(None, pragma, value).map_err(sqlite)?;
     }
-    conn.pragma_update_and_check(None, "wal_autocheckpoint", CHECKPOINT_PAGES, |_| Ok(()))
-        .map_err(sqlite)
+    for (pragma, value) in [
+        ("wal_autocheckpoint", CHECKPOINT_PAGES),
+        ("journal_size_limit", LOG_KEPT_BYTES),
+    ] {
+        conn.pragma_update_and_check(None, pragma, value, |_| Ok(()))
+            .map_err(sqlite)?;
+    }
+    Ok(())
 }
 
 fn next_epoch(conn: &mut Connection) -> Result<Epoch, rusqlite::Error> {

@@ -3,6 +3,7 @@
 //! Each job of a group has a savepoint of its own, so a refused one undoes only itself; nobody hears of a
 //! result before the commit that holds it is on disk. What a job does is `job`'s business.
 
+use super::gauge::Gauge;
 use super::line::{Closed, Line, Outlet, line};
 use super::rows::SqliteRows;
 use super::sql;
@@ -44,13 +45,14 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread over a connection that is set up and belongs to `epoch`.
-    pub(super) fn start(conn: Connection, epoch: Epoch) -> std::io::Result<Self> {
+    pub(super) fn start(conn: Connection, epoch: Epoch, gauge: Gauge) -> std::io::Result<Self> {
         let (jobs, outlet) = line(QUEUE_MAX);
         let commits = Arc::new(AtomicU64::new(0));
         let desk = Desk {
             conn,
             epoch,
             commits: Arc::clone(&commits),
+            gauge,
         };
         thread::Builder::new()
             .name("ledger-writer".to_owned())
@@ -80,6 +82,7 @@ struct Desk {
     conn: Connection,
     epoch: Epoch,
     commits: Arc<AtomicU64>,
+    gauge: Gauge,
 }
 
 impl Desk {
@@ -112,15 +115,22 @@ impl Desk {
         {
             batch.push(job);
         }
-        match self.commit(&mut batch) {
+        self.gauge.commit_begins();
+        let committed = self.commit(&mut batch);
+        self.gauge.commit_ended();
+        match committed {
             Ok(verdicts) => {
                 for (job, verdict) in batch.into_iter().zip(verdicts) {
+                    if let Err(error) = &verdict {
+                        self.gauge.heard(error);
+                    }
                     job.resolve(verdict);
                 }
             }
             Err(error) => {
                 tracing::warn!(jobs = batch.len(), %error, "ledger batch failed; nothing of it was written");
                 self.roll_back();
+                self.gauge.heard(&error);
                 for job in batch {
                     job.resolve(Err(error.clone()));
                 }

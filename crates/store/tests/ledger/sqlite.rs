@@ -237,7 +237,9 @@ async fn a_row_that_cannot_be_read_is_named() {
 fn the_files_are_private() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger.db");
-    fs::write(&path, "").unwrap();
+    let sound = directory.path().join("sound.db");
+    drop(SqliteLedger::open(&sound, Options::default()).unwrap());
+    fs::copy(&sound, &path).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     let _ledger = SqliteLedger::open(&path, Options::default()).unwrap();
     for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {

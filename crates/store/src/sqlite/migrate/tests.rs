@@ -1,8 +1,12 @@
 //! Migrations with a second version made up: the way every later one will go.
 
 use super::*;
+use crate::sqlite::files::PRIVATE;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use tempfile::TempDir;
+
+mod killed;
 
 const NEXT: &str = "ALTER TABLE audit ADD COLUMN trace TEXT";
 
@@ -38,13 +42,26 @@ fn a_new_ledger_needs_no_backup() {
     assert_eq!(names(&directory), ["ledger.db"]);
 }
 
+/// The backups that migrations made, oldest first.
+fn backups(directory: &TempDir) -> Vec<PathBuf> {
+    let mut names = names(directory);
+    names.retain(|name| name.starts_with("ledger.db.before-v") && !name.ends_with(".partial"));
+    let at = |name: &String| directory.path().join(name);
+    names.iter().map(at).collect()
+}
+
 #[test]
 fn an_existing_ledger_is_backed_up_before_it_is_migrated() {
     let (mut conn, path, directory) = version_one();
-    let path_of_backup = beside(&path, ".before-v2");
     bring_up(&mut conn, &path, &migrations(NEXT)).unwrap();
     assert_eq!(version(&conn), Ok(2));
-    assert_eq!(names(&directory), ["ledger.db", "ledger.db.before-v2"]);
+    let [path_of_backup] = backups(&directory).try_into().unwrap();
+    let name = path_of_backup.file_name().unwrap().to_str().unwrap();
+    assert!(
+        name.starts_with("ledger.db.before-v2-20") && name.ends_with('Z'),
+        "{name}"
+    );
+    assert_eq!(names(&directory), ["ledger.db", name]);
     let mode = fs::metadata(&path_of_backup).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, PRIVATE);
     let backup = Connection::open(&path_of_backup).unwrap();
@@ -56,16 +73,50 @@ fn an_existing_ledger_is_backed_up_before_it_is_migrated() {
 
 #[test]
 fn an_older_backup_is_never_overwritten() {
+    let (conn, path, directory) = version_one();
+    let first = back_up(&conn, &path, 2).unwrap();
+    fs::write(&first.path, "precious").unwrap();
+    let second = back_up(&conn, &path, 2).unwrap();
+    assert_ne!(first.path, second.path);
+    assert_eq!(fs::read_to_string(&first.path).unwrap(), "precious");
+    assert_eq!(backups(&directory).len(), 2);
+}
+
+#[test]
+fn the_newest_backups_are_kept_and_nothing_else_is_touched() {
     let (mut conn, path, directory) = version_one();
-    fs::write(beside(&path, ".before-v2"), "precious").unwrap();
-    fs::write(beside(&path, ".backup-partial"), "left by a crash").unwrap();
+    for name in [
+        ".before-v2",
+        ".before-v2-mine",
+        ".before-v2-20990101T000000Z.old",
+        ".before-v1-20200101T000000Z",
+        ".before-v2-20190101T000000Z",
+        ".before-v2-20200101T000000Z",
+        ".before-v2-20200101T000000Z.1",
+    ] {
+        fs::write(beside(&path, name), "").unwrap();
+    }
     bring_up(&mut conn, &path, &migrations(NEXT)).unwrap();
+    let kept = backups(&directory);
+    let mut kept: Vec<_> = kept.iter().map(|path| path.to_str().unwrap()).collect();
+    let newest = kept.iter().position(|name| {
+        name.contains("-v2-20") && !name.contains("-20200101") && !name.ends_with(".old")
+    });
+    kept.remove(newest.unwrap());
+    let kept: Vec<_> = kept
+        .iter()
+        .map(|name| name.split_once(".before-").unwrap().1)
+        .collect();
     assert_eq!(
-        names(&directory),
-        ["ledger.db", "ledger.db.before-v2", "ledger.db.before-v2.1"]
+        kept,
+        [
+            "v2",
+            "v2-20200101T000000Z",
+            "v2-20200101T000000Z.1",
+            "v2-20990101T000000Z.old",
+            "v2-mine"
+        ]
     );
-    let kept = fs::read_to_string(beside(&path, ".before-v2")).unwrap();
-    assert_eq!(kept, "precious");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The writer when the disk does not do what it should: whole batches fail, and work goes on afterwards.
 
 use super::*;
+use crate::sqlite::gauge::Limits;
 use crate::sqlite::open::{Options, open};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -26,11 +27,13 @@ fn sql(statement: &'static str) -> (Box<dyn Job>, oneshot::Receiver<Result<(), L
 
 fn desk() -> (Desk, TempDir) {
     let directory = tempfile::tempdir().unwrap();
-    let opened = open(&directory.path().join("ledger.db"), Options::default()).unwrap();
+    let path = directory.path().join("ledger.db");
+    let opened = open(&path, Options::default()).unwrap();
     let desk = Desk {
         conn: opened.writer,
         epoch: opened.epoch,
         commits: Arc::new(AtomicU64::new(0)),
+        gauge: Gauge::new(&path, Limits::default()),
     };
     (desk, directory)
 }

@@ -1,0 +1,236 @@
+//! Recovery of a damaged ledger: what can be read is brought over into a new one, what could run twice is made safe,
+//! and the damaged file is kept.
+//!
+//! Reading is in `salvage`, making safe in `mend`, the swap of files in `swap`. Nothing here writes to the damaged
+//! file. The caller holds the state directory: no daemon may run.
+
+mod mend;
+mod report;
+mod salvage;
+mod swap;
+
+pub use report::{Notice, Recovered, Report, TableReport};
+
+use super::check::{self, Soundness};
+use super::files::{beside, claim_scratch, log_of, name_new, remove_if_there};
+use super::log::{self, Log};
+use super::migrate::{self, MIGRATIONS};
+use super::open::{OpenError, read_only, recovered_place};
+use bridge_core::value::Timestamp;
+use rusqlite::Connection;
+use salvage::{Origin, Salvage, Source};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why there was no recovery. The damaged ledger is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// There is nothing to recover.
+    #[error("there is no ledger at {}, and no backup was named; `codex-bridge run` makes a new one", path.display())]
+    NoLedger {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// The backup is not there.
+    #[error("there is no backup at {}; nothing was changed", path.display())]
+    NoBackup {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// Not one row could be read.
+    #[error("nothing can be read from {}; nothing was changed. Name a backup with `--from`, or move the file away and start anew", path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// What was brought over is not sound; this is a bug.
+    #[error("the recovered ledger is not sound ({}) and was not used; nothing was changed. This is a bug, please report it", findings.join("; "))]
+    Unsound {
+        /// What is wrong with it.
+        findings: Vec<String>,
+    },
+    /// The file system said no.
+    #[error("cannot {doing} {}: {source}; nothing was changed. Check its owner, its permissions and free space", path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// The new ledger could not be written.
+    #[error("cannot write the recovered ledger: {0}; nothing was changed")]
+    Write(#[from] rusqlite::Error),
+    /// It is not ours, or not yet.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+/// Recovers the ledger at `ledger` if it is damaged; the holes are filled from `backup`. A conversation whose row is
+/// lost gets a working directory below `work_root`.
+pub fn recover(
+    ledger: &Path,
+    backup: Option<&Path>,
+    work_root: &Path,
+    now: Timestamp,
+) -> Result<Recovered, RecoverError> {
+    if recovered_place(ledger).exists() {
+        let damaged = swap::put_in_place(ledger).map_err(file("put in place", ledger))?;
+        return Ok(Recovered::Finished { damaged });
+    }
+    if let Some(path) = backup.filter(|path| !path.exists()) {
+        let path = path.to_owned();
+        return Err(RecoverError::NoBackup { path });
+    }
+    let findings = match diagnose(ledger)? {
+        Diagnosis::Sound { messages } => return Ok(Recovered::Sound { messages }),
+        Diagnosis::Missing if backup.is_none() => {
+            let path = ledger.to_owned();
+            return Err(RecoverError::NoLedger { path });
+        }
+        Diagnosis::Missing => vec!["it is gone".to_owned()],
+        Diagnosis::Damaged { findings } => findings,
+    };
+    let partial = beside(ledger, ".recovering");
+    let built = build(ledger, backup, work_root, now, &partial);
+    if built.is_err() {
+        // What remains is ours and useless; the error says what happened.
+        let _left = remove_if_there(&partial);
+    }
+    let mut report = built?;
+    name_new(&partial, &recovered_place(ledger)).map_err(file("name", &partial))?;
+    report.damaged = swap::put_in_place(ledger).map_err(file("put in place", ledger))?;
+    report.findings = findings;
+    Ok(Recovered::Done(Box::new(report)))
+}
+
+enum Diagnosis {
+    Sound { messages: u64 },
+    Missing,
+    Damaged { findings: Vec<String> },
+}
+
+/// Whether there is anything to recover. A ledger of another program or a newer version is refused.
+fn diagnose(ledger: &Path) -> Result<Diagnosis, RecoverError> {
+    let log = log_of(ledger);
+    let damaged = |finding: String| {
+        Ok(Diagnosis::Damaged {
+            findings: vec![finding],
+        })
+    };
+    match (ledger.exists(), log.exists()) {
+        (false, false) => return Ok(Diagnosis::Missing),
+        (false, true) => return damaged("it is gone, and its log is there".to_owned()),
+        (true, _) => {}
+    }
+    let length = std::fs::metadata(ledger).map_err(file("look at", ledger))?;
+    if length.len() == 0 {
+        return damaged("it is empty".to_owned());
+    }
+    if let Log::Broken { what } = log::examine(&log).map_err(file("read", &log))? {
+        return damaged(what);
+    }
+    let conn = match read_only(ledger) {
+        Ok(conn) => conn,
+        Err(error) => return damaged(error.to_string()),
+    };
+    match migrate::check_ours(&conn, ledger, MIGRATIONS) {
+        Ok(()) => {}
+        Err(OpenError::Damaged { findings, .. }) => return Ok(Diagnosis::Damaged { findings }),
+        Err(OpenError::NotADatabase { .. }) => {
+            return damaged("it does not begin as a database does".to_owned());
+        }
+        Err(error) => return Err(error.into()),
+    }
+    match check::thoroughly(&conn) {
+        Ok(Soundness::Sound) => {}
+        Ok(Soundness::Damaged { findings }) => return Ok(Diagnosis::Damaged { findings }),
+        Err(error) => return damaged(error.to_string()),
+    }
+    let count = "SELECT count(*) FROM message";
+    match conn.query_row(count, [], |row| row.get::<_, i64>(0)) {
+        Ok(messages) => Ok(Diagnosis::Sound {
+            messages: u64::try_from(messages).unwrap_or(0),
+        }),
+        Err(error) => damaged(error.to_string()),
+    }
+}
+
+/// Writes a whole new ledger at `partial`.
+fn build(
+    ledger: &Path,
+    backup: Option<&Path>,
+    work_root: &Path,
+    now: Timestamp,
+    partial: &Path,
+) -> Result<Report, RecoverError> {
+    let scratch = claim_scratch(partial).map_err(file("write", partial))?;
+    let sources = open_sources(ledger, backup);
+    let version = sources
+        .iter()
+        .find_map(|source| source.version)
+        .unwrap_or(usize::MAX)
+        .clamp(1, MIGRATIONS.len());
+    let (migrations, newer) = MIGRATIONS.split_at(version);
+    let mut new = Connection::open(partial)?;
+    new.execute_batch("PRAGMA synchronous = OFF")?;
+    migrate::bring_up(&mut new, partial, migrations)?;
+    new.execute_batch("PRAGMA foreign_keys = OFF; BEGIN")?;
+    let mut salvage = Salvage::into(&new)?;
+    for source in &sources {
+        salvage.take(source)?;
+    }
+    if sources.is_empty() || salvage.has_nothing() {
+        let path = backup.unwrap_or(ledger).to_owned();
+        return Err(RecoverError::Unreadable { path });
+    }
+    let found = salvage.finish(&sources)?;
+    for migration in newer {
+        new.execute_batch(migration)?;
+    }
+    new.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
+    let setting = mend::Setting {
+        work_root,
+        now,
+        log_broken: log_is_broken(ledger),
+    };
+    let report = mend::mend(&new, found, &setting)?;
+    new.execute_batch("COMMIT")?;
+    match check::thoroughly(&new) {
+        Ok(Soundness::Sound) => {}
+        Ok(Soundness::Damaged { findings }) => return Err(RecoverError::Unsound { findings }),
+        Err(error) => {
+            let findings = vec![error.to_string()];
+            return Err(RecoverError::Unsound { findings });
+        }
+    }
+    new.close().map_err(|(_, error)| error)?;
+    scratch.sync_all().map_err(file("sync", partial))?;
+    Ok(report)
+}
+
+fn log_is_broken(ledger: &Path) -> bool {
+    !matches!(log::examine(&log_of(ledger)), Ok(Log::Whole))
+}
+
+/// The damaged ledger first, because its rows are newer; then the backup.
+fn open_sources(ledger: &Path, backup: Option<&Path>) -> Vec<Source> {
+    [
+        Some((ledger, Origin::Ledger)),
+        backup.map(|path| (path, Origin::Backup)),
+    ]
+    .into_iter()
+    .flatten()
+    .filter_map(|(path, origin)| Source::open(path, origin))
+    .collect()
+}
+
+fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RecoverError + use<> {
+    let path = path.to_owned();
+    move |source| RecoverError::File {
+        doing,
+        path,
+        source,
+    }
+}

@@ -1,0 +1,18 @@
+//! The ledger under faults, one file per row of the fault matrix: a full disk, a locked file, damage, power loss, an
+//! unknown commit, slow and long company; and what mends it: backup and recover.
+//!
+//! K15, a kill in the middle of a migration, is beside the migrations, because it needs one that is made up.
+
+#[cfg(test)]
+mod backup;
+#[cfg(test)]
+#[allow(
+    dead_code,
+    reason = "shared with the ledger's tests, which use other parts of it"
+)]
+#[path = "../ledger/given.rs"]
+mod given;
+#[cfg(test)]
+mod recover;
+#[cfg(test)]
+mod rig;

@@ -1,0 +1,133 @@
+//! The rig: a ledger with a message in every state, files that can be damaged, and what a reader finds in them.
+
+use crate::given::{World, answered, attach, begin, fail, note, request, text};
+use bridge_core::port::Ledger;
+use bridge_core::step::{Ask, Begin, Receive};
+use bridge_core::value::{Class, Sandbox, ThreadId};
+use bridge_store::{Options, SqliteLedger};
+use rusqlite::Connection;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A place for a ledger.
+pub(crate) struct Place {
+    pub(crate) directory: TempDir,
+    pub(crate) path: PathBuf,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ledger.db");
+        Self { directory, path }
+    }
+
+    pub(crate) fn open(&self) -> SqliteLedger {
+        SqliteLedger::open(&self.path, Options::default()).unwrap()
+    }
+
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Names of all files, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.directory.path()).unwrap();
+        let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
+        let mut names: Vec<_> = entries
+            .map(|entry| name(entry).into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// Fills a ledger so that a message is in every state and every table has rows.
+pub(crate) async fn every_state<L: Ledger>(ledger: &L) {
+    let mut world = World::over(ledger);
+    for n in 0..12 {
+        let (key, id) = (format!("done{n}"), format!("done{n}"));
+        finishes(&mut world, &key, &id).await;
+    }
+    world
+        .starts("starting", "starting", Sandbox::WorkspaceWrite)
+        .await;
+    world
+        .runs("running", "running", Sandbox::WorkspaceWrite)
+        .await;
+    world.does(note("running", "ran make", true)).await;
+    let asked = Ask {
+        request: request("running", "r1"),
+        told: "asked".to_owned(),
+    };
+    world.does(asked).await;
+    world.loses("unclear", "unclear", Sandbox::ReadOnly).await;
+    world.runs("answered", "answered", Sandbox::ReadOnly).await;
+    world.does(answered("answered", "an answer", Some(4))).await;
+    world.runs("sending", "sending", Sandbox::ReadOnly).await;
+    world.does(answered("sending", "an answer", None)).await;
+    world.sends("sending").await;
+    world.runs("dead", "dead", Sandbox::ReadOnly).await;
+    world.does(fail("dead", Class::Permanent)).await;
+    world.runs("held", "held", Sandbox::ReadOnly).await;
+    world.does(fail("held", Class::Config)).await;
+    world.receives(&[("claimed", "claimed")]).await;
+    assert_eq!(world.claims().await, "claimed");
+    for n in 0..12 {
+        let id = format!("received{n}");
+        world.receives(&[("received", &id)]).await;
+    }
+    let long = Receive {
+        body: "long text ".repeat(2_000),
+        ..text("long", "long")
+    };
+    world.does(long).await;
+}
+
+/// Brings one message from the door to its end.
+pub(crate) async fn finishes<L: Ledger>(world: &mut World<L>, key: &str, id: &str) {
+    world.receives(&[(key, id)]).await;
+    assert_eq!(world.claims().await, id);
+    world.binds(key, &format!("thread-{key}")).await;
+    let begun = Begin {
+        thread: ThreadId::new(format!("thread-{key}")),
+        ..begin(id, Sandbox::WorkspaceWrite)
+    };
+    world.does(begun).await;
+    world.does(attach(id)).await;
+    world.does(note(id, "looked around", false)).await;
+    world
+        .does(answered(id, &format!("answer of {id}"), None))
+        .await;
+    let reply = world.sends(key).await;
+    world.confirms(&reply).await;
+}
+
+/// What a message is: its state and its text.
+pub(crate) type Messages = BTreeMap<String, (String, String)>;
+
+/// All messages of a file.
+pub(crate) fn messages(path: &Path) -> Messages {
+    let conn = Connection::open(path).unwrap();
+    let query = "SELECT message_id, state, body FROM message JOIN message_text USING (row)";
+    let mut statement = conn.prepare(query).unwrap();
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))));
+    rows.unwrap().map(Result::unwrap).collect()
+}
+
+/// A copy of a ledger as one file without a log, beside it.
+pub(crate) fn one_file(ledger: &Path, name: &str) -> PathBuf {
+    let to = ledger.with_file_name(name);
+    bridge_store::sqlite::back_up(ledger, &to, bridge_store::sqlite::Existing::Keep).unwrap();
+    to
+}
+
+/// Whether anybody could claim it.
+pub(crate) fn waits(state: &str) -> bool {
+    matches!(
+        state,
+        "received" | "claimed" | "starting" | "running" | "unclear"
+    )
+}
