@@ -380,3 +380,41 @@ fn notes_are_explained() {
         "// TODO: windows has no process groups\nconst A: &str = \"TODO\";\n",
     );
 }
+
+/// A tree with this matrix and one test, which is named after a fault.
+fn with_matrix(rows: &str) -> Tree {
+    let tree = Tree::good();
+    tree.write(
+        "crates/sim/tests/faults.rs",
+        "//! Faults.\n#[test]\nfn k1_a_death() {}\n",
+    );
+    tree.write(
+        "docs/faults.md",
+        &format!("# Faults\n| id | tests |\n| --- | --- |\n{rows}"),
+    );
+    tree
+}
+
+#[test]
+fn a_promised_fault_needs_a_test() {
+    let findings = with_matrix("| K1 | `k1_a_death` |\n").findings();
+    let untested = |id: &str| {
+        let words = format!("docs/faults.md:1: {id} has no test");
+        findings.iter().any(|finding| finding.starts_with(&words))
+    };
+    assert!(!untested("K1"), "{findings:#?}");
+    for id in ["K2", "K15", "C1", "C22", "S11", "T3", "N12"] {
+        assert!(untested(id), "{id}: {findings:#?}");
+    }
+}
+
+#[test]
+fn the_matrix_and_the_tests_name_each_other() {
+    let gone = with_matrix("| K1 | `k1_a_death`, `k1_gone` |\n").findings();
+    let words = "docs/faults.md:4: K1 names `k1_gone`, and there is no such test";
+    assert!(gone.contains(&words.to_owned()), "{gone:#?}");
+    let unlisted = with_matrix("| K2 | |\n").findings();
+    let words =
+        "crates/sim/tests/faults.rs:3: `k1_a_death` is named after a fault; add it to docs/faults.md";
+    assert!(unlisted.contains(&words.to_owned()), "{unlisted:#?}");
+}

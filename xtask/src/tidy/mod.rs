@@ -4,6 +4,7 @@
 //! A rule belongs here if it is about this tree alone; what clippy can check is in
 //! the workspace's lints.
 
+mod faults;
 mod habits;
 mod lexer;
 mod manifest;
@@ -76,6 +77,7 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
 pub fn check(root: &Path) -> anyhow::Result<Vec<Finding>> {
     let root = fs::canonicalize(root).with_context(|| format!("no tree at {}", root.display()))?;
     let mut findings = manifest::check(&root)?;
+    let mut named = faults::Named::default();
     for path in rust_files(&root)? {
         let relative = path.strip_prefix(&root).unwrap_or(&path);
         let Some(room) = Room::of(relative) else {
@@ -87,7 +89,9 @@ pub fn check(root: &Path) -> anyhow::Result<Vec<Finding>> {
         shape::check(&source, &mut findings);
         names::check(&source, &mut findings);
         habits::check(&source, &mut findings);
+        named.note(&source);
     }
+    faults::check(&root, &named, &mut findings);
     findings.sort();
     Ok(findings)
 }

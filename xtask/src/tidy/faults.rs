@@ -1,0 +1,110 @@
+//! The rule about the fault matrix: `docs/faults.md` names a test for every fault that is promised to be survived,
+//! every test it names exists, and every test that is named after a fault is in it.
+
+use super::Finding;
+use super::source::Source;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Where the matrix is.
+const MATRIX: &str = "docs/faults.md";
+
+/// The faults that must have a test: a letter, and the numbers from one to another.
+const PROMISED: [(char, u32, u32); 13] = [
+    ('K', 1, 15),
+    ('C', 1, 9),
+    ('C', 13, 22),
+    ('S', 1, 5),
+    ('S', 7, 11),
+    ('T', 1, 3),
+    ('N', 1, 1),
+    ('N', 5, 6),
+    ('N', 11, 12),
+    ('P', 3, 4),
+    ('P', 7, 8),
+    ('P', 11, 11),
+    ('C', 10, 10),
+];
+
+/// Tests that are named after a fault, and where they are.
+#[derive(Debug, Default)]
+pub(super) struct Named(BTreeMap<String, (std::path::PathBuf, usize)>);
+
+impl Named {
+    /// Takes note of the functions of a source that are named after a fault, such as `k1_a_death…`.
+    pub(super) fn note(&mut self, source: &Source) {
+        for function in source.functions() {
+            let is_test = source.is_test_line(function.line);
+            if is_test && fault_of(&function.name).is_some() {
+                self.0
+                    .insert(function.name, (source.path.clone(), function.line));
+            }
+        }
+    }
+}
+
+/// `K1` of `k1_a_death_before…`.
+fn fault_of(name: &str) -> Option<String> {
+    let (id, _) = name.split_once('_')?;
+    let (letter, number) = id.split_at_checked(1)?;
+    let letter = letter.chars().next()?.to_ascii_uppercase();
+    let known = PROMISED.iter().any(|(known, _, _)| *known == letter);
+    let number: u32 = number.parse().ok()?;
+    known.then(|| format!("{letter}{number}"))
+}
+
+/// Compares the matrix with the tests there are. A tree without a matrix has promised nothing.
+pub(super) fn check(root: &Path, named: &Named, findings: &mut Vec<Finding>) {
+    let path = Path::new(MATRIX);
+    let Ok(matrix) = std::fs::read_to_string(root.join(path)) else {
+        if let Some((name, (path, line))) = named.0.iter().next() {
+            let what = format!("`{name}` is named after a fault, and there is no {MATRIX}");
+            findings.push(Finding::new(path, *line, &what));
+        }
+        return;
+    };
+    let mut tested: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (line, row) in matrix.lines().enumerate() {
+        let Some((id, tests)) = read(row) else {
+            continue;
+        };
+        for test in &tests {
+            if !named.0.contains_key(test) {
+                let what = format!("{id} names `{test}`, and there is no such test");
+                findings.push(Finding::new(path, line + 1, &what));
+            }
+        }
+        tested.entry(id).or_default().extend(tests);
+    }
+    for (letter, first, last) in PROMISED {
+        for number in first..=last {
+            let id = format!("{letter}{number}");
+            if tested.get(&id).is_none_or(BTreeSet::is_empty) {
+                let what = format!("{id} has no test; write one and name it here");
+                findings.push(Finding::new(path, 1, &what));
+            }
+        }
+    }
+    for (name, (place, line)) in &named.0 {
+        let listed = tested.values().any(|tests| tests.contains(name));
+        if !listed {
+            let what = format!("`{name}` is named after a fault; add it to {MATRIX}");
+            findings.push(Finding::new(place, *line, &what));
+        }
+    }
+}
+
+/// A row of the table: the fault, and the tests in its last column.
+fn read(row: &str) -> Option<(String, Vec<String>)> {
+    let cells: Vec<&str> = row.strip_prefix('|')?.split('|').map(str::trim).collect();
+    let id = (*cells.first()?).to_owned();
+    fault_of(&format!("{}_", id.to_ascii_lowercase()))?;
+    let tests = cells.iter().rev().find(|cell| !cell.is_empty())?;
+    let tests = tests
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .map(ToOwned::to_owned)
+        .collect();
+    Some((id, tests))
+}
