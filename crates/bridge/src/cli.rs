@@ -50,6 +50,12 @@ pub(crate) enum Command {
     Show(IdArgs),
     /// Explain where a message is, what it waits for and what happens next
     Why(IdArgs),
+    /// Stop a message, before it began or while Codex works on it
+    #[command(alias = "cancel")]
+    Interrupt(InterruptArgs),
+    /// Messages that only you can move on: given up, or waiting for your word
+    #[command(subcommand)]
+    Dead(DeadCommand),
     /// Show how the daemon is and how many messages are where
     Status(StatusArgs),
     /// Check Codex, its login and sandbox, and this machine; say what to do
@@ -143,7 +149,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 the answer was printed; 1 refused, or finished without an answer; 75 the message is kept and answered later, see `show`"
+    after_help = "Exit codes: 0 the answer was printed; 1 refused, or finished without an answer; 3 somebody stopped it; 75 the message is kept and answered later, see `show`, or waits for you\n\nExample: codex-bridge send -c review 'Look at the last commit'"
 )]
 pub(crate) struct SendArgs {
     /// The message; `-` reads it from standard input. Put `--` before a text that looks like a flag
@@ -171,6 +177,86 @@ pub(crate) struct IdArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 it is stopped; 1 it is not: too late, or given to the turn of another message; 75 its turn has not ended yet\n\nExample: codex-bridge interrupt 019a8c7e"
+)]
+pub(crate) struct InterruptArgs {
+    /// The message's id, or the beginning of it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// How long to wait for the end of its turn; it is interrupted all the same
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) wait: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadCommand {
+    /// List them, newest first, with the reason
+    #[command(after_help = "Example: codex-bridge dead list --limit 5")]
+    List {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
+        limit: u32,
+        /// Only those older than this one
+        #[arg(long, value_name = "ID")]
+        before: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print one with its whole story
+    #[command(after_help = "Example: codex-bridge dead show 019a8c7e")]
+    Show(IdArgs),
+    /// Send them again: to the end of their conversations, or on from where they were cut
+    #[command(
+        after_help = "One that has an answer is only delivered again. At most 100 go at once and 8 are under way at a time; after 3 deaths in a row the rest is left.\n\nExit codes: 0 all were sent again; 1 some were not, it says which\n\nExample: codex-bridge dead redrive --all --per-second 2"
+    )]
+    Redrive {
+        /// Ids, or their beginnings
+        #[arg(
+            value_name = "ID",
+            required_unless_present = "all",
+            conflicts_with = "all"
+        )]
+        ids: Vec<String>,
+        /// All of them, oldest first
+        #[arg(long)]
+        all: bool,
+        /// How many are sent in a second
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+        per_second: u32,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give them up for good; their texts stay readable until retention removes them
+    #[command(
+        after_help = "Exit codes: 0 all were given up; 1 some were not, it says which\n\nExample: codex-bridge dead drop 019a8c7e"
+    )]
+    Drop {
+        /// Ids, or their beginnings
+        #[arg(
+            value_name = "ID",
+            required_unless_present = "all",
+            conflicts_with = "all"
+        )]
+        ids: Vec<String>,
+        /// All of them; asks first
+        #[arg(long)]
+        all: bool,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -16,7 +16,7 @@ mod term;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Parser;
-use cli::{Cli, Command, Common, ConfigCommand, SendArgs};
+use cli::{Cli, Command, Common, ConfigCommand, DeadCommand, SendArgs};
 use client::{ApiClient, SendOptions};
 use config::Environment;
 use state::StateDir;
@@ -66,6 +66,17 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
             Ok(client) => client::why(&client, &args.id, args.json, no_color).await,
             Err(error) => complain(&error.to_string()),
         },
+        Command::Interrupt(args) => match api(&common, &environment) {
+            Ok(client) => {
+                let wait = Duration::from_secs(args.wait);
+                client::interrupt(&client, &args.id, wait, args.json).await
+            }
+            Err(error) => complain(&error.to_string()),
+        },
+        Command::Dead(command) => match api(&common, &environment) {
+            Ok(client) => dead(&client, command, no_color).await,
+            Err(error) => complain(&error.to_string()),
+        },
         Command::Status(args) => match api(&common, &environment) {
             Ok(client) => client::status(&client, args.json, no_color).await,
             Err(error) => complain(&error.to_string()),
@@ -78,6 +89,37 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
 fn api(common: &Common, environment: &Environment) -> anyhow::Result<ApiClient> {
     let root = environment.state_dir(common.state_dir.as_deref())?;
     Ok(ApiClient::new(StateDir::existing(&root))?)
+}
+
+async fn dead(client: &ApiClient, command: DeadCommand, no_color: bool) -> ExitCode {
+    match command {
+        DeadCommand::List {
+            limit,
+            before,
+            json,
+        } => client::list_dead(client, limit, before.as_deref(), json, no_color).await,
+        DeadCommand::Show(args) => client::show_dead(client, &args.id, args.json, no_color).await,
+        DeadCommand::Redrive {
+            ids,
+            all,
+            per_second,
+            json,
+        } => {
+            let asked = client::Redriving {
+                ids,
+                all,
+                per_second,
+                json,
+            };
+            client::redrive(client, asked).await
+        }
+        DeadCommand::Drop {
+            ids,
+            all,
+            yes,
+            json,
+        } => client::drop_dead(client, ids, all, yes, json).await,
+    }
 }
 
 async fn send(client: &ApiClient, args: SendArgs, no_color: bool) -> ExitCode {

@@ -127,9 +127,45 @@ pub(crate) fn when(ms: i64) -> String {
     }
 }
 
+/// A length of time as people say it.
+pub(crate) fn span(ms: i64) -> String {
+    let seconds = ms.max(0) / 1000;
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// An amount of bytes as people say it.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_024 => format!("{bytes} B"),
+        1_024..1_048_576 => format!("{} KiB", bytes / 1_024),
+        _ => format!("{} MiB", bytes / 1_048_576),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn amounts_are_said_in_words() {
+        for (ms, said) in [
+            (-5, "0 s"),
+            (119_999, "119 s"),
+            (120_000, "2 min"),
+            (7_200_000, "2 h"),
+            (172_800_000, "2 d"),
+        ] {
+            assert_eq!(span(ms), said);
+        }
+        assert_eq!(size(1_023), "1023 B");
+        assert_eq!(size(2_048), "2 KiB");
+        assert_eq!(size(3 << 20), "3 MiB");
+    }
 
     #[test]
     fn threat_20_terminal_escapes_are_shown_not_obeyed() {

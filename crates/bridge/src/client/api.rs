@@ -1,7 +1,9 @@
 //! Calls to the API over the daemon's unix socket.
 
 use crate::state::{StateDir, StateError};
-use bridge_front::{MessageView, Problem, StatusView, SubmitRequest, SubmitResponse};
+use bridge_front::{
+    ActView, DeadList, Problem, StatusView, StoryView, SubmitRequest, SubmitResponse,
+};
 use reqwest::{Client, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -37,6 +39,27 @@ impl ClientError {
         match self {
             Self::Unreachable { .. } | Self::NotNow(_) => true,
             Self::State(_) | Self::Refused(_) | Self::NotAnId(_) | Self::Unreadable(_) => false,
+        }
+    }
+}
+
+/// What a person can do to a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Send a dead letter again.
+    Redrive,
+    /// Give it up.
+    Drop,
+    /// Stop it.
+    Cancel,
+}
+
+impl Act {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Redrive => "redrive",
+            Self::Drop => "drop",
+            Self::Cancel => "cancel",
         }
     }
 }
@@ -89,7 +112,7 @@ impl ApiClient {
         self.read(call.send().await).await
     }
 
-    pub(crate) async fn message(&self, id: &str) -> Result<MessageView, ClientError> {
+    pub(crate) async fn message(&self, id: &str) -> Result<StoryView, ClientError> {
         let call = self.client.get(path_of(id)?).timeout(CALL_DEADLINE);
         self.read(call.send().await).await
     }
@@ -99,6 +122,28 @@ impl ApiClient {
             .client
             .get("http://localhost/v1/status")
             .timeout(CALL_DEADLINE);
+        self.read(call.send().await).await
+    }
+
+    /// One page of dead letters, older than `before`.
+    pub(crate) async fn dead(
+        &self,
+        limit: u32,
+        before: Option<&str>,
+    ) -> Result<DeadList, ClientError> {
+        let mut path = format!("http://localhost/v1/dead?limit={limit}");
+        if let Some(before) = before {
+            path.push_str("&before=");
+            path.push_str(checked(before)?);
+        }
+        let call = self.client.get(path).timeout(CALL_DEADLINE);
+        self.read(call.send().await).await
+    }
+
+    /// Does something to a message.
+    pub(crate) async fn act(&self, id: &str, act: Act) -> Result<ActView, ClientError> {
+        let path = format!("{}/{}", path_of(id)?, act.word());
+        let call = self.client.post(path).timeout(CALL_DEADLINE);
         self.read(call.send().await).await
     }
 
@@ -162,13 +207,17 @@ impl ApiClient {
     }
 }
 
-/// Ids are letters, digits and dashes; anything else could name another route.
 fn path_of(id: &str) -> Result<String, ClientError> {
+    Ok(format!("http://localhost/v1/messages/{}", checked(id)?))
+}
+
+/// Ids are letters, digits and dashes; anything else could name another route.
+fn checked(id: &str) -> Result<&str, ClientError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
     if id.is_empty() || !id.chars().all(fits) {
         return Err(ClientError::NotAnId(id.to_owned()));
     }
-    Ok(format!("http://localhost/v1/messages/{id}"))
+    Ok(id)
 }
 
 /// The innermost reason: "No such file or directory" says more than "error sending request".

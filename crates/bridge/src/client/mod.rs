@@ -1,12 +1,21 @@
 //! The command line's side of `api.sock`: find the running daemon, ask it, follow a message through restarts.
 
 mod api;
+mod dead;
+mod interrupt;
 mod progress;
+mod redrive;
 mod send;
 mod show;
 mod sse;
+mod status;
+mod story;
 
 pub(crate) use api::ApiClient;
+pub(crate) use dead::{drop_dead, list_dead, show_dead};
+pub(crate) use interrupt::interrupt;
 pub(crate) use progress::Progress;
+pub(crate) use redrive::{Redriving, redrive};
 pub(crate) use send::{Outcome, SendOptions, Sender, send};
-pub(crate) use show::{show, status, why};
+pub(crate) use show::{show, why};
+pub(crate) use status::status;

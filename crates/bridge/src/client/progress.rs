@@ -79,7 +79,8 @@ impl Progress {
     pub(crate) fn state(&mut self, message: &MessageView) {
         if self.last != message.why.now {
             self.last.clone_from(&message.why.now);
-            let waits = message.hold.is_some() || message.state == "unclear";
+            let waits = message.hold.is_some()
+                || matches!(message.state.as_str(), "unclear" | "parked" | "steered");
             let reason = message
                 .hold
                 .as_ref()

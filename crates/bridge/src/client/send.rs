@@ -18,7 +18,9 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 const SUBMIT_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Exit code when the answer may still come: the message is kept (EX_TEMPFAIL).
-const EXIT_LATER: u8 = 75;
+pub(super) const EXIT_LATER: u8 = 75;
+/// Exit code when somebody stopped the message.
+const EXIT_STOPPED: u8 = 3;
 
 /// What `send` was asked.
 #[derive(Clone, Debug)]
@@ -93,6 +95,13 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
 fn report(outcome: Outcome, json: bool, paint: Paint) -> ExitCode {
     let (message, code) = match outcome {
         Outcome::Answered(message) => (message, ExitCode::SUCCESS),
+        Outcome::Unanswered(message) if message.state == "cancelled" => {
+            if !json {
+                let hint = "it was not answered; send it again if it is still wanted";
+                tell_reason("stopped:", &message, hint, paint);
+            }
+            (message, ExitCode::from(EXIT_STOPPED))
+        }
         Outcome::Unanswered(message) => {
             if !json {
                 let id = &message.message_id;
@@ -104,8 +113,15 @@ fn report(outcome: Outcome, json: bool, paint: Paint) -> ExitCode {
         Outcome::Held(message) => {
             if !json {
                 let id = &message.message_id;
-                let hint = format!("`codex-bridge show {id}` prints the answer when it is there");
-                tell_reason("waiting:", &message, &hint, paint);
+                let (title, hint) = match (&message.hold, message.state.as_str()) {
+                    (None, "parked") => ("waiting for you:", message.why.next.clone()),
+                    (None, _) => ("waiting:", message.why.next.clone()),
+                    (Some(_), _) => (
+                        "waiting:",
+                        format!("`codex-bridge show {id}` prints the answer when it is there"),
+                    ),
+                };
+                tell_reason(title, &message, &hint, paint);
             }
             (message, ExitCode::from(EXIT_LATER))
         }
@@ -253,6 +269,16 @@ fn told(
         }
         "end" => {
             let message: MessageView = parse(&event.data)?;
+            if message
+                .answer
+                .as_ref()
+                .is_some_and(|answer| answer.source == "shared")
+            {
+                progress.line(
+                    "→",
+                    "answered together with the message whose turn heard it",
+                );
+            }
             return Ok(Some(match message.answer {
                 Some(_) => Outcome::Answered(Box::new(message)),
                 None => Outcome::Unanswered(Box::new(message)),

@@ -1,8 +1,9 @@
-//! `show`, `why` and `status`: what the ledger knows, for people and for programs.
+//! `show` and `why`: what the ledger knows of a message, for people and for programs; and how commands print.
 
 use super::api::{ApiClient, ClientError};
-use crate::term::{self, Paint, escape, escape_line, when};
-use bridge_front::{MessageView, StatusView};
+use super::story::story_words;
+use crate::term::{self, Paint, escape};
+use bridge_front::StoryView;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -12,7 +13,7 @@ pub(crate) async fn show(client: &ApiClient, id: &str, json: bool, no_color: boo
         client.message(id).await,
         json,
         no_color,
-        message_words,
+        story_words,
     )
 }
 
@@ -20,11 +21,7 @@ pub(crate) async fn why(client: &ApiClient, id: &str, json: bool, no_color: bool
     finish(client, client.message(id).await, json, no_color, why_words)
 }
 
-pub(crate) async fn status(client: &ApiClient, json: bool, no_color: bool) -> ExitCode {
-    finish(client, client.status().await, json, no_color, status_words)
-}
-
-fn finish<T: Serialize>(
+pub(super) fn finish<T: Serialize>(
     client: &ApiClient,
     result: Result<T, ClientError>,
     json: bool,
@@ -71,43 +68,8 @@ pub(super) fn print(text: &str, code: ExitCode) -> ExitCode {
     }
 }
 
-fn message_words(message: &MessageView, paint: Paint) -> String {
-    let mut words = String::new();
-    let mut head = |name: &str, text: &str| {
-        words.push_str(&format!("{:<14}{}\n", paint.dim(name), escape_line(text)));
-    };
-    head("message", &message.message_id);
-    head("conversation", &message.conversation);
-    head(
-        "from",
-        &format!("{} on {}", message.sender, message.channel),
-    );
-    head("received", &when(message.received_at));
-    head("state", &message.state);
-    if let Some(thread) = &message.thread_id {
-        head("codex thread", thread);
-    }
-    for request in &message.requests {
-        head(
-            "codex asked",
-            &format!("{} ({})", request.headline, request.state),
-        );
-    }
-    let outcome = match &message.answer {
-        Some(answer) => {
-            let source = match answer.source.as_str() {
-                "harvested" => ", read from Codex's history after a restart",
-                _ => "",
-            };
-            let title = format!("answer, {}{source}", when(answer.created_at));
-            format!("{}\n\n{}", paint.bold(&title), escape(&answer.text))
-        }
-        None => format!("{} {}", paint.bold("no answer:"), escape(&message.why.now)),
-    };
-    format!("{words}\n{}\n\n{outcome}", escape(&message.text))
-}
-
-fn why_words(message: &MessageView, paint: Paint) -> String {
+fn why_words(story: &StoryView, paint: Paint) -> String {
+    let message = &story.message;
     let mut words = format!(
         "{} is {}\n  now:  {}\n  next: {}\n",
         paint.bold(&message.message_id),
@@ -121,27 +83,6 @@ fn why_words(message: &MessageView, paint: Paint) -> String {
             failure.class,
             escape(&failure.reason)
         ));
-    }
-    words
-}
-
-fn status_words(status: &StatusView, paint: Paint) -> String {
-    let health = &status.health;
-    let ready = match health.ready {
-        true => paint.green("ready"),
-        false => paint.yellow("not ready"),
-    };
-    let mut words = format!(
-        "{ready}: codex-bridge {} (pid {})\n  {}\n",
-        health.version,
-        health.pid,
-        escape(&health.codex)
-    );
-    if status.counts.is_empty() {
-        words.push_str("  no messages yet\n");
-    }
-    for (state, count) in &status.counts {
-        words.push_str(&format!("  {state:<10} {count}\n"));
     }
     words
 }

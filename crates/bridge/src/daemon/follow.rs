@@ -49,7 +49,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let mut watchdog = Watchdog::new(left, self.settings.turn_idle, Instant::now());
         let mut next_text = Instant::now();
         loop {
-            let ending = watchdog.cause() == Some(Cause::Stopped);
+            let ending = watchdog.cause().is_some();
             let event = tokio::select! {
                 event = stream.next() => event,
                 () = tokio::time::sleep_until(watchdog.wake()) => {

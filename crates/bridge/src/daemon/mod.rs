@@ -23,9 +23,10 @@ use self::follow::Running;
 use crate::config::Config;
 use bridge_core::port::{Agent, Ledger, Sink, ThreadSpec};
 use bridge_core::prompt::STANDING_INSTRUCTIONS;
-use bridge_core::step::{Keep, MidTurn, Pace};
+use bridge_core::step::{Claim, Keep, MidTurn, Pace};
 use bridge_core::value::{
     ApprovalPolicy, BootId, Conversation, ConversationId, CutPolicy, MessageId, Sandbox, Tier,
+    Timestamp,
 };
 use bridge_front::Hub;
 use std::collections::HashMap;
@@ -129,6 +130,17 @@ impl Settings {
             Tier::Owner => &self.owner,
             // No channel of today gives these tiers; the owner's settings would be too much for them.
             Tier::Peer | Tier::Tool => &TierSettings::LEAST,
+        }
+    }
+
+    /// What the scheduler asks the ledger for at `now`.
+    fn claim(&self, now: Timestamp) -> Claim {
+        Claim {
+            turns_max: self.turns_max,
+            turns_per_channel: self.turns_per_channel,
+            one_writer: self.one_writer(),
+            readers: self.readers(),
+            now,
         }
     }
 

@@ -99,7 +99,7 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).prune()),
         ];
         if let Some(loopback) = daemon.sink.loopback.clone() {
-            let (door, stop) = (DaemonDesk(Arc::clone(daemon)), daemon.stopping.clone());
+            let (door, stop) = (DaemonDesk::new(daemon), daemon.stopping.clone());
             loops.push(tokio::spawn(
                 async move { loopback.fetch(door, stop).await },
             ));
@@ -173,7 +173,7 @@ async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::R
     let api_stop = CancellationToken::new();
     let api = tokio::spawn(bridge_front::api::serve(
         listen(&state)?,
-        DaemonDesk(Arc::clone(&daemon)),
+        DaemonDesk::new(&daemon).with_file(state.ledger()),
         api_stop.clone(),
     ));
     let resumed = daemon.recover().await?;

@@ -3,7 +3,7 @@
 use super::Daemon;
 use super::ids::now;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
-use bridge_core::step::{Claim, ClaimOutcome};
+use bridge_core::step::ClaimOutcome;
 use bridge_core::value::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,7 @@ const FAULT_PAUSE: Duration = Duration::from_secs(1);
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn schedule(self: Arc<Self>) {
         while !self.stopping.is_cancelled() {
-            let claim = Claim {
-                turns_max: self.settings.turns_max,
-                turns_per_channel: self.settings.turns_per_channel,
-                one_writer: self.settings.one_writer(),
-                readers: self.settings.readers(),
-                now: now(),
-            };
-            let sleep = match self.commit(claim).await {
+            let sleep = match self.commit(self.settings.claim(now())).await {
                 Ok(ClaimOutcome::Claimed { .. } | ClaimOutcome::Buried) => continue,
                 Ok(ClaimOutcome::Idle { next_due } | ClaimOutcome::Full { next_due }) => {
                     until(next_due)
