@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Milliseconds between two kills, from and to.
-const KILL_EVERY: (u64, u64) = (1_500, 3_000);
+const KILL_EVERY: (u64, u64) = (1_900, 3_300);
 /// Milliseconds between two messages.
 const SAY_EVERY: (u64, u64) = (50, 300);
 /// Milliseconds between two outages of the platform, and how long one takes.

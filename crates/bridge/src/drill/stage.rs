@@ -88,10 +88,11 @@ impl Stage {
             DrillSink::Probeable => "probeable",
         };
         let quoted = |path: &Path| serde_json::Value::from(path.display().to_string()).to_string();
-        // What is restarted a hundred times on purpose needs a wider limit and shorter pauses; nothing else differs
-        // from an ordinary daemon.
+        // What is restarted a hundred times on purpose needs a wider limit and shorter pauses, and few turns at a
+        // time, or on a small machine each would last from one kill to the next. Nothing else differs from an
+        // ordinary daemon.
         let config = format!(
-            "[daemon]\ndrain_secs = 10\n\n\
+            "[daemon]\nturns_max = 2\ndrain_secs = 10\n\n\
              [codex]\nbin = {bin}\nhome = {home}\ntransport = \"{transport}\"\nlinger_secs = 60\nrestarts_per_minute = 600\n\n\
              [turn]\nbackoff_base_ms = 100\nconfig_probe_secs = 1\ntimeout_secs = 60\n\n\
              [loopback]\nurl = \"{url}\"\nsink = \"{sink}\"\nack = \"after_reply\"\ntier = \"owner\"\n",

@@ -101,7 +101,7 @@ impl Traffic {
 
 /// Half of them plain, the rest slow or with an effect; a kill between an effect and its answer is the hard case.
 fn text(mark: u64, dice: &mut Dice) -> String {
-    let pause = ["", "sleep:0.2 ", "sleep:0.5 "]
+    let pause = ["", "sleep:0.1 ", "sleep:0.3 "]
         .get(usize::try_from(dice.below(3)).unwrap_or(0))
         .copied()
         .unwrap_or("");
