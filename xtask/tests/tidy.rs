@@ -414,7 +414,6 @@ fn the_matrix_and_the_tests_name_each_other() {
     let words = "docs/faults.md:4: K1 names `k1_gone`, and there is no such test";
     assert!(gone.contains(&words.to_owned()), "{gone:#?}");
     let unlisted = with_matrix("| K2 | |\n").findings();
-    let words =
-        "crates/sim/tests/faults.rs:3: `k1_a_death` is named after a fault; add it to docs/faults.md";
+    let words = "crates/sim/tests/faults.rs:3: `k1_a_death` is named after a fault; add it to docs/faults.md";
     assert!(unlisted.contains(&words.to_owned()), "{unlisted:#?}");
 }

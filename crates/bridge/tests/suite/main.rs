@@ -7,14 +7,15 @@
 )]
 
 mod agent;
+mod backlog;
 mod codex_faults;
 mod codex_streams;
 mod codex_threads;
 mod crash;
 mod crash_points;
 mod demo;
-mod effects;
 mod drill;
+mod effects;
 mod fake;
 mod foreign;
 mod input;
