@@ -421,11 +421,11 @@ impl Actor {
         if let Notification::Warning(warning) = notification
             && warning.is_transcript_lost()
         {
-            tracing::error!(message = %warning.message, "codex can't save what it does");
             let thread = warning.thread_id.as_ref();
             self.learned
                 .transcripts
                 .lost(&self.life, thread, &warning.message);
+            tracing::error!(message = %warning.message, "codex can't save what it does");
         }
         self.learned.account.notice(notification, wall_now());
         self.threads.notice(notification);

@@ -1,8 +1,8 @@
-//! Codex ends, falls silent, answers nonsense or refuses: rows C3, C4, C7, C8, C9, C14 and C15 of the fault matrix.
+//! Codex ends, falls silent, answers nonsense or refuses: rows C3, C4, C7, C8, C9, C13, C14 and C15 of the fault matrix.
 //! The message is answered once, or waits with a reason; the daemon lives on.
 
 use crate::fake::{Fake, PIPES, READ_ONLY, peak_mib};
-use crate::world::{Ended, World, gone};
+use crate::world::{Ended, World, gone, processes_with};
 
 async fn send(fake: &Fake, conversation: &str, text: &str) -> Ended {
     fake.world.run(&["send", "-c", conversation, text]).await
@@ -145,6 +145,24 @@ async fn c9_answers_with_foreign_ids_are_dropped_and_the_right_one_counts() {
         assert_eq!(fake.texts(), ["echo:one", "echo:two"]);
         fake.lives_on().await;
     }
+}
+
+/// C13: also a Codex that crashes leaves nothing behind, not even what it started in a session of its own.
+#[tokio::test]
+async fn c13_a_grandchild_of_a_codex_that_crashes_is_ended_too() {
+    let unique = format!("{}", 2_000_000 + std::process::id());
+    let script = format!(
+        r#"{{"at": "turn/start", "nth": 1, "do": "child", "argv": ["setsid", "sleep", "{unique}"]}}
+{{"at": "turn/completed", "nth": 1, "after": true, "do": "exit", "code": 1}}"#
+    );
+    let fake = Fake::start("", &script).await;
+    assert_answered(&send(&fake, "a", "echo:one").await, "one");
+    gone(fake.pid()).await;
+    for (left, _) in processes_with(&format!("sleep {unique}")) {
+        gone(left).await;
+    }
+    assert_answered(&send(&fake, "a", "echo:two").await, "two");
+    fake.lives_on().await;
 }
 
 /// C14: what is missing parks the message with a reason until a Codex is there that has it.
