@@ -11,6 +11,6 @@ mod view;
 pub use desk::{Desk, Health, NewMessage, SubmitError, Submitted};
 pub use hub::{Hub, Live, Subscription};
 pub use view::{
-    AnswerView, EventView, FailureView, HealthView, HoldView, MessageList, MessageView, Problem,
-    RequestView, StatusView, SubmitRequest, SubmitResponse, TextView, WhyView,
+    AnswerView, EventView, FailureView, HealthView, HoldView, LedgerView, MessageList, MessageView,
+    Problem, RequestView, StatusView, SubmitRequest, SubmitResponse, TextView, WhyView,
 };

@@ -2,9 +2,11 @@
 
 use super::api::{ApiClient, ClientError};
 use crate::term::{self, Paint, escape, escape_line, when};
-use bridge_front::{MessageView, StatusView};
+use bridge_front::{LedgerView, MessageView, StatusView};
 use serde::Serialize;
 use std::process::ExitCode;
+
+const MIB: u64 = 1024 * 1024;
 
 pub(crate) async fn show(client: &ApiClient, id: &str, json: bool, no_color: bool) -> ExitCode {
     finish(
@@ -125,6 +127,15 @@ fn why_words(message: &MessageView, paint: Paint) -> String {
     words
 }
 
+fn ledger_words(ledger: &LedgerView) -> String {
+    let free = match ledger.free_bytes {
+        Some(free) => format!(", {} MiB free on its disk", free / MIB),
+        None => String::new(),
+    };
+    let log = ledger.log_bytes.div_ceil(1024);
+    format!("ledger {}, {log} KiB of log{free}", ledger.health)
+}
+
 fn status_words(status: &StatusView, paint: Paint) -> String {
     let health = &status.health;
     let ready = match health.ready {
@@ -137,6 +148,12 @@ fn status_words(status: &StatusView, paint: Paint) -> String {
         health.pid,
         escape(&health.codex)
     );
+    if !health.ready && health.detail != health.codex {
+        words.push_str(&format!("  {}\n", escape(&health.detail)));
+    }
+    if let Some(ledger) = &health.ledger {
+        words.push_str(&format!("  {}\n", ledger_words(ledger)));
+    }
     if status.counts.is_empty() {
         words.push_str("  no messages yet\n");
     }

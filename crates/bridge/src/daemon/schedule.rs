@@ -15,7 +15,7 @@ const FAULT_PAUSE: Duration = Duration::from_secs(1);
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn schedule(self: Arc<Self>) {
-        while !self.stopping.is_cancelled() {
+        while !self.stopping.is_cancelled() && !self.damaged.is_cancelled() {
             let claim = Claim {
                 turns_max: self.settings.turns_max,
                 turns_per_channel: self.settings.turns_per_channel,
@@ -39,6 +39,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             };
             tokio::select! {
                 () = self.stopping.cancelled() => return,
+                () = self.damaged.cancelled() => return,
                 () = self.wake.notified() => {}
                 () = tokio::time::sleep(sleep) => {}
             }

@@ -5,31 +5,44 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bridge_core::port::LedgerError;
+use std::time::Duration;
 
 /// A problem on its way out.
 #[derive(Debug)]
-pub(super) struct ProblemResponse(StatusCode, String);
+pub(super) struct ProblemResponse {
+    status: StatusCode,
+    detail: String,
+    retry_after: Option<Duration>,
+}
 
 impl ProblemResponse {
+    fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self {
+            status,
+            detail: detail.into(),
+            retry_after: None,
+        }
+    }
+
     pub(super) fn not_found(detail: impl Into<String>) -> Self {
-        Self(StatusCode::NOT_FOUND, detail.into())
+        Self::new(StatusCode::NOT_FOUND, detail)
     }
 
     pub(super) fn method_not_allowed() -> Self {
-        let detail = "this route does not take that method".to_owned();
-        Self(StatusCode::METHOD_NOT_ALLOWED, detail)
+        let detail = "this route does not take that method";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, detail)
     }
 
     pub(super) fn bad_request(detail: impl Into<String>) -> Self {
-        Self(StatusCode::BAD_REQUEST, detail.into())
+        Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
     pub(super) fn ambiguous(detail: impl Into<String>) -> Self {
-        Self(StatusCode::CONFLICT, detail.into())
+        Self::new(StatusCode::CONFLICT, detail)
     }
 
     pub(super) fn unavailable(detail: impl Into<String>) -> Self {
-        Self(StatusCode::SERVICE_UNAVAILABLE, detail.into())
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     }
 }
 
@@ -44,15 +57,35 @@ impl From<SubmitError> for ProblemResponse {
         let status = match &error {
             SubmitError::Unfit(_) => StatusCode::UNPROCESSABLE_ENTITY,
             SubmitError::Full => StatusCode::TOO_MANY_REQUESTS,
-            SubmitError::Stopping | SubmitError::Ledger(_) => StatusCode::SERVICE_UNAVAILABLE,
+            SubmitError::NoRoom(_) => StatusCode::INSUFFICIENT_STORAGE,
+            SubmitError::Slow { .. }
+            | SubmitError::Damaged(_)
+            | SubmitError::Stopping
+            | SubmitError::Ledger(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
-        Self(status, error.to_string())
+        let retry_after = match &error {
+            SubmitError::Slow { retry_after, .. } => Some(*retry_after),
+            SubmitError::Unfit(_)
+            | SubmitError::Full
+            | SubmitError::NoRoom(_)
+            | SubmitError::Damaged(_)
+            | SubmitError::Stopping
+            | SubmitError::Ledger(_) => None,
+        };
+        Self {
+            retry_after,
+            ..Self::new(status, error.to_string())
+        }
     }
 }
 
 impl IntoResponse for ProblemResponse {
     fn into_response(self) -> Response {
-        let Self(status, detail) = self;
+        let Self {
+            status,
+            detail,
+            retry_after,
+        } = self;
         let problem = Problem {
             title: status.canonical_reason().unwrap_or("Error").to_owned(),
             status: status.as_u16(),
@@ -61,6 +94,10 @@ impl IntoResponse for ProblemResponse {
         let mut response = (status, Json(problem)).into_response();
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        if let Some(after) = retry_after {
+            let seconds = HeaderValue::from(after.as_secs().max(1));
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
         response
     }
 }

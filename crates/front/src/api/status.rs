@@ -24,8 +24,13 @@ pub(super) async fn readyz<D: Desk>(
 pub(super) async fn status<D: Desk>(
     State(context): State<Context<D>>,
 ) -> Result<Json<StatusView>, ProblemResponse> {
-    let counts = context.desk.ledger().read(|rows| rows.counts()).await?;
+    let counts = context.desk.ledger().read(|rows| rows.counts()).await;
     let health = context.desk.health().await;
+    // A damaged ledger may have no counts; that it is damaged must be told all the same.
+    let counts = match counts {
+        Err(_) if !health.ready => Vec::new(),
+        counts => counts?,
+    };
     Ok(Json(StatusView::new(view(health), &counts)))
 }
 
@@ -36,5 +41,6 @@ fn view(health: Health) -> HealthView {
         pid: health.pid,
         version: health.version,
         codex: health.codex,
+        ledger: health.ledger,
     }
 }

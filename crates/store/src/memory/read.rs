@@ -322,9 +322,7 @@ impl Read for MemoryRows {
 
     fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, RowsError> {
         let held = self.first_waiting();
-        let parked = self
-            .open_messages()
-            .filter_map(|message| parked_until(message));
+        let parked = self.open_messages().filter_map(parked_until);
         Ok(held
             .into_iter()
             .filter_map(|(_, hold)| hold.map(|hold| hold.until))
