@@ -60,6 +60,10 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Check Codex, its login and sandbox, and this machine; say what to do
     Doctor(DoctorArgs),
+    /// Copy the ledger to a file, also while the daemon runs
+    Backup(BackupArgs),
+    /// Make a sound ledger from a damaged one; nothing that may have run is run again
+    Recover(RecoverArgs),
     /// Check or describe the configuration file
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -72,6 +76,9 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 stopped as told; 1 it could not start or go on; 65 the ledger is damaged, see `recover`"
+)]
 pub(crate) struct RunArgs {
     /// The Codex binary [default: $CODEX_BRIDGE_CODEX_BIN, or `codex` on the PATH]
     #[arg(long, value_name = "PATH")]
@@ -271,6 +278,35 @@ pub(crate) struct DoctorArgs {
     /// The Codex binary [default: $CODEX_BRIDGE_CODEX_BIN, or `codex` on the PATH]
     #[arg(long, value_name = "PATH")]
     pub(crate) codex_bin: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The copy holds messages, answers and their states. Codex's own threads are not in it: they are in CODEX_HOME."
+)]
+pub(crate) struct BackupArgs {
+    /// Where to [default: backups/ledger-<time>.db in the state directory]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The damaged ledger is kept beside the new one. A message that may have run after what can be read of it becomes a dead letter; send it again if you know that it did not."
+)]
+pub(crate) struct RecoverArgs {
+    /// Fill the holes from this backup
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

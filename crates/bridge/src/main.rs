@@ -13,6 +13,7 @@ mod serve;
 mod state;
 mod telemetry;
 mod term;
+mod upkeep;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Parser;
@@ -47,6 +48,8 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
         Command::Demo(args) => demo::run(args, environment).await,
         Command::Drill(args) => drill::run(args, environment).await,
         Command::Doctor(args) => doctor::run(args, &common, &environment).await,
+        Command::Backup(args) => upkeep::backup(&args, &common, &environment),
+        Command::Recover(args) => upkeep::recover(&args, &common, &environment),
         Command::Config(ConfigCommand::Check { json }) => config::check(
             common.config.as_deref(),
             &environment,

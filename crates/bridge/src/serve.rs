@@ -8,12 +8,18 @@ use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
+/// Exit code when the ledger is damaged (EX_DATAERR): starting again can't help, so a supervisor should not try.
+const EXIT_DAMAGED: u8 = 65;
+
 pub(crate) async fn run(args: RunArgs, common: &Common, environment: Environment) -> ExitCode {
     match try_run(args, common, environment).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             term::complain(&term::escape(&format!("{error:#}")));
-            ExitCode::FAILURE
+            match error.downcast_ref::<bridge_store::OpenError>() {
+                Some(error) if error.is_damage() => ExitCode::from(EXIT_DAMAGED),
+                Some(_) | None => ExitCode::FAILURE,
+            }
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The desk: what a front needs from the daemon behind it.
 
-use crate::Hub;
+use crate::{Hub, LedgerView};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{CancelOutcome, Claim, RedriveOutcome};
 use bridge_core::value::{MessageId, Timestamp};
 use std::future::Future;
+use std::time::Duration;
 
 /// The daemon as a front sees it.
 pub trait Desk: Clone + Send + Sync + 'static {
@@ -86,6 +87,20 @@ pub enum SubmitError {
     /// Too much waits already.
     #[error("too many messages wait already; nothing was stored, send it again later")]
     Full,
+    /// The disk is nearly full.
+    #[error("{0}")]
+    NoRoom(String),
+    /// The ledger can't keep up.
+    #[error("{detail}")]
+    Slow {
+        /// What happened and what to do.
+        detail: String,
+        /// When to ask again.
+        retry_after: Duration,
+    },
+    /// The ledger is damaged.
+    #[error("{0}")]
+    Damaged(String),
     /// The daemon is stopping.
     #[error("the daemon is stopping and takes nothing more in; send it again when it is back")]
     Stopping,
@@ -107,4 +122,6 @@ pub struct Health {
     pub version: String,
     /// What is known about Codex, as a line.
     pub codex: String,
+    /// How the ledger is, where that can be told.
+    pub ledger: Option<LedgerView>,
 }

@@ -1,5 +1,6 @@
 //! How the daemon is and how much is where, as JSON. The names are stable: programs read them.
 
+use crate::view::LedgerView;
 use bridge_core::port::{Figures, StateCount};
 use bridge_core::value::{StateName, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -64,6 +65,9 @@ pub struct HealthView {
     pub version: String,
     /// What is known about Codex.
     pub codex: String,
+    /// How the ledger is; absent where that can't be told.
+    #[serde(default)]
+    pub ledger: Option<LedgerView>,
 }
 
 impl SummaryView {

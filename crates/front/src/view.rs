@@ -162,6 +162,25 @@ pub struct MessageList {
     pub messages: Vec<MessageView>,
 }
 
+/// How the ledger is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerView {
+    /// `unchecked` since it was opened, `sound` or `damaged`.
+    pub health: String,
+    /// What is wrong with it.
+    pub damage: Option<String>,
+    /// Room on its disk.
+    pub free_bytes: Option<u64>,
+    /// Below this nothing more is taken in.
+    pub low_bytes: u64,
+    /// Size of the write-ahead log: it grows while somebody holds the ledger open for reading.
+    pub log_bytes: u64,
+    /// How long the newest commit took, in milliseconds.
+    pub last_commit_ms: Option<u64>,
+    /// Why nothing more is taken in now, if it is so.
+    pub closed: Option<String>,
+}
+
 /// An error, as RFC 9457 has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Problem {

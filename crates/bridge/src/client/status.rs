@@ -3,7 +3,7 @@
 use super::api::ApiClient;
 use super::show::finish;
 use crate::term::{Paint, escape, size, span};
-use bridge_front::{StatusView, SummaryView};
+use bridge_front::{HealthView, StatusView, SummaryView};
 use std::process::ExitCode;
 
 pub(crate) async fn status(client: &ApiClient, json: bool, no_color: bool) -> ExitCode {
@@ -22,6 +22,9 @@ fn words(status: &StatusView, paint: Paint) -> String {
         health.pid,
         escape(&health.codex)
     );
+    if !health.ready && health.detail != health.codex {
+        words.push_str(&format!("  {}\n", escape(&health.detail)));
+    }
     if status.counts.is_empty() {
         words.push_str("  no messages yet\n");
     }
@@ -54,9 +57,25 @@ fn words(status: &StatusView, paint: Paint) -> String {
         }
     }
     if let Some(bytes) = status.ledger_bytes {
-        words.push_str(&format!("  ledger {}\n", size(bytes)));
+        words.push_str(&format!("  ledger {}{}\n", size(bytes), vitals(health)));
     }
     words
+}
+
+/// How the ledger is beside its size.
+fn vitals(health: &HealthView) -> String {
+    let Some(ledger) = &health.ledger else {
+        return String::new();
+    };
+    let free = match ledger.free_bytes {
+        Some(free) => format!(", {} free on its disk", size(free)),
+        None => String::new(),
+    };
+    format!(
+        ", {}, {} of log{free}",
+        ledger.health,
+        size(ledger.log_bytes)
+    )
 }
 
 /// Where messages are, in the order of their life, with what a person should know about them.

@@ -9,41 +9,41 @@ use bridge_core::step::{
     Cancel, CancelOutcome, Claim, Discard, Received, Redrive, RedriveOutcome, Transition,
 };
 use bridge_core::value::{MessageId, Timestamp};
-use bridge_front::{Desk, Health, Hub, NewMessage, SubmitError, Submitted};
+use bridge_front::{Desk, Health, Hub, LedgerView, NewMessage, SubmitError, Submitted};
 use bridge_host::CodexAgent;
+use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The daemon with Codex behind it.
 pub(super) type CodexDaemon<L> = Daemon<L, CodexAgent<L>, Channels>;
 
-/// A handle for the fronts and the channels.
+/// A handle for the fronts and the channels: the door that everything comes in through.
 pub(super) struct DaemonDesk<L> {
     daemon: Arc<CodexDaemon<L>>,
+    /// Asked before anything is taken in.
+    gauge: Gauge,
     /// The ledger's file, to tell its size.
-    file: Option<PathBuf>,
+    file: PathBuf,
 }
 
 impl<L> Clone for DaemonDesk<L> {
     fn clone(&self) -> Self {
         Self {
             daemon: Arc::clone(&self.daemon),
+            gauge: self.gauge.clone(),
             file: self.file.clone(),
         }
     }
 }
 
 impl<L: Ledger> DaemonDesk<L> {
-    pub(super) fn new(daemon: &Arc<CodexDaemon<L>>) -> Self {
+    pub(super) fn new(daemon: &Arc<CodexDaemon<L>>, gauge: Gauge, file: PathBuf) -> Self {
         Self {
             daemon: Arc::clone(daemon),
-            file: None,
+            gauge,
+            file,
         }
-    }
-
-    pub(super) fn with_file(self, file: PathBuf) -> Self {
-        let file = Some(file);
-        Self { file, ..self }
     }
 
     /// Commits on a task of its own: a caller that goes away after the commit must not take what follows with it.
@@ -54,10 +54,25 @@ impl<L: Ledger> DaemonDesk<L> {
             what: "the daemon is stopping".to_owned(),
         })?
     }
-}
 
-impl<L: Ledger> Door for DaemonDesk<L> {
-    async fn take_in(&self, arrival: Arrival) -> Result<Received, LedgerError> {
+    /// Whether one more may come in. What is in already is known by its key, however closed the door is.
+    async fn admit(&self, arrival: &Arrival) -> Result<Option<MessageId>, Pressure> {
+        let Err(pressure) = self.gauge.admit() else {
+            return Ok(None);
+        };
+        let (channel, external_id) = (arrival.channel.clone(), arrival.external_id.clone());
+        let known = self
+            .daemon
+            .ledger
+            .read(move |rows| rows.message_by_external(&channel, &external_id))
+            .await;
+        match known {
+            Ok(Some(message)) => Ok(Some(message.message_id)),
+            Ok(None) | Err(_) => Err(pressure),
+        }
+    }
+
+    async fn receive(&self, arrival: Arrival) -> Result<Received, LedgerError> {
         let settings = &self.daemon.settings;
         let conversation_id = ids::conversation_id();
         let assigned = Assigned {
@@ -67,6 +82,18 @@ impl<L: Ledger> Door for DaemonDesk<L> {
             mid_turn: settings.tier(arrival.tier).mid_turn,
         };
         self.commit(arrival.receive(assigned)).await
+    }
+}
+
+impl<L: Ledger> Door for DaemonDesk<L> {
+    async fn take_in(&self, arrival: Arrival) -> Result<Received, LedgerError> {
+        match self.admit(&arrival).await {
+            Ok(None) => self.receive(arrival).await,
+            Ok(Some(known)) => Ok(Received::Duplicate(known)),
+            Err(pressure) => Err(LedgerError::Unavailable {
+                what: pressure.to_string(),
+            }),
+        }
     }
 }
 
@@ -82,8 +109,7 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
     }
 
     async fn submit(&self, message: NewMessage) -> Result<Submitted, SubmitError> {
-        let daemon = &self.daemon;
-        if daemon.stopping.is_cancelled() {
+        if self.daemon.stopping.is_cancelled() {
             return Err(SubmitError::Stopping);
         }
         let inbound = Inbound {
@@ -96,7 +122,11 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
         };
         let arrival =
             local::arrive(inbound).map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
-        match self.take_in(arrival).await? {
+        let received = match self.admit(&arrival).await.map_err(closed)? {
+            Some(known) => Received::Duplicate(known),
+            None => self.receive(arrival).await?,
+        };
+        match received {
             Received::New(message_id) => Ok(Submitted {
                 message_id,
                 duplicate: false,
@@ -118,7 +148,7 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
     }
 
     fn ledger_bytes(&self) -> Option<u64> {
-        let file = self.file.as_ref()?;
+        let file = &self.file;
         // What was not yet moved into the file lies beside it.
         let wal = file.with_extension("db-wal");
         let size = |path: &Path| path.metadata().map(|found| found.len());
@@ -147,16 +177,54 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
     async fn health(&self) -> Health {
         let codex = self.daemon.agent.health();
         let stopping = self.daemon.stopping.is_cancelled();
+        let closed = self
+            .gauge
+            .admit()
+            .err()
+            .map(|pressure| pressure.to_string());
         Health {
-            ready: codex.ready && !stopping,
-            detail: match (stopping, codex.ready) {
-                (true, _) => "the daemon is stopping".to_owned(),
-                (false, true) => "ready".to_owned(),
-                (false, false) => codex.detail.clone(),
+            ready: codex.ready && !stopping && closed.is_none(),
+            detail: match (stopping, &closed, codex.ready) {
+                (true, _, _) => "the daemon is stopping".to_owned(),
+                (false, Some(closed), _) => closed.clone(),
+                (false, None, true) => "ready".to_owned(),
+                (false, None, false) => codex.detail.clone(),
             },
+            ledger: Some(ledger_view(self.gauge.vitals(), closed)),
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             codex: codex.detail,
         }
+    }
+}
+
+/// Why the door is closed, in the fronts' words.
+fn closed(pressure: Pressure) -> SubmitError {
+    let detail = pressure.to_string();
+    match pressure {
+        Pressure::DiskLow { .. } => SubmitError::NoRoom(detail),
+        Pressure::Slow { retry_after, .. } => SubmitError::Slow {
+            detail,
+            retry_after,
+        },
+        Pressure::Damaged { .. } => SubmitError::Damaged(detail),
+    }
+}
+
+fn ledger_view(vitals: Vitals, closed: Option<String>) -> LedgerView {
+    let (health, damage) = match vitals.health {
+        sqlite::Health::Unchecked => ("unchecked", None),
+        sqlite::Health::Sound => ("sound", None),
+        sqlite::Health::Damaged { why } => ("damaged", Some(why)),
+    };
+    let milliseconds = |took: std::time::Duration| u64::try_from(took.as_millis()).ok();
+    LedgerView {
+        health: health.to_owned(),
+        damage,
+        free_bytes: vitals.free_bytes,
+        low_bytes: vitals.low_bytes,
+        log_bytes: vitals.log_bytes,
+        last_commit_ms: vitals.last_commit.and_then(milliseconds),
+        closed,
     }
 }

@@ -54,6 +54,8 @@ pub(crate) struct Daemon<L, A, S> {
     halt: CancellationToken,
     /// Set: a newer daemon has the ledger, and this one must go.
     fenced: CancellationToken,
+    /// Set: the ledger is damaged. Nothing more is claimed or taken in; what runs is finished and written down.
+    damaged: CancellationToken,
     tasks: TaskTracker,
     /// Lanes that are being worked on; `true` when somebody asked again meanwhile.
     lanes: Mutex<HashMap<ConversationId, bool>>,
@@ -223,6 +225,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             stopping: CancellationToken::new(),
             halt: CancellationToken::new(),
             fenced: CancellationToken::new(),
+            damaged: CancellationToken::new(),
             tasks: TaskTracker::new(),
             lanes: Mutex::default(),
             running: Mutex::default(),

@@ -36,6 +36,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.stopping.cancelled() => return,
+                () = self.damaged.cancelled() => return,
             }
         }
     }

@@ -92,14 +92,14 @@ struct Serving {
 struct Loops(Vec<JoinHandle<()>>);
 
 impl Loops {
-    fn start<L: Ledger>(daemon: &Arc<CodexDaemon<L>>) -> Self {
+    fn start<L: Ledger>(daemon: &Arc<CodexDaemon<L>>, door: DaemonDesk<L>) -> Self {
         let mut loops = vec![
             tokio::spawn(Arc::clone(daemon).schedule()),
             tokio::spawn(Arc::clone(daemon).acks()),
             tokio::spawn(Arc::clone(daemon).prune()),
         ];
         if let Some(loopback) = daemon.sink.loopback.clone() {
-            let (door, stop) = (DaemonDesk::new(daemon), daemon.stopping.clone());
+            let stop = daemon.stopping.clone();
             loops.push(tokio::spawn(
                 async move { loopback.fetch(door, stop).await },
             ));
@@ -170,14 +170,15 @@ async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::R
     let channels = open_channels(&options.config)?;
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
 
+    let desk = DaemonDesk::new(&daemon, daemon.ledger.gauge(), state.ledger());
     let api_stop = CancellationToken::new();
     let api = tokio::spawn(bridge_front::api::serve(
         listen(&state)?,
-        DaemonDesk::new(&daemon).with_file(state.ledger()),
+        desk.clone(),
         api_stop.clone(),
     ));
     let resumed = daemon.recover().await?;
-    let loops = Loops::start(&daemon);
+    let loops = Loops::start(&daemon, desk);
     let said = Ready {
         api_socket: state.api_socket(),
         codex: codex.path,
@@ -188,7 +189,7 @@ async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::R
     let _unheard = ready.send(said);
     // Tracked, so that a stop waits for a start of Codex that is under way.
     daemon.tasks.spawn(check_codex(Arc::clone(&daemon)));
-    let ledger_check = tokio::spawn(check_ledger(daemon.ledger.clone()));
+    let ledger_check = tokio::spawn(check_ledger(Arc::clone(&daemon)));
     Ok(Serving {
         daemon,
         state,
@@ -217,18 +218,20 @@ async fn check_codex(daemon: Arc<CodexDaemon<SqliteLedger>>) {
     }
 }
 
-/// Looks whether the ledger is whole; that may take long and nothing waits for it.
-async fn check_ledger(ledger: SqliteLedger) {
-    match ledger.quick_check().await {
-        Ok(Soundness::Sound) => tracing::debug!("the ledger is sound"),
-        Ok(Soundness::Damaged { findings }) => {
-            tracing::error!(
-                ?findings,
-                "the ledger is damaged: stop the daemon and keep a copy of it"
-            );
-        }
+/// Looks whether the ledger is whole; that may take long and nothing waits for it. From damage on, found now or met
+/// later, nothing more is begun.
+async fn check_ledger(daemon: Arc<CodexDaemon<SqliteLedger>>) {
+    match daemon.ledger.quick_check().await {
+        Ok(Soundness::Sound) => tracing::info!("the ledger is sound"),
+        Ok(Soundness::Damaged { .. }) => {}
         Err(error) => tracing::error!(%error, "the ledger could not be checked"),
     }
+    let why = daemon.ledger.gauge().damaged().await;
+    daemon.damaged.cancel();
+    tracing::error!(
+        why,
+        "the ledger is damaged: nothing more is taken in or begun, running turns are finished; stop the daemon and run `codex-bridge recover`"
+    );
 }
 
 fn find_codex(options: &RunOptions) -> Result<binary::Binary, binary::Error> {

@@ -15,7 +15,7 @@ const FAULT_PAUSE: Duration = Duration::from_secs(1);
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn schedule(self: Arc<Self>) {
-        while !self.stopping.is_cancelled() {
+        while !self.stopping.is_cancelled() && !self.damaged.is_cancelled() {
             let sleep = match self.commit(self.settings.claim(now())).await {
                 Ok(ClaimOutcome::Claimed { .. } | ClaimOutcome::Buried) => continue,
                 Ok(ClaimOutcome::Idle { next_due } | ClaimOutcome::Full { next_due }) => {
@@ -32,6 +32,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             };
             tokio::select! {
                 () = self.stopping.cancelled() => return,
+                () = self.damaged.cancelled() => return,
                 () = self.wake.notified() => {}
                 () = tokio::time::sleep(sleep) => {}
             }

@@ -1,8 +1,9 @@
-//! The state directory, the room on its disk, and whether a daemon has it.
+//! The state directory, the room on its disk, whether a daemon has it, and the ledger in it.
 
 use super::report::{Check, Report};
 use crate::config::Environment;
 use crate::state::StateDir;
+use bridge_store::sqlite::{Depth, Inspection, inspect};
 use nix::sys::statvfs::statvfs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -39,6 +40,7 @@ pub(super) fn prepare(
     report.add(place(state.root(), &environment.temporary_dirs()));
     report.add(disk(state.root()));
     report.add(daemon(state.holder()));
+    report.add(ledger(&state.ledger()));
     Some(state)
 }
 
@@ -109,6 +111,29 @@ fn room(free: u64) -> Check {
     }
     let fix = format!("make room: at least {} MiB", FREE_MIN_BYTES / MIB);
     Check::fail(id, title, detail, fix)
+}
+
+/// Reads all of it, beside a daemon if one runs.
+fn ledger(path: &Path) -> Check {
+    let (id, title) = ("ledger", "ledger");
+    let recover = "stop the daemon and run `codex-bridge recover`; with `--from` it fills the holes from a backup";
+    match inspect(path, Depth::Quick) {
+        Ok(Inspection::Missing) => Check::ok(id, title, "none yet; the daemon makes it"),
+        Ok(Inspection::Sound { messages }) => {
+            Check::ok(id, title, format!("sound, {messages} messages"))
+        }
+        Ok(Inspection::RecoveryCut) => {
+            let cut = "a recovery was cut before its end";
+            Check::fail(id, title, cut, "run `codex-bridge recover` again")
+        }
+        Ok(Inspection::Damaged { findings }) => Check::fail(
+            id,
+            title,
+            format!("damaged: {}", findings.join("\n")),
+            recover,
+        ),
+        Err(error) => Check::of_error(id, title, &error),
+    }
 }
 
 fn daemon(holder: Option<u32>) -> Check {

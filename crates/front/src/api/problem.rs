@@ -5,6 +5,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bridge_core::port::LedgerError;
+use std::time::Duration;
 
 /// A problem on its way out.
 #[derive(Debug)]
@@ -13,6 +14,7 @@ pub(super) struct ProblemResponse {
     detail: String,
     /// The message it is about, and where that one is.
     about: Option<(String, String)>,
+    retry_after: Option<Duration>,
 }
 
 impl ProblemResponse {
@@ -21,6 +23,7 @@ impl ProblemResponse {
             status,
             detail: detail.into(),
             about: None,
+            retry_after: None,
         }
     }
 
@@ -65,9 +68,25 @@ impl From<SubmitError> for ProblemResponse {
         let status = match &error {
             SubmitError::Unfit(_) => StatusCode::UNPROCESSABLE_ENTITY,
             SubmitError::Full => StatusCode::TOO_MANY_REQUESTS,
-            SubmitError::Stopping | SubmitError::Ledger(_) => StatusCode::SERVICE_UNAVAILABLE,
+            SubmitError::NoRoom(_) => StatusCode::INSUFFICIENT_STORAGE,
+            SubmitError::Slow { .. }
+            | SubmitError::Damaged(_)
+            | SubmitError::Stopping
+            | SubmitError::Ledger(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
-        Self::new(status, error.to_string())
+        let retry_after = match &error {
+            SubmitError::Slow { retry_after, .. } => Some(*retry_after),
+            SubmitError::Unfit(_)
+            | SubmitError::Full
+            | SubmitError::NoRoom(_)
+            | SubmitError::Damaged(_)
+            | SubmitError::Stopping
+            | SubmitError::Ledger(_) => None,
+        };
+        Self {
+            retry_after,
+            ..Self::new(status, error.to_string())
+        }
     }
 }
 
@@ -77,6 +96,7 @@ impl IntoResponse for ProblemResponse {
             status,
             detail,
             about,
+            retry_after,
         } = self;
         let (message_id, state) = about.unzip();
         let problem = Problem {
@@ -89,6 +109,10 @@ impl IntoResponse for ProblemResponse {
         let mut response = (status, Json(problem)).into_response();
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        if let Some(after) = retry_after {
+            let seconds = HeaderValue::from(after.as_secs().max(1));
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
         response
     }
 }

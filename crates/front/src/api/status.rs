@@ -29,12 +29,18 @@ pub(super) async fn status<D: Desk>(
 ) -> Result<Json<StatusView>, ProblemResponse> {
     let now = context.desk.now();
     let since = now.plus_ms(-DAY_MS);
-    let (counts, figures) = context
+    let read = context
         .desk
         .ledger()
         .read(move |rows| Ok((rows.counts()?, rows.figures(since)?)))
-        .await?;
-    let health = view(context.desk.health().await);
+        .await;
+    let health = context.desk.health().await;
+    // A damaged ledger may have no counts; that it is damaged must be told all the same.
+    let (counts, figures) = match read {
+        Err(_) if !health.ready => Default::default(),
+        read => read?,
+    };
+    let health = view(health);
     let bytes = context.desk.ledger_bytes();
     Ok(Json(StatusView::new(health, &counts, figures, bytes, now)))
 }
@@ -46,5 +52,6 @@ fn view(health: Health) -> HealthView {
         pid: health.pid,
         version: health.version,
         codex: health.codex,
+        ledger: health.ledger,
     }
 }

@@ -13,6 +13,17 @@ use tokio::sync::oneshot;
 /// Findings that are told; one is enough to stop, a few help whoever repairs.
 const FINDINGS_MAX: u32 = 10;
 
+/// What rows say twice must agree; a finding per row that does not.
+const CONSISTENT: [&str; 3] = [
+    "SELECT 'message ' || message_id || ' has no text' FROM message \
+     WHERE row NOT IN (SELECT row FROM message_text)",
+    "SELECT 'a reply to ' || message_id || ' has no text' FROM reply \
+     WHERE row NOT IN (SELECT row FROM reply_text)",
+    "SELECT 'a reply to ' || message_id || ' is in the lane of another conversation' \
+     FROM reply JOIN message USING (message_id) \
+     WHERE reply.conversation_id <> message.conversation_id OR reply.seq <> message.seq",
+];
+
 /// What a check of the file found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Soundness {
@@ -51,7 +62,7 @@ pub(super) fn soundness(conn: &Connection) -> Result<Soundness, RowsError> {
     judge(conn, &format!("PRAGMA quick_check({FINDINGS_MAX})"))
 }
 
-/// Everything that can be checked: indexes and references too.
+/// Everything that can be checked: indexes, references and what is said twice too.
 pub(super) fn thoroughly(conn: &Connection) -> Result<Soundness, RowsError> {
     let whole = judge(conn, &format!("PRAGMA integrity_check({FINDINGS_MAX})"))?;
     if whole != Soundness::Sound {
@@ -61,7 +72,17 @@ pub(super) fn thoroughly(conn: &Connection) -> Result<Soundness, RowsError> {
         "SELECT 'a row of ' || \"table\" || ' belongs to a row of ' || parent || ' that is missing' \
          FROM pragma_foreign_key_check LIMIT {FINDINGS_MAX}"
     );
-    judge(conn, &query)
+    let referenced = judge(conn, &query)?;
+    if referenced != Soundness::Sound {
+        return Ok(referenced);
+    }
+    for query in CONSISTENT {
+        let found = judge(conn, &format!("{query} LIMIT {FINDINGS_MAX}"))?;
+        if found != Soundness::Sound {
+            return Ok(found);
+        }
+    }
+    Ok(Soundness::Sound)
 }
 
 /// Damage that keeps SQLite from even looking is damage too.

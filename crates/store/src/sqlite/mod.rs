@@ -16,6 +16,7 @@ mod files;
 mod forget;
 mod gauge;
 mod incarnation;
+mod inspect;
 mod job;
 mod line;
 mod log;
@@ -39,6 +40,7 @@ mod tests;
 pub use backup::{Backup, BackupError, Existing, back_up};
 pub use check::Soundness;
 pub use gauge::{Gauge, Health, Limits, Pressure, Vitals};
+pub use inspect::{Depth, Inspection, inspect};
 pub use open::{OpenError, Options};
 pub use recover::{Notice, RecoverError, Recovered, Report, TableReport, recover};
 

@@ -16,3 +16,24 @@ mod given;
 mod recover;
 #[cfg(test)]
 mod rig;
+#[cfg(test)]
+mod s10_slow;
+#[cfg(test)]
+mod s1_disk_full;
+#[cfg(test)]
+mod s2_locked;
+#[cfg(test)]
+mod s3_flipped;
+#[cfg(test)]
+mod s4_not_writable;
+#[cfg(test)]
+mod s5_power_loss;
+#[cfg(test)]
+mod s7_unknown_commit;
+#[cfg(test)]
+mod s8_recomputed;
+#[cfg(test)]
+mod s9_long_reader;
+#[cfg(test)]
+#[path = "../ledger/view.rs"]
+mod view;

@@ -9,6 +9,8 @@ use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A place for a ledger.
@@ -130,4 +132,90 @@ pub(crate) fn waits(state: &str) -> bool {
         state,
         "received" | "claimed" | "starting" | "running" | "unclear"
     )
+}
+
+/// Longest wait for anything; only a broken test gets there.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for something that comes by itself.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let mut look = tokio::time::interval(Duration::from_millis(2));
+    let waiting = async {
+        while !is_so() {
+            look.tick().await;
+        }
+    };
+    if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
+        panic!("waited too long for {what}");
+    }
+}
+
+/// What this process was told by the test that started it, if one did.
+pub(crate) fn told(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// This very test in a process of its own, which is told something.
+pub(crate) fn again(program: &[&str], name: &str, value: &str) -> Command {
+    let test = std::thread::current().name().unwrap().to_owned();
+    let exe = std::env::current_exe().unwrap();
+    let mut command = match program {
+        [] => Command::new(&exe),
+        [first, rest @ ..] => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(&exe);
+            command
+        }
+    };
+    command
+        .args(["--exact", "--nocapture", "--test-threads=1", &test])
+        .env(name, value);
+    command
+}
+
+const NAMESPACE: &str = "CODEX_BRIDGE_TEST_NAMESPACE";
+
+/// Runs the rest of this test where file systems can be mounted without anybody else seeing them. True in there;
+/// false outside, once it has passed in there.
+pub(crate) fn may_mount() -> bool {
+    if told(NAMESPACE).is_some() {
+        return true;
+    }
+    let unshare: &[&str] = match nix::unistd::getuid().is_root() {
+        true => &["unshare", "--mount"],
+        false => &["unshare", "--mount", "--map-root-user"],
+    };
+    let ended = again(unshare, NAMESPACE, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    if said.contains("unshare:") {
+        // The writer's own tests fill a database that may not grow instead.
+        eprintln!(
+            "NOT TESTED on a real disk: this user may not mount anything ({})",
+            said.trim()
+        );
+        return false;
+    }
+    let out = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success(), "{out}\n{said}");
+    assert!(out.contains("1 passed"), "{out}");
+    false
+}
+
+/// A disk of this many MiB, mounted in a place that vanishes with the process.
+pub(crate) fn small_disk(mib: u32) -> Place {
+    let place = Place::new();
+    mount(
+        &["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs"],
+        &place,
+    );
+    place
+}
+
+pub(crate) fn mount(args: &[&str], place: &Place) {
+    let mounted = Command::new("mount")
+        .args(args)
+        .arg(place.directory.path())
+        .output();
+    let mounted = mounted.unwrap();
+    assert!(mounted.status.success(), "{mounted:?}");
 }

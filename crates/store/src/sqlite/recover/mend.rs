@@ -270,6 +270,10 @@ impl Mender<'_> {
         for id in buried {
             of_message.execute([id])?;
         }
+        self.new.execute_batch(
+            "UPDATE reply SET (conversation_id, seq) = (SELECT conversation_id, seq FROM message \
+             WHERE message.message_id = reply.message_id)",
+        )?;
         let textless = "row NOT IN (SELECT row FROM reply_text)";
         self.new.execute(&format!("{give_up} AND {textless}"), [])?;
         let ids = self.ids(&format!(

@@ -13,9 +13,10 @@ pub use report::{Notice, Recovered, Report, TableReport};
 
 use super::check::{self, Soundness};
 use super::files::{beside, claim_scratch, log_of, name_new, remove_if_there};
+use super::inspect::{Depth, Inspection, inspect};
 use super::log::{self, Log};
 use super::migrate::{self, MIGRATIONS};
-use super::open::{OpenError, read_only, recovered_place};
+use super::open::{OpenError, recovered_place};
 use bridge_core::value::Timestamp;
 use rusqlite::Connection;
 use salvage::{Origin, Salvage, Source};
@@ -75,22 +76,22 @@ pub fn recover(
     work_root: &Path,
     now: Timestamp,
 ) -> Result<Recovered, RecoverError> {
-    if recovered_place(ledger).exists() {
-        let damaged = swap::put_in_place(ledger).map_err(file("put in place", ledger))?;
-        return Ok(Recovered::Finished { damaged });
-    }
     if let Some(path) = backup.filter(|path| !path.exists()) {
         let path = path.to_owned();
         return Err(RecoverError::NoBackup { path });
     }
-    let findings = match diagnose(ledger)? {
-        Diagnosis::Sound { messages } => return Ok(Recovered::Sound { messages }),
-        Diagnosis::Missing if backup.is_none() => {
+    let findings = match inspect(ledger, Depth::Thorough)? {
+        Inspection::RecoveryCut => {
+            let damaged = swap::put_in_place(ledger).map_err(file("put in place", ledger))?;
+            return Ok(Recovered::Finished { damaged });
+        }
+        Inspection::Sound { messages } => return Ok(Recovered::Sound { messages }),
+        Inspection::Missing if backup.is_none() => {
             let path = ledger.to_owned();
             return Err(RecoverError::NoLedger { path });
         }
-        Diagnosis::Missing => vec!["it is gone".to_owned()],
-        Diagnosis::Damaged { findings } => findings,
+        Inspection::Missing => vec!["it is gone".to_owned()],
+        Inspection::Damaged { findings } => findings,
     };
     let partial = beside(ledger, ".recovering");
     let built = build(ledger, backup, work_root, now, &partial);
@@ -103,58 +104,6 @@ pub fn recover(
     report.damaged = swap::put_in_place(ledger).map_err(file("put in place", ledger))?;
     report.findings = findings;
     Ok(Recovered::Done(Box::new(report)))
-}
-
-enum Diagnosis {
-    Sound { messages: u64 },
-    Missing,
-    Damaged { findings: Vec<String> },
-}
-
-/// Whether there is anything to recover. A ledger of another program or a newer version is refused.
-fn diagnose(ledger: &Path) -> Result<Diagnosis, RecoverError> {
-    let log = log_of(ledger);
-    let damaged = |finding: String| {
-        Ok(Diagnosis::Damaged {
-            findings: vec![finding],
-        })
-    };
-    match (ledger.exists(), log.exists()) {
-        (false, false) => return Ok(Diagnosis::Missing),
-        (false, true) => return damaged("it is gone, and its log is there".to_owned()),
-        (true, _) => {}
-    }
-    let length = std::fs::metadata(ledger).map_err(file("look at", ledger))?;
-    if length.len() == 0 {
-        return damaged("it is empty".to_owned());
-    }
-    if let Log::Broken { what } = log::examine(&log).map_err(file("read", &log))? {
-        return damaged(what);
-    }
-    let conn = match read_only(ledger) {
-        Ok(conn) => conn,
-        Err(error) => return damaged(error.to_string()),
-    };
-    match migrate::check_ours(&conn, ledger, MIGRATIONS) {
-        Ok(()) => {}
-        Err(OpenError::Damaged { findings, .. }) => return Ok(Diagnosis::Damaged { findings }),
-        Err(OpenError::NotADatabase { .. }) => {
-            return damaged("it does not begin as a database does".to_owned());
-        }
-        Err(error) => return Err(error.into()),
-    }
-    match check::thoroughly(&conn) {
-        Ok(Soundness::Sound) => {}
-        Ok(Soundness::Damaged { findings }) => return Ok(Diagnosis::Damaged { findings }),
-        Err(error) => return damaged(error.to_string()),
-    }
-    let count = "SELECT count(*) FROM message";
-    match conn.query_row(count, [], |row| row.get::<_, i64>(0)) {
-        Ok(messages) => Ok(Diagnosis::Sound {
-            messages: u64::try_from(messages).unwrap_or(0),
-        }),
-        Err(error) => damaged(error.to_string()),
-    }
 }
 
 /// Writes a whole new ledger at `partial`.

@@ -1,0 +1,226 @@
+//! `backup` and `recover`: the operator's care for the ledger, without a daemon's help.
+//!
+//! What a backup or a recovery is belongs to the store; here are the places, the words and the JSON.
+
+use crate::cli::{BackupArgs, Common, RecoverArgs};
+use crate::config::Environment;
+use crate::state::StateDir;
+use crate::term::{self, escape, escape_line};
+use anyhow::Context;
+use bridge_core::value::Timestamp;
+use bridge_store::sqlite::{self, Backup, Existing, Notice, Recovered, Report};
+use serde_json::{Value, json};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Messages that are named in words, each with its reason; JSON has them all.
+const NAMED_MAX: usize = 20;
+
+/// Runs `backup`.
+pub(crate) fn backup(args: &BackupArgs, common: &Common, environment: &Environment) -> ExitCode {
+    let made = back_up(args, common, environment);
+    finish(made, args.json, backup_words, |made| {
+        json!({
+            "path": made.path,
+            "bytes": made.bytes,
+            "messages": made.messages,
+            "schema_version": made.version,
+        })
+    })
+}
+
+fn back_up(
+    args: &BackupArgs,
+    common: &Common,
+    environment: &Environment,
+) -> anyhow::Result<Backup> {
+    let state = state(common, environment)?;
+    let to = match &args.file {
+        Some(file) => file.clone(),
+        None => default_place(&state)?,
+    };
+    let existing = match args.replace {
+        true => Existing::Replace,
+        false => Existing::Keep,
+    };
+    Ok(sqlite::back_up(&state.ledger(), &to, existing)?)
+}
+
+/// `backups/ledger-<time>.db` in the state directory, which is as private as the ledger.
+fn default_place(state: &StateDir) -> anyhow::Result<PathBuf> {
+    let directory = state.root().join("backups");
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory)
+        .with_context(|| format!("create {}", directory.display()))?;
+    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    Ok(directory.join(format!("ledger-{now}.db")))
+}
+
+fn backup_words(made: &Backup) -> String {
+    format!(
+        "the ledger is backed up and checked\n  file      {}\n  size      {} KiB\n  messages  {}",
+        made.path.display(),
+        made.bytes.div_ceil(1024),
+        made.messages
+    )
+}
+
+/// Runs `recover`.
+pub(crate) fn recover(args: &RecoverArgs, common: &Common, environment: &Environment) -> ExitCode {
+    let recovered = try_recover(args, common, environment);
+    finish(recovered, args.json, recovered_words, recovered_json)
+}
+
+/// The lock is held meanwhile, so that no daemon writes to what is read.
+fn try_recover(
+    args: &RecoverArgs,
+    common: &Common,
+    environment: &Environment,
+) -> anyhow::Result<Recovered> {
+    let state = StateDir::prepare(state(common, environment)?.root())?;
+    let _lock = state.lock()?;
+    let now = Timestamp(jiff::Timestamp::now().as_millisecond());
+    let from = args.from.as_deref();
+    Ok(sqlite::recover(&state.ledger(), from, &state.work(), now)?)
+}
+
+fn recovered_words(recovered: &Recovered) -> String {
+    match recovered {
+        Recovered::Sound { messages } => format!(
+            "the ledger is sound ({messages} messages); nothing was done\nTo go back to a backup all the same, move the ledger away first: what is not finished in a backup may have run since, and becomes a dead letter"
+        ),
+        Recovered::Finished { damaged } => format!(
+            "an earlier recovery was cut at its end, which is done now; the new ledger is in place{}",
+            kept(damaged.as_deref())
+        ),
+        Recovered::Done(report) => report_words(report),
+    }
+}
+
+fn report_words(report: &Report) -> String {
+    let mut words = format!(
+        "a new ledger is in place, with {} messages{}\n",
+        report.messages,
+        kept(report.damaged.as_deref())
+    );
+    let mut section = |title: &str, lines: &mut dyn Iterator<Item = String>| {
+        let lines: Vec<_> = lines.collect();
+        if lines.is_empty() {
+            return;
+        }
+        words.push_str(&format!("\n{title}:\n"));
+        for line in lines.iter().take(NAMED_MAX) {
+            words.push_str(&format!("  {line}\n"));
+        }
+        if let Some(more) = lines.len().checked_sub(NAMED_MAX).filter(|more| *more > 0) {
+            words.push_str(&format!("  and {more} more; `--json` names them all\n"));
+        }
+    };
+    section("what was wrong", &mut report.findings.iter().cloned());
+    let rows = report.tables.iter().map(|table| {
+        let (name, kept, filled) = (&table.table, table.kept, table.from_backup);
+        let holes = if table.holes {
+            ", parts could not be read"
+        } else {
+            ""
+        };
+        let dropped = table.dropped;
+        format!("{name:<14}{kept:>8} kept, {filled} from the backup, {dropped} dropped{holes}")
+    });
+    section(
+        "rows",
+        &mut rows.filter(|line| {
+            !line.contains(" 0 kept, 0 from the backup, 0 dropped") || line.contains("parts")
+        }),
+    );
+    let named = |notice: &Notice| format!("{}  {}", notice.message_id, escape_line(&notice.what));
+    section(
+        "dead letters now (send them again if you know that they did not run)",
+        &mut report.buried.iter().map(named),
+    );
+    section(
+        "kept with something missing",
+        &mut report.incomplete.iter().map(named),
+    );
+    section("lost", &mut report.lost.iter().cloned());
+    words
+}
+
+fn kept(damaged: Option<&Path>) -> String {
+    damaged.map_or_else(String::new, |path| {
+        format!("; the damaged one is kept as {}", path.display())
+    })
+}
+
+fn recovered_json(recovered: &Recovered) -> Value {
+    match recovered {
+        Recovered::Sound { messages } => json!({ "outcome": "sound", "messages": messages }),
+        Recovered::Finished { damaged } => json!({ "outcome": "finished", "damaged": damaged }),
+        Recovered::Done(report) => report_json(report),
+    }
+}
+
+fn report_json(report: &Report) -> Value {
+    let notices = |notices: &[Notice]| -> Vec<Value> {
+        let notice = |one: &Notice| json!({ "message_id": one.message_id, "what": one.what });
+        notices.iter().map(notice).collect()
+    };
+    let tables = report.tables.iter().map(|table| {
+        json!({
+            "table": table.table,
+            "kept": table.kept,
+            "from_backup": table.from_backup,
+            "dropped": table.dropped,
+            "holes": table.holes,
+        })
+    });
+    json!({
+        "outcome": "recovered",
+        "damaged": report.damaged,
+        "findings": report.findings,
+        "messages": report.messages,
+        "tables": tables.collect::<Vec<_>>(),
+        "buried": notices(&report.buried),
+        "incomplete": notices(&report.incomplete),
+        "lost": report.lost,
+    })
+}
+
+/// The state directory, which must be there: nothing is made for somebody who named the wrong one.
+fn state(common: &Common, environment: &Environment) -> anyhow::Result<StateDir> {
+    let root = environment.state_dir(common.state_dir.as_deref())?;
+    if !root.is_dir() {
+        anyhow::bail!(
+            "there is no state directory at {}: name it with --state-dir or CODEX_BRIDGE_STATE_DIR",
+            root.display()
+        );
+    }
+    Ok(StateDir::existing(&root))
+}
+
+fn finish<T>(
+    done: anyhow::Result<T>,
+    json: bool,
+    words: impl FnOnce(&T) -> String,
+    value: impl FnOnce(&T) -> Value,
+) -> ExitCode {
+    let text = match &done {
+        Ok(done) if json => format!("{:#}", value(done)),
+        Ok(done) => escape(words(done).trim_end()).into_owned(),
+        Err(error) => {
+            term::complain(&escape(&format!("{error:#}")));
+            return ExitCode::FAILURE;
+        }
+    };
+    match term::print(&text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            term::complain(&format!("this could not be printed: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}

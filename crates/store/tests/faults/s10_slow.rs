@@ -1,0 +1,67 @@
+//! S10: the disk is slow. While a commit takes too long the gauge closes the door, and what was handed in is not given
+//! up: it is done when its time comes.
+
+use crate::given::{World, text};
+use crate::rig::{Place, until};
+use bridge_core::port::{Read, RowsError};
+use bridge_core::step::{Decision, Refused, Transition};
+use bridge_core::value::Timestamp;
+use bridge_store::sqlite::{Limits, Pressure};
+use bridge_store::{Options, SqliteLedger};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// A commit that takes as long as it is told to.
+struct Slow(mpsc::Receiver<()>);
+
+impl Transition for Slow {
+    type View = ();
+    type Outcome = ();
+    const NAME: &'static str = "slow";
+
+    fn load(&self, _rows: &dyn Read) -> Result<(), RowsError> {
+        Ok(())
+    }
+
+    fn decide(self, _view: (), _now: Timestamp) -> Result<Decision<()>, Refused> {
+        self.0.recv().unwrap();
+        Ok(Decision::nothing(()))
+    }
+}
+
+#[tokio::test]
+async fn s10_a_slow_commit_closes_the_door_and_nothing_is_given_up() {
+    let place = Place::new();
+    let limits = Limits {
+        slow_commit: Duration::from_millis(200),
+        slow_pause: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let options = Options {
+        limits,
+        ..Options::default()
+    };
+    let ledger = SqliteLedger::open(&place.path, options).unwrap();
+    let gauge = ledger.gauge();
+    let (let_go, hold) = mpsc::channel();
+    let world = World::over(&ledger);
+    let slow = tokio::spawn({
+        let world = World::over(&ledger);
+        async move { world.tries(Slow(hold)).await }
+    });
+    until("the door to close", || gauge.admit().is_err()).await;
+    let Err(Pressure::Slow { took, retry_after }) = gauge.admit() else {
+        panic!("{:?}", gauge.admit());
+    };
+    assert!(took >= limits.slow_commit && retry_after == limits.slow_pause);
+    let waiting = tokio::spawn({
+        let world = World::over(&ledger);
+        async move { world.tries(text("a", "m1")).await }
+    });
+    assert_eq!(world.reads(|rows| rows.backlog()).await, 0, "reads go on");
+    let_go.send(()).unwrap();
+    slow.await.unwrap().unwrap();
+    waiting.await.unwrap().unwrap();
+    until("the door to open", || gauge.admit().is_ok()).await;
+    assert!(gauge.vitals().last_commit.is_some());
+}
