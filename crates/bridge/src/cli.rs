@@ -106,7 +106,7 @@ pub(crate) struct DrillArgs {
     /// How long things go wrong; afterwards everything must become quiet
     #[arg(long, value_name = "MINUTES", default_value_t = 1.0, value_parser = minutes)]
     pub(crate) minutes: f64,
-    /// Where chance comes from; the same seed gives the same kills and faults at the same times
+    /// Where chance comes from; the same seed gives the same kills and faults, as far as a real machine can
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
     /// How the daemon talks to Codex

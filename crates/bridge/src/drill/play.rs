@@ -39,7 +39,10 @@ const BAD_WEATHER: Weather = Weather {
 /// A drill under way.
 pub(super) struct Play {
     stage: Stage,
+    /// What is said, when it is said, and outages.
     dice: Dice,
+    /// Who is killed when: its own numbers, so that they do not depend on how fast anything else goes.
+    deaths: Dice,
     traffic: Traffic,
     asked: Asked,
     daemon_kills: usize,
@@ -53,9 +56,17 @@ struct Plan {
     end: Instant,
     say: Instant,
     kill: Instant,
+    victim: Victim,
     outage: Instant,
     back: Option<Instant>,
     tell: Instant,
+}
+
+/// Who is killed next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Victim {
+    Daemon,
+    Codex,
 }
 
 impl Plan {
@@ -66,11 +77,16 @@ impl Plan {
     }
 }
 
+fn after(dice: &mut Dice, (low, high): (u64, u64)) -> Instant {
+    Instant::now() + Duration::from_millis(dice.between(low, high))
+}
+
 impl Play {
     pub(super) fn new(stage: Stage, seed: u64) -> Self {
         Self {
             stage,
             dice: Dice::new(seed),
+            deaths: Dice::new(!seed),
             traffic: Traffic::new(),
             asked: Asked::default(),
             daemon_kills: 0,
@@ -80,18 +96,28 @@ impl Play {
         }
     }
 
-    fn after(&mut self, (low, high): (u64, u64)) -> Instant {
-        Instant::now() + Duration::from_millis(self.dice.between(low, high))
+    fn after(&mut self, times: (u64, u64)) -> Instant {
+        after(&mut self.dice, times)
+    }
+
+    fn next_death(&mut self) -> (Instant, Victim) {
+        let victim = match self.deaths.chance(500) {
+            true => Victim::Daemon,
+            false => Victim::Codex,
+        };
+        (after(&mut self.deaths, KILL_EVERY), victim)
     }
 
     /// Plays for `duration`, then waits until everything is quiet.
     pub(super) async fn run(&mut self, duration: Duration) -> anyhow::Result<()> {
         self.stage.platform.set_weather(BAD_WEATHER);
         let start = Instant::now();
+        let (kill, victim) = self.next_death();
         let mut plan = Plan {
             end: start + duration,
             say: start,
-            kill: self.after(KILL_EVERY),
+            kill,
+            victim,
             outage: self.after(OUTAGE_EVERY),
             back: None,
             tell: start + TELL_EVERY,
@@ -124,10 +150,10 @@ impl Play {
             plan.back = None;
         }
         if now >= plan.kill {
-            plan.kill = match self.kill().await? {
-                true => self.after(KILL_EVERY),
-                false => now + KILL_AGAIN,
-            };
+            match self.kill(plan.victim).await? {
+                true => (plan.kill, plan.victim) = self.next_death(),
+                false => plan.kill = now + KILL_AGAIN,
+            }
         }
         if now >= plan.tell {
             self.tell(plan.end.saturating_duration_since(now));
@@ -136,16 +162,21 @@ impl Play {
         Ok(())
     }
 
-    async fn kill(&mut self) -> anyhow::Result<bool> {
-        if self.dice.chance(500) {
-            self.stage.kill_daemon().await?;
-            self.stage.start_daemon()?;
-            self.daemon_kills += 1;
-            return Ok(true);
+    /// False when the victim was not there.
+    async fn kill(&mut self, victim: Victim) -> anyhow::Result<bool> {
+        match victim {
+            Victim::Daemon => {
+                self.stage.kill_daemon().await?;
+                self.stage.start_daemon()?;
+                self.daemon_kills += 1;
+                Ok(true)
+            }
+            Victim::Codex => {
+                let killed = self.stage.kill_codex();
+                self.codex_kills += usize::from(killed);
+                Ok(killed)
+            }
         }
-        let killed = self.stage.kill_codex();
-        self.codex_kills += usize::from(killed);
-        Ok(killed)
     }
 
     /// A daemon that ends by itself breaks a promise too; it is started again, so that the rest can be seen.

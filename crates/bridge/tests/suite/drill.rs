@@ -56,12 +56,12 @@ async fn drilled(transport: &str, seed: &str) {
 
 #[tokio::test]
 async fn a_short_drill_over_the_socket_keeps_every_promise() {
-    drilled("socket", "7").await;
+    drilled("socket", "16").await;
 }
 
 #[tokio::test]
 async fn a_short_drill_over_pipes_keeps_every_promise() {
-    drilled("stdio", "8").await;
+    drilled("stdio", "18").await;
 }
 
 #[tokio::test]
