@@ -29,4 +29,5 @@ mod processes;
 mod secrets;
 mod setup;
 mod stand;
+mod store_faults;
 mod world;

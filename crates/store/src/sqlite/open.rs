@@ -192,6 +192,9 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Opened, OpenError> {
     expect_usable(path)?;
     let sqlite = |source| OpenError::sqlite(path, source);
     let mut writer = connect(path).map_err(sqlite)?;
+    // A file that is refused stays as it is: closing would move the log into it.
+    let no_move = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    writer.set_db_config(no_move, true).map_err(sqlite)?;
     writer.busy_timeout(options.busy_timeout).map_err(sqlite)?;
     migrate::check_ours(&writer, path, MIGRATIONS)?;
     set_up_log(&writer, path)?;
@@ -208,6 +211,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Opened, OpenError> {
         })
         .collect::<Result<_, _>>()
         .map_err(sqlite)?;
+    writer.set_db_config(no_move, false).map_err(sqlite)?;
     Ok(Opened {
         writer,
         readers,

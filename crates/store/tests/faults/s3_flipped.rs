@@ -5,6 +5,7 @@
 //! a byte can't do is tested: no row comes or goes, and no key and no state changes without being found by a check or
 //! by whoever reads it.
 
+use crate::given::{World, text};
 use crate::rig::{Place, every_state, one_file};
 use crate::view;
 use bridge_core::value::Timestamp;
@@ -122,4 +123,24 @@ async fn s3_a_flipped_byte_is_refused_found_or_harmless() {
         "{seen:?}"
     );
     assert!(seen.content < FLIPS / 5, "{seen:?}");
+}
+
+/// A refused file is left as it was, also when there is a log that SQLite would move into it on closing.
+#[tokio::test]
+async fn s3_a_refused_ledger_and_its_log_are_left_alone() {
+    let place = Place::new();
+    let ledger = place.open();
+    // It fits into the pages that a new ledger has, so the first page is not in the log.
+    World::over(&ledger).does(text("a", "m1")).await;
+    let killed = Place::new();
+    let mut database = fs::read(&place.path).unwrap();
+    database[..16].fill(0);
+    let log = fs::read(place.at("ledger.db-wal")).unwrap();
+    assert!(log.len() > 4096);
+    fs::write(&killed.path, &database).unwrap();
+    fs::write(killed.at("ledger.db-wal"), &log).unwrap();
+    let error = SqliteLedger::open(&killed.path, Options::default()).unwrap_err();
+    assert!(error.is_damage(), "{error}");
+    assert!(fs::read(&killed.path).unwrap() == database);
+    assert!(fs::read(killed.at("ledger.db-wal")).unwrap() == log);
 }
