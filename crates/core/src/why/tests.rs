@@ -56,10 +56,12 @@ fn hold(class: Class, until: i64) -> MessageState {
     }
 }
 
-#[test]
-fn every_state_says_where_it_is_and_what_comes_next() {
-    let mut explained = BTreeSet::new();
-    for (state, now, next) in [
+/// A state, and what is said of it: where it is, and what comes next.
+type Said = (MessageState, &'static str, &'static str);
+
+/// On the way to an answer, and what is said.
+fn on_the_way() -> Vec<Said> {
+    vec![
         (
             MessageState::Received { hold: None },
             "it is on disk and waits for a free turn",
@@ -99,6 +101,12 @@ fn every_state_says_where_it_is_and_what_comes_next() {
             "the end of attempt 2 was not seen, and can't be looked up yet: Codex is not logged in",
             "the bridge looks again in 60 s; other conversations go on meanwhile",
         ),
+    ]
+}
+
+/// The rest of a life, and what is said.
+fn later() -> Vec<Said> {
+    vec![
         (
             MessageState::Steered {
                 leader: MessageId::new("first"),
@@ -148,7 +156,13 @@ fn every_state_says_where_it_is_and_what_comes_next() {
             "it was cancelled: by me",
             "nothing",
         ),
-    ] {
+    ]
+}
+
+#[test]
+fn every_state_says_where_it_is_and_what_comes_next() {
+    let mut explained = BTreeSet::new();
+    for (state, now, next) in on_the_way().into_iter().chain(later()) {
         let name = state.name();
         explained.insert(name);
         let why = explain(&case(state), Timestamp(0));
