@@ -32,7 +32,7 @@ mod schedule;
 mod secrets;
 mod setup;
 mod stand;
-mod store_faults;
 mod steer;
 mod stop;
+mod store_faults;
 mod world;
