@@ -22,7 +22,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         transition: T,
     ) -> Result<T::Outcome, LedgerError> {
         failpoint::pass(T::NAME, Side::Before);
-        let committed = self.ledger.transact(transition, now()).await?;
+        let committed = self.ledger.transact(transition, now()).await;
+        let committed = committed.inspect_err(|error| {
+            if !matches!(error, LedgerError::Refused(_)) {
+                self.doubt.notify_one();
+            }
+        })?;
         failpoint::pass(T::NAME, Side::After);
         self.perform(committed.actions);
         Ok(committed.outcome)
@@ -59,13 +64,17 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Action::Schedule | Action::ScheduleAt { .. } => self.wake.notify_one(),
                 Action::Work { message_id } => {
                     let daemon = Arc::clone(self);
-                    self.tasks
-                        .spawn(async move { daemon.work(message_id).await });
+                    self.tasks.spawn(async move {
+                        let _hand = daemon.hands.take(&message_id);
+                        Arc::clone(&daemon).work(message_id).await;
+                    });
                 }
                 Action::Reconcile { message_id } => {
                     let daemon = Arc::clone(self);
-                    self.tasks
-                        .spawn(async move { daemon.reconcile(message_id).await });
+                    self.tasks.spawn(async move {
+                        let _hand = daemon.hands.take(&message_id);
+                        Arc::clone(&daemon).reconcile(message_id).await;
+                    });
                 }
                 Action::Deliver { conversation_id } => self.deliver(conversation_id),
                 Action::Join { message_id } => {

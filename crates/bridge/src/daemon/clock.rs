@@ -4,6 +4,7 @@
 //! wait. It counts while the machine sleeps, and never goes behind a time that the ledger has already seen.
 
 use bridge_core::value::Timestamp;
+#[cfg(not(test))]
 use nix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -51,7 +52,19 @@ fn wall_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// In tests the steady clock is tokio's, which can be paused and moved.
+#[cfg(test)]
+fn steady_ms() -> i64 {
+    static START: OnceLock<std::time::Instant> = OnceLock::new();
+    let start = *START.get_or_init(std::time::Instant::now);
+    let gone = tokio::time::Instant::now()
+        .into_std()
+        .saturating_duration_since(start);
+    i64::try_from(gone.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// Milliseconds since the machine's boot, sleep included.
+#[cfg(not(test))]
 fn steady_ms() -> i64 {
     clock_gettime(ClockId::CLOCK_BOOTTIME).map_or_else(
         |_| wall_ms(),

@@ -11,9 +11,12 @@ mod lane;
 mod prune;
 mod reconcile;
 mod recover;
+mod rescue;
 mod run;
 mod schedule;
 mod steer;
+#[cfg(test)]
+mod tests;
 mod watchdog;
 mod work;
 
@@ -48,6 +51,10 @@ pub(crate) struct Daemon<L, A, S> {
     wake: Notify,
     /// Wakes the ack lane.
     ack_wake: Notify,
+    /// The ledger failed under a transition: what it asks for may have been swallowed.
+    doubt: Notify,
+    /// Messages that a task works on.
+    hands: rescue::Hands,
     /// Set: nothing more is claimed or taken in.
     stopping: CancellationToken,
     /// Set: tasks let go of what they do, rows stay as they are.
@@ -222,6 +229,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             settings,
             wake: Notify::new(),
             ack_wake: Notify::new(),
+            doubt: Notify::new(),
+            hands: rescue::Hands::default(),
             stopping: CancellationToken::new(),
             halt: CancellationToken::new(),
             fenced: CancellationToken::new(),

@@ -32,7 +32,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         Ok(found)
     }
 
-    async fn resume(self: &Arc<Self>, message: Message) -> Result<(), LedgerError> {
+    pub(super) async fn resume(self: &Arc<Self>, message: Message) -> Result<(), LedgerError> {
         let state = message.life.state.name();
         let left_in_the_middle = state.in_flight() && state != StateName::Unclear;
         if left_in_the_middle {
@@ -47,7 +47,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// Notices of finished messages wait in lanes too.
-    async fn reopen_lanes(self: &Arc<Self>) -> Result<(), LedgerError> {
+    pub(super) async fn reopen_lanes(self: &Arc<Self>) -> Result<(), LedgerError> {
         let mut after = None;
         loop {
             let from = after.take();

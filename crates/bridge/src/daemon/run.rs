@@ -97,6 +97,7 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).schedule()),
             tokio::spawn(Arc::clone(daemon).acks()),
             tokio::spawn(Arc::clone(daemon).prune()),
+            tokio::spawn(Arc::clone(daemon).rescue()),
         ];
         if let Some(loopback) = daemon.sink.loopback.clone() {
             let stop = daemon.stopping.clone();

@@ -1,0 +1,173 @@
+//! An agent that answers at once, remembers every turn it was given, and fails when it is told to. It lives on when a
+//! daemon goes, like a Codex behind its socket.
+
+use bridge_core::port::{
+    Agent, AgentFault, Asked, Finding, Found, Looked, LostTurn, Started, Steer, Steered,
+    ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStatus, TurnStream,
+};
+use bridge_core::value::{
+    Class, ClientId, Failure, IncarnationId, ThreadId, Timestamp, TurnId, Usage,
+};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// What goes wrong with the next turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// It is refused, and may work later.
+    Refused,
+    /// The account's limit is reached for a while.
+    Limit,
+    /// It is taken and answered, but nobody sees its end.
+    Lost,
+    /// Whether it was taken is not known; it was.
+    InDoubt,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    threads: u32,
+    turns: Vec<(ThreadId, TurnId, ClientId, String)>,
+    troubles: VecDeque<Trouble>,
+}
+
+/// The scripted agent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ScriptedAgent(Arc<Mutex<Known>>);
+
+impl ScriptedAgent {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap()
+    }
+
+    pub(super) fn trouble(&self, trouble: Trouble) {
+        self.known().troubles.push_back(trouble);
+    }
+
+    /// How often a turn with this text was taken.
+    pub(super) fn asked(&self, text: &str) -> usize {
+        let known = self.known();
+        let same = known.turns.iter().filter(|(_, _, _, asked)| asked == text);
+        same.count()
+    }
+}
+
+fn fault(class: Class) -> AgentFault {
+    AgentFault::new(Failure::new(class, "as the script says"))
+}
+
+fn end(turn_id: TurnId, text: String) -> TurnEvent {
+    TurnEvent::Ended(TurnEnd {
+        turn_id,
+        status: TurnStatus::Completed,
+        answer: Some(text),
+        touched: false,
+        heard: Vec::new(),
+        failure: None,
+        usage: Usage::default(),
+    })
+}
+
+impl Agent for ScriptedAgent {
+    type Stream = ScriptedStream;
+
+    async fn ready(&self) -> Result<IncarnationId, AgentFault> {
+        Ok(IncarnationId::new("i"))
+    }
+
+    async fn open_thread(&self, _spec: &ThreadSpec) -> Result<ThreadId, AgentFault> {
+        let mut known = self.known();
+        known.threads += 1;
+        Ok(ThreadId::new(format!("t{}", known.threads)))
+    }
+
+    async fn resume_thread(&self, _: &ThreadId, _: &ThreadSpec) -> Result<(), AgentFault> {
+        Ok(())
+    }
+
+    async fn start_turn(&self, turn: &TurnSpec) -> Result<Started<ScriptedStream>, AgentFault> {
+        let mut known = self.known();
+        let trouble = known.troubles.pop_front();
+        match trouble {
+            Some(Trouble::Refused) => return Err(fault(Class::Transient)),
+            Some(Trouble::Limit) => {
+                let until = Some(Timestamp(i64::MAX));
+                let soon = super::super::ids::now().plus_ms(60_000);
+                return Err(fault(Class::Capacity {
+                    until: until.map(|until| until.min(soon)),
+                }));
+            }
+            Some(Trouble::Lost | Trouble::InDoubt) | None => {}
+        }
+        let turn_id = TurnId::new(format!("u{}", known.turns.len()));
+        let text = turn.text.clone();
+        known.turns.push((
+            turn.thread.clone(),
+            turn_id.clone(),
+            turn.client_id.clone(),
+            text.clone(),
+        ));
+        let event = match trouble {
+            Some(Trouble::InDoubt) => return Err(fault(Class::Ambiguous)),
+            Some(Trouble::Lost) => TurnEvent::Lost {
+                why: "as the script says".to_owned(),
+            },
+            Some(Trouble::Refused | Trouble::Limit) | None => end(turn_id.clone(), text),
+        };
+        let stream = ScriptedStream(Some(event));
+        Ok(Started { turn_id, stream })
+    }
+
+    async fn look(&self, lost: &LostTurn) -> Result<Looked<ScriptedStream>, AgentFault> {
+        let known = self.known();
+        let ours = known
+            .turns
+            .iter()
+            .find(|(_, _, client_id, _)| *client_id == lost.turn.client_id);
+        let found = match ours {
+            None => Found::Absent,
+            Some((_, turn_id, client_id, text)) => Found::Turn(Finding {
+                turn_id: turn_id.clone(),
+                status: TurnStatus::Completed,
+                answer: Some(text.clone()),
+                effects: Vec::new(),
+                heard: vec![client_id.clone()],
+                failure: None,
+            }),
+        };
+        let stream = None;
+        Ok(Looked { found, stream })
+    }
+
+    async fn decline(&self, _asked: &Asked) -> Result<(), AgentFault> {
+        Ok(())
+    }
+
+    async fn end_life(&self, _why: &str) {}
+
+    async fn probe(&self) -> Result<(), AgentFault> {
+        Ok(())
+    }
+
+    async fn steer(&self, _steer: &Steer) -> Result<Steered, AgentFault> {
+        let why = "no turn runs".to_owned();
+        Ok(Steered::Refused { why })
+    }
+
+    async fn interrupt(&self, _: &ThreadId, _: &TurnId) -> Result<(), AgentFault> {
+        Ok(())
+    }
+}
+
+/// The news of a turn that ended at once.
+#[derive(Debug)]
+pub(super) struct ScriptedStream(Option<TurnEvent>);
+
+impl TurnStream for ScriptedStream {
+    async fn next(&mut self) -> TurnEvent {
+        match self.0.take() {
+            Some(event) => event,
+            None => std::future::pending().await,
+        }
+    }
+}

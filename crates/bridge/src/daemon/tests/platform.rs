@@ -1,0 +1,150 @@
+//! A platform that takes replies and acks, refuses them, or leaves its outcome open, as a test says.
+
+use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
+use bridge_core::value::{ChannelId, Class, Failure, Message, Reply};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How the platform meets one reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mood {
+    /// Not taken; may work later.
+    Refuses,
+    /// Nobody knows; it was taken or not.
+    Unknown { taken: bool },
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    moods: VecDeque<Mood>,
+    refuses_until: Option<Instant>,
+    refuses_acks: u32,
+    probeable: bool,
+    /// By key, in the order they became visible.
+    seen: Vec<(String, String)>,
+    receipts: BTreeMap<String, String>,
+    acks: Vec<String>,
+    sends: u32,
+    probes: u32,
+}
+
+/// The scripted platform.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ScriptedPlatform(Arc<Mutex<Known>>);
+
+impl ScriptedPlatform {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap()
+    }
+
+    pub(super) fn be(&self, mood: Mood) {
+        self.known().moods.push_back(mood);
+    }
+
+    pub(super) fn refuse_for(&self, time: Duration) {
+        self.known().refuses_until = Some(Instant::now() + time);
+    }
+
+    pub(super) fn refuse_acks(&self, times: u32) {
+        self.known().refuses_acks = times;
+    }
+
+    pub(super) fn probeable(&self) {
+        self.known().probeable = true;
+    }
+
+    /// Texts that people saw; one that was shown twice is here twice.
+    pub(super) fn visible(&self) -> Vec<String> {
+        let known = self.known();
+        known.seen.iter().map(|(_, text)| text.clone()).collect()
+    }
+
+    /// Messages that were acknowledged, by their text.
+    pub(super) fn acks(&self) -> Vec<String> {
+        self.known().acks.clone()
+    }
+
+    pub(super) fn sends(&self) -> u32 {
+        self.known().sends
+    }
+
+    pub(super) fn probes(&self) -> u32 {
+        self.known().probes
+    }
+}
+
+impl Known {
+    /// Shows a reply. Only a platform that dedupes shows a key once.
+    fn take(&mut self, reply: &Reply) -> String {
+        let key = reply.key.to_string();
+        let receipt = format!("receipt of {key}");
+        if self.probeable || !self.receipts.contains_key(&key) {
+            self.seen.push((key.clone(), reply.body.clone()));
+        }
+        self.receipts.insert(key, receipt.clone());
+        receipt
+    }
+}
+
+fn fault(class: Class) -> SinkFault {
+    SinkFault {
+        failure: Failure::new(class, "as the script says"),
+    }
+}
+
+impl Sink for ScriptedPlatform {
+    fn traits(&self, _channel: &ChannelId) -> SinkTraits {
+        let class = match self.known().probeable {
+            true => SinkClass::Probeable,
+            false => SinkClass::Idempotent,
+        };
+        SinkTraits {
+            class,
+            max_chars: None,
+        }
+    }
+
+    async fn send(&self, _message: &Message, reply: &Reply) -> Result<String, SinkFault> {
+        let mut known = self.known();
+        known.sends += 1;
+        if known
+            .refuses_until
+            .is_some_and(|until| Instant::now() < until)
+        {
+            return Err(fault(Class::Transient));
+        }
+        match known.moods.pop_front() {
+            None => Ok(known.take(reply)),
+            Some(Mood::Refuses) => Err(fault(Class::Transient)),
+            Some(Mood::Unknown { taken }) => {
+                if taken {
+                    known.take(reply);
+                }
+                Err(fault(Class::Ambiguous))
+            }
+        }
+    }
+
+    async fn probe(&self, _message: &Message, reply: &Reply) -> Result<Probe, SinkFault> {
+        let mut known = self.known();
+        known.probes += 1;
+        Ok(match known.receipts.get(reply.key.as_str()) {
+            Some(receipt) => Probe::Present {
+                receipt: receipt.clone(),
+            },
+            None => Probe::Absent,
+        })
+    }
+
+    async fn acknowledge(&self, message: &Message) -> Result<(), SinkFault> {
+        let mut known = self.known();
+        if known.refuses_acks > 0 {
+            known.refuses_acks -= 1;
+            return Err(fault(Class::Transient));
+        }
+        known.acks.push(message.body.clone());
+        Ok(())
+    }
+}
