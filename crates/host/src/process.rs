@@ -50,6 +50,23 @@ pub fn children(parent: i32) -> Vec<i32> {
         .collect()
 }
 
+/// Pids of the living children of `ancestor`, of their children, and so on.
+#[must_use]
+pub fn descendants(ancestor: i32) -> Vec<i32> {
+    let mut found = children(ancestor);
+    let mut next = 0;
+    // Each pid once: one that was given again meanwhile must not lead in a circle.
+    while let Some(pid) = found.get(next).copied() {
+        let more: Vec<i32> = children(pid)
+            .into_iter()
+            .filter(|child| !found.contains(child))
+            .collect();
+        found.extend(more);
+        next += 1;
+    }
+    found
+}
+
 struct Stat {
     parent: i32,
     start_ticks: u64,

@@ -18,8 +18,12 @@ const SAY_EVERY: (u64, u64) = (50, 300);
 /// Milliseconds between two outages of the platform, and how long one takes.
 const OUTAGE_EVERY: (u64, u64) = (10_000, 25_000);
 const OUTAGE_TAKES: (u64, u64) = (300, 1_500);
-/// How soon a kill is tried again that found no Codex.
+/// How soon a kill is tried again that found no Codex, or came too early.
 const KILL_AGAIN: Duration = Duration::from_millis(100);
+/// So many messages must have ended since the last kill: a machine on which a turn takes longer than the time between
+/// two kills would only show that what is always cut is given up. No kill waits longer for it than that.
+const ENDS_BETWEEN: usize = 4;
+const ENDS_PATIENCE: Duration = Duration::from_secs(5);
 /// How often a person is told how it goes.
 const TELL_EVERY: Duration = Duration::from_secs(5);
 /// How soon everything must be quiet once nothing goes wrong any more: the longest pause between two tries of
@@ -57,6 +61,9 @@ struct Plan {
     say: Instant,
     kill: Instant,
     victim: Victim,
+    /// Messages that must have ended before it, or when it comes all the same.
+    ends: usize,
+    latest: Instant,
     outage: Instant,
     back: Option<Instant>,
     tell: Instant,
@@ -100,6 +107,12 @@ impl Play {
         after(&mut self.dice, times)
     }
 
+    /// Messages that came to their end.
+    fn ended(&self) -> usize {
+        let waiting: usize = self.stage.platform.waiting().values().sum();
+        self.traffic.said().saturating_sub(waiting)
+    }
+
     fn next_death(&mut self) -> (Instant, Victim) {
         let victim = match self.deaths.chance(500) {
             true => Victim::Daemon,
@@ -118,6 +131,8 @@ impl Play {
             say: start,
             kill,
             victim,
+            ends: ENDS_BETWEEN,
+            latest: kill + ENDS_PATIENCE,
             outage: self.after(OUTAGE_EVERY),
             back: None,
             tell: start + TELL_EVERY,
@@ -150,9 +165,13 @@ impl Play {
             plan.back = None;
         }
         if now >= plan.kill {
-            match self.kill(plan.victim).await? {
-                true => (plan.kill, plan.victim) = self.next_death(),
-                false => plan.kill = now + KILL_AGAIN,
+            let due = self.ended() >= plan.ends || now >= plan.latest;
+            if due && self.kill(plan.victim).await? {
+                (plan.kill, plan.victim) = self.next_death();
+                plan.ends = self.ended() + ENDS_BETWEEN;
+                plan.latest = plan.kill + ENDS_PATIENCE;
+            } else {
+                plan.kill = now + KILL_AGAIN;
             }
         }
         if now >= plan.tell {

@@ -17,6 +17,8 @@ const STOP_PATIENCE: Duration = Duration::from_secs(30);
 /// How long processes that are to end may take to be gone.
 const GONE_PATIENCE: Duration = Duration::from_secs(10);
 const GONE_PAUSE: Duration = Duration::from_millis(20);
+/// So many looks in a row must find nothing: a process that changes its parent while we look may be missed by one.
+const GONE_LOOKS: u32 = 3;
 
 /// Variables that would make the private daemon somebody else's.
 const NOT_FOR_THE_DAEMON: [&str; 5] = [
@@ -187,14 +189,21 @@ impl Stage {
     }
 
     async fn wait_gone(&mut self) -> Vec<i32> {
-        let deadline = tokio::time::Instant::now() + GONE_PATIENCE;
-        loop {
-            let left = self.orphans.living(None);
-            if left.is_empty() || tokio::time::Instant::now() >= deadline {
-                return left;
+        let mut looks = GONE_LOOKS;
+        let mut left = Vec::new();
+        for _ in 0..GONE_PATIENCE.as_millis() / GONE_PAUSE.as_millis() {
+            left = self.orphans.living(None);
+            looks = if left.is_empty() {
+                looks - 1
+            } else {
+                GONE_LOOKS
+            };
+            if looks == 0 {
+                break;
             }
             tokio::time::sleep(GONE_PAUSE).await;
         }
+        left
     }
 
     /// Ends everything that still runs, however it is.
@@ -202,13 +211,20 @@ impl Stage {
         if let Err(error) = self.kill_daemon().await {
             tracing::debug!(%error, "the daemon of the drill could not be killed");
         }
-        // A keeper's Codex dies with it, and what Codex started becomes ours and is found by the next look.
+        let mut looks = GONE_LOOKS;
         for _ in 0..GONE_PATIENCE.as_millis() / GONE_PAUSE.as_millis() {
             let left = self.orphans.living(None);
-            if left.is_empty() {
+            looks = if left.is_empty() {
+                looks - 1
+            } else {
+                GONE_LOOKS
+            };
+            if looks == 0 {
                 return;
             }
-            for stamp in left.into_iter().filter_map(process::stamp) {
+            // With everything below them: what runs off from a parent that dies becomes ours only after that.
+            let below = left.iter().flat_map(|pid| process::descendants(*pid));
+            for stamp in below.chain(left.iter().copied()).filter_map(process::stamp) {
                 kill_now(&stamp);
             }
             tokio::time::sleep(GONE_PAUSE).await;

@@ -49,7 +49,7 @@ async fn drilled(transport: &str, seed: &str) {
         assert!(ended.status.success(), "{said}");
     }
     for figure in ["sent", "daemon_kills", "codex_kills"] {
-        assert!(report[figure].as_u64().unwrap() > 1, "{figure}: {report:#}");
+        assert!(report[figure].as_u64().unwrap() > 0, "{figure}: {report:#}");
     }
     assert_nothing_left(&world, &directory);
 }
