@@ -139,7 +139,7 @@ fn report_words(report: &Report) -> String {
     );
     let named = |notice: &Notice| format!("{}  {}", notice.message_id, escape_line(&notice.what));
     section(
-        "dead letters now (send them again if you know that they did not run)",
+        "dead letters now (`codex-bridge dead redrive ID` runs one again, if you know that it did not)",
         &mut report.buried.iter().map(named),
     );
     section(

@@ -3,7 +3,7 @@
 //! What an answer looks like on a platform is in `reply`.
 
 use super::fields::Fields;
-use super::sql;
+use super::{sql, sums};
 use bridge_core::port::RowsError;
 use bridge_core::value::{Answer, AnswerSource, MessageId};
 use rusqlite::{Connection, Row, params};
@@ -14,7 +14,7 @@ fn read(row: &Row<'_>) -> Result<Answer, RowsError> {
         message_id: fields.id(MessageId::new)?,
         attempt: fields.next()?,
         source: fields.word(AnswerSource::from_word)?,
-        text: fields.next()?,
+        text: fields.text()?,
         created_at: fields.time()?,
     })
 }
@@ -23,21 +23,21 @@ pub(super) fn of_message(
     conn: &Connection,
     message_id: &MessageId,
 ) -> Result<Option<Answer>, RowsError> {
-    let query =
-        "SELECT message_id, attempt, source, text, created_at FROM answer WHERE message_id = ?1";
+    let query = "SELECT message_id, attempt, source, text, text_sum, created_at FROM answer WHERE message_id = ?1";
     sql::one(conn, query, [message_id.as_str()], read)
 }
 
 pub(super) fn insert(conn: &Connection, answer: &Answer) -> Result<(), RowsError> {
     sql::write(
         conn,
-        "INSERT INTO answer (message_id, attempt, source, text, created_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO answer (message_id, attempt, source, text, text_sum, created_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         params![
             answer.message_id.as_str(),
             answer.attempt,
             answer.source.word(),
             answer.text,
+            sums::sum(&answer.text),
             answer.created_at.0,
         ],
         || format!("new answer to {}", answer.message_id),

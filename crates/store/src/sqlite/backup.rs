@@ -5,7 +5,7 @@
 
 use super::check::{self, Soundness};
 use super::files::{beside, claim_scratch, name_new, remove_if_there, sync_directory};
-use super::open::{APPLICATION_ID, read_only};
+use super::open::{APPLICATION_ID, for_check, read_only};
 use bridge_core::port::RowsError;
 use rusqlite::Connection;
 use rusqlite::backup::Backup as Copying;
@@ -168,7 +168,7 @@ fn verify(ledger: &Path, partial: &Path, expected: &[Count]) -> Result<Backup, B
         path: ledger.to_owned(),
         findings,
     };
-    let copy = read_only(partial).map_err(failed)?;
+    let copy = for_check(partial).map_err(failed)?;
     match check::thoroughly(&copy) {
         Ok(Soundness::Sound) => {}
         Ok(Soundness::Damaged { findings }) => return Err(unsound(findings)),

@@ -2,8 +2,8 @@
 //!
 //! The daemon asks once it is ready, and a migration before it begins; repairing is not done here.
 
-use super::open::read_only;
-use super::sql;
+use super::open::for_check;
+use super::{sql, sums};
 use bridge_core::port::{LedgerError, RowsError};
 use rusqlite::Connection;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub(super) async fn quick_check(path: PathBuf) -> Result<Soundness, LedgerError>
     thread::Builder::new()
         .name("ledger-check".to_owned())
         .spawn(move || {
-            let checked = read_only(&path)
+            let checked = for_check(&path)
                 .map_err(sql::failed)
                 .and_then(|conn| soundness(&conn));
             // The caller may have gone away; then nobody needs the answer.
@@ -57,9 +57,29 @@ pub(super) async fn quick_check(path: PathBuf) -> Result<Soundness, LedgerError>
     Ok(checked?)
 }
 
-/// SQLite's quick check: every page, row and constraint, without comparing indexes with their tables.
+/// SQLite's quick check: every page, row and constraint, without comparing indexes with their tables; then the texts.
 pub(super) fn soundness(conn: &Connection) -> Result<Soundness, RowsError> {
-    judge(conn, &format!("PRAGMA quick_check({FINDINGS_MAX})"))
+    match judge(conn, &format!("PRAGMA quick_check({FINDINGS_MAX})"))? {
+        Soundness::Sound => texts(conn),
+        damaged @ Soundness::Damaged { .. } => Ok(damaged),
+    }
+}
+
+/// Whether every text is what was stored. A ledger that is about to be migrated may have no sums yet.
+fn texts(conn: &Connection) -> Result<Soundness, RowsError> {
+    let query = "SELECT 1 FROM pragma_table_info('answer') WHERE name = 'text_sum'";
+    if sql::number(conn, query, [])?.is_none() {
+        return Ok(Soundness::Sound);
+    }
+    let findings = match sums::check(conn, FINDINGS_MAX as usize) {
+        Ok(findings) => findings,
+        Err(RowsError::Damaged { why, .. }) => vec![why],
+        Err(error @ (RowsError::Backend { .. } | RowsError::Conflict { .. })) => return Err(error),
+    };
+    Ok(match findings.is_empty() {
+        true => Soundness::Sound,
+        false => Soundness::Damaged { findings },
+    })
 }
 
 /// Everything that can be checked: indexes, references and what is said twice too.
@@ -82,7 +102,7 @@ pub(super) fn thoroughly(conn: &Connection) -> Result<Soundness, RowsError> {
             return Ok(found);
         }
     }
-    Ok(Soundness::Sound)
+    texts(conn)
 }
 
 /// Damage that keeps SQLite from even looking is damage too.

@@ -2,6 +2,7 @@
 //!
 //! The first column of every query names the row. How a value is spelled is the table's business.
 
+use super::sums;
 use bridge_core::port::RowsError;
 use bridge_core::value::{Class, Failure, Timestamp};
 use rusqlite::Row;
@@ -45,6 +46,16 @@ impl<'r, 's> Fields<'r, 's> {
     /// The next column as a time that may be absent.
     pub(super) fn maybe_time(&mut self) -> Result<Option<Timestamp>, RowsError> {
         Ok(self.next::<Option<i64>>()?.map(Timestamp))
+    }
+
+    /// The next two columns as a text and its checksum.
+    pub(super) fn text(&mut self) -> Result<String, RowsError> {
+        let text: String = self.next()?;
+        let stored = self.next()?;
+        if sums::holds(&text, stored) {
+            return Ok(text);
+        }
+        Err(self.damaged("its text is not what was stored"))
     }
 
     /// The next column as one of the words of a closed list.

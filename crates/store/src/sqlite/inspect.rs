@@ -6,7 +6,7 @@ use super::check::{self, Soundness};
 use super::files::log_of;
 use super::log::{self, Log};
 use super::migrate::{self, MIGRATIONS};
-use super::open::{OpenError, read_only, recovered_place};
+use super::open::{OpenError, for_check, recovered_place};
 use bridge_core::port::RowsError;
 use std::io;
 use std::path::Path;
@@ -57,7 +57,7 @@ pub fn inspect(path: &Path, depth: Depth) -> Result<Inspection, OpenError> {
     if let Log::Broken { what } = log::examine(&log).map_err(failed)? {
         return damaged(&what);
     }
-    let conn = match read_only(path) {
+    let conn = match for_check(path) {
         Ok(conn) => conn,
         Err(error) => return refused(OpenError::sqlite(path, error)),
     };

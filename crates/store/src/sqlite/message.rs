@@ -4,7 +4,7 @@
 
 use super::fields::{Fields, failure_columns};
 use super::place::{self, Moves, Standing};
-use super::{ack, sql};
+use super::{ack, sql, sums};
 use bridge_core::port::RowsError;
 use bridge_core::value::{
     Ack, ChannelId, ConversationId, ExternalId, Failure, Hold, Life, Message, MessageId,
@@ -17,7 +17,7 @@ macro_rules! select_message {
     ($tail:literal) => {
         concat!(
             "SELECT message_id, conversation_id, seq, channel, external_id, kind, sender, tier, \
-             body, round, received_at, state, turn_id, reason, leader, hold_until, hold_class, \
+             body, body_sum, round, received_at, state, turn_id, reason, leader, hold_until, hold_class, \
              hold_class_until, hold_reason, attempt, spent, continues, suspect, input, stop, \
              failure_class, failure_until, failure_reason, updated_at FROM message ",
             $tail
@@ -63,7 +63,7 @@ pub(super) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
         kind: fields.word(SenderKind::from_word)?,
         sender: fields.next()?,
         tier: fields.word(Tier::from_word)?,
-        body: fields.next()?,
+        body: fields.text()?,
         round: fields.next().map(Round)?,
         received_at: fields.time()?,
         life: Life {
@@ -264,8 +264,12 @@ pub(super) fn insert(conn: &Connection, message: &Message, owed: Ack) -> Result<
     })?;
     sql::write(
         conn,
-        "INSERT INTO message_text (row, body) VALUES (?1, ?2)",
-        params![conn.last_insert_rowid(), message.body],
+        "INSERT INTO message_text (row, body, body_sum) VALUES (?1, ?2, ?3)",
+        params![
+            conn.last_insert_rowid(),
+            message.body,
+            sums::sum(&message.body)
+        ],
         what,
     )?;
     ack::insert(conn, &message.message_id, owed)?;

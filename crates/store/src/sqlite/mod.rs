@@ -31,6 +31,7 @@ mod reply;
 mod request;
 mod rows;
 mod sql;
+mod sums;
 mod turn;
 mod writer;
 

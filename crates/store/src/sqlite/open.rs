@@ -292,6 +292,15 @@ pub(super) fn read_only(path: &Path) -> Result<Connection, rusqlite::Error> {
     Ok(conn)
 }
 
+/// A connection for a check of the whole file. It could write and does not: without that SQLite forgets the
+/// constraints of the tables, and finds every word sound. The file stays as it is, also on closing.
+pub(super) fn for_check(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let conn = connect(path)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    conn.pragma_update(None, "query_only", true)?;
+    Ok(conn)
+}
+
 /// Accepted means on disk: every commit is synced, not only every checkpoint.
 fn set_up_log(conn: &Connection, path: &Path) -> Result<(), OpenError> {
     let sqlite = |source| OpenError::sqlite(path, source);

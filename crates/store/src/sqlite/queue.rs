@@ -91,7 +91,7 @@ const NEWEST_TIME: &str = "SELECT max(at) FROM (\
      UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_finished WHERE place IS NULL AND state = 'cancelled' \
      UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_open WHERE place IS NOT NULL)";
 
-pub(super) const EXCHANGES: &str = "SELECT message.message_id, body, text \
+pub(super) const EXCHANGES: &str = "SELECT message.message_id, body, body_sum, text, text_sum \
      FROM message JOIN message_text USING (row) JOIN answer USING (message_id) \
      WHERE conversation_id = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
 
@@ -295,8 +295,8 @@ pub(super) fn exchanges(
         let mut fields = Fields::of("message", row);
         let _message_id: String = fields.next()?;
         Ok(Exchange {
-            body: fields.next()?,
-            answer: fields.next()?,
+            body: fields.text()?,
+            answer: fields.text()?,
         })
     })?;
     newest.reverse();

@@ -368,3 +368,46 @@ async fn a_ledger_that_is_gone_or_empty_is_not_taken_for_a_new_one() {
     let error = run(&nothing.path, Some(&nothing.at("none.db"))).unwrap_err();
     assert!(matches!(error, RecoverError::NoBackup { .. }), "{error}");
 }
+
+/// A text that decayed is not run and not sent; with a backup it is whole again.
+#[tokio::test]
+async fn s3_a_text_that_is_not_what_was_stored_is_found_and_not_used() {
+    let (place, bytes) = sound().await;
+    let before = messages(&place.at("sound.db"));
+    for (text, id) in [
+        ("text of received3", "received3"),
+        ("answer of done2", "done2"),
+    ] {
+        let mut broken = bytes.clone();
+        let mut at = 0;
+        while let Some(next) = find(&broken[at..], text.as_bytes()) {
+            broken[at + next] ^= 0x20;
+            at += next + text.len();
+        }
+        let damaged = Place::new();
+        fs::write(&damaged.path, &broken).unwrap();
+        let ledger = damaged.open();
+        let Ok(Soundness::Damaged { findings }) = ledger.quick_check().await else {
+            panic!("{id}: not found");
+        };
+        assert!(
+            findings.iter().any(|finding| finding.contains(id)),
+            "{findings:?}"
+        );
+        assert!(ledger.gauge().admit().is_err());
+        let alone = Place::new();
+        fs::write(&alone.path, &broken).unwrap();
+        let found = report(&alone.path, None);
+        let after = expect_safe(&alone.path, &before, &found).await;
+        assert!(!waits(&after[id].0), "{id} is {}", after[id].0);
+        let filled = Place::new();
+        fs::write(&filled.path, &broken).unwrap();
+        let found = report(&filled.path, Some(&place.at("sound.db")));
+        let after = expect_safe(&filled.path, &before, &found).await;
+        assert_eq!(after, before, "{found:#?}");
+    }
+}
+
+fn find(bytes: &[u8], text: &[u8]) -> Option<usize> {
+    bytes.windows(text.len()).position(|window| window == text)
+}

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
+mod first_version;
 mod killed;
 
 const NEXT: &str = "ALTER TABLE audit ADD COLUMN trace TEXT";

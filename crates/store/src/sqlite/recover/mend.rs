@@ -188,7 +188,9 @@ impl Mender<'_> {
             push(&mut self.report.incomplete, &id, "its text was lost");
         }
         self.new.execute(
-            &format!("INSERT INTO message_text SELECT row, ?1 FROM message WHERE {textless}"),
+            &format!(
+                "INSERT INTO message_text (row, body) SELECT row, ?1 FROM message WHERE {textless}"
+            ),
             [LOST_TEXT],
         )?;
         Ok(())
@@ -287,7 +289,9 @@ impl Mender<'_> {
             );
         }
         self.new.execute(
-            &format!("INSERT INTO reply_text SELECT row, ?1 FROM reply WHERE {textless}"),
+            &format!(
+                "INSERT INTO reply_text (row, body) SELECT row, ?1 FROM reply WHERE {textless}"
+            ),
             [LOST_TEXT],
         )?;
         Ok(())
@@ -341,7 +345,7 @@ impl Mender<'_> {
                 "There is no answer to this message: {reason} (message {id}; it is kept and can be sent again)"
             );
             self.new.execute(
-                "INSERT INTO reply_text VALUES (?1, ?2)",
+                "INSERT INTO reply_text (row, body) VALUES (?1, ?2)",
                 params![self.new.last_insert_rowid(), text],
             )?;
         }

@@ -6,6 +6,7 @@
 use super::report::TableReport;
 use crate::sqlite::migrate::MIGRATIONS;
 use crate::sqlite::open::read_only;
+use crate::sqlite::sums;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Error, ErrorCode, Row, params_from_iter};
 use std::cmp::Ordering;
@@ -392,6 +393,11 @@ impl Taking<'_, '_> {
         if origin == Origin::Backup && self.table.name == "turn" {
             self.set(&mut values, "touched", Value::Integer(1));
         }
+        if !self.is_as_stored(&values) {
+            self.tally.dropped += 1;
+            self.tally.holes = true;
+            return Ok(());
+        }
         if origin == Origin::Backup && !self.belongs(&values) {
             return Ok(());
         }
@@ -420,6 +426,22 @@ impl Taking<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a text has the sum that was stored with it.
+    fn is_as_stored(&self, values: &[Value]) -> bool {
+        let value = |names: [&str; 2]| {
+            let at = self
+                .table
+                .columns
+                .iter()
+                .position(|name| names.contains(&name.as_str()));
+            at.and_then(|at| values.get(at))
+        };
+        match (value(["body", "text"]), value(["body_sum", "text_sum"])) {
+            (Some(Value::Text(text)), Some(Value::Integer(sum))) => sums::holds(text, Some(*sum)),
+            _ => true,
+        }
     }
 
     /// Whether a text of a backup belongs to the row that has its number now: numbers are given again once all
