@@ -4,7 +4,7 @@
 //! choose, so candidates are gathered first and picked at the end.
 
 use crate::wire::ids::ItemId;
-use crate::wire::item::AgentMessage;
+use crate::wire::item::{AgentMessage, Item};
 use crate::wire::values::{MessagePhase, TurnStatus};
 
 /// What Codex said, as an answer.
@@ -15,17 +15,82 @@ pub struct AgentText {
     pub phase: Option<MessagePhase>,
 }
 
-/// The latest message of each rank; older ones are let go, so a long turn costs three texts.
+/// Answers to earlier texts of one turn that are kept; a turn is not given more texts than that.
+const EARLIER_MAX: usize = 32;
+
+/// What may be the answer of a turn. A turn can be given more texts while it runs: each begins a part of its own,
+/// and what was answered in an earlier part is part of the answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Candidates {
+    earlier: Vec<AgentText>,
+    part: Part,
+}
+
+/// The latest message of each rank since the last text; older ones are let go, so a long turn costs three texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Part {
     marked_final: Option<AgentText>,
     unmarked: Option<AgentText>,
     partial: Option<AgentText>,
+    /// The unmarked message was the last thing that Codex did.
+    at_end: bool,
+}
+
+impl Part {
+    fn best(&self) -> Option<&AgentText> {
+        self.marked_final
+            .as_ref()
+            .or(self.unmarked.as_ref())
+            .or(self.partial.as_ref())
+    }
+
+    /// What it answered before it was given the next text. A word between two tools is no answer.
+    fn closed(self) -> Option<AgentText> {
+        let unmarked = self.unmarked.filter(|_| self.at_end);
+        self.marked_final.or(unmarked)
+    }
 }
 
 impl Candidates {
-    /// Takes in a completed message. The same message twice changes nothing.
-    pub(crate) fn consider(&mut self, message: &AgentMessage) {
+    /// Takes in a completed item. The same message twice changes nothing.
+    pub(crate) fn consider(&mut self, item: &Item) {
+        match item {
+            Item::UserMessage(_) => self.next_part(),
+            Item::AgentMessage(message) => self.part.message(message),
+            _ => self.part.at_end = false,
+        }
+    }
+
+    fn next_part(&mut self) {
+        let answered = std::mem::take(&mut self.part).closed();
+        self.earlier.extend(answered);
+        self.earlier.truncate(EARLIER_MAX);
+    }
+
+    /// A completed turn's answer is its last final message, else its last unmarked one, else the last part of one;
+    /// what it answered before it was given another text stands before it. A turn that was cut has an answer only
+    /// if Codex marked it as final, and nothing that it was given after that is open.
+    pub(crate) fn pick(&self, status: &TurnStatus) -> Option<AgentText> {
+        let last = match status {
+            TurnStatus::Completed => self.part.best(),
+            TurnStatus::Interrupted
+            | TurnStatus::Failed
+            | TurnStatus::InProgress
+            | TurnStatus::Other(_) => Some(self.part.marked_final.as_ref()?),
+        };
+        let said: Vec<&AgentText> = self.earlier.iter().chain(last).collect();
+        let whole = said.last().copied().cloned()?;
+        let text = said.iter().map(|said| said.text.as_str());
+        Some(AgentText {
+            text: text.collect::<Vec<_>>().join("\n\n"),
+            ..whole
+        })
+    }
+}
+
+impl Part {
+    fn message(&mut self, message: &AgentMessage) {
+        self.at_end = true;
         let rank = match &message.phase {
             Some(MessagePhase::FinalAnswer) => &mut self.marked_final,
             None | Some(MessagePhase::Other(_)) => &mut self.unmarked,
@@ -38,23 +103,6 @@ impl Candidates {
             phase: message.phase.clone(),
         });
     }
-
-    /// A completed turn's answer is its last final message, else its last unmarked one, else the
-    /// last part of one. A turn that was cut has an answer only if Codex marked it as final.
-    pub(crate) fn pick(&self, status: &TurnStatus) -> Option<AgentText> {
-        match status {
-            TurnStatus::Completed => self
-                .marked_final
-                .as_ref()
-                .or(self.unmarked.as_ref())
-                .or(self.partial.as_ref())
-                .cloned(),
-            TurnStatus::Interrupted
-            | TurnStatus::Failed
-            | TurnStatus::InProgress
-            | TurnStatus::Other(_) => self.marked_final.clone(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -64,7 +112,7 @@ mod tests {
     fn candidates(messages: &[(&str, Option<MessagePhase>)]) -> Candidates {
         let mut candidates = Candidates::default();
         for (text, phase) in messages {
-            candidates.consider(&AgentMessage {
+            candidates.part.message(&AgentMessage {
                 id: ItemId::from(*text),
                 text: (*text).to_owned(),
                 phase: phase.clone(),
@@ -107,5 +155,57 @@ mod tests {
         let said = candidates(&[("a", Some(MessagePhase::Commentary))]);
         assert_eq!(picked(&said, TurnStatus::Completed), None);
         assert_eq!(Candidates::default().pick(&TurnStatus::Completed), None);
+    }
+
+    /// What a turn said before and after it was given a second text.
+    fn given(
+        before: &[(&str, Option<MessagePhase>)],
+        after: &[(&str, Option<MessagePhase>)],
+    ) -> Candidates {
+        let mut first = candidates(before);
+        first.next_part();
+        Candidates {
+            part: candidates(after).part,
+            ..first
+        }
+    }
+
+    #[test]
+    fn an_answer_that_was_given_before_the_second_text_is_not_lost() {
+        let last = Some(MessagePhase::FinalAnswer);
+        for phase in [None, last.clone()] {
+            let both = given(&[("first", phase)], &[("second", None)]);
+            let said = picked(&both, TurnStatus::Completed);
+            assert_eq!(said.as_deref(), Some("first\n\nsecond"));
+        }
+        let both = given(&[("first", last.clone())], &[("second", last.clone())]);
+        let said = picked(&both, TurnStatus::Interrupted);
+        assert_eq!(said.as_deref(), Some("first\n\nsecond"));
+        let nothing_more = given(&[("first", last)], &[]);
+        let said = picked(&nothing_more, TurnStatus::Completed);
+        assert_eq!(said.as_deref(), Some("first"));
+    }
+
+    #[test]
+    fn a_cut_turn_with_an_open_text_has_no_answer() {
+        let last = Some(MessagePhase::FinalAnswer);
+        let cut = given(
+            &[("first", last)],
+            &[("hm", Some(MessagePhase::Commentary))],
+        );
+        assert_eq!(picked(&cut, TurnStatus::Interrupted), None);
+        assert_eq!(picked(&cut, TurnStatus::Failed), None);
+    }
+
+    #[test]
+    fn a_word_between_two_tools_is_no_answer_to_the_first_text() {
+        let mut said = candidates(&[("I look first", None)]);
+        said.part.at_end = false;
+        said.next_part();
+        said.part = candidates(&[("second", None)]).part;
+        assert_eq!(
+            picked(&said, TurnStatus::Completed).as_deref(),
+            Some("second")
+        );
     }
 }

@@ -190,9 +190,7 @@ fn our_state(turn: &Turn) -> OurState {
 fn answer(turn: &Turn) -> Option<AgentText> {
     let mut candidates = Candidates::default();
     for item in &turn.items {
-        if let Item::AgentMessage(message) = item {
-            candidates.consider(message);
-        }
+        candidates.consider(item);
     }
     candidates.pick(&turn.status)
 }

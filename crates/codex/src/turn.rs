@@ -321,10 +321,8 @@ impl TurnFold {
     }
 
     fn keep_message(&mut self, item: &Item) {
-        match item {
-            Item::AgentMessage(message) => self.candidates.consider(message),
-            other => self.unread |= other.is_unread_message(),
-        }
+        self.candidates.consider(item);
+        self.unread |= item.is_unread_message();
         if self
             .draft
             .as_ref()
