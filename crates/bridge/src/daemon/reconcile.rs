@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest pause between two looks.
-const LOOK_PAUSE_MAX_MS: i64 = 60_000;
+const LOOK_PAUSE_MAX_MS: i64 = 15_000;
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Looks until it has seen; the row stays `unclear` as long as that takes.
