@@ -16,7 +16,7 @@ pub(crate) enum Host {
 /// A defect planted into the driver, which the checker must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
-    /// A turn lost from sight is run again without a look.
+    /// A turn that was cut is simply run again: the next one is not told to look first.
     BlindRerun,
     /// A reply is sent with a new key each time.
     FreshKey,

@@ -2,13 +2,12 @@
 
 use crate::codex::{Stage, Text, number};
 use crate::daemon::{commit, settle};
-use crate::dials::Mutant;
 use crate::queue::{Duty, Settling};
 use crate::work::fail;
 use crate::world::World;
 use bridge_core::port::Steer;
 use bridge_core::step::{Answered, Join, Leave, Lose, Note};
-use bridge_core::value::{Class, EventKind, Failure, MessageId, TurnId, Usage};
+use bridge_core::value::{EventKind, MessageId, TurnId, Usage};
 
 /// A transition of a followed turn is through, and its stream is read on.
 pub(crate) fn freed(world: &mut World, turn: usize) {
@@ -30,7 +29,9 @@ pub(crate) fn follow(world: &mut World, at: usize) {
     if followed.busy {
         return;
     }
-    if turn.touched && !followed.noted {
+    // What a process did last before it died may not have been said.
+    let unsaid = turn.gone && turn.stage == Stage::Touched;
+    if turn.touched && !followed.noted && !unsaid {
         (followed.noted, followed.busy) = (true, true);
         let note = Note {
             message_id,
@@ -61,10 +62,6 @@ pub(crate) fn follow(world: &mut World, at: usize) {
         Stage::Failed => {
             let failure = turn.failure.clone().unwrap();
             fail(world, message_id, failure, turn.touched);
-        }
-        _ if world.dials.has(Mutant::BlindRerun) => {
-            let failure = Failure::new(Class::Transient, "codex died");
-            fail(world, message_id, failure, false);
         }
         _ => {
             let why = "codex died".to_owned();

@@ -28,7 +28,7 @@ pub(crate) fn start(world: &mut World) {
         match resume(world, message) {
             Ok(()) | Err(Setback::Refused) => {}
             Err(Setback::Died) => return,
-            Err(Setback::Unavailable) => return world.daemon_dies("could not start"),
+            Err(Setback::Unavailable) => return world.end_daemon("could not start"),
         }
     }
     for lane in world.rows.lanes(None, PAGE_MAX).unwrap() {

@@ -2,6 +2,7 @@
 
 use crate::codex::{Text, Thread, number};
 use crate::daemon::{Setback, commit, settle};
+use crate::dials::Mutant;
 use crate::queue::{Duty, Event, Settling};
 use crate::world::{Followed, World};
 use bridge_core::limits::RECAP_EXCHANGES;
@@ -143,7 +144,10 @@ pub(crate) fn begin(world: &mut World, message_id: MessageId, thread: ThreadId, 
     };
     match commit(world, begin) {
         Ok(Begun::Turn { client_id }) => {
-            let text = turn_text(&message, &recap);
+            let text = match world.dials.has(Mutant::BlindRerun) {
+                true => message.body,
+                false => turn_text(&message, &recap),
+            };
             world.soon(Duty::Ask {
                 message_id,
                 thread,

@@ -195,8 +195,8 @@ impl World {
     /// A commit whose outcome was not heard may leave a row to the next start: there is one more of them.
     fn calm_down(&mut self) {
         self.note(format_args!("FROM HERE ON ALL IS CALM"));
-        if self.dials.rates.ledger_unknown > 0 {
-            self.daemon_dies("is restarted by its operator");
+        if self.dials.rates.ledger_unknown > 0 && self.daemon.is_some() {
+            self.end_daemon("is restarted by its operator");
         }
         self.calm = true;
     }
@@ -229,9 +229,12 @@ impl World {
     }
 
     pub(crate) fn daemon_dies(&mut self, how: &str) {
-        if self.daemon.is_none() || self.life > DEATHS_MAX {
-            return;
+        if self.daemon.is_some() && self.life < DEATHS_MAX {
+            self.end_daemon(how);
         }
+    }
+
+    pub(crate) fn end_daemon(&mut self, how: &str) {
         self.note(format_args!("THE DAEMON {how}"));
         self.daemon = None;
         self.life += 1;
