@@ -6,7 +6,7 @@ use bridge_core::value::AckMode;
 use bridge_sim::history::{Promises, Violation, judge};
 
 /// All must be quiet so long after the last fault.
-const QUIET_MS: u64 = 2 * 3_600_000;
+const QUIET_MS: u64 = 3_600_000;
 /// What is quiet is watched for some time more: a late second reply would be one too many.
 const WATCH_MS: u64 = 10 * 60_000;
 /// More events than any schedule needs: a loop without a pause.

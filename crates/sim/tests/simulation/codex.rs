@@ -153,8 +153,8 @@ pub(crate) fn number(id: &str) -> usize {
 pub(crate) fn failure(kind: u64, reset: bridge_core::value::Timestamp) -> Failure {
     let class = match kind {
         0 => Class::Transient,
-        1 => Class::Capacity { until: Some(reset) },
-        2 => Class::Capacity { until: None },
+        1 | 2 => Class::Capacity { until: Some(reset) },
+        3 => Class::Capacity { until: None },
         _ => Class::Config,
     };
     Failure::new(class, "the provider failed")

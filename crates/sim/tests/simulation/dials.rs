@@ -30,6 +30,10 @@ pub(crate) enum Mutant {
     ProbeSkipped,
     /// A lane that met a refusal is not looked at again.
     LaneForgets,
+    /// A time that the provider named by the wall clock is compared with the ledger's clock as it is.
+    WallClockBelieved,
+    /// Nobody starts the daemon again after a commit whose outcome was not heard.
+    NeverRestarted,
 }
 
 /// Faults that come by chance, so many times in a thousand.

@@ -30,7 +30,7 @@ use std::time::Instant;
 /// Seeds of an ordinary run.
 const SEEDS: u64 = 1_000;
 /// A planted defect must be found within so many seeds.
-const MUTANT_SEEDS: u64 = 300;
+const MUTANT_SEEDS: u64 = 2_000;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -114,6 +114,8 @@ fn planted_defects_are_found() {
         (Mutant::DuplicateTaken, "replied to twice"),
         (Mutant::ProbeSkipped, "replied to twice"),
         (Mutant::LaneForgets, "does not come to rest"),
+        (Mutant::WallClockBelieved, "does not come to rest"),
+        (Mutant::NeverRestarted, "does not come to rest"),
     ] {
         caught(mutant, rule);
     }

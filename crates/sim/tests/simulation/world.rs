@@ -18,6 +18,8 @@ use std::fmt;
 const WALL_START_MS: i64 = 1_700_000_000_000;
 /// Faults happen before this time.
 pub(crate) const CALM_MS: u64 = 180_000;
+/// The wall clock jumps at most so far, in either direction.
+const JUMP_MAX_MS: u64 = 4 * 3_600_000;
 /// Messages of one schedule.
 const MESSAGES: u64 = 6;
 /// Deaths of the daemon in one schedule; more of them only bury messages.
@@ -118,7 +120,8 @@ impl World {
         }
         for _ in 0..counts.clock_jumps {
             let at = self.dice.between(1, CALM_MS / 2);
-            let by_ms = i64::try_from(self.dice.below(14_400_000)).unwrap() - 7_200_000;
+            let by_ms = i64::try_from(self.dice.below(2 * JUMP_MAX_MS)).unwrap()
+                - i64::try_from(JUMP_MAX_MS).unwrap();
             self.queue.push(at, Event::ClockJumps { by_ms });
         }
     }
@@ -195,7 +198,9 @@ impl World {
     /// A commit whose outcome was not heard may leave a row to the next start: there is one more of them.
     fn calm_down(&mut self) {
         self.note(format_args!("FROM HERE ON ALL IS CALM"));
-        if self.dials.rates.ledger_unknown > 0 && self.daemon.is_some() {
+        let doubted = self.dials.rates.ledger_unknown > 0;
+        let restarted = doubted && !self.dials.has(Mutant::NeverRestarted);
+        if restarted && self.daemon.is_some() {
             self.end_daemon("is restarted by its operator");
         }
         self.calm = true;
@@ -288,8 +293,8 @@ impl World {
         let may_fail = matches!(turn.stage, Stage::Called | Stage::Noted);
         if may_fail && self.fault(self.dials.rates.turn_fails) {
             next = Stage::Failed;
-            let reset = Timestamp(self.wall() + i64::try_from(self.dice.below(600_000)).unwrap());
-            let failure = codex::failure(self.dice.below(4), reset);
+            let reset = self.reset();
+            let failure = codex::failure(self.dice.below(5), reset);
             self.codex.turn_mut(at).failure = Some(failure);
         }
         self.codex.turn_mut(at).stage = next;
@@ -301,6 +306,16 @@ impl World {
             self.queue.push(later, Event::Advance { turn: at });
         }
         daemon::news_of(self, at);
+    }
+
+    /// When a limit ends, in the time of the ledger: the edge knows both clocks.
+    fn reset(&mut self) -> Timestamp {
+        let in_ms = i64::try_from(self.dice.below(600_000)).unwrap();
+        let believed = self.dials.has(Mutant::WallClockBelieved);
+        match &self.daemon {
+            Some(_) if !believed => self.clock().plus_ms(in_ms),
+            Some(_) | None => Timestamp(self.wall()).plus_ms(in_ms),
+        }
     }
 
     fn next_stage(&self, at: usize) -> Stage {
