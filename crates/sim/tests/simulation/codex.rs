@@ -110,8 +110,27 @@ impl CodexTurn {
         let status = match self.stage {
             Stage::Durable if whole => TurnStatus::Completed,
             Stage::Failed if whole => TurnStatus::Failed,
-            _ if self.runs() => TurnStatus::InProgress,
-            _ => TurnStatus::Interrupted,
+            Stage::Asked
+            | Stage::Named
+            | Stage::Kept
+            | Stage::Called
+            | Stage::Touched
+            | Stage::Noted
+            | Stage::Said
+                if !self.gone =>
+            {
+                TurnStatus::InProgress
+            }
+            Stage::Asked
+            | Stage::Named
+            | Stage::Kept
+            | Stage::Called
+            | Stage::Touched
+            | Stage::Noted
+            | Stage::Said
+            | Stage::Failed
+            | Stage::Completed
+            | Stage::Durable => TurnStatus::Interrupted,
         };
         let said = whole && matches!(self.stage, Stage::Said | Stage::Completed | Stage::Durable);
         let noted = whole && self.touched && self.stage >= Stage::Noted;

@@ -102,8 +102,22 @@ fn count(dice: &mut Dice, most: u64) -> u64 {
     }
 }
 
+/// Seeds from here on are storms: providers and platforms fail nearly always.
+pub(crate) const STORMS: u64 = 1_000_000;
+
 impl Dials {
-    pub(crate) fn of(dice: &mut Dice, mutant: Option<Mutant>) -> Self {
+    pub(crate) fn of(seed: u64, dice: &mut Dice, mutant: Option<Mutant>) -> Self {
+        let mut dials = Self::mixed(dice, mutant);
+        if seed >= STORMS {
+            dials.rates.turn_fails = 400;
+            dials.rates.send_refused = 600;
+            dials.rates.send_forbidden = 300;
+            dials.counts.clock_jumps = 0;
+        }
+        dials
+    }
+
+    fn mixed(dice: &mut Dice, mutant: Option<Mutant>) -> Self {
         Self {
             host: choose(dice, Host::Socket, Host::Stdio),
             sink: choose(dice, SinkClass::Idempotent, SinkClass::Probeable),

@@ -63,7 +63,13 @@ pub(crate) fn follow(world: &mut World, at: usize) {
             let failure = turn.failure.clone().unwrap();
             fail(world, message_id, failure, turn.touched);
         }
-        _ => {
+        Stage::Asked
+        | Stage::Named
+        | Stage::Kept
+        | Stage::Called
+        | Stage::Touched
+        | Stage::Noted
+        | Stage::Said => {
             let why = "codex died".to_owned();
             settle(world, Settling::Lose(Lose { message_id, why }), 0, None);
         }

@@ -73,7 +73,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64, mutant: Option<Mutant>, told: bool) -> Self {
         let mut dice = Dice::new(seed);
-        let dials = Dials::of(&mut dice, mutant);
+        let dials = Dials::of(seed, &mut dice, mutant);
         let mut world = Self {
             dials,
             dice,
