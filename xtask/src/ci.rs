@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::cli::{Plan, Step};
+use crate::cli::{Plan, Schedules, Step};
 use crate::report::Report;
 use crate::{tidy, tools};
 
@@ -91,6 +91,20 @@ fn test(root: &Path, codex: &Path, args: &[String]) -> anyhow::Result<()> {
         command.env_remove(name);
     }
     run_command(command.env(CODEX_BIN, codex))
+}
+
+/// Plays the simulation of `bridge-sim` at full speed.
+pub fn simulate(root: &Path, schedules: Schedules) -> anyhow::Result<()> {
+    let (name, number, test) = match schedules {
+        Schedules::Many(seeds) => ("SEEDS", seeds, "every_seed_keeps_every_promise"),
+        Schedules::One(seed) => ("SEED", seed, "one_seed"),
+    };
+    let mut command = cargo(root);
+    command
+        .args(["test", "--release", "--package", "bridge-sim"])
+        .args(["--test", "simulation", "--", "--exact", test, "--nocapture"])
+        .env(name, number.to_string());
+    run_command(&mut command)
 }
 
 /// The whole workspace, unless the arguments choose packages themselves.

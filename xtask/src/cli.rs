@@ -12,6 +12,8 @@ Commands:
   test    Everything that CI does; needs Rust and Node.js, sets up the rest in target/tools
   tidy    Check the rules of the tree: directions, names, sizes, habits
   codex   Install the pinned Codex into target/tools and print its path
+  simulate
+          Play seeded schedules of faults over the core, in release
 
 Usage: cargo xtask test [--only STEP,...] [-- ARGS]
 
@@ -19,10 +21,16 @@ Usage: cargo xtask test [--only STEP,...] [-- ARGS]
   -- ARGS           Arguments for `cargo test`, e.g. `-- -p bridge-store ledger`;
                     given without --only, nothing but the tests is run
 
+Usage: cargo xtask simulate [--seeds N] [--seed S]
+
+  --seeds N         How many schedules; 10000 unless told
+  --seed S          This one alone, with its story
+
 Examples:
   cargo xtask test
   cargo xtask test --only fmt,clippy,tidy
-  cargo xtask test -- -p bridge-host install";
+  cargo xtask test -- -p bridge-host install
+  cargo xtask simulate --seed 61";
 
 /// One chore.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +39,21 @@ pub enum Command {
     Test(Plan),
     Tidy,
     Codex,
+    Simulate(Schedules),
+}
+
+/// Which schedules of the simulation to play.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schedules {
+    /// The first so many.
+    Many(u64),
+    /// The one of this seed, with its story.
+    One(u64),
+}
+
+impl Schedules {
+    /// When nobody says how many.
+    pub const DEFAULT: Self = Self::Many(10_000);
 }
 
 /// Which part of CI to run.
@@ -83,6 +106,7 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
         "test" => parse_test(args),
         "tidy" => alone(args, Command::Tidy),
         "codex" => alone(args, Command::Codex),
+        "simulate" => parse_simulate(args),
         other => Err(format!("there is no chore `{other}`")),
     }
 }
@@ -122,6 +146,21 @@ fn parse_test(mut args: impl Iterator<Item = String>) -> Result<Command, String>
         None => vec![Step::Test],
     };
     Ok(Command::Test(Plan { steps, test_args }))
+}
+
+fn parse_simulate(mut args: impl Iterator<Item = String>) -> Result<Command, String> {
+    let mut schedules = Schedules::DEFAULT;
+    while let Some(arg) = args.next() {
+        let make = match arg.as_str() {
+            "-h" | "--help" => return Ok(Command::Help),
+            "--seeds" => Schedules::Many,
+            "--seed" => Schedules::One,
+            other => return Err(format!("`{other}` was not expected here")),
+        };
+        let number = args.next().and_then(|number| number.parse().ok());
+        schedules = make(number.ok_or_else(|| format!("{arg} needs a number"))?);
+    }
+    Ok(Command::Simulate(schedules))
 }
 
 fn parse_steps(names: &str) -> Result<Vec<Step>, String> {
@@ -176,6 +215,14 @@ mod tests {
     }
 
     #[test]
+    fn a_simulation_is_of_many_seeds_or_of_one() {
+        let simulate = |schedules| Ok(Command::Simulate(schedules));
+        assert_eq!(read("simulate"), simulate(Schedules::DEFAULT));
+        assert_eq!(read("simulate --seeds 5"), simulate(Schedules::Many(5)));
+        assert_eq!(read("simulate --seed 61"), simulate(Schedules::One(61)));
+    }
+
+    #[test]
     fn help_is_found_everywhere() {
         for line in ["help", "--help", "test --help", "tidy -h", "codex --help"] {
             assert_eq!(read(line), Ok(Command::Help), "{line}");
@@ -191,6 +238,8 @@ mod tests {
             ("test --only fmt,lint", "lint"),
             ("test ledger", "after `--`"),
             ("tidy now", "now"),
+            ("simulate --seeds", "--seeds"),
+            ("simulate --seed x", "--seed"),
         ] {
             let said = read(line).unwrap_err();
             assert!(said.contains(word), "{line}: {said}");

@@ -36,6 +36,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         }
         Command::Test(plan) => ci::run(&root, &plan),
         Command::Tidy => tidy::run(&root),
+        Command::Simulate(schedules) => ci::simulate(&root, schedules),
         Command::Codex => {
             println!("{}", tools::codex(&root)?.display());
             Ok(())

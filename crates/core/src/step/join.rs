@@ -66,7 +66,8 @@ impl Transition for Join {
         };
         // Only who has the same power may add to a turn, nobody overtakes, and a held message waits.
         let full = view.followers >= limits::FOLLOWERS_MAX as usize;
-        let first = view.behind.as_ref() == Some(&leader.message_id) || view.followers > 0;
+        let first = view.behind.as_ref() == Some(&leader.message_id)
+            && places_between(leader, message) == i64::try_from(view.followers).ok();
         let may = leader.tier == message.tier
             && leader.life.stop.is_none()
             && message.life.state.hold().is_none();
@@ -102,6 +103,11 @@ impl Transition for Join {
             outcome: Some(steer),
         })
     }
+}
+
+/// Places between the leader and a message: if all of them are followers, nobody waits there.
+fn places_between(leader: &Message, message: &Message) -> Option<i64> {
+    message.seq.0.checked_sub(leader.seq.0)?.checked_sub(1)
 }
 
 /// The turn did not take the text; nothing was heard.

@@ -5,7 +5,7 @@ use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::retry::backoff_ms;
 use crate::value::{
-    Class, Failure, Message, MessageId, MessageState, Reply, ReplyState, Timestamp,
+    Class, Failure, Message, MessageId, MessageState, Reply, ReplyState, StateName, Timestamp,
 };
 
 /// Journals that a send failed.
@@ -105,6 +105,23 @@ fn later(reply: &Reply, failure: &Failure, at: Timestamp) -> Decision<Option<Tim
     }
 }
 
+/// Whether a message is over when one of its replies is given up. One that waits for its turn or has one lost a word
+/// about the wait, and its answer is still to come; a parked one can't ask its sender any more.
+fn ends_with_its_reply(state: StateName) -> bool {
+    match state {
+        StateName::Parked | StateName::Answered | StateName::Sending | StateName::Replied => true,
+        StateName::Received
+        | StateName::Claimed
+        | StateName::Starting
+        | StateName::Running
+        | StateName::Unclear
+        | StateName::Steered
+        | StateName::Done
+        | StateName::Dead
+        | StateName::Cancelled => false,
+    }
+}
+
 fn give_up(
     message: &Message,
     reply: &Reply,
@@ -122,7 +139,7 @@ fn give_up(
         tries: reply.tries,
         first_try_at: reply.first_try_at,
     }];
-    if !message.life.state.name().finished() {
+    if ends_with_its_reply(message.life.state.name()) {
         let mut life = message.life.moved(MessageState::Dead { reason }, now);
         life.failure = Some(failure);
         changes.push(Change::Live {

@@ -1,0 +1,233 @@
+//! The reply lanes and the ack lane: intent, platform, verdict.
+
+use crate::daemon::{Setback, commit, row_of, until};
+use crate::dials::Mutant;
+use crate::platform::word;
+use crate::queue::{Duty, Event};
+use crate::world::World;
+use bridge_core::limits::{PAGE_MAX, REPLY_BACKOFF_BASE_MS, REPLY_BACKOFF_MAX_MS};
+use bridge_core::port::{Approach, Read};
+use bridge_core::retry::backoff_ms;
+use bridge_core::step::{Acknowledge, Confirm, Refuse, Send, SendOutcome};
+use bridge_core::value::{
+    Class, ConversationId, Failure, Message, MessageId, Reply, StateName, Timestamp,
+};
+use bridge_sim::history::{Fact, RowId, Word};
+
+/// Pause after the ledger failed under a lane.
+const FAULT_PAUSE_MS: u64 = 1_000;
+
+pub(crate) fn lane(world: &mut World, lane: ConversationId) {
+    let send = Send {
+        conversation_id: lane.clone(),
+    };
+    match commit(world, send) {
+        Ok(SendOutcome::Send {
+            message,
+            reply,
+            again,
+        }) => {
+            world.soon(Duty::Hand {
+                message,
+                reply,
+                again,
+            });
+        }
+        Ok(SendOutcome::Later(at)) => later(world, lane, at),
+        Ok(SendOutcome::Empty) => {
+            let memory = world.daemon.as_mut().unwrap();
+            if memory.lanes.remove(&lane) == Some(true) {
+                memory.lanes.insert(lane.clone(), false);
+                world.soon(Duty::Lane(lane));
+            }
+        }
+        Err(Setback::Died) => {}
+        Err(Setback::Refused | Setback::Unavailable) => pause(world, lane),
+    }
+}
+
+fn pause(world: &mut World, lane: ConversationId) {
+    world.duty(FAULT_PAUSE_MS, FAULT_PAUSE_MS, Duty::Lane(lane));
+}
+
+fn later(world: &mut World, lane: ConversationId, at: Timestamp) {
+    if world.dials.has(Mutant::LaneForgets) {
+        world.daemon.as_mut().unwrap().lanes.remove(&lane);
+        return;
+    }
+    let ms = u64::try_from(at.since_ms(world.clock()).max(1)).unwrap();
+    world.duty(ms, ms, Duty::Lane(lane));
+}
+
+/// Hands a reply over; one that may have arrived is looked for first where the platform can be asked.
+pub(crate) fn hand(world: &mut World, message: Box<Message>, reply: Box<Reply>, again: bool) {
+    let skip = world.dials.has(Mutant::ProbeSkipped);
+    let verdict = match world.dials.sink.approach(again) {
+        Approach::Probe if !skip => {
+            let failed = world.fault(world.dials.rates.probe_fails);
+            match world.platform.keys.contains(reply.key.as_str()) {
+                _ if failed => Err(Failure::new(Class::Ambiguous, "the look failed")),
+                true => Ok("found".to_owned()),
+                false => send(world, &message, &reply),
+            }
+        }
+        Approach::Send | Approach::Probe => send(world, &message, &reply),
+        Approach::GiveUp(failure) => Err(failure),
+    };
+    world.note(format_args!(
+        "reply {} of {}: {verdict:?}",
+        reply.ordinal, reply.message_id
+    ));
+    world.duty(
+        1,
+        300,
+        Duty::Heard {
+            message,
+            reply,
+            verdict,
+        },
+    );
+}
+
+fn send(world: &mut World, message: &Message, reply: &Reply) -> Result<String, Failure> {
+    let rates = world.dials.rates;
+    let row = row_of(&message.external_id);
+    if world.fault(rates.send_refused) {
+        let until = world.clock().plus_ms(30_000);
+        let class = match world.dice.chance(500) {
+            true => Class::Transient,
+            false => Class::Capacity { until: Some(until) },
+        };
+        return Err(Failure::new(class, "the platform is busy"));
+    }
+    if world.fault(rates.send_forbidden) {
+        world.platform.forbidden.insert(row);
+        return Err(Failure::new(
+            Class::Permanent,
+            "the platform does not want it",
+        ));
+    }
+    let unknown = || Failure::new(Class::Ambiguous, "nobody heard what became of it");
+    match (world.fault(rates.send_unknown), world.dice.chance(500)) {
+        (false, _) => show(world, row, reply),
+        (true, true) => {
+            show(world, row, reply);
+            return Err(unknown());
+        }
+        (true, false) => return Err(unknown()),
+    }
+    Ok("receipt".to_owned())
+}
+
+fn show(world: &mut World, row: RowId, reply: &Reply) {
+    let mut key = reply.key.as_str().to_owned();
+    if world.dials.has(Mutant::FreshKey) {
+        world.ids += 1;
+        key = format!("{key}/{}", world.ids);
+    }
+    if !world.platform.take(&key, world.dials.sink) {
+        return world.note(format_args!("the platform has {key} already"));
+    }
+    let word = word(row, reply);
+    if word != Word::Waits {
+        world.platform.ended.insert(row);
+    }
+    let ordinal = reply.ordinal;
+    world.record(Fact::Visible {
+        row,
+        ordinal,
+        key,
+        word,
+    });
+}
+
+pub(crate) fn heard(
+    world: &mut World,
+    message: &Message,
+    reply: &Reply,
+    verdict: Result<String, Failure>,
+) {
+    let lane = message.conversation_id.clone();
+    let (message_id, ordinal) = (message.message_id.clone(), reply.ordinal);
+    let done = match verdict {
+        Ok(receipt) => {
+            let confirm = Confirm {
+                message_id,
+                ordinal,
+                receipt,
+            };
+            commit(world, confirm).map(|()| None)
+        }
+        Err(failure) => {
+            let jitter = world.jitter();
+            commit(
+                world,
+                Refuse {
+                    message_id,
+                    ordinal,
+                    failure,
+                    jitter,
+                },
+            )
+        }
+    };
+    match done {
+        Ok(None) => world.soon(Duty::Lane(lane)),
+        Ok(Some(at)) => later(world, lane, at),
+        Err(Setback::Died) => {}
+        Err(Setback::Refused | Setback::Unavailable) => pause(world, lane),
+    }
+}
+
+/// One walk over the acks that are owed.
+pub(crate) fn acks(world: &mut World, number: u64) {
+    if world.daemon.as_ref().unwrap().ack_wakes != number {
+        return;
+    }
+    let mut due = world.rows.acks_due(None, PAGE_MAX).unwrap();
+    if world.dials.has(Mutant::AckAtAnswered) {
+        let open = world.rows.unfinished(None, PAGE_MAX).unwrap();
+        let answered = open
+            .into_iter()
+            .filter(|m| m.life.state.name() == StateName::Answered);
+        due.extend(answered.map(|message| message.message_id));
+    }
+    let mut sleep = until(world, None);
+    for message_id in due {
+        match acknowledge(world, message_id) {
+            Ok(true) => world.daemon.as_mut().unwrap().ack_tries = 0,
+            Err(Setback::Died) => return,
+            Ok(false) | Err(Setback::Refused | Setback::Unavailable) => {
+                let jitter = world.jitter();
+                let memory = world.daemon.as_mut().unwrap();
+                memory.ack_tries += 1;
+                let tries = memory.ack_tries;
+                let pause = backoff_ms(tries, REPLY_BACKOFF_BASE_MS, REPLY_BACKOFF_MAX_MS, jitter);
+                sleep = u64::try_from(pause).unwrap();
+                break;
+            }
+        }
+    }
+    let number = world.daemon.as_ref().unwrap().ack_wakes;
+    world.duty(sleep, sleep, Duty::Acks { number });
+}
+
+fn acknowledge(world: &mut World, message_id: MessageId) -> Result<bool, Setback> {
+    let message = world.rows.message(&message_id).unwrap().unwrap();
+    let row = row_of(&message.external_id);
+    let lost = world.fault(world.dials.rates.ack_lost);
+    if lost && world.dice.chance(500) {
+        return Ok(false);
+    }
+    world.platform.row_mut(row).acked = true;
+    world.record(Fact::Acked { row });
+    if world.fault(world.dials.rates.redelivered) {
+        let at = world.now_ms + world.dice.between(1, 40_000);
+        world.queue.push(at, Event::Redeliver(row));
+    }
+    if lost {
+        return Ok(false);
+    }
+    let taken = true;
+    commit(world, Acknowledge { message_id, taken }).map(|()| true)
+}
