@@ -206,6 +206,9 @@ pub(super) fn create(path: &Path, migrations: &[&str]) -> Result<(), OpenError> 
     let file = claim_scratch(&partial).map_err(failed("create", &partial))?;
     let sqlite = |source| OpenError::sqlite(&partial, source);
     let mut conn = Connection::open(&partial).map_err(sqlite)?;
+    // Nobody has it before it is synced as a whole.
+    conn.execute_batch("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF")
+        .map_err(sqlite)?;
     bring_up(&mut conn, &partial, migrations)?;
     conn.close().map_err(|(_, source)| sqlite(source))?;
     file.sync_all().map_err(failed("sync", &partial))?;
