@@ -53,6 +53,8 @@ pub(crate) struct Daemon<L, A, S> {
     ack_wake: Notify,
     /// The ledger failed under a transition: what it asks for may have been swallowed.
     doubt: Notify,
+    /// Held by whoever gives a message to a running turn: they go one after the other.
+    joining: tokio::sync::Mutex<()>,
     /// Messages that a task works on.
     hands: rescue::Hands,
     /// Set: nothing more is claimed or taken in.
@@ -230,6 +232,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             wake: Notify::new(),
             ack_wake: Notify::new(),
             doubt: Notify::new(),
+            joining: tokio::sync::Mutex::default(),
             hands: rescue::Hands::default(),
             stopping: CancellationToken::new(),
             halt: CancellationToken::new(),

@@ -10,6 +10,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Gives a waiting message to the running turn of its conversation. What the turn did not take waits for its
     /// own turn; after an unknown outcome the turn's end says what it heard.
     pub(crate) async fn join(self: Arc<Self>, message_id: MessageId) {
+        // One after the other: a text that is told must not overtake one that came before it.
+        let _order = self.joining.lock().await;
         let join = Join {
             message_id: message_id.clone(),
         };

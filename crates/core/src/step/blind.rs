@@ -7,7 +7,9 @@ use super::touched::View;
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
-use crate::value::{EventKind, Failure, Hold, Life, MessageId, MessageState, StateName, Timestamp};
+use crate::value::{
+    EventKind, Failure, Hold, Life, MessageId, MessageState, NextInput, StateName, Timestamp,
+};
 
 /// Journals why a lost turn can't be looked at yet.
 #[derive(Clone, Debug)]
@@ -32,10 +34,10 @@ impl Transition for Blind {
     fn decide(self, view: View, now: Timestamp) -> Result<Decision<()>, Refused> {
         let View {
             message,
+            turn,
             replies,
             last_event,
             followers,
-            ..
         } = view;
         let message = expect(
             Self::NAME,
@@ -43,7 +45,7 @@ impl Transition for Blind {
             message.as_ref(),
             &[StateName::Unclear],
         )?;
-        let life = Life {
+        let mut life = Life {
             failure: Some(self.failure.clone()),
             ..message.life.clone()
         };
@@ -51,6 +53,9 @@ impl Transition for Blind {
         let mut changes = Vec::new();
         if now.since_ms(message.received_at) > limits::HELD_AGE_MAX_MS {
             let reason = format!("what became of its turn could not be seen for too long: {why}");
+            if turn.is_none_or(|turn| turn.sandbox.can_write()) {
+                life.input = NextInput::Continue;
+            }
             let outbox = Outbox::of(message, replies.len(), None);
             let let_go = followers::release(followers, true, now, &mut changes);
             let mut actions = outbox.close(&life, reason, now, &mut changes);

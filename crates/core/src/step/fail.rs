@@ -8,8 +8,8 @@ use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::retry::backoff_ms;
 use crate::value::{
-    Class, CutPolicy, Failure, Life, Message, MessageId, MessageState, StateName, Timestamp, Turn,
-    TurnState,
+    Class, CutPolicy, Failure, Life, Message, MessageId, MessageState, NextInput, StateName,
+    Timestamp, Turn, TurnState,
 };
 
 /// Journals that an attempt ended without an answer.
@@ -119,10 +119,14 @@ impl Ended<'_> {
         let outbox = Outbox::of(self.message, self.replies, None);
         actions.extend(match self.failure.class {
             Class::Permanent | Class::Bug => {
-                let life = Life {
+                let mut life = Life {
                     failure: Some(self.failure.clone()),
                     ..self.message.life.clone()
                 };
+                if self.touched.is_some() {
+                    // Should a person send it again, it is told to check first.
+                    life.input = NextInput::Continue;
+                }
                 outbox.close(&life, self.failure.reason, now, changes)
             }
             Class::Capacity { .. } | Class::Config => {

@@ -2,11 +2,10 @@
 //! their sub-steps one at a time and can be cut after any of them.
 //!
 //! It trusts what was measured: a message is on disk before the model is called, and a look at a living Codex
-//! waits until the history has caught up. What a finding means is decided in the core.
+//! waits until the history has caught up. What a look sees is in `history`; what it means is decided in the core.
 
-use crate::setup::{Faults, Mutant, Setup};
-use bridge_core::port::{Finding, Found, TurnStatus};
-use bridge_core::value::{ThreadId, Turn, TurnId};
+use crate::setup::{MESSAGES_MAX, Setup};
+use bridge_core::value::{Class, ClientId, Failure, ThreadId, TurnId};
 
 /// How far a turn is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +30,52 @@ pub(crate) enum Stage {
     Completed,
 }
 
+/// What a turn made of the text of another message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Nothing,
+    /// It has the text, and the disk does not.
+    Told {
+        attempt: u8,
+    },
+    /// The text is on disk.
+    Kept {
+        attempt: u8,
+    },
+    /// What the text asks for is done.
+    Done {
+        attempt: u8,
+    },
+}
+
+/// Why a turn failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    Passing,
+    Limit,
+    Final,
+}
+
+impl Why {
+    pub(crate) fn failure(self) -> Failure {
+        let class = match self {
+            Self::Passing => Class::Transient,
+            Self::Limit => Class::Capacity { until: None },
+            Self::Final => Class::Permanent,
+        };
+        Failure::new(class, "the turn failed")
+    }
+}
+
+/// What a reboot took from a turn's record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    Nothing,
+    /// Everything after its message.
+    Tail,
+    All,
+}
+
 /// One turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CodexTurn {
@@ -41,11 +86,14 @@ pub(crate) struct CodexTurn {
     /// It was asked to go on after a cut: it looks first, and does not repeat what is done.
     pub(crate) continues: bool,
     pub(crate) stage: Stage,
+    pub(crate) heard: [Heard; MESSAGES_MAX],
     pub(crate) touched: bool,
+    pub(crate) why: Why,
     /// It was interrupted on request.
     pub(crate) cut: bool,
     /// The process that ran it is gone.
     pub(crate) gone: bool,
+    pub(crate) lost: Lost,
 }
 
 impl CodexTurn {
@@ -53,58 +101,38 @@ impl CodexTurn {
         !self.gone && !self.cut && self.stage < Stage::Failed
     }
 
-    fn kept(&self) -> bool {
-        self.stage >= Stage::Kept
+    pub(crate) fn kept(&self) -> bool {
+        self.stage >= Stage::Kept && self.lost != Lost::All
+    }
+
+    /// The client ids of what it was given, as far as the disk, or whoever listens, knows.
+    pub(crate) fn heard(&self, on_disk: bool) -> Vec<ClientId> {
+        let own = client_id(self.message, self.attempt);
+        let others = (0_u8..).zip(self.heard).filter_map(|(at, heard)| {
+            let attempt = match heard {
+                Heard::Nothing => return None,
+                Heard::Told { .. } if on_disk => return None,
+                Heard::Told { attempt } | Heard::Kept { attempt } | Heard::Done { attempt } => {
+                    attempt
+                }
+            };
+            (self.lost != Lost::Tail || !on_disk).then(|| client_id(at, attempt))
+        });
+        std::iter::once(own).chain(others).collect()
+    }
+
+    /// A text that the turn has and has not dealt with yet.
+    pub(crate) fn unserved(&self) -> Option<u8> {
+        let at = self.heard.iter().position(|heard| match heard {
+            Heard::Told { .. } | Heard::Kept { .. } => true,
+            Heard::Nothing | Heard::Done { .. } => false,
+        });
+        at.map(|at| u8::try_from(at).unwrap())
     }
 }
 
-/// What a look saw.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
-    Turn {
-        turn: u8,
-        status: TurnStatus,
-        said: bool,
-        noted: bool,
-    },
-    Absent,
-    Foreign,
-    Unreadable,
-}
-
-impl Seen {
-    pub(crate) fn found(self) -> Found {
-        match self {
-            Self::Turn {
-                turn,
-                status,
-                said,
-                noted,
-            } => Found::Turn(Finding {
-                turn_id: turn_id(turn),
-                status,
-                answer: said.then(|| "the answer".to_owned()),
-                effects: noted.then(|| "rm".to_owned()).into_iter().collect(),
-                failure: None,
-            }),
-            Self::Absent => Found::Absent,
-            Self::Foreign => Found::Foreign,
-            Self::Unreadable => Found::Unreadable {
-                why: "no record".to_owned(),
-            },
-        }
-    }
-
-    pub(crate) fn running(self) -> Option<u8> {
-        match self {
-            Self::Turn {
-                turn,
-                status: TurnStatus::InProgress,
-                ..
-            } => Some(turn),
-            Self::Turn { .. } | Self::Absent | Self::Foreign | Self::Unreadable => None,
-        }
-    }
+fn client_id(message: u8, attempt: u8) -> ClientId {
+    ClientId::of(&crate::world::message_id(message), u32::from(attempt))
 }
 
 pub(crate) fn turn_id(turn: u8) -> TurnId {
@@ -128,7 +156,9 @@ pub(crate) struct Codex {
     pub(crate) threads: Vec<Thread>,
     pub(crate) turns: Vec<CodexTurn>,
     /// How often each message touched the world.
-    pub(crate) effects: [u8; 2],
+    pub(crate) effects: [u8; MESSAGES_MAX],
+    /// Messages that a turn with an answer had heard.
+    pub(crate) said: [bool; MESSAGES_MAX],
 }
 
 /// Where a thread is.
@@ -138,7 +168,7 @@ pub(crate) enum Thread {
     Loaded,
     /// On disk.
     Recorded,
-    /// The process died before anything of it was on disk.
+    /// The process died before anything of it was on disk, or a reboot took it.
     Missing,
 }
 
@@ -162,6 +192,10 @@ impl Codex {
         *self.threads.get(usize::from(thread)).unwrap()
     }
 
+    fn set_thread(&mut self, thread: u8, state: Thread) {
+        *self.threads.get_mut(usize::from(thread)).unwrap() = state;
+    }
+
     pub(crate) fn open_thread(&mut self) -> u8 {
         self.threads.push(Thread::Loaded);
         u8::try_from(self.threads.len() - 1).unwrap()
@@ -174,9 +208,12 @@ impl Codex {
             thread,
             continues,
             stage: Stage::Asked,
+            heard: [Heard::Nothing; MESSAGES_MAX],
             touched: false,
+            why: Why::Passing,
             cut: false,
             gone: false,
+            lost: Lost::Nothing,
         });
         u8::try_from(self.turns.len() - 1).unwrap()
     }
@@ -194,104 +231,99 @@ impl Codex {
         }
     }
 
-    /// The next sub-step of a live turn.
-    pub(crate) fn advance(&mut self, turn: u8, setup: &Setup) -> Did {
-        let before = *self.turn(turn);
-        let message = usize::from(before.message);
-        let done = self.effects.get_mut(message).unwrap();
-        let stage = match before.stage {
+    /// The machine loses its memory: what the newest kept turn had on disk may be gone, as it was never synced.
+    pub(crate) fn reboot(&mut self, lost: Lost) {
+        self.die();
+        let Some(newest) = self.turns.iter().rposition(CodexTurn::kept) else {
+            return;
+        };
+        let turn = self.turns.get_mut(newest).unwrap();
+        turn.lost = lost;
+        let thread = turn.thread;
+        let any = self.turns.iter().any(|t| t.thread == thread && t.kept());
+        if !any {
+            self.set_thread(thread, Thread::Missing);
+        }
+    }
+
+    fn touch(&mut self, message: u8) {
+        *self.effects.get_mut(usize::from(message)).unwrap() += 1;
+    }
+
+    /// Whether the turn's own next sub-step may come: no answer while it has a text that it has not dealt with.
+    pub(crate) fn may_advance(&self, turn: u8, setup: &Setup) -> bool {
+        let turn = self.turn(turn);
+        turn.live() && (turn.unserved().is_none() || self.next(turn, setup) != Stage::Said)
+    }
+
+    fn next(&self, turn: &CodexTurn, setup: &Setup) -> Stage {
+        let done = self.effects.get(usize::from(turn.message));
+        match turn.stage {
             Stage::Asked => Stage::Named,
             Stage::Named => Stage::Kept,
             Stage::Kept => Stage::Called,
             Stage::Called if !setup.sandbox.can_write() => Stage::Said,
-            Stage::Called if before.continues && *done > 0 => Stage::Said,
-            Stage::Called => {
-                *done += 1;
-                Stage::Touched
-            }
+            Stage::Called if turn.continues && done > Some(&0) => Stage::Said,
+            Stage::Called => Stage::Touched,
             Stage::Touched => Stage::Noted,
             Stage::Noted => Stage::Said,
             Stage::Said | Stage::Failed | Stage::Completed => Stage::Completed,
-        };
-        if stage == Stage::Kept {
-            *self.threads.get_mut(usize::from(before.thread)).unwrap() = Thread::Recorded;
         }
-        let now = self.turn_mut(turn);
-        now.stage = stage;
-        now.touched |= stage == Stage::Touched;
+    }
+
+    /// The next sub-step of a live turn.
+    pub(crate) fn advance(&mut self, at: u8, setup: &Setup) -> Did {
+        let before = *self.turn(at);
+        let stage = self.next(&before, setup);
+        self.turn_mut(at).stage = stage;
         match stage {
-            Stage::Called => Did::CalledModel,
-            Stage::Asked
-            | Stage::Named
-            | Stage::Kept
-            | Stage::Touched
-            | Stage::Noted
-            | Stage::Said
-            | Stage::Failed
-            | Stage::Completed => Did::Other,
+            Stage::Kept => self.set_thread(before.thread, Thread::Recorded),
+            Stage::Touched => {
+                self.touch(before.message);
+                self.turn_mut(at).touched = true;
+            }
+            Stage::Said => self.answers(&before),
+            Stage::Called => return Did::CalledModel,
+            Stage::Asked | Stage::Named | Stage::Noted | Stage::Failed | Stage::Completed => {}
+        }
+        Did::Other
+    }
+
+    fn answers(&mut self, turn: &CodexTurn) {
+        for (at, heard) in (0_u8..).zip(turn.heard) {
+            if turn.message == at || heard != Heard::Nothing {
+                *self.said.get_mut(usize::from(at)).unwrap() = true;
+            }
         }
     }
 
-    pub(crate) fn may_fail(&self, turn: u8, faults: &Faults) -> bool {
-        let turn = self.turn(turn);
-        faults.turn > 0 && turn.live() && matches!(turn.stage, Stage::Called | Stage::Noted)
+    /// A running turn is given the text of another message.
+    pub(crate) fn tell(&mut self, at: u8, message: u8, attempt: u32) {
+        let attempt = u8::try_from(attempt).unwrap();
+        let turn = self.turn_mut(at);
+        *turn.heard.get_mut(usize::from(message)).unwrap() = Heard::Told { attempt };
     }
 
-    /// What the history says about a lost turn; nothing while it must be waited for.
-    pub(crate) fn look(&self, lost: &Turn, message: u8, setup: &Setup) -> Option<Seen> {
-        let ours = (0_u8..)
-            .zip(&self.turns)
-            .find(|(_, turn)| turn.message == message && u32::from(turn.attempt) == lost.attempt);
-        match ours {
-            Some((_, turn)) if turn.live() && turn.stage == Stage::Asked => {
-                setup.has(Mutant::HastyLook).then_some(Seen::Absent)
-            }
-            Some((at, turn)) if turn.live() || turn.kept() => Some(finding(at, turn)),
-            Some(_) | None => Some(self.without_ours(lost)),
-        }
+    /// Whether a turn takes more text now.
+    pub(crate) fn listens(&self, at: u8) -> bool {
+        let turn = self.turn(at);
+        turn.live() && (Stage::Named..Stage::Said).contains(&turn.stage)
     }
 
-    fn without_ours(&self, lost: &Turn) -> Seen {
-        let thread = number(lost.thread.as_str());
-        let after = lost.after_turn.as_ref().map(|id| number(id.as_str()));
-        let in_history = |turn: &CodexTurn| turn.thread == thread && turn.kept();
-        match (self.thread(thread), after) {
-            (Thread::Missing, None) => Seen::Absent,
-            (Thread::Missing, Some(_)) => Seen::Unreadable,
-            (Thread::Loaded | Thread::Recorded, Some(anchor)) if !in_history(self.turn(anchor)) => {
-                Seen::Unreadable
-            }
-            (Thread::Loaded | Thread::Recorded, after) => {
-                let later = after.map_or(0, |anchor| usize::from(anchor) + 1);
-                match self.turns.iter().skip(later).any(in_history) {
-                    true => Seen::Foreign,
-                    false => Seen::Absent,
+    /// The next sub-step of a text that a live turn was given.
+    pub(crate) fn serve(&mut self, at: u8, message: u8, setup: &Setup) {
+        let heard = self.turn_mut(at).heard.get_mut(usize::from(message));
+        let heard = heard.unwrap();
+        match *heard {
+            Heard::Told { attempt } => *heard = Heard::Kept { attempt },
+            Heard::Kept { attempt } => {
+                *heard = Heard::Done { attempt };
+                if setup.sandbox.can_write() {
+                    self.touch(message);
+                    self.turn_mut(at).touched = true;
                 }
             }
+            Heard::Nothing | Heard::Done { .. } => {}
         }
-    }
-}
-
-fn finding(at: u8, turn: &CodexTurn) -> Seen {
-    let status = match turn.stage {
-        Stage::Completed => TurnStatus::Completed,
-        Stage::Failed => TurnStatus::Failed,
-        Stage::Asked
-        | Stage::Named
-        | Stage::Kept
-        | Stage::Called
-        | Stage::Touched
-        | Stage::Noted
-        | Stage::Said => match turn.live() {
-            true => TurnStatus::InProgress,
-            false => TurnStatus::Interrupted,
-        },
-    };
-    Seen::Turn {
-        turn: at,
-        status,
-        said: matches!(turn.stage, Stage::Said | Stage::Completed)
-            && status != TurnStatus::InProgress,
-        noted: turn.touched && turn.stage >= Stage::Noted,
     }
 }

@@ -1,15 +1,17 @@
 //! The daemon: how it commits, what it then starts, how messages come in, and whose turn it is. What its tasks do is
-//! in `work`, `follow` and `reconcile`, in the order in which the real ones do it.
+//! in `work`, `follow`, `join` and `reconcile`, in the order in which the real ones do it.
 
 use crate::codex::number;
+use crate::setup::{Mutant, Setup};
 use crate::steps::{Nexts, Step};
-use crate::world::{Broken, DUE, Lane, Memory, NOW, Task, World, conversation_id, message_id};
-use crate::{follow, reconcile, work};
-use bridge_core::port::Read;
-use bridge_core::step::{
-    Action, Claim, ClaimOutcome, Pace, Receive, Received, RunError, Transition,
+use crate::world::{
+    Broken, DUE, Join, LATE, Lane, Memory, NOW, Task, World, conversation_id, message_id,
 };
-use bridge_core::value::{AckMode, ChannelId, ExternalId, SenderKind, Tier, Timestamp};
+use crate::{acks, follow, join, reconcile, work};
+use bridge_core::step::{
+    Action, Claim, ClaimOutcome, Pace, Receive, Received, RunError, Transition, Verdict,
+};
+use bridge_core::value::{AckState, ChannelId, ExternalId, SenderKind, StateName, Tier, Timestamp};
 
 pub(crate) const PACE: Pace = Pace {
     backoff_base_ms: 2_000,
@@ -28,6 +30,7 @@ pub(crate) fn commit<T: Transition>(
 ) -> Option<T::Outcome> {
     match world.rows.transact(transition, now) {
         Ok(committed) => {
+            world.wrote();
             perform(world, committed.actions);
             Some(committed.outcome)
         }
@@ -39,6 +42,7 @@ pub(crate) fn commit<T: Transition>(
     }
 }
 
+/// The scheduler and the ack lane look at rows by themselves, and a followed turn sees on its row that it was stopped.
 pub(crate) fn perform(world: &mut World, actions: Vec<Action>) {
     let Some(memory) = &mut world.daemon else {
         return;
@@ -49,10 +53,14 @@ pub(crate) fn perform(world: &mut World, actions: Vec<Action>) {
             Action::Reconcile { message_id } => {
                 memory.set(number(message_id.as_str()), Task::Reconcile);
             }
+            Action::Join { message_id } => {
+                memory.set_join(number(message_id.as_str()), Join::Wanted);
+            }
             Action::Deliver { .. } if memory.lane == Lane::Closed => memory.lane = Lane::Open,
             Action::Deliver { .. }
             | Action::Schedule
             | Action::ScheduleAt { .. }
+            | Action::Interrupt { .. }
             | Action::Acknowledge { .. }
             | Action::Announce { .. } => {}
         }
@@ -62,7 +70,9 @@ pub(crate) fn perform(world: &mut World, actions: Vec<Action>) {
 pub(crate) fn steps(nexts: &mut Nexts<'_>, memory: &Memory) {
     if !memory.stopping {
         receive(nexts);
+        shown_again(nexts);
         claim(nexts);
+        acks::steps(nexts, memory);
     }
     for message in 0..nexts.setup.messages {
         match memory.task(message) {
@@ -79,6 +89,7 @@ pub(crate) fn steps(nexts: &mut Nexts<'_>, memory: &Memory) {
             Task::Reconcile => reconcile::look(nexts, message),
             Task::Looked(seen) => reconcile::reconcile(nexts, message, seen),
         }
+        join::steps(nexts, message, memory.join(message));
     }
 }
 
@@ -98,48 +109,91 @@ pub(crate) fn end_with<T: Transition>(
     commit(world, transition, NOW)
 }
 
+fn row(message: u8, setup: &Setup) -> Receive {
+    Receive {
+        message_id: message_id(message),
+        conversation_id: conversation_id(),
+        workdir: "/w".to_owned(),
+        channel: ChannelId::new("local"),
+        external_key: "k".to_owned(),
+        external_id: ExternalId::new(format!("e{message}")),
+        kind: SenderKind::Person,
+        sender: "me".to_owned(),
+        tier: Tier::Owner,
+        body: "do it".to_owned(),
+        ack: setup.ack,
+        mid_turn: setup.mid_turn,
+        verdict: Verdict::Fit,
+    }
+}
+
 /// The source shows its rows in order, and each of them twice.
 fn receive(nexts: &mut Nexts<'_>) {
-    let world = nexts.from;
-    let Some(message) = (0..nexts.setup.messages).find(|at| world.message(*at).is_none()) else {
+    let (world, setup) = (nexts.from, nexts.setup);
+    let Some(message) = (0..setup.messages).find(|at| world.message(*at).is_none()) else {
         return;
     };
     nexts.add(Step::of("commit receive", message), |world| {
-        let row = Receive {
-            message_id: message_id(message),
-            conversation_id: conversation_id(),
-            workdir: "/w".to_owned(),
-            channel: ChannelId::new("local"),
-            external_key: "k".to_owned(),
-            external_id: ExternalId::new(format!("e{message}")),
-            kind: SenderKind::Person,
-            sender: "me".to_owned(),
-            tier: Tier::Owner,
-            body: "do it".to_owned(),
-            ack: AckMode::None,
-        };
-        commit(world, row.clone(), NOW);
-        if commit(world, row, NOW) != Some(Received::Duplicate(message_id(message))) {
-            world.broken = Some(Broken::DuplicateTaken);
-        }
+        commit(world, row(message, setup), NOW);
+        show_again(world, message, setup);
     });
 }
 
+/// A source shows what it was not told of: as often as it likes, so nothing may depend on it, except when it forgot
+/// what it was told.
+pub(crate) fn shown_again(nexts: &mut Nexts<'_>) {
+    let (world, setup) = (nexts.from, nexts.setup);
+    for message in 0..setup.messages {
+        let Some(row) = world.row(message) else {
+            continue;
+        };
+        let wanted = match row.ack.state {
+            AckState::Given => !world.platform.acked(message),
+            AckState::NotNeeded | AckState::Due | AckState::Refused => false,
+        };
+        if wanted {
+            nexts.add(Step::of("commit receive: shown again", message), |world| {
+                show_again(world, message, setup);
+            });
+        }
+    }
+}
+
+fn show_again(world: &mut World, message: u8, setup: &Setup) {
+    let mut row = row(message, setup);
+    if setup.has(Mutant::DuplicateTaken) {
+        row.message_id = message_id(message + 1);
+        row.external_id = ExternalId::new("another");
+    }
+    if commit(world, row, NOW) != Some(Received::Duplicate(message_id(message))) {
+        world.broken = Some(Broken::DuplicateTaken);
+    }
+}
+
 fn claim(nexts: &mut Nexts<'_>) {
-    let heads = nexts.from.rows.heads(DUE, 1).unwrap();
-    let Some(head) = heads.first() else {
-        return;
-    };
-    let message = number(head.message.message_id.as_str());
+    if let Some(message) = nexts.from.sight.head {
+        claim_at(nexts, message, DUE);
+    }
+    let parked = |at: &u8| nexts.from.state(*at) == Some(StateName::Parked);
+    if let Some(message) = (0..nexts.setup.messages).find(parked) {
+        claim_at(nexts, message, LATE);
+    }
+}
+
+fn claim_at(nexts: &mut Nexts<'_>, message: u8, now: Timestamp) {
     let mut world = nexts.from.clone();
     let claim = Claim {
         turns_max: TURNS_MAX,
-        now: DUE,
+        turns_per_channel: TURNS_MAX,
+        one_writer: Vec::new(),
+        readers: Vec::new(),
+        now,
     };
-    let what = match commit(&mut world, claim, DUE) {
+    let what = match commit(&mut world, claim, now) {
         Some(ClaimOutcome::Claimed { .. }) => "commit claim",
+        Some(ClaimOutcome::Buried) if now == LATE => "commit claim: nobody said how it goes on",
         Some(ClaimOutcome::Buried) => "commit claim: buried",
-        Some(ClaimOutcome::Idle { .. } | ClaimOutcome::Full) | None => return,
+        Some(ClaimOutcome::Idle { .. } | ClaimOutcome::Full { .. }) | None => return,
     };
     nexts.add(Step::of(what, message), |next| *next = world);
 }

@@ -1,30 +1,24 @@
 //! A turn that is followed: what its stream brings becomes a note, an answer, a failure, or a turn lost from sight.
 
-use crate::codex::{Stage, turn_id};
+use crate::codex::{CodexTurn, Stage, turn_id};
 use crate::daemon::{commit, end_with, set};
-use crate::setup::Mutant;
+use crate::setup::{Mutant, Setup};
 use crate::steps::{Nexts, Step};
 use crate::work::fail;
 use crate::world::{DUE, NOW, Task, World, conversation_id, message_id};
-use bridge_core::port::Read;
 use bridge_core::step::{Answered, Confirm, Lose, Note, Send, Suspend};
-use bridge_core::value::{Class, EventKind, Usage};
+use bridge_core::value::{Class, ClientId, EventKind, Failure, MessageState, ReplyKey, Usage};
 
 /// What the stream may bring: an effect, the end, or nothing more because the process is gone.
 pub(crate) fn follow(nexts: &mut Nexts<'_>, message: u8, turn: u8, stopping: bool) {
     let codex_turn = *nexts.from.codex.turn(turn);
+    let setup = nexts.setup;
+    let row = nexts.from.message(message);
+    let stopped = row.is_some_and(|row| row.life.stop.is_some());
     if codex_turn.touched && !noted(nexts.from, message) {
-        nexts.add(Step::of("commit note", message), |world| {
-            let note = Note {
-                message_id: message_id(message),
-                kind: EventKind::Started,
-                text: "rm".to_owned(),
-                effect: true,
-            };
-            commit(world, note, NOW);
-        });
+        note(nexts, message);
     }
-    if codex_turn.live() && stopping {
+    if codex_turn.live() && (stopping || stopped) {
         nexts.add(Step::of("interrupt the turn", message), |world| {
             world.codex.turn_mut(turn).cut = true;
         });
@@ -34,7 +28,13 @@ pub(crate) fn follow(nexts: &mut Nexts<'_>, message: u8, turn: u8, stopping: boo
         answered(nexts, message, turn);
     } else if codex_turn.stage == Stage::Failed {
         nexts.add(Step::of("commit fail: the turn failed", message), |world| {
-            fail(world, message, Class::Transient, codex_turn.touched);
+            let failure = codex_turn.why.failure();
+            fail(world, message, setup, failure, codex_turn.touched);
+        });
+    } else if codex_turn.cut && stopped {
+        nexts.add(Step::of("commit fail: it was stopped", message), |world| {
+            let failure = Failure::new(Class::Transient, "it was interrupted");
+            fail(world, message, setup, failure, codex_turn.touched);
         });
     } else if codex_turn.cut {
         nexts.add(Step::of("commit suspend", message), |world| {
@@ -47,9 +47,20 @@ pub(crate) fn follow(nexts: &mut Nexts<'_>, message: u8, turn: u8, stopping: boo
     }
 }
 
+fn note(nexts: &mut Nexts<'_>, message: u8) {
+    nexts.add(Step::of("commit note", message), |world| {
+        let note = Note {
+            message_id: message_id(message),
+            kind: EventKind::Started,
+            text: "rm".to_owned(),
+            effect: true,
+        };
+        commit(world, note, NOW);
+    });
+}
+
 fn noted(world: &World, message: u8) -> bool {
-    let attempt = world.message(message).map_or(0, |row| row.life.attempt);
-    let turn = world.rows.turn(&message_id(message), attempt).unwrap();
+    let turn = world.row(message).and_then(|row| row.turn.as_ref());
     turn.is_none_or(|turn| turn.touched)
 }
 
@@ -57,31 +68,52 @@ fn answered(nexts: &mut Nexts<'_>, message: u8, turn: u8) {
     if nexts.setup.has(Mutant::AnswerNotJournaled) {
         let step = Step::of("send an answer that is not on disk", message);
         return nexts.add(step, |world| {
-            let key = turn_id(turn);
-            world.platform.take_unwritten(message, key.as_str());
+            let key = ReplyKey::of(&message_id(message), 1_000 + world.platform.count());
+            world.platform.take_unwritten(message, &key);
             set(world, message, Task::Told { turn });
         });
     }
+    let setup = nexts.setup;
     nexts.add(Step::of("commit answer", message), |world| {
-        end_with(world, message, answer(message, turn));
+        let answer = answer(world, message, turn, setup);
+        end_with(world, message, answer);
     });
 }
 
-fn answer(message: u8, turn: u8) -> Answered {
+fn answer(world: &World, message: u8, turn: u8, setup: &Setup) -> Answered {
     Answered {
         message_id: message_id(message),
         turn_id: turn_id(turn),
         text: Some("the answer".to_owned()),
+        heard: heard(world, world.codex.turn(turn), false, setup),
         usage: Usage::default(),
         reply_max_chars: None,
     }
 }
 
+/// What a turn heard, as whoever followed it or looked at it says.
+pub(crate) fn heard(
+    world: &World,
+    turn: &CodexTurn,
+    on_disk: bool,
+    setup: &Setup,
+) -> Vec<ClientId> {
+    let mut heard = turn.heard(on_disk);
+    if setup.has(Mutant::UnheardAnswered) {
+        let steered = (0..setup.messages).filter_map(|at| world.message(at));
+        let steered = steered.filter(|row| matches!(row.life.state, MessageState::Steered { .. }));
+        heard.extend(steered.map(|row| ClientId::of(&row.message_id, row.life.attempt)));
+    }
+    heard
+}
+
 pub(crate) fn journal_late(nexts: &mut Nexts<'_>, message: u8, turn: u8) {
+    let setup = nexts.setup;
     nexts.add(
         Step::of("commit answer, send and confirm", message),
         |world| {
-            end_with(world, message, answer(message, turn));
+            let answer = answer(world, message, turn, setup);
+            end_with(world, message, answer);
             let send = Send {
                 conversation_id: conversation_id(),
             };
@@ -97,9 +129,11 @@ pub(crate) fn journal_late(nexts: &mut Nexts<'_>, message: u8, turn: u8) {
 }
 
 fn lose(nexts: &mut Nexts<'_>, message: u8) {
-    if nexts.setup.has(Mutant::BlindRerun) {
+    let setup = nexts.setup;
+    if setup.has(Mutant::BlindRerun) {
         return nexts.add(Step::of("commit fail instead of lose", message), |world| {
-            fail(world, message, Class::Transient, false);
+            let failure = Failure::new(Class::Transient, "codex");
+            fail(world, message, setup, failure, false);
         });
     }
     nexts.add(Step::of("commit lose", message), |world| {

@@ -5,11 +5,12 @@
 //! see any more, and how many of them a history holds. Threads and turns are numbered anew, so that two states
 //! that differ only by what was forgotten are one.
 
-use crate::codex::{CodexTurn, Seen, Stage, number};
-use crate::setup::Setup;
-use crate::world::{Lane, Task, World, conversation_id};
-use bridge_core::port::Read;
-use bridge_core::value::{Conversation, Message, NextInput, Turn};
+use crate::codex::{CodexTurn, Heard, number};
+use crate::history::Seen;
+use crate::setup::{BLIND_RESEND, Setup};
+use crate::sight::Row;
+use crate::world::{Acks, Join, Lane, Memory, Piece, Task, World};
+use bridge_core::value::{AnswerSource, Class, Conversation, Life, MessageState, NextInput, Turn};
 
 /// Stands for a thread, a turn or a row that is not there.
 const NONE: u8 = u8::MAX;
@@ -27,8 +28,8 @@ pub(crate) fn of(world: &World, setup: &Setup) -> Box<[u8]> {
 
 struct Key<'a> {
     world: &'a World,
-    conversation: Option<Conversation>,
-    rows: Vec<Option<(Message, Option<Turn>)>>,
+    setup: &'a Setup,
+    conversation: Option<&'a Conversation>,
     /// What still has a name, in order of age.
     threads: Vec<u8>,
     turns: Vec<u8>,
@@ -36,20 +37,14 @@ struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    fn new(world: &'a World, setup: &Setup) -> Self {
-        let row = |message| {
-            let row = world.message(message)?;
-            let turn = world.rows.turn(&row.message_id, row.life.attempt).unwrap();
-            let turn = turn.filter(|_| row.life.state.name().awaits_answer());
-            Some((row, turn))
-        };
+    fn new(world: &'a World, setup: &'a Setup) -> Self {
         let mut key = Self {
             world,
-            conversation: world.rows.conversation(&conversation_id()).unwrap(),
-            rows: (0..setup.messages).map(row).collect(),
+            setup,
+            conversation: world.sight.conversation.as_ref(),
             threads: Vec::new(),
             turns: Vec::new(),
-            bytes: Vec::with_capacity(96),
+            bytes: Vec::with_capacity(160),
         };
         key.threads = key.named_threads();
         key.turns = key.named_turns();
@@ -61,18 +56,13 @@ impl<'a> Key<'a> {
         memory.into_iter().flat_map(|memory| memory.tasks)
     }
 
-    fn row_turns(&self) -> impl Iterator<Item = &Turn> {
-        self.rows
-            .iter()
-            .flatten()
-            .filter_map(|(_, turn)| turn.as_ref())
+    fn row_turns(&self) -> impl Iterator<Item = &'a Turn> {
+        let rows = self.world.sight.rows.iter().flatten();
+        rows.filter_map(open_turn)
     }
 
     fn named_threads(&self) -> Vec<u8> {
-        let bound = self
-            .conversation
-            .as_ref()
-            .and_then(|row| row.thread.as_ref());
+        let bound = self.conversation.and_then(|row| row.thread.as_ref());
         let mut named: Vec<u8> = bound.map(|id| number(id.as_str())).into_iter().collect();
         named.extend(self.row_turns().map(|turn| number(turn.thread.as_str())));
         named.extend(self.tasks().filter_map(task_thread));
@@ -84,10 +74,7 @@ impl<'a> Key<'a> {
     }
 
     fn anchors(&self) -> Vec<u8> {
-        let last = self
-            .conversation
-            .as_ref()
-            .and_then(|row| row.last_turn.as_ref());
+        let last = self.conversation.and_then(|row| row.last_turn.as_ref());
         let after = self.row_turns().filter_map(|turn| turn.after_turn.as_ref());
         last.into_iter()
             .chain(after)
@@ -97,14 +84,14 @@ impl<'a> Key<'a> {
 
     /// Whether a look or a task can still meet this turn itself, not only its trace in the history.
     fn present(&self, at: u8, turn: &CodexTurn) -> bool {
-        let lost = self
-            .rows
-            .get(usize::from(turn.message))
-            .and_then(Option::as_ref);
-        let current = lost.is_some_and(|(row, lost)| {
-            lost.is_some() && row.life.attempt == u32::from(turn.attempt)
+        let current = self.world.row(turn.message).is_some_and(|row| {
+            open_turn(row).is_some_and(|lost| lost.attempt == u32::from(turn.attempt))
         });
-        turn.live() || current || self.tasks().any(|task| task_turn(task) == Some(at))
+        let told = |memory: &Memory| memory.joins.contains(&Join::Telling { turn: at });
+        turn.live()
+            || current
+            || self.tasks().any(|task| task_turn(task) == Some(at))
+            || self.world.daemon.as_ref().is_some_and(told)
     }
 
     fn named_turns(&self) -> Vec<u8> {
@@ -115,7 +102,7 @@ impl<'a> Key<'a> {
             if self.present(at, turn) || anchors.contains(&at) {
                 named.push(at);
                 past_thread = None;
-            } else if turn.stage >= Stage::Kept
+            } else if turn.kept()
                 && self.threads.contains(&turn.thread)
                 && past_thread != Some(turn.thread)
             {
@@ -135,54 +122,63 @@ impl<'a> Key<'a> {
     }
 
     fn write(mut self) -> Box<[u8]> {
-        let faults = &self.world.faults;
+        let world = self.world;
+        self.bytes.extend(world.faults.bytes());
         self.bytes
-            .extend([faults.daemon, faults.stop, faults.codex]);
-        self.bytes
-            .extend([faults.turn, faults.unknown, faults.refused]);
-        let broken = self.world.broken.map_or(NONE, |broken| broken as u8);
-        self.bytes.push(broken);
-        for at in 0..self.rows.len() {
-            self.message(at);
+            .push(world.broken.map_or(NONE, |broken| broken as u8));
+        for row in &world.sight.rows {
+            self.message(row.as_ref());
         }
         self.conversation();
         self.memory();
         self.codex();
-        for shown in &self.world.platform.shown {
+        if self.setup.sink == BLIND_RESEND {
+            self.bytes.push(world.platform.doubts);
+        }
+        self.bytes.push(bits(&world.platform.acked));
+        self.bytes.push(bits(&world.redriven));
+        for shown in &world.platform.shown {
             let ordinal = u8::try_from(shown.ordinal).unwrap();
+            let seq = u8::try_from(shown.seq).unwrap();
             self.bytes
-                .extend([shown.message, ordinal, shown.kind as u8]);
+                .extend([shown.message, ordinal, shown.kind as u8, seq]);
         }
         self.bytes.into_boxed_slice()
     }
 
-    fn message(&mut self, at: usize) {
-        let Some((row, turn)) = self.rows.get(at).and_then(Option::as_ref) else {
+    fn message(&mut self, row: Option<&Row>) {
+        let Some(row) = row else {
             return self.bytes.push(NONE);
         };
-        let life = &row.life;
-        let mut bytes = vec![life.state.name() as u8];
-        if life.state.name().awaits_answer() {
-            for count in [life.spent, life.continues] {
-                bytes.push(u8::try_from(count).unwrap());
-            }
-            bytes.push(u8::from(life.input == NextInput::Continue));
+        let message = &row.message;
+        let state = message.life.state.name();
+        let mut bytes = vec![state as u8, u8::from(message.life.stop.is_some())];
+        if state.awaits_answer() || (self.world.faults.redrive > 0 && row.answer.is_none()) {
+            bytes.extend(life(&message.life));
         }
-        if let Some(turn) = turn {
+        bytes.push(u8::try_from(message.seq.0).unwrap());
+        bytes.push(row.ack.state as u8);
+        bytes.push(
+            row.answer
+                .map_or(NONE, |from| u8::from(from == AnswerSource::Shared)),
+        );
+        if let Some(turn) = open_turn(row) {
             let after = turn.after_turn.as_ref().map(|id| number(id.as_str()));
             bytes.extend([turn.state as u8, u8::from(turn.touched)]);
+            bytes.push(u8::from(turn.boot_id == self.world.boot_id()));
             bytes.push(self.thread(number(turn.thread.as_str())));
             bytes.push(after.map_or(NONE, |turn| self.turn(turn)));
         }
-        for reply in self.world.rows.replies(&row.message_id).unwrap() {
-            bytes.extend([END, reply.kind as u8, reply.state.name() as u8]);
+        for reply in &row.replies {
+            let seq = u8::try_from(reply.seq.0).unwrap();
+            bytes.extend([END, reply.kind as u8, reply.state.name() as u8, seq]);
         }
         bytes.push(END);
         self.bytes.extend(bytes);
     }
 
     fn conversation(&mut self) {
-        let row = self.conversation.as_ref();
+        let row = self.conversation;
         let bound = row.and_then(|row| row.thread.as_ref());
         let last = row.and_then(|row| row.last_turn.as_ref());
         let bound = bound.map_or(NONE, |id| self.thread(number(id.as_str())));
@@ -199,18 +195,33 @@ impl<'a> Key<'a> {
             let bytes = self.task(task);
             self.bytes.extend(bytes);
         }
-        let place = |message, ordinal| [message, u8::try_from(ordinal).unwrap()];
+        for join in memory.joins {
+            let bytes = self.join(join);
+            self.bytes.extend(bytes);
+        }
+        let place = |piece: Piece| [piece.message, u8::try_from(piece.ordinal).unwrap()];
         let (stage, [message, ordinal]) = match memory.lane {
             Lane::Closed => (0, [0, 0]),
             Lane::Open => (1, [0, 0]),
-            Lane::Sending { message, ordinal } => (2, place(message, ordinal)),
-            Lane::Heard {
-                message,
-                ordinal,
-                verdict,
-            } => (3 + verdict as u8, place(message, ordinal)),
+            Lane::Sending { piece, again } => (2 + u8::from(again), place(piece)),
+            Lane::Handing(piece) => (4, place(piece)),
+            Lane::Heard(piece, verdict) => (5 + verdict as u8, place(piece)),
         };
         self.bytes.extend([stage, message, ordinal]);
+        self.bytes.push(match memory.acks {
+            Acks::Idle => NONE,
+            Acks::Told { message, taken } => message << 1 | u8::from(taken),
+        });
+    }
+
+    fn join(&self, join: Join) -> [u8; 2] {
+        match join {
+            Join::None => [0, 0],
+            Join::Wanted => [1, 0],
+            Join::Telling { turn } => [2, self.turn(turn)],
+            Join::Refused => [3, 0],
+            Join::Late => [4, 0],
+        }
     }
 
     fn task(&self, task: Task) -> [u8; 3] {
@@ -233,42 +244,96 @@ impl<'a> Key<'a> {
                 status,
                 said,
                 noted,
+                why,
                 ..
             }) => [
-                11,
+                11 + why as u8,
                 turn,
                 (status as u8) << 2 | u8::from(said) << 1 | u8::from(noted),
             ],
-            Task::Looked(Seen::Absent) => [12, 0, 0],
-            Task::Looked(Seen::Foreign) => [13, 0, 0],
-            Task::Looked(Seen::Unreadable) => [14, 0, 0],
+            Task::Looked(Seen::Absent) => [14, 0, 0],
+            Task::Looked(Seen::Foreign) => [15, 0, 0],
+            Task::Looked(Seen::Unreadable) => [16, 0, 0],
         }
     }
 
     fn codex(&mut self) {
         let codex = &self.world.codex;
         self.bytes.extend(codex.effects);
+        self.bytes.push(bits(&codex.said));
         for thread in &self.threads {
             self.bytes.push(codex.thread(*thread) as u8);
         }
         self.bytes.push(END);
         for at in &self.turns {
             let turn = codex.turn(*at);
-            let flags = [turn.continues, turn.touched, turn.cut, turn.gone];
-            let flags = flags
-                .iter()
-                .fold(0, |bits, flag| bits << 1 | u8::from(*flag));
-            let bytes = match self.present(*at, turn) {
-                true => [turn.stage as u8, turn.message, flags],
-                false if turn.stage >= Stage::Kept => [PAST_SHOWN, 0, 0],
-                false => [PAST_LOST, 0, 0],
-            };
             let thread = self.thread(turn.thread);
-            self.bytes.extend(bytes);
+            match self.present(*at, turn) {
+                true => self.bytes.extend(self.turn_bytes(turn)),
+                false if turn.kept() => self.bytes.push(PAST_SHOWN),
+                false => self.bytes.push(PAST_LOST),
+            }
             self.bytes.push(thread);
         }
         self.bytes.push(END);
     }
+
+    fn turn_bytes(&self, turn: &CodexTurn) -> Vec<u8> {
+        let flags = [turn.continues, turn.touched, turn.cut, turn.gone];
+        let mut bytes = vec![turn.stage as u8, turn.message, bits(&flags)];
+        bytes.extend([turn.why as u8, turn.lost as u8]);
+        for (row, heard) in self.world.sight.rows.iter().zip(turn.heard) {
+            let now = row.as_ref().map_or(0, |row| row.message.life.attempt);
+            let current = |attempt: u8| u8::from(u32::from(attempt) == now);
+            bytes.push(match heard {
+                Heard::Nothing => 0,
+                Heard::Told { attempt } => 2 | current(attempt),
+                Heard::Kept { attempt } => 4 | current(attempt),
+                Heard::Done { attempt } => 6 | current(attempt),
+            });
+        }
+        bytes
+    }
+}
+
+/// The turn of a message that has no answer.
+fn open_turn(row: &Row) -> Option<&Turn> {
+    let open = row.message.life.state.name().awaits_answer();
+    row.turn.as_ref().filter(|_| open)
+}
+
+fn bits(flags: &[bool]) -> u8 {
+    flags
+        .iter()
+        .fold(0, |bits, flag| bits << 1 | u8::from(*flag))
+}
+
+fn life(life: &Life) -> [u8; 6] {
+    let class = life.failure.as_ref().map(|failure| match failure.class {
+        Class::Transient => 0,
+        Class::Capacity { .. } => 1,
+        Class::Config => 2,
+        Class::Permanent => 3,
+        Class::Ambiguous => 4,
+        Class::Bug => 5,
+    });
+    let leader = match &life.state {
+        MessageState::Steered { leader } => number(leader.as_str()),
+        _ => NONE,
+    };
+    let flags = [
+        life.suspect,
+        life.input == NextInput::Continue,
+        life.state.hold().is_some(),
+    ];
+    [
+        u8::try_from(life.spent).unwrap(),
+        u8::try_from(life.continues).unwrap(),
+        bits(&flags),
+        class.unwrap_or(NONE),
+        leader,
+        END,
+    ]
 }
 
 fn name(names: &[u8], number: u8) -> u8 {

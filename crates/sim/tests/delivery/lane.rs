@@ -2,12 +2,12 @@
 
 use crate::codex::number;
 use crate::daemon::commit;
-use crate::setup::Mutant;
+use crate::setup::{Mutant, Setup};
 use crate::steps::{Nexts, Step};
-use crate::world::{DUE, Lane, Memory, NOW, Verdict, World, conversation_id, message_id};
-use bridge_core::port::Read;
+use crate::world::{DUE, Lane, Memory, NOW, Piece, Verdict, World, conversation_id, message_id};
+use bridge_core::port::{Approach, Read};
 use bridge_core::step::{Confirm, Refuse, Send, SendOutcome};
-use bridge_core::value::{Class, Failure, Reply};
+use bridge_core::value::{Class, Failure, Reply, ReplyKey};
 
 pub(crate) fn steps(nexts: &mut Nexts<'_>, memory: &Memory) {
     let late = nexts.setup.has(Mutant::FreshKey);
@@ -17,28 +17,34 @@ pub(crate) fn steps(nexts: &mut Nexts<'_>, memory: &Memory) {
             Step::plain("the lane takes the next reply without a word to the ledger"),
             |world| {
                 let next = world.rows.next_reply(&conversation_id()).unwrap();
-                set(world, next.map_or(Lane::Closed, |reply| sending(&reply)));
+                set(
+                    world,
+                    next.map_or(Lane::Closed, |reply| sending(&reply, false)),
+                );
             },
         ),
         Lane::Open => nexts.add(Step::plain("commit send"), |world| {
             let lane = match intend(world) {
-                Some(reply) => sending(&reply),
+                Some((reply, again)) => sending(&reply, again),
                 None => Lane::Closed,
             };
             set(world, lane);
         }),
-        Lane::Sending { message, ordinal } => platform(nexts, message, ordinal),
-        Lane::Heard {
-            message,
-            ordinal,
-            verdict,
-        } => nexts.add(Step::of(journaled(verdict), message), |world| {
-            if late {
-                intend(world);
-            }
-            set(world, Lane::Open);
-            journal(world, message, ordinal, verdict);
-        }),
+        Lane::Sending { piece, again } => approach(nexts, piece, again),
+        Lane::Handing(piece) => platform(nexts, piece),
+        Lane::Heard(piece, verdict) => {
+            nexts.add(Step::of(journaled(verdict), piece.message), |world| {
+                if late {
+                    intend(world);
+                }
+                set(world, Lane::Open);
+                journal(world, piece, verdict);
+                let next = world.rows.next_reply(&conversation_id()).unwrap();
+                if next.is_none() {
+                    set(world, Lane::Closed);
+                }
+            });
+        }
     }
 }
 
@@ -48,33 +54,70 @@ fn set(world: &mut World, lane: Lane) {
     }
 }
 
-fn intend(world: &mut World) -> Option<Reply> {
+fn intend(world: &mut World) -> Option<(Reply, bool)> {
     let send = Send {
         conversation_id: conversation_id(),
     };
     match commit(world, send, DUE)? {
-        SendOutcome::Send { reply, .. } => Some(*reply),
+        SendOutcome::Send { reply, again, .. } => Some((*reply, again)),
         SendOutcome::Later(_) | SendOutcome::Empty => None,
     }
 }
 
-fn sending(reply: &Reply) -> Lane {
-    Lane::Sending {
+fn sending(reply: &Reply, again: bool) -> Lane {
+    let piece = Piece {
         message: number(reply.message_id.as_str()),
         ordinal: reply.ordinal,
+    };
+    Lane::Sending { piece, again }
+}
+
+/// What the platform's class allows for a reply that may have arrived before.
+fn approach(nexts: &mut Nexts<'_>, piece: Piece, again: bool) {
+    let class = nexts.setup.sink;
+    match class.approach(again) {
+        Approach::Send => platform(nexts, piece),
+        Approach::Probe if nexts.setup.has(Mutant::ProbeSkipped) => platform(nexts, piece),
+        Approach::Probe => probe(nexts, piece),
+        Approach::GiveUp(_) => {
+            let step = Step::of("the lane gives the reply up", piece.message);
+            nexts.add(step, |world| {
+                set(world, Lane::Heard(piece, Verdict::Forbidden));
+            });
+        }
+    }
+}
+
+fn probe(nexts: &mut Nexts<'_>, piece: Piece) {
+    let there = nexts.from.platform.has(&reply(nexts.from, piece).key);
+    let (what, lane) = match there {
+        true => (
+            "the lane finds the reply",
+            Lane::Heard(piece, Verdict::Taken),
+        ),
+        false => ("the lane does not find the reply", Lane::Handing(piece)),
+    };
+    nexts.add(Step::of(what, piece.message), |world| set(world, lane));
+    if nexts.from.faults.probe > 0 {
+        // Whatever the platform says of its failed look, the reply is as unknown as before.
+        let verdict = match nexts.setup.has(Mutant::ProbeFailureRefuses) {
+            true => Verdict::Refused,
+            false => Verdict::Unknown,
+        };
+        let step = Step::of("the look for the reply fails", piece.message);
+        nexts.add(step.fault(), |world| {
+            world.faults.probe -= 1;
+            set(world, Lane::Heard(piece, verdict));
+        });
     }
 }
 
 /// What the platform may make of a reply, and what the daemon hears of it.
-fn platform(nexts: &mut Nexts<'_>, message: u8, ordinal: u32) {
-    let fresh = nexts.setup.has(Mutant::FreshKey);
-    let heard = |verdict| Lane::Heard {
-        message,
-        ordinal,
-        verdict,
-    };
+fn platform(nexts: &mut Nexts<'_>, piece: Piece) {
+    let (setup, message) = (nexts.setup, piece.message);
+    let heard = |verdict| Lane::Heard(piece, verdict);
     nexts.add(Step::of("the platform takes the reply", message), |world| {
-        shows(world, message, ordinal, fresh);
+        shows(world, piece, setup);
         set(world, heard(Verdict::Taken));
     });
     let faults = nexts.from.faults;
@@ -85,7 +128,8 @@ fn platform(nexts: &mut Nexts<'_>, message: u8, ordinal: u32) {
         );
         nexts.add(step.fault(), |world| {
             world.faults.unknown -= 1;
-            shows(world, message, ordinal, fresh);
+            world.platform.doubts += 1;
+            shows(world, piece, setup);
             set(world, heard(Verdict::Unknown));
         });
         let step = Step::of("the reply is lost on its way", message);
@@ -95,8 +139,12 @@ fn platform(nexts: &mut Nexts<'_>, message: u8, ordinal: u32) {
         });
     }
     if faults.refused > 0 {
+        let later = match setup.has(Mutant::ConfirmEarly) {
+            true => Verdict::Taken,
+            false => Verdict::Refused,
+        };
         for (what, verdict) in [
-            ("the platform refuses the reply for now", Verdict::Refused),
+            ("the platform refuses the reply for now", later),
             (
                 "the platform refuses the reply for good",
                 Verdict::Forbidden,
@@ -110,17 +158,20 @@ fn platform(nexts: &mut Nexts<'_>, message: u8, ordinal: u32) {
     }
 }
 
-fn shows(world: &mut World, message: u8, ordinal: u32, fresh: bool) {
-    let replies = world.rows.replies(&message_id(message)).unwrap();
-    let reply = replies
-        .iter()
-        .find(|reply| reply.ordinal == ordinal)
-        .unwrap();
-    let key = match fresh {
-        true => format!("fresh{}", world.platform.shown.len()),
-        false => reply.key.as_str().to_owned(),
+fn reply(world: &World, piece: Piece) -> &Reply {
+    let mut replies = world.row(piece.message).unwrap().replies.iter();
+    replies
+        .find(|reply| reply.ordinal == piece.ordinal)
+        .unwrap()
+}
+
+fn shows(world: &mut World, piece: Piece, setup: &Setup) {
+    let reply = reply(world, piece).clone();
+    let key = match setup.has(Mutant::FreshKey) {
+        true => ReplyKey::of(&reply.message_id, 1_000 + world.platform.count()),
+        false => reply.key.clone(),
     };
-    world.platform.take(message, reply, &key);
+    world.platform.take(piece.message, &reply, &key, setup.sink);
 }
 
 fn journaled(verdict: Verdict) -> &'static str {
@@ -132,8 +183,8 @@ fn journaled(verdict: Verdict) -> &'static str {
     }
 }
 
-fn journal(world: &mut World, message: u8, ordinal: u32, verdict: Verdict) {
-    let message_id = message_id(message);
+fn journal(world: &mut World, piece: Piece, verdict: Verdict) {
+    let (message_id, ordinal) = (message_id(piece.message), piece.ordinal);
     let class = match verdict {
         Verdict::Taken => {
             let confirm = Confirm {

@@ -1,48 +1,86 @@
-//! The platform: what its users see. It shows a reply once per key, and remembers in which order.
+//! The platform: what its users see, and which of their messages it still shows to the daemon. Whether it knows a
+//! key again, or can be asked, is its class.
 
-use bridge_core::value::{Reply, ReplyKind};
+use crate::setup::MESSAGES_MAX;
+use bridge_core::port::SinkClass;
+use bridge_core::value::{Reply, ReplyKey, ReplyKind};
+use std::sync::Arc;
 
 /// A reply that people see.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Shown {
     pub(crate) message: u8,
     pub(crate) ordinal: u32,
+    /// The place of its message in the conversation when it was written.
+    pub(crate) seq: i64,
     pub(crate) kind: ReplyKind,
-    key: String,
+    key: ReplyKey,
 }
 
-/// Everything that is seen, in order.
+/// Everything that is seen, in order, and what the source was told.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Platform {
-    pub(crate) shown: Vec<Shown>,
+    pub(crate) shown: Vec<Arc<Shown>>,
+    /// Messages that the source does not show any more.
+    pub(crate) acked: [bool; MESSAGES_MAX],
+    /// Sends whose outcome the daemon never learned.
+    pub(crate) doubts: u8,
 }
 
 impl Platform {
-    /// Takes a reply; a known key shows nothing new.
-    pub(crate) fn take(&mut self, message: u8, reply: &Reply, key: &str) {
-        if self.shown.iter().any(|shown| shown.key == key) {
+    /// Takes a reply; where keys count, a known one shows nothing new.
+    pub(crate) fn take(&mut self, message: u8, reply: &Reply, key: &ReplyKey, class: SinkClass) {
+        let known = self.has(key);
+        if known && class == SinkClass::Idempotent {
             return;
         }
-        self.shown.push(Shown {
+        self.shown.push(Arc::new(Shown {
             message,
             ordinal: reply.ordinal,
+            seq: reply.seq.0,
             kind: reply.kind,
-            key: key.to_owned(),
-        });
+            key: key.clone(),
+        }));
     }
 
     /// Takes a text that has no row.
-    pub(crate) fn take_unwritten(&mut self, message: u8, key: &str) {
-        self.shown.push(Shown {
+    pub(crate) fn take_unwritten(&mut self, message: u8, key: &ReplyKey) {
+        self.shown.push(Arc::new(Shown {
             message,
             ordinal: 0,
+            seq: i64::from(message) + 1,
             kind: ReplyKind::Answer,
-            key: key.to_owned(),
-        });
+            key: key.clone(),
+        }));
+    }
+
+    pub(crate) fn has(&self, key: &ReplyKey) -> bool {
+        self.shown.iter().any(|shown| shown.key == *key)
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.shown.len()).unwrap()
     }
 
     pub(crate) fn sees(&self, message: u8, kind: ReplyKind) -> usize {
-        let seen = |shown: &&Shown| shown.message == message && shown.kind == kind;
+        let seen = |shown: &&Arc<Shown>| shown.message == message && shown.kind == kind;
         self.shown.iter().filter(seen).count()
+    }
+
+    pub(crate) fn sees_any(&self, message: u8) -> bool {
+        self.shown.iter().any(|shown| shown.message == message)
+    }
+
+    pub(crate) fn acked(&self, message: u8) -> bool {
+        self.acked
+            .get(usize::from(message))
+            .copied()
+            .unwrap_or(false)
+    }
+
+    pub(crate) fn set_acked(&mut self, message: u8) {
+        if let Some(acked) = self.acked.get_mut(usize::from(message)) {
+            *acked = true;
+        }
     }
 }

@@ -1,24 +1,24 @@
 //! A turn lost from sight: one look at the history, then what the core makes of it. Between the two the world goes on.
 
-use crate::codex::Seen;
 use crate::daemon::{PACE, end_with, set};
-use crate::setup::Mutant;
+use crate::follow::heard;
+use crate::history::Seen;
+use crate::setup::{Mutant, Setup};
 use crate::steps::{Nexts, Step};
-use crate::world::{Task, message_id};
-use bridge_core::port::{Read, TurnStatus};
+use crate::world::{NOW, Task, World, message_id};
+use bridge_core::port::{Change, Read, Rows, TurnStatus};
 use bridge_core::step::Reconcile;
-use bridge_core::value::BootId;
+use bridge_core::value::{Life, Message, NextInput, StateName};
 
 pub(crate) fn look(nexts: &mut Nexts<'_>, message: u8) {
     let world = nexts.from;
-    let attempt = world.message(message).map_or(0, |row| row.life.attempt);
-    let lost = world.rows.turn(&message_id(message), attempt).unwrap();
+    let lost = world.row(message).and_then(|row| row.turn.as_ref());
     let Some(lost) = lost else {
         return nexts.add(Step::of("nothing to look for", message), |world| {
             set(world, message, Task::None);
         });
     };
-    let Some(seen) = world.codex.look(&lost, message, nexts.setup) else {
+    let Some(seen) = world.codex.look(lost, message, nexts.setup) else {
         return;
     };
     nexts.add(Step::of("look at the history", message), |world| {
@@ -27,33 +27,89 @@ pub(crate) fn look(nexts: &mut Nexts<'_>, message: u8) {
 }
 
 pub(crate) fn reconcile(nexts: &mut Nexts<'_>, message: u8, seen: Seen) {
-    let believed = match seen {
-        Seen::Turn { status, noted, .. } => match status {
-            TurnStatus::InProgress if nexts.setup.has(Mutant::NoReattach) => Seen::Absent,
-            TurnStatus::Completed if nexts.setup.has(Mutant::NoHarvest) => Seen::Absent,
-            TurnStatus::Interrupted if !noted && nexts.setup.has(Mutant::CleanRetry) => {
-                Seen::Absent
+    let setup = nexts.setup;
+    let believed = believed(seen, setup);
+    nexts.add(Step::of(decided(believed), message), |world| {
+        let heard = match believed.turn() {
+            Some(turn) => {
+                let turn = world.codex.turn(turn);
+                heard(world, turn, !turn.live(), setup)
             }
+            None => Vec::new(),
+        };
+        let followers = followers(world, setup);
+        let reconcile = Reconcile {
+            message_id: message_id(message),
+            found: believed.found(heard),
+            boot_id: boot_id(world, message, setup),
+            reply_max_chars: None,
+            on_cut: setup.on_cut,
+            pace: PACE,
+        };
+        let follows = end_with(world, message, reconcile);
+        if let (Some(true), Some(turn)) = (follows, believed.turn()) {
+            set(world, message, Task::Following { turn });
+        }
+        spoil(world, followers, setup);
+    });
+}
+
+fn believed(seen: Seen, setup: &Setup) -> Seen {
+    match seen {
+        Seen::Turn { status, noted, .. } => match status {
+            TurnStatus::InProgress if setup.has(Mutant::NoReattach) => Seen::Absent,
+            TurnStatus::Completed if setup.has(Mutant::NoHarvest) => Seen::Absent,
+            TurnStatus::Interrupted if !noted && setup.has(Mutant::CleanRetry) => Seen::Absent,
             TurnStatus::InProgress
             | TurnStatus::Completed
             | TurnStatus::Interrupted
             | TurnStatus::Failed => seen,
         },
         Seen::Absent | Seen::Foreign | Seen::Unreadable => seen,
-    };
-    nexts.add(Step::of(decided(believed), message), |world| {
-        let reconcile = Reconcile {
-            message_id: message_id(message),
-            found: believed.found(),
-            boot_id: BootId::new("boot"),
-            reply_max_chars: None,
-            pace: PACE,
-        };
-        let follows = end_with(world, message, reconcile);
-        if let (Some(true), Some(turn)) = (follows, believed.running()) {
-            set(world, message, Task::Following { turn });
+    }
+}
+
+fn boot_id(world: &World, message: u8, setup: &Setup) -> bridge_core::value::BootId {
+    let turn = world.row(message).and_then(|row| row.turn.as_ref());
+    match turn {
+        Some(turn) if setup.has(Mutant::RebootIgnored) => turn.boot_id.clone(),
+        Some(_) | None => world.boot_id(),
+    }
+}
+
+fn followers(world: &World, setup: &Setup) -> Vec<Message> {
+    (0..setup.messages)
+        .filter_map(|at| world.message(at))
+        .filter(|row| row.life.state.name() == StateName::Steered)
+        .cloned()
+        .collect()
+}
+
+/// Defects in what becomes of those that were given to a turn that died.
+fn spoil(world: &mut World, followers: Vec<Message>, setup: &Setup) {
+    for before in followers {
+        let row = world.rows.message(&before.message_id).unwrap().unwrap();
+        if row.life.state.name() != StateName::Received {
+            continue;
         }
-    });
+        let life = if setup.has(Mutant::FollowerKept) {
+            before.life.moved(before.life.state.clone(), NOW)
+        } else if setup.has(Mutant::FollowerFresh) {
+            Life {
+                input: NextInput::Message,
+                ..row.life
+            }
+        } else {
+            continue;
+        };
+        let change = Change::Live {
+            message_id: row.message_id,
+            from: StateName::Received,
+            life,
+        };
+        world.rows.apply(&change).unwrap();
+        world.wrote();
+    }
 }
 
 fn decided(seen: Seen) -> &'static str {

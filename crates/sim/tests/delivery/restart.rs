@@ -24,6 +24,7 @@ pub(crate) fn start(world: &mut World, setup: &Setup) {
                     message_id,
                     failure,
                     touched: false,
+                    on_cut: setup.on_cut,
                     pace: PACE,
                 };
                 commit(world, fail, NOW);
@@ -34,6 +35,8 @@ pub(crate) fn start(world: &mut World, setup: &Setup) {
             }
             StateName::Received
             | StateName::Unclear
+            | StateName::Steered
+            | StateName::Parked
             | StateName::Answered
             | StateName::Sending
             | StateName::Replied => perform(world, regenerate(&row)),

@@ -1,7 +1,13 @@
-//! What one exploration is about: how many messages, which host, which power, which faults, and whether the
-//! driver has a defect planted in it.
+//! What one exploration is about: how many messages, which host, which power, which platform, which faults, and
+//! whether the driver has a defect planted in it.
 
-use bridge_core::value::Sandbox;
+use bridge_core::port::{OnUnknown, SinkClass};
+use bridge_core::step::MidTurn;
+use bridge_core::value::{AckMode, CutPolicy, Sandbox};
+use std::fmt;
+
+/// The most messages that an exploration has.
+pub(crate) const MESSAGES_MAX: usize = 3;
 
 /// Who owns the Codex process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +18,7 @@ pub(crate) enum HostKind {
     Socket,
 }
 
-/// How many of each fault may still happen.
+/// How many of each fault may still happen, and how often people step in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Faults {
     /// The daemon dies.
@@ -21,17 +27,54 @@ pub(crate) struct Faults {
     pub(crate) stop: u8,
     /// Codex dies.
     pub(crate) codex: u8,
-    /// A turn fails by itself.
+    /// The machine loses its memory, and Codex's history perhaps its tail.
+    pub(crate) reboot: u8,
+    /// A turn fails by itself: for now, because a limit is reached, or for good.
     pub(crate) turn: u8,
     /// A reply is sent and nobody knows whether it arrived.
     pub(crate) unknown: u8,
     /// A reply is refused, for now or for good.
     pub(crate) refused: u8,
+    /// A look for a reply fails.
+    pub(crate) probe: u8,
+    /// An ack is lost, forgotten or refused.
+    pub(crate) ack: u8,
+    /// A running turn does not take more text.
+    pub(crate) deaf: u8,
+    /// A person stops a message.
+    pub(crate) cancel: u8,
+    /// A person sends a dead letter again, or says that a parked message goes on.
+    pub(crate) redrive: u8,
+}
+
+impl Faults {
+    /// All of them as bytes, for the key of a state.
+    pub(crate) fn bytes(&self) -> [u8; 12] {
+        let Self {
+            daemon,
+            stop,
+            codex,
+            reboot,
+            turn,
+            unknown,
+            refused,
+            probe,
+            ack,
+            deaf,
+            cancel,
+            redrive,
+        } = *self;
+        [
+            daemon, stop, codex, reboot, turn, unknown, refused, probe, ack, deaf, cancel, redrive,
+        ]
+    }
 }
 
 /// A defect of the driver or its edges that an invariant must catch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
+    /// A finished turn in the history is not harvested.
+    NoHarvest,
     /// A turn lost from sight is run again without a look.
     BlindRerun,
     /// A restart takes rows in flight for rows that wait.
@@ -40,18 +83,40 @@ pub(crate) enum Mutant {
     RestartLeaves,
     /// A reply is sent before its intent is written, with a new key each time.
     FreshKey,
-    /// A turn is started before its intent is written.
-    StartBeforeBegin,
+    /// The source is told as soon as there is an answer.
+    AckAtAnswered,
+    /// A reply counts as sent before the platform took it.
+    ConfirmEarly,
     /// A turn that still runs is not followed again.
     NoReattach,
-    /// An answer is sent first and journaled afterwards.
-    AnswerNotJournaled,
+    /// A turn is started before its intent is written.
+    StartBeforeBegin,
     /// A turn that was cut counts as clean when no effect of it is on disk, also where it could write.
     CleanRetry,
     /// A look does not wait for a turn that the living Codex has not written down yet.
     HastyLook,
-    /// A finished turn in the history is not harvested.
-    NoHarvest,
+    /// An answer is sent first and journaled afterwards.
+    AnswerNotJournaled,
+    /// After a reboot a turn that is not found counts as one that never was.
+    RebootIgnored,
+    /// A row that is shown again is taken for a new one.
+    DuplicateTaken,
+    /// A reply that may have arrived is sent again without a look.
+    ProbeSkipped,
+    /// A look that failed counts as a refusal of the reply.
+    ProbeFailureRefuses,
+    /// Whoever was given to a turn is answered with it, heard or not.
+    UnheardAnswered,
+    /// Whoever was given to a turn stays with it when it dies.
+    FollowerKept,
+    /// Whoever was given to a turn that was cut starts afresh.
+    FollowerFresh,
+    /// A running turn is given a text before the intent is on disk.
+    SteerBeforeJoin,
+    /// A message that is stopped ends at once, and its turn goes on.
+    CancelForgetsTurn,
+    /// A dead letter with an answer is given to Codex again.
+    RedriveReruns,
 }
 
 /// One exploration.
@@ -60,12 +125,67 @@ pub(crate) struct Setup {
     pub(crate) messages: u8,
     pub(crate) host: HostKind,
     pub(crate) sandbox: Sandbox,
+    pub(crate) ack: AckMode,
+    /// An ack that is owed goes before everything but faults: fewer states where acks are owed all the time.
+    pub(crate) acks_first: bool,
+    pub(crate) sink: SinkClass,
+    pub(crate) on_cut: CutPolicy,
+    pub(crate) mid_turn: MidTurn,
     pub(crate) faults: Faults,
     pub(crate) mutant: Option<Mutant>,
 }
 
+/// A platform that can't be asked, where at most once is wanted.
+pub(crate) const BLIND_HOLD: SinkClass = SinkClass::Blind {
+    on_unknown: OnUnknown::Hold,
+};
+/// A platform that can't be asked, where at least once is wanted.
+pub(crate) const BLIND_RESEND: SinkClass = SinkClass::Blind {
+    on_unknown: OnUnknown::Resend,
+};
+
 impl Setup {
+    /// An ordinary exploration with these faults.
+    pub(crate) fn new(messages: u8, host: HostKind, faults: Faults) -> Self {
+        Self {
+            messages,
+            host,
+            sandbox: Sandbox::WorkspaceWrite,
+            ack: AckMode::AfterReply,
+            acks_first: false,
+            sink: SinkClass::Idempotent,
+            on_cut: CutPolicy::Continue,
+            mid_turn: MidTurn::Queue,
+            faults,
+            mutant: None,
+        }
+    }
+
     pub(crate) fn has(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
+    }
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (host, sandbox, sink) = (self.host, self.sandbox.word(), self.sink);
+        write!(f, "{} messages, {host:?}, {sandbox}, ", self.messages)?;
+        write!(f, "ack {}, {sink:?}, ", self.ack.word())?;
+        write!(f, "{:?}, cut {}, ", self.mid_turn, self.on_cut.word())?;
+        write!(f, "faults {}", self.faults)
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            "daemon", "stop", "codex", "reboot", "turn", "unknown", "refused", "probe", "ack",
+            "deaf", "cancel", "redrive",
+        ];
+        let some = names.iter().zip(self.bytes());
+        for (name, times) in some.filter(|(_, times)| *times > 0) {
+            write!(f, "{name}:{times} ")?;
+        }
+        Ok(())
     }
 }

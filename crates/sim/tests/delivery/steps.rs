@@ -2,12 +2,10 @@
 //!
 //! One step is one transition or one effect, so a crash is tried between any two of them.
 
-use crate::codex::Did;
-use crate::codex::Stage;
+use crate::codex::{Did, Lost, Stage, Why};
 use crate::setup::{HostKind, Setup};
-use crate::world::{Broken, Memory, World, message_id};
-use crate::{daemon, lane, restart};
-use bridge_core::port::Read;
+use crate::world::{Broken, Memory, World};
+use crate::{acks, daemon, lane, people, restart};
 use std::fmt;
 
 /// What happened.
@@ -81,8 +79,20 @@ pub(crate) fn all(world: &World, setup: &Setup) -> Vec<Next> {
         setup,
         all: Vec::new(),
     };
-    codex_works(&mut nexts);
     codex_dies(&mut nexts);
+    reboot(&mut nexts);
+    if let Some(memory) = world.daemon.as_ref().filter(|_| setup.acks_first)
+        && !memory.stopping
+    {
+        let before = nexts.all.len();
+        acks::steps(&mut nexts, memory);
+        daemon::shown_again(&mut nexts);
+        if nexts.all.len() > before {
+            daemon_ends(&mut nexts, memory);
+            return nexts.all;
+        }
+    }
+    codex_works(&mut nexts);
     match &world.daemon {
         None => nexts.add(Step::plain("the daemon starts"), |world| {
             restart::start(world, setup);
@@ -91,6 +101,7 @@ pub(crate) fn all(world: &World, setup: &Setup) -> Vec<Next> {
             daemon_ends(&mut nexts, memory);
             daemon::steps(&mut nexts, memory);
             lane::steps(&mut nexts, memory);
+            people::steps(&mut nexts);
         }
     }
     nexts.all
@@ -103,19 +114,37 @@ fn codex_works(nexts: &mut Nexts<'_>) {
             continue;
         }
         let message = turn.message;
-        nexts.add(Step::of(progress(turn.stage), message), |world| {
-            let did = world.codex.advance(at, setup);
-            let answer = world.rows.answer(&message_id(message)).unwrap();
-            if did == Did::CalledModel && answer.is_some() {
-                world.broken = Some(Broken::CalledAfterAnswer);
-            }
-        });
-        if world.codex.may_fail(at, &world.faults) {
-            nexts.add(Step::of("the turn fails", message).fault(), |world| {
-                world.faults.turn -= 1;
-                world.codex.turn_mut(at).stage = Stage::Failed;
+        if world.codex.may_advance(at, setup) {
+            nexts.add(Step::of(progress(turn.stage), message), |world| {
+                let did = world.codex.advance(at, setup);
+                let answer = world.row(message).and_then(|row| row.answer);
+                if did == Did::CalledModel && answer.is_some() {
+                    world.broken = Some(Broken::CalledAfterAnswer);
+                }
             });
         }
+        if let Some(follower) = turn.unserved().filter(|_| turn.stage >= Stage::Called) {
+            let step = Step::of("codex deals with the text that it was given", follower);
+            nexts.add(step, |world| world.codex.serve(at, follower, setup));
+        }
+        if world.faults.turn > 0 && matches!(turn.stage, Stage::Called | Stage::Noted) {
+            turn_fails(nexts, at, message);
+        }
+    }
+}
+
+fn turn_fails(nexts: &mut Nexts<'_>, at: u8, message: u8) {
+    for (what, why) in [
+        ("the turn fails", Why::Passing),
+        ("the turn meets a limit", Why::Limit),
+        ("the turn fails for good", Why::Final),
+    ] {
+        nexts.add(Step::of(what, message).fault(), |world| {
+            world.faults.turn -= 1;
+            let turn = world.codex.turn_mut(at);
+            turn.stage = Stage::Failed;
+            turn.why = why;
+        });
     }
 }
 
@@ -141,12 +170,30 @@ fn codex_dies(nexts: &mut Nexts<'_>) {
     }
 }
 
+fn reboot(nexts: &mut Nexts<'_>) {
+    if nexts.from.faults.reboot == 0 || nexts.from.codex.threads.is_empty() {
+        return;
+    }
+    for (what, lost) in [
+        ("THE MACHINE REBOOTS", Lost::Nothing),
+        ("THE MACHINE REBOOTS, and a turn's tail is lost", Lost::Tail),
+        ("THE MACHINE REBOOTS, and a turn is lost", Lost::All),
+    ] {
+        nexts.add(Step::plain(what).fault(), |world| {
+            world.faults.reboot -= 1;
+            world.boot += 1;
+            world.daemon_ends();
+            world.codex.reboot(lost);
+        });
+    }
+}
+
 fn daemon_ends(nexts: &mut Nexts<'_>, memory: &Memory) {
     let host = nexts.setup.host;
     if nexts.from.faults.daemon > 0 {
         nexts.add(Step::plain("THE DAEMON DIES").fault(), |world| {
             world.faults.daemon -= 1;
-            world.daemon = None;
+            world.daemon_ends();
             match host {
                 HostKind::Stdio => world.codex.die(),
                 HostKind::Socket => {}
@@ -163,7 +210,7 @@ fn daemon_ends(nexts: &mut Nexts<'_>, memory: &Memory) {
     }
     if memory.stopping {
         nexts.add(Step::plain("the daemon ends with its codex"), |world| {
-            world.daemon = None;
+            world.daemon_ends();
             world.codex.die();
         });
     }

@@ -3,15 +3,15 @@
 use crate::codex::{Stage, Thread, number, thread_id, turn_id};
 use crate::daemon::{PACE, commit, end_with, set};
 use crate::setup::Mutant;
+use crate::setup::Setup;
 use crate::steps::{Nexts, Step};
 use crate::world::{NOW, Task, World, conversation_id, message_id};
-use bridge_core::port::Read;
-use bridge_core::step::{Attach, Begin, Bind, Fail, Unbind};
-use bridge_core::value::{BootId, Class, Epoch, Failure, IncarnationId, NextInput, Sandbox};
+use bridge_core::step::{Attach, Begin, Begun, Bind, Fail, Unbind};
+use bridge_core::value::{Class, Epoch, Failure, IncarnationId, NextInput, Sandbox};
 
 pub(crate) fn work(nexts: &mut Nexts<'_>, message: u8) {
-    let conversation = nexts.from.rows.conversation(&conversation_id()).unwrap();
-    let bound = conversation.and_then(|row| row.thread);
+    let conversation = nexts.from.sight.conversation.as_ref();
+    let bound = conversation.and_then(|row| row.thread.as_ref());
     match bound.map(|id| number(id.as_str())) {
         None => nexts.add(Step::of("open a thread", message), |world| {
             let thread = world.codex.open_thread();
@@ -27,8 +27,9 @@ pub(crate) fn work(nexts: &mut Nexts<'_>, message: u8) {
             }
             Thread::Missing => nexts.add(Step::of("commit unbind", message), |world| {
                 let unbind = Unbind {
-                    conversation_id: conversation_id(),
+                    message_id: message_id(message),
                     thread: thread_id(thread),
+                    why: "no record".to_owned(),
                 };
                 commit(world, unbind, NOW);
             }),
@@ -59,9 +60,12 @@ pub(crate) fn begin(nexts: &mut Nexts<'_>, message: u8, thread: u8, life: u8) {
     }
     let sandbox = nexts.setup.sandbox;
     nexts.add(Step::of("commit begin", message), |world| {
-        set(world, message, Task::Begun { thread, life });
         let begin = intent(world, message, thread, sandbox);
-        commit(world, begin, NOW);
+        let task = match commit(world, begin, NOW) {
+            Some(Begun::Turn { .. }) => Task::Begun { thread, life },
+            Some(Begun::Stopped) | None => Task::None,
+        };
+        set(world, message, task);
     });
 }
 
@@ -71,7 +75,7 @@ fn intent(world: &World, message: u8, thread: u8, sandbox: Sandbox) -> Begin {
         thread: thread_id(thread),
         incarnation: IncarnationId::new(format!("i{}", world.codex.life)),
         epoch: Epoch(1),
-        boot_id: BootId::new("boot"),
+        boot_id: world.boot_id(),
         sandbox,
     }
 }
@@ -87,9 +91,9 @@ pub(crate) fn begin_late(nexts: &mut Nexts<'_>, message: u8, turn: u8) {
 }
 
 fn ask_codex(world: &mut World, message: u8, thread: u8) -> u8 {
-    let life = world.message(message).unwrap().life;
-    let continues = life.input == NextInput::Continue;
-    world.codex.ask(message, life.attempt, thread, continues)
+    let life = &world.message(message).unwrap().life;
+    let (attempt, continues) = (life.attempt, life.input == NextInput::Continue);
+    world.codex.ask(message, attempt, thread, continues)
 }
 
 /// A Codex that was started again does not have the thread; whether the request was on its way decides what the
@@ -101,28 +105,30 @@ pub(crate) fn ask(nexts: &mut Nexts<'_>, message: u8, thread: u8, life: u8) {
             set(world, message, Task::Asked { turn });
         });
     }
+    let setup = nexts.setup;
     for (what, class) in [
         ("commit fail: not begun", Class::Transient),
         ("commit fail: nobody knows", Class::Ambiguous),
     ] {
         nexts.add(Step::of(what, message), |world| {
-            fail(world, message, class, false);
+            fail(world, message, setup, Failure::new(class, "codex"), false);
         });
     }
 }
 
-pub(crate) fn fail(world: &mut World, message: u8, class: Class, touched: bool) {
+pub(crate) fn fail(world: &mut World, message: u8, setup: &Setup, failure: Failure, touched: bool) {
     let fail = Fail {
         message_id: message_id(message),
-        failure: Failure::new(class, "the agent"),
+        failure,
         touched,
+        on_cut: setup.on_cut,
         pace: PACE,
     };
     end_with(world, message, fail);
 }
 
 pub(crate) fn response(nexts: &mut Nexts<'_>, message: u8, turn: u8) {
-    let codex_turn = nexts.from.codex.turn(turn);
+    let (codex_turn, setup) = (nexts.from.codex.turn(turn), nexts.setup);
     if codex_turn.stage > Stage::Asked {
         nexts.add(Step::of("read the turn's id", message), |world| {
             set(world, message, Task::Started { turn });
@@ -130,7 +136,8 @@ pub(crate) fn response(nexts: &mut Nexts<'_>, message: u8, turn: u8) {
     }
     if codex_turn.gone {
         nexts.add(Step::of("commit fail: nobody knows", message), |world| {
-            fail(world, message, Class::Ambiguous, false);
+            let failure = Failure::new(Class::Ambiguous, "codex");
+            fail(world, message, setup, failure, false);
         });
     }
 }

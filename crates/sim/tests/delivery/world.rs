@@ -4,17 +4,21 @@
 //! Time is not part of it: a hold is always due when it is looked at, so a claim may come at any moment after it
 //! was written, which is all that a wait means to the order of steps.
 
-use crate::codex::{Codex, Seen};
+use crate::codex::Codex;
+use crate::history::Seen;
 use crate::platform::Platform;
-use crate::setup::{Faults, Setup};
-use bridge_core::port::Read;
-use bridge_core::value::{ConversationId, Message, MessageId, StateName, Timestamp};
+use crate::setup::{Faults, MESSAGES_MAX, Setup};
+use crate::sight::{Row, Sight};
+use bridge_core::value::{BootId, ConversationId, Message, MessageId, StateName, Timestamp};
 use bridge_store::MemoryRows;
+use std::sync::Arc;
 
 /// When everything happens.
 pub(crate) const NOW: Timestamp = Timestamp(1_000_000_000);
 /// When everything that was put off is due; before anything is too old.
 pub(crate) const DUE: Timestamp = Timestamp(NOW.0 + 3_600_000);
+/// When a parked message is given up; before anything else is too old.
+pub(crate) const LATE: Timestamp = Timestamp(NOW.0 + 25 * 3_600_000);
 
 /// What a daemon's task for one message is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +67,22 @@ pub(crate) enum Task {
     Looked(Seen),
 }
 
+/// What a daemon's task that gives a message to a running turn is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Join {
+    None,
+    /// Write the intent down.
+    Wanted,
+    /// Tell the turn.
+    Telling {
+        turn: u8,
+    },
+    /// Journal that the turn did not take it.
+    Refused,
+    /// Write the intent of what the turn heard already (a planted defect).
+    Late,
+}
+
 /// What the platform said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -72,30 +92,46 @@ pub(crate) enum Verdict {
     Forbidden,
 }
 
+/// One reply on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) message: u8,
+    pub(crate) ordinal: u32,
+}
+
 /// What the daemon's reply lane is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Closed,
     /// Ask for the next reply.
     Open,
-    /// Hand it to the platform.
+    /// Find out how to hand it over; it may have arrived before.
     Sending {
-        message: u8,
-        ordinal: u32,
+        piece: Piece,
+        again: bool,
     },
+    /// Hand it to the platform.
+    Handing(Piece),
     /// Journal what the platform said.
-    Heard {
-        message: u8,
-        ordinal: u32,
-        verdict: Verdict,
-    },
+    Heard(Piece, Verdict),
+}
+
+/// What the daemon's ack lane is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acks {
+    /// Look what is owed.
+    Idle,
+    /// Journal that the source was told.
+    Told { message: u8, taken: bool },
 }
 
 /// What a daemon knows in memory only.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
-    pub(crate) tasks: [Task; 2],
+    pub(crate) tasks: [Task; MESSAGES_MAX],
+    pub(crate) joins: [Join; MESSAGES_MAX],
     pub(crate) lane: Lane,
+    pub(crate) acks: Acks,
     /// It was told to stop.
     pub(crate) stopping: bool,
 }
@@ -106,17 +142,24 @@ pub(crate) enum Broken {
     CalledAfterAnswer,
     LedgerConflict,
     DuplicateTaken,
+    AckedEarly,
 }
 
 /// One state.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) rows: MemoryRows,
+    /// What they say; read anew after each write.
+    pub(crate) sight: Arc<Sight>,
     /// Absent while no daemon runs.
     pub(crate) daemon: Option<Memory>,
     pub(crate) codex: Codex,
     pub(crate) platform: Platform,
     pub(crate) faults: Faults,
+    /// Counts the machine's boots.
+    pub(crate) boot: u8,
+    /// Messages that a person sent again, and so out of their order.
+    pub(crate) redriven: [bool; MESSAGES_MAX],
     pub(crate) broken: Option<Broken>,
 }
 
@@ -131,8 +174,10 @@ pub(crate) fn conversation_id() -> ConversationId {
 impl Memory {
     pub(crate) fn new() -> Self {
         Self {
-            tasks: [Task::None; 2],
+            tasks: [Task::None; MESSAGES_MAX],
+            joins: [Join::None; MESSAGES_MAX],
             lane: Lane::Closed,
+            acks: Acks::Idle,
             stopping: false,
         }
     }
@@ -144,25 +189,57 @@ impl Memory {
     pub(crate) fn set(&mut self, message: u8, task: Task) {
         *self.tasks.get_mut(usize::from(message)).unwrap() = task;
     }
+
+    pub(crate) fn join(&self, message: u8) -> Join {
+        *self.joins.get(usize::from(message)).unwrap()
+    }
+
+    pub(crate) fn set_join(&mut self, message: u8, join: Join) {
+        *self.joins.get_mut(usize::from(message)).unwrap() = join;
+    }
 }
 
 impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
         Self {
             rows: MemoryRows::default(),
+            sight: Arc::default(),
             daemon: Some(Memory::new()),
             codex: Codex::default(),
             platform: Platform::default(),
             faults: setup.faults,
+            boot: 0,
+            redriven: [false; MESSAGES_MAX],
             broken: None,
         }
     }
 
-    pub(crate) fn message(&self, message: u8) -> Option<Message> {
-        self.rows.message(&message_id(message)).unwrap()
+    pub(crate) fn row(&self, message: u8) -> Option<&Row> {
+        self.sight.rows.get(usize::from(message))?.as_ref()
+    }
+
+    pub(crate) fn message(&self, message: u8) -> Option<&Message> {
+        self.row(message).map(|row| &row.message)
+    }
+
+    /// The rows were written to.
+    pub(crate) fn wrote(&mut self) {
+        self.sight = Arc::new(Sight::of(&self.rows));
     }
 
     pub(crate) fn state(&self, message: u8) -> Option<StateName> {
         self.message(message).map(|row| row.life.state.name())
+    }
+
+    pub(crate) fn boot_id(&self) -> BootId {
+        BootId::new(format!("b{}", self.boot))
+    }
+
+    /// The daemon is gone, and with it what it knew of a reply that the platform took.
+    pub(crate) fn daemon_ends(&mut self) {
+        let lane = self.daemon.take().map(|memory| memory.lane);
+        if let Some(Lane::Heard(_, Verdict::Taken)) = lane {
+            self.platform.doubts += 1;
+        }
     }
 }
