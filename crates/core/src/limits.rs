@@ -13,8 +13,8 @@ pub const OWN_WORDS_MAX_CHARS: usize =
 /// Longest key a sender may choose for a conversation.
 pub const CONVERSATION_KEY_MAX_CHARS: usize = 200;
 
-/// Attempts a message may spend before it is buried. A claim spends one, also when the daemon dies under it, so
-/// that a message which kills the daemon is buried; waits for capacity or an operator, and turns that Codex never
+/// Attempts a message may spend before it is buried. A claim spends one, also when daemon or Codex
+/// die under it (from the second time on), so that a message which kills them is buried; waits for capacity or an operator, and turns that Codex never
 /// took, give it back.
 pub const ATTEMPTS_MAX: u32 = 3;
 

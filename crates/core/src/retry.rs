@@ -1,6 +1,6 @@
 //! How long to wait before the next try. Randomness is an argument.
 
-/// Exponential backoff with full jitter: between half and all of `base * 2^n`, at most `max`.
+/// Exponential backoff with equal jitter: between half and all of `base * 2^n`, at most `max`.
 ///
 /// `jitter` is a random number in 0..=1000. The wait never is zero, so a failing edge is not hammered.
 #[must_use]

@@ -15,6 +15,9 @@ use std::time::Duration;
 /// Longest sleep: a wake-up may be lost, rows are not.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
+/// Pause after the ledger failed under the lane.
+const FAULT_PAUSE_MS: i64 = 1_000;
+
 /// A channel that did not take an ack: how often, and when it is asked again.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
@@ -26,10 +29,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn acks(self: Arc<Self>) {
         let mut pauses: HashMap<ChannelId, Pause> = HashMap::new();
         while !self.stopping.is_cancelled() {
-            if let Err(error) = self.acknowledge_due(&mut pauses).await {
+            let walked = self.acknowledge_due(&mut pauses).await;
+            // A pause that is over and was not renewed has nobody left to wait for it.
+            pauses.retain(|_, pause| pause.until > now());
+            let mut next = pauses.values().map(|pause| pause.until).min();
+            if let Err(error) = walked {
                 tracing::error!(%error, "the ack lane can't use the ledger");
+                next = Some(now().plus_ms(FAULT_PAUSE_MS));
             }
-            let next = pauses.values().map(|pause| pause.until).min();
             let sleep = next.map_or(SLEEP_MAX, |at| {
                 let ms = u64::try_from(at.since_ms(now())).unwrap_or(0).max(1);
                 Duration::from_millis(ms).min(SLEEP_MAX)
@@ -90,6 +97,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let reason = crate::term::escape_line(&fault.reason).into_owned();
         tracing::warn!(%message_id, reason, class = fault.class.word(), "an ack was not taken");
         if matches!(fault.class, Class::Permanent | Class::Bug) {
+            pauses.remove(&message.channel);
             let taken = false;
             return self.commit(Acknowledge { message_id, taken }).await;
         }

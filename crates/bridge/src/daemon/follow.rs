@@ -29,6 +29,8 @@ pub(crate) struct Followed {
     pub(crate) turn_id: TurnId,
     /// When its intent was written down.
     pub(crate) started_at: Timestamp,
+    /// Whether it ran before we followed it: a command may be at work of which nothing will be heard for long.
+    pub(crate) attached: bool,
     /// What its end must say: which texts it was given before we followed it.
     pub(crate) heard: Vec<ClientId>,
 }
@@ -47,6 +49,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let stop = self.note_running(&turn).await;
         let left = self.time_left(turn.started_at);
         let mut watchdog = Watchdog::new(left, self.settings.turn_idle, Instant::now());
+        if turn.attached {
+            watchdog.know_nothing();
+        }
         let mut next_text = Instant::now();
         loop {
             let ending = watchdog.cause().is_some();
@@ -81,6 +86,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&turn.message_id);
+    }
+
+    fn timed_out(&self) -> Failure {
+        let timeout = self.settings.turn_timeout.as_secs();
+        Failure::new(Class::Permanent, format!("timed out after {timeout}s"))
     }
 
     /// A turn's time counts from its beginning, also when it is followed again after a restart.
@@ -140,7 +150,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .insert(turn.message_id.clone(), running);
         let stopped = match self.load(&turn.message_id).await {
             Ok(Some((message, _))) => message.life.stop.is_some(),
-            Ok(None) | Err(_) => false,
+            Ok(None) => false,
+            Err(_) => {
+                // Whether it was stopped is looked up again when the ledger can be read.
+                self.doubt.notify_one();
+                false
+            }
         };
         if stopped {
             stop.cancel();
@@ -166,6 +181,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.settle(Lose {
                     message_id: message_id.clone(),
                     why,
+                    end: (cause == Some(Cause::Timeout)).then(|| self.timed_out()),
                 })
                 .await;
             }
@@ -251,10 +267,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 let message_id = message_id.clone();
                 return self.settle(Suspend { message_id }).await;
             }
-            (_, None, Some(Cause::Timeout)) => {
-                let timeout = self.settings.turn_timeout.as_secs();
-                Failure::new(Class::Permanent, format!("timed out after {timeout}s"))
-            }
+            (_, None, Some(Cause::Timeout)) => self.timed_out(),
             (_, None, Some(Cause::Silence)) => {
                 let idle = self.settings.turn_idle.as_secs();
                 let why = format!("nothing was heard of the turn for {idle} s");

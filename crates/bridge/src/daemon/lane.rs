@@ -8,6 +8,8 @@ use bridge_core::value::{Class, ConversationId, Failure, Message, Reply, Timesta
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+/// Longest sleep: machines sleep too, and rows are the truth.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// Pause after the ledger failed under a lane.
 const FAULT_PAUSE_MS: i64 = 1_000;
 
@@ -38,9 +40,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     now().plus_ms(FAULT_PAUSE_MS)
                 }
             };
-            let ms = pause_until.since_ms(now()).max(1);
+            let ms = u64::try_from(pause_until.since_ms(now()).max(1)).unwrap_or(1);
             tokio::select! {
-                () = tokio::time::sleep(Duration::from_millis(u64::try_from(ms).unwrap_or(1))) => {}
+                () = tokio::time::sleep(Duration::from_millis(ms).min(SLEEP_MAX)) => {}
                 () = self.stopping.cancelled() => return,
             }
         }

@@ -19,7 +19,6 @@ const LOOK_PAUSE_MAX_MS: i64 = 15_000;
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Looks until it has seen; the row stays `unclear` as long as that takes.
     pub(crate) async fn reconcile(self: Arc<Self>, message_id: MessageId) {
-        let mut told = None;
         for tries in 0_u32.. {
             let Err(failure) = self.look(&message_id).await else {
                 return;
@@ -32,16 +31,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 LOOK_PAUSE_MAX_MS,
                 jitter(),
             );
-            // Whoever waits for the answer hears what it waits for, once per reason.
-            if told.as_ref() != Some(&failure) {
-                let blind = Blind {
-                    message_id: message_id.clone(),
-                    failure: failure.clone(),
-                    until: now().plus_ms(pause),
-                };
-                self.settle(blind).await;
-                told = Some(failure);
-            }
+            self.settle(Blind {
+                message_id: message_id.clone(),
+                failure,
+                until: now().plus_ms(pause),
+            })
+            .await;
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_millis(u64::try_from(pause).unwrap_or(1))) => {}
                 () = self.stopping.cancelled() => return,
@@ -77,6 +72,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     thread: lost.turn.thread,
                     turn_id,
                     started_at,
+                    attached: true,
                     heard,
                 };
                 self.follow(followed, stream).await;

@@ -86,7 +86,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         Ok(())
     }
 
-    /// Messages in flight that no task works on.
+    /// Messages in flight that no task works on. A stop that was swallowed is given again on the way.
     async fn orphans(&self) -> Result<Vec<Message>, LedgerError> {
         let mut orphans = Vec::new();
         let mut after = None;
@@ -100,6 +100,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 return Ok(orphans);
             };
             after = Some(last.message_id.clone());
+            for message in page.iter().filter(|message| message.life.stop.is_some()) {
+                self.interrupt(&message.message_id);
+            }
             orphans.extend(page.into_iter().filter(|message| {
                 message.life.state.name().in_flight() && !self.hands.hold(&message.message_id)
             }));

@@ -25,6 +25,8 @@ pub(super) struct Watchdog {
     last_sign: Instant,
     /// Commands and other effects that began and did not end.
     working: BTreeSet<ItemId>,
+    /// What is at work is not known yet: the turn ran before it was watched.
+    unknown: bool,
     stage: Stage,
 }
 
@@ -65,15 +67,21 @@ impl Watchdog {
             idle,
             last_sign: now,
             working: BTreeSet::new(),
+            unknown: false,
             stage: Stage::Watching,
         }
+    }
+
+    /// The turn ran before it was watched: until its first item is heard, a command may be at work.
+    pub(super) fn know_nothing(&mut self) {
+        self.unknown = true;
     }
 
     /// When to look again.
     pub(super) fn wake(&self) -> Instant {
         match self.stage {
             Stage::Ending(_, until) => until,
-            Stage::Watching if self.working.is_empty() => {
+            Stage::Watching if self.working.is_empty() && !self.unknown => {
                 self.deadline.min(self.last_sign + self.idle)
             }
             Stage::Watching => self.deadline,
@@ -83,9 +91,11 @@ impl Watchdog {
     /// Something was heard of the turn.
     pub(super) fn heard(&mut self, event: &TurnEvent, now: Instant) {
         self.last_sign = now;
-        if let TurnEvent::Item(item) = event
-            && item.effect
-        {
+        let TurnEvent::Item(item) = event else {
+            return;
+        };
+        self.unknown = false;
+        if item.effect {
             match item.completed {
                 true => {
                     self.working.remove(&item.item_id);
@@ -177,6 +187,16 @@ mod tests {
         dog.heard(&command("a", false), start);
         dog.heard(&command("a", true), start + 1_000 * SECOND);
         assert_eq!(dog.wake(), start + 1_300 * SECOND);
+        assert_eq!(dog.due(start + 1_300 * SECOND), Some(Duty::Probe));
+    }
+
+    #[test]
+    fn a_turn_that_ran_before_may_have_a_command_at_work() {
+        let start = Instant::now();
+        let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
+        dog.know_nothing();
+        assert_eq!(dog.due(start + 1_000 * SECOND), None);
+        dog.heard(&command("a", true), start + 1_000 * SECOND);
         assert_eq!(dog.due(start + 1_300 * SECOND), Some(Duty::Probe));
     }
 

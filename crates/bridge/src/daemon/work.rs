@@ -109,6 +109,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             thread,
             turn_id: started.turn_id,
             started_at,
+            attached: false,
             heard: Vec::new(),
         };
         self.follow(followed, started.stream).await;

@@ -314,12 +314,14 @@ pub enum Change {
         /// The new life.
         life: Life,
     },
-    /// Moves a finished message to the end of its conversation.
+    /// Moves a finished message to the end of its conversation, as if it had been received again.
     Tail {
         /// Which.
         message_id: MessageId,
-        /// Its new place.
+        /// Its new place; the old one if that is the end.
         seq: Seq,
+        /// Its age counts from now.
+        at: Timestamp,
     },
     /// Records the round that is served now.
     Round(Round),

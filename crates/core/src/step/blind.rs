@@ -67,8 +67,11 @@ impl Transition for Blind {
             });
         }
         let told = format!("what became of the turn can't be seen yet: {why}");
-        let event = super::note::event(message, last_event, EventKind::Bridge, &told, now);
-        changes.extend(event);
+        // Journaled once per reason; the age and the next look count every time.
+        if message.life.state.hold().map(|hold| &hold.failure) != Some(&self.failure) {
+            let event = super::note::event(message, last_event, EventKind::Bridge, &told, now);
+            changes.extend(event);
+        }
         let hold = Hold {
             until: self.until,
             failure: self.failure,

@@ -12,6 +12,8 @@ pub struct Lose {
     pub message_id: MessageId,
     /// How.
     pub why: String,
+    /// Set when the turn was to end for good: unless its answer is found, the message ends with this.
+    pub end: Option<Failure>,
 }
 
 impl Transition for Lose {
@@ -31,7 +33,9 @@ impl Transition for Lose {
             message.as_ref(),
             &[StateName::Starting, StateName::Running],
         )?;
-        let failure = Failure::new(Class::Ambiguous, self.why);
+        let failure = self
+            .end
+            .unwrap_or_else(|| Failure::new(Class::Ambiguous, self.why));
         let mut changes = Vec::new();
         let actions = unclear(message, turn, &failure, now, &mut changes);
         Ok(Decision {

@@ -7,8 +7,8 @@ use super::{Action, Decision, Refused, Transition};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
-    Ack, AckMode, AckState, ChannelId, Conversation, ConversationId, ExternalId, Life, Message,
-    MessageId, MessageState, Round, SenderKind, Seq, StateName, Tier, Timestamp,
+    Ack, AckMode, AckState, ChannelId, Class, Conversation, ConversationId, ExternalId, Failure,
+    Life, Message, MessageId, MessageState, Round, SenderKind, Seq, StateName, Tier, Timestamp,
 };
 
 /// Takes custody of one inbound text.
@@ -207,13 +207,13 @@ fn shown_again(known: Message, ack: Option<Ack>) -> Decision<Received> {
         return Decision::nothing(outcome);
     };
     match ack.state {
-        AckState::NotNeeded | AckState::Refused => Decision::nothing(outcome),
+        AckState::NotNeeded => Decision::nothing(outcome),
         AckState::Due => Decision {
             changes: Vec::new(),
             actions: vec![Action::Acknowledge { message_id }],
             outcome,
         },
-        AckState::Given => Decision {
+        AckState::Given | AckState::Refused => Decision {
             changes: vec![Change::Ack {
                 message_id: message_id.clone(),
                 state: AckState::Due,
@@ -231,14 +231,18 @@ fn unfit(
     now: Timestamp,
     changes: &mut Vec<Change>,
 ) -> Vec<Action> {
+    let life = Life {
+        failure: Some(Failure::new(Class::Permanent, &reason)),
+        ..message.life.clone()
+    };
     if tell {
-        return Outbox::of(message, 0, None).bury(&message.life, reason, now, changes);
+        return Outbox::of(message, 0, None).bury(&life, reason, now, changes);
     }
     let message_id = message.message_id.clone();
     changes.push(Change::Live {
         message_id: message_id.clone(),
         from: StateName::Received,
-        life: message.life.moved(MessageState::Dead { reason }, now),
+        life: life.moved(MessageState::Dead { reason }, now),
     });
     vec![Action::Acknowledge { message_id }]
 }

@@ -9,8 +9,8 @@ use super::touched::{Again, Budget, View, anchor, ended};
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::port::{Change, Finding, Found, Read, RowsError, TurnStatus};
 use crate::value::{
-    AnswerSource, BootId, Class, CutPolicy, Failure, Message, MessageId, MessageState, ReplyKind,
-    StateName, Timestamp, Turn, TurnState, Usage,
+    AnswerSource, BootId, Class, CutPolicy, Failure, Message, MessageId, MessageState, NextInput,
+    ReplyKind, StateName, Timestamp, Turn, TurnState, Usage,
 };
 
 /// Journals what became of a turn that was lost from sight.
@@ -177,7 +177,11 @@ impl Case<'_> {
         );
         self.replies += told.len();
         changes.extend(told);
-        let actions = self.hold(reason, touched, &mut changes);
+        let lane = Action::Deliver {
+            conversation_id: self.message.conversation_id.clone(),
+        };
+        let mut actions = self.hold(reason, touched, &mut changes);
+        actions.push(lane);
         Decision {
             changes,
             actions,
@@ -256,6 +260,14 @@ impl Case<'_> {
         }
     }
 
+    /// Why its turn was to end for good when it was lost: its time was used up, say.
+    fn meant_to_end(&self) -> Option<String> {
+        let failure = self.message.life.failure.as_ref();
+        failure
+            .filter(|failure| failure.class == Class::Permanent)
+            .map(|failure| failure.reason.clone())
+    }
+
     /// At once the first time: most losses are a restart. Later ones wait, or a message that kills Codex before
     /// it is kept would be tried without a pause.
     fn next_try(&self) -> Timestamp {
@@ -268,6 +280,16 @@ impl Case<'_> {
     fn hold(mut self, why: String, touched: bool, changes: &mut Vec<Change>) -> Vec<Action> {
         let let_go = std::mem::take(&mut self.followers);
         let mut actions = followers::release(let_go, self.can_write(), self.now, changes);
+        if let Some(end) = self.meant_to_end() {
+            let mut life = self.message.life.clone();
+            if touched {
+                // Should a person send it again, it is told to check first.
+                life.input = NextInput::Continue;
+            }
+            let outbox = Outbox::of(self.message, self.replies, None);
+            actions.extend(outbox.close(&life, end, self.now, changes));
+            return actions;
+        }
         let again = Again {
             message: self.message,
             replies: self.replies,

@@ -3,11 +3,12 @@
 //! A message with an answer is only delivered again: Codex is never called twice for an answer it gave. Any other
 //! goes to the end of its conversation with a fresh budget; its order is lost, and we say so.
 
+use super::outbox::Outbox;
 use super::{Action, Decision, Refused, Transition};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
-    Answer, AuditEntry, Life, Message, MessageId, MessageState, Reply, ReplyState, ReplyStateName,
-    Seq, StateName, Timestamp,
+    Answer, AuditEntry, Class, Life, Message, MessageId, MessageState, Reply, ReplyState,
+    ReplyStateName, Seq, StateName, Timestamp,
 };
 
 /// Sends a dead letter again.
@@ -28,6 +29,8 @@ pub enum RedriveOutcome {
     Delivering,
     /// It goes on where it was cut.
     Continuing,
+    /// It never was a message: what is kept of it may be cut, or not even a text.
+    Unfit,
     /// It is not a dead letter.
     NotDead,
 }
@@ -68,6 +71,9 @@ impl Transition for Redrive {
             MessageState::Dead { .. } if view.answer.is_some() => {
                 Ok(self.deliver(message, view.replies, now))
             }
+            MessageState::Dead { .. } if was_unfit(message) => {
+                Ok(Decision::nothing(RedriveOutcome::Unfit))
+            }
             MessageState::Dead { .. } => Ok(self.queue(message, view.last_seq, now)),
             MessageState::Parked { .. } => Ok(self.go_on(message, now)),
             MessageState::Received { .. }
@@ -85,6 +91,12 @@ impl Transition for Redrive {
     }
 }
 
+/// Whether the channel refused the row at the door: it died without an attempt, for good.
+fn was_unfit(message: &Message) -> bool {
+    let failure = message.life.failure.as_ref();
+    message.life.attempt == 0 && failure.is_some_and(|failure| failure.class == Class::Permanent)
+}
+
 impl Redrive {
     /// What may have touched the world is still told to check first: a person's word does not change the world.
     fn queue(
@@ -93,14 +105,15 @@ impl Redrive {
         last_seq: Option<Seq>,
         now: Timestamp,
     ) -> Decision<RedriveOutcome> {
-        let mut changes = Vec::new();
-        let tail = last_seq.map_or(message.seq, |last| Seq(last.0.saturating_add(1)));
-        if last_seq.is_some_and(|last| last > message.seq) {
-            changes.push(Change::Tail {
-                message_id: self.message_id.clone(),
-                seq: tail,
-            });
-        }
+        let seq = match last_seq {
+            Some(last) if last > message.seq => Seq(last.0.saturating_add(1)),
+            Some(_) | None => message.seq,
+        };
+        let mut changes = vec![Change::Tail {
+            message_id: self.message_id.clone(),
+            seq,
+            at: now,
+        }];
         changes.push(self.fresh(message, MessageState::Received { hold: None }, now));
         self.decision(changes, RedriveOutcome::Queued, message, now)
     }
@@ -189,17 +202,20 @@ pub struct Discard {
 }
 
 impl Transition for Discard {
-    type View = Option<Message>;
+    type View = (Option<Message>, usize);
     /// Whether it was one.
     type Outcome = bool;
     const NAME: &'static str = "discard";
 
     fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        rows.message(&self.message_id)
+        Ok((
+            rows.message(&self.message_id)?,
+            rows.replies(&self.message_id)?.len(),
+        ))
     }
 
     fn decide(self, view: Self::View, now: Timestamp) -> Result<Decision<bool>, Refused> {
-        let Some(message) = view else {
+        let (Some(message), replies) = view else {
             return Err(Refused::new(Self::NAME, &self.message_id, None));
         };
         let from = message.life.state.name();
@@ -219,30 +235,29 @@ impl Transition for Discard {
             | MessageState::Done
             | MessageState::Cancelled { .. } => return Ok(Decision::nothing(false)),
         };
-        let mut actions = vec![Action::Announce {
-            message_id: self.message_id.clone(),
-        }];
-        if from == StateName::Parked {
-            actions.push(Action::Schedule);
-            actions.push(Action::Acknowledge {
+        let mut changes = Vec::new();
+        // The sender of a dead letter knows already; that of a parked one waits for a decision.
+        let actions = if from == StateName::Parked {
+            Outbox::of(&message, replies, None).cancel(&message.life, reason, now, &mut changes)
+        } else {
+            changes.push(Change::Live {
                 message_id: self.message_id.clone(),
+                from,
+                life: message.life.moved(MessageState::Cancelled { reason }, now),
             });
-        }
+            vec![Action::Announce {
+                message_id: self.message_id.clone(),
+            }]
+        };
+        changes.push(Change::Audit(AuditEntry {
+            at: now,
+            actor: self.by,
+            what: Self::NAME.to_owned(),
+            subject: self.message_id.to_string(),
+            detail: format!("was {}", from.word()),
+        }));
         Ok(Decision {
-            changes: vec![
-                Change::Live {
-                    message_id: self.message_id.clone(),
-                    from,
-                    life: message.life.moved(MessageState::Cancelled { reason }, now),
-                },
-                Change::Audit(AuditEntry {
-                    at: now,
-                    actor: self.by,
-                    what: Self::NAME.to_owned(),
-                    subject: self.message_id.to_string(),
-                    detail: format!("was {}", from.word()),
-                }),
-            ],
+            changes,
             actions,
             outcome: true,
         })

@@ -5,7 +5,8 @@ use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::retry::backoff_ms;
 use crate::value::{
-    Class, Failure, Message, MessageId, MessageState, Reply, ReplyState, StateName, Timestamp,
+    Class, Failure, Message, MessageId, MessageState, Reply, ReplyKind, ReplyState, StateName,
+    Timestamp,
 };
 
 /// Journals that a send failed.
@@ -43,6 +44,7 @@ impl Transition for Refuse {
         let Some(message) = message else {
             return Err(Refused::new(Self::NAME, &self.message_id, None));
         };
+        let has_answer = replies.iter().any(|reply| reply.kind == ReplyKind::Answer);
         let Some(reply) = replies
             .into_iter()
             .find(|reply| reply.ordinal == self.ordinal)
@@ -66,7 +68,10 @@ impl Transition for Refuse {
                 None
             }
             // A time in the past would be a hot loop.
-            Class::Capacity { until: Some(until) } => Some(until.max(soonest)),
+            Class::Capacity { until: Some(until) } => {
+                let latest = now.plus_ms(limits::REPLY_AGE_MAX_MS).max(soonest);
+                Some(until.clamp(soonest, latest))
+            }
             Class::Transient
             | Class::Capacity { until: None }
             | Class::Config
@@ -74,7 +79,10 @@ impl Transition for Refuse {
         };
         Ok(match again {
             Some(at) => later(&reply, &self.failure, at),
-            None => give_up(&message, &reply, self.failure, now),
+            None => {
+                let ends = ends_with(&message, &reply, has_answer);
+                give_up(&message, &reply, self.failure, ends, now)
+            }
         })
     }
 }
@@ -105,17 +113,20 @@ fn later(reply: &Reply, failure: &Failure, at: Timestamp) -> Decision<Option<Tim
     }
 }
 
-/// Whether a message is over when one of its replies is given up. One that waits for its turn or has one lost a word
-/// about the wait, and its answer is still to come; a parked one can't ask its sender any more.
-fn ends_with_its_reply(state: StateName) -> bool {
-    match state {
-        StateName::Parked | StateName::Answered | StateName::Sending | StateName::Replied => true,
+/// Whether a message is over when this reply of it is given up. A word about a wait takes nothing with it while the
+/// answer is still to come or to be sent; a parked message can't ask its sender any more.
+fn ends_with(message: &Message, reply: &Reply, has_answer: bool) -> bool {
+    match message.life.state.name() {
+        StateName::Parked => true,
+        // Who shares another one's answer has no answer of its own to send, only a word.
+        StateName::Answered | StateName::Sending => reply.kind == ReplyKind::Answer || !has_answer,
         StateName::Received
         | StateName::Claimed
         | StateName::Starting
         | StateName::Running
         | StateName::Unclear
         | StateName::Steered
+        | StateName::Replied
         | StateName::Done
         | StateName::Dead
         | StateName::Cancelled => false,
@@ -126,6 +137,7 @@ fn give_up(
     message: &Message,
     reply: &Reply,
     failure: Failure,
+    ends: bool,
     now: Timestamp,
 ) -> Decision<Option<Timestamp>> {
     let reason = format!("the answer could not be delivered: {}", failure.reason);
@@ -139,7 +151,7 @@ fn give_up(
         tries: reply.tries,
         first_try_at: reply.first_try_at,
     }];
-    if ends_with_its_reply(message.life.state.name()) {
+    if ends {
         let mut life = message.life.moved(MessageState::Dead { reason }, now);
         life.failure = Some(failure);
         changes.push(Change::Live {
@@ -154,7 +166,7 @@ fn give_up(
             Action::Deliver {
                 conversation_id: message.conversation_id.clone(),
             },
-            // It ended, and is kept here: a source that shows it for ever would help nobody.
+            // If it ended, it is kept here: a source that shows it for ever would help nobody.
             Action::Acknowledge {
                 message_id: message.message_id.clone(),
             },

@@ -116,6 +116,10 @@ pub(super) async fn redrive<D: Desk>(
             "continuing",
             "it goes on where it was cut: Codex is told to look first",
         ),
+        RedriveOutcome::Unfit => {
+            let why = "it was refused at the door, and what is kept of it is not the whole message: its sender must send it again";
+            conflict(&context.desk, message_id, why).await
+        }
         RedriveOutcome::NotDead => {
             let why = "only a dead letter, or a message that waits for a person, is sent again";
             conflict(&context.desk, message_id, why).await

@@ -140,6 +140,7 @@ fn lose(nexts: &mut Nexts<'_>, message: u8) {
         let lose = Lose {
             message_id: message_id(message),
             why: "the process died".to_owned(),
+            end: None,
         };
         end_with(world, message, lose);
     });

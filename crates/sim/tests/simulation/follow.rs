@@ -71,7 +71,16 @@ pub(crate) fn follow(world: &mut World, at: usize) {
         | Stage::Noted
         | Stage::Said => {
             let why = "codex died".to_owned();
-            settle(world, Settling::Lose(Lose { message_id, why }), 0, None);
+            settle(
+                world,
+                Settling::Lose(Lose {
+                    message_id,
+                    why,
+                    end: None,
+                }),
+                0,
+                None,
+            );
         }
     }
 }

@@ -30,7 +30,11 @@ impl Rows for MemoryRows {
                 from,
                 life,
             } => self.live(message_id, *from, life),
-            Change::Tail { message_id, seq } => self.tail(message_id, *seq),
+            Change::Tail {
+                message_id,
+                seq,
+                at,
+            } => self.tail(message_id, *seq, *at),
             Change::Round(round) => {
                 self.rounds.put((), *round);
                 Ok(())

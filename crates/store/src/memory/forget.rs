@@ -6,20 +6,29 @@ use bridge_core::port::RowsError;
 use bridge_core::value::{Message, MessageId, Seq, StateName, Timestamp};
 
 impl MemoryRows {
-    pub(super) fn tail(&mut self, id: &MessageId, seq: Seq) -> Result<(), RowsError> {
+    pub(super) fn tail(
+        &mut self,
+        id: &MessageId,
+        seq: Seq,
+        at: Timestamp,
+    ) -> Result<(), RowsError> {
         let known = self
             .messages
             .get(id)
             .filter(|message| message.life.state.name().finished());
         let message = found(known, || format!("place of message {id}"))?.clone();
         let place = (message.conversation_id.clone(), seq);
-        guard(!self.seqs.contains(&place), || {
-            format!("place of message {id}")
-        })?;
+        let taken = self.seqs.get(&place).is_some_and(|there| there != id);
+        guard(!taken, || format!("place of message {id}"))?;
         self.seqs
             .remove(&(message.conversation_id.clone(), message.seq));
         self.seqs.put(place, id.clone());
-        self.messages.put(id.clone(), Message { seq, ..message });
+        let message = Message {
+            seq,
+            received_at: at,
+            ..message
+        };
+        self.messages.put(id.clone(), message);
         Ok(())
     }
 

@@ -322,11 +322,16 @@ fn moves(
 }
 
 /// Moves a finished message to another place of its conversation; the queues know nothing of it.
-pub(super) fn tail(conn: &Connection, id: &MessageId, seq: Seq) -> Result<(), RowsError> {
+pub(super) fn tail(
+    conn: &Connection,
+    id: &MessageId,
+    seq: Seq,
+    at: Timestamp,
+) -> Result<(), RowsError> {
     sql::write(
         conn,
-        "UPDATE message SET seq = ?2 WHERE message_id = ?1 AND place IS NULL",
-        params![id.as_str(), seq.0],
+        "UPDATE message SET seq = ?2, received_at = ?3 WHERE message_id = ?1 AND place IS NULL",
+        params![id.as_str(), seq.0, at.0],
         || format!("place of message {id}"),
     )
 }

@@ -92,7 +92,11 @@ impl Rows for SqliteRows<'_> {
                 from,
                 life,
             } => message::live(conn, message_id, *from, life),
-            Change::Tail { message_id, seq } => message::tail(conn, message_id, *seq),
+            Change::Tail {
+                message_id,
+                seq,
+                at,
+            } => message::tail(conn, message_id, *seq, *at),
             Change::Round(round) => queue::set_round(conn, *round),
             Change::Forget { message_id, from } => forget::message(conn, message_id, *from),
             Change::ForgetRecords {

@@ -140,6 +140,7 @@ pub(crate) fn lose(id: &str) -> Lose {
     Lose {
         message_id: message(id),
         why: "the link broke".to_owned(),
+        end: None,
     }
 }
 

@@ -4,11 +4,12 @@ use crate::fixture::Fixture;
 use crate::given::{
     World, answered, attach, begin, conversation, fail, found, lose, message, reconcile, text,
 };
-use bridge_core::limits::PARKED_MS;
+use bridge_core::limits::{HELD_AGE_MAX_MS, PARKED_MS};
 use bridge_core::port::{Found, Ledger, TurnStatus};
 use bridge_core::step::{
     Acknowledge, Action, Answered, Cancel, CancelOutcome, ClaimOutcome, Confirm, Discard, Join,
-    Keep, MidTurn, Prune, Receive, Received, Reconcile, Redrive, RedriveOutcome, Refuse, Verdict,
+    Keep, Lose, MidTurn, Prune, Receive, Received, Reconcile, Redrive, RedriveOutcome, Refuse,
+    Verdict,
 };
 use bridge_core::value::{
     AckMode, AckState, AnswerSource, Class, ClientId, CutPolicy, Failure, MessageState, NextInput,
@@ -213,6 +214,9 @@ pub(super) async fn a_parked_message_goes_on_or_is_given_up<F: Fixture>() {
     };
     assert!(world.does(discard).await.outcome);
     assert_eq!(world.state("m2").await, StateName::Cancelled);
+    let id = message("m2");
+    let told = world.reads(move |rows| rows.replies(&id)).await;
+    assert_eq!(told.len(), 2, "the sender hears of the decision");
     world.now = due.plus_ms(1);
     assert_eq!(world.claim(9).await, ClaimOutcome::Buried);
     assert_eq!(world.state("m3").await, StateName::Dead);
@@ -307,6 +311,67 @@ pub(super) async fn an_unfit_row_is_a_dead_letter_at_once<F: Fixture>() {
     assert_eq!(world.idles().await, None);
     let due = world.reads(|rows| rows.acks_due(None, 9)).await;
     assert_eq!(due, [message("m2")], "m1 is owed until its notice is out");
+    // What is kept of it is not the message that was sent.
+    let again = world.does(redrive("m1")).await.outcome;
+    assert_eq!(again, RedriveOutcome::Unfit);
+}
+
+pub(super) async fn an_old_dead_letter_that_is_sent_again_is_young<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.receives(&[("a", "m1")]).await;
+    world.claims().await;
+    world.does(fail("m1", Class::Permanent)).await;
+    world.pass_ms(HELD_AGE_MAX_MS + 1);
+    world.does(redrive("m1")).await;
+    world.claims().await;
+    let limit = Class::Capacity { until: None };
+    world.does(fail("m1", limit)).await;
+    assert_eq!(world.state("m1").await, StateName::Received);
+}
+
+pub(super) async fn a_lost_word_about_a_wait_takes_no_answer_with_it<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.receives(&[("a", "m1")]).await;
+    world.claims().await;
+    world.does(fail("m1", Class::Config)).await;
+    let word = world.sends("a").await;
+    world.pass_ms(15_000);
+    world.claims().await;
+    world.does(begin("m1", Sandbox::ReadOnly)).await;
+    world.does(answered("m1", "yes", None)).await;
+    let refuse = Refuse {
+        message_id: message("m1"),
+        ordinal: word.ordinal,
+        failure: Failure::new(Class::Permanent, "too long"),
+        jitter: 0,
+    };
+    world.does(refuse).await;
+    let answer = world.sends("a").await;
+    world.confirms(&answer).await;
+    assert_eq!(world.state("m1").await, StateName::Done);
+}
+
+pub(super) async fn a_turn_that_ran_out_of_time_ends_its_message_however_it_ended<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.starts("a", "m1", Sandbox::WorkspaceWrite).await;
+    let lost = Lose {
+        end: Some(Failure::new(Class::Permanent, "timed out after 1800s")),
+        ..lose("m1")
+    };
+    world.does(lost).await;
+    let cut = found("m1", TurnStatus::Interrupted, None, &[]);
+    world.does(reconcile("m1", cut)).await;
+    assert_eq!(world.state("m1").await, StateName::Dead);
+    let id = message("m1");
+    let dead = world.reads(move |rows| rows.message(&id)).await.unwrap();
+    assert_eq!(
+        dead.life.input,
+        NextInput::Continue,
+        "it checks first if it is sent again"
+    );
 }
 
 pub(super) async fn old_rows_go_and_dedupe_keys_stay_for_their_time<F: Fixture>() {

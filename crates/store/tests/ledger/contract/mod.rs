@@ -108,6 +108,9 @@ contract! {
             a_follower_is_answered_if_it_was_heard,
             a_follower_waits_again_when_its_leader_is_cut,
             an_unfit_row_is_a_dead_letter_at_once,
+            an_old_dead_letter_that_is_sent_again_is_young,
+            a_lost_word_about_a_wait_takes_no_answer_with_it,
+            a_turn_that_ran_out_of_time_ends_its_message_however_it_ended,
             old_rows_go_and_dedupe_keys_stay_for_their_time,
         }
         together {
