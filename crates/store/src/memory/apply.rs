@@ -5,8 +5,9 @@
 use super::MemoryRows;
 use bridge_core::port::{Change, Rows, RowsError};
 use bridge_core::value::{
-    Ack, Answer, Conversation, ConversationId, ItemEvent, Life, Message, MessageId, Reply,
-    ReplyState, ReplyStateName, Request, RequestId, RequestState, StateName, ThreadId, Turn,
+    Ack, Answer, Conversation, ConversationId, IncarnationId, ItemEvent, Life, Message, MessageId,
+    Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState, StateName, ThreadId,
+    Timestamp, Turn,
 };
 
 impl Rows for MemoryRows {
@@ -90,21 +91,24 @@ impl Rows for MemoryRows {
                 Ok(())
             }
             Change::IncarnationEnded { incarnation_id, at } => {
-                let live = self
-                    .incarnations
-                    .get(incarnation_id)
-                    .filter(|incarnation| incarnation.ended_at.is_none());
-                let mut ended =
-                    found(live, || format!("end of incarnation {incarnation_id}"))?.clone();
-                ended.ended_at = Some(*at);
-                self.incarnations.put(incarnation_id.clone(), ended);
-                Ok(())
+                self.end_incarnation(incarnation_id, *at)
             }
         }
     }
 }
 
 impl MemoryRows {
+    fn end_incarnation(&mut self, id: &IncarnationId, at: Timestamp) -> Result<(), RowsError> {
+        let live = self
+            .incarnations
+            .get(id)
+            .filter(|incarnation| incarnation.ended_at.is_none());
+        let mut ended = found(live, || format!("end of incarnation {id}"))?.clone();
+        ended.ended_at = Some(at);
+        self.incarnations.put(id.clone(), ended);
+        Ok(())
+    }
+
     fn new_conversation(&mut self, conversation: &Conversation) -> Result<(), RowsError> {
         let id = &conversation.conversation_id;
         let key = (
