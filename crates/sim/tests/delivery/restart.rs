@@ -39,7 +39,7 @@ pub(crate) fn start(world: &mut World, setup: &Setup) {
             | StateName::Parked
             | StateName::Answered
             | StateName::Sending
-            | StateName::Replied => perform(world, regenerate(&row)),
+            | StateName::Replied => perform(world, regenerate(row)),
             StateName::Done | StateName::Dead | StateName::Cancelled => {}
         }
     }
