@@ -4,7 +4,7 @@
 
 use bridge_core::limits::{CONVERSATION_KEY_MAX_CHARS, MESSAGE_MAX_CHARS};
 use bridge_core::port::LedgerError;
-use bridge_core::step::{MidTurn, Receive, Received, Verdict};
+use bridge_core::step::{Extras, MidTurn, Receive, Received, Verdict};
 use bridge_core::value::{
     AckMode, ChannelId, ConversationId, ExternalId, MessageId, SenderKind, Tier,
 };
@@ -17,6 +17,29 @@ pub trait Door: Send + Sync + 'static {
         &self,
         arrival: Arrival,
     ) -> impl Future<Output = Result<Received, LedgerError>> + Send;
+
+    /// Takes in a page and how far the source was read, together. From the first row on for which there is no room
+    /// nothing is taken, and the source stays where it was.
+    fn take_page(
+        &self,
+        page: Page,
+    ) -> impl Future<Output = Result<Vec<Received>, LedgerError>> + Send;
+
+    /// How far a source was read.
+    fn cursor(
+        &self,
+        channel: &ChannelId,
+    ) -> impl Future<Output = Result<Option<String>, LedgerError>> + Send;
+
+    /// Whether a row is in already, so that nothing more need be fetched for it.
+    fn known(
+        &self,
+        channel: &ChannelId,
+        external_id: &ExternalId,
+    ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
+
+    /// What the channel's turns do now.
+    fn activity(&self, channel: &ChannelId) -> impl Future<Output = Activity> + Send;
 }
 
 /// A text that passed the checks, in the core's words.
@@ -40,6 +63,28 @@ pub struct Arrival {
     pub ack: AckMode,
     /// Whether the channel found it fit.
     pub verdict: Verdict,
+    /// What only some channels know of.
+    pub extras: Extras,
+}
+
+/// What a source showed at once.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The source.
+    pub channel: ChannelId,
+    /// Its messages, in the order they are to be answered.
+    pub arrivals: Vec<Arrival>,
+    /// How far it was read with them, in its own words; absent when it stays where it is.
+    pub position: Option<String>,
+}
+
+/// What a channel's turns do now, for whoever looks at the agent from the platform.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Turns in flight.
+    pub turns: u32,
+    /// One line for people: what Codex does now.
+    pub current: Option<String>,
 }
 
 impl Arrival {
@@ -60,6 +105,7 @@ impl Arrival {
             ack: self.ack,
             mid_turn: assigned.mid_turn,
             verdict: self.verdict,
+            extras: self.extras,
         }
     }
 }

@@ -9,5 +9,5 @@ pub mod local;
 pub mod loopback;
 mod router;
 
-pub use door::{Arrival, Assigned, Door, Refusal};
+pub use door::{Activity, Arrival, Assigned, Door, Page, Refusal};
 pub use router::Channels;

@@ -5,7 +5,7 @@
 
 use crate::door::{Arrival, Refusal, check_key, check_text};
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
-use bridge_core::step::Verdict;
+use bridge_core::step::{Extras, Verdict};
 use bridge_core::value::{AckMode, ChannelId, ExternalId, Message, Reply, SenderKind, Tier};
 
 /// The channel's id in the ledger.
@@ -41,6 +41,7 @@ pub fn arrive(inbound: Inbound) -> Result<Arrival, Refusal> {
         body: inbound.text,
         ack: AckMode::None,
         verdict: Verdict::Fit,
+        extras: Extras::default(),
     })
 }
 
@@ -49,7 +50,7 @@ pub fn arrive(inbound: Inbound) -> Result<Arrival, Refusal> {
 pub struct LocalSink;
 
 impl Sink for LocalSink {
-    fn traits(&self, _channel: &ChannelId) -> SinkTraits {
+    fn traits(&self, _message: &Message) -> SinkTraits {
         SinkTraits {
             class: SinkClass::Idempotent,
             max_chars: None,

@@ -41,10 +41,10 @@ fn gone(message: &Message) -> SinkFault {
 }
 
 impl Sink for Channels {
-    fn traits(&self, channel: &ChannelId) -> SinkTraits {
-        match self.way(channel) {
-            Way::Local => LocalSink.traits(channel),
-            Way::Loopback(loopback) => loopback.traits(channel),
+    fn traits(&self, message: &Message) -> SinkTraits {
+        match self.way(&message.channel) {
+            Way::Local => LocalSink.traits(message),
+            Way::Loopback(loopback) => loopback.traits(message),
             // Nothing is known of it, so nothing may be sent twice; a send fails before it begins.
             Way::Gone => SinkTraits {
                 class: SinkClass::Probeable,

@@ -21,6 +21,8 @@ pub(crate) fn message(state: MessageState, change: impl FnOnce(&mut Life)) -> Me
         sender: "me".to_owned(),
         tier: Tier::Owner,
         body: "do it".to_owned(),
+        attachments: Vec::new(),
+        hops: 0,
         round: Round(1),
         received_at: Timestamp(0),
         life,

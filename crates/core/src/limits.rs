@@ -30,6 +30,19 @@ pub const BACKLOG_MAX: u32 = 10_000;
 /// Messages of a conversation that a running turn may be given while it works; later ones wait for their own.
 pub const FOLLOWERS_MAX: u32 = 16;
 
+/// Agents that may answer each other before we stop: two of them would thank each other for ever.
+pub const HOPS_MAX: u32 = 8;
+/// Messages that one agent may send within [`PAIR_WINDOW_MS`], where nobody counts hops.
+pub const PAIR_MESSAGES_MAX: u32 = 30;
+/// The time in which an agent's messages are counted.
+pub const PAIR_WINDOW_MS: i64 = 10 * 60_000;
+
+/// Messages of a conversation that one `/stop` ends; more than that never wait in practice.
+pub const STOP_MAX: u32 = 100;
+
+/// Rows that one page of a source may bring into one transaction.
+pub const PAGE_ROWS_MAX: usize = 500;
+
 /// How long a person may take to say how a cut message goes on; silence gives it up.
 pub const PARKED_MS: i64 = 24 * 3_600_000;
 

@@ -198,7 +198,9 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             thread: thread.clone(),
             mailbox: Arc::clone(&mailbox),
         };
-        let input = vec![UserInput::text(turn.text.clone())];
+        let mut input = vec![UserInput::text(turn.text.clone())];
+        let images = turn.images.iter().cloned();
+        input.extend(images.map(|path| UserInput::LocalImage { path }));
         let started = session
             .connection
             .call::<TurnStart>(TurnStartParams::new(thread.clone(), client_id, input))

@@ -153,6 +153,7 @@ async fn receive(ledger: &SqliteLedger, serial: u64, conversation: u64) -> Resul
         ack: AckMode::None,
         mid_turn: MidTurn::Queue,
         verdict: Verdict::Fit,
+        extras: bridge_core::step::Extras::default(),
     };
     ledger.transact(received, now()).await?;
     Ok(())
@@ -176,6 +177,7 @@ async fn work(ledger: &SqliteLedger, message: &Message) -> Result<u64, LedgerErr
     };
     ledger.transact(attach, now()).await?;
     let answered = Answered {
+        attachments: Vec::new(),
         message_id: message_id.clone(),
         turn_id,
         text: Some("It fails because the clock of the machine went back.".repeat(8)),

@@ -3,12 +3,13 @@
 use super::Daemon;
 use super::ids;
 use bridge_channel::local::{self, Inbound};
-use bridge_channel::{Arrival, Assigned, Channels, Door};
+use bridge_channel::{Activity, Arrival, Assigned, Channels, Door, Page};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    Cancel, CancelOutcome, Claim, Discard, Received, Redrive, RedriveOutcome, Transition,
+    Cancel, CancelOutcome, Claim, Discard, Receive, ReceivePage, Received, Redrive, RedriveOutcome,
+    Transition,
 };
-use bridge_core::value::{MessageId, Timestamp};
+use bridge_core::value::{ChannelId, ExternalId, MessageId, Timestamp};
 use bridge_front::{Desk, Health, Hub, LedgerView, NewMessage, SubmitError, Submitted};
 use bridge_host::CodexAgent;
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
@@ -73,6 +74,11 @@ impl<L: Ledger> DaemonDesk<L> {
     }
 
     async fn receive(&self, arrival: Arrival) -> Result<Received, LedgerError> {
+        self.commit(self.assign(arrival)).await
+    }
+
+    /// The transition that takes an arrival in, with the ids and places it gets.
+    fn assign(&self, arrival: Arrival) -> Receive {
         let settings = &self.daemon.settings;
         let conversation_id = ids::conversation_id();
         let assigned = Assigned {
@@ -81,7 +87,7 @@ impl<L: Ledger> DaemonDesk<L> {
             conversation_id,
             mid_turn: settings.tier(arrival.tier).mid_turn,
         };
-        self.commit(arrival.receive(assigned)).await
+        arrival.receive(assigned)
     }
 }
 
@@ -90,10 +96,51 @@ impl<L: Ledger> Door for DaemonDesk<L> {
         match self.admit(&arrival).await {
             Ok(None) => self.receive(arrival).await,
             Ok(Some(known)) => Ok(Received::Duplicate(known)),
-            Err(pressure) => Err(LedgerError::Unavailable {
-                what: pressure.to_string(),
-            }),
+            Err(pressure) => Err(closed_door(&pressure)),
         }
+    }
+
+    async fn take_page(&self, page: Page) -> Result<Vec<Received>, LedgerError> {
+        self.gauge
+            .admit()
+            .map_err(|pressure| closed_door(&pressure))?;
+        let rows = page
+            .arrivals
+            .into_iter()
+            .map(|arrival| self.assign(arrival));
+        self.commit(ReceivePage {
+            channel: page.channel,
+            rows: rows.collect(),
+            position: page.position,
+        })
+        .await
+    }
+
+    async fn cursor(&self, channel: &ChannelId) -> Result<Option<String>, LedgerError> {
+        let channel = channel.clone();
+        let ledger = &self.daemon.ledger;
+        ledger.read(move |rows| rows.cursor(&channel)).await
+    }
+
+    async fn known(
+        &self,
+        channel: &ChannelId,
+        external_id: &ExternalId,
+    ) -> Result<bool, LedgerError> {
+        let (channel, external_id) = (channel.clone(), external_id.clone());
+        let ledger = &self.daemon.ledger;
+        let found = ledger.read(move |rows| rows.message_by_external(&channel, &external_id));
+        Ok(found.await?.is_some())
+    }
+
+    async fn activity(&self, channel: &ChannelId) -> Activity {
+        self.daemon.activity(channel).await
+    }
+}
+
+fn closed_door(pressure: &Pressure) -> LedgerError {
+    LedgerError::Unavailable {
+        what: pressure.to_string(),
     }
 }
 

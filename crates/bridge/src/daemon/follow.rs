@@ -254,6 +254,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             // A text that Codex marked as final is the answer, also of a turn that was cut after it.
             (TurnStatus::Completed, answer, _) | (_, answer @ Some(_), _) => {
                 let answered = Answered {
+                    attachments: Vec::new(),
                     message_id: message_id.clone(),
                     turn_id: end.turn_id,
                     text: answer,

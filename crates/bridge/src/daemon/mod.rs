@@ -3,6 +3,7 @@
 
 mod acks;
 mod act;
+mod activity;
 mod clock;
 mod desk;
 mod follow;

@@ -97,6 +97,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             spec,
             client_id,
             text: turn_text(&message, &recap),
+            images: images(&message),
         };
         let started = self.agent.start_turn(&turn).await?;
         self.settle(Attach {
@@ -204,10 +205,16 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// The longest reply that the message's channel takes.
     pub(crate) async fn reply_max_chars(&self, message_id: &MessageId) -> Option<usize> {
         match self.load(message_id).await {
-            Ok(Some((message, _))) => self.sink.traits(&message.channel).max_chars,
+            Ok(Some((message, _))) => self.sink.traits(&message).max_chars,
             Ok(None) | Err(_) => None,
         }
     }
+}
+
+/// The files of a message that the model is shown.
+fn images(message: &Message) -> Vec<String> {
+    let images = message.attachments.iter().filter(|file| file.is_image());
+    images.map(|file| file.path.clone()).collect()
 }
 
 fn make_workdir(conversation: &Conversation) -> Result<(), Setback> {

@@ -37,6 +37,7 @@ fn text(number: u64) -> Receive {
         ack: AckMode::None,
         mid_turn: MidTurn::Queue,
         verdict: Verdict::Fit,
+        extras: bridge_core::step::Extras::default(),
     }
 }
 
@@ -80,6 +81,7 @@ async fn answer(ledger: &SqliteLedger) {
     };
     ledger.transact(begin, NOW).await.unwrap();
     let answered = Answered {
+        attachments: Vec::new(),
         message_id,
         turn_id: TurnId::new("u"),
         text: Some("yes".to_owned()),

@@ -13,9 +13,7 @@ mod wire;
 pub use client::{UrlError, check_url};
 
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
-use bridge_core::value::{
-    AckMode, ChannelId, Class, Failure, Message, Reply, SenderKind, Tier, Timestamp,
-};
+use bridge_core::value::{AckMode, Class, Failure, Message, Reply, SenderKind, Tier, Timestamp};
 use client::Client;
 use fault::{CallError, Deed, fault};
 use row::Address;
@@ -82,7 +80,7 @@ impl Loopback {
 }
 
 impl Sink for Loopback {
-    fn traits(&self, _channel: &ChannelId) -> SinkTraits {
+    fn traits(&self, _message: &Message) -> SinkTraits {
         SinkTraits {
             class: self.settings.class,
             max_chars: None,

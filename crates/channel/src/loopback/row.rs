@@ -4,7 +4,7 @@ use super::wire::Row;
 use super::{CHANNEL, Settings};
 use crate::door::{Arrival, check_key, check_text};
 use bridge_core::limits::clip;
-use bridge_core::step::Verdict;
+use bridge_core::step::{Extras, Verdict};
 use bridge_core::value::{ChannelId, ExternalId};
 use serde_json::Value;
 
@@ -103,6 +103,7 @@ fn arrival(
         body,
         ack: settings.ack,
         verdict,
+        extras: Extras::default(),
     }
 }
 

@@ -2,10 +2,10 @@
 //! a bad neighbour not at all.
 
 use crate::stage::{channel, message, platform};
-use bridge_channel::{Arrival, Door};
+use bridge_channel::{Activity, Arrival, Door, Page};
 use bridge_core::port::{LedgerError, Sink};
 use bridge_core::step::{Received, Verdict};
-use bridge_core::value::MessageId;
+use bridge_core::value::{ChannelId, ExternalId, MessageId};
 use bridge_sim::{Call, Fault, Memory, Platform};
 use serde_json::json;
 use std::collections::VecDeque;
@@ -49,6 +49,27 @@ impl Recorder {
 }
 
 impl Door for Recorder {
+    async fn take_page(&self, page: Page) -> Result<Vec<Received>, LedgerError> {
+        let mut taken = Vec::new();
+        for arrival in page.arrivals {
+            taken.push(self.take_in(arrival).await?);
+        }
+        Ok(taken)
+    }
+
+    async fn cursor(&self, _channel: &ChannelId) -> Result<Option<String>, LedgerError> {
+        Ok(None)
+    }
+
+    async fn known(&self, _channel: &ChannelId, id: &ExternalId) -> Result<bool, LedgerError> {
+        let taken = self.taken.borrow();
+        Ok(taken.iter().any(|arrival| arrival.external_id == *id))
+    }
+
+    async fn activity(&self, _channel: &ChannelId) -> Activity {
+        Activity::default()
+    }
+
     async fn take_in(&self, arrival: Arrival) -> Result<Received, LedgerError> {
         let first = self.first.lock().unwrap().pop_front();
         match first {

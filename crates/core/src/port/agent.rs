@@ -93,6 +93,8 @@ pub struct TurnSpec {
     pub client_id: ClientId,
     /// What it is given.
     pub text: String,
+    /// Images that it is shown; absolute paths of our own files.
+    pub images: Vec<String>,
 }
 
 /// More text for a running turn.

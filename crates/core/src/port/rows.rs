@@ -1,6 +1,6 @@
 //! The inside of one transaction: what a transition may read, and the closed list of what it may write.
 //!
-//! Only a [`crate::step::Transition`] uses these, through [`crate::step::run`]; everything outside the core
+//! Only a [`crate::step::Transition`] uses these, through [`crate::step::Transition::run`]; everything outside the core
 //! talks to the [`super::Ledger`]. Each store implements both traits over one open transaction.
 
 use crate::value::{
@@ -189,6 +189,17 @@ pub trait Read {
         channel: &ChannelId,
         external_key: &str,
     ) -> Result<Option<Conversation>, RowsError>;
+    /// Messages of a conversation that have no answer yet and may get one, in order, at most `limit`.
+    fn unanswered_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError>;
+    /// When the last messages of an agent on a channel were received, newest first, at most `limit`.
+    fn heard_of_agent(
+        &self,
+        channel: &ChannelId,
+        sender: &str,
+        limit: u32,
+    ) -> Result<Vec<Timestamp>, RowsError>;
+    /// How far a source was read.
+    fn cursor(&self, channel: &ChannelId) -> Result<Option<String>, RowsError>;
     /// The highest sequence number given in a conversation.
     fn last_seq(&self, id: &ConversationId) -> Result<Option<Seq>, RowsError>;
     /// The first message before `seq` in a conversation that has no answer yet and may get one: what a waiting
@@ -281,6 +292,24 @@ pub trait Rows: Read {
 pub enum Change {
     /// Inserts a conversation.
     NewConversation(Conversation),
+    /// Gives a conversation another key, and the talk it stands for.
+    Rekey {
+        /// Which.
+        conversation_id: ConversationId,
+        /// Unique on its channel.
+        external_key: String,
+        /// The talk.
+        context: Option<String>,
+    },
+    /// Records how far a source was read; what that means is its own business.
+    Cursor {
+        /// Whose.
+        channel: ChannelId,
+        /// How far.
+        position: String,
+        /// When.
+        at: Timestamp,
+    },
     /// Binds a conversation to a thread (or unbinds it), expecting the present binding. The last turn is
     /// forgotten when the thread changes, because it was a turn of the other thread.
     Bind {

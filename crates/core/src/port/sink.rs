@@ -1,13 +1,13 @@
 //! The sink: where replies and acks go. `channel` implements it for every platform, and says for each what a send
 //! whose outcome is not known may be followed by.
 
-use crate::value::{ChannelId, Class, Failure, Message, Reply};
+use crate::value::{Class, Failure, Message, Reply};
 use std::future::Future;
 
 /// Takes replies and acks for the channels there are.
 pub trait Sink: Send + Sync + 'static {
-    /// What a channel's platform can do.
-    fn traits(&self, channel: &ChannelId) -> SinkTraits;
+    /// What the platform can do with replies to this message.
+    fn traits(&self, message: &Message) -> SinkTraits;
 
     /// Hands one reply to the platform; the receipt is the platform's proof that it took it.
     fn send(
@@ -25,6 +25,16 @@ pub trait Sink: Send + Sync + 'static {
 
     /// Tells the source that a message is in our hands or finished, as its ack mode says. May be said twice.
     fn acknowledge(&self, message: &Message) -> impl Future<Output = Result<(), SinkFault>> + Send;
+
+    /// Says in the chat how a long turn goes. It may be lost and is never tried again; a platform without a chat
+    /// says nothing.
+    fn hint(
+        &self,
+        _message: &Message,
+        _text: &str,
+    ) -> impl Future<Output = Result<(), SinkFault>> + Send {
+        async { Ok(()) }
+    }
 }
 
 /// What one channel's platform can do.

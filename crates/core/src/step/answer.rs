@@ -6,8 +6,8 @@ use super::outbox::Outbox;
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
-    Answer, AnswerSource, ClientId, Message, MessageId, MessageState, Reply, ReplyKind, StateName,
-    Timestamp, Turn, TurnId, TurnState, Usage,
+    Answer, AnswerSource, Attachment, ClientId, Message, MessageId, MessageState, Reply, ReplyKind,
+    StateName, Timestamp, Turn, TurnId, TurnState, Usage,
 };
 
 /// What a person sees when Codex finished without saying anything.
@@ -24,6 +24,8 @@ pub struct Answered {
     pub text: Option<String>,
     /// The client ids of all texts that the turn was given.
     pub heard: Vec<ClientId>,
+    /// Files that it is to send.
+    pub attachments: Vec<Attachment>,
     /// What it cost.
     pub usage: Usage,
     /// Longest reply the channel takes.
@@ -78,6 +80,7 @@ impl Transition for Answered {
             text: self.text,
             heard: self.heard,
             source: AnswerSource::Live,
+            attachments: self.attachments,
             usage: self.usage,
             reply_max_chars: self.reply_max_chars,
         };
@@ -99,6 +102,7 @@ pub(super) struct Said {
     pub(super) text: Option<String>,
     pub(super) heard: Vec<ClientId>,
     pub(super) source: AnswerSource,
+    pub(super) attachments: Vec<Attachment>,
     pub(super) usage: Usage,
     pub(super) reply_max_chars: Option<usize>,
 }
@@ -136,11 +140,8 @@ pub(super) fn journal(rows: Rows<'_>, said: Said, now: Timestamp) -> Decision<()
             ..turn
         }));
     }
-    changes.extend(Outbox::of(message, replies, said.reply_max_chars).queue(
-        ReplyKind::Answer,
-        &text,
-        now,
-    ));
+    let outbox = Outbox::of(message, replies, said.reply_max_chars);
+    changes.extend(outbox.queue_with(ReplyKind::Answer, &text, said.attachments, now));
     let shared = followers::share(followers, &said.heard, &text, now, &mut changes);
     changes.push(Change::NewAnswer(Answer {
         message_id: message_id.clone(),

@@ -20,7 +20,9 @@ mod incarnate;
 mod join;
 mod lose;
 mod note;
+mod obey;
 mod outbox;
+mod page;
 mod prune;
 mod receive;
 mod reconcile;
@@ -28,6 +30,7 @@ mod redrive;
 mod refuse;
 mod regenerate;
 mod resume;
+mod seat;
 mod send;
 mod suspend;
 mod touched;
@@ -47,8 +50,9 @@ pub use incarnate::{Incarnate, IncarnationGone};
 pub use join::{Join, Leave};
 pub use lose::Lose;
 pub use note::Note;
+pub use page::ReceivePage;
 pub use prune::{Keep, Prune};
-pub use receive::{MidTurn, Receive, Received, Verdict};
+pub use receive::{Extras, MidTurn, Receive, Received, Verdict};
 pub use reconcile::Reconcile;
 pub use redrive::{Discard, Redrive, RedriveOutcome};
 pub use refuse::Refuse;
@@ -75,6 +79,20 @@ pub trait Transition: core::marker::Send + 'static {
 
     /// Decides. Pure: same view, same `now`, same decision.
     fn decide(self, view: Self::View, now: Timestamp) -> Result<Decision<Self::Outcome>, Refused>;
+
+    /// Runs over an open transaction: load, decide, apply. Only what consists of several transitions does it
+    /// otherwise: one after the other, each seeing what the ones before it wrote.
+    fn run(self, rows: &mut dyn Rows, now: Timestamp) -> Result<Decision<Self::Outcome>, RunError>
+    where
+        Self: Sized,
+    {
+        let view = self.load(&*rows)?;
+        let decision = self.decide(view, now)?;
+        for change in &decision.changes {
+            rows.apply(change)?;
+        }
+        Ok(decision)
+    }
 }
 
 /// What a transition decided.
@@ -177,20 +195,6 @@ pub enum RunError {
     /// See [`RowsError`].
     #[error(transparent)]
     Rows(#[from] RowsError),
-}
-
-/// Runs one transition over an open transaction: load, decide, apply. The store commits afterwards.
-pub fn run<T: Transition>(
-    rows: &mut dyn Rows,
-    transition: T,
-    now: Timestamp,
-) -> Result<Decision<T::Outcome>, RunError> {
-    let view = transition.load(&*rows)?;
-    let decision = transition.decide(view, now)?;
-    for change in &decision.changes {
-        rows.apply(change)?;
-    }
-    Ok(decision)
 }
 
 /// A message that must exist and be in one of `states`.

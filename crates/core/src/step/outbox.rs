@@ -4,8 +4,8 @@ use super::Action;
 use crate::limits;
 use crate::port::Change;
 use crate::value::{
-    Failure, Life, Message, MessageState, Reply, ReplyKey, ReplyKind, ReplyState, Timestamp,
-    split_reply,
+    Attachment, Failure, Life, Message, MessageState, Reply, ReplyKey, ReplyKind, ReplyState,
+    Timestamp, split_reply,
 };
 
 /// Writes replies of one message, after those it already has.
@@ -27,7 +27,20 @@ impl<'a> Outbox<'a> {
 
     /// Queues a text, in pieces where it is too long for the platform.
     pub(super) fn queue(&self, kind: ReplyKind, text: &str, now: Timestamp) -> Vec<Change> {
-        split_reply(text, self.max_chars)
+        self.queue_with(kind, text, Vec::new(), now)
+    }
+
+    /// Queues a text with files, which go with its last piece.
+    pub(super) fn queue_with(
+        &self,
+        kind: ReplyKind,
+        text: &str,
+        mut files: Vec<Attachment>,
+        now: Timestamp,
+    ) -> Vec<Change> {
+        let pieces = split_reply(text, self.max_chars);
+        let last = pieces.len().saturating_sub(1);
+        pieces
             .into_iter()
             .enumerate()
             .map(|(index, body)| {
@@ -40,6 +53,10 @@ impl<'a> Outbox<'a> {
                     key: ReplyKey::of(&self.message.message_id, ordinal),
                     kind,
                     body,
+                    attachments: match index == last {
+                        true => core::mem::take(&mut files),
+                        false => Vec::new(),
+                    },
                     state: ReplyState::Queued { not_before: None },
                     tries: 0,
                     first_try_at: None,

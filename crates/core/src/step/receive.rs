@@ -2,13 +2,16 @@
 //!
 //! What is not a message at all (own echoes, other methods) is filtered by the channel before this.
 
+use super::obey::{Pending, obey};
 use super::outbox::Outbox;
+use super::seat::Seat;
 use super::{Action, Decision, Refused, Transition};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
-    Ack, AckMode, AckState, ChannelId, Class, Conversation, ConversationId, ExternalId, Failure,
-    Life, Message, MessageId, MessageState, Round, SenderKind, Seq, StateName, Tier, Timestamp,
+    Ack, AckMode, AckState, Attachment, ChannelId, Class, Command, ConversationId, ExternalId,
+    Failure, Life, Message, MessageId, MessageState, Round, SenderKind, Seq, StateName, Tier,
+    Timestamp,
 };
 
 /// Takes custody of one inbound text.
@@ -40,6 +43,21 @@ pub struct Receive {
     pub mid_turn: MidTurn,
     /// Whether the channel found it fit.
     pub verdict: Verdict,
+    /// What only some channels know of.
+    pub extras: Extras,
+}
+
+/// What comes with a message on channels that have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// The platform's name for the present talk; another one begins another conversation.
+    pub context: Option<String>,
+    /// Files, stored already.
+    pub attachments: Vec<Attachment>,
+    /// How many agents answered each other before it.
+    pub hops: u32,
+    /// The text is meant for the bridge.
+    pub command: Option<Command>,
 }
 
 /// What happens to a message that arrives while a turn of its conversation runs.
@@ -80,12 +98,16 @@ pub enum Received {
 #[derive(Debug)]
 pub struct View {
     known: Option<(Message, Option<Ack>)>,
-    conversation: Option<Conversation>,
+    seat: Seat,
     last_seq: Option<Seq>,
     backlog: u32,
     round: Round,
     last_round: Option<Round>,
     running: bool,
+    /// When this agent was heard before, newest first.
+    heard: Vec<Timestamp>,
+    /// What a command of the chat is about.
+    pending: Pending,
 }
 
 impl Transition for Receive {
@@ -101,27 +123,30 @@ impl Transition for Receive {
             }
             None => None,
         };
-        let conversation = rows.conversation_by_key(&self.channel, &self.external_key)?;
-        let (mut last_seq, mut running) = (None, false);
-        if let Some(Conversation {
-            conversation_id, ..
-        }) = &conversation
-        {
+        let context = self.extras.context.as_deref();
+        let seat = Seat::load(rows, &self.channel, &self.external_key, context)?;
+        let (mut last_seq, mut running, mut pending) = (None, false, Pending::default());
+        if let Some(conversation_id) = seat.conversation_id() {
             last_seq = rows.last_seq(conversation_id)?;
-            if self.mid_turn == MidTurn::Steer {
+            if self.may_join() {
                 running = rows
                     .in_flight_of(conversation_id)?
                     .is_some_and(|message| message.life.state.name() == StateName::Running);
             }
+            if self.extras.command.is_some() {
+                pending = Pending::load(rows, conversation_id)?;
+            }
         }
         Ok(View {
             known,
-            conversation,
+            seat,
             last_seq,
             backlog: rows.backlog()?,
             round: rows.round()?,
             last_round: rows.last_round(&self.channel, &self.sender)?,
             running,
+            heard: self.heard(rows)?,
+            pending,
         })
     }
 
@@ -133,21 +158,7 @@ impl Transition for Receive {
             return Ok(Decision::nothing(Received::Full));
         }
         let mut changes = Vec::with_capacity(2);
-        let conversation_id = match view.conversation {
-            Some(conversation) => conversation.conversation_id,
-            None => {
-                changes.push(Change::NewConversation(Conversation {
-                    conversation_id: self.conversation_id.clone(),
-                    channel: self.channel.clone(),
-                    external_key: self.external_key,
-                    thread: None,
-                    last_turn: None,
-                    workdir: self.workdir,
-                    created_at: now,
-                }));
-                self.conversation_id
-            }
-        };
+        let seated = view.seat.take(&self, now, &mut changes);
         let ack = Ack {
             mode: self.ack,
             state: match self.ack {
@@ -155,13 +166,21 @@ impl Transition for Receive {
                 AckMode::OnCustody | AckMode::AfterReply => AckState::Due,
             },
         };
+        let verdict = match self.verdict {
+            Verdict::Fit => loop_guard(self.kind, self.extras.hops, recent(&view.heard, now)),
+            Verdict::Unfit { reason, tell } => Some(Unfit {
+                class: Class::Permanent,
+                reason,
+                tell,
+            }),
+        };
         let message_id = self.message_id.clone();
         let round = view
             .last_round
             .map_or(view.round, |last| last.next().max(view.round));
         let message = Message {
             message_id: self.message_id,
-            conversation_id,
+            conversation_id: seated.conversation_id.clone(),
             seq: Seq(view.last_seq.map_or(1, |seq| seq.0.saturating_add(1))),
             channel: self.channel,
             external_id: self.external_id,
@@ -169,6 +188,8 @@ impl Transition for Receive {
             sender: self.sender,
             tier: self.tier,
             body: self.body,
+            attachments: self.extras.attachments,
+            hops: self.extras.hops,
             round,
             received_at: now,
             life: Life::new(now),
@@ -177,15 +198,21 @@ impl Transition for Receive {
             message: message.clone(),
             ack,
         });
-        let mut actions = match self.verdict {
-            Verdict::Fit => vec![Action::Schedule],
-            Verdict::Unfit { reason, tell } => unfit(&message, reason, tell, now, &mut changes),
+        let mut actions = match (verdict, self.extras.command) {
+            (Some(unfit), _) => bury(&message, unfit, now, &mut changes),
+            (None, Some(command)) => {
+                obey(&message, &seated, command, view.pending, now, &mut changes)?
+            }
+            (None, None) => match view.running {
+                true => vec![
+                    Action::Schedule,
+                    Action::Join {
+                        message_id: message_id.clone(),
+                    },
+                ],
+                false => vec![Action::Schedule],
+            },
         };
-        if view.running && message.life.state.name() == StateName::Received {
-            actions.push(Action::Join {
-                message_id: message_id.clone(),
-            });
-        }
         if self.ack == AckMode::OnCustody {
             actions.push(Action::Acknowledge {
                 message_id: message_id.clone(),
@@ -197,6 +224,64 @@ impl Transition for Receive {
             outcome: Received::New(message_id),
         })
     }
+}
+
+impl Receive {
+    /// Whether a running turn may be given this text: files and commands can't be.
+    fn may_join(&self) -> bool {
+        self.mid_turn == MidTurn::Steer
+            && self.extras.attachments.is_empty()
+            && self.extras.command.is_none()
+            && self.verdict == Verdict::Fit
+    }
+
+    fn heard(&self, rows: &dyn Read) -> Result<Vec<Timestamp>, RowsError> {
+        match self.kind {
+            SenderKind::Person => Ok(Vec::new()),
+            SenderKind::Agent => {
+                let limit = limits::PAIR_MESSAGES_MAX.saturating_add(1);
+                rows.heard_of_agent(&self.channel, &self.sender, limit)
+            }
+        }
+    }
+}
+
+/// Why a row does not become a turn.
+struct Unfit {
+    class: Class,
+    reason: String,
+    tell: bool,
+}
+
+/// How many of these times count.
+fn recent(heard: &[Timestamp], now: Timestamp) -> usize {
+    let since = now.plus_ms(-limits::PAIR_WINDOW_MS);
+    heard.iter().filter(|at| **at >= since).count()
+}
+
+/// Two agents that answer each other stop here. The first word too many is told why; later ones meet silence,
+/// because every word of ours could be answered again.
+fn loop_guard(kind: SenderKind, hops: u32, recent: usize) -> Option<Unfit> {
+    let budget = limits::PAIR_MESSAGES_MAX as usize;
+    let reason = match kind {
+        SenderKind::Person => return None,
+        SenderKind::Agent if hops >= limits::HOPS_MAX => format!(
+            "the loop guard stopped it: {hops} agents answered each other before it, and {} may",
+            limits::HOPS_MAX
+        ),
+        SenderKind::Agent if recent >= budget => format!(
+            "the loop guard stopped it: this agent sent {} messages within {} minutes; it is heard again after a pause",
+            limits::PAIR_MESSAGES_MAX,
+            limits::PAIR_WINDOW_MS / 60_000
+        ),
+        SenderKind::Agent => return None,
+    };
+    Some(Unfit {
+        // Not for good: an operator may send it again.
+        class: Class::Capacity { until: None },
+        reason,
+        tell: hops == limits::HOPS_MAX || (hops < limits::HOPS_MAX && recent == budget),
+    })
 }
 
 /// A row that was here before. If its source should know already, it is told again: an ack may be lost.
@@ -224,15 +309,14 @@ fn shown_again(known: Message, ack: Option<Ack>) -> Decision<Received> {
     }
 }
 
-fn unfit(
-    message: &Message,
-    reason: String,
-    tell: bool,
-    now: Timestamp,
-    changes: &mut Vec<Change>,
-) -> Vec<Action> {
+fn bury(message: &Message, unfit: Unfit, now: Timestamp, changes: &mut Vec<Change>) -> Vec<Action> {
+    let Unfit {
+        class,
+        reason,
+        tell,
+    } = unfit;
     let life = Life {
-        failure: Some(Failure::new(Class::Permanent, &reason)),
+        failure: Some(Failure::new(class, &reason)),
         ..message.life.clone()
     };
     if tell {

@@ -9,8 +9,8 @@ use super::touched::{Again, Budget, View, anchor, ended};
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::port::{Change, Finding, Found, Read, RowsError, TurnStatus};
 use crate::value::{
-    AnswerSource, BootId, Class, CutPolicy, Failure, Message, MessageId, MessageState, NextInput,
-    ReplyKind, StateName, Timestamp, Turn, TurnState, Usage,
+    AnswerSource, Attachment, BootId, Class, CutPolicy, Failure, Message, MessageId, MessageState,
+    NextInput, ReplyKind, StateName, Timestamp, Turn, TurnState, Usage,
 };
 
 /// Journals what became of a turn that was lost from sight.
@@ -22,6 +22,8 @@ pub struct Reconcile {
     pub found: Found,
     /// The machine's boot now: after a reboot "not found" proves nothing.
     pub boot_id: BootId,
+    /// Files that it is to send, if it has its answer.
+    pub attachments: Vec<Attachment>,
     /// Longest reply the channel takes.
     pub reply_max_chars: Option<usize>,
     /// What happens if it was cut after it may have changed something.
@@ -60,6 +62,7 @@ impl Transition for Reconcile {
             replies: replies.len(),
             last_event,
             followers,
+            attachments: self.attachments,
             on_cut: self.on_cut,
             pace: self.pace,
             now,
@@ -85,6 +88,7 @@ struct Case<'a> {
     replies: usize,
     last_event: u32,
     followers: Vec<Follower>,
+    attachments: Vec<Attachment>,
     on_cut: CutPolicy,
     pace: Pace,
     now: Timestamp,
@@ -224,6 +228,7 @@ impl Case<'_> {
 
     fn harvest(self, finding: Finding, reply_max_chars: Option<usize>) -> Decision<bool> {
         let said = Said {
+            attachments: self.attachments,
             turn_id: finding.turn_id,
             text: finding.answer,
             heard: finding.heard,

@@ -14,6 +14,8 @@ pub struct Conversation {
     pub channel: ChannelId,
     /// The platform's name for it, unique on its channel.
     pub external_key: String,
+    /// The platform's name for the present talk on this key; another one means another conversation.
+    pub context: Option<String>,
     /// The Codex thread, set when the thread starts and changed only when it is lost.
     pub thread: Option<ThreadId>,
     /// The last turn we know on that thread: what reconcile looks behind.

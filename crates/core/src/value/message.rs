@@ -4,7 +4,8 @@
 //! message from which state to which is in [`crate::step`], one file per arrow.
 
 use super::{
-    ChannelId, ConversationId, ExternalId, Failure, MessageId, Round, Seq, Tier, Timestamp, TurnId,
+    Attachment, ChannelId, ConversationId, ExternalId, Failure, MessageId, Round, Seq, Tier,
+    Timestamp, TurnId,
 };
 
 /// One inbound message: what was said, by whom, and how far it is.
@@ -28,6 +29,10 @@ pub struct Message {
     pub tier: Tier,
     /// The text.
     pub body: String,
+    /// The files that came with it.
+    pub attachments: Vec<Attachment>,
+    /// How many agents answered each other before it, as far as they say so.
+    pub hops: u32,
     /// Its round among the waiting messages of all senders: the scheduler serves lower rounds first.
     pub round: Round,
     /// When we took custody.

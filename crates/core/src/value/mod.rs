@@ -4,8 +4,10 @@
 //! wire forms live with the edges that write them, so nothing here is serialisable.
 
 mod answer;
+mod attachment;
 mod audit;
 mod class;
+mod command;
 mod conversation;
 mod event;
 mod ids;
@@ -17,8 +19,10 @@ mod time;
 mod turn;
 
 pub use answer::{Answer, AnswerSource};
+pub use attachment::Attachment;
 pub use audit::AuditEntry;
 pub use class::{Class, Failure};
+pub use command::Command;
 pub use conversation::{ApprovalPolicy, Conversation, Sandbox, Tier};
 pub use event::{EventKind, ItemEvent};
 pub use ids::{

@@ -2,7 +2,7 @@
 //!
 //! Both are rows of their own, so that a failed reply never runs Codex again.
 
-use super::{ConversationId, MessageId, ReplyKey, Seq, Timestamp};
+use super::{Attachment, ConversationId, MessageId, ReplyKey, Seq, Timestamp};
 
 /// One outbound piece of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct Reply {
     pub kind: ReplyKind,
     /// The text of this piece.
     pub body: String,
+    /// The files that go with it: with the last piece of an answer.
+    pub attachments: Vec<Attachment>,
     /// How far it is.
     pub state: ReplyState,
     /// Sends begun.

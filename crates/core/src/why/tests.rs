@@ -39,6 +39,7 @@ fn reply(id: &str, state: ReplyState) -> Reply {
         key: ReplyKey::new("key"),
         kind: ReplyKind::Answer,
         body: "yes".to_owned(),
+        attachments: Vec::new(),
         state,
         tries: 3,
         first_try_at: None,

@@ -124,6 +124,7 @@ fn row(message: u8, setup: &Setup) -> Receive {
         ack: setup.ack,
         mid_turn: setup.mid_turn,
         verdict: Verdict::Fit,
+        extras: bridge_core::step::Extras::default(),
     }
 }
 

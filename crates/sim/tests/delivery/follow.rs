@@ -82,6 +82,7 @@ fn answered(nexts: &mut Nexts<'_>, message: u8, turn: u8) {
 
 fn answer(world: &World, message: u8, turn: u8, setup: &Setup) -> Answered {
     Answered {
+        attachments: Vec::new(),
         message_id: message_id(message),
         turn_id: turn_id(turn),
         text: Some("the answer".to_owned()),

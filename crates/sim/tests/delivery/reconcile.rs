@@ -39,6 +39,7 @@ pub(crate) fn reconcile(nexts: &mut Nexts<'_>, message: u8, seen: Seen) {
         };
         let followers = followers(world, setup);
         let reconcile = Reconcile {
+            attachments: Vec::new(),
             message_id: message_id(message),
             found: believed.found(heard),
             boot_id: boot_id(world, message, setup),

@@ -321,6 +321,7 @@ fn take_in(world: &mut World, row: RowId) -> Result<Received, Setback> {
         ack: world.dials.ack,
         mid_turn: world.dials.mid_turn,
         verdict: Verdict::Fit,
+        extras: bridge_core::step::Extras::default(),
     };
     commit(world, receive)
 }

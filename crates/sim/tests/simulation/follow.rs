@@ -50,6 +50,7 @@ pub(crate) fn follow(world: &mut World, at: usize) {
     match turn.stage {
         Stage::Completed | Stage::Durable => {
             let answered = Answered {
+                attachments: Vec::new(),
                 message_id,
                 turn_id: TurnId::new(format!("u{at}")),
                 text: Some(turn.answer()),

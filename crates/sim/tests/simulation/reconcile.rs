@@ -66,6 +66,7 @@ pub(crate) fn decide(
     tries: u32,
 ) {
     let reconcile = Reconcile {
+        attachments: Vec::new(),
         message_id: message_id.clone(),
         found,
         boot_id: world.boot_id(),

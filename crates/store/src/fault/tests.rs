@@ -26,6 +26,7 @@ fn text(id: &str) -> Receive {
         ack: AckMode::None,
         mid_turn: MidTurn::Queue,
         verdict: Verdict::Fit,
+        extras: bridge_core::step::Extras::default(),
     }
 }
 

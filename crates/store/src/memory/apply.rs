@@ -14,6 +14,19 @@ impl Rows for MemoryRows {
     fn apply(&mut self, change: &Change) -> Result<(), RowsError> {
         match change {
             Change::NewConversation(conversation) => self.new_conversation(conversation),
+            Change::Rekey {
+                conversation_id,
+                external_key,
+                context,
+            } => self.rekey(conversation_id, external_key, context.as_ref()),
+            Change::Cursor {
+                channel,
+                position,
+                at: _,
+            } => {
+                self.cursors.put(channel.clone(), position.clone());
+                Ok(())
+            }
             Change::Bind {
                 conversation_id,
                 from,
@@ -140,6 +153,31 @@ impl MemoryRows {
                 conversation.last_turn = None;
             }
             conversation.thread = to.cloned();
+        })
+    }
+
+    fn rekey(
+        &mut self,
+        id: &ConversationId,
+        external_key: &str,
+        context: Option<&String>,
+    ) -> Result<(), RowsError> {
+        let what = || format!("key of conversation {id}");
+        let channel = found(self.conversations.get(id), what)?.channel.clone();
+        let new = (channel.clone(), external_key.to_owned());
+        let free = self
+            .conversation_keys
+            .get(&new)
+            .is_none_or(|holder| holder == id);
+        guard(free, what)?;
+        let old = found(self.conversations.get(id), what)?
+            .external_key
+            .clone();
+        self.conversation_keys.remove(&(channel, old));
+        self.conversation_keys.put(new, id.clone());
+        self.edit_conversation(id, |conversation| {
+            conversation.external_key = external_key.to_owned();
+            conversation.context = context.cloned();
         })
     }
 

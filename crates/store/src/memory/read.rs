@@ -7,7 +7,7 @@ use bridge_core::port::{Exchange, Figures, Flight, Head, HeadFilter, Read, RowsE
 use bridge_core::value::{
     Ack, AckMode, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId,
     ExternalId, Hold, Incarnation, ItemEvent, Message, MessageId, MessageState, Reply, Request,
-    RequestId, Round, Seq, StateName, Timestamp, Turn,
+    RequestId, Round, SenderKind, Seq, StateName, Timestamp, Turn,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -215,6 +215,41 @@ impl Read for MemoryRows {
     fn last_seq(&self, id: &ConversationId) -> Result<Option<Seq>, RowsError> {
         let all = (id.clone(), Seq(i64::MIN))..=(id.clone(), Seq(i64::MAX));
         Ok(self.seqs.range(all).next_back().map(|((_, seq), _)| *seq))
+    }
+
+    fn unanswered_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError> {
+        let mut waiting: Vec<Message> = self
+            .open_messages()
+            .filter(|message| message.conversation_id == *id)
+            .filter(|message| message.life.state.name().awaits_answer())
+            .cloned()
+            .collect();
+        waiting.sort_by_key(|message| message.seq);
+        waiting.truncate(page(limit));
+        Ok(waiting)
+    }
+
+    fn heard_of_agent(
+        &self,
+        channel: &ChannelId,
+        sender: &str,
+        limit: u32,
+    ) -> Result<Vec<Timestamp>, RowsError> {
+        let mut heard: Vec<Timestamp> = self
+            .messages
+            .iter()
+            .map(|(_, message)| message)
+            .filter(|message| message.kind == SenderKind::Agent)
+            .filter(|message| message.channel == *channel && message.sender == sender)
+            .map(|message| message.received_at)
+            .collect();
+        heard.sort_by(|a, b| b.cmp(a));
+        heard.truncate(page(limit));
+        Ok(heard)
+    }
+
+    fn cursor(&self, channel: &ChannelId) -> Result<Option<String>, RowsError> {
+        Ok(self.cursors.get(channel).cloned())
     }
 
     fn unanswered_before(

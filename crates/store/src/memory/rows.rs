@@ -5,7 +5,7 @@
 
 use super::table::{Table, Transactional};
 use bridge_core::port::Committed;
-use bridge_core::step::{self, RunError, Transition};
+use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
     IncarnationId, ItemEvent, Message, MessageId, Reply, ReplyKey, Request, RequestId, Round, Seq,
@@ -44,19 +44,21 @@ pub struct MemoryRows {
     pub(super) rounds: Table<(), Round>,
     /// In the order they were written.
     pub(super) audits: Table<u64, AuditEntry>,
+    /// How far each source was read.
+    pub(super) cursors: Table<ChannelId, String>,
 }
 
 impl MemoryRows {
     /// Runs one transition: all of its changes, or none.
     ///
-    /// [`step::run`] on these rows works too, but leaves what was applied before a conflict.
+    /// [`Transition::run`] on these rows works too, but leaves what was applied before a conflict.
     pub fn transact<T: Transition>(
         &mut self,
         transition: T,
         now: Timestamp,
     ) -> Result<Committed<T::Outcome>, RunError> {
         self.each(|table| table.begin());
-        match step::run(self, transition, now) {
+        match transition.run(self, now) {
             Ok(decision) => {
                 self.each(|table| table.commit());
                 Ok(Committed {
@@ -92,8 +94,9 @@ impl MemoryRows {
             incarnations,
             rounds,
             audits,
+            cursors,
         } = self;
-        let tables: [&mut dyn Transactional; 19] = [
+        let tables: [&mut dyn Transactional; 20] = [
             conversations,
             conversation_keys,
             messages,
@@ -113,6 +116,7 @@ impl MemoryRows {
             incarnations,
             rounds,
             audits,
+            cursors,
         ];
         for table in tables {
             act(table);

@@ -11,8 +11,8 @@ use rusqlite::{Connection, Row, params};
 macro_rules! select {
     ($tail:literal) => {
         concat!(
-            "SELECT conversation_id, channel, external_key, thread, last_turn, workdir, created_at \
-             FROM conversation ",
+            "SELECT conversation_id, channel, external_key, context, thread, last_turn, workdir, \
+             created_at FROM conversation ",
             $tail
         )
     };
@@ -24,6 +24,7 @@ fn read(row: &Row<'_>) -> Result<Conversation, RowsError> {
         conversation_id: fields.id(ConversationId::new)?,
         channel: fields.id(ChannelId::new)?,
         external_key: fields.next()?,
+        context: fields.next()?,
         thread: fields.maybe_id(ThreadId::new)?,
         last_turn: fields.maybe_id(TurnId::new)?,
         workdir: fields.next()?,
@@ -52,18 +53,33 @@ pub(super) fn insert(conn: &Connection, conversation: &Conversation) -> Result<(
     sql::write(
         conn,
         "INSERT INTO conversation \
-         (conversation_id, channel, external_key, thread, last_turn, workdir, created_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+         (conversation_id, channel, external_key, context, thread, last_turn, workdir, created_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         params![
             conversation.conversation_id.as_str(),
             conversation.channel.as_str(),
             conversation.external_key,
+            conversation.context,
             conversation.thread.as_ref().map(ThreadId::as_str),
             conversation.last_turn.as_ref().map(TurnId::as_str),
             conversation.workdir,
             conversation.created_at.0,
         ],
         || format!("new conversation {}", conversation.conversation_id),
+    )
+}
+
+pub(super) fn rekey(
+    conn: &Connection,
+    id: &ConversationId,
+    external_key: &str,
+    context: Option<&str>,
+) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "UPDATE conversation SET external_key = ?2, context = ?3 WHERE conversation_id = ?1",
+        params![id.as_str(), external_key, context],
+        || format!("key of conversation {id}"),
     )
 }
 

@@ -5,7 +5,7 @@
 use super::rows::SqliteRows;
 use super::writer::Job;
 use bridge_core::port::{Committed, LedgerError};
-use bridge_core::step::{self, RunError, Transition};
+use bridge_core::step::{RunError, Transition};
 use bridge_core::value::Timestamp;
 use tokio::sync::oneshot;
 
@@ -42,7 +42,7 @@ impl<T: Transition> Job for TransitionJob<T> {
     fn run(&mut self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
         match std::mem::replace(&mut self.progress, Progress::Running) {
             Progress::Waiting(transition) => {
-                let decision = step::run(rows, transition, self.now).map_err(refused)?;
+                let decision = transition.run(rows, self.now).map_err(refused)?;
                 self.progress = Progress::Ran(Committed {
                     outcome: decision.outcome,
                     actions: decision.actions,

@@ -18,6 +18,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../schema/0001_ledger.sql"),
     include_str!("../../schema/0002_whole_life.sql"),
     include_str!("../../schema/0003_text_sums.sql"),
+    include_str!("../../schema/0004_channels.sql"),
 ];
 
 /// Backups before migrations that are kept beside the ledger: the newest ones, so that a bad release can be undone

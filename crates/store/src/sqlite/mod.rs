@@ -5,10 +5,12 @@
 
 mod ack;
 mod answer;
+mod attached;
 mod audit;
 mod backup;
 mod check;
 mod conversation;
+mod cursor;
 mod event;
 mod fields;
 mod figures;

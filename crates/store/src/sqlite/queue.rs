@@ -107,6 +107,15 @@ pub(super) const UNANSWERED_BEFORE: &str = "SELECT message_id FROM message INDEX
      WHERE place IN ('ready', 'held', 'behind', 'flight', 'kept') \
      AND conversation_id = ?1 AND seq < ?2 ORDER BY seq LIMIT 1";
 
+pub(super) const UNANSWERED_OF: &str = select_message!(
+    "INDEXED BY message_place JOIN message_text USING (row) \
+     WHERE place IN ('ready', 'held', 'behind', 'flight', 'kept') \
+     AND conversation_id = ?1 ORDER BY seq LIMIT ?2"
+);
+
+pub(super) const HEARD_OF_AGENT: &str = "SELECT received_at FROM message INDEXED BY message_agent \
+     WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY received_at DESC LIMIT ?3";
+
 const COUNTS: &str = "SELECT state, count(*) FROM message INDEXED BY message_finished \
      WHERE place IS NULL GROUP BY state \
      UNION ALL SELECT state, count(*) FROM message INDEXED BY message_open \
@@ -347,6 +356,26 @@ pub(super) fn unanswered_before(
 ) -> Result<Option<MessageId>, RowsError> {
     sql::one(conn, UNANSWERED_BEFORE, (id.as_str(), seq.0), |row| {
         Fields::of("message", row).id(MessageId::new)
+    })
+}
+
+pub(super) fn unanswered_of(
+    conn: &Connection,
+    id: &ConversationId,
+    limit: u32,
+) -> Result<Vec<Message>, RowsError> {
+    sql::many(conn, UNANSWERED_OF, (id.as_str(), page(limit)), read)
+}
+
+pub(super) fn heard_of_agent(
+    conn: &Connection,
+    channel: &ChannelId,
+    sender: &str,
+    limit: u32,
+) -> Result<Vec<Timestamp>, RowsError> {
+    let of = (channel.as_str(), sender, page(limit));
+    sql::many(conn, HEARD_OF_AGENT, of, |row| {
+        Fields::of("agent heard at", row).time()
     })
 }
 

@@ -3,7 +3,7 @@
 //! Column mapping, guarded moves and the lane queries; when a reply is sent again is decided by the core.
 
 use super::fields::Fields;
-use super::{sql, sums};
+use super::{attached, sql, sums};
 use crate::page;
 use bridge_core::port::RowsError;
 use bridge_core::value::{
@@ -15,7 +15,7 @@ use rusqlite::{Connection, Row, params};
 macro_rules! select {
     ($tail:literal) => {
         concat!(
-            "SELECT message_id, ordinal, conversation_id, seq, reply_key, kind, body, body_sum, state, \
+            "SELECT message_id, ordinal, conversation_id, seq, reply_key, kind, body, body_sum, files, state, \
              not_before, receipt, reason, tries, first_try_at, created_at FROM ",
             $tail
         )
@@ -44,6 +44,7 @@ fn read(row: &Row<'_>) -> Result<Reply, RowsError> {
         key: fields.id(ReplyKey::new)?,
         kind: fields.word(ReplyKind::from_word)?,
         body: fields.text()?,
+        attachments: attached::read(&mut fields)?,
         state: read_state(&mut fields)?,
         tries: fields.next()?,
         first_try_at: fields.maybe_time()?,
@@ -135,11 +136,12 @@ pub(super) fn insert(conn: &Connection, reply: &Reply) -> Result<(), RowsError> 
     )?;
     sql::write(
         conn,
-        "INSERT INTO reply_text (row, body, body_sum) VALUES (?1, ?2, ?3)",
+        "INSERT INTO reply_text (row, body, body_sum, files) VALUES (?1, ?2, ?3, ?4)",
         (
             conn.last_insert_rowid(),
             &reply.body,
             sums::sum(&reply.body),
+            attached::text(&reply.attachments),
         ),
         what,
     )

@@ -3,8 +3,8 @@
 //! No SQL here. The savepoint that makes one job of a batch undoable is opened by its first write.
 
 use super::{
-    ack, answer, audit, conversation, event, figures, forget, incarnation, message, queue, reply,
-    request, sql, turn,
+    ack, answer, audit, conversation, cursor, event, figures, forget, incarnation, message, queue,
+    reply, request, sql, turn,
 };
 use bridge_core::port::{
     Change, Exchange, Figures, Flight, Head, HeadFilter, Read, Rows, RowsError, StateCount,
@@ -77,6 +77,16 @@ impl Rows for SqliteRows<'_> {
         let conn = self.conn;
         match change {
             Change::NewConversation(conversation) => conversation::insert(conn, conversation),
+            Change::Rekey {
+                conversation_id,
+                external_key,
+                context,
+            } => conversation::rekey(conn, conversation_id, external_key, context.as_deref()),
+            Change::Cursor {
+                channel,
+                position,
+                at,
+            } => cursor::write(conn, channel, position, *at),
             Change::Bind {
                 conversation_id,
                 from,
@@ -201,6 +211,23 @@ impl Read for SqliteRows<'_> {
         external_key: &str,
     ) -> Result<Option<Conversation>, RowsError> {
         conversation::by_key(self.conn, channel, external_key)
+    }
+
+    fn unanswered_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError> {
+        queue::unanswered_of(self.conn, id, limit)
+    }
+
+    fn heard_of_agent(
+        &self,
+        channel: &ChannelId,
+        sender: &str,
+        limit: u32,
+    ) -> Result<Vec<Timestamp>, RowsError> {
+        queue::heard_of_agent(self.conn, channel, sender, limit)
+    }
+
+    fn cursor(&self, channel: &ChannelId) -> Result<Option<String>, RowsError> {
+        cursor::read(self.conn, channel)
     }
 
     fn last_seq(&self, id: &ConversationId) -> Result<Option<Seq>, RowsError> {

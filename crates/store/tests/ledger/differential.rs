@@ -239,6 +239,7 @@ impl Pair {
                 let max = self.dice.choose(&[None, Some(3)]);
                 let heard = (0..MESSAGES).map(|m| ClientId::of(&message(&format!("m{m}")), 1));
                 let answered = Answered {
+                    attachments: Vec::new(),
                     heard: heard.take(4).collect(),
                     ..answered(id, "an answer", max)
                 };

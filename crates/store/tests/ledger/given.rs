@@ -71,6 +71,7 @@ pub(crate) fn text(key: &str, id: &str) -> Receive {
         ack: AckMode::None,
         mid_turn: MidTurn::Queue,
         verdict: Verdict::Fit,
+        extras: bridge_core::step::Extras::default(),
     }
 }
 
@@ -105,6 +106,7 @@ pub(crate) fn attach(id: &str) -> Attach {
 
 pub(crate) fn answered(id: &str, text: &str, reply_max_chars: Option<usize>) -> Answered {
     Answered {
+        attachments: Vec::new(),
         message_id: message(id),
         turn_id: TurnId::new(format!("t-{id}")),
         text: Some(text.to_owned()),
@@ -146,6 +148,7 @@ pub(crate) fn lose(id: &str) -> Lose {
 
 pub(crate) fn reconcile(id: &str, found: Found) -> Reconcile {
     Reconcile {
+        attachments: Vec::new(),
         message_id: message(id),
         found,
         boot_id: BootId::new("boot"),

@@ -1,7 +1,7 @@
 //! A platform that takes replies and acks, refuses them, or leaves its outcome open, as a test says.
 
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
-use bridge_core::value::{ChannelId, Class, Failure, Message, Reply};
+use bridge_core::value::{Class, Failure, Message, Reply};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -95,7 +95,7 @@ fn fault(class: Class) -> SinkFault {
 }
 
 impl Sink for ScriptedPlatform {
-    fn traits(&self, _channel: &ChannelId) -> SinkTraits {
+    fn traits(&self, _message: &Message) -> SinkTraits {
         let class = match self.known().probeable {
             true => SinkClass::Probeable,
             false => SinkClass::Idempotent,

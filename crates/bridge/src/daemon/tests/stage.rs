@@ -103,6 +103,7 @@ impl Stage {
             ack: AckMode::AfterReply,
             mid_turn: MidTurn::Queue,
             verdict: Verdict::Fit,
+            extras: bridge_core::step::Extras::default(),
         };
         self.daemon.commit(receive).await
     }

@@ -39,6 +39,7 @@ fn verdict(found: Found, turn: Turn, boot: &str) -> &'static str {
         followers: Vec::new(),
     };
     let reconcile = Reconcile {
+        attachments: Vec::new(),
         message_id: MessageId::new("m"),
         found,
         boot_id: BootId::new(boot),
@@ -206,6 +207,7 @@ fn a_lost_history_unbinds_the_thread() {
         followers: Vec::new(),
     };
     let reconcile = Reconcile {
+        attachments: Vec::new(),
         message_id: MessageId::new("m"),
         found: Found::Unreadable {
             why: "empty".to_owned(),
@@ -236,6 +238,7 @@ fn only_an_unclear_message_is_reconciled() {
         followers: Vec::new(),
     };
     let reconcile = Reconcile {
+        attachments: Vec::new(),
         message_id: MessageId::new("m"),
         found: Found::Absent,
         boot_id: BootId::new("boot"),
@@ -259,6 +262,7 @@ fn after_death(sandbox: Sandbox, suspect: bool, on_cut: CutPolicy) -> Life {
         followers: Vec::new(),
     };
     let reconcile = Reconcile {
+        attachments: Vec::new(),
         message_id: MessageId::new("m"),
         found: found(TurnStatus::Interrupted, None, &[]),
         boot_id: BootId::new("boot"),

@@ -184,6 +184,7 @@ async fn parks<L: Ledger>(world: &mut World<L>, key: &str, id: &str) {
     world.starts(key, id, Sandbox::WorkspaceWrite).await;
     world.does(lose(id)).await;
     let cut = Reconcile {
+        attachments: Vec::new(),
         on_cut: CutPolicy::Ask,
         ..reconcile(id, found(id, TurnStatus::Interrupted, None, &[]))
     };
@@ -255,6 +256,7 @@ pub(super) async fn a_follower_is_answered_if_it_was_heard<F: Fixture>() {
         let mut world = World::over(fixture.ledger());
         let client_id = steers(&mut world).await;
         let both = Answered {
+            attachments: Vec::new(),
             heard: hears.then_some(client_id).into_iter().collect(),
             ..answered("m1", "yes, both", None)
         };

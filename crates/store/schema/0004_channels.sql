@@ -1,0 +1,10 @@
+-- The ledger, version 4: files that travel with messages and replies, talks of a platform within one key, hops
+-- between agents. `files` is a list in JSON, absent where there are none.
+
+ALTER TABLE conversation ADD COLUMN context TEXT;
+ALTER TABLE message ADD COLUMN hops INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE message_text ADD COLUMN files TEXT;
+ALTER TABLE reply_text ADD COLUMN files TEXT;
+
+-- Only agents are counted, so that people's messages pay nothing for it.
+CREATE INDEX message_agent ON message (channel, sender, received_at) WHERE kind = 'agent';
