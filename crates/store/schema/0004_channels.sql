@@ -6,5 +6,8 @@ ALTER TABLE message ADD COLUMN hops INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE message_text ADD COLUMN files TEXT;
 ALTER TABLE reply_text ADD COLUMN files TEXT;
 
+-- A turn's bits decide what may be done again, so its row has a checksum too; one without is from before.
+ALTER TABLE turn ADD COLUMN row_sum INTEGER;
+
 -- Only agents are counted, so that people's messages pay nothing for it.
 CREATE INDEX message_agent ON message (channel, sender, received_at) WHERE kind = 'agent';

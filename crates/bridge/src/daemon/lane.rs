@@ -82,7 +82,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// Sends a reply; one that may have arrived is first looked for, or sent again, as its platform allows.
     async fn hand_over(&self, message: &Message, reply: &Reply, again: bool) -> Handed {
-        let class = self.sink.traits(&message).class;
+        let class = self.sink.traits(message).class;
         match class.approach(again) {
             Approach::Send => self.sink.send(message, reply).await,
             Approach::Probe => match self.sink.probe(message, reply).await {

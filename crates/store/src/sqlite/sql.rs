@@ -91,6 +91,11 @@ pub(super) fn failed(error: Error) -> RowsError {
             what: "a stored row".to_owned(),
             why: error.to_string(),
         },
+        // Our own statements fit our own schema: where they do not, the schema is not what was written.
+        Error::SqlInputError { .. } => RowsError::Damaged {
+            what: "the database's schema".to_owned(),
+            why: format!("{error}; stop the daemon and restore a backup"),
+        },
         _ => match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => RowsError::Damaged {
                 what: "the database file".to_owned(),

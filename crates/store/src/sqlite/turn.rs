@@ -3,7 +3,7 @@
 //! Column mapping only; a turn is always rewritten whole.
 
 use super::fields::Fields;
-use super::sql;
+use super::{sql, sums};
 use bridge_core::port::RowsError;
 use bridge_core::value::{
     BootId, ClientId, Epoch, IncarnationId, MessageId, Sandbox, ThreadId, Turn, TurnId, TurnState,
@@ -13,21 +13,21 @@ use rusqlite::{Connection, Row, ToSql};
 
 const SELECT: &str = "SELECT message_id, attempt, client_id, epoch, boot_id, incarnation, thread, \
      after_turn, turn_id, sandbox, state, touched, started_at, ended_at, input_tokens, \
-     output_tokens FROM turn WHERE message_id = ?1 AND attempt = ?2";
+     output_tokens, row_sum FROM turn WHERE message_id = ?1 AND attempt = ?2";
 
 const INSERT: &str = "INSERT INTO turn (message_id, attempt, client_id, epoch, boot_id, \
      incarnation, thread, after_turn, turn_id, sandbox, state, touched, started_at, ended_at, \
-     input_tokens, output_tokens) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+     input_tokens, output_tokens, row_sum) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 
 const UPDATE: &str = "UPDATE turn SET client_id = ?3, epoch = ?4, boot_id = ?5, \
      incarnation = ?6, thread = ?7, after_turn = ?8, turn_id = ?9, sandbox = ?10, state = ?11, \
-     touched = ?12, started_at = ?13, ended_at = ?14, input_tokens = ?15, output_tokens = ?16 \
+     touched = ?12, started_at = ?13, ended_at = ?14, input_tokens = ?15, output_tokens = ?16, row_sum = ?17 \
      WHERE message_id = ?1 AND attempt = ?2";
 
 fn read(row: &Row<'_>) -> Result<Turn, RowsError> {
     let mut fields = Fields::of("turn", row);
-    Ok(Turn {
+    let turn = Turn {
         message_id: fields.id(MessageId::new)?,
         attempt: fields.next()?,
         client_id: fields.id(ClientId::new)?,
@@ -46,7 +46,29 @@ fn read(row: &Row<'_>) -> Result<Turn, RowsError> {
             input_tokens: fields.next()?,
             output_tokens: fields.next()?,
         },
-    })
+    };
+    match fields.next::<Option<i64>>()? {
+        Some(stored) if stored != sum(&turn) => Err(fields.damaged("it is not what was stored")),
+        Some(_) | None => Ok(turn),
+    }
+}
+
+/// What decides about a turn that was lost: whether it may have touched the world is one bit. The text is a stored
+/// form, so it never changes for a column that is in it.
+fn sum(turn: &Turn) -> i64 {
+    let maybe = |id: &Option<TurnId>| id.as_ref().map_or_else(String::new, ToString::to_string);
+    sums::sum(&format!(
+        "{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}",
+        turn.message_id,
+        turn.attempt,
+        turn.client_id,
+        turn.thread,
+        maybe(&turn.after_turn),
+        maybe(&turn.turn_id),
+        turn.sandbox.word(),
+        turn.state.word(),
+        u8::from(turn.touched),
+    ))
 }
 
 pub(super) fn of_attempt(
@@ -66,7 +88,7 @@ pub(super) fn update(conn: &Connection, turn: &Turn) -> Result<(), RowsError> {
 }
 
 fn write(conn: &Connection, statement: &str, turn: &Turn, what: &str) -> Result<(), RowsError> {
-    let columns: [&dyn ToSql; 16] = [
+    let columns: [&dyn ToSql; 17] = [
         &turn.message_id.as_str(),
         &turn.attempt,
         &turn.client_id.as_str(),
@@ -83,6 +105,7 @@ fn write(conn: &Connection, statement: &str, turn: &Turn, what: &str) -> Result<
         &turn.ended_at.map(|at| at.0),
         &turn.usage.input_tokens,
         &turn.usage.output_tokens,
+        &sum(turn),
     ];
     sql::write(conn, statement, columns, || {
         format!("{what} {}.{}", turn.message_id, turn.attempt)

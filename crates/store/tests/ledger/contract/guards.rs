@@ -148,6 +148,7 @@ async fn sample<L: Ledger>(world: &World<L>) -> Sample {
             key: ReplyKey::of(&message("m1"), 0),
             kind: bridge_core::value::ReplyKind::Answer,
             body: "yes".to_owned(),
+            attachments: Vec::new(),
             state: ReplyState::Queued { not_before: None },
             tries: 0,
             first_try_at: None,

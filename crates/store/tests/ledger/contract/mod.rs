@@ -2,6 +2,7 @@
 
 mod acts;
 mod claim;
+mod door;
 mod fail;
 mod guards;
 mod life;
@@ -49,6 +50,14 @@ contract! {
             a_message_that_spent_its_attempts_is_buried,
             a_message_that_comes_back_goes_before_those_behind_it,
             a_returning_message_waits_for_the_flight_of_a_later_one,
+        }
+        door {
+            a_page_and_its_cursor_are_on_disk_together,
+            a_full_backlog_leaves_the_cursor_where_it_was,
+            another_talk_is_another_conversation,
+            commands_are_answered_at_the_door_and_once,
+            new_lets_the_conversation_go,
+            agents_that_answer_each_other_are_stopped,
         }
         people {
             figures_tell_what_the_states_do_not,

@@ -1,0 +1,257 @@
+//! What comes through the door beside a text: pages with their cursor, talks, commands of the chat, agents that
+//! answer each other.
+
+use crate::fixture::Fixture;
+use crate::given::{World, answered, attach, begin, conversation, message, text};
+use bridge_core::limits::{BACKLOG_MAX, HOPS_MAX, PAIR_MESSAGES_MAX, PAIR_WINDOW_MS};
+use bridge_core::port::{Ledger, LedgerError};
+use bridge_core::step::{Action, Extras, Receive, ReceivePage, Received, Redrive, RedriveOutcome};
+use bridge_core::value::{
+    ChannelId, Command, ConversationId, MessageState, ReplyKind, Sandbox, SenderKind, StateName,
+};
+
+fn local() -> ChannelId {
+    ChannelId::new("local")
+}
+
+fn page(rows: Vec<Receive>, position: &str) -> ReceivePage {
+    ReceivePage {
+        channel: local(),
+        rows,
+        position: Some(position.to_owned()),
+    }
+}
+
+fn says(key: &str, id: &str, command: Command) -> Receive {
+    Receive {
+        extras: Extras {
+            command: Some(command),
+            ..Extras::default()
+        },
+        ..text(key, id)
+    }
+}
+
+fn in_talk(id: &str, talk: &str) -> Receive {
+    Receive {
+        conversation_id: ConversationId::new(format!("c-{id}")),
+        extras: Extras {
+            context: Some(talk.to_owned()),
+            ..Extras::default()
+        },
+        ..text("chat", id)
+    }
+}
+
+fn from_agent(id: &str, hops: u32) -> Receive {
+    Receive {
+        kind: SenderKind::Agent,
+        sender: "beta".to_owned(),
+        extras: Extras {
+            hops,
+            ..Extras::default()
+        },
+        ..text("peer", id)
+    }
+}
+
+async fn cursor<L: Ledger>(world: &World<L>) -> Option<String> {
+    world.reads(|rows| rows.cursor(&local())).await
+}
+
+async fn notices<L: Ledger>(world: &World<L>, id: &str) -> Vec<String> {
+    let id = message(id);
+    let replies = world.reads(move |rows| rows.replies(&id)).await;
+    let notices = replies
+        .into_iter()
+        .filter(|reply| reply.kind == ReplyKind::Notice);
+    notices.map(|reply| reply.body).collect()
+}
+
+pub(super) async fn a_page_and_its_cursor_are_on_disk_together<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    assert_eq!(cursor(&world).await, None);
+    let taken = world
+        .does(page(
+            vec![text("a", "m1"), text("a", "m2"), text("b", "m3")],
+            "p1",
+        ))
+        .await;
+    assert_eq!(
+        taken.outcome,
+        ["m1", "m2", "m3"].map(|id| Received::New(message(id)))
+    );
+    assert_eq!(cursor(&world).await.as_deref(), Some("p1"));
+    assert_eq!(
+        world.message("m2").await.seq.0,
+        2,
+        "each row sees the ones before it"
+    );
+
+    // An overlap: what is known is known, what is new is new, and the cursor moves.
+    let mut twice = text("a", "m9");
+    twice.external_id = text("a", "m2").external_id;
+    let taken = world.does(page(vec![twice, text("b", "m4")], "p2")).await;
+    assert_eq!(
+        taken.outcome,
+        [
+            Received::Duplicate(message("m2")),
+            Received::New(message("m4"))
+        ]
+    );
+    assert_eq!(cursor(&world).await.as_deref(), Some("p2"));
+
+    // A page that can't be written whole is not written at all.
+    let mut broken = text("c", "m6");
+    broken.message_id = message("m1");
+    let refused = world.tries(page(vec![text("c", "m5"), broken], "p3")).await;
+    assert!(matches!(refused, Err(LedgerError::Rows(_))), "{refused:?}");
+    assert_eq!(cursor(&world).await.as_deref(), Some("p2"));
+    let m5 = world.reads(|rows| rows.message(&message("m5"))).await;
+    assert_eq!(m5, None);
+}
+
+pub(super) async fn a_full_backlog_leaves_the_cursor_where_it_was<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    let rows = (1..BACKLOG_MAX).map(|n| text(&format!("k{n}"), &format!("f{n}")));
+    world.does(page(rows.collect(), "p1")).await;
+    let taken = world
+        .does(page(
+            vec![text("a", "m1"), text("a", "m2"), text("a", "m3")],
+            "p2",
+        ))
+        .await;
+    assert_eq!(
+        taken.outcome,
+        [Received::New(message("m1")), Received::Full]
+    );
+    assert_eq!(cursor(&world).await.as_deref(), Some("p1"));
+}
+
+pub(super) async fn another_talk_is_another_conversation<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    // A conversation from before talks takes the first one as its own.
+    world.does(text("chat", "m0")).await;
+    for (id, talk, expected) in [
+        ("m1", "one", "c-chat"),
+        ("m2", "one", "c-chat"),
+        ("m3", "two", "c-m3"),
+        ("m4", "two", "c-m3"),
+        ("m5", "one", "c-chat"),
+        ("m6", "two", "c-m3"),
+    ] {
+        world.does(in_talk(id, talk)).await;
+        let found = world.message(id).await.conversation_id;
+        assert_eq!(found, ConversationId::new(expected), "{id}");
+    }
+    let present = world
+        .reads(|rows| rows.conversation_by_key(&local(), "chat"))
+        .await;
+    assert_eq!(present.unwrap().context.as_deref(), Some("two"));
+    world.does(text("chat", "m7")).await;
+    let found = world.message("m7").await.conversation_id;
+    assert_eq!(
+        found,
+        ConversationId::new("c-m3"),
+        "no talk is the present one"
+    );
+}
+
+pub(super) async fn commands_are_answered_at_the_door_and_once<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.runs("a", "m1", Sandbox::ReadOnly).await;
+    world.receives(&[("a", "m2"), ("b", "other")]).await;
+    world.does(says("a", "m3", Command::Status)).await;
+    let told = notices(&world, "m3").await;
+    assert!(
+        told[0].contains("m1") && told[0].ends_with("1 waiting."),
+        "{told:?}"
+    );
+
+    let stopped = world.does(says("a", "m4", Command::Stop)).await;
+    let interrupt = Action::Interrupt {
+        message_id: message("m1"),
+    };
+    assert!(stopped.actions.contains(&interrupt), "{stopped:?}");
+    assert_eq!(world.state("m2").await, StateName::Cancelled);
+    assert!(world.message("m1").await.life.stop.is_some());
+    assert_eq!(world.state("other").await, StateName::Received);
+    let again = world.does(says("a", "m4", Command::Stop)).await;
+    assert_eq!(again.outcome, Received::Duplicate(message("m4")));
+
+    // The command goes the way of every answer, past the turn that runs.
+    assert_eq!(world.state("m4").await, StateName::Answered);
+    for id in ["m2", "m3", "m4"] {
+        let reply = world.sends("a").await;
+        assert_eq!(reply.message_id, message(id));
+        world.confirms(&reply).await;
+    }
+    assert_eq!(world.state("m4").await, StateName::Done);
+
+    let code = "K7".to_owned();
+    world.does(says("a", "m5", Command::Approve { code })).await;
+    assert!(notices(&world, "m5").await[0].contains("No question with the code K7"));
+}
+
+pub(super) async fn new_lets_the_conversation_go<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.runs("a", "m1", Sandbox::ReadOnly).await;
+    world.does(says("a", "m2", Command::New)).await;
+    let fresh = Receive {
+        conversation_id: ConversationId::new("fresh"),
+        ..text("a", "m3")
+    };
+    world.does(fresh).await;
+    assert_eq!(world.message("m3").await.conversation_id.as_str(), "fresh");
+    assert_eq!(world.message("m2").await.conversation_id, conversation("a"));
+    // What runs there is answered there.
+    world.does(answered("m1", "late", None)).await;
+    assert_eq!(world.state("m1").await, StateName::Answered);
+    assert_eq!(world.claims().await, "m3");
+    world.does(begin("m3", Sandbox::ReadOnly)).await;
+    world.does(attach("m3")).await;
+}
+
+pub(super) async fn agents_that_answer_each_other_are_stopped<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.does(from_agent("h1", HOPS_MAX - 1)).await;
+    assert_eq!(world.state("h1").await, StateName::Received);
+    world.does(from_agent("h2", HOPS_MAX)).await;
+    world.does(from_agent("h3", HOPS_MAX + 1)).await;
+    for (id, told) in [("h2", 1), ("h3", 0)] {
+        let state = world.message(id).await.life.state;
+        let MessageState::Dead { reason } = state else {
+            panic!("{id} is {state:?}");
+        };
+        assert!(reason.contains("loop guard"), "{reason}");
+        assert_eq!(notices(&world, id).await.len(), told, "{id}");
+    }
+
+    // Where nobody counts hops, the pair has a budget in time.
+    world.pass_ms(PAIR_WINDOW_MS + 1);
+    for n in 0..PAIR_MESSAGES_MAX {
+        let id = format!("p{n}");
+        world.does(from_agent(&id, 0)).await;
+        assert_eq!(world.state(&id).await, StateName::Received, "{id}");
+    }
+    world.does(from_agent("q1", 0)).await;
+    world.does(from_agent("q2", 0)).await;
+    assert_eq!(notices(&world, "q1").await.len(), 1);
+    assert_eq!(world.state("q2").await, StateName::Dead);
+    assert!(notices(&world, "q2").await.is_empty());
+    world.pass_ms(PAIR_WINDOW_MS + 1);
+    world.does(from_agent("q3", 0)).await;
+    assert_eq!(world.state("q3").await, StateName::Received);
+
+    // An operator may send it again all the same.
+    let by = "the operator".to_owned();
+    let message_id = message("q1");
+    let redriven = world.does(Redrive { message_id, by }).await;
+    assert_eq!(redriven.outcome, RedriveOutcome::Queued);
+}
