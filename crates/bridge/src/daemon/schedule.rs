@@ -17,7 +17,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn schedule(self: Arc<Self>) {
         while !self.stopping.is_cancelled() && !self.damaged.is_cancelled() {
             let sleep = match self.commit(self.settings.claim(now())).await {
-                Ok(ClaimOutcome::Claimed { .. } | ClaimOutcome::Buried) => continue,
+                Ok(ClaimOutcome::Claimed { message, .. }) => {
+                    tracing::debug!(message_id = %message.message_id, external_id = %message.external_id, "claimed");
+                    continue;
+                }
+                Ok(ClaimOutcome::Buried) => continue,
                 Ok(ClaimOutcome::Idle { next_due } | ClaimOutcome::Full { next_due }) => {
                     until(next_due)
                 }
