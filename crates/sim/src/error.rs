@@ -37,6 +37,11 @@ pub enum Error {
     /// The platform keeps no more messages.
     #[error("the platform is full; start another one")]
     PlatformFull,
+    /// A message that an actor wrote is not in the platform's table.
+    #[error(
+        "the platform stored nothing: it is full, the workspace is unknown, its messageId was known, or the text has a NUL"
+    )]
+    NotStored,
     /// No Codex to drive.
     #[error(
         "no Codex binary found (looked for {looked}); run `cargo xtask test`, which installs the pinned Codex"

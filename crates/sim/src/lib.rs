@@ -8,6 +8,7 @@ mod codex;
 mod error;
 pub mod history;
 mod model;
+pub mod molecule;
 mod platform;
 mod random;
 

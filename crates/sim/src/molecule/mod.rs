@@ -1,0 +1,149 @@
+//! The Molecule platform in a box: the side of it that an external agent daemon sees, in the two editions that were
+//! recorded, on loopback. It behaves; the recordings in `tests/golden/molecule` judge it and are never looked up here.
+//! Left out: `/ws` (the event stream carries the same hints), push-mode delivery, and calling tools over `/mcp`.
+
+mod a2a;
+mod actors;
+mod answer;
+mod auth;
+mod delegate;
+mod events;
+mod faults;
+mod feed;
+mod files;
+mod ground;
+mod ids;
+mod limiter;
+mod notify;
+mod office;
+mod options;
+mod registry;
+mod reply;
+mod route;
+mod rows;
+mod seen;
+mod server;
+mod spaces;
+mod time;
+mod view;
+mod weather;
+mod wire;
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use actors::{Said, SaidFile};
+pub use faults::{EventStream, FaultBody, Late, MoleculeFault};
+pub use office::{AutoAnswer, Status};
+pub use options::{Edition, MoleculeOptions, Tenant};
+pub use route::Route;
+pub use seen::{AuthSeen, Seen};
+pub use view::{Bubble, Heartbeats, InboxMessage, PendingFile};
+
+use ground::{Ground, Shared};
+use server::Server;
+
+/// How long calls under way may take once the platform goes down.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// A workspace as its agent knows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Workspace {
+    /// Its id.
+    pub id: String,
+    /// A live token of it.
+    pub token: String,
+}
+
+impl fmt::Debug for Workspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Workspace").field(&self.id).finish()
+    }
+}
+
+/// A Molecule platform on 127.0.0.1: people and agents write on it, a daemon serves it, and it can be made to fail
+/// in every way that the real one was seen to.
+#[derive(Debug)]
+pub struct MoleculePlatform {
+    address: SocketAddr,
+    ground: Shared,
+    patience: Duration,
+    serving: Option<Serving>,
+}
+
+#[derive(Debug)]
+struct Serving {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl MoleculePlatform {
+    /// Binds to 127.0.0.1 and serves from then on.
+    pub async fn start(options: MoleculeOptions) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let patience = options.patience;
+        let ground = Ground::new(options, format!("http://{address}"));
+        let ground = Arc::new(watch::Sender::new(ground));
+        let serving = Some(serve(listener, &ground));
+        Ok(Self {
+            address,
+            ground,
+            patience,
+            serving,
+        })
+    }
+
+    /// Where it is, as `PLATFORM_URL` wants it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Refuses connections until [`up`](Self::up); calls under way are cut. What it knows stays.
+    pub async fn down(&mut self) {
+        let Some(mut serving) = self.serving.take() else {
+            return;
+        };
+        serving.stop.cancel();
+        let ended = tokio::time::timeout(STOP_GRACE, &mut serving.task).await;
+        if ended.is_err() {
+            serving.task.abort();
+        }
+    }
+
+    /// Serves again at the same address.
+    pub async fn up(&mut self) -> io::Result<()> {
+        if self.serving.is_none() {
+            let listener = TcpListener::bind(self.address).await?;
+            self.serving = Some(serve(listener, &self.ground));
+        }
+        Ok(())
+    }
+
+    fn change<T: Default>(&self, change: impl FnOnce(&mut Ground) -> T) -> T {
+        ground::change(&self.ground, change)
+    }
+}
+
+impl Drop for MoleculePlatform {
+    fn drop(&mut self) {
+        if let Some(serving) = &self.serving {
+            serving.stop.cancel();
+        }
+    }
+}
+
+fn serve(listener: TcpListener, ground: &Shared) -> Serving {
+    let stop = CancellationToken::new();
+    let server = Server::new(Arc::clone(ground), stop.clone());
+    let task = tokio::spawn(server::serve(listener, server));
+    Serving { stop, task }
+}

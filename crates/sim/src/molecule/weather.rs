@@ -1,0 +1,90 @@
+//! The handles by which a test makes things go wrong, and the clock that it puts forward.
+
+use std::time::Duration;
+
+use super::ids::WorkspaceId;
+use super::options::Edition;
+use super::{EventStream, Late, MoleculeFault, MoleculePlatform, Route, Workspace};
+
+/// Rows that are acknowledged are deleted after this; on the older platform all are.
+const RETENTION: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// Rows are deleted after this in any case.
+const HARD_RETENTION: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+impl MoleculePlatform {
+    /// The next calls of this kind meet these faults, one each.
+    pub fn script(&self, route: Route, faults: impl IntoIterator<Item = MoleculeFault>) {
+        let faults: Vec<_> = faults.into_iter().collect();
+        self.change(|ground| ground.faults.script(route, faults));
+    }
+
+    /// Every call of this kind meets this fault from now on, once its script is used up.
+    pub fn stand(&self, route: Route, fault: MoleculeFault) {
+        self.change(|ground| ground.faults.stand(route, fault));
+    }
+
+    /// Takes the platform's database away or brings it back: wrong tokens on data calls, 500 on others.
+    pub fn set_database(&self, up: bool) {
+        self.change(|ground| ground.database = up);
+    }
+
+    /// When messages that are written from now on come into sight.
+    pub fn set_late_messages(&self, late: Late) {
+        self.change(|ground| ground.faults.late = late);
+    }
+
+    /// When the echoes of bubbles that are written from now on come into sight.
+    pub fn set_late_echoes(&self, late: Late) {
+        self.change(|ground| ground.faults.late_echo = late);
+    }
+
+    /// What becomes of event streams that are opened from now on.
+    pub fn set_event_stream(&self, stream: EventStream) {
+        self.change(|ground| ground.stream = stream);
+    }
+
+    /// Ends every event stream that is open.
+    pub fn end_event_streams(&self) {
+        self.change(|ground| ground.listeners.clear());
+    }
+
+    /// Puts the platform's clock forward.
+    pub fn advance(&self, span: Duration) {
+        self.change(|ground| ground.clock.advance(span));
+    }
+
+    /// Deletes the oldest rows of a feed until `keep` are left, as a long absence does.
+    pub fn prune(&self, workspace: &Workspace, keep: usize) {
+        let Some(id) = WorkspaceId::read(&workspace.id) else {
+            return;
+        };
+        self.change(|ground| {
+            let have = ground.rows.iter().filter(|row| row.workspace == id).count();
+            let mut gone = have.saturating_sub(keep);
+            ground.rows.retain(|row| {
+                let goes = row.workspace == id && gone > 0;
+                if goes {
+                    gone -= 1;
+                }
+                !goes
+            });
+        });
+    }
+
+    /// Deletes what the retention rules say: what is old and acknowledged, and what is too old for anybody.
+    pub fn sweep_retention(&self) {
+        self.change(|ground| {
+            let now = ground.clock.now();
+            let (old, too_old) = (now.before(RETENTION), now.before(HARD_RETENTION));
+            let (edition, offices) = (ground.edition, &ground.offices);
+            ground.rows.retain(|row| {
+                let acked = offices.get(&row.workspace).map_or(0, |office| office.acked);
+                let goes = match edition {
+                    Edition::Seed => row.at < old,
+                    Edition::New => row.at < too_old || (row.at < old && row.seq <= acked),
+                };
+                !goes
+            });
+        });
+    }
+}
