@@ -93,7 +93,7 @@ impl Ground {
         Self {
             edition: options.edition,
             base,
-            clock: Clock::default(),
+            clock: Clock::new(options.clock_stands_still),
             offices: BTreeMap::new(),
             tokens: BTreeMap::new(),
             rows: Vec::new(),
