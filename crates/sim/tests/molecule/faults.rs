@@ -180,3 +180,33 @@ async fn a_platform_that_went_down_comes_back_with_what_it_knew() {
     rig.platform.up().await.unwrap();
     assert_eq!(texts(&rig.page(&rig.alpha, "").await), ["hi"]);
 }
+
+#[tokio::test]
+async fn a_gate_holds_a_call_before_or_after_it_is_taken() {
+    let rig = Rig::start(Edition::New).await;
+    let faults = ["before", "after"].map(str::to_owned);
+    let [before, after] = faults;
+    let faults = [
+        MoleculeFault::Hold(before),
+        MoleculeFault::HoldAnswer(after),
+    ];
+    rig.platform.script(Route::Notify, faults);
+    let first = json!({"message": "first"});
+    let second = json!({"message": "second"});
+    let script = async {
+        let reached = |count| {
+            move |platform: &bridge_sim::molecule::MoleculePlatform| platform.calls().len() == count
+        };
+        rig.platform.wait_until("a call", reached(1)).await.unwrap();
+        assert!(rig.platform.bubbles(&rig.alpha).is_empty());
+        rig.platform.open_gate("before");
+        rig.platform.wait_for_bubbles(&rig.alpha, 2).await.unwrap();
+        assert_eq!(rig.platform.count(Route::Notify, 200), 1);
+        rig.platform.open_gate("after");
+    };
+    let calls = async {
+        assert_eq!(rig.notify(&rig.alpha, &first).await.0, 200);
+        assert_eq!(rig.notify(&rig.alpha, &second).await.0, 200);
+    };
+    tokio::join!(script, calls);
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use bridge_sim::molecule::{Edition, Late};
 
-use crate::rig::{Rig, message};
+use crate::rig::{Rig, message, texts};
 
 const SENDERS: usize = 40;
 const EACH: usize = 10;
@@ -95,4 +95,18 @@ async fn a_sender_gets_its_receipt_when_the_row_can_be_seen_on_the_newer_platfor
         assert_eq!(rig.send(&rig.beta, &rig.alpha, &body).await.0, 200);
         assert_eq!(rig.page(&rig.alpha, "").await.len(), number);
     }
+}
+
+#[tokio::test]
+async fn a_row_that_is_held_comes_into_sight_behind_later_ones() {
+    let rig = Rig::start(Edition::New).await;
+    rig.platform.set_late_messages(Late::Held);
+    rig.platform.canvas_says(&rig.alpha, "early").unwrap();
+    rig.platform.set_late_messages(Late::Never);
+    let later = rig.platform.canvas_says(&rig.alpha, "later").unwrap();
+    assert_eq!(texts(&rig.page(&rig.alpha, "").await), ["later"]);
+    rig.platform.release_rows(&rig.alpha);
+    let after = rig.page(&rig.alpha, &format!("?since_id={later}")).await;
+    assert!(after.is_empty());
+    assert_eq!(texts(&rig.page(&rig.alpha, "").await), ["later", "early"]);
 }
