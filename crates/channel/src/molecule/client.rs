@@ -198,9 +198,8 @@ impl Client {
 
     /// Tells the platform which rows it may forget.
     pub(super) async fn acknowledge(&self, seq: i64) -> Result<(), CallError> {
-        let url = self.own_path(&["activity", "ack"]);
         let call = self
-            .call(Method::POST, url)
+            .post(&["activity", "ack"])
             .json(&NewAck { acked_seq: seq });
         taken(call.timeout(CALL_DEADLINE)).await
     }
@@ -215,8 +214,8 @@ impl Client {
             message: text,
             attachments,
         };
-        let call = self.call(Method::POST, self.own_path(&["notify"]));
-        taken(call.json(&bubble).timeout(NOTIFY_DEADLINE)).await
+        let call = self.post(&["notify"]).json(&bubble);
+        taken(call.timeout(NOTIFY_DEADLINE)).await
     }
 
     /// Hands a message to a peer.
@@ -225,15 +224,15 @@ impl Client {
         peer: &str,
         message: &NewMessage<'_>,
     ) -> Result<(), CallError> {
-        let url = self.path(&["workspaces", peer, "a2a"]);
-        let call = self.call(Method::POST, url).json(&message.json());
+        let call = self
+            .post_to(&["workspaces", peer, "a2a"])
+            .json(&message.json());
         taken(call.timeout(PEER_DEADLINE)).await
     }
 
     /// Says that we are here.
     pub(super) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<(), CallError> {
-        let url = self.path(&["registry", "heartbeat"]);
-        let call = self.call(Method::POST, url).json(beat);
+        let call = self.post_to(&["registry", "heartbeat"]).json(beat);
         taken(call.timeout(CALL_DEADLINE)).await
     }
 

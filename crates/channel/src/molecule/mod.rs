@@ -3,10 +3,18 @@
 //! `source` reads the feed, `wake` hears of news, `sink` answers, `client` makes the calls, `fault` says what a failed
 //! one means, `token` and `health` are what their names say. What the platform really does is in ADR 0022 and 0023.
 
+mod bubble;
 mod client;
+mod cursor;
 mod fault;
+mod feed;
 mod health;
+mod outage;
+mod row;
+mod sink;
+mod source;
 mod token;
+mod wake;
 mod wire;
 
 pub use client::{Reach, UrlError, check_url};
@@ -15,10 +23,14 @@ pub use token::{Secret, TokenError, TokenSource};
 
 use bridge_core::port::OnUnknown;
 use bridge_core::value::{ChannelId, Tier};
+use bubble::{Bubbles, Clocks};
 use client::Client;
+use cursor::Edition;
 use health::Health;
-use std::sync::Arc;
+use sink::Contexts;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 /// What every channel id of this kind begins with.
@@ -104,6 +116,12 @@ struct Inner {
     settings: Settings,
     channel: ChannelId,
     health: Health,
+    /// Rung when the feed is worth a look.
+    bell: Notify,
+    edition: Mutex<Edition>,
+    clocks: Clocks,
+    bubbles: Bubbles,
+    contexts: Contexts,
 }
 
 impl Molecule {
@@ -120,6 +138,11 @@ impl Molecule {
             settings,
             health: Health::new(channel.clone()),
             channel,
+            bell: Notify::new(),
+            edition: Mutex::new(Edition::Unknown),
+            clocks: Clocks::default(),
+            bubbles: Bubbles::default(),
+            contexts: Contexts::default(),
         })))
     }
 
@@ -139,5 +162,22 @@ impl Molecule {
     #[must_use]
     pub fn secrets(&self) -> Vec<Secret> {
         self.0.client.secrets()
+    }
+
+    fn edition(&self) -> Edition {
+        *self
+            .0
+            .edition
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what kind of platform this is.
+    fn learn(&self, edition: Edition) {
+        *self
+            .0
+            .edition
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = edition;
     }
 }
