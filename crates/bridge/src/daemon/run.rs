@@ -100,9 +100,15 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).rescue()),
         ];
         if let Some(loopback) = daemon.sink.loopback.clone() {
-            let stop = daemon.stopping.clone();
+            let (door, stop) = (door.clone(), daemon.stopping.clone());
             loops.push(tokio::spawn(
                 async move { loopback.fetch(door, stop).await },
+            ));
+        }
+        for molecule in daemon.sink.molecule.clone() {
+            let (door, stop) = (door.clone(), daemon.stopping.clone());
+            loops.push(tokio::spawn(
+                async move { molecule.fetch(door, stop).await },
             ));
         }
         Self(loops)
@@ -178,6 +184,9 @@ async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::R
         desk.clone(),
         api_stop.clone(),
     ));
+    for molecule in &daemon.sink.molecule {
+        molecule.recall(&desk).await?;
+    }
     let resumed = daemon.recover().await?;
     let loops = Loops::start(&daemon, desk);
     let said = Ready {
@@ -204,7 +213,10 @@ async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::R
 
 fn open_channels(config: &Config) -> Result<Channels, OpenError> {
     let loopback = config.loopback.settings().map(Loopback::open).transpose()?;
-    Ok(Channels { loopback })
+    Ok(Channels {
+        loopback,
+        molecule: Vec::new(),
+    })
 }
 
 /// Starts Codex and looks whether it can take turns, before the first message does.
