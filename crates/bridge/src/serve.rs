@@ -43,7 +43,7 @@ async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> an
     tokio::spawn(announce(serving));
     let options = RunOptions {
         handover: args.handover,
-        ..RunOptions::new(state_dir, loaded.config, &environment)
+        ..RunOptions::of(state_dir, loaded, &environment)
     };
     run_daemon(options, ready, stop).await?;
     tracing::info!("stopped");

@@ -24,6 +24,8 @@ const FAIL_POINT: &str = "CODEX_BRIDGE_FAIL_POINT";
 pub(crate) const CODEX_HOME: &str = "CODEX_HOME";
 /// A key to log Codex in with where it has no login.
 const API_KEY: &str = "OPENAI_API_KEY";
+/// Begins the variables that hold the way to a platform.
+const PLATFORM_PREFIX: &str = "MOLECULE_";
 /// Our directory below the user's base directories.
 const OURS: &str = "codex-bridge";
 
@@ -129,6 +131,21 @@ impl Environment {
         self.get(API_KEY)?.to_str().map(Secret::new)
     }
 
+    /// Values that no text may carry to people: keys, tokens, and whatever is passed to Codex on purpose.
+    pub(crate) fn secrets(&self, config: &Config) -> Vec<String> {
+        let secret = |name: &str| {
+            let ours = name.starts_with(PLATFORM_PREFIX) && name.ends_with("TOKEN");
+            let passed = config.codex.env_pass.iter().any(|passed| passed == name);
+            name == API_KEY || ours || passed
+        };
+        self.vars
+            .iter()
+            .filter(|(name, _)| name.to_str().is_some_and(secret))
+            .filter_map(|(_, value)| value.to_str())
+            .map(str::to_owned)
+            .collect()
+    }
+
     /// The Codex executable that the environment names.
     pub(crate) fn codex_bin(&self) -> Option<PathBuf> {
         self.get(CODEX_BIN).map(PathBuf::from)
@@ -227,6 +244,20 @@ mod tests {
         assert_eq!(state(&vars, None), "/home/u/.local/state/codex-bridge");
         assert!(Path::new(&state(&vars, Some("here"))).is_absolute());
         assert_eq!(vars.cache_dir().unwrap(), Path::new("/home/u/.cache"));
+    }
+
+    #[test]
+    fn keys_tokens_and_what_is_passed_on_are_secrets() {
+        let vars = Environment::of([
+            (API_KEY, "sk-one"),
+            ("MOLECULE_WORKSPACE_TOKEN", "token-two"),
+            ("MOLECULE_WORKSPACE_TOKEN_FILE", "/a/file"),
+            ("MY_KEY", "key-three"),
+            ("PATH", "/bin"),
+        ]);
+        let config: Config = toml::from_str("codex.env_pass = ['MY_KEY']").unwrap();
+        let found = vars.secrets(&config);
+        assert_eq!(found, ["sk-one", "token-two", "key-three"]);
     }
 
     #[test]

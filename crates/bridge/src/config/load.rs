@@ -113,6 +113,12 @@ impl Loaded {
         })
     }
 
+    /// What turns of shielded senders may never read: logins, other conversations, and this configuration.
+    pub(crate) fn hidden(&self) -> Vec<PathBuf> {
+        let file = self.file.as_deref();
+        self.places.hidden(file.as_slice())
+    }
+
     /// Where CODEX_HOME is in the end; nowhere without a home directory.
     pub(crate) fn codex_home(&self) -> Option<&Path> {
         self.places.codex_home.as_deref()

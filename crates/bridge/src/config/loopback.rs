@@ -65,10 +65,10 @@ pub(crate) enum AckKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TierKey {
-    /// Of strangers: they read, and everything else is asked for.
+    /// Of strangers: what `[tiers.peer]` says.
     #[default]
     Peer,
-    /// Of the owner of this machine.
+    /// Of the owner of this machine: what `[tiers.owner]` says.
     Owner,
 }
 

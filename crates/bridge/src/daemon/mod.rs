@@ -18,14 +18,16 @@ mod schedule;
 mod steer;
 #[cfg(test)]
 mod tests;
+mod vault;
+mod veil;
 mod watchdog;
 mod work;
 
 pub(crate) use run::{Ready, RunOptions, Stop, run};
 
 use self::follow::Running;
-use crate::config::Config;
-use bridge_core::port::{Agent, Ledger, Sink, ThreadSpec};
+use crate::config::{Config, ReadsKey, TierConfig};
+use bridge_core::port::{Agent, Ledger, Reads, Sink, ThreadSpec};
 use bridge_core::prompt::STANDING_INSTRUCTIONS;
 use bridge_core::step::{Claim, Keep, MidTurn, Pace};
 use bridge_core::value::{
@@ -86,12 +88,15 @@ pub(crate) struct Settings {
     pub(crate) boot_id: BootId,
     pub(crate) work_root: PathBuf,
     pub(crate) owner: TierSettings,
+    pub(crate) peer: TierSettings,
+    pub(crate) tool: TierSettings,
 }
 
 /// What one tier's turns may do.
 #[derive(Clone, Debug)]
 pub(crate) struct TierSettings {
     pub(crate) sandbox: Sandbox,
+    pub(crate) reads: Reads,
     pub(crate) approval_policy: ApprovalPolicy,
     pub(crate) model: Option<String>,
     pub(crate) instructions: Option<String>,
@@ -103,7 +108,6 @@ pub(crate) struct TierSettings {
 
 impl Settings {
     pub(crate) fn new(config: &Config, boot_id: BootId, work_root: PathBuf) -> Self {
-        let owner = &config.tiers.owner;
         Self {
             turns_max: config.daemon.turns_max,
             turns_per_channel: config.turns_per_channel(),
@@ -114,17 +118,24 @@ impl Settings {
             config_probe_ms: milliseconds(config.turn.config_probe_secs.saturating_mul(1000)),
             boot_id,
             work_root,
-            owner: TierSettings {
-                sandbox: owner.sandbox(),
-                approval_policy: owner.approval_policy(),
-                model: owner.model.clone(),
-                instructions: owner.instructions.clone(),
-                workdir: owner.workdir.clone(),
-                one_writer: owner.one_writer,
-                on_cut: owner.on_cut(),
-                mid_turn: owner.mid_turn(),
-            },
+            owner: TierSettings::new(&config.tiers.owner),
+            peer: TierSettings::new(&config.tiers.peer),
+            tool: TierSettings::new(&config.tiers.tool),
         }
+    }
+
+    /// What no shielded turn may read, wherever it works.
+    #[must_use]
+    pub(crate) fn hiding(mut self, places: &[PathBuf]) -> Self {
+        for tier in [&mut self.owner, &mut self.peer, &mut self.tool] {
+            if let Reads::Shielded { hidden } = &mut tier.reads {
+                *hidden = places
+                    .iter()
+                    .map(|place| place.display().to_string())
+                    .collect();
+            }
+        }
+        self
     }
 
     /// How soon a message without an answer is tried again.
@@ -140,8 +151,8 @@ impl Settings {
     fn tier(&self, tier: Tier) -> &TierSettings {
         match tier {
             Tier::Owner => &self.owner,
-            // No channel of today gives these tiers; the owner's settings would be too much for them.
-            Tier::Peer | Tier::Tool => &TierSettings::LEAST,
+            Tier::Peer => &self.peer,
+            Tier::Tool => &self.tool,
         }
     }
 
@@ -200,6 +211,7 @@ impl Settings {
             approval_policy: tier.approval_policy,
             model: tier.model.clone(),
             instructions,
+            reads: tier.reads.clone(),
         }
     }
 }
@@ -209,17 +221,22 @@ fn milliseconds(ms: u64) -> i64 {
 }
 
 impl TierSettings {
-    /// Reads only, asks for the rest.
-    const LEAST: Self = Self {
-        sandbox: Sandbox::ReadOnly,
-        approval_policy: ApprovalPolicy::OnRequest,
-        model: None,
-        instructions: None,
-        workdir: None,
-        one_writer: false,
-        on_cut: CutPolicy::Continue,
-        mid_turn: MidTurn::Queue,
-    };
+    fn new<T>(tier: &TierConfig<T>) -> Self {
+        Self {
+            sandbox: tier.sandbox(),
+            reads: match tier.reads {
+                ReadsKey::Disk => Reads::Disk,
+                ReadsKey::Shielded => Reads::Shielded { hidden: Vec::new() },
+            },
+            approval_policy: tier.approval_policy(),
+            model: tier.model.clone(),
+            instructions: tier.instructions.clone(),
+            workdir: tier.workdir.clone(),
+            one_writer: tier.one_writer,
+            on_cut: tier.on_cut(),
+            mid_turn: tier.mid_turn(),
+        }
+    }
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {

@@ -3,8 +3,10 @@
 
 use super::desk::{CodexDaemon, DaemonDesk};
 use super::follow::Running;
+use super::vault::{self, Vault};
+use super::veil::Veil;
 use super::{Daemon, Settings, clock};
-use crate::config::{Config, Environment};
+use crate::config::{Config, Environment, Loaded};
 use crate::state::{Lock, StateDir, StateError};
 use bridge_channel::Channels;
 use bridge_channel::loopback::{Loopback, OpenError};
@@ -42,19 +44,37 @@ pub(crate) struct RunOptions {
     pub(crate) api_key: Option<Secret>,
     /// Leave Codex running behind its socket for the next daemon.
     pub(crate) handover: bool,
+    /// What no shielded turn may read.
+    pub(crate) hidden: Vec<PathBuf>,
+    /// What no text may carry to people.
+    pub(crate) vault: Vault,
 }
 
 impl RunOptions {
     /// What the configuration and the environment amount to.
     pub(crate) fn new(state_dir: PathBuf, config: Config, environment: &Environment) -> Self {
         Self {
+            hidden: vec![state_dir.clone()],
             state_dir,
+            vault: Vault::new(environment.secrets(&config)),
             search_path: environment.path().map(ToOwned::to_owned),
             codex_env: environment.for_codex(&config),
             api_key: environment.openai_api_key(),
             config,
             handover: false,
         }
+    }
+
+    /// The same for a whole configuration, which also knows what lies where.
+    pub(crate) fn of(state_dir: PathBuf, loaded: Loaded, environment: &Environment) -> Self {
+        let hidden = loaded.hidden();
+        let logins = loaded.codex_home().map(vault::codex_logins);
+        let mut options = Self::new(state_dir, loaded.config, environment);
+        options.hidden = hidden;
+        logins
+            .into_iter()
+            .for_each(|source| options.vault.add(source));
+        options
     }
 }
 
@@ -123,12 +143,13 @@ impl Loops {
 
 /// Runs until it is told to stop.
 pub(crate) async fn run(
-    options: RunOptions,
+    mut options: RunOptions,
     ready: oneshot::Sender<Ready>,
     stop: Stop,
 ) -> anyhow::Result<()> {
+    let vault = std::mem::take(&mut options.vault);
     let serving = tokio::select! {
-        serving = start(&options, ready) => serving?,
+        serving = start(&options, vault, ready) => serving?,
         () = stop.gently.cancelled() => return Ok(()),
     };
     let taken_over = tokio::select! {
@@ -164,7 +185,11 @@ async fn replaced(lock: &Lock) {
 }
 
 /// Opens everything, finds what was left behind, and serves.
-async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::Result<Serving> {
+async fn start(
+    options: &RunOptions,
+    vault: Vault,
+    ready: oneshot::Sender<Ready>,
+) -> anyhow::Result<Serving> {
     let state = StateDir::prepare(&options.state_dir)?;
     let lock = state.lock()?;
     let codex = find_codex(options)?;
@@ -173,8 +198,9 @@ async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::R
     let agent = CodexAgent::new(host_options(options, &state, &codex)?, ledger.clone());
     agent.adopt().await?;
     let boot_id = bridge_host::process::boot_id()?;
-    let settings = Settings::new(&options.config, boot_id, state.work());
+    let settings = Settings::new(&options.config, boot_id, state.work()).hiding(&options.hidden);
     let channels = open_channels(&options.config)?;
+    let agent = Veil::new(agent, vault);
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
 
     let desk = DaemonDesk::new(&daemon, daemon.ledger.gauge(), state.ledger());
@@ -305,7 +331,7 @@ impl<L: Ledger> CodexDaemon<L> {
         if handover {
             self.halt.cancel();
             let _ended = tokio::time::timeout(HALT_PATIENCE, self.tasks.wait()).await;
-            return self.agent.hand_over().await;
+            return self.agent.inner().hand_over().await;
         }
         if !self.tasks.is_empty() {
             tracing::info!(
@@ -322,7 +348,7 @@ impl<L: Ledger> CodexDaemon<L> {
         let _ended = tokio::time::timeout(INTERRUPT_PATIENCE, self.tasks.wait()).await;
         self.halt.cancel();
         let _ended = tokio::time::timeout(HALT_PATIENCE, self.tasks.wait()).await;
-        self.agent.stop().await;
+        self.agent.inner().stop().await;
     }
 
     async fn interrupt_all(&self) {

@@ -44,6 +44,7 @@ fn spec(world: &World) -> ThreadSpec {
         sandbox: Sandbox::ReadOnly,
         approval_policy: ApprovalPolicy::OnRequest,
         model: None,
+        reads: bridge_core::port::Reads::Disk,
         instructions: String::new(),
     }
 }
