@@ -113,6 +113,20 @@ impl Environment {
         self.get("PATH")
     }
 
+    /// What a service manager wants to be told, and where.
+    pub(crate) fn service_manager(&self) -> crate::notify::Asked<'_> {
+        crate::notify::Asked {
+            socket: self.get("NOTIFY_SOCKET"),
+            watchdog_usec: self.get("WATCHDOG_USEC"),
+            watchdog_pid: self.get("WATCHDOG_PID"),
+        }
+    }
+
+    /// What the service manager says that standard error is.
+    pub(crate) fn journal_stream(&self) -> Option<&OsStr> {
+        self.get("JOURNAL_STREAM")
+    }
+
     /// The place at which this debug build is to die.
     #[cfg(debug_assertions)]
     pub(crate) fn fail_point(&self) -> Option<&str> {
@@ -162,8 +176,17 @@ impl Environment {
 
     /// Our directory for configuration.
     pub(super) fn config_dir(&self) -> Option<PathBuf> {
-        let base = self.base("XDG_CONFIG_HOME", ".config")?;
-        Some(base.join(OURS))
+        Some(self.config_base()?.join(OURS))
+    }
+
+    /// The user's directory for configuration.
+    pub(crate) fn config_base(&self) -> Option<PathBuf> {
+        self.base("XDG_CONFIG_HOME", ".config")
+    }
+
+    /// The CODEX_HOME of this environment, for a service that starts without it.
+    pub(crate) fn named_codex_home(&self) -> Option<PathBuf> {
+        self.directory(CODEX_HOME)
     }
 
     /// The user's directory for what can be fetched again.

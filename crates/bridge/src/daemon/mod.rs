@@ -4,6 +4,7 @@
 mod acks;
 mod act;
 mod activity;
+mod alive;
 mod clock;
 mod desk;
 mod follow;
@@ -66,6 +67,8 @@ pub(crate) struct Daemon<L, A, S> {
     fenced: CancellationToken,
     /// Set: the ledger is damaged. Nothing more is claimed or taken in; what runs is finished and written down.
     damaged: CancellationToken,
+    /// Moves as long as the scheduler does.
+    pulse: alive::Pulse,
     tasks: TaskTracker,
     /// Lanes that are being worked on; `true` when somebody asked again meanwhile.
     lanes: Mutex<HashMap<ConversationId, bool>>,
@@ -239,6 +242,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             halt: CancellationToken::new(),
             fenced: CancellationToken::new(),
             damaged: CancellationToken::new(),
+            pulse: alive::Pulse::default(),
             tasks: TaskTracker::new(),
             lanes: Mutex::default(),
             running: Mutex::default(),

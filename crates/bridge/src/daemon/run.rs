@@ -5,6 +5,7 @@ use super::desk::{CodexDaemon, DaemonDesk};
 use super::follow::Running;
 use super::{Daemon, Settings, clock};
 use crate::config::{Config, Environment};
+use crate::notify::Notifier;
 use crate::state::{Lock, StateDir, StateError};
 use bridge_channel::Channels;
 use bridge_channel::loopback::{Loopback, OpenError};
@@ -42,6 +43,8 @@ pub(crate) struct RunOptions {
     pub(crate) api_key: Option<Secret>,
     /// Leave Codex running behind its socket for the next daemon.
     pub(crate) handover: bool,
+    /// Whoever supervises this process.
+    pub(crate) notifier: Notifier,
 }
 
 impl RunOptions {
@@ -54,6 +57,7 @@ impl RunOptions {
             api_key: environment.openai_api_key(),
             config,
             handover: false,
+            notifier: Notifier::default(),
         }
     }
 }
@@ -131,12 +135,15 @@ pub(crate) async fn run(
         serving = start(&options, ready) => serving?,
         () = stop.gently.cancelled() => return Ok(()),
     };
+    options.notifier.ready("serving");
+    let alive = tokio::spawn(Arc::clone(&serving.daemon).keep_alive(options.notifier.clone()));
     let taken_over = tokio::select! {
         () = stop.gently.cancelled() => false,
         () = serving.daemon.fenced.cancelled() => true,
         () = replaced(&serving.lock) => true,
     };
     let drain = Duration::from_secs(options.config.daemon.drain_secs);
+    options.notifier.stopping("waiting for running turns");
     serving.ledger_check.abort();
     serving
         .daemon
@@ -145,6 +152,7 @@ pub(crate) async fn run(
     serving.loops.ended().await;
     serving.api_stop.cancel();
     let _ended = tokio::time::timeout(HALT_PATIENCE, serving.api).await;
+    alive.abort();
     if taken_over {
         // Codex, the socket and the directory are the other daemon's now.
         anyhow::bail!("another daemon has taken over this ledger; this one stopped");
