@@ -209,7 +209,6 @@ fn sandbox_lines(plan: &Plan) -> Vec<String> {
                 "ProtectSystem=strict",
                 "ProtectKernelModules=yes",
                 "ProtectControlGroups=yes",
-                "ProtectClock=yes",
                 "CapabilityBoundingSet=",
                 "StateDirectory=codex-bridge/state codex-bridge/codex",
                 "StateDirectoryMode=0700",
@@ -229,7 +228,7 @@ fn sandbox_lines(plan: &Plan) -> Vec<String> {
                 plan.workdir.as_ref(),
             ];
             for place in places.into_iter().flatten() {
-                lines.push(format!("ReadWritePaths=-{}", path_word(place)));
+                lines.push(format!("ReadWritePaths={}", path_word(place)));
             }
             lines
         }
@@ -249,8 +248,9 @@ fn word(text: &str) -> String {
     format!("\"{}\"", quoted(text).replace('$', "$$"))
 }
 
+/// A directory that may be missing.
 fn path_word(path: &Path) -> String {
-    format!("\"{}\"", quoted(&path.display().to_string()))
+    format!("\"-{}\"", quoted(&path.display().to_string()))
 }
 
 /// Inside double quotes.
