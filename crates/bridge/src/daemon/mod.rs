@@ -10,6 +10,7 @@ mod desk;
 mod follow;
 mod ids;
 mod lane;
+mod progress;
 mod prune;
 mod reconcile;
 mod recover;
@@ -22,6 +23,7 @@ mod tests;
 mod watchdog;
 mod work;
 
+pub(crate) use progress::Pace as ProgressPace;
 pub(crate) use run::{Ready, RunOptions, Stop, run};
 
 use self::follow::Running;
@@ -83,6 +85,7 @@ pub(crate) struct Settings {
     pub(crate) turns_per_channel: u32,
     pub(crate) turn_timeout: Duration,
     pub(crate) turn_idle: Duration,
+    pub(crate) progress: progress::Pace,
     pub(crate) keep: Keep,
     backoff_base_ms: i64,
     config_probe_ms: i64,
@@ -112,6 +115,7 @@ impl Settings {
             turns_per_channel: config.turns_per_channel(),
             turn_timeout: Duration::from_secs(config.turn.timeout_secs),
             turn_idle: Duration::from_secs(config.turn.idle_secs),
+            progress: config.turn.progress(),
             keep: config.keep(),
             backoff_base_ms: milliseconds(config.turn.backoff_base_ms),
             config_probe_ms: milliseconds(config.turn.config_probe_secs.saturating_mul(1000)),
