@@ -67,6 +67,12 @@ impl Environment {
     /// The given variables and nothing else.
     #[cfg(test)]
     pub(crate) fn of<const N: usize>(vars: [(&str, &str); N]) -> Self {
+        Self::of_slice(&vars)
+    }
+
+    /// As [`Environment::of`].
+    #[cfg(test)]
+    pub(crate) fn of_slice(vars: &[(&str, &str)]) -> Self {
         let vars: Vec<_> = vars
             .iter()
             .map(|(name, value)| (OsString::from(name), OsString::from(value)))
@@ -83,6 +89,12 @@ impl Environment {
             .find(|(known, _)| known == name)
             .map(|(_, value)| value.as_os_str())
             .filter(|value| !value.is_empty())
+    }
+
+    /// A variable as text.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        let text = self.get(name)?.to_str()?.trim();
+        (!text.is_empty()).then(|| text.to_owned())
     }
 
     /// A variable that must name an absolute directory to count, as the XDG rules say.

@@ -4,6 +4,7 @@
 //! file says about them together (a directory that must exist, say) is judged in [`super::sense`].
 
 use super::loopback::LoopbackConfig;
+use super::molecule::MoleculeConfig;
 use crate::daemon::ProgressPace;
 use bridge_core::limits;
 use bridge_core::step::{Keep, MidTurn};
@@ -41,6 +42,8 @@ pub(crate) struct Config {
     pub(crate) turn: TurnConfig,
     /// How long finished messages are kept.
     pub(crate) retention: RetentionConfig,
+    /// Workspaces of a Molecule platform.
+    pub(crate) molecule: MoleculeConfig,
     /// A platform on this machine: what `drill` and the tests run, and a template for real ones.
     pub(crate) loopback: LoopbackConfig,
     /// What is logged.
