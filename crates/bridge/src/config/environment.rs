@@ -69,6 +69,12 @@ impl Environment {
     /// The given variables and nothing else.
     #[cfg(test)]
     pub(crate) fn of<const N: usize>(vars: [(&str, &str); N]) -> Self {
+        Self::of_slice(&vars)
+    }
+
+    /// As [`Environment::of`].
+    #[cfg(test)]
+    pub(crate) fn of_slice(vars: &[(&str, &str)]) -> Self {
         let vars: Vec<_> = vars
             .iter()
             .map(|(name, value)| (OsString::from(name), OsString::from(value)))
@@ -85,6 +91,12 @@ impl Environment {
             .find(|(known, _)| known == name)
             .map(|(_, value)| value.as_os_str())
             .filter(|value| !value.is_empty())
+    }
+
+    /// A variable as text.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        let text = self.get(name)?.to_str()?.trim();
+        (!text.is_empty()).then(|| text.to_owned())
     }
 
     /// A variable that must name an absolute directory to count, as the XDG rules say.
@@ -113,6 +125,20 @@ impl Environment {
     /// Where programs are looked for.
     pub(crate) fn path(&self) -> Option<&OsStr> {
         self.get("PATH")
+    }
+
+    /// What a service manager wants to be told, and where.
+    pub(crate) fn service_manager(&self) -> crate::notify::Asked<'_> {
+        crate::notify::Asked {
+            socket: self.get("NOTIFY_SOCKET"),
+            watchdog_usec: self.get("WATCHDOG_USEC"),
+            watchdog_pid: self.get("WATCHDOG_PID"),
+        }
+    }
+
+    /// What the service manager says that standard error is.
+    pub(crate) fn journal_stream(&self) -> Option<&OsStr> {
+        self.get("JOURNAL_STREAM")
     }
 
     /// The place at which this debug build is to die.
@@ -179,8 +205,17 @@ impl Environment {
 
     /// Our directory for configuration.
     pub(super) fn config_dir(&self) -> Option<PathBuf> {
-        let base = self.base("XDG_CONFIG_HOME", ".config")?;
-        Some(base.join(OURS))
+        Some(self.config_base()?.join(OURS))
+    }
+
+    /// The user's directory for configuration.
+    pub(crate) fn config_base(&self) -> Option<PathBuf> {
+        self.base("XDG_CONFIG_HOME", ".config")
+    }
+
+    /// The CODEX_HOME of this environment, for a service that starts without it.
+    pub(crate) fn named_codex_home(&self) -> Option<PathBuf> {
+        self.directory(CODEX_HOME)
     }
 
     /// The user's directory for what can be fetched again.

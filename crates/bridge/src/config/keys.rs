@@ -4,7 +4,9 @@
 //! file says about them together (a directory that must exist, say) is judged in [`super::sense`].
 
 use super::loopback::LoopbackConfig;
+use super::molecule::MoleculeConfig;
 use super::tiers::Tiers;
+use crate::daemon::ProgressPace;
 use bridge_core::limits;
 use bridge_core::step::Keep;
 use bridge_core::value::{Sandbox, Transport};
@@ -12,6 +14,7 @@ use bridge_host::TransportChoice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Most turns at a time that can be asked for; beyond it one Codex process is not the way to go.
 const TURNS_MAX: u32 = 512;
@@ -40,6 +43,8 @@ pub(crate) struct Config {
     pub(crate) turn: TurnConfig,
     /// How long finished messages are kept.
     pub(crate) retention: RetentionConfig,
+    /// Workspaces of a Molecule platform.
+    pub(crate) molecule: MoleculeConfig,
     /// A platform on this machine: what `drill` and the tests run, and a template for real ones.
     pub(crate) loopback: LoopbackConfig,
     /// What is logged.
@@ -114,6 +119,12 @@ pub(crate) struct TurnConfig {
     /// runs does not count.
     #[schemars(range(min = 1, max = DAY_SECS))]
     pub(crate) idle_secs: u64,
+    /// After how many seconds a chat is told for the first time what a long turn is doing; 0 is never.
+    #[schemars(range(min = 0, max = DAY_SECS))]
+    pub(crate) progress_after_secs: u64,
+    /// How many seconds later it is told again.
+    #[schemars(range(min = 10, max = DAY_SECS))]
+    pub(crate) progress_every_secs: u64,
     /// The first wait before a failed turn is tried again, in milliseconds; it doubles each time.
     #[schemars(range(min = 1, max = limits::TURN_BACKOFF_MAX_MS))]
     pub(crate) backoff_base_ms: u64,
@@ -175,6 +186,8 @@ impl Default for TurnConfig {
         Self {
             timeout_secs: 1_800,
             idle_secs: 300,
+            progress_after_secs: 180,
+            progress_every_secs: 300,
             backoff_base_ms: limits::TURN_BACKOFF_BASE_MS.unsigned_abs(),
             config_probe_secs: limits::CONFIG_PROBE_MS.unsigned_abs() / 1000,
         }
@@ -244,6 +257,17 @@ impl Config {
     /// Whether the commands of any tier run without a sandbox.
     pub(super) fn has_unsandboxed_tier(&self) -> bool {
         self.tiers.sandboxes().contains(&Sandbox::DangerFullAccess)
+    }
+}
+
+impl TurnConfig {
+    /// How often a chat is told of a long turn.
+    pub(crate) fn progress(&self) -> ProgressPace {
+        let after = self.progress_after_secs;
+        ProgressPace {
+            after: (after > 0).then(|| Duration::from_secs(after)),
+            every: Duration::from_secs(self.progress_every_secs),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod file;
 mod keys;
 mod load;
 mod loopback;
+mod molecule;
 mod places;
 mod schema;
 mod sense;
@@ -22,6 +23,7 @@ pub(crate) use check::{check, print_schema};
 pub(crate) use environment::Environment;
 pub(crate) use keys::Config;
 pub(crate) use load::{Loaded, load};
+pub(crate) use molecule::{ViaKey, Workspace};
 pub(crate) use tiers::{ReadsKey, TierConfig};
 
 #[cfg(test)]

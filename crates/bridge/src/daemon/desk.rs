@@ -135,7 +135,7 @@ impl<L: Ledger> Door for DaemonDesk<L> {
     }
 
     async fn activity(&self, channel: &ChannelId) -> Activity {
-        self.daemon.activity(channel).await
+        self.daemon.activity(channel)
     }
 }
 

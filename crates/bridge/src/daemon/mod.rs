@@ -4,11 +4,13 @@
 mod acks;
 mod act;
 mod activity;
+mod alive;
 mod clock;
 mod desk;
 mod follow;
 mod ids;
 mod lane;
+mod progress;
 mod prune;
 mod reconcile;
 mod recover;
@@ -23,6 +25,7 @@ mod veil;
 mod watchdog;
 mod work;
 
+pub(crate) use progress::Pace as ProgressPace;
 pub(crate) use run::{Ready, RunOptions, Stop, run};
 
 use self::follow::Running;
@@ -68,6 +71,8 @@ pub(crate) struct Daemon<L, A, S> {
     fenced: CancellationToken,
     /// Set: the ledger is damaged. Nothing more is claimed or taken in; what runs is finished and written down.
     damaged: CancellationToken,
+    /// Moves as long as the scheduler does.
+    pulse: alive::Pulse,
     tasks: TaskTracker,
     /// Lanes that are being worked on; `true` when somebody asked again meanwhile.
     lanes: Mutex<HashMap<ConversationId, bool>>,
@@ -82,6 +87,7 @@ pub(crate) struct Settings {
     pub(crate) turns_per_channel: u32,
     pub(crate) turn_timeout: Duration,
     pub(crate) turn_idle: Duration,
+    pub(crate) progress: progress::Pace,
     pub(crate) keep: Keep,
     backoff_base_ms: i64,
     config_probe_ms: i64,
@@ -113,6 +119,7 @@ impl Settings {
             turns_per_channel: config.turns_per_channel(),
             turn_timeout: Duration::from_secs(config.turn.timeout_secs),
             turn_idle: Duration::from_secs(config.turn.idle_secs),
+            progress: config.turn.progress(),
             keep: config.keep(),
             backoff_base_ms: milliseconds(config.turn.backoff_base_ms),
             config_probe_ms: milliseconds(config.turn.config_probe_secs.saturating_mul(1000)),
@@ -256,6 +263,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             halt: CancellationToken::new(),
             fenced: CancellationToken::new(),
             damaged: CancellationToken::new(),
+            pulse: alive::Pulse::default(),
             tasks: TaskTracker::new(),
             lanes: Mutex::default(),
             running: Mutex::default(),

@@ -7,6 +7,7 @@ use super::vault::{self, Vault};
 use super::veil::Veil;
 use super::{Daemon, Settings, clock};
 use crate::config::{Config, Environment, Loaded};
+use crate::notify::Notifier;
 use crate::state::{Lock, StateDir, StateError};
 use bridge_channel::Channels;
 use bridge_channel::loopback::{Loopback, OpenError};
@@ -48,6 +49,8 @@ pub(crate) struct RunOptions {
     pub(crate) hidden: Vec<PathBuf>,
     /// What no text may carry to people.
     pub(crate) vault: Vault,
+    /// Whoever supervises this process.
+    pub(crate) notifier: Notifier,
 }
 
 impl RunOptions {
@@ -62,6 +65,7 @@ impl RunOptions {
             api_key: environment.openai_api_key(),
             config,
             handover: false,
+            notifier: Notifier::default(),
         }
     }
 
@@ -152,12 +156,15 @@ pub(crate) async fn run(
         serving = start(&options, vault, ready) => serving?,
         () = stop.gently.cancelled() => return Ok(()),
     };
+    options.notifier.ready("serving");
+    let alive = tokio::spawn(Arc::clone(&serving.daemon).keep_alive(options.notifier.clone()));
     let taken_over = tokio::select! {
         () = stop.gently.cancelled() => false,
         () = serving.daemon.fenced.cancelled() => true,
         () = replaced(&serving.lock) => true,
     };
     let drain = Duration::from_secs(options.config.daemon.drain_secs);
+    options.notifier.stopping("waiting for running turns");
     serving.ledger_check.abort();
     serving
         .daemon
@@ -166,6 +173,7 @@ pub(crate) async fn run(
     serving.loops.ended().await;
     serving.api_stop.cancel();
     let _ended = tokio::time::timeout(HALT_PATIENCE, serving.api).await;
+    alive.abort();
     if taken_over {
         // Codex, the socket and the directory are the other daemon's now.
         anyhow::bail!("another daemon has taken over this ledger; this one stopped");
