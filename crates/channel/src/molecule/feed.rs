@@ -224,14 +224,14 @@ impl Molecule {
                     let mut cursor = cursor_at(reader, floor);
                     cursor.row = None;
                     self.store(door, reader, cursor).await?;
-                    return self.from_start(door, reader, oldest).await;
+                    return self.read_from_start(door, reader, oldest).await;
                 }
             }
         }
     }
 
     /// Reads from the feed's first row on, that one included.
-    async fn from_start<D: Door>(
+    async fn read_from_start<D: Door>(
         &self,
         door: &D,
         reader: &mut Reader,
