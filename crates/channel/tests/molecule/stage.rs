@@ -170,13 +170,10 @@ impl Fetching {
     /// Returns when the channel is in a state; asked again whenever the platform was called.
     pub(crate) async fn until(&self, platform: &MoleculePlatform, state: ChannelState) -> String {
         let is = |_: &MoleculePlatform| self.channel.health().state == state;
-        // The state follows the call, so the platform's own changes may be over before it.
-        let met = async {
-            while platform.wait_until("a state", is).await.is_err() {
-                panic!("never {}: {:?}", state.word(), self.channel.health());
-            }
-        };
-        met.await;
+        // A failing channel calls again and again, so the state is looked at again too.
+        if platform.wait_until("a state", is).await.is_err() {
+            panic!("never {}: {:?}", state.word(), self.channel.health());
+        }
         self.channel.health().detail
     }
 }
