@@ -203,7 +203,7 @@ impl Molecule {
             let search = match &mut reader.search {
                 Some(search) => search,
                 None => {
-                    let floor = self.floor(reader.cursor.as_ref(), page.date);
+                    let floor = self.floor(reader.cursor.as_ref(), &page);
                     reader.search.insert(Search::new(floor))
                 }
             };
@@ -224,14 +224,14 @@ impl Molecule {
                     let mut cursor = cursor_at(reader, floor);
                     cursor.row = None;
                     self.store(door, reader, cursor).await?;
-                    return self.from_start(door, reader, oldest).await;
+                    return self.read_from_start(door, reader, oldest).await;
                 }
             }
         }
     }
 
     /// Reads from the feed's first row on, that one included.
-    async fn from_start<D: Door>(
+    async fn read_from_start<D: Door>(
         &self,
         door: &D,
         reader: &mut Reader,
@@ -250,14 +250,16 @@ impl Molecule {
     }
 
     /// How far back a search goes: to what is in the ledger, or as far as the operator wants a first start to.
-    fn floor(&self, cursor: Option<&Cursor>, date: Option<Stamp>) -> Stamp {
-        match cursor {
-            Some(cursor) => cursor.at.plus_ms(-SWEEP_MS).max(cursor.from),
-            None => {
-                let now = date.unwrap_or_else(|| Stamp(now().0.saturating_mul(1_000)));
-                let minutes = i64::from(self.0.settings.first_start.minutes);
-                now.plus_ms(-60_000 * minutes)
-            }
+    fn floor(&self, cursor: Option<&Cursor>, page: &FeedPage) -> Stamp {
+        if let Some(cursor) = cursor {
+            return cursor.at.plus_ms(-SWEEP_MS).max(cursor.from);
+        }
+        let ours = || Stamp(now().0.saturating_mul(1_000));
+        let now = page.date.unwrap_or_else(ours);
+        match i64::from(self.0.settings.first_start.minutes) {
+            // The platform tells whole seconds: what it shows now was there before.
+            0 => Span::of(page).map_or(now, |span| span.newest.plus_us(1).max(now)),
+            minutes => now.plus_ms(-60_000 * minutes),
         }
     }
 
@@ -292,7 +294,7 @@ impl Molecule {
                     self.0.clocks.note(page.date);
                     return Ok((page, whole));
                 }
-                Err(CallError::TooLong(_)) if *limit > 1 => *limit /= 2,
+                Err(CallError::TooLong(_)) if *limit > 1 => *limit = (*limit / 4).max(1),
                 Err(CallError::TooLong(_)) => {
                     let rows = vec![self.0.client.feed_head(feed).await?];
                     return Ok((FeedPage { rows, date: None }, false));

@@ -83,7 +83,7 @@ pub(super) fn read(row: &Row, ground: Ground<'_>) -> Reading {
     };
     let letter = Letter { id, row, ground };
     let incoming = match (writer, why) {
-        (Writer::Unknown(why), _) => letter.from_nobody(&why),
+        (Writer::Unknown(why), _) => letter.of_nobody(&why),
         (writer, Some(why)) => letter.unreadable(&writer, &why),
         (writer, None) => letter.read(&writer),
     };
@@ -168,7 +168,7 @@ impl Letter<'_> {
     }
 
     /// A dead letter that nobody can be told of.
-    fn from_nobody(self, why: &str) -> Incoming {
+    fn of_nobody(self, why: &str) -> Incoming {
         let reason = format!(
             "the platform showed a message from nobody: {}",
             clip(why, 200)
