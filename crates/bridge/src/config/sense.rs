@@ -39,6 +39,9 @@ pub(super) fn problems(config: &Config, origins: &Origins, places: &Places) -> V
     {
         say("tiers.owner.workdir", what);
     }
+    if let Some(what) = config.exec.problem() {
+        say("exec.conversations", what);
+    }
     if let Some((key, what)) = config.loopback.problem() {
         say(key, what);
     }

@@ -6,6 +6,7 @@ mod act;
 mod activity;
 mod clock;
 mod desk;
+mod exec;
 mod follow;
 mod ids;
 mod lane;
@@ -21,6 +22,7 @@ mod tests;
 mod watchdog;
 mod work;
 
+pub(crate) use exec::ExecSettings;
 pub(crate) use run::{Ready, RunOptions, Stop, run};
 
 use self::follow::Running;
@@ -80,6 +82,7 @@ pub(crate) struct Settings {
     pub(crate) turns_per_channel: u32,
     pub(crate) turn_timeout: Duration,
     pub(crate) turn_idle: Duration,
+    pub(crate) exec: ExecSettings,
     pub(crate) keep: Keep,
     backoff_base_ms: i64,
     config_probe_ms: i64,
@@ -109,6 +112,7 @@ impl Settings {
             turns_per_channel: config.turns_per_channel(),
             turn_timeout: Duration::from_secs(config.turn.timeout_secs),
             turn_idle: Duration::from_secs(config.turn.idle_secs),
+            exec: config.exec_settings(),
             keep: config.keep(),
             backoff_base_ms: milliseconds(config.turn.backoff_base_ms),
             config_probe_ms: milliseconds(config.turn.config_probe_secs.saturating_mul(1000)),
@@ -200,6 +204,7 @@ impl Settings {
             approval_policy: tier.approval_policy,
             model: tier.model.clone(),
             instructions,
+            transport: self.transport(&conversation.channel, &conversation.external_key),
         }
     }
 }

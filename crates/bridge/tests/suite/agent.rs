@@ -4,7 +4,7 @@
 use crate::world::{World, gone, signal, within};
 use bridge_core::port::{
     Agent, Started, Steer, Steered, ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStatus,
-    TurnStream,
+    TurnStream, TurnTransport,
 };
 use bridge_core::value::{ApprovalPolicy, Class, ClientId, Sandbox, ThreadId, Transport, TurnId};
 use bridge_host::{CodexAgent, CodexStream, HostOptions, LaunchOptions, TransportChoice};
@@ -45,6 +45,7 @@ fn spec(world: &World) -> ThreadSpec {
         approval_policy: ApprovalPolicy::OnRequest,
         model: None,
         instructions: String::new(),
+        transport: TurnTransport::AppServer,
     }
 }
 
@@ -81,7 +82,8 @@ async fn end(mut stream: CodexStream) -> TurnEnd {
             match stream.next().await {
                 TurnEvent::Ended(end) => return end,
                 TurnEvent::Lost { why } => panic!("{why}"),
-                TurnEvent::Alive
+                TurnEvent::Named { .. }
+                | TurnEvent::Alive
                 | TurnEvent::Item(_)
                 | TurnEvent::Text { .. }
                 | TurnEvent::Retrying { .. }

@@ -9,8 +9,8 @@ use bridge_codex::wire::input::UserInput;
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, BackgroundTerminalsClean, Capabilities, ClientInfo, Initialize,
     InitializeParams, Method, ThreadArchive, ThreadRead, ThreadResume, ThreadStart,
-    ThreadTurnsList, ThreadUnsubscribe, TurnInterrupt, TurnInterruptParams, TurnStart,
-    TurnStartParams, TurnSteer, TurnSteerParams,
+    ThreadTurnsList, ThreadUnarchive, ThreadUnsubscribe, TurnInterrupt, TurnInterruptParams,
+    TurnStart, TurnStartParams, TurnSteer, TurnSteerParams,
 };
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::{
@@ -125,6 +125,7 @@ fn threads() -> Vec<Sample> {
         }),
         sample::<ThreadUnsubscribe>(by_id()),
         sample::<ThreadArchive>(by_id()),
+        sample::<ThreadUnarchive>(by_id()),
         sample::<BackgroundTerminalsClean>(by_id()),
     ]
 }

@@ -80,6 +80,18 @@ pub struct ThreadSpec {
     pub model: Option<String>,
     /// What the model is told beside the conversation.
     pub instructions: String,
+    /// Which program of Codex runs its turns.
+    pub transport: TurnTransport,
+}
+
+/// Which program of Codex runs a turn. From configuration by channel and conversation, never from a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TurnTransport {
+    /// The app-server: one process for all threads, which can be steered, asked and interrupted.
+    #[default]
+    AppServer,
+    /// `codex exec`: a process for every turn. It takes no more text, asks nothing, and is stopped by its end.
+    Exec,
 }
 
 /// One turn to run.
@@ -208,6 +220,11 @@ pub enum TurnEvent {
         item_id: ItemId,
         /// The text so far, cut at the front when long.
         text: String,
+    },
+    /// The agent named the thread, which had none until now.
+    Named {
+        /// The name.
+        thread: ThreadId,
     },
     /// The agent tries its model again by itself.
     Retrying {

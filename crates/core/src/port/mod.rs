@@ -10,7 +10,7 @@ mod sink;
 
 pub use agent::{
     Agent, AgentFault, Asked, Finding, Found, ItemNote, Looked, LostTurn, Started, Steer, Steered,
-    ThreadSpec, ThreadTrouble, TurnEnd, TurnEvent, TurnSpec, TurnStatus, TurnStream,
+    ThreadSpec, ThreadTrouble, TurnEnd, TurnEvent, TurnSpec, TurnStatus, TurnStream, TurnTransport,
 };
 pub use ledger::{Committed, Ledger, LedgerError};
 pub use rows::{
