@@ -6,16 +6,17 @@ use crate::fault::{Deed, fault, of_call};
 use crate::history::settled_history;
 use crate::host::{Health, Host, HostOptions, wall_now};
 use crate::mailbox::Mailbox;
-use crate::thread::{check_power, resume, settings};
+use crate::operator;
+use crate::thread::{check_power, resume, settings, start};
 use bridge_codex::rpc::Refusal;
 use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
 use bridge_codex::wire::input::UserInput;
 use bridge_codex::wire::method::{
-    BackgroundTerminalsClean, ThreadStart, TurnInterrupt, TurnInterruptParams, TurnStart,
-    TurnStartParams, TurnSteer, TurnSteerParams,
+    BackgroundTerminalsClean, TurnInterrupt, TurnInterruptParams, TurnStart, TurnStartParams,
+    TurnSteer, TurnSteerParams,
 };
-use bridge_codex::wire::thread::{ThreadIdParams, ThreadResumeParams, ThreadStartParams};
+use bridge_codex::wire::thread::{ThreadIdParams, ThreadResumeParams};
 use bridge_codex::wire::values::SortDirection;
 use bridge_core::port::{
     Agent, AgentFault, Asked, Finding, Found, Ledger, LedgerError, Looked, LostTurn, Started,
@@ -150,16 +151,9 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             return Ok(Runs::unnamed());
         }
         let session = self.host.session().await?;
-        let params = ThreadStartParams {
-            settings: settings(spec),
-            ..ThreadStartParams::default()
-        };
-        let opened = session
-            .connection
-            .call::<ThreadStart>(params)
-            .await
-            .map_err(|error| of_call(&error, Deed::Harmless))?;
-        check_power(&opened, spec)?;
+        self.host.prove_shield(&session, &spec.reads).await?;
+        let operator = operator::read(&session.connection, &spec.workdir).await?;
+        let opened = start(&session, spec, &operator).await?;
         let threads = &session.connection.threads;
         threads.loaded(opened.thread.id.clone(), &opened.thread.status);
         Ok(value::ThreadId::new(opened.thread.id.as_str()))
@@ -178,9 +172,11 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         if session.connection.threads.is_loaded(&thread) {
             return Ok(());
         }
+        self.host.prove_shield(&session, &spec.reads).await?;
+        let operator = operator::read(&session.connection, &spec.workdir).await?;
         let params = ThreadResumeParams {
             thread_id: thread.clone(),
-            settings: settings(spec),
+            settings: settings(spec, &session.ground, &operator),
             exclude_turns: true,
             initial_turns_page: None,
         };

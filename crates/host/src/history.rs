@@ -4,6 +4,7 @@
 
 use crate::fault::{Deed, fault, of_call};
 use crate::host::Session;
+use crate::operator;
 use crate::thread::{resume, settings};
 use bridge_codex::oracle::{self, OurState};
 use bridge_codex::wire::Turn as WireTurn;
@@ -65,7 +66,9 @@ fn may_change(found: &Found) -> bool {
 /// Takes the writer, then reads: only a reader that holds the writer is told the truth.
 async fn history(session: &Session, lost: &LostTurn) -> Result<Found, AgentFault> {
     let thread = ThreadId::from(lost.turn.thread.as_str());
-    let settings = settings(&lost.turn.spec);
+    let spec = &lost.turn.spec;
+    let operator = operator::read(&session.connection, &spec.workdir).await?;
+    let settings = settings(spec, &session.ground, &operator);
     let params = ThreadResumeParams::with_newest_turns(thread.clone(), settings, HISTORY_PAGE);
     let resumed = resume(session, params).await?;
     if resumed.initial_turns_page.is_none() {

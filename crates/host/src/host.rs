@@ -5,19 +5,24 @@ use crate::connection::{Connection, Learned};
 use crate::fault::{Deed, fault, of_call};
 use crate::launch::{self, LaunchError, LaunchOptions, Launched, Leash};
 use crate::process;
+use crate::proof::{self, Shield};
+use crate::shield::Ground;
 use crate::supervise::{Permit, Supervisor};
 use bridge_codex::version::{FLOOR, Version};
 use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, INITIALIZED, Initialize, InitializeParams,
 };
-use bridge_core::port::{AgentFault, Ledger, LedgerError};
+use bridge_core::port::{AgentFault, Ledger, LedgerError, Reads};
 use bridge_core::step::{Incarnate, IncarnationGone};
 use bridge_core::value::{Class, Incarnation, IncarnationId, Timestamp, Transport};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
+
+/// Why messages of shielded senders wait; followed by what was seen.
+const UNSHIELDED: &str = "Codex can't keep this sender's commands from reading what is not theirs, so the turn was not begun; run `codex-bridge doctor`, or accept it with tiers.peer.accept_unshielded";
 
 /// How Codex may be ended when nothing runs on it any more.
 const IDLE_STOP_GRACE: Duration = Duration::from_secs(5);
@@ -62,6 +67,10 @@ pub(crate) struct Session {
     pub(crate) incarnation: Incarnation,
     /// CODEX_HOME, as Codex itself says.
     home: Option<PathBuf>,
+    /// What a shield depends on.
+    pub(crate) ground: Ground,
+    /// Set once it was seen that the shield holds.
+    pub(crate) proven: OnceCell<()>,
     born: Instant,
 }
 
@@ -313,10 +322,42 @@ impl<L: Ledger> Host<L> {
                 connection,
                 incarnation,
                 home: answer.codex_home.map(PathBuf::from),
+                ground: Ground {
+                    codex: self.options.launch.codex.clone(),
+                    denied: self.options.launch.run_dir.clone(),
+                },
+                proven: OnceCell::new(),
                 born: Instant::now(),
             },
             leash,
         ))
+    }
+
+    /// Makes sure, once in a life, that a shield keeps commands from reading what they must not. What can't be
+    /// shielded waits for the operator.
+    pub(crate) async fn prove_shield(
+        &self,
+        session: &Session,
+        reads: &Reads,
+    ) -> Result<(), AgentFault> {
+        match reads {
+            Reads::Disk => return Ok(()),
+            Reads::Shielded { .. } => {}
+        }
+        let prove = || async {
+            let launch = &self.options.launch;
+            let scratch = Path::new(&session.incarnation.directory).join("shield");
+            let (codex, env) = (launch.codex.clone(), launch.env.clone());
+            let tried = tokio::task::spawn_blocking(move || proof::prove(&codex, &env, &scratch));
+            let reason = match tried.await {
+                Ok(Ok(Shield::Holds)) => return Ok(()),
+                Ok(Ok(bad)) => bad.to_string(),
+                Ok(Err(error)) => error.to_string(),
+                Err(error) => error.to_string(),
+            };
+            Err(fault(Class::Config, format!("{UNSHIELDED}: {reason}")))
+        };
+        session.proven.get_or_try_init(prove).await.map(drop)
     }
 
     /// Makes sure that Codex can save what it does, and that a login is there where the provider needs one.

@@ -1,29 +1,102 @@
 //! How a thread is set up: what is asked of Codex, and whether what it reports back is what was asked.
 
+use crate::connection::CallError;
 use crate::fault::{Deed, fault, of_call};
 use crate::host::Session;
-use bridge_codex::wire::method::ThreadResume;
+use crate::operator::Operator;
+use crate::shield::{Ground, PROFILE, Reach};
+use bridge_codex::wire::method::{ThreadResume, ThreadSettingsUpdate, ThreadStart};
 use bridge_codex::wire::policy::SandboxPolicy;
-use bridge_codex::wire::thread::{ThreadOpened, ThreadResumeParams, ThreadResumed, ThreadSettings};
+use bridge_codex::wire::thread::{
+    ThreadOpened, ThreadResumeParams, ThreadResumed, ThreadSettings, ThreadSettingsUpdateParams,
+    ThreadStartParams,
+};
 use bridge_codex::wire::values::{ApprovalPolicy as WireApproval, ApprovalsReviewer, SandboxMode};
-use bridge_core::port::{AgentFault, ThreadSpec};
+use bridge_core::port::{AgentFault, Reads, ThreadSpec};
 use bridge_core::value::{ApprovalPolicy, Class, Sandbox};
+use serde_json::{Map, Value, json};
 
-/// What a thread is asked to be.
-pub(crate) fn settings(spec: &ThreadSpec) -> ThreadSettings {
+/// What a thread is asked to be. A `sandbox` beside a profile would drop the profile without a word, so one of the
+/// two is given.
+pub(crate) fn settings(spec: &ThreadSpec, ground: &Ground, operator: &Operator) -> ThreadSettings {
+    let (sandbox, config) = match &spec.reads {
+        Reads::Disk => (Some(mode(spec.sandbox)), Map::new()),
+        Reads::Shielded { hidden } => (None, shielded(spec, hidden, ground, operator)),
+    };
     ThreadSettings {
         cwd: Some(spec.workdir.clone()),
-        sandbox: Some(match spec.sandbox {
-            Sandbox::ReadOnly => SandboxMode::ReadOnly,
-            Sandbox::WorkspaceWrite => SandboxMode::WorkspaceWrite,
-            Sandbox::DangerFullAccess => SandboxMode::DangerFullAccess,
-        }),
+        sandbox,
         approval_policy: Some(approval(spec.approval_policy)),
         approvals_reviewer: Some(ApprovalsReviewer::User),
         model: spec.model.clone(),
         developer_instructions: Some(spec.instructions.clone()),
+        config,
         ..ThreadSettings::default()
     }
+}
+
+fn shielded(
+    spec: &ThreadSpec,
+    hidden: &[String],
+    ground: &Ground,
+    operator: &Operator,
+) -> Map<String, Value> {
+    let write = spec.sandbox.can_write();
+    let mut keys = ground.profile(Reach {
+        workdir: &spec.workdir,
+        write,
+        hidden,
+    });
+    keys.append(&mut operator.without_tools());
+    if write {
+        // Otherwise Codex notes the directory as trusted, and runs what its `.codex` names.
+        let projects = json!({ spec.workdir.as_str(): { "trust_level": "untrusted" } });
+        keys.insert("projects".to_owned(), projects);
+    }
+    keys
+}
+
+fn mode(sandbox: Sandbox) -> SandboxMode {
+    match sandbox {
+        Sandbox::ReadOnly => SandboxMode::ReadOnly,
+        Sandbox::WorkspaceWrite => SandboxMode::WorkspaceWrite,
+        Sandbox::DangerFullAccess => SandboxMode::DangerFullAccess,
+    }
+}
+
+/// Starts a thread. Codex notes the directory of a thread that is started with a writing sandbox as trusted in the
+/// operator's config.toml, and from then on starts the programs that the directory's own `.codex` names. Nobody
+/// here decided that; so a thread starts as a reader and is given its sandbox afterwards.
+pub(crate) async fn start(
+    session: &Session,
+    spec: &ThreadSpec,
+    operator: &Operator,
+) -> Result<ThreadOpened, AgentFault> {
+    let mut settings = settings(spec, &session.ground, operator);
+    let widened = settings.sandbox.is_some() && spec.sandbox.can_write();
+    if widened {
+        settings.sandbox = Some(SandboxMode::ReadOnly);
+    }
+    let params = ThreadStartParams {
+        settings,
+        ..ThreadStartParams::default()
+    };
+    let harmless = |error: CallError| of_call(&error, Deed::Harmless);
+    let connection = &session.connection;
+    let opened = connection
+        .call::<ThreadStart>(params)
+        .await
+        .map_err(harmless)?;
+    check_power(&opened, spec)?;
+    if widened {
+        let params = ThreadSettingsUpdateParams {
+            thread_id: opened.thread.id.clone(),
+            sandbox_policy: Some(operator.policy(spec.sandbox)),
+        };
+        let given = connection.call::<ThreadSettingsUpdate>(params).await;
+        given.map_err(harmless)?;
+    }
+    Ok(opened)
 }
 
 fn approval(policy: ApprovalPolicy) -> WireApproval {
@@ -55,6 +128,8 @@ pub(crate) fn check_power(opened: &ThreadOpened, spec: &ThreadSpec) -> Result<()
         )
     } else if opened.approvals_reviewer != ApprovalsReviewer::User {
         "approvals by a person were asked for, and Codex would decide by itself".to_owned()
+    } else if let Some(complaint) = unshielded(opened, &spec.reads) {
+        complaint
     } else {
         return Ok(());
     };
@@ -62,6 +137,18 @@ pub(crate) fn check_power(opened: &ThreadOpened, spec: &ThreadSpec) -> Result<()
         "Codex would have more power than configured, so the turn was not begun: {complaint}. Look for requirements or a profile that override it in CODEX_HOME"
     );
     Err(fault(Class::Config, reason))
+}
+
+fn unshielded(opened: &ThreadOpened, reads: &Reads) -> Option<String> {
+    let active = opened.active_permission_profile.as_ref();
+    let active = active.map_or("none", |profile| profile.id.as_str());
+    match reads {
+        Reads::Disk => None,
+        Reads::Shielded { .. } if active == PROFILE => None,
+        Reads::Shielded { .. } => Some(format!(
+            "permission profile `{PROFILE}` was asked for and Codex reports `{active}`"
+        )),
+    }
 }
 
 /// Loads a thread and takes its writer. The settings are passed again: without them a thread comes back with

@@ -204,6 +204,7 @@ impl Settings {
             approval_policy: tier.approval_policy,
             model: tier.model.clone(),
             instructions,
+            reads: bridge_core::port::Reads::Disk,
             transport: self.transport(&conversation.channel, &conversation.external_key),
         }
     }

@@ -1,7 +1,10 @@
 //! Turns over `codex exec`: a process of the real Codex for every turn, and what is promised about its text, its thread,
 //! its end and its death.
 
+use crate::agent::{Codex, codex, end, spec};
 use crate::world::{Daemon, Ended, Running, World, gone, processes_with, within};
+use bridge_core::port::{Agent, Reads, Steer, Steered, ThreadSpec, TurnSpec, TurnTransport};
+use bridge_core::value::ClientId;
 use bridge_sim::codex_for_tests;
 use std::os::unix::fs::PermissionsExt;
 
@@ -299,4 +302,108 @@ async fn a_conversation_changes_its_transport_and_keeps_its_thread() {
     threads.dedup();
     assert_eq!(threads.len(), 1, "{threads:?}");
     assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// SIGTERM in mid-run: nothing is left behind, and the next daemon goes on.
+#[tokio::test]
+async fn a_daemon_that_is_told_to_stop_ends_its_runs() {
+    let world = World::with_settings(&format!("{EXEC}[daemon]\ndrain_secs = 0\n")).await;
+    let daemon = world.daemon().await;
+    let (send, _, _) = held(&world, "hold:gate echo:the answer").await;
+    assert_eq!(daemon.stop().await, Some(0));
+    let left: Vec<_> = world.processes();
+    assert!(left.iter().all(|(pid, _)| *pid == send.pid()), "{left:#?}");
+    world.model.release("gate");
+    let daemon = world.daemon().await;
+    answered(&send.ended().await, "the answer\n");
+    assert_eq!(
+        world.shown_with("[codex-bridge]").len(),
+        2,
+        "the same thread"
+    );
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// A turn of this text over `codex exec`, without a daemon around it.
+async fn turn(codex: &Codex, spec: &ThreadSpec, client_id: &str, text: &str) -> TurnSpec {
+    TurnSpec {
+        thread: codex.open_thread(spec).await.unwrap(),
+        spec: spec.clone(),
+        client_id: ClientId::new(client_id),
+        text: text.to_owned(),
+        images: Vec::new(),
+    }
+}
+
+/// A shield is given to a run as well: what its sender may not read, its commands can't.
+#[tokio::test]
+async fn a_run_is_shielded_like_a_thread_of_the_app_server() {
+    let world = World::new().await;
+    let codex = codex(&world);
+    let secret = world.path().join("secret.txt");
+    std::fs::write(&secret, "canary-secret-31c4").unwrap();
+    std::fs::create_dir(world.path().join("work")).unwrap();
+    let open = ThreadSpec {
+        workdir: world.path().join("work").display().to_string(),
+        transport: TurnTransport::Exec,
+        ..spec(&world)
+    };
+    let shielded = ThreadSpec {
+        reads: Reads::Shielded { hidden: Vec::new() },
+        ..open.clone()
+    };
+    for (client_id, spec, seen) in [("m1.1", open, true), ("m2.1", shielded, false)] {
+        let text = format!(
+            "shell:cat {} ; echo end-$((1+1)) ;; echo:{client_id}",
+            secret.display()
+        );
+        let turn = turn(&codex, &spec, client_id, &text).await;
+        let started = codex.start_turn(&turn).await.unwrap();
+        let ended = end(started.stream).await;
+        assert_eq!(ended.answer.as_deref(), Some(client_id), "{ended:?}");
+        let requests = world.model.requests();
+        let said = requests.last().unwrap().outputs.join("\n");
+        assert!(said.contains("end-2"), "the command ran: {said}");
+        assert_eq!(said.contains("canary-secret-31c4"), seen, "{said}");
+    }
+    codex.stop().await;
+}
+
+/// What a run can't do is refused with a sentence that says so; and no two runs are on one thread.
+#[tokio::test]
+async fn a_run_takes_no_text_and_no_second_run() {
+    let world = World::new().await;
+    let codex = codex(&world);
+    let spec = ThreadSpec {
+        transport: TurnTransport::Exec,
+        ..spec(&world)
+    };
+    let first = turn(&codex, &spec, "m1.1", "hold:gate echo:first").await;
+    let started = codex.start_turn(&first).await.unwrap();
+    world.model.wait_held("gate").await.unwrap();
+    let steer = Steer {
+        thread: first.thread.clone(),
+        turn_id: started.turn_id.clone(),
+        client_id: ClientId::new("m2.1"),
+        text: "more".to_owned(),
+    };
+    let Steered::Refused { why } = codex.steer(&steer).await.unwrap() else {
+        panic!("it was taken");
+    };
+    assert!(
+        why.contains("`codex exec`") && why.contains("waits for its own turn"),
+        "{why}"
+    );
+    let second = TurnSpec {
+        client_id: ClientId::new("m2.1"),
+        ..first
+    };
+    let refused = codex.start_turn(&second).await.unwrap_err();
+    assert!(
+        refused.failure.reason.contains("still at work"),
+        "{refused}"
+    );
+    world.model.release("gate");
+    assert_eq!(end(started.stream).await.answer.as_deref(), Some("first"));
+    codex.stop().await;
 }

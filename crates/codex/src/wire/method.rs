@@ -8,12 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::account::{
     AccountReadParams, AccountReadResponse, LoginStartParams, LoginStartResponse,
 };
+use super::config::{ConfigReadParams, ConfigReadResponse};
 use super::ids::{ClientId, ThreadId, TurnId};
 use super::input::UserInput;
 use super::policy::SandboxPolicy;
 use super::thread::{
     Empty, ThreadIdParams, ThreadOpened, ThreadReadParams, ThreadReadResponse, ThreadResumeParams,
-    ThreadResumed, ThreadStartParams, ThreadTurnsListParams, ThreadUnsubscribeResponse, TurnsPage,
+    ThreadResumed, ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams,
+    ThreadUnsubscribeResponse, TurnsPage,
 };
 use super::turn::Turn;
 use super::values::ApprovalPolicy;
@@ -91,6 +93,10 @@ methods! {
     TurnInterrupt = "turn/interrupt" (TurnInterruptParams) -> Empty, QUICK_MS;
     /// Ends commands that an interrupted turn left running.
     BackgroundTerminalsClean = "thread/backgroundTerminals/clean" (ThreadIdParams) -> Empty, QUICK_MS;
+    /// What is in force for new threads: the operator's own config.toml, and what was put over it.
+    ConfigRead = "config/read" (ConfigReadParams) -> ConfigReadResponse, QUICK_MS;
+    /// Changes what the next turns of a loaded thread may do; needs the experimental API.
+    ThreadSettingsUpdate = "thread/settings/update" (ThreadSettingsUpdateParams) -> Empty, QUICK_MS;
     AccountRead = "account/read" (AccountReadParams) -> AccountReadResponse, QUICK_MS;
     AccountLoginStart = "account/login/start" (LoginStartParams) -> LoginStartResponse, HISTORY_MS;
 }

@@ -6,6 +6,7 @@
 //! No decisions here: what a turn amounts to belongs to [`crate::turn`].
 
 pub mod account;
+pub mod config;
 pub mod error_info;
 mod headline;
 pub mod ids;

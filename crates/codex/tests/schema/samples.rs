@@ -4,18 +4,19 @@
 //! here, and so is checked.
 
 use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
+use bridge_codex::wire::config::ConfigReadParams;
 use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
 use bridge_codex::wire::input::UserInput;
 use bridge_codex::wire::method::{
-    AccountLoginStart, AccountRead, BackgroundTerminalsClean, Capabilities, ClientInfo, Initialize,
-    InitializeParams, Method, ThreadArchive, ThreadRead, ThreadResume, ThreadStart,
-    ThreadTurnsList, ThreadUnarchive, ThreadUnsubscribe, TurnInterrupt, TurnInterruptParams,
-    TurnStart, TurnStartParams, TurnSteer, TurnSteerParams,
+    AccountLoginStart, AccountRead, BackgroundTerminalsClean, Capabilities, ClientInfo, ConfigRead,
+    Initialize, InitializeParams, Method, ThreadArchive, ThreadRead, ThreadResume,
+    ThreadSettingsUpdate, ThreadStart, ThreadTurnsList, ThreadUnarchive, ThreadUnsubscribe,
+    TurnInterrupt, TurnInterruptParams, TurnStart, TurnStartParams, TurnSteer, TurnSteerParams,
 };
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::{
-    ThreadIdParams, ThreadReadParams, ThreadResumeParams, ThreadSettings, ThreadStartParams,
-    ThreadTurnsListParams, TurnsPageParams,
+    ThreadIdParams, ThreadReadParams, ThreadResumeParams, ThreadSettings,
+    ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams, TurnsPageParams,
 };
 use bridge_codex::wire::values::{
     ApprovalPolicy, ApprovalsReviewer, HistoryMode, ItemsView, SandboxMode, SortDirection,
@@ -127,6 +128,12 @@ fn threads() -> Vec<Sample> {
         sample::<ThreadArchive>(by_id()),
         sample::<ThreadUnarchive>(by_id()),
         sample::<BackgroundTerminalsClean>(by_id()),
+        sample::<ConfigRead>(ConfigReadParams { cwd: text("/w") }),
+        sample::<ConfigRead>(ConfigReadParams::default()),
+        sample::<ThreadSettingsUpdate>(ThreadSettingsUpdateParams {
+            thread_id: thread_id(),
+            sandbox_policy: Some(SandboxPolicy::DangerFullAccess),
+        }),
     ]
 }
 

@@ -80,8 +80,23 @@ pub struct ThreadSpec {
     pub model: Option<String>,
     /// What the model is told beside the conversation.
     pub instructions: String,
+    /// What its commands may read.
+    pub reads: Reads,
     /// Which program of Codex runs its turns.
     pub transport: TurnTransport,
+}
+
+/// What the commands of a thread may read: a sandbox that forbids all writing still shows the whole disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Reads {
+    /// All that the user may read.
+    #[default]
+    Disk,
+    /// The system's own directories and the working directory, and nothing else.
+    Shielded {
+        /// Places that stay hidden even where they lie in those; absolute paths kept as text.
+        hidden: Vec<String>,
+    },
 }
 
 /// Which program of Codex runs a turn. From configuration by channel and conversation, never from a text.

@@ -10,10 +10,13 @@ use super::{Seat, thread};
 use crate::fault::fault;
 use crate::host::{Host, wall_now};
 use crate::launch::{self, LaunchOptions};
+use crate::operator;
 use crate::process;
+use crate::thread::settings;
 use crate::transport::Pipe;
 use bridge_codex::exec::{ExecFold, ExecNews};
 use bridge_codex::rpc::{INVALID_REQUEST, Refusal, RpcError};
+use bridge_codex::wire::thread::ThreadSettings;
 use bridge_core::port::{AgentFault, ItemNote, Ledger, TurnEvent, TurnSpec};
 use bridge_core::value::{self, Class, Incarnation, IncarnationId, ThreadId, Transport, TurnId};
 use std::io;
@@ -49,9 +52,10 @@ impl Run {
         turn: &TurnSpec,
     ) -> Result<Self, AgentFault> {
         let options = &host.options.launch;
+        let args = args(turn, &asked(host, turn).await?, options.overrides());
         let incarnation_id = IncarnationId::of_run(&turn.client_id);
         let directory = options.run_dir.join(incarnation_id.as_str());
-        let started = start(options, turn, &directory);
+        let started = start(options, turn, args, &directory);
         let run = started.and_then(|child| Self::of(options, turn, directory, child));
         let run =
             run.map_err(|error| fault(Class::Transient, format!("start `codex exec`: {error}")))?;
@@ -268,7 +272,21 @@ async fn heal<L: Ledger>(host: &Host<L>, turn: &TurnSpec, ending: &Ending) {
     }
 }
 
-fn start(options: &LaunchOptions, turn: &TurnSpec, directory: &Path) -> io::Result<Child> {
+/// What the run's thread is asked to be, the same as on the app-server: it is given by flags, and Codex does not report
+/// back what came of it.
+async fn asked<L: Ledger>(host: &Host<L>, turn: &TurnSpec) -> Result<ThreadSettings, AgentFault> {
+    let session = host.session().await?;
+    host.prove_shield(&session, &turn.spec.reads).await?;
+    let operator = operator::read(&session.connection, &turn.spec.workdir).await?;
+    Ok(settings(&turn.spec, &session.ground, &operator))
+}
+
+fn start(
+    options: &LaunchOptions,
+    turn: &TurnSpec,
+    args: Vec<String>,
+    directory: &Path,
+) -> io::Result<Child> {
     launch::make_directory(directory)?;
     let child = Command::new(&options.keeper)
         .arg("keeper")
@@ -278,7 +296,7 @@ fn start(options: &LaunchOptions, turn: &TurnSpec, directory: &Path) -> io::Resu
         .args(["--prompt-bytes", &turn.text.len().to_string()])
         .arg("--")
         .arg(&options.codex)
-        .args(args(turn, options.overrides()))
+        .args(args)
         .env_clear()
         .envs(options.env.iter().map(|(name, value)| (name, value)))
         .current_dir(directory)

@@ -1,0 +1,189 @@
+//! Proves that the shield holds on this machine: a command behind it tries to read a canary in every way we know.
+//!
+//! It runs in the same sandbox and with the same profile as the commands of a thread, but without a model, a login
+//! or the operator's configuration. What the profile says is in `shield`.
+
+use crate::oneshot::{self, End};
+use crate::shield::{Ground, PROFILE, Reach};
+use serde_json::Value;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// A command in the sandbox takes about 150 ms; what needs longer than this hangs.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// Lines of what Codex said that are told on.
+const TAIL_LINES: usize = 4;
+/// What no command may see.
+const CANARY: &str = "canary-behind-the-shield";
+/// What a command must see: its own directory.
+const OWN: &str = "own-ground";
+/// Reads the canary by its path, through a link, through the root of its own and the first process; then its own file.
+const SCRIPT: &str =
+    r#"cat "$1" link "/proc/self/root$1" "/proc/1/root$1" 2>/dev/null; cat own; exit 0"#;
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shield {
+    /// Commands run, see their own directory, and do not see the canary.
+    Holds,
+    /// A command saw the canary.
+    Leaks,
+    /// Commands do not run behind it, or do not see their own directory; with the last words of Codex.
+    Broken {
+        /// What Codex said.
+        tail: String,
+    },
+    /// No end within the deadline.
+    Hangs,
+}
+
+impl fmt::Display for Shield {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Holds => f.write_str("it holds"),
+            Self::Leaks => f.write_str("a command read a file that it must not see"),
+            Self::Broken { tail } => write!(f, "commands do not run behind it: {tail}"),
+            Self::Hangs => f.write_str("a command behind it did not end"),
+        }
+    }
+}
+
+/// Tries the shield of `codex`. `scratch` is made anew and removed again, in a private directory. Takes a fraction
+/// of a second, and blocks.
+///
+/// # Errors
+///
+/// The scratch directory can't be used, or Codex can't be started at all.
+pub fn prove(codex: &Path, env: &[(OsString, OsString)], scratch: &Path) -> io::Result<Shield> {
+    let _left = fs::remove_dir_all(scratch);
+    fs::DirBuilder::new().mode(0o700).create(scratch)?;
+    let tried = scratch
+        .canonicalize()
+        .and_then(|scratch| attempt(codex, env, &scratch));
+    let _left = fs::remove_dir_all(scratch);
+    tried
+}
+
+fn attempt(codex: &Path, env: &[(OsString, OsString)], scratch: &Path) -> io::Result<Shield> {
+    let at = |name: &str| scratch.join(name);
+    for name in ["home", "tmp", "work", "denied"] {
+        fs::create_dir(at(name))?;
+    }
+    fs::write(at("canary"), CANARY)?;
+    fs::write(at("work/own"), OWN)?;
+    std::os::unix::fs::symlink(at("canary"), at("work/link"))?;
+    let ground = Ground {
+        codex: codex.to_owned(),
+        denied: at("denied"),
+    };
+    let keys = ground.profile(Reach {
+        workdir: &at("work").display().to_string(),
+        write: false,
+        hidden: &[],
+    });
+    let mut command = Command::new(codex);
+    command.arg("sandbox");
+    for (key, value) in &keys {
+        command.args(["-c", &format!("{key}={}", toml(value))]);
+    }
+    command
+        .args(["--permission-profile", PROFILE, "--cd"])
+        .arg(at("work"))
+        .args(["--", "/bin/sh", "-c", SCRIPT, "proof"])
+        .arg(at("canary"))
+        .env_clear()
+        .envs(env.iter().map(|(name, value)| (name, value)))
+        .env("CODEX_HOME", at("home"))
+        .env("TMPDIR", at("tmp"))
+        .current_dir(at("work"));
+    let (end, output) = oneshot::run(command, DEADLINE, &mut |_| {})?;
+    let seen = String::from_utf8_lossy(&output.stdout);
+    Ok(judge(
+        &end,
+        &seen,
+        &oneshot::tail(&output.stderr, TAIL_LINES),
+    ))
+}
+
+fn judge(end: &End, seen: &str, said: &str) -> Shield {
+    if seen.contains(CANARY) {
+        return Shield::Leaks;
+    }
+    match end {
+        End::Overrun => Shield::Hangs,
+        End::Exited(status) if status.success() && seen.contains(OWN) => Shield::Holds,
+        End::Exited(_) if !said.is_empty() => Shield::Broken {
+            tail: said.to_owned(),
+        },
+        End::Exited(status) => Shield::Broken {
+            tail: format!("(it said nothing; {status})"),
+        },
+    }
+}
+
+/// A value as it is written on one line of TOML. A JSON text is one of TOML as well.
+fn toml(value: &Value) -> String {
+    match value {
+        Value::Object(table) => {
+            let entries: Vec<_> = table
+                .iter()
+                .map(|(key, value)| format!("{} = {}", Value::from(key.as_str()), toml(value)))
+                .collect();
+            format!("{{ {} }}", entries.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::binary::tests::Tree;
+
+    /// What is found of a program that is called as Codex is; `body` has the shielded command as arguments.
+    fn found(body: &str) -> Shield {
+        let tree = Tree::new();
+        let script = format!("#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done; shift\n{body}\n");
+        let codex = tree.file("codex", "755", &script);
+        let path = std::env::var_os("PATH").unwrap();
+        let scratch = tree.root.join("scratch");
+        let shield = prove(&codex, &[("PATH".into(), path)], &scratch).unwrap();
+        assert!(!scratch.exists());
+        shield
+    }
+
+    #[test]
+    fn a_shield_that_is_none_leaks() {
+        assert_eq!(found("\"$@\""), Shield::Leaks);
+    }
+
+    #[test]
+    fn a_shield_behind_which_nothing_runs_is_broken() {
+        let tail = "bwrap: no".to_owned();
+        assert_eq!(
+            found("echo 'bwrap: no' >&2; exit 1"),
+            Shield::Broken { tail }
+        );
+        assert!(matches!(found("exit 0"), Shield::Broken { .. }));
+    }
+
+    #[test]
+    fn one_that_shows_the_own_directory_alone_holds() {
+        assert_eq!(found("cat own"), Shield::Holds);
+    }
+
+    #[test]
+    fn what_is_passed_on_is_one_line_of_toml() {
+        let value = serde_json::json!({"a b": {"c\"": false}, "d": ["e"]});
+        assert_eq!(
+            toml(&value),
+            r#"{ "a b" = { "c\"" = false }, "d" = ["e"] }"#
+        );
+    }
+}

@@ -1,0 +1,137 @@
+//! The shield: commands of a thread read the system's own directories and their working directory, nothing else.
+//!
+//! It is a permission profile of Codex that is given with the thread, so the operator's config.toml stays as it
+//! is. What was measured is in ADR 0024. Whether a sender is shielded is decided elsewhere.
+
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+
+/// The profile's name. Codex reports it back as active, and drops it without a word when it is asked for wrongly.
+pub(crate) const PROFILE: &str = "codex-bridge-shield";
+
+/// Codex's word for what programs need to run at all.
+const MINIMAL: &str = ":minimal";
+
+/// What that word grants on Linux: something hidden in there must be named.
+const SYSTEM: [&str; 8] = [
+    "/bin",
+    "/sbin",
+    "/usr",
+    "/etc",
+    "/lib",
+    "/lib64",
+    "/nix/store",
+    "/run/current-system",
+];
+
+/// What of this machine the shield depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ground {
+    /// Codex itself: its sandbox runs it once more inside.
+    pub(crate) codex: PathBuf,
+    /// A place that is always denied by name. Only with such an entry do commands stay in the sandbox that the
+    /// operator's own rules allow to leave it.
+    pub(crate) denied: PathBuf,
+}
+
+/// What one thread's commands may reach.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach<'a> {
+    pub(crate) workdir: &'a str,
+    pub(crate) write: bool,
+    pub(crate) hidden: &'a [String],
+}
+
+impl Ground {
+    /// The keys of config.toml that put the shield on.
+    pub(crate) fn profile(&self, reach: Reach<'_>) -> Map<String, Value> {
+        let profile = json!({
+            "filesystem": self.filesystem(reach),
+            "network": { "enabled": false },
+        });
+        let mut profiles = Map::new();
+        profiles.insert(PROFILE.to_owned(), profile);
+        let mut keys = Map::new();
+        keys.insert("default_permissions".to_owned(), PROFILE.into());
+        keys.insert("permissions".to_owned(), profiles.into());
+        keys
+    }
+
+    fn filesystem(&self, reach: Reach<'_>) -> Map<String, Value> {
+        let codex = self.codex.display().to_string();
+        let granted = [reach.workdir, codex.as_str()];
+        let mut entries = Map::new();
+        entries.insert(self.denied.display().to_string(), "none".into());
+        for place in reach.hidden {
+            if must_be_named(place, &granted) {
+                entries.insert(place.clone(), "none".into());
+            }
+        }
+        let work = if reach.write { "write" } else { "read" };
+        entries.insert(MINIMAL.to_owned(), "read".into());
+        entries.insert(codex.clone(), "read".into());
+        entries.insert(reach.workdir.to_owned(), work.into());
+        entries
+    }
+}
+
+/// Whether a hidden place lies in what is granted. One that holds what is granted is not granted anyway, and naming
+/// it would take the other away: Codex does not show what lies below a denied place.
+fn must_be_named(place: &str, granted: &[&str]) -> bool {
+    let place = Path::new(place);
+    let inside = SYSTEM
+        .iter()
+        .chain(granted)
+        .any(|granted| place.starts_with(granted));
+    let holds = granted
+        .iter()
+        .any(|granted| Path::new(granted).starts_with(place));
+    inside && !holds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(workdir: &str, write: bool, hidden: &[&str]) -> Value {
+        let ground = Ground {
+            codex: "/home/u/.npm/codex".into(),
+            denied: "/home/u/state/run".into(),
+        };
+        let hidden: Vec<String> = hidden.iter().map(ToString::to_string).collect();
+        let reach = Reach {
+            workdir,
+            write,
+            hidden: &hidden,
+        };
+        let keys = ground.profile(reach);
+        assert_eq!(keys["default_permissions"], PROFILE);
+        let profile = &keys["permissions"][PROFILE];
+        assert_eq!(profile["network"]["enabled"], false);
+        profile["filesystem"].clone()
+    }
+
+    #[test]
+    fn only_the_system_the_working_directory_and_codex_are_granted() {
+        let hidden = ["/home/u", "/home/u/state", "/home/u/.codex"];
+        assert_eq!(
+            entries("/home/u/state/work/c", false, &hidden),
+            json!({":minimal": "read", "/home/u/.npm/codex": "read",
+                   "/home/u/state/work/c": "read", "/home/u/state/run": "none"})
+        );
+        assert_eq!(entries("/srv/x", true, &hidden)["/srv/x"], "write");
+    }
+
+    #[test]
+    fn what_is_hidden_in_a_granted_place_is_named() {
+        let found = entries(
+            "/srv/x",
+            false,
+            &["/etc/codex-bridge", "/srv/x/secret", "/srv"],
+        );
+        assert_eq!(found["/etc/codex-bridge"], "none");
+        assert_eq!(found["/srv/x/secret"], "none");
+        assert_eq!(found.get("/srv"), None);
+        assert_eq!(entries("/srv/x", false, &["/srv/x"])["/srv/x"], "read");
+    }
+}
