@@ -125,3 +125,19 @@ then finish and answer.{MESSAGE_MARK}{}",
         clip(&sent_text(message), MESSAGE_MAX_CHARS - OWN_WORDS_MAX_CHARS)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_text_is_known_again_after_a_recap_and_with_another_reason() {
+        assert!(is_same_text("do it", "do it"));
+        assert!(is_same_text("a recap\ndo it", "do it"));
+        assert!(!is_same_text("do it again", "do it"));
+        let cut =
+            |why: &str, body: &str| format!("[codex-bridge] cut ({why}).{MESSAGE_MARK}{body}");
+        assert!(is_same_text(&cut("a", "do it"), &cut("b", "do it")));
+        assert!(!is_same_text(&cut("a", "do it"), &cut("a", "do that")));
+    }
+}

@@ -66,6 +66,14 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Whether anything runs over `codex exec`.
+    pub(super) fn uses_exec(&self) -> bool {
+        let exec = self.exec_settings();
+        !exec.channels.is_empty() || !exec.conversations.is_empty()
+    }
+}
+
 impl ExecConfig {
     /// What is wrong with the values.
     pub(super) fn problem(&self) -> Option<String> {

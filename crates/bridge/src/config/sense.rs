@@ -55,7 +55,18 @@ pub(super) fn problems(config: &Config, origins: &Origins, places: &Places) -> V
 
 /// What an operator should know at every start.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
-    tier_warnings("owner", &config.tiers.owner)
+    let mut warnings = tier_warnings("owner", &config.tiers.owner);
+    warnings.extend(exec_warning(config));
+    warnings
+}
+
+/// What a tier promises and `codex exec` can't keep.
+fn exec_warning(config: &Config) -> Option<String> {
+    let asks = config.tiers.owner.approval_policy != ApprovalKey::Never;
+    (config.uses_exec() && asks).then(|| {
+        "turns over `codex exec` ask nobody: what leaves the sandbox fails there, whatever approval_policy says"
+            .to_owned()
+    })
 }
 
 fn tier_warnings(name: &str, tier: &TierConfig) -> Vec<String> {

@@ -161,7 +161,7 @@ async fn a_stopped_run_is_ended_with_everything_it_started() {
 
 /// K6 over `codex exec`: the run ends with the daemon, by itself; the message is continued, and answered once.
 #[tokio::test]
-async fn a_killed_daemon_leaves_no_run_and_the_message_is_continued() {
+async fn k6_a_death_over_codex_exec_leaves_no_run_and_the_message_is_continued() {
     let world = World::with_settings(EXEC).await;
     let daemon = world.daemon().await;
     let (send, message_id, run) = held(&world, "hold:gate echo:the answer").await;
@@ -195,7 +195,7 @@ async fn answered_after(world: &World, point: &str, text: &str, answer: &str) ->
 /// The answer is in Codex's history, and the run has no client id: it is found by what it was given, behind the last
 /// turn that is known.
 #[tokio::test]
-async fn an_answer_that_no_daemon_saw_is_harvested() {
+async fn k8_an_answer_of_codex_exec_that_no_daemon_saw_is_harvested() {
     let world = World::with_settings(EXEC).await;
     let daemon = world.daemon().await;
     world.ask("a", "echo:before").await;

@@ -67,3 +67,58 @@ impl Transition for Name {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{message, turn};
+    use crate::value::{ChannelId, ConversationId, MessageState, Sandbox};
+
+    /// What a name changes where the conversation and the turn have these threads.
+    fn named(bound: &str, run_on: &str) -> Vec<Change> {
+        let view = View {
+            message: Some(message(MessageState::Starting, |_| {})),
+            turn: Some(Turn {
+                thread: ThreadId::new(run_on),
+                ..turn(Sandbox::WorkspaceWrite, false)
+            }),
+            conversation: Some(Conversation {
+                conversation_id: ConversationId::new("c"),
+                channel: ChannelId::new("local"),
+                external_key: "main".to_owned(),
+                context: None,
+                thread: Some(ThreadId::new(bound)),
+                last_turn: None,
+                workdir: "/w".to_owned(),
+                created_at: Timestamp(0),
+            }),
+        };
+        let name = Name {
+            message_id: MessageId::new("m"),
+            thread: ThreadId::new("t"),
+        };
+        name.decide(view, Timestamp(1)).unwrap().changes
+    }
+
+    #[test]
+    fn turn_and_conversation_get_the_name_together_and_once() {
+        let unnamed = ThreadId::unnamed("x");
+        let changes = named(unnamed.as_str(), unnamed.as_str());
+        let [Change::Bind { from, to, .. }, Change::Turn(turn)] = changes.as_slice() else {
+            panic!("{changes:?}");
+        };
+        let name = ThreadId::new("t");
+        assert_eq!((from, to), (&Some(unnamed), &Some(name.clone())));
+        assert_eq!(turn.thread, name);
+        assert_eq!(named("t", "t"), [], "it has a name already");
+    }
+
+    #[test]
+    fn a_conversation_that_moved_on_stays_where_it_is() {
+        let changes = named("elsewhere", "exec-x");
+        assert!(
+            matches!(changes.as_slice(), [Change::Turn(_)]),
+            "{changes:?}"
+        );
+    }
+}
