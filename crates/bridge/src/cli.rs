@@ -384,6 +384,8 @@ pub(crate) struct KeeperArgs {
     pub(crate) transport: String,
     #[arg(long)]
     pub(crate) linger_ms: u64,
+    #[arg(long)]
+    pub(crate) prompt_bytes: Option<u64>,
     #[arg(last = true, required = true)]
     pub(crate) codex: Vec<String>,
 }

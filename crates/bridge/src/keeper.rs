@@ -18,6 +18,7 @@ pub(crate) fn keep(args: KeeperArgs) -> ExitCode {
         directory: args.directory,
         transport,
         linger: Duration::from_millis(args.linger_ms),
+        prompt_bytes: args.prompt_bytes,
         codex: PathBuf::from(binary),
         args: codex.collect(),
     };

@@ -155,8 +155,16 @@ fn is_open_or_cut(status: &TurnStatus) -> bool {
 
 fn our_turn(turn: &Turn, client_id: &ClientId) -> OurTurn {
     OurTurn {
-        turn_id: turn.id.clone(),
         opened_by_us: turn.client_ids().next() == Some(Some(client_id)),
+        ..of_turn(turn)
+    }
+}
+
+/// What a turn says of itself, for whoever knows by other means that it is theirs: `codex exec` takes no client id.
+pub fn of_turn(turn: &Turn) -> OurTurn {
+    OurTurn {
+        turn_id: turn.id.clone(),
+        opened_by_us: true,
         state: our_state(turn),
         effects: effects(turn),
         heard: turn

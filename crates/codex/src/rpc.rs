@@ -170,6 +170,7 @@ const WORDS: &[(&str, Refusal)] = &[
     ("rollout at ", Refusal::DamagedRollout),
     ("failed to read session metadata", Refusal::DamagedRollout),
     ("thread not found", Refusal::ThreadNotFound),
+    ("thread not loaded", Refusal::ThreadNotFound),
     ("invalid thread id", Refusal::InvalidThreadId),
     ("is archived", Refusal::Archived),
     ("no active turn to", Refusal::NoActiveTurn),

@@ -1,6 +1,7 @@
 //! The core's `Agent` port over Codex: the core's words in, Codex's methods out, and back.
 
 use crate::connection::{CallError, Connection};
+use crate::exec::{ExecStream, NO_STEER, Runs};
 use crate::fault::{Deed, fault, of_call};
 use crate::history::settled_history;
 use crate::host::{Health, Host, HostOptions, wall_now};
@@ -20,13 +21,15 @@ use bridge_codex::wire::values::SortDirection;
 use bridge_core::port::{
     Agent, AgentFault, Asked, Finding, Found, Ledger, LedgerError, Looked, LostTurn, Started,
     Steer, Steered, ThreadSpec, ThreadTrouble, TurnEvent, TurnSpec, TurnStatus, TurnStream,
+    TurnTransport,
 };
 use bridge_core::value::{self, Class, IncarnationId};
 use std::sync::Arc;
 
 /// Codex as the core sees it.
 pub struct CodexAgent<L> {
-    host: Host<L>,
+    host: Arc<Host<L>>,
+    runs: Runs,
 }
 
 impl<L> std::fmt::Debug for CodexAgent<L> {
@@ -39,7 +42,8 @@ impl<L: Ledger> CodexAgent<L> {
     /// An agent that has not started anything yet.
     pub fn new(options: HostOptions, ledger: L) -> Self {
         Self {
-            host: Host::new(options, ledger),
+            host: Arc::new(Host::new(options, ledger)),
+            runs: Runs::default(),
         }
     }
 
@@ -60,11 +64,13 @@ impl<L: Ledger> CodexAgent<L> {
 
     /// Ends Codex and everything it started.
     pub async fn stop(&self) {
+        self.runs.stop_all().await;
         self.host.stop().await;
     }
 
-    /// Lets go of Codex without ending it.
+    /// Lets go of Codex without ending it. A run of `codex exec` can't be handed over and ends.
     pub async fn hand_over(&self) {
+        self.runs.stop_all().await;
         self.host.hand_over().await;
     }
 }
@@ -95,7 +101,15 @@ fn unsteered(error: &CallError) -> Result<Steered, AgentFault> {
 }
 
 /// The news of one turn.
-pub struct CodexStream {
+pub struct CodexStream(Source);
+
+enum Source {
+    Server(ServerStream),
+    Run(ExecStream),
+}
+
+/// The news of a turn on the app-server.
+struct ServerStream {
     connection: Connection,
     thread: ThreadId,
     mailbox: Arc<Mailbox>,
@@ -103,19 +117,20 @@ pub struct CodexStream {
 
 impl std::fmt::Debug for CodexStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CodexStream")
-            .field("thread", &self.thread)
-            .finish_non_exhaustive()
+        f.debug_struct("CodexStream").finish_non_exhaustive()
     }
 }
 
 impl TurnStream for CodexStream {
     async fn next(&mut self) -> TurnEvent {
-        self.mailbox.next().await
+        match &mut self.0 {
+            Source::Server(stream) => stream.mailbox.next().await,
+            Source::Run(stream) => stream.next().await,
+        }
     }
 }
 
-impl Drop for CodexStream {
+impl Drop for ServerStream {
     fn drop(&mut self) {
         self.connection.mailboxes.close(&self.thread, &self.mailbox);
     }
@@ -132,6 +147,9 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     }
 
     async fn open_thread(&self, spec: &ThreadSpec) -> Result<value::ThreadId, AgentFault> {
+        if spec.transport == TurnTransport::Exec {
+            return Ok(Runs::unnamed());
+        }
         let session = self.host.session().await?;
         self.host.prove_shield(&session, &spec.reads).await?;
         let operator = operator::read(&session.connection, &spec.workdir).await?;
@@ -147,6 +165,9 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         spec: &ThreadSpec,
     ) -> Result<(), AgentFault> {
         let session = self.host.session().await?;
+        if spec.transport == TurnTransport::Exec {
+            return self.runs.release(&session, thread).await;
+        }
         let thread = ThreadId::from(thread.as_str());
         if session.connection.threads.is_loaded(&thread) {
             return Ok(());
@@ -169,6 +190,11 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     }
 
     async fn start_turn(&self, turn: &TurnSpec) -> Result<Started<CodexStream>, AgentFault> {
+        if turn.spec.transport == TurnTransport::Exec {
+            let Started { turn_id, stream } = self.runs.start(&self.host, turn).await?;
+            let stream = CodexStream(Source::Run(stream));
+            return Ok(Started { turn_id, stream });
+        }
         let session = self.host.session().await?;
         let thread = ThreadId::from(turn.thread.as_str());
         if !session.connection.threads.is_loaded(&thread) {
@@ -189,7 +215,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             .connection
             .mailboxes
             .open(fold, thread.clone(), incarnation);
-        let stream = CodexStream {
+        let stream = ServerStream {
             connection: session.connection.clone(),
             thread: thread.clone(),
             mailbox: Arc::clone(&mailbox),
@@ -210,19 +236,26 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         mailbox.bind(&thread, started.turn.id.clone());
         Ok(Started {
             turn_id: value::TurnId::new(started.turn.id.as_str()),
-            stream,
+            stream: CodexStream(Source::Server(stream)),
         })
     }
 
     async fn look(&self, lost: &LostTurn) -> Result<Looked<CodexStream>, AgentFault> {
         let session = self.host.session().await?;
+        if lost.incarnation.is_run() {
+            let found = self.runs.look(&session, lost).await?;
+            return Ok(Looked {
+                found,
+                stream: None,
+            });
+        }
         let incarnation = session.incarnation.incarnation_id.clone();
         let thread = ThreadId::from(lost.turn.thread.as_str());
         let mailbox = session
             .connection
             .mailboxes
             .open_early(thread.clone(), incarnation);
-        let stream = CodexStream {
+        let stream = ServerStream {
             connection: session.connection.clone(),
             thread: thread.clone(),
             mailbox: Arc::clone(&mailbox),
@@ -238,7 +271,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             }) => {
                 // Not marked as loaded: the next turn resumes the thread and compares its power first.
                 mailbox.bind(&thread, TurnId::from(turn_id.as_str()));
-                Some(stream)
+                Some(CodexStream(Source::Server(stream)))
             }
             Found::Turn(_) | Found::Absent | Found::Foreign | Found::Unreadable { .. } => None,
         };
@@ -278,6 +311,10 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     }
 
     async fn steer(&self, steer: &Steer) -> Result<Steered, AgentFault> {
+        if steer.turn_id.is_run() {
+            let why = NO_STEER.to_owned();
+            return Ok(Steered::Refused { why });
+        }
         let Some(session) = self.host.present().await else {
             let why = "codex is not running, and the turn has ended with it".to_owned();
             return Ok(Steered::Refused { why });
@@ -299,6 +336,10 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         thread: &value::ThreadId,
         turn_id: &value::TurnId,
     ) -> Result<(), AgentFault> {
+        if turn_id.is_run() {
+            self.runs.stop(turn_id);
+            return Ok(());
+        }
         let session = self.host.session().await?;
         let thread_id = ThreadId::from(thread.as_str());
         let params = TurnInterruptParams {

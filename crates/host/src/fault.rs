@@ -1,7 +1,7 @@
 //! What Codex's errors mean for a message: every refusal, silence and failed turn gets a class and a sentence.
 
 use crate::connection::CallError;
-use bridge_codex::rpc::{INTERNAL_ERROR, Refusal};
+use bridge_codex::rpc::{INTERNAL_ERROR, INVALID_REQUEST, Refusal, RpcError};
 use bridge_codex::wire::error_info::ClassHint;
 use bridge_codex::wire::turn::TurnError;
 use bridge_core::port::{AgentFault, ThreadTrouble};
@@ -103,8 +103,16 @@ pub(crate) fn of_turn(error: &TurnError, until: Option<Timestamp>) -> Failure {
     Failure::new(class, format!("{meaning}: {words}"))
 }
 
+/// What Codex refused, where only its words are there: a run of `codex exec` says them on stderr.
+pub(crate) fn of_words(words: &str) -> Option<AgentFault> {
+    match RpcError::new(INVALID_REQUEST, words).refusal() {
+        Refusal::Other => None,
+        refusal => Some(of_refusal(refusal, INVALID_REQUEST, words)),
+    }
+}
+
 /// The thread itself is the problem; a new one may work.
-fn lost(thread: ThreadTrouble, words: &str) -> AgentFault {
+pub(crate) fn lost(thread: ThreadTrouble, words: &str) -> AgentFault {
     AgentFault {
         failure: Failure::new(Class::Transient, words),
         thread,
@@ -119,7 +127,6 @@ pub(crate) fn fault(class: Class, reason: impl AsRef<str>) -> AgentFault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bridge_codex::rpc::RpcError;
 
     fn refused(message: &str) -> CallError {
         CallError::Refused {

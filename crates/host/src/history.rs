@@ -110,7 +110,7 @@ async fn history(session: &Session, lost: &LostTurn) -> Result<Found, AgentFault
 }
 
 /// One page of older turns, oldest first, and where the next one begins.
-async fn older(
+pub(crate) async fn older(
     session: &Session,
     thread_id: ThreadId,
     cursor: Option<String>,
@@ -139,7 +139,7 @@ async fn older(
     )))
 }
 
-fn unreadable(why: &str) -> Found {
+pub(crate) fn unreadable(why: &str) -> Found {
     Found::Unreadable {
         why: why.to_owned(),
     }
@@ -182,7 +182,7 @@ pub(crate) fn client_ids(heard: &[bridge_codex::wire::ids::ClientId]) -> Vec<val
         .collect()
 }
 
-fn ours_found(ours: oracle::OurTurn) -> Result<Found, AgentFault> {
+pub(crate) fn ours_found(ours: oracle::OurTurn) -> Result<Found, AgentFault> {
     let (status, answer, failure) = match ours.state {
         OurState::InProgress => (TurnStatus::InProgress, None, None),
         OurState::Completed { answer } => (TurnStatus::Completed, answer, None),

@@ -85,7 +85,7 @@ impl Session {
 }
 
 pub(crate) struct Host<L> {
-    options: HostOptions,
+    pub(crate) options: HostOptions,
     ledger: L,
     origin: Instant,
     pub(crate) learned: Learned,
@@ -235,13 +235,9 @@ impl<L: Ledger> Host<L> {
         let incarnation = session.incarnation.clone();
         state.logged_in = false;
         let session = Arc::new(session);
-        let recorded = self
-            .ledger
-            .transact(Incarnate { incarnation }, wall_now())
-            .await;
-        if let Err(error) = recorded {
+        if let Err(error) = self.record(incarnation).await {
             launch::stop(&session.incarnation, leash, Duration::ZERO).await;
-            return Err(fault(Class::Transient, error.to_string()));
+            return Err(error);
         }
         tracing::info!(codex = %describe(&session.incarnation), "codex is up");
         state.current = Some((Arc::clone(&session), leash));
@@ -500,7 +496,14 @@ impl<L: Ledger> Host<L> {
         }
     }
 
-    async fn record_gone(&self, incarnation_id: &IncarnationId) {
+    /// Writes down that a Codex process lives.
+    pub(crate) async fn record(&self, incarnation: Incarnation) -> Result<(), AgentFault> {
+        let recorded = self.ledger.transact(Incarnate { incarnation }, wall_now());
+        let recorded = recorded.await.map(drop);
+        recorded.map_err(|error| fault(Class::Transient, error.to_string()))
+    }
+
+    pub(crate) async fn record_gone(&self, incarnation_id: &IncarnationId) {
         let gone = IncarnationGone {
             incarnation_id: incarnation_id.clone(),
         };

@@ -92,6 +92,15 @@ impl LaunchOptions {
             Transport::Socket => format!("unix://{}", directory.join(CODEX_SOCKET).display()),
             Transport::Stdio => "stdio://".to_owned(),
         };
+        let mut args = vec!["app-server".to_owned(), "--listen".to_owned(), listen];
+        for setting in self.overrides() {
+            args.extend(["-c".to_owned(), setting]);
+        }
+        args
+    }
+
+    /// What every Codex of ours is told over its own configuration, as app-server and as `exec`.
+    pub(crate) fn overrides(&self) -> Vec<String> {
         let mut settings: Vec<String> = [
             "features.plugins=false",
             "features.unbounded_connection_retries=false",
@@ -113,11 +122,7 @@ impl LaunchOptions {
                 hidden.join(",")
             ));
         }
-        let mut args = vec!["app-server".to_owned(), "--listen".to_owned(), listen];
-        for setting in settings {
-            args.extend(["-c".to_owned(), setting]);
-        }
-        args
+        settings
     }
 }
 
@@ -129,10 +134,7 @@ pub(crate) async fn launch(
     now: Timestamp,
 ) -> Result<Launched, LaunchError> {
     let directory = options.run_dir.join(incarnation_id.as_str());
-    std::fs::DirBuilder::new()
-        .mode(0o700)
-        .recursive(true)
-        .create(&directory)?;
+    make_directory(&directory)?;
     let mut child = spawn_keeper(options, transport, &directory).inspect_err(|_| {
         // Nothing was started that could leave anything else.
         let _left = std::fs::remove_dir(&directory);
@@ -169,6 +171,14 @@ pub(crate) async fn launch(
             Err(error.with_tail(tail))
         }
     }
+}
+
+/// The directory of one life of Codex.
+pub(crate) fn make_directory(directory: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .recursive(true)
+        .create(directory)
 }
 
 fn spawn_keeper(
@@ -274,7 +284,7 @@ pub(crate) async fn discard(incarnation: &Incarnation) -> String {
 }
 
 /// Ends a keeper by signal, if the recorded process is still the one we started.
-async fn end_keeper(incarnation: &Incarnation) {
+pub(crate) async fn end_keeper(incarnation: &Incarnation) {
     let keeper = incarnation.keeper;
     let pid = Pid::from_raw(keeper.pid);
     if !process::alive(&keeper) {
@@ -323,7 +333,7 @@ fn exited() -> LaunchError {
 }
 
 /// The end of what Codex wrote on stderr.
-fn stderr_tail(directory: &Path) -> String {
+pub(crate) fn stderr_tail(directory: &Path) -> String {
     let read = || -> io::Result<String> {
         let mut file = std::fs::File::open(directory.join(STDERR_FILE))?;
         let length = file.metadata()?.len();

@@ -11,6 +11,7 @@ pub mod binary;
 mod book;
 mod connection;
 pub mod env;
+mod exec;
 mod fault;
 mod history;
 mod host;

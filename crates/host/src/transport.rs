@@ -68,13 +68,10 @@ pub(crate) async fn connect(socket: &Path) -> Result<(Reader, Writer), Transport
 
 /// Takes the pipes of a Codex that was just started.
 pub(crate) fn pipes(stdin: ChildStdin, stdout: ChildStdout) -> (Reader, Writer) {
-    let pipe = Pipe {
-        stdout,
-        lines: LineReader::default(),
-        ready: VecDeque::new(),
-        buffer: vec![0; READ_BYTES],
-    };
-    (Reader::Stdio(Box::new(pipe)), Writer::Stdio(stdin))
+    (
+        Reader::Stdio(Box::new(Pipe::of(stdout))),
+        Writer::Stdio(stdin),
+    )
 }
 
 impl Reader {
@@ -102,7 +99,17 @@ async fn next_frame(
 }
 
 impl Pipe {
-    async fn next(&mut self) -> Result<Option<String>, TransportError> {
+    pub(crate) fn of(stdout: ChildStdout) -> Self {
+        Self {
+            stdout,
+            lines: LineReader::default(),
+            ready: VecDeque::new(),
+            buffer: vec![0; READ_BYTES],
+        }
+    }
+
+    /// The next line; dropping the wait loses nothing.
+    pub(crate) async fn next(&mut self) -> Result<Option<String>, TransportError> {
         loop {
             match self.ready.pop_front() {
                 Some(Ok(text)) => return Ok(Some(text)),

@@ -3,6 +3,7 @@
 //! The doc comments are what an operator reads: they become the descriptions of the JSON Schema. What the
 //! file says about them together (a directory that must exist, say) is judged in [`super::sense`].
 
+use super::exec::ExecConfig;
 use super::loopback::LoopbackConfig;
 use super::molecule::MoleculeConfig;
 use super::tiers::Tiers;
@@ -19,7 +20,7 @@ use std::time::Duration;
 /// Most turns at a time that can be asked for; beyond it one Codex process is not the way to go.
 const TURNS_MAX: u32 = 512;
 /// A day: longer waits are mistakes.
-const DAY_SECS: u64 = 24 * 3_600;
+pub(super) const DAY_SECS: u64 = 24 * 3_600;
 /// The longest time that finished messages can be kept.
 const RETENTION_MAX_DAYS: u32 = 3_650;
 /// A day in the ledger's milliseconds.
@@ -41,6 +42,8 @@ pub(crate) struct Config {
     pub(crate) tiers: Tiers,
     /// How long turns may take, and when they are tried again.
     pub(crate) turn: TurnConfig,
+    /// Turns over `codex exec`.
+    pub(crate) exec: ExecConfig,
     /// How long finished messages are kept.
     pub(crate) retention: RetentionConfig,
     /// Workspaces of a Molecule platform.

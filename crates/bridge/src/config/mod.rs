@@ -7,6 +7,7 @@
 mod check;
 mod environment;
 mod error;
+mod exec;
 mod file;
 mod keys;
 mod load;

@@ -40,6 +40,9 @@ pub(super) fn problems(config: &Config, origins: &Origins, places: &Places) -> V
     found.extend(tier_problems("peer", &tiers.peer, origins, places));
     found.extend(tier_problems("tool", &tiers.tool, origins, places));
     let mut say = |key: &str, what: String| found.extend(origins.problem(key, what));
+    if let Some(what) = config.exec.problem() {
+        say("exec.conversations", what);
+    }
     if let Some((key, what)) = config.loopback.problem() {
         say(key, what);
     }
@@ -96,7 +99,17 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
                 .to_owned(),
         );
     }
+    found.extend(exec_warning(config));
     found
+}
+
+/// What a tier promises and `codex exec` can't keep.
+fn exec_warning(config: &Config) -> Option<String> {
+    let asks = config.tiers.owner.approval_policy() != ApprovalPolicy::Never;
+    (config.uses_exec() && asks).then(|| {
+        "turns over `codex exec` ask nobody: what leaves the sandbox fails there, whatever approval_policy says"
+            .to_owned()
+    })
 }
 
 fn tier_warnings<T>(name: &str, tier: &TierConfig<T>) -> Vec<String> {

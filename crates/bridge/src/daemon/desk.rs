@@ -86,7 +86,7 @@ impl<L: Ledger> DaemonDesk<L> {
             message_id: ids::message_id(),
             workdir: settings.workdir(arrival.tier, &conversation_id),
             conversation_id,
-            mid_turn: settings.tier(arrival.tier).mid_turn,
+            mid_turn: settings.mid_turn(arrival.tier, &arrival.channel, &arrival.conversation),
         };
         arrival.receive(assigned)
     }

@@ -10,7 +10,7 @@ use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{
     Agent, Asked, ItemNote, Ledger, Sink, TurnEnd, TurnEvent, TurnStatus, TurnStream,
 };
-use bridge_core::step::{Answered, Ask, Lose, Note, Suspend};
+use bridge_core::step::{Answered, Ask, Lose, Name, Note, Suspend};
 use bridge_core::value::{
     ChannelId, Class, ClientId, EventKind, Failure, MessageId, Request, RequestDecision,
     RequestState, ThreadId, Timestamp, TurnId,
@@ -31,10 +31,35 @@ pub(crate) struct Followed {
     pub(crate) turn_id: TurnId,
     /// When its intent was written down.
     pub(crate) started_at: Timestamp,
+    /// How long it may take.
+    pub(crate) patience: Patience,
     /// Whether it ran before we followed it: a command may be at work of which nothing will be heard for long.
     pub(crate) attached: bool,
     /// What its end must say: which texts it was given before we followed it.
     pub(crate) heard: Vec<ClientId>,
+}
+
+impl Followed {
+    fn timed_out(&self) -> Failure {
+        let timeout = self.patience.timeout.as_secs();
+        Failure::new(Class::Permanent, format!("timed out after {timeout}s"))
+    }
+
+    /// A turn's time counts from its beginning, also when it is followed again after a restart.
+    fn time_left(&self) -> Duration {
+        let gone = u64::try_from(now().since_ms(self.started_at)).unwrap_or(0);
+        let timeout = self.patience.timeout;
+        timeout.saturating_sub(Duration::from_millis(gone))
+    }
+}
+
+/// How long a turn may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// In all.
+    pub(crate) timeout: Duration,
+    /// Without a sign of it.
+    pub(crate) idle: Duration,
 }
 
 /// A turn that runs now, for whoever wants it to end.
@@ -54,8 +79,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn follow(self: &Arc<Self>, turn: Followed, mut stream: A::Stream) {
         let stop = self.note_running(&turn).await;
         let gone = gone_since(turn.started_at);
-        let left = self.settings.turn_timeout.saturating_sub(gone);
-        let mut watchdog = Watchdog::new(left, self.settings.turn_idle, Instant::now());
+        let left = turn.time_left();
+        let mut watchdog = Watchdog::new(left, turn.patience.idle, Instant::now());
         let mut progress = Progress::new(self.settings.progress, gone, Instant::now());
         if turn.attached {
             watchdog.know_nothing();
@@ -102,11 +127,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .remove(&turn.message_id);
     }
 
-    fn timed_out(&self) -> Failure {
-        let timeout = self.settings.turn_timeout.as_secs();
-        Failure::new(Class::Permanent, format!("timed out after {timeout}s"))
-    }
-
     /// A silent Codex is asked whether it is there; a turn that does not end when it is interrupted takes its
     /// Codex with it, and its stream ends as lost.
     async fn do_duty(&self, turn: &Followed, duty: Option<Duty>, cause: Option<Cause>) {
@@ -126,6 +146,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 tracing::warn!(%message_id, ?cause, "a turn is interrupted");
                 self.interrupt_turn(turn).await;
             }
+            // A run has a process of its own: nobody else's turn ends with it.
+            Some(Duty::EndLife) if turn.turn_id.is_run() => self.interrupt_turn(turn).await,
             Some(Duty::EndLife) => {
                 tracing::error!(%message_id, "a turn does not end; its codex is ended");
                 self.agent
@@ -182,6 +204,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             TurnEvent::Text { text, .. } => {
                 self.hub.publish(message_id, Live::Text(text.into()));
             }
+            TurnEvent::Named { thread } => {
+                self.settle(Name {
+                    message_id: message_id.clone(),
+                    thread,
+                })
+                .await;
+            }
             TurnEvent::Retrying { message } => {
                 self.note(message_id, EventKind::Retrying, message, false)
                     .await;
@@ -192,7 +221,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.settle(Lose {
                     message_id: message_id.clone(),
                     why,
-                    end: (cause == Some(Cause::Timeout)).then(|| self.timed_out()),
+                    end: (cause == Some(Cause::Timeout)).then(|| turn.timed_out()),
                 })
                 .await;
             }
@@ -279,9 +308,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 let message_id = message_id.clone();
                 return self.settle(Suspend { message_id }).await;
             }
-            (_, None, Some(Cause::Timeout)) => self.timed_out(),
+            (_, None, Some(Cause::Timeout)) => turn.timed_out(),
             (_, None, Some(Cause::Silence)) => {
-                let idle = self.settings.turn_idle.as_secs();
+                let idle = turn.patience.idle.as_secs();
                 let why = format!("nothing was heard of the turn for {idle} s");
                 Failure::new(Class::Transient, why)
             }

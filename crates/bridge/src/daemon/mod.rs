@@ -7,6 +7,7 @@ mod activity;
 mod alive;
 mod clock;
 mod desk;
+mod exec;
 mod follow;
 mod ids;
 mod lane;
@@ -25,6 +26,7 @@ mod veil;
 mod watchdog;
 mod work;
 
+pub(crate) use exec::ExecSettings;
 pub(crate) use progress::Pace as ProgressPace;
 pub(crate) use run::{Ready, RunOptions, Stop, run};
 
@@ -88,6 +90,7 @@ pub(crate) struct Settings {
     pub(crate) turn_timeout: Duration,
     pub(crate) turn_idle: Duration,
     pub(crate) progress: progress::Pace,
+    pub(crate) exec: ExecSettings,
     pub(crate) keep: Keep,
     backoff_base_ms: i64,
     config_probe_ms: i64,
@@ -120,6 +123,7 @@ impl Settings {
             turn_timeout: Duration::from_secs(config.turn.timeout_secs),
             turn_idle: Duration::from_secs(config.turn.idle_secs),
             progress: config.turn.progress(),
+            exec: config.exec_settings(),
             keep: config.keep(),
             backoff_base_ms: milliseconds(config.turn.backoff_base_ms),
             config_probe_ms: milliseconds(config.turn.config_probe_secs.saturating_mul(1000)),
@@ -219,6 +223,7 @@ impl Settings {
             model: tier.model.clone(),
             instructions,
             reads: tier.reads.clone(),
+            transport: self.transport(&conversation.channel, &conversation.external_key),
         }
     }
 }

@@ -5,7 +5,9 @@ use super::Daemon;
 use super::follow::Followed;
 use super::ids::{jitter, now};
 use bridge_core::limits;
-use bridge_core::port::{Agent, Found, Ledger, LedgerError, Looked, LostTurn, Sink, TurnSpec};
+use bridge_core::port::{
+    Agent, Found, Ledger, LedgerError, Looked, LostTurn, Sink, TurnSpec, TurnTransport,
+};
 use bridge_core::prompt::turn_text;
 use bridge_core::retry::backoff_ms;
 use bridge_core::step::{Blind, Reconcile};
@@ -73,6 +75,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     thread: lost.turn.thread,
                     turn_id,
                     started_at,
+                    // A run of `codex exec` is never found running: it ends with whoever followed it.
+                    patience: self.settings.patience(TurnTransport::AppServer),
                     attached: true,
                     heard,
                 };

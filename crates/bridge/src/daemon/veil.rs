@@ -136,6 +136,7 @@ impl Filter {
             TurnEvent::Lost { why } => TurnEvent::Lost {
                 why: self.text(&why),
             },
+            TurnEvent::Named { thread } => TurnEvent::Named { thread },
             TurnEvent::Alive => TurnEvent::Alive,
         }
     }

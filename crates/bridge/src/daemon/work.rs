@@ -6,10 +6,13 @@ use super::ids::now;
 use bridge_core::limits::RECAP_EXCHANGES;
 use bridge_core::port::{
     Agent, AgentFault, Exchange, Ledger, LedgerError, Sink, ThreadSpec, ThreadTrouble, TurnSpec,
+    TurnTransport,
 };
 use bridge_core::prompt::turn_text;
 use bridge_core::step::{Attach, Begin, Begun, Bind, Fail, Suspend, Unbind};
-use bridge_core::value::{Class, Conversation, CutPolicy, Failure, Message, MessageId, ThreadId};
+use bridge_core::value::{
+    Class, ClientId, Conversation, CutPolicy, Failure, IncarnationId, Message, MessageId, ThreadId,
+};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -76,7 +79,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         self.agent.ready().await?;
         let thread = self.thread_of(&message, &conversation, &spec).await?;
         // Codex may have been started again meanwhile: the life that has the thread is the one that counts.
-        let incarnation = self.agent.ready().await?;
+        let ready = self.agent.ready().await?;
+        let incarnation = match spec.transport {
+            TurnTransport::AppServer => ready,
+            TurnTransport::Exec => {
+                IncarnationId::of_run(&ClientId::of(message_id, message.life.attempt))
+            }
+        };
+        let patience = self.settings.patience(spec.transport);
         let started_at = now();
         let recap = self.recap(&message, &thread).await?;
         let begun = self
@@ -110,6 +120,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             thread,
             turn_id: started.turn_id,
             started_at,
+            patience,
             attached: false,
             heard: Vec::new(),
         };

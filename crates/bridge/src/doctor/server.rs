@@ -3,7 +3,7 @@
 
 use super::report::Check;
 use crate::config::{Environment, Loaded};
-use bridge_core::port::{Agent, AgentFault, Reads, ThreadSpec};
+use bridge_core::port::{Agent, AgentFault, Reads, ThreadSpec, TurnTransport};
 use bridge_core::value::{ApprovalPolicy, Class, Sandbox, Transport};
 use bridge_host::binary::Binary;
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, TransportChoice};
@@ -102,6 +102,7 @@ async fn ask(agent: &CodexAgent<MemoryLedger>, workdir: &Path) -> Answers {
         model: None,
         instructions: String::new(),
         reads: Reads::Disk,
+        transport: TurnTransport::AppServer,
     };
     let thread = agent.open_thread(&spec).await.map(drop);
     let ready = match &thread {

@@ -3,8 +3,8 @@
 
 use crate::world::{World, gone, signal, within};
 use bridge_core::port::{
-    Agent, Started, Steer, Steered, ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStatus,
-    TurnStream,
+    Agent, Reads, Started, Steer, Steered, ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStatus,
+    TurnStream, TurnTransport,
 };
 use bridge_core::value::{ApprovalPolicy, Class, ClientId, Sandbox, ThreadId, Transport, TurnId};
 use bridge_host::{CodexAgent, CodexStream, HostOptions, LaunchOptions, TransportChoice};
@@ -13,16 +13,16 @@ use bridge_store::MemoryLedger;
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
-type Codex = CodexAgent<MemoryLedger>;
+pub(crate) type Codex = CodexAgent<MemoryLedger>;
 
-fn codex(world: &World) -> Codex {
+pub(crate) fn codex(world: &World) -> Codex {
     let env = [
         ("PATH", std::env::var_os("PATH").unwrap()),
         ("CODEX_HOME", world.codex_home().into()),
     ];
     let launch = LaunchOptions {
         keeper: env!("CARGO_BIN_EXE_codex-bridge").into(),
-        codex: codex_for_tests().unwrap(),
+        codex: codex_for_tests().unwrap().canonicalize().unwrap(),
         codex_version: "0.166.0".to_owned(),
         run_dir: world.path().join("run"),
         env: env.map(|(name, value)| (name.into(), value)).to_vec(),
@@ -38,14 +38,15 @@ fn codex(world: &World) -> Codex {
     CodexAgent::new(options, MemoryLedger::new())
 }
 
-fn spec(world: &World) -> ThreadSpec {
+pub(crate) fn spec(world: &World) -> ThreadSpec {
     ThreadSpec {
         workdir: world.path().display().to_string(),
         sandbox: Sandbox::ReadOnly,
         approval_policy: ApprovalPolicy::OnRequest,
         model: None,
-        reads: bridge_core::port::Reads::Disk,
         instructions: String::new(),
+        reads: Reads::Disk,
+        transport: TurnTransport::AppServer,
     }
 }
 
@@ -76,13 +77,14 @@ fn second(thread: &ThreadId, turn_id: &TurnId, text: &str) -> Steer {
 }
 
 /// How the turn ended.
-async fn end(mut stream: CodexStream) -> TurnEnd {
+pub(crate) async fn end(mut stream: CodexStream) -> TurnEnd {
     within("the end of a turn", async {
         loop {
             match stream.next().await {
                 TurnEvent::Ended(end) => return end,
                 TurnEvent::Lost { why } => panic!("{why}"),
-                TurnEvent::Alive
+                TurnEvent::Named { .. }
+                | TurnEvent::Alive
                 | TurnEvent::Item(_)
                 | TurnEvent::Text { .. }
                 | TurnEvent::Retrying { .. }

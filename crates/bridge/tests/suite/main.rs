@@ -18,6 +18,7 @@ mod demo;
 mod drill;
 mod effects;
 mod endless;
+mod exec;
 mod fake;
 mod foreign;
 mod input;

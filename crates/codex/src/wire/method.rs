@@ -83,6 +83,8 @@ methods! {
     ThreadUnsubscribe = "thread/unsubscribe" (ThreadIdParams) -> ThreadUnsubscribeResponse, QUICK_MS;
     /// Unloads the thread and frees its MCP servers; it can not be resumed until unarchived.
     ThreadArchive = "thread/archive" (ThreadIdParams) -> Empty, HISTORY_MS;
+    /// Brings an archived thread back; it is not loaded by that, so nobody holds its writer.
+    ThreadUnarchive = "thread/unarchive" (ThreadIdParams) -> Empty, HISTORY_MS;
     /// The response is no promise: a kill right after it may leave no trace of the turn. While a
     /// turn runs, this steers it instead, so send it to idle threads only.
     TurnStart = "turn/start" (TurnStartParams) -> TurnStartResponse, HISTORY_MS;

@@ -10,8 +10,8 @@ use bridge_codex::wire::input::UserInput;
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, BackgroundTerminalsClean, Capabilities, ClientInfo, ConfigRead,
     Initialize, InitializeParams, Method, ThreadArchive, ThreadRead, ThreadResume,
-    ThreadSettingsUpdate, ThreadStart, ThreadTurnsList, ThreadUnsubscribe, TurnInterrupt,
-    TurnInterruptParams, TurnStart, TurnStartParams, TurnSteer, TurnSteerParams,
+    ThreadSettingsUpdate, ThreadStart, ThreadTurnsList, ThreadUnarchive, ThreadUnsubscribe,
+    TurnInterrupt, TurnInterruptParams, TurnStart, TurnStartParams, TurnSteer, TurnSteerParams,
 };
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::{
@@ -126,6 +126,7 @@ fn threads() -> Vec<Sample> {
         }),
         sample::<ThreadUnsubscribe>(by_id()),
         sample::<ThreadArchive>(by_id()),
+        sample::<ThreadUnarchive>(by_id()),
         sample::<BackgroundTerminalsClean>(by_id()),
         sample::<ConfigRead>(ConfigReadParams { cwd: text("/w") }),
         sample::<ConfigRead>(ConfigReadParams::default()),

@@ -82,6 +82,8 @@ pub struct ThreadSpec {
     pub instructions: String,
     /// What its commands may read.
     pub reads: Reads,
+    /// Which program of Codex runs its turns.
+    pub transport: TurnTransport,
 }
 
 /// What the commands of a thread may read: a sandbox that forbids all writing still shows the whole disk.
@@ -95,6 +97,16 @@ pub enum Reads {
         /// Places that stay hidden even where they lie in those; absolute paths kept as text.
         hidden: Vec<String>,
     },
+}
+
+/// Which program of Codex runs a turn. From configuration by channel and conversation, never from a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TurnTransport {
+    /// The app-server: one process for all threads, which can be steered, asked and interrupted.
+    #[default]
+    AppServer,
+    /// `codex exec`: a process for every turn. It takes no more text, asks nothing, and is stopped by its end.
+    Exec,
 }
 
 /// One turn to run.
@@ -223,6 +235,11 @@ pub enum TurnEvent {
         item_id: ItemId,
         /// The text so far, cut at the front when long.
         text: String,
+    },
+    /// The agent named the thread, which had none until now.
+    Named {
+        /// The name.
+        thread: ThreadId,
     },
     /// The agent tries its model again by itself.
     Retrying {

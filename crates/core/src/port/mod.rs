@@ -11,6 +11,7 @@ mod sink;
 pub use agent::{
     Agent, AgentFault, Asked, Finding, Found, ItemNote, Looked, LostTurn, Reads, Started, Steer,
     Steered, ThreadSpec, ThreadTrouble, TurnEnd, TurnEvent, TurnSpec, TurnStatus, TurnStream,
+    TurnTransport,
 };
 pub use ledger::{Committed, Ledger, LedgerError};
 pub use rows::{

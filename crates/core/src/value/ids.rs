@@ -1,7 +1,7 @@
 //! Newtypes for every identifier, so that two ids can't be mixed up and no bare `String` travels as one.
 //!
 //! Ids are made at the edges (they need randomness) and only carried here; the exceptions are derived from
-//! other ids: a turn's client id and a reply's key.
+//! other ids: a turn's client id, a reply's key, and what stands for the names that `codex exec` gives late or never.
 
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -65,6 +65,51 @@ impl ClientId {
     #[must_use]
     pub fn of(message_id: &MessageId, attempt: u32) -> Self {
         Self(format!("{message_id}.{attempt}"))
+    }
+}
+
+/// What begins the ids that stand for names of a run of `codex exec`. Codex's own ids are UUIDs and never begin so.
+const RUN_PREFIX: &str = "exec-";
+
+impl IncarnationId {
+    /// The life of the process that runs one attempt over `codex exec`: a process for every turn.
+    #[must_use]
+    pub fn of_run(client_id: &ClientId) -> Self {
+        Self(format!("{RUN_PREFIX}{client_id}"))
+    }
+
+    /// Whether it is a run of `codex exec`, which takes no client id: what became of its turn is found in another way.
+    #[must_use]
+    pub fn is_run(&self) -> bool {
+        self.0.starts_with(RUN_PREFIX)
+    }
+}
+
+impl TurnId {
+    /// Stands for the turn of a run: `codex exec` does not tell its id.
+    #[must_use]
+    pub fn of_run(client_id: &ClientId) -> Self {
+        Self(format!("{RUN_PREFIX}{client_id}"))
+    }
+
+    /// Whether it is such a stand-in.
+    #[must_use]
+    pub fn is_run(&self) -> bool {
+        self.0.starts_with(RUN_PREFIX)
+    }
+}
+
+impl ThreadId {
+    /// Stands for the thread of a run until Codex names it, so that the intent can be on disk before the run begins.
+    #[must_use]
+    pub fn unnamed(unique: &str) -> Self {
+        Self(format!("{RUN_PREFIX}{unique}"))
+    }
+
+    /// Whether Codex has not named it yet.
+    #[must_use]
+    pub fn is_unnamed(&self) -> bool {
+        self.0.starts_with(RUN_PREFIX)
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod control;
 mod exec;
+mod prompt;
 mod reap;
 mod stderr;
 
@@ -52,6 +53,8 @@ pub struct KeeperOptions {
     pub transport: Transport,
     /// How long Codex may live without a daemon.
     pub linger: Duration,
+    /// Set for one run of `codex exec`: so many bytes of our stdin are its prompt, and the end of our stdin ends it.
+    pub prompt_bytes: Option<u64>,
     /// The Codex binary.
     pub codex: PathBuf,
     /// Its arguments.
@@ -83,9 +86,12 @@ pub fn keep(options: &KeeperOptions) -> io::Result<i32> {
     if options.transport == Transport::Socket {
         control::listen(&options.directory.join(KEEPER_SOCKET), events.clone())?;
     }
-    let (codex, stderr) = spawn(options)?;
+    let (mut codex, stderr) = spawn(options)?;
     let codex_pid = i32::try_from(codex.id()).map_err(io::Error::other)?;
     let exit = reap::watch(codex_pid, events.clone());
+    if let (Some(bytes), Some(stdin)) = (options.prompt_bytes, codex.stdin.take()) {
+        prompt::hand_over(stdin, bytes, events.clone());
+    }
     watch_signals(signals, events);
     if options.transport == Transport::Socket {
         announce(options, codex_pid)?;
@@ -99,9 +105,10 @@ pub fn keep(options: &KeeperOptions) -> io::Result<i32> {
 }
 
 fn spawn(options: &KeeperOptions) -> io::Result<(Child, Option<stderr::Drain>)> {
-    let (stdin, stdout) = match options.transport {
-        Transport::Socket => (Stdio::null(), Stdio::null()),
-        Transport::Stdio => (Stdio::inherit(), Stdio::inherit()),
+    let (stdin, stdout) = match (options.transport, options.prompt_bytes) {
+        (Transport::Socket, _) => (Stdio::null(), Stdio::null()),
+        (Transport::Stdio, None) => (Stdio::inherit(), Stdio::inherit()),
+        (Transport::Stdio, Some(_)) => (Stdio::piped(), Stdio::inherit()),
     };
     let mut child = Command::new(std::env::current_exe()?)
         .arg("keeper-exec")

@@ -1,0 +1,190 @@
+//! `codex exec`: a process for every turn, behind the same port as the app-server.
+//!
+//! A run gets its text on stdin, tells its news as lines of JSON, and ends by itself or with everything it started. It
+//! can't be steered and asks nothing. The app-server beside it reads histories; it never writes a thread that runs here.
+
+mod args;
+mod run;
+mod thread;
+mod verdict;
+
+use self::run::Run;
+use crate::fault::fault;
+use crate::host::{Host, Session};
+use bridge_codex::exec::ExecUsage;
+use bridge_core::port::{
+    AgentFault, Found, Ledger, LostTurn, Started, TurnEvent, TurnSpec, TurnStream,
+};
+use bridge_core::value::{Class, ThreadId, TurnId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+/// News of a run that may wait for whoever follows it; beyond it Codex waits.
+const EVENTS_MAX: usize = 64;
+/// Threads whose cost so far is remembered; beyond it all are forgotten, and the next run of each tells no cost.
+const TOTALS_MAX: usize = 4096;
+
+/// What people are told who want to give a run more text.
+pub(crate) const NO_STEER: &str = "this conversation runs over `codex exec`, which takes no text into a running turn; the message waits for its own turn";
+
+/// All runs of this daemon.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    book: Arc<Mutex<Book>>,
+    tasks: TaskTracker,
+}
+
+/// What is known of the runs that are under way, and of the threads they ran on.
+#[derive(Debug, Default)]
+struct Book {
+    running: HashMap<TurnId, (ThreadId, CancellationToken)>,
+    /// What a thread had cost after its last run.
+    totals: HashMap<ThreadId, ExecUsage>,
+    closed: bool,
+}
+
+fn locked(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
+    book.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The news of one run. Whoever drops it ends the run.
+pub(crate) struct ExecStream {
+    inbox: mpsc::Receiver<TurnEvent>,
+    _stop: DropGuard,
+}
+
+impl TurnStream for ExecStream {
+    async fn next(&mut self) -> TurnEvent {
+        match self.inbox.recv().await {
+            Some(event) => event,
+            None => TurnEvent::Lost {
+                why: "the run of `codex exec` was lost from sight".to_owned(),
+            },
+        }
+    }
+}
+
+impl Runs {
+    /// A name for a thread that a run will begin.
+    pub(crate) fn unnamed() -> ThreadId {
+        ThreadId::unnamed(&uuid::Uuid::new_v4().simple().to_string())
+    }
+
+    /// Makes sure that a run can have the thread.
+    pub(crate) async fn release(
+        &self,
+        session: &Session,
+        thread: &ThreadId,
+    ) -> Result<(), AgentFault> {
+        thread::release(session, thread).await
+    }
+
+    /// Begins the run of a turn. A fault means that Codex was not given the text.
+    pub(crate) async fn start<L: Ledger>(
+        &self,
+        host: &Arc<Host<L>>,
+        turn: &TurnSpec,
+    ) -> Result<Started<ExecStream>, AgentFault> {
+        let turn_id = TurnId::of_run(&turn.client_id);
+        let stop = CancellationToken::new();
+        self.enter(&turn_id, &turn.thread, &stop)?;
+        let seat = Seat {
+            book: Arc::clone(&self.book),
+            turn_id: turn_id.clone(),
+        };
+        let run = Run::begin(host, turn).await?;
+        let (events, inbox) = mpsc::channel(EVENTS_MAX);
+        let host = Arc::clone(host);
+        let watched = stop.clone();
+        self.tasks
+            .spawn(async move { run.follow(&host, seat, &watched, &events).await });
+        let stream = ExecStream {
+            inbox,
+            _stop: stop.drop_guard(),
+        };
+        Ok(Started { turn_id, stream })
+    }
+
+    fn enter(
+        &self,
+        turn_id: &TurnId,
+        thread: &ThreadId,
+        stop: &CancellationToken,
+    ) -> Result<(), AgentFault> {
+        let mut book = locked(&self.book);
+        if book.closed {
+            return Err(fault(Class::Transient, "the daemon is stopping"));
+        }
+        if book.running.values().any(|(taken, _)| taken == thread) {
+            let reason = "a run of `codex exec` is still at work on this conversation's thread; the message is answered after it";
+            return Err(fault(Class::Capacity { until: None }, reason));
+        }
+        let run = (thread.clone(), stop.clone());
+        book.running.insert(turn_id.clone(), run);
+        Ok(())
+    }
+
+    /// Ends a run with everything it started; its end is still told on its stream.
+    pub(crate) fn stop(&self, turn_id: &TurnId) {
+        if let Some((_, stop)) = locked(&self.book).running.get(turn_id) {
+            stop.cancel();
+        }
+    }
+
+    /// Ends all runs and waits until they are gone.
+    pub(crate) async fn stop_all(&self) {
+        {
+            let mut book = locked(&self.book);
+            book.closed = true;
+            for (_, stop) in book.running.values() {
+                stop.cancel();
+            }
+        }
+        self.tasks.close();
+        // Each run is bounded: see `run::STOP_PATIENCE`.
+        self.tasks.wait().await;
+    }
+
+    /// What became of a run that was lost.
+    pub(crate) async fn look(
+        &self,
+        session: &Session,
+        lost: &LostTurn,
+    ) -> Result<Found, AgentFault> {
+        thread::look(session, lost).await
+    }
+}
+
+/// A run's place among those under way; given back when the run is over, however that comes.
+pub(super) struct Seat {
+    book: Arc<Mutex<Book>>,
+    turn_id: TurnId,
+}
+
+impl Seat {
+    /// What the thread had cost before this run, and from now on.
+    fn count(&self, thread: &ThreadId, fresh: bool, total: Option<ExecUsage>) -> Option<ExecUsage> {
+        let mut book = locked(&self.book);
+        let before = match fresh {
+            true => Some(ExecUsage::default()),
+            false => book.totals.get(thread).copied(),
+        };
+        if book.totals.len() >= TOTALS_MAX {
+            book.totals.clear();
+        }
+        match total {
+            Some(total) => book.totals.insert(thread.clone(), total),
+            None => book.totals.remove(thread),
+        };
+        before
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        locked(&self.book).running.remove(&self.turn_id);
+    }
+}

@@ -1,0 +1,311 @@
+//! One run: its keeper and process, its text, its lines, its end.
+//!
+//! The keeper's stdin is the leash. It is ours alone, so the run ends when we let go of it, when we stop, and when we are
+//! killed; what it started ends with it. Its row in the ledger is there before Codex has the text, so that the next
+//! daemon finds a run that has not ended yet and waits for its end before it looks at the thread.
+
+use super::args::args;
+use super::verdict::Ending;
+use super::{Seat, thread};
+use crate::fault::fault;
+use crate::host::{Host, wall_now};
+use crate::launch::{self, LaunchOptions};
+use crate::operator;
+use crate::process;
+use crate::thread::settings;
+use crate::transport::Pipe;
+use bridge_codex::exec::{ExecFold, ExecNews};
+use bridge_codex::rpc::{INVALID_REQUEST, Refusal, RpcError};
+use bridge_codex::wire::thread::ThreadSettings;
+use bridge_core::port::{AgentFault, ItemNote, Ledger, TurnEvent, TurnSpec};
+use bridge_core::value::{self, Class, Incarnation, IncarnationId, ThreadId, Transport, TurnId};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How long a run may take to end after its leash was let go: the keeper gives Codex a second and the rest five. Shorter
+/// than what the daemon waits for an interrupted turn.
+const STOP_PATIENCE: Duration = Duration::from_secs(8);
+
+/// A run that waits for its text.
+pub(super) struct Run {
+    turn: TurnSpec,
+    incarnation: Incarnation,
+    keeper: Child,
+    leash: Option<ChildStdin>,
+    lines: Pipe,
+    fold: ExecFold,
+    /// Why its lines can't be followed any more.
+    blind: Option<String>,
+}
+
+impl Run {
+    /// Starts the process and writes it down. Codex does nothing before it has its text.
+    pub(super) async fn begin<L: Ledger>(
+        host: &Host<L>,
+        turn: &TurnSpec,
+    ) -> Result<Self, AgentFault> {
+        let options = &host.options.launch;
+        let args = args(turn, &asked(host, turn).await?, options.overrides());
+        let incarnation_id = IncarnationId::of_run(&turn.client_id);
+        let directory = options.run_dir.join(incarnation_id.as_str());
+        let started = start(options, turn, args, &directory);
+        let run = started.and_then(|child| Self::of(options, turn, directory, child));
+        let run =
+            run.map_err(|error| fault(Class::Transient, format!("start `codex exec`: {error}")))?;
+        if let Err(error) = host.record(run.incarnation.clone()).await {
+            let Self {
+                incarnation, leash, ..
+            } = run;
+            drop(leash);
+            launch::discard(&incarnation).await;
+            return Err(error);
+        }
+        Ok(run)
+    }
+
+    fn of(
+        options: &LaunchOptions,
+        turn: &TurnSpec,
+        directory: PathBuf,
+        mut keeper: Child,
+    ) -> io::Result<Self> {
+        let pid = keeper.id().and_then(|pid| i32::try_from(pid).ok());
+        let stamp = pid.and_then(process::child_stamp);
+        let (Some(stamp), Some(leash), Some(stdout)) =
+            (stamp, keeper.stdin.take(), keeper.stdout.take())
+        else {
+            return Err(io::Error::other("it ended at once"));
+        };
+        let incarnation = Incarnation {
+            incarnation_id: IncarnationId::of_run(&turn.client_id),
+            transport: Transport::Stdio,
+            keeper: stamp,
+            directory: directory.display().to_string(),
+            codex_version: options.codex_version.clone(),
+            boot_id: process::boot_id()?,
+            started_at: wall_now(),
+            ended_at: None,
+        };
+        Ok(Self {
+            turn: turn.clone(),
+            incarnation,
+            keeper,
+            leash: Some(leash),
+            lines: Pipe::of(stdout),
+            fold: ExecFold::default(),
+            blind: None,
+        })
+    }
+
+    /// Gives Codex its text and tells what happens until everything of the run is gone.
+    pub(super) async fn follow<L: Ledger>(
+        mut self,
+        host: &Host<L>,
+        seat: Seat,
+        stop: &CancellationToken,
+        events: &mpsc::Sender<TurnEvent>,
+    ) {
+        self.give_text(stop).await;
+        self.listen(stop, events).await;
+        self.leash = None;
+        if tokio::time::timeout(STOP_PATIENCE, self.keeper.wait())
+            .await
+            .is_err()
+        {
+            // The kernel ends Codex with its keeper.
+            let _gone = self.keeper.start_kill();
+        }
+        let end = self.end(host, stop.is_cancelled(), &seat).await;
+        // The thread is free before anybody hears of the end and wants it again.
+        drop(seat);
+        let _unheard = events.send(end).await;
+    }
+
+    /// Hands the text over. Half a text is none: the keeper ends a run whose leash goes before the text is whole.
+    async fn give_text(&mut self, stop: &CancellationToken) {
+        let Some(leash) = &mut self.leash else {
+            return;
+        };
+        let give = async {
+            leash.write_all(self.turn.text.as_bytes()).await?;
+            leash.flush().await
+        };
+        tokio::select! {
+            given = give => {
+                if let Err(error) = given {
+                    tracing::debug!(%error, "a run of codex ended before it had its text");
+                }
+            }
+            () = stop.cancelled() => {}
+        }
+    }
+
+    /// Reads until the run says nothing more. Told to stop, it lets go of the leash and hears the rest.
+    async fn listen(&mut self, stop: &CancellationToken, events: &mpsc::Sender<TurnEvent>) {
+        let mut until = Instant::now();
+        loop {
+            let held = self.leash.is_some();
+            let line = tokio::select! {
+                line = self.lines.next() => line,
+                () = stop.cancelled(), if held => {
+                    self.leash = None;
+                    until = Instant::now() + STOP_PATIENCE;
+                    continue;
+                }
+                () = tokio::time::sleep_until(until), if !held => return,
+            };
+            match line {
+                Ok(Some(line)) => {
+                    let news = self.fold.line(&line);
+                    if self.is_astray() {
+                        return;
+                    }
+                    // Whoever does not listen any more has let go of the run, and `stop` says so.
+                    let _unheard = events.send(self.told(news)).await;
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    self.blind = Some(error.to_string());
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether Codex runs on another thread than it was told to.
+    fn is_astray(&self) -> bool {
+        let asked = &self.turn.thread;
+        let given = self.fold.thread.as_ref();
+        !asked.is_unnamed() && given.is_some_and(|given| given.as_str() != asked.as_str())
+    }
+
+    fn told(&self, news: ExecNews) -> TurnEvent {
+        match news {
+            ExecNews::Thread(thread) if self.turn.thread.is_unnamed() => TurnEvent::Named {
+                thread: ThreadId::new(thread.as_str()),
+            },
+            ExecNews::Item {
+                item_id,
+                completed,
+                headline,
+                effect,
+            } => TurnEvent::Item(ItemNote {
+                item_id: value::ItemId::new(item_id.as_str()),
+                completed,
+                headline,
+                effect,
+            }),
+            ExecNews::Said { item_id, text } => TurnEvent::Text {
+                item_id: value::ItemId::new(item_id.as_str()),
+                text,
+            },
+            ExecNews::Retrying { message } => TurnEvent::Retrying { message },
+            ExecNews::Thread(_) | ExecNews::Alive => TurnEvent::Alive,
+        }
+    }
+
+    /// What the run's end means, once nothing of it is left.
+    async fn end<L: Ledger>(mut self, host: &Host<L>, stopped: bool, seat: &Seat) -> TurnEvent {
+        let status = self.keeper.wait().await;
+        let code = status.ok().and_then(|status| status.code()).unwrap_or(-1);
+        let tail = launch::stderr_tail(Path::new(&self.incarnation.directory));
+        launch::remove_directory(&self.incarnation);
+        host.record_gone(&self.incarnation.incarnation_id).await;
+        if self.is_astray() {
+            return TurnEvent::Lost {
+                why: "`codex exec` began another thread than the one it was told to resume"
+                    .to_owned(),
+            };
+        }
+        if let Some(why) = self.blind {
+            return TurnEvent::Lost { why };
+        }
+        let ending = Ending {
+            fold: self.fold,
+            stopped,
+            code,
+            tail,
+        };
+        heal(host, &self.turn, &ending).await;
+        let fresh = self.turn.thread.is_unnamed();
+        let named = ending.fold.thread.clone();
+        let thread = named.as_ref().map(|id| ThreadId::new(id.as_str()));
+        let before = thread.and_then(|id| seat.count(&id, fresh, ending.fold.usage));
+        let stand_in = TurnId::of_run(&self.turn.client_id);
+        let turn_id = match (ending.completed(), named) {
+            (true, Some(thread)) => newest(host, thread).await,
+            (true | false, _) => None,
+        };
+        TurnEvent::Ended(ending.turn_end(turn_id.unwrap_or(stand_in), before))
+    }
+}
+
+async fn newest<L: Ledger>(host: &Host<L>, thread: bridge_codex::wire::ThreadId) -> Option<TurnId> {
+    let session = host.session().await.ok()?;
+    let found = thread::newest(&session, thread).await;
+    if found.is_none() {
+        tracing::warn!("codex did not tell the id of the turn that `codex exec` ran");
+    }
+    found
+}
+
+/// A thread that was let go of, and was left archived by a crash in between, is brought back: the next try has it.
+async fn heal<L: Ledger>(host: &Host<L>, turn: &TurnSpec, ending: &Ending) {
+    let refused = RpcError::new(INVALID_REQUEST, ending.tail.as_str()).refusal();
+    if ending.fold.began || refused != Refusal::Archived {
+        return;
+    }
+    let thread = bridge_codex::wire::ThreadId::from(turn.thread.as_str());
+    let back = match host.session().await {
+        Ok(session) => thread::unarchive(&session, thread).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = back {
+        tracing::warn!(%error, "an archived thread could not be brought back");
+    }
+}
+
+/// What the run's thread is asked to be, the same as on the app-server: it is given by flags, and Codex does not report
+/// back what came of it.
+async fn asked<L: Ledger>(host: &Host<L>, turn: &TurnSpec) -> Result<ThreadSettings, AgentFault> {
+    let session = host.session().await?;
+    host.prove_shield(&session, &turn.spec.reads).await?;
+    let operator = operator::read(&session.connection, &turn.spec.workdir).await?;
+    Ok(settings(&turn.spec, &session.ground, &operator))
+}
+
+fn start(
+    options: &LaunchOptions,
+    turn: &TurnSpec,
+    args: Vec<String>,
+    directory: &Path,
+) -> io::Result<Child> {
+    launch::make_directory(directory)?;
+    let child = Command::new(&options.keeper)
+        .arg("keeper")
+        .arg("--directory")
+        .arg(directory)
+        .args(["--transport", Transport::Stdio.word(), "--linger-ms", "0"])
+        .args(["--prompt-bytes", &turn.text.len().to_string()])
+        .arg("--")
+        .arg(&options.codex)
+        .args(args)
+        .env_clear()
+        .envs(options.env.iter().map(|(name, value)| (name, value)))
+        .current_dir(directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    child.inspect_err(|_| {
+        // Nothing was started that could leave anything else.
+        let _left = std::fs::remove_dir(directory);
+    })
+}

@@ -1,0 +1,208 @@
+//! The thread of a run, seen from the app-server beside it: whose writer it is, which turn is its newest, and what
+//! became of a run that was lost.
+//!
+//! Only one process may write a thread. The app-server reads all of them without taking the writer, so that is all it
+//! does here; and a run that is looked at has ended, so nobody else writes it.
+
+use crate::fault::{Deed, fault, lost, of_call};
+use crate::history::{older, ours_found, unreadable};
+use crate::host::Session;
+use bridge_codex::oracle;
+use bridge_codex::wire::Turn;
+use bridge_codex::wire::ids::{ThreadId, TurnId};
+use bridge_codex::wire::item::Item;
+use bridge_codex::wire::method::{ThreadArchive, ThreadRead, ThreadUnarchive};
+use bridge_codex::wire::thread::{ThreadIdParams, ThreadReadParams, ThreadStatus};
+use bridge_core::port::{AgentFault, Finding, Found, LostTurn, ThreadTrouble, TurnStatus};
+use bridge_core::prompt;
+use bridge_core::value::{self, Class};
+
+/// Pages of a history that are looked at before it counts as unreadable.
+const PAGES_MAX: usize = 40;
+
+/// Makes sure that a thread can be resumed by a run: it is there, and the app-server does not have its writer.
+pub(super) async fn release(session: &Session, thread: &value::ThreadId) -> Result<(), AgentFault> {
+    if thread.is_unnamed() {
+        let words =
+            "the run that was to begin this conversation's thread ended before Codex had named it";
+        return Err(lost(ThreadTrouble::Missing, words));
+    }
+    let thread_id = ThreadId::from(thread.as_str());
+    let read = ThreadReadParams {
+        thread_id: thread_id.clone(),
+        include_turns: false,
+    };
+    let read = session.connection.call::<ThreadRead>(read).await;
+    let read = read.map_err(|error| of_call(&error, Deed::Harmless))?;
+    match read.thread.status {
+        ThreadStatus::NotLoaded => Ok(()),
+        ThreadStatus::Active { .. } => {
+            let reason = "a turn of this conversation still runs on the app-server; the message is answered after it";
+            Err(fault(Class::Capacity { until: None }, reason))
+        }
+        // Measured on 0.166: unsubscribing keeps the writer, archiving lets it go, unarchiving does not take it.
+        ThreadStatus::Idle | ThreadStatus::SystemError | ThreadStatus::Other(_) => {
+            let params = || ThreadIdParams {
+                thread_id: thread_id.clone(),
+            };
+            let connection = &session.connection;
+            let archived = connection.call::<ThreadArchive>(params()).await;
+            archived.map_err(|error| of_call(&error, Deed::Harmless))?;
+            connection.threads.unloaded(&thread_id);
+            unarchive(session, thread_id).await
+        }
+    }
+}
+
+/// Brings a thread back that we let go of and could not bring back then.
+pub(super) async fn unarchive(session: &Session, thread_id: ThreadId) -> Result<(), AgentFault> {
+    let params = ThreadIdParams { thread_id };
+    let back = session.connection.call::<ThreadUnarchive>(params).await;
+    back.map(drop)
+        .map_err(|error| of_call(&error, Deed::Harmless))
+}
+
+/// Codex's id of the newest turn of a thread: `codex exec` does not tell it, and a lost run is looked for behind it.
+pub(super) async fn newest(session: &Session, thread: ThreadId) -> Option<value::TurnId> {
+    let (turns, _) = older(session, thread, None).await.ok()??;
+    let turn = turns.last()?;
+    Some(value::TurnId::new(turn.id.as_str()))
+}
+
+/// What became of a run that has ended unseen.
+pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<Found, AgentFault> {
+    let thread = &lost.turn.thread;
+    if thread.is_unnamed() {
+        return Ok(unreadable(
+            "the run of `codex exec` ended before Codex had named its thread",
+        ));
+    }
+    let thread = ThreadId::from(thread.as_str());
+    let after = lost.after_turn.as_ref();
+    let after = after.map(|turn_id| TurnId::from(turn_id.as_str()));
+    let mut turns: Vec<Turn> = Vec::new();
+    let mut cursor = None;
+    for _ in 0..PAGES_MAX {
+        let page = match older(session, thread.clone(), cursor.take()).await {
+            Ok(page) => page,
+            Err(fault) if fault.thread != ThreadTrouble::None => {
+                return Ok(unreadable(&fault.failure.reason));
+            }
+            Err(fault) => return Err(fault),
+        };
+        let Some((mut page, next)) = page else { break };
+        page.append(&mut turns);
+        turns = page;
+        cursor = next;
+        let anchored = turns.iter().any(|turn| Some(&turn.id) == after.as_ref());
+        if anchored || cursor.is_none() {
+            break;
+        }
+    }
+    let later = match turns
+        .iter()
+        .position(|turn| Some(&turn.id) == after.as_ref())
+    {
+        Some(anchor) => turns.get(anchor + 1..).unwrap_or_default(),
+        None => turns.as_slice(),
+    };
+    judge(later, &lost.turn.text)
+}
+
+/// What the turns behind the last known one say. One with our text is ours. Others prove that the thread was used since,
+/// perhaps by us: then it is as if ours was cut, so that nothing is done twice.
+fn judge(later: &[Turn], text: &str) -> Result<Found, AgentFault> {
+    if later.iter().any(|turn| !turn.has_all_items()) {
+        return Ok(unreadable("Codex did not give all its items"));
+    }
+    let used: Vec<&Turn> = later.iter().filter(|turn| !turn.items.is_empty()).collect();
+    let Some(last) = used.last() else {
+        return Ok(Found::Absent);
+    };
+    let ours = used.iter().rev().find(|turn| was_given(turn, text));
+    let Some(ours) = ours else {
+        return Ok(cut(last));
+    };
+    Ok(match ours_found(oracle::of_turn(ours))? {
+        // Nobody runs it any more, whatever its record says.
+        Found::Turn(finding) if finding.status == TurnStatus::InProgress => cut(ours),
+        found => found,
+    })
+}
+
+fn cut(turn: &Turn) -> Found {
+    Found::Turn(Finding {
+        turn_id: value::TurnId::new(turn.id.as_str()),
+        status: TurnStatus::Interrupted,
+        answer: None,
+        effects: Vec::new(),
+        heard: Vec::new(),
+        failure: None,
+    })
+}
+
+fn was_given(turn: &Turn, text: &str) -> bool {
+    turn.items.iter().any(|item| match item {
+        Item::UserMessage(message) => prompt::is_same_text(&message.text(), text),
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn turn(id: &str, status: &str, text: &str, answer: &str) -> Turn {
+        serde_json::from_value(json!({"id": id, "status": status, "items": [
+            {"type": "userMessage", "id": "a", "content": [
+                {"type": "localImage", "path": "/x.png"}, {"type": "text", "text": text}]},
+            {"type": "agentMessage", "id": "b", "text": answer}], "itemsView": "full"}))
+        .unwrap()
+    }
+
+    fn found(later: &[Turn]) -> (String, TurnStatus, Option<String>) {
+        match judge(later, "ours") {
+            Ok(Found::Turn(finding)) => (
+                finding.turn_id.as_str().to_owned(),
+                finding.status,
+                finding.answer,
+            ),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_turn_with_our_text_is_ours_and_its_answer_is_harvested() {
+        let later = [
+            turn("1", "completed", "ours", "yes"),
+            turn("2", "completed", "another", "no"),
+        ];
+        let yes = (
+            "1".to_owned(),
+            TurnStatus::Completed,
+            Some("yes".to_owned()),
+        );
+        assert_eq!(found(&later), yes);
+        let cut = [turn("1", "interrupted", "ours", "half")];
+        assert_eq!(found(&cut), ("1".to_owned(), TurnStatus::Interrupted, None));
+        let open = [turn("1", "inProgress", "ours", "half")];
+        assert_eq!(
+            found(&open).1,
+            TurnStatus::Interrupted,
+            "its process is gone"
+        );
+    }
+
+    #[test]
+    fn somebody_elses_answer_is_never_ours_and_nothing_is_nothing() {
+        let foreign = [turn("1", "completed", "another", "secret")];
+        assert_eq!(
+            found(&foreign),
+            ("1".to_owned(), TurnStatus::Interrupted, None)
+        );
+        assert_eq!(judge(&[], "ours").unwrap(), Found::Absent);
+        let empty = serde_json::from_value(json!({"id": "1", "status": "interrupted"})).unwrap();
+        assert_eq!(judge(&[empty], "ours").unwrap(), Found::Absent);
+    }
+}
