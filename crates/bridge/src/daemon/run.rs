@@ -9,6 +9,7 @@ use super::{Daemon, Settings, clock};
 use crate::config::{Config, Environment, Loaded};
 use crate::state::{Lock, StateDir, StateError};
 use bridge_channel::Channels;
+use bridge_channel::files::Vault as Depot;
 use bridge_channel::loopback::{Loopback, OpenError};
 use bridge_codex::wire::account::Secret;
 use bridge_core::port::{Agent, Ledger};
@@ -198,7 +199,9 @@ async fn start(
     let agent = CodexAgent::new(host_options(options, &state, &codex)?, ledger.clone());
     agent.adopt().await?;
     let boot_id = bridge_host::process::boot_id()?;
-    let settings = Settings::new(&options.config, boot_id, state.work()).hiding(&options.hidden);
+    let depot = Depot::open(state.files(), options.config.files.max_bytes)?;
+    let settings = Settings::new(&options.config, boot_id, state.work(), depot);
+    let settings = settings.hiding(&options.hidden);
     let channels = open_channels(&options.config)?;
     let agent = Veil::new(agent, vault);
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);

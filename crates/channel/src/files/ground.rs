@@ -25,11 +25,11 @@ const DIRECTORY: OFlag = OFlag::O_RDONLY
 
 /// A directory, held open.
 #[derive(Debug)]
-pub struct Ground(OwnedFd);
+pub(super) struct Ground(OwnedFd);
 
 /// What lies under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lies {
+pub(super) enum Lies {
     /// An ordinary file.
     File {
         /// How long it is.
@@ -45,7 +45,7 @@ pub enum Lies {
 
 impl Ground {
     /// Opens a directory that the operator or the daemon named: that name may be a link.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(File::open(path).and_then(
             |file| match file.metadata()?.is_dir() {
                 true => Ok(file.into()),
@@ -55,7 +55,7 @@ impl Ground {
     }
 
     /// A directory below; none where there is none. A link to one is an error.
-    pub fn below(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Self>> {
+    pub(super) fn below(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Self>> {
         let name = component(&name)?;
         match openat(&self.0, name, DIRECTORY, Mode::empty()) {
             Ok(fd) => Ok(Some(Self(fd))),
@@ -66,7 +66,7 @@ impl Ground {
     }
 
     /// A directory below, made where it is missing.
-    pub fn make_below(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
+    pub(super) fn make_below(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         let name = component(&name)?;
         match mkdirat(&self.0, name, Mode::S_IRWXU) {
             Ok(()) | Err(Errno::EEXIST) => {}
@@ -76,7 +76,7 @@ impl Ground {
     }
 
     /// What lies under a name, itself and not what it points to.
-    pub fn look(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Lies>> {
+    pub(super) fn look(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Lies>> {
         let name = component(&name)?;
         match fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(lies(&stat))),
@@ -86,7 +86,7 @@ impl Ground {
     }
 
     /// A new file, for us alone and not executable; one that is there is an error.
-    pub fn create(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+    pub(super) fn create(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         let name = component(&name)?;
         let flags =
             OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -95,7 +95,7 @@ impl Ground {
     }
 
     /// An ordinary file to read. Anything else is an error, and a pipe does not make us wait.
-    pub fn read(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+    pub(super) fn read(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         let name = component(&name)?;
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let file = File::from(openat(&self.0, name, flags, Mode::empty())?);
@@ -107,7 +107,7 @@ impl Ground {
     }
 
     /// Moves something to a name in a directory of the same file system. A file that is there is replaced.
-    pub fn hand(
+    pub(super) fn hand(
         &self,
         name: impl AsRef<OsStr>,
         to: &Self,
@@ -119,12 +119,12 @@ impl Ground {
     }
 
     /// Removes a file or a link; one that is gone is fine.
-    pub fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+    pub(super) fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         self.unlink(name, UnlinkatFlags::NoRemoveDir)
     }
 
     /// Removes an empty directory; one that is gone is fine.
-    pub fn remove_directory(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+    pub(super) fn remove_directory(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         self.unlink(name, UnlinkatFlags::RemoveDir)
     }
 
@@ -137,7 +137,7 @@ impl Ground {
     }
 
     /// The names in it, sorted, at most `most` of them.
-    pub fn names(&self, most: usize) -> io::Result<Vec<OsString>> {
+    pub(super) fn names(&self, most: usize) -> io::Result<Vec<OsString>> {
         let mut directory = Dir::openat(&self.0, ".", DIRECTORY, Mode::empty())?;
         let mut names = Vec::new();
         for entry in directory.iter().take(most.saturating_add(2)) {

@@ -10,9 +10,8 @@ mod outbox;
 mod place;
 mod vault;
 
-pub use ground::Ground;
 pub use name::{Names, clean};
-pub use outbox::{Gathered, Outbox, outbox_of};
+pub use outbox::{Aside, Gathered, Outbox, outbox_of};
 pub use place::{PlaceError, place};
 pub use vault::{Bundle, Draft, Kept, SWEEP_GRACE, Vault, VaultError};
 

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn threat14_ten_thousand_equal_names_are_ten_thousand_names() {
+    fn threat14_equal_names_are_told_apart() {
         let mut names = Names::default();
         assert_eq!(names.give("a.txt"), "a.txt");
         assert_eq!(names.give("x/A.TXT"), "A (2).TXT");

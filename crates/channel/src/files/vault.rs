@@ -98,19 +98,24 @@ impl Vault {
         self.root.join(shelf).join(digest)
     }
 
-    /// The copies on one shelf of 256 that have been there for the grace time.
-    pub fn old_on_shelf(&self, shelf: u8, now: SystemTime) -> io::Result<Vec<PathBuf>> {
-        let directory = self.root.join(format!("{shelf:02x}"));
-        let entries = match fs::read_dir(&directory) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
+    /// Copies that have been there for the grace time, about `most` of them. Which shelf is first changes with the
+    /// hour, so that all get their turn.
+    pub fn old(&self, now: SystemTime, most: usize) -> io::Result<Vec<String>> {
+        let since = now.duration_since(SystemTime::UNIX_EPOCH);
+        let first = since.map_or(0, |since| since.as_secs() / 3_600);
         let mut old = Vec::new();
-        for entry in entries {
-            let path = entry?.path();
-            if is_old(&path, now) {
-                old.push(path);
+        for shelf in (first..).take(256).map(|shelf| shelf % 256) {
+            let shelf = self.root.join(format!("{shelf:02x}"));
+            let entries = match fs::read_dir(&shelf) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            for entry in entries.take(most.saturating_sub(old.len())) {
+                let path = entry?.path();
+                if is_old(&path, now) {
+                    old.push(path.display().to_string());
+                }
             }
         }
         Ok(old)

@@ -108,11 +108,11 @@ fn only_old_copies_are_swept_and_a_copy_written_again_is_new() {
     let (_root, vault) = vault(FILE_MAX_BYTES);
     let kept = keep(&vault, b"hello").unwrap();
     let now = SystemTime::now();
-    assert_eq!(vault.old_on_shelf(0x2c, now).unwrap(), [] as [PathBuf; 0]);
+    assert_eq!(vault.old(now, 9).unwrap(), [] as [String; 0]);
     assert!(!vault.sweep(Path::new(&kept.path), now).unwrap());
     let later = now + SWEEP_GRACE + Duration::from_secs(1);
-    let old = vault.old_on_shelf(0x2c, later).unwrap();
-    assert_eq!(old, [PathBuf::from(&kept.path)]);
+    assert_eq!(vault.old(later, 9).unwrap(), [kept.path.clone()]);
+    assert_eq!(vault.old(later, 0).unwrap(), [] as [String; 0]);
     let before = fs::metadata(&kept.path).unwrap().ino();
     let file = File::options().write(true).open(&kept.path).unwrap();
     file.set_modified(now - 2 * SWEEP_GRACE).unwrap();
