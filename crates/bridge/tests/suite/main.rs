@@ -24,6 +24,7 @@ mod input;
 mod memory;
 mod model_faults;
 mod node;
+mod outbox;
 mod people;
 mod platforms;
 mod power;
