@@ -200,9 +200,12 @@ async fn start(
     agent.adopt().await?;
     let boot_id = bridge_host::process::boot_id()?;
     let depot = Depot::open(state.files(), options.config.files.max_bytes)?;
-    let settings = Settings::new(&options.config, boot_id, state.work(), depot);
+    let settings = Settings::new(&options.config, boot_id, state.work(), depot.clone());
     let settings = settings.hiding(&options.hidden);
     let channels = open_channels(&options.config)?;
+    for molecule in &channels.molecule {
+        molecule.keep_files_in(depot.clone());
+    }
     let agent = Veil::new(agent, vault);
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
 

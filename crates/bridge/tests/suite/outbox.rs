@@ -9,7 +9,10 @@ const PUT: &str = "shell:d=outbox/$(basename \"$PWD\"); mkdir -p $d && printf ma
 
 /// The files that the newest answer takes along.
 async fn files(world: &World, ended: &Ended) -> Vec<(String, PathBuf)> {
-    let id = ended.stderr.split_whitespace().find(|word| word.len() == 36);
+    let id = ended
+        .stderr
+        .split_whitespace()
+        .find(|word| word.len() == 36);
     let shown = world.json(&["show", "--json", id.unwrap()]).await;
     let Value::Array(files) = shown["answer"]["files"].clone() else {
         panic!("no files: {shown}");
@@ -38,7 +41,10 @@ async fn what_codex_puts_into_its_outbox_comes_with_the_answer() {
     let world = World::new().await;
     let daemon = world.daemon().await;
     let ended = world.run(&["send", &format!("{PUT} ;; echo:sent")]).await;
-    ended.must(0, &["file: result.txt (application/octet-stream, 4 bytes): "]);
+    ended.must(
+        0,
+        &["file: result.txt (application/octet-stream, 4 bytes): "],
+    );
     assert_eq!(ended.stdout.trim(), "sent");
     let sent = files(&world, &ended).await;
     assert_eq!(sent.len(), 1, "{sent:?}");
@@ -46,7 +52,11 @@ async fn what_codex_puts_into_its_outbox_comes_with_the_answer() {
     assert_eq!(name, "result.txt");
     assert!(path.starts_with(world.state_dir().join("files")));
     assert_eq!(std::fs::read_to_string(path).unwrap(), "made");
-    assert_eq!(outboxes(&world), 0, "what was sent does not lie there any more");
+    assert_eq!(
+        outboxes(&world),
+        0,
+        "what was sent does not lie there any more"
+    );
     let again = world.run(&["send", "echo:again"]).await;
     assert_eq!(files(&world, &again).await, []);
     let instructed = world.model.requests();
@@ -109,7 +119,12 @@ async fn dies_around_the_answer(point: &str) {
     let sent = files(&world, &ended).await;
     assert_eq!(sent.len(), 1, "{point}: {ended:?}");
     assert_eq!(std::fs::read_to_string(&sent[0].1).unwrap(), "made");
-    let next = world.run(&["send", &format!("{} ;; echo:next", PUT.replace("result", "other"))]).await;
+    let next = world
+        .run(&[
+            "send",
+            &format!("{} ;; echo:next", PUT.replace("result", "other")),
+        ])
+        .await;
     let sent = files(&world, &next).await;
     let names: Vec<&str> = sent.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["other.txt"], "{point}: nothing is sent twice");
