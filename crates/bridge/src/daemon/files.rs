@@ -1,5 +1,5 @@
 //! Files on their way through a turn: into the working directory before it, out of the outbox after it, and out of
-//! the vault when no row names them any more.
+//! the depot when no row names them any more.
 //!
 //! All of it is work on disks, done where it blocks nobody.
 
@@ -106,10 +106,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Err(error) => return Err(of_disk(&error)),
         };
         let (answered, open) = self.by_answer(aside).await.map_err(of_ledger)?;
-        let (vault, gatherer) = (self.settings.depot.clone(), outbox.clone());
+        let (depot, gatherer) = (self.settings.depot.clone(), outbox.clone());
         let gathered = blocking(move || {
             gatherer.clear(&answered)?;
-            let gathered = gatherer.gather(&open, &vault)?;
+            let gathered = gatherer.gather(&open, &depot)?;
             Ok((gathered, open))
         });
         match gathered.await? {
@@ -166,8 +166,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     async fn try_sweep_files(&self) -> Result<usize, Failure> {
         let now = SystemTime::now();
-        let vault = self.settings.depot.clone();
-        let old = blocking(move || vault.old(now, SWEEP_MAX)).await?;
+        let depot = self.settings.depot.clone();
+        let old = blocking(move || depot.old(now, SWEEP_MAX)).await?;
         let old = old.map_err(|error| of_disk(&error))?;
         if old.is_empty() {
             return Ok(0);
@@ -177,10 +177,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .read(move |rows| rows.unnamed_files(&old))
             .await
             .map_err(of_ledger)?;
-        let vault = self.settings.depot.clone();
+        let depot = self.settings.depot.clone();
         let swept = blocking(move || {
             unnamed.iter().try_fold(0, |swept, path| {
-                vault
+                depot
                     .sweep(Path::new(path), now)
                     .map(|gone| swept + usize::from(gone))
             })

@@ -28,7 +28,7 @@ pub(crate) use run::{Ready, RunOptions, Stop, run};
 
 use self::follow::Running;
 use crate::config::{Config, ReadsKey, TierConfig};
-use bridge_channel::files::{MESSAGE_MAX_FILES, Vault as Depot, outbox_of};
+use bridge_channel::files::{Depot, MESSAGE_MAX_FILES, outbox_of};
 use bridge_core::port::{Agent, Ledger, Reads, Sink, ThreadSpec};
 use bridge_core::prompt::{STANDING_INSTRUCTIONS, outbox_instructions};
 use bridge_core::step::{Claim, Keep, MidTurn, Pace};

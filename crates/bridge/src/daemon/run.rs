@@ -9,7 +9,7 @@ use super::{Daemon, Settings, clock};
 use crate::config::{Config, Environment, Loaded};
 use crate::state::{Lock, StateDir, StateError};
 use bridge_channel::Channels;
-use bridge_channel::files::Vault as Depot;
+use bridge_channel::files::Depot;
 use bridge_channel::loopback::{Loopback, OpenError};
 use bridge_codex::wire::account::Secret;
 use bridge_core::port::{Agent, Ledger};

@@ -40,14 +40,20 @@ fn judge(proved: io::Result<Shield>, needed: bool) -> Check {
     let (id, title) = SHIELD;
     let bad = match proved {
         Ok(Shield::Holds) => {
-            let detail = "commands behind it see their own directory, and did not see a file beside it";
+            let detail =
+                "commands behind it see their own directory, and did not see a file beside it";
             return Check::ok(id, title, detail);
         }
         Ok(bad @ (Shield::Leaks | Shield::Broken { .. } | Shield::Hangs)) => bad.to_string(),
         Err(error) => format!("could not be tried: {error}"),
     };
     match needed {
-        true => Check::fail(id, title, format!("{bad}; messages of peers wait"), OTHERWISE),
+        true => Check::fail(
+            id,
+            title,
+            format!("{bad}; messages of peers wait"),
+            OTHERWISE,
+        ),
         false => Check::warn(id, title, bad, OTHERWISE),
     }
 }
@@ -66,6 +72,9 @@ mod tests {
             assert!(check.words().contains("tiers.peer.reads"), "{check:?}");
             assert_eq!(judge(Ok(bad), false).status(), Status::Warn);
         }
-        assert_eq!(judge(Err(io::Error::other("x")), true).status(), Status::Fail);
+        assert_eq!(
+            judge(Err(io::Error::other("x")), true).status(),
+            Status::Fail
+        );
     }
 }

@@ -1,19 +1,19 @@
-//! Files that travel with messages and answers: our own copies of them ([`Vault`]), how they reach the working
+//! Files that travel with messages and answers: our own copies of them ([`Depot`]), how they reach the working
 //! directory ([`place`]) and how they come back from it ([`Outbox`]).
 //!
 //! Nothing here knows a platform; fetching and uploading is each channel's own business.
 
+mod depot;
 mod ground;
 mod kind;
 mod name;
 mod outbox;
 mod place;
-mod vault;
 
+pub use depot::{Bundle, Depot, DepotError, Draft, Kept, SWEEP_GRACE};
 pub use name::{Names, clean};
 pub use outbox::{Aside, Gathered, Outbox, outbox_of};
 pub use place::{PlaceError, place};
-pub use vault::{Bundle, Draft, Kept, SWEEP_GRACE, Vault, VaultError};
 
 /// Longest file, unless the operator says otherwise.
 pub const FILE_MAX_BYTES: u64 = 25 << 20;

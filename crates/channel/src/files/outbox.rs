@@ -6,8 +6,8 @@
 //! thrown away if it was. So a file is sent with one answer, and not lost before it.
 
 use super::clean;
+use super::depot::{Bundle, Depot, DepotError};
 use super::ground::{Ground, Lies};
-use super::vault::{Bundle, Vault, VaultError};
 use bridge_core::value::{Attachment, ConversationId, MessageId};
 use std::ffi::OsStr;
 use std::io;
@@ -100,7 +100,7 @@ impl Outbox {
     }
 
     /// Copies what was set aside. What can't be sent is put under `outbox/not-sent` and named.
-    pub fn gather(&self, aside: &[Aside], vault: &Vault) -> io::Result<Gathered> {
+    pub fn gather(&self, aside: &[Aside], depot: &Depot) -> io::Result<Gathered> {
         let mut bundle = Bundle::default();
         let mut refused = Refused::default();
         let Some(all) = Ground::open(&self.workdir)?.below(OUTBOX)? else {
@@ -111,7 +111,7 @@ impl Outbox {
                 continue;
             };
             for name in directory.names(ENTRIES_MAX)? {
-                if let Err(why) = take(&directory, &name, vault, &mut bundle) {
+                if let Err(why) = take(&directory, &name, depot, &mut bundle) {
                     refused.note(&name, &why);
                     let put_by = all
                         .make_below(NOT_SENT)
@@ -150,7 +150,7 @@ impl Outbox {
 fn take(
     directory: &Ground,
     name: &OsStr,
-    vault: &Vault,
+    depot: &Depot,
     bundle: &mut Bundle,
 ) -> Result<(), String> {
     match directory.look(name).map_err(|error| error.to_string())? {
@@ -164,15 +164,15 @@ fn take(
         Some(Lies::Other) => return Err("it is a link or a device, not a file".to_owned()),
         None => return Ok(()),
     }
-    let Some(room) = bundle.room(vault) else {
+    let Some(room) = bundle.room(depot) else {
         return Err("an answer can't take more files along".to_owned());
     };
     let kept = (|| {
-        let mut file = directory.read(name).map_err(|source| VaultError::Io {
+        let mut file = directory.read(name).map_err(|source| DepotError::Io {
             path: name.into(),
             source,
         })?;
-        let mut draft = vault.begin(room)?;
+        let mut draft = depot.begin(room)?;
         draft.write_all_of(&mut file)?;
         draft.keep("")
     })();

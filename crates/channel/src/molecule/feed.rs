@@ -452,7 +452,7 @@ impl Molecule {
         let id = arrival.external_id.clone();
         if !door.known(self.channel(), &id).await? {
             let give_up = reader.patience.is_over(&id);
-            let brought = bring(client, self.0.vault.get(), &files, give_up).await;
+            let brought = bring(client, self.0.depot.get(), &files, give_up).await;
             let brought = brought.inspect_err(|later| reader.patience.note(&id, later))?;
             arrival.body = with_told(&arrival.body, &brought.told);
             arrival.extras.attachments = brought.files;

@@ -7,7 +7,7 @@
 use super::client::Client;
 use super::row::FilePart;
 use super::wire::NewAttachment;
-use crate::files::{Bundle, Draft, MESSAGE_MAX_FILES, Vault, VaultError, clean};
+use crate::files::{Bundle, Depot, DepotError, Draft, MESSAGE_MAX_FILES, clean};
 use crate::http::{ANSWER_MAX_BYTES, CallError, accept, read, root_cause};
 use bridge_core::limits::{MESSAGE_MAX_CHARS, clip};
 use bridge_core::value::{Attachment, ExternalId};
@@ -41,7 +41,7 @@ pub(super) enum Later {
     Platform(CallError),
     /// Our own disk did not take it.
     #[error(transparent)]
-    Disk(VaultError),
+    Disk(DepotError),
 }
 
 /// What became of the files that a message names.
@@ -145,17 +145,17 @@ impl Owed {
 /// that a file which never comes does not hold back everything behind it.
 pub(super) async fn bring(
     client: &Client,
-    vault: Option<&Vault>,
+    depot: Option<&Depot>,
     parts: &[FilePart],
     give_up: bool,
 ) -> Result<Brought, Later> {
     let mut bundle = Bundle::default();
     let mut told = Vec::new();
     for part in parts.iter().take(MESSAGE_MAX_FILES) {
-        let missing = match (upload(&part.uri, client.workspace_id()), vault) {
+        let missing = match (upload(&part.uri, client.workspace_id()), depot) {
             (None, _) => not_called(&part.uri),
             (Some(_), None) => "there is no place to keep it".to_owned(),
-            (Some(file), Some(vault)) => match fetch(client, vault, &bundle, part, file).await {
+            (Some(file), Some(depot)) => match fetch(client, depot, &bundle, part, file).await {
                 Ok(kept) => {
                     bundle.add(&part.name, kept);
                     continue;
@@ -205,26 +205,26 @@ enum Missing {
     /// It may be later.
     Now(CallError),
     /// We can't keep it.
-    Disk(VaultError),
+    Disk(DepotError),
 }
 
-impl From<VaultError> for Missing {
-    fn from(error: VaultError) -> Self {
+impl From<DepotError> for Missing {
+    fn from(error: DepotError) -> Self {
         match error {
-            VaultError::TooLong { .. } => Self::Never(error.to_string()),
-            VaultError::Io { .. } => Self::Disk(error),
+            DepotError::TooLong { .. } => Self::Never(error.to_string()),
+            DepotError::Io { .. } => Self::Disk(error),
         }
     }
 }
 
 async fn fetch(
     client: &Client,
-    vault: &Vault,
+    depot: &Depot,
     bundle: &Bundle,
     part: &FilePart,
     file: Uuid,
 ) -> Result<crate::files::Kept, Missing> {
-    let Some(room) = bundle.room(vault) else {
+    let Some(room) = bundle.room(depot) else {
         return Err(Missing::Never(
             "the message has too much already".to_owned(),
         ));
@@ -237,9 +237,9 @@ async fn fetch(
         false => Missing::Now(error),
     })?;
     if response.content_length().is_some_and(|bytes| bytes > room) {
-        return Err(VaultError::TooLong { max: room }.into());
+        return Err(DepotError::TooLong { max: room }.into());
     }
-    let draft = blocking(vault.clone(), move |vault| vault.begin(room)).await??;
+    let draft = blocking(depot.clone(), move |depot| depot.begin(room)).await??;
     let draft = drain(response, draft).await?;
     let claimed = part.mime.clone().unwrap_or_default();
     Ok(blocking(draft, move |draft| draft.keep(&claimed)).await??)

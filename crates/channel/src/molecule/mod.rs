@@ -22,7 +22,7 @@ pub use client::{Reach, UrlError, check_url};
 pub use health::{ChannelHealth, ChannelState};
 pub use token::{Secret, TokenError, TokenSource};
 
-use crate::files::Vault;
+use crate::files::Depot;
 use bridge_core::port::OnUnknown;
 use bridge_core::value::{ChannelId, Tier};
 use bubble::{Bubbles, Clocks};
@@ -125,7 +125,7 @@ struct Inner {
     bubbles: Bubbles,
     contexts: Contexts,
     /// Where files are kept; without it none are fetched.
-    vault: OnceLock<Vault>,
+    depot: OnceLock<Depot>,
 }
 
 impl Molecule {
@@ -147,14 +147,14 @@ impl Molecule {
             clocks: Clocks::default(),
             bubbles: Bubbles::default(),
             contexts: Contexts::default(),
-            vault: OnceLock::new(),
+            depot: OnceLock::new(),
         })))
     }
 
     /// Says where files of messages are kept, before the first one is fetched.
-    pub fn keep_files_in(&self, vault: Vault) {
+    pub fn keep_files_in(&self, depot: Depot) {
         // A second word does not change the place of what is there.
-        let _known = self.0.vault.set(vault);
+        let _known = self.0.depot.set(depot);
     }
 
     /// The channel's id in the ledger.

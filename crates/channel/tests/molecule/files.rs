@@ -4,10 +4,10 @@
 use crate::stage::{Fetching, Tray, channel, message, platform, reply, settings};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::routing::get;
 use bridge_channel::Arrival;
-use bridge_channel::files::{FILE_MAX_BYTES, Vault};
+use bridge_channel::files::{Depot, FILE_MAX_BYTES};
 use bridge_channel::molecule::Molecule;
 use bridge_core::port::Sink;
 use bridge_core::value::{Attachment, Class};
@@ -36,7 +36,7 @@ impl Desk {
         let (platform, own) = platform(edition).await;
         let channel = channel(&platform, &own);
         let root = tempfile::tempdir().unwrap();
-        channel.keep_files_in(Vault::open(root.path().join("files"), max_bytes).unwrap());
+        channel.keep_files_in(Depot::open(root.path().join("files"), max_bytes).unwrap());
         Self {
             platform,
             own,
@@ -322,7 +322,10 @@ async fn endless(own: &Workspace) -> (String, Arc<AtomicU64>) {
     let app = Router::new()
         .route(
             "/workspaces/{id}/activity",
-            get(move || async move { axum::Json(row) }),
+            get(move |RawQuery(query): RawQuery| async move {
+                let older = query.is_some_and(|query| query.contains("before_ts"));
+                axum::Json(if older { json!([]) } else { row })
+            }),
         )
         .route(
             "/workspaces/{id}/pending-uploads/{file}/content",
@@ -343,7 +346,7 @@ async fn p10_a_file_that_never_ends_is_cut_off_at_the_limit() {
     settings.platform_url = url;
     let channel = Molecule::open(settings).unwrap();
     let max = 1 << 20;
-    channel.keep_files_in(Vault::open(desk.root.path().join("files"), max).unwrap());
+    channel.keep_files_in(Depot::open(desk.root.path().join("files"), max).unwrap());
     let fetching = Fetching::start(channel, Tray::new());
     let text = fetching.tray.until_texts(1).await.remove(0);
     assert!(

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 struct Desk {
     root: TempDir,
-    vault: Vault,
+    depot: Depot,
     outbox: Outbox,
 }
 
@@ -19,7 +19,7 @@ impl Desk {
         fs::create_dir(&work).unwrap();
         let conversation = ConversationId::new("c1");
         Self {
-            vault: Vault::open(root.path().join("files"), max).unwrap(),
+            depot: Depot::open(root.path().join("files"), max).unwrap(),
             outbox: Outbox::new(&work.display().to_string(), &conversation),
             root,
         }
@@ -40,7 +40,7 @@ impl Desk {
     }
 
     fn gather(&self, aside: &[Aside]) -> Gathered {
-        self.outbox.gather(aside, &self.vault).unwrap()
+        self.outbox.gather(aside, &self.depot).unwrap()
     }
 }
 

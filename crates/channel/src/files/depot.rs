@@ -23,7 +23,7 @@ pub const SWEEP_GRACE: Duration = Duration::from_secs(24 * 3_600);
 
 /// Why a file is not kept.
 #[derive(Debug, thiserror::Error)]
-pub enum VaultError {
+pub enum DepotError {
     /// The file is longer than allowed.
     #[error("it is longer than {max} bytes")]
     TooLong {
@@ -42,29 +42,29 @@ pub enum VaultError {
 
 /// All copies.
 #[derive(Clone, Debug)]
-pub struct Vault {
+pub struct Depot {
     root: PathBuf,
     max_bytes: u64,
     /// Held while a copy gets its name and while one is swept up, so that no new copy is taken for an old one.
     names: Arc<Mutex<()>>,
 }
 
-impl Vault {
+impl Depot {
     /// Opens it, makes it where it is missing, and removes what a crash left half written. The state directory must
     /// be locked. A file may have `max_bytes`, and never more than a message may have together.
-    pub fn open(root: PathBuf, max_bytes: u64) -> Result<Self, VaultError> {
-        let vault = Self {
+    pub fn open(root: PathBuf, max_bytes: u64) -> Result<Self, DepotError> {
+        let depot = Self {
             root,
             max_bytes: max_bytes.min(MESSAGE_MAX_BYTES),
             names: Arc::default(),
         };
-        let drafts = vault.root.join(DRAFTS);
+        let drafts = depot.root.join(DRAFTS);
         make_directory(&drafts).map_err(|source| failed(&drafts, source))?;
         for draft in fs::read_dir(&drafts).map_err(|source| failed(&drafts, source))? {
             let draft = draft.map_err(|source| failed(&drafts, source))?.path();
             fs::remove_file(&draft).map_err(|source| failed(&draft, source))?;
         }
-        Ok(vault)
+        Ok(depot)
     }
 
     /// Longest file.
@@ -74,7 +74,7 @@ impl Vault {
     }
 
     /// Begins a copy of at most `max` bytes.
-    pub fn begin(&self, max: u64) -> Result<Draft, VaultError> {
+    pub fn begin(&self, max: u64) -> Result<Draft, DepotError> {
         let path = self.root.join(DRAFTS).join(Uuid::new_v4().to_string());
         let file = OpenOptions::new()
             .read(true)
@@ -84,7 +84,7 @@ impl Vault {
             .open(&path)
             .map_err(|source| failed(&path, source))?;
         Ok(Draft {
-            vault: self.clone(),
+            depot: self.clone(),
             path,
             file,
             digest: Sha256::new(),
@@ -143,7 +143,7 @@ fn is_old(path: &Path, now: SystemTime) -> bool {
 /// A copy that is being written; dropped, it is gone.
 #[derive(Debug)]
 pub struct Draft {
-    vault: Vault,
+    depot: Depot,
     path: PathBuf,
     file: File,
     digest: Sha256,
@@ -161,11 +161,11 @@ pub struct Kept {
 
 impl Draft {
     /// Takes some more bytes.
-    pub fn write(&mut self, piece: &[u8]) -> Result<(), VaultError> {
+    pub fn write(&mut self, piece: &[u8]) -> Result<(), DepotError> {
         let more = u64::try_from(piece.len()).unwrap_or(u64::MAX);
         let bytes = self.bytes.saturating_add(more);
         if bytes > self.max {
-            return Err(VaultError::TooLong { max: self.max });
+            return Err(DepotError::TooLong { max: self.max });
         }
         self.bytes = bytes;
         self.digest.update(piece);
@@ -174,7 +174,7 @@ impl Draft {
     }
 
     /// Takes all that a reader has.
-    pub fn write_all_of(&mut self, reader: &mut impl Read) -> Result<(), VaultError> {
+    pub fn write_all_of(&mut self, reader: &mut impl Read) -> Result<(), DepotError> {
         let mut piece = vec![0; 64 << 10];
         loop {
             match reader.read(&mut piece) {
@@ -187,14 +187,14 @@ impl Draft {
     }
 
     /// Syncs it and gives it its name. What its sender claims it is counts only where its bytes do not say it.
-    pub fn keep(mut self, claimed: &str) -> Result<Kept, VaultError> {
+    pub fn keep(mut self, claimed: &str) -> Result<Kept, DepotError> {
         let digest: String = self
             .digest
             .finalize_reset()
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        let place = self.vault.place(&digest);
+        let place = self.depot.place(&digest);
         let kept = self.settle(&place, claimed);
         let media_type = kept.map_err(|source| failed(&place, source))?;
         Ok(Kept {
@@ -207,13 +207,13 @@ impl Draft {
     fn settle(&mut self, place: &Path, claimed: &str) -> io::Result<String> {
         let media_type = kind::media_type(&mut self.file, claimed)?;
         self.file.sync_all()?;
-        let shelf = place.parent().unwrap_or(&self.vault.root);
+        let shelf = place.parent().unwrap_or(&self.depot.root);
         make_directory(shelf)?;
-        let held = Arc::clone(&self.vault.names);
+        let held = Arc::clone(&self.depot.names);
         let _held = held.lock().unwrap_or_else(PoisonError::into_inner);
         fs::rename(&self.path, place)?;
         File::open(shelf)?.sync_all()?;
-        File::open(&self.vault.root)?.sync_all()?;
+        File::open(&self.depot.root)?.sync_all()?;
         Ok(media_type)
     }
 }
@@ -236,10 +236,10 @@ pub struct Bundle {
 impl Bundle {
     /// How long the next file may be; none when no more may come.
     #[must_use]
-    pub fn room(&self, vault: &Vault) -> Option<u64> {
+    pub fn room(&self, depot: &Depot) -> Option<u64> {
         let left = MESSAGE_MAX_BYTES.saturating_sub(self.bytes);
         let open = self.files.len() < MESSAGE_MAX_FILES && left > 0;
-        open.then(|| left.min(vault.max_bytes()))
+        open.then(|| left.min(depot.max_bytes()))
     }
 
     /// Adds a copy under the name that its sender gave it.
@@ -264,9 +264,9 @@ fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-fn failed(path: &Path, source: io::Error) -> VaultError {
+fn failed(path: &Path, source: io::Error) -> DepotError {
     let path = path.to_owned();
-    VaultError::Io { path, source }
+    DepotError::Io { path, source }
 }
 
 #[cfg(test)]
