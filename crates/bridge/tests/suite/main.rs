@@ -7,6 +7,7 @@
 )]
 
 mod agent;
+mod attachments;
 mod backlog;
 mod codex_faults;
 mod codex_streams;
