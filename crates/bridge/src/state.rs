@@ -72,7 +72,7 @@ impl StateDir {
             })?;
         let root = check(root)?;
         let state = Self { root };
-        for directory in [state.work(), state.run_dir()] {
+        for directory in [state.work(), state.files(), state.run_dir()] {
             DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
@@ -105,6 +105,11 @@ impl StateDir {
     /// Where conversations work that were given no other place.
     pub(crate) fn work(&self) -> PathBuf {
         self.root.join("work")
+    }
+
+    /// Our own copies of files that came with messages or go with answers.
+    pub(crate) fn files(&self) -> PathBuf {
+        self.root.join("files")
     }
 
     /// The socket of the API.

@@ -293,16 +293,18 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let failure = match (end.status, end.answer, cause) {
             // A text that Codex marked as final is the answer, also of a turn that was cut after it.
             (TurnStatus::Completed, answer, _) | (_, answer @ Some(_), _) => {
+                let parcel = self.gather(message_id).await;
                 let answered = Answered {
-                    attachments: Vec::new(),
+                    attachments: parcel.files(),
                     message_id: message_id.clone(),
                     turn_id: end.turn_id,
-                    text: answer,
+                    text: parcel.told(answer),
                     heard: [turn.heard.as_slice(), &end.heard].concat(),
                     usage: end.usage,
                     reply_max_chars: self.reply_max_chars(message_id).await,
                 };
-                return self.settle(answered).await;
+                self.settle(answered).await;
+                return self.let_go(message_id, parcel).await;
             }
             (TurnStatus::Interrupted, None, None) if self.stopping.is_cancelled() => {
                 let message_id = message_id.clone();

@@ -10,6 +10,7 @@ use crate::config::{Config, Environment, Loaded};
 use crate::notify::Notifier;
 use crate::state::{Lock, StateDir, StateError};
 use bridge_channel::Channels;
+use bridge_channel::files::Depot;
 use bridge_channel::loopback::{Loopback, OpenError};
 use bridge_codex::wire::account::Secret;
 use bridge_core::port::{Agent, Ledger};
@@ -206,8 +207,13 @@ async fn start(
     let agent = CodexAgent::new(host_options(options, &state, &codex)?, ledger.clone());
     agent.adopt().await?;
     let boot_id = bridge_host::process::boot_id()?;
-    let settings = Settings::new(&options.config, boot_id, state.work()).hiding(&options.hidden);
+    let depot = Depot::open(state.files(), options.config.files.max_bytes)?;
+    let settings = Settings::new(&options.config, boot_id, state.work(), depot.clone());
+    let settings = settings.hiding(&options.hidden);
     let channels = open_channels(&options.config)?;
+    for molecule in &channels.molecule {
+        molecule.keep_files_in(depot.clone());
+    }
     let agent = Veil::new(agent, vault);
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
 

@@ -8,6 +8,7 @@ mod client;
 mod cursor;
 mod fault;
 mod feed;
+mod files;
 mod health;
 mod outage;
 mod row;
@@ -21,6 +22,7 @@ pub use client::{Reach, UrlError, check_url};
 pub use health::{ChannelHealth, ChannelState};
 pub use token::{Secret, TokenError, TokenSource};
 
+use crate::files::Depot;
 use bridge_core::port::OnUnknown;
 use bridge_core::value::{ChannelId, Tier};
 use bubble::{Bubbles, Clocks};
@@ -28,7 +30,7 @@ use client::Client;
 use cursor::Edition;
 use health::Health;
 use sink::Contexts;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -122,6 +124,8 @@ struct Inner {
     clocks: Clocks,
     bubbles: Bubbles,
     contexts: Contexts,
+    /// Where files are kept; without it none are fetched.
+    depot: OnceLock<Depot>,
 }
 
 impl Molecule {
@@ -143,7 +147,14 @@ impl Molecule {
             clocks: Clocks::default(),
             bubbles: Bubbles::default(),
             contexts: Contexts::default(),
+            depot: OnceLock::new(),
         })))
+    }
+
+    /// Says where files of messages are kept, before the first one is fetched.
+    pub fn keep_files_in(&self, depot: Depot) {
+        // A second word does not change the place of what is there.
+        let _known = self.0.depot.set(depot);
     }
 
     /// The channel's id in the ledger.
