@@ -32,6 +32,7 @@ mod schedule;
 mod secrets;
 mod service;
 mod setup;
+mod shield;
 mod stand;
 mod steer;
 mod stop;
