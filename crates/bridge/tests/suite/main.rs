@@ -35,6 +35,7 @@ mod schedule;
 mod secrets;
 mod service;
 mod setup;
+mod shield;
 mod stand;
 mod steer;
 mod stop;
