@@ -10,6 +10,7 @@ mod desk;
 mod exec;
 mod follow;
 mod ids;
+mod import;
 mod lane;
 mod progress;
 mod prune;

@@ -5,6 +5,7 @@
 //! one; how it is shown is in [`report`].
 
 mod home;
+mod platform;
 mod program;
 mod report;
 mod sandbox;
@@ -50,6 +51,7 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
             }
         }
     }
+    platform::check(&loaded.molecule, &mut report).await;
     report.finish()
 }
 

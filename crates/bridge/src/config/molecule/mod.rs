@@ -9,7 +9,7 @@ mod tests;
 mod variables;
 
 pub(crate) use resolve::Workspace;
-pub(super) use resolve::{Resolved, resolve};
+pub(super) use resolve::resolve;
 pub(super) use variables::Variables;
 
 use bridge_channel::molecule;

@@ -25,8 +25,6 @@ pub(crate) struct Workspace {
     pub(crate) via: ViaKey,
     /// Where its token is, for people.
     pub(crate) token_from: String,
-    /// Where it is named.
-    place: Place,
 }
 
 impl Workspace {
@@ -195,7 +193,6 @@ impl Resolving<'_> {
             via: keys.transport.unwrap_or(config.transport),
             settings,
             token_from,
-            place,
         })
     }
 
