@@ -158,7 +158,10 @@ async fn after_an_outage_the_workspace_is_online_again() {
         .await;
     stage.platform.set_database(true);
     stage
-XX
+        .until("another sign-on", |p| {
+            let beats = p.heartbeats(alpha);
+            beats.registrations == 2 && beats.active_tasks == 1
+        })
         .await;
     assert_eq!(stage.platform.status(alpha), Status::Online);
     assert_eq!(stage.refused(Route::Register), 0);
