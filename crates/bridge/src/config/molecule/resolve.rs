@@ -40,6 +40,14 @@ impl Workspace {
         )
     }
 
+    /// The file that holds its token, where one does.
+    pub(in super::super) fn token_file(&self) -> Option<&Path> {
+        match &self.settings.token {
+            TokenSource::File(path) => Some(path),
+            TokenSource::Value(_) => None,
+        }
+    }
+
     /// The same for programs.
     pub(in super::super) fn json(&self) -> Value {
         json!({
