@@ -14,7 +14,7 @@ use bridge_channel::Channels;
 use bridge_channel::loopback::Loopback;
 use bridge_channel::molecule::Molecule;
 use bridge_codex::wire::account::Secret;
-use bridge_core::port::{Agent, Ledger};
+use bridge_core::port::{Agent, Ledger, TurnTransport};
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
 use bridge_store::SqliteLedger;
 use bridge_store::sqlite::Soundness;
@@ -223,8 +223,15 @@ async fn start(
     let agent = CodexAgent::new(host_options(options, &state, &codex)?, ledger.clone());
     agent.adopt().await?;
     let boot_id = bridge_host::process::boot_id()?;
-    let settings = Settings::new(&options.config, boot_id, state.work()).hiding(&options.hidden);
     let channels = open_channels(options)?;
+    let over_exec = options
+        .molecule
+        .iter()
+        .zip(&channels.molecule)
+        .filter(|(workspace, _)| workspace.via == TurnTransport::Exec);
+    let settings = Settings::new(&options.config, boot_id, state.work())
+        .hiding(&options.hidden)
+        .over_exec(over_exec.map(|(_, molecule)| molecule.channel().clone()));
     for molecule in channels.molecule.clone() {
         vault.add(Box::new(move || tokens(&molecule)));
     }
