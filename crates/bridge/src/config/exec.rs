@@ -70,7 +70,7 @@ impl Config {
     /// Whether anything runs over `codex exec`.
     pub(super) fn uses_exec(&self) -> bool {
         let exec = self.exec_settings();
-        !exec.channels.is_empty() || !exec.conversations.is_empty()
+        !exec.channels.is_empty() || !exec.conversations.is_empty() || self.molecule.uses_exec()
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExecSettings {
     pub(crate) timeout: Duration,
-    /// Kinds of channels: what stands before the `:` of their ids.
+    /// Channels by their ids, or whole kinds of them: what stands before the `:`.
     pub(crate) channels: Vec<String>,
     /// Keys of conversations; a `*` at the end stands for whatever follows.
     pub(crate) conversations: Vec<String>,
@@ -20,7 +20,10 @@ pub(crate) struct ExecSettings {
 impl ExecSettings {
     fn holds(&self, channel: &ChannelId, key: &str) -> bool {
         let kind = channel.as_str().split(':').next().unwrap_or_default();
-        let whole = self.channels.iter().any(|exec| exec == kind);
+        let whole = self
+            .channels
+            .iter()
+            .any(|exec| exec == kind || exec == channel.as_str());
         whole
             || self
                 .conversations
@@ -33,6 +36,13 @@ impl ExecSettings {
 }
 
 impl Settings {
+    /// With these channels over `codex exec` too.
+    pub(super) fn over_exec(mut self, channels: impl Iterator<Item = ChannelId>) -> Self {
+        let channels = channels.map(|channel| channel.to_string());
+        self.exec.channels.extend(channels);
+        self
+    }
+
     /// Which program of Codex runs the turns of a conversation.
     pub(super) fn transport(&self, channel: &ChannelId, key: &str) -> TurnTransport {
         match self.exec.holds(channel, key) {

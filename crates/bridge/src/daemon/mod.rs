@@ -11,6 +11,7 @@ mod exec;
 mod files;
 mod follow;
 mod ids;
+mod import;
 mod lane;
 mod progress;
 mod prune;

@@ -40,4 +40,5 @@ mod stand;
 mod steer;
 mod stop;
 mod store_faults;
+mod workspace;
 mod world;

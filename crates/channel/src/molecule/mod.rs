@@ -1,16 +1,18 @@
 //! The Molecule channel: one workspace of a Molecule platform, from its activity feed to its canvas and its peers.
 //!
-//! `source` reads the feed, `wake` hears of news, `sink` answers, `client` makes the calls, `fault` says what a failed
+//! `source` reads the feed, `wake` hears of news, `presence` says that we are there, `sink` answers, `client` makes the calls, `fault` says what a failed
 //! one means, `token` and `health` are what their names say. What the platform really does is in ADR 0022 and 0023.
 
 mod bubble;
 mod client;
 mod cursor;
+mod examine;
 mod fault;
 mod feed;
 mod files;
 mod health;
 mod outage;
+mod presence;
 mod row;
 mod sink;
 mod source;
@@ -19,6 +21,7 @@ mod wake;
 mod wire;
 
 pub use client::{Reach, UrlError, check_url};
+pub use examine::{Examined, Found};
 pub use health::{ChannelHealth, ChannelState};
 pub use token::{Secret, TokenError, TokenSource};
 
