@@ -6,7 +6,7 @@
 use crate::door::{Arrival, Refusal, check_key, check_text};
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
 use bridge_core::step::{Extras, Verdict};
-use bridge_core::value::{AckMode, ChannelId, ExternalId, Message, Reply, SenderKind, Tier};
+use bridge_core::value::{AckMode, ChannelId, ExternalId, Message, Reply, SenderKind, Tier, Twin};
 
 /// The channel's id in the ledger.
 pub const CHANNEL: &str = "local";
@@ -61,7 +61,12 @@ impl Sink for LocalSink {
         Ok(receipt(reply))
     }
 
-    async fn probe(&self, _message: &Message, reply: &Reply) -> Result<Probe, SinkFault> {
+    async fn probe(
+        &self,
+        _message: &Message,
+        reply: &Reply,
+        _twins: &[Twin],
+    ) -> Result<Probe, SinkFault> {
         let receipt = receipt(reply);
         Ok(Probe::Present { receipt })
     }

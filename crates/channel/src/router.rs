@@ -4,7 +4,7 @@ use crate::local::{self, LocalSink};
 use crate::loopback::{self, Loopback};
 use crate::molecule::{ChannelHealth, Molecule};
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
-use bridge_core::value::{ChannelId, Class, Failure, Message, Reply};
+use bridge_core::value::{ChannelId, Class, Failure, Message, Reply, Twin};
 
 /// The channels that are configured. The local one always is.
 #[derive(Clone, Debug, Default)]
@@ -74,11 +74,16 @@ impl Sink for Channels {
         }
     }
 
-    async fn probe(&self, message: &Message, reply: &Reply) -> Result<Probe, SinkFault> {
+    async fn probe(
+        &self,
+        message: &Message,
+        reply: &Reply,
+        twins: &[Twin],
+    ) -> Result<Probe, SinkFault> {
         match self.way(&message.channel) {
-            Way::Local => LocalSink.probe(message, reply).await,
-            Way::Loopback(loopback) => loopback.probe(message, reply).await,
-            Way::Molecule(molecule) => molecule.probe(message, reply).await,
+            Way::Local => LocalSink.probe(message, reply, twins).await,
+            Way::Loopback(loopback) => loopback.probe(message, reply, twins).await,
+            Way::Molecule(molecule) => molecule.probe(message, reply, twins).await,
             Way::Gone => Err(gone(message)),
         }
     }

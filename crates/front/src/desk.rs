@@ -1,6 +1,6 @@
 //! The desk: what a front needs from the daemon behind it.
 
-use crate::{Hub, LedgerView};
+use crate::{ChannelView, Hub, LedgerView};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{CancelOutcome, Claim, RedriveOutcome};
 use bridge_core::value::{MessageId, Timestamp};
@@ -124,4 +124,6 @@ pub struct Health {
     pub codex: String,
     /// How the ledger is, where that can be told.
     pub ledger: Option<LedgerView>,
+    /// How the channels are that can be away.
+    pub channels: Vec<ChannelView>,
 }

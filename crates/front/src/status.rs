@@ -68,6 +68,22 @@ pub struct HealthView {
     /// How the ledger is; absent where that can't be told.
     #[serde(default)]
     pub ledger: Option<LedgerView>,
+    /// How the channels are that can be away.
+    #[serde(default)]
+    pub channels: Vec<ChannelView>,
+}
+
+/// How a channel is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelView {
+    /// Which.
+    pub channel: String,
+    /// `starting`, `receiving`, `retrying` or `parked`.
+    pub state: String,
+    /// Why, as a sentence for people.
+    pub detail: String,
+    /// Since when, in milliseconds since the epoch.
+    pub since: i64,
 }
 
 impl SummaryView {

@@ -3,7 +3,7 @@
 use super::api::ApiClient;
 use super::show::finish;
 use crate::term::{Paint, escape, size, span};
-use bridge_front::{HealthView, StatusView, SummaryView};
+use bridge_front::{ChannelView, HealthView, StatusView, SummaryView};
 use std::process::ExitCode;
 
 pub(crate) async fn status(client: &ApiClient, json: bool, no_color: bool) -> ExitCode {
@@ -24,6 +24,9 @@ fn words(status: &StatusView, paint: Paint) -> String {
     );
     if !health.ready && health.detail != health.codex {
         words.push_str(&format!("  {}\n", escape(&health.detail)));
+    }
+    for channel in &health.channels {
+        words.push_str(&channel_line(channel, paint));
     }
     if status.counts.is_empty() {
         words.push_str("  no messages yet\n");
@@ -60,6 +63,16 @@ fn words(status: &StatusView, paint: Paint) -> String {
         words.push_str(&format!("  ledger {}{}\n", size(bytes), vitals(health)));
     }
     words
+}
+
+/// A channel that receives needs no attention, one that is parked needs a person.
+fn channel_line(channel: &ChannelView, paint: Paint) -> String {
+    let state = match channel.state.as_str() {
+        "receiving" => paint.green(&channel.state),
+        _ => paint.yellow(&escape(&channel.state)),
+    };
+    let name = escape(&channel.channel);
+    format!("  {name} {state}: {}\n", escape(&channel.detail))
 }
 
 /// How the ledger is beside its size.

@@ -4,6 +4,7 @@ use super::Daemon;
 use super::ids;
 use super::veil::Veil;
 use bridge_channel::local::{self, Inbound};
+use bridge_channel::molecule::ChannelHealth;
 use bridge_channel::{Activity, Arrival, Assigned, Channels, Door, Page};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
@@ -11,7 +12,9 @@ use bridge_core::step::{
     Transition,
 };
 use bridge_core::value::{ChannelId, ExternalId, MessageId, Timestamp};
-use bridge_front::{Desk, Health, Hub, LedgerView, NewMessage, SubmitError, Submitted};
+use bridge_front::{
+    ChannelView, Desk, Health, Hub, LedgerView, NewMessage, SubmitError, Submitted,
+};
 use bridge_host::CodexAgent;
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
 use std::path::{Path, PathBuf};
@@ -239,6 +242,13 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
                 (false, None, false) => codex.detail.clone(),
             },
             ledger: Some(ledger_view(self.gauge.vitals(), closed)),
+            channels: self
+                .daemon
+                .sink
+                .health()
+                .into_iter()
+                .map(channel_view)
+                .collect(),
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             codex: codex.detail,
@@ -256,6 +266,15 @@ fn closed(pressure: Pressure) -> SubmitError {
             retry_after,
         },
         Pressure::Damaged { .. } => SubmitError::Damaged(detail),
+    }
+}
+
+fn channel_view(health: ChannelHealth) -> ChannelView {
+    ChannelView {
+        channel: health.channel.to_string(),
+        state: health.state.word().to_owned(),
+        detail: health.detail,
+        since: health.since.0,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Daemon;
 use super::ids::{jitter, now};
+use bridge_core::limits::{PAGE_MAX, TWIN_WINDOW_MS};
 use bridge_core::port::{Agent, Approach, Ledger, LedgerError, Probe, Sink, SinkFault};
 use bridge_core::step::{Confirm, Refuse, Send, SendOutcome};
 use bridge_core::value::{Class, ConversationId, Failure, Message, Reply, Timestamp};
@@ -85,12 +86,32 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let class = self.sink.traits(message).class;
         match class.approach(again) {
             Approach::Send => self.sink.send(message, reply).await,
-            Approach::Probe => match self.sink.probe(message, reply).await {
+            Approach::Probe => match self.look_for(message, reply).await {
                 Ok(Probe::Present { receipt }) => Ok(receipt),
                 Ok(Probe::Absent) => self.sink.send(message, reply).await,
                 Err(fault) => Err(still_in_doubt(fault)),
             },
             Approach::GiveUp(failure) => Err(SinkFault { failure }),
+        }
+    }
+
+    /// Looks for a reply, knowing which others say the same and are there.
+    async fn look_for(&self, message: &Message, reply: &Reply) -> Result<Probe, SinkFault> {
+        let (channel, body) = (message.channel.clone(), reply.body.clone());
+        let first_try = reply.first_try_at.unwrap_or(reply.created_at);
+        let since = first_try.plus_ms(-TWIN_WINDOW_MS);
+        let twins = self
+            .ledger
+            .read(move |rows| rows.twins(&channel, &body, since, PAGE_MAX))
+            .await;
+        match twins {
+            Ok(twins) => self.sink.probe(message, reply, &twins).await,
+            Err(error) => Err(SinkFault {
+                failure: Failure::new(
+                    Class::Ambiguous,
+                    format!("replies that say the same could not be counted: {error}"),
+                ),
+            }),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::fault::Deed;
 use crate::http::CallError;
 use crate::poll::now;
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
-use bridge_core::value::{AckMode, Class, Failure, Message, Reply, SenderKind, Tier};
+use bridge_core::value::{AckMode, Class, Failure, Message, Reply, SenderKind, Tier, Twin};
 use client::Client;
 use fault::fault;
 use row::Address;
@@ -107,7 +107,12 @@ impl Sink for Loopback {
         sent.map_err(|error| fault(Deed::Send, &error, now()))
     }
 
-    async fn probe(&self, _message: &Message, reply: &Reply) -> Result<Probe, SinkFault> {
+    async fn probe(
+        &self,
+        _message: &Message,
+        reply: &Reply,
+        _twins: &[Twin],
+    ) -> Result<Probe, SinkFault> {
         let first = self.look(reply).await?;
         if matches!(first, Probe::Present { .. }) {
             return Ok(first);

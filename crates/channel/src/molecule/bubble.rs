@@ -6,7 +6,7 @@
 
 use super::wire::Stamp;
 use crate::poll::now;
-use bridge_core::value::{ReplyKey, Timestamp};
+use bridge_core::value::{ReplyKey, Timestamp, Twin};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -54,41 +54,39 @@ pub(super) struct Bubble {
     pub(super) at: Stamp,
 }
 
-/// A reply that shows a bubble, or may.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Showing {
-    pub(super) key: ReplyKey,
-    pub(super) first_try: Timestamp,
-}
-
 /// Replies that were confirmed in this life, so that two that are in doubt at once do not both take one bubble.
 #[derive(Debug, Default)]
 pub(super) struct Bubbles {
-    confirmed: Mutex<VecDeque<(Uuid, Showing)>>,
+    confirmed: Mutex<VecDeque<(Uuid, Twin)>>,
     /// Held while bubbles are counted.
     pub(super) counting: tokio::sync::Mutex<()>,
 }
 
 impl Bubbles {
-    pub(super) fn confirm(&self, text: &str, showing: Showing) {
+    pub(super) fn confirm(&self, text: &str, twin: Twin) {
         let mut confirmed = self.lock();
-        confirmed.push_back((name(text), showing));
+        confirmed.push_back((name(text), twin));
         if confirmed.len() > CONFIRMED_MAX {
             confirmed.pop_front();
         }
     }
 
-    /// Other replies with this text that show a bubble.
-    pub(super) fn others(&self, text: &str, key: &ReplyKey) -> Vec<Showing> {
+    /// Other replies with this text that show a bubble: those of the ledger, and those it may not show yet.
+    pub(super) fn others(&self, text: &str, key: &ReplyKey, twins: &[Twin]) -> Vec<Twin> {
         let text = name(text);
         let confirmed = self.lock();
-        let others = confirmed
-            .iter()
-            .filter(|(named, showing)| *named == text && showing.key != *key);
-        others.map(|(_, showing)| showing.clone()).collect()
+        let here = confirmed.iter().filter(|(named, _)| *named == text);
+        let mut others: Vec<Twin> = twins.to_vec();
+        for (_, twin) in here {
+            if others.iter().all(|known| known.key != twin.key) {
+                others.push(twin.clone());
+            }
+        }
+        others.retain(|other| other.key != *key);
+        others
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(Uuid, Showing)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(Uuid, Twin)>> {
         self.confirmed
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -102,14 +100,14 @@ fn name(text: &str) -> Uuid {
 /// The bubble that must be ours, if there is one.
 pub(super) fn ours(
     mut bubbles: Vec<Bubble>,
-    mut others: Vec<Showing>,
+    mut others: Vec<Twin>,
     first_try: Timestamp,
     clocks: &Clocks,
 ) -> Option<Bubble> {
     bubbles.sort_by_key(|bubble| bubble.at);
-    others.sort_by_key(|other| other.first_try);
+    others.sort_by_key(|other| other.first_try_at);
     for other in others {
-        let window = clocks.window(other.first_try);
+        let window = clocks.window(other.first_try_at);
         if let Some(taken) = bubbles.iter().position(|bubble| bubble.at >= window) {
             bubbles.remove(taken);
         }
@@ -131,9 +129,9 @@ mod tests {
     }
 
     fn found(shown: &[i64], others: &[i64], first_try: i64) -> Option<String> {
-        let other = |second: &i64| Showing {
+        let other = |second: &i64| Twin {
             key: ReplyKey::new(second.to_string()),
-            first_try: Timestamp(second * 1_000),
+            first_try_at: Timestamp(second * 1_000),
         };
         let others = others.iter().map(other).collect();
         let first_try = Timestamp(first_try * 1_000);
@@ -177,13 +175,16 @@ mod tests {
     #[test]
     fn a_reply_is_no_other_to_itself() {
         let memory = Bubbles::default();
-        let showing = |key: &str| Showing {
+        let twin = |key: &str| Twin {
             key: ReplyKey::new(key),
-            first_try: Timestamp(1),
+            first_try_at: Timestamp(1),
         };
-        memory.confirm("ok", showing("a"));
-        memory.confirm("ok", showing("b"));
-        memory.confirm("no", showing("c"));
-        assert_eq!(memory.others("ok", &ReplyKey::new("a")), [showing("b")]);
+        memory.confirm("ok", twin("a"));
+        memory.confirm("ok", twin("b"));
+        memory.confirm("no", twin("c"));
+        assert_eq!(
+            memory.others("ok", &ReplyKey::new("a"), &[twin("b"), twin("d")]),
+            [twin("b"), twin("d")]
+        );
     }
 }

@@ -4,7 +4,7 @@
 //! to a peer carries an id made from the reply's key; newer platforms show such a message once, older ones twice.
 
 use super::Molecule;
-use super::bubble::{Bubble, Showing, ours};
+use super::bubble::{Bubble, ours};
 use super::client::{Feed, PAGE_ROWS};
 use super::cursor::Edition;
 use super::fault::fault;
@@ -15,8 +15,9 @@ use crate::door::Arrival;
 use crate::fault::Deed;
 use crate::http::CallError;
 use crate::poll::now;
+use bridge_core::limits::TWIN_WINDOW_MS;
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
-use bridge_core::value::{Class, ExternalId, Failure, Message, Reply, SenderKind};
+use bridge_core::value::{Class, ExternalId, Failure, Message, Reply, SenderKind, Twin};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -26,8 +27,6 @@ use uuid::Uuid;
 
 /// How long a bubble that was not found may still be on its way to being seen; only a second look after it counts.
 const PROBE_SETTLE: Duration = Duration::from_secs(2);
-/// Bubbles from this long before the first try are counted too, so that each finds the reply that showed it.
-const COUNTED_BEFORE_MS: i64 = 10 * 60_000;
 /// Pages that a look for a bubble reads: a day of a very busy canvas.
 const PROBE_PAGES_MAX: u32 = 200;
 /// What is said when nothing is left to say: the platform refuses an empty bubble.
@@ -81,7 +80,7 @@ impl Molecule {
         let (attachments, refused) = uploaded.map_err(|error| fault(Deed::Fetch, &error))?;
         let shown = self.0.client.notify(&text, &attachments).await;
         shown.map_err(|error| fault(Deed::Send, &error))?;
-        self.0.bubbles.confirm(&text, showing(reply));
+        self.0.bubbles.confirm(&text, twin(reply));
         if !refused.is_empty() {
             // The text of a reply is how its bubble is found again, so it is not added to it.
             let _unheard = self.hint(message, &refused).await;
@@ -103,15 +102,15 @@ impl Molecule {
     }
 
     /// One look for the bubble of a reply.
-    async fn look_for(&self, reply: &Reply) -> Result<Option<Bubble>, CallError> {
+    async fn look_for(&self, reply: &Reply, twins: &[Twin]) -> Result<Option<Bubble>, CallError> {
         let text = spoken(&reply.body);
         let first_try = reply.first_try_at.unwrap_or(reply.created_at);
-        let since = first_try.plus_ms(-COUNTED_BEFORE_MS);
+        let since = first_try.plus_ms(-TWIN_WINDOW_MS);
         let bubbles = self
             .bubbles_with(&text, self.0.clocks.window(since))
             .await?;
-        let mut others = self.0.bubbles.others(&text, &reply.key);
-        others.retain(|other| other.first_try >= since);
+        let mut others = self.0.bubbles.others(&text, &reply.key, twins);
+        others.retain(|other| other.first_try_at >= since);
         Ok(ours(bubbles, others, first_try, &self.0.clocks))
     }
 
@@ -168,18 +167,23 @@ impl Sink for Molecule {
         }
     }
 
-    async fn probe(&self, _message: &Message, reply: &Reply) -> Result<Probe, SinkFault> {
+    async fn probe(
+        &self,
+        _message: &Message,
+        reply: &Reply,
+        twins: &[Twin],
+    ) -> Result<Probe, SinkFault> {
         let _one_at_a_time = self.0.bubbles.counting.lock().await;
         let failed = |error: CallError| fault(Deed::Probe, &error);
-        let mut found = self.look_for(reply).await.map_err(failed)?;
+        let mut found = self.look_for(reply, twins).await.map_err(failed)?;
         if found.is_none() {
             tokio::time::sleep(PROBE_SETTLE).await;
-            found = self.look_for(reply).await.map_err(failed)?;
+            found = self.look_for(reply, twins).await.map_err(failed)?;
         }
         Ok(match found {
             Some(bubble) => {
                 let text = spoken(&reply.body);
-                self.0.bubbles.confirm(&text, showing(reply));
+                self.0.bubbles.confirm(&text, twin(reply));
                 Probe::Present {
                     receipt: format!("notify:{}", bubble.row),
                 }
@@ -224,10 +228,10 @@ fn message_id(reply: &Reply) -> String {
         .to_string()
 }
 
-fn showing(reply: &Reply) -> Showing {
-    Showing {
+fn twin(reply: &Reply) -> Twin {
+    Twin {
         key: reply.key.clone(),
-        first_try: reply.first_try_at.unwrap_or_else(now),
+        first_try_at: reply.first_try_at.unwrap_or_else(now),
     }
 }
 

@@ -24,7 +24,10 @@ async fn a_reply_and_an_ack_arrive_where_the_message_came_from() {
     assert_eq!(platform.visible(), [(row, "hi".to_owned())]);
     let again = channel.send(&message, &reply(&message)).await.unwrap();
     assert_eq!(again, receipt, "the same key is shown once");
-    let found = channel.probe(&message, &reply(&message)).await.unwrap();
+    let found = channel
+        .probe(&message, &reply(&message), &[])
+        .await
+        .unwrap();
     assert_eq!(found, Probe::Present { receipt });
     channel.acknowledge(&message).await.unwrap();
     channel.acknowledge(&message).await.unwrap();
@@ -77,7 +80,10 @@ async fn a_named_time_is_kept_and_a_platform_that_is_down_took_nothing() {
     platform.down().await;
     for failed in [
         channel.send(&message, &reply(&message)).await.map(drop),
-        channel.probe(&message, &reply(&message)).await.map(drop),
+        channel
+            .probe(&message, &reply(&message), &[])
+            .await
+            .map(drop),
         channel.acknowledge(&message).await,
     ] {
         assert_eq!(failed.unwrap_err().failure.class, Class::Transient);
@@ -90,7 +96,7 @@ async fn a_look_says_absent_only_when_the_platform_does() {
     let row = platform.post("a", "ann", "hello").unwrap();
     let channel = channel(&platform);
     let message = message(&format!("{row}@a"));
-    let look = || async { channel.probe(&message, &reply(&message)).await };
+    let look = || async { channel.probe(&message, &reply(&message), &[]).await };
     assert_eq!(look().await.unwrap(), Probe::Absent);
     for (fault, class) in [
         (refuse(503), Class::Transient),
@@ -147,7 +153,7 @@ async fn a_reply_goes_to_the_channel_of_its_message() {
     let without = Channels::default();
     for failed in [
         without.send(&here, &reply(&here)).await.map(drop),
-        without.probe(&here, &reply(&here)).await.map(drop),
+        without.probe(&here, &reply(&here), &[]).await.map(drop),
         without.acknowledge(&here).await,
     ] {
         let error = failed.unwrap_err();

@@ -2,7 +2,7 @@
 
 use crate::stage::{Fetching, Tray, channel, message, platform, reply};
 use bridge_core::port::{OnUnknown, Probe, Sink, SinkClass};
-use bridge_core::value::Class;
+use bridge_core::value::{Class, Twin};
 use bridge_sim::molecule::{Edition, MoleculeFault, Route};
 
 #[tokio::test]
@@ -37,11 +37,13 @@ async fn p11_a_bubble_whose_answer_was_lost_is_found_and_one_that_never_arrived_
             assert_eq!(fault.failure.class, Class::Ambiguous);
         }
         let found = channel
-            .probe(&taken, &reply(&taken, "taken"))
+            .probe(&taken, &reply(&taken, "taken"), &[])
             .await
             .unwrap();
         assert!(matches!(found, Probe::Present { .. }), "{found:?}");
-        let found = channel.probe(&dropped, &reply(&dropped, "dropped")).await;
+        let found = channel
+            .probe(&dropped, &reply(&dropped, "dropped"), &[])
+            .await;
         assert_eq!(found.unwrap(), Probe::Absent);
     }
 }
@@ -56,8 +58,23 @@ async fn p11_two_replies_that_say_the_same_never_confirm_each_other() {
     channel.send(&first, &one).await.unwrap();
     platform.script(Route::Notify, [MoleculeFault::Cut]);
     channel.send(&second, &two).await.unwrap_err();
-    assert_eq!(channel.probe(&second, &two).await.unwrap(), Probe::Absent);
-    channel.send(&second, &two).await.unwrap();
+    assert_eq!(
+        channel.probe(&second, &two, &[]).await.unwrap(),
+        Probe::Absent
+    );
+    // A daemon that was started since knows only what the ledger says.
+    let restarted = crate::stage::channel(&platform, &own);
+    let twin = Twin {
+        key: one.key.clone(),
+        first_try_at: one.first_try_at.unwrap(),
+    };
+    let twins = std::slice::from_ref(&twin);
+    let found = restarted.probe(&second, &two, twins).await.unwrap();
+    assert_eq!(found, Probe::Absent);
+    restarted.send(&second, &two).await.unwrap();
+    let found = crate::stage::channel(&platform, &own);
+    let found = found.probe(&second, &two, twins).await.unwrap();
+    assert!(matches!(found, Probe::Present { .. }), "{found:?}");
     assert_eq!(platform.bubbles(&own).len(), 2);
 }
 

@@ -7,7 +7,7 @@ use crate::value::{
     Ack, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId,
     Incarnation, IncarnationId, ItemEvent, Life, Message, MessageId, Reply, ReplyState,
     ReplyStateName, Request, RequestId, RequestState, Round, Seq, StateName, ThreadId, Tier,
-    Timestamp, Turn, TurnId,
+    Timestamp, Turn, TurnId, Twin,
 };
 
 /// Why a read or a write inside a transaction failed. The whole transaction is rolled back.
@@ -217,6 +217,15 @@ pub trait Read {
     fn replies(&self, message_id: &MessageId) -> Result<Vec<Reply>, RowsError>;
     /// The first reply of a conversation's lane that is not settled.
     fn next_reply(&self, id: &ConversationId) -> Result<Option<Reply>, RowsError>;
+    /// Replies of a channel that were taken, say exactly this, and were first tried since then, oldest first. Only the
+    /// newest few thousand replies are looked at.
+    fn twins(
+        &self,
+        channel: &ChannelId,
+        body: &str,
+        since: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Twin>, RowsError>;
     /// Conversations whose lane has an unsettled reply, at most `limit`, after `after` in id order.
     fn lanes(
         &self,

@@ -1,7 +1,7 @@
 //! The sink: where replies and acks go. `channel` implements it for every platform, and says for each what a send
 //! whose outcome is not known may be followed by.
 
-use crate::value::{Class, Failure, Message, Reply};
+use crate::value::{Class, Failure, Message, Reply, Twin};
 use std::future::Future;
 
 /// Takes replies and acks for the channels there are.
@@ -16,11 +16,13 @@ pub trait Sink: Send + Sync + 'static {
         reply: &Reply,
     ) -> impl Future<Output = Result<String, SinkFault>> + Send;
 
-    /// Looks whether a reply that was sent before can be seen. `Absent` is only said once it is believed.
+    /// Looks whether a reply that was sent before can be seen. `Absent` is only said once it is believed. Where the
+    /// platform shows texts without a key of ours, `twins` are the replies that were taken and say the same.
     fn probe(
         &self,
         message: &Message,
         reply: &Reply,
+        twins: &[Twin],
     ) -> impl Future<Output = Result<Probe, SinkFault>> + Send;
 
     /// Tells the source that a message is in our hands or finished, as its ack mode says. May be said twice.

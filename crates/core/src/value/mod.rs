@@ -32,7 +32,7 @@ pub use ids::{
 pub use incarnation::{Incarnation, ProcessStamp, Transport};
 pub use message::{Hold, Life, Message, MessageState, NextInput, SenderKind, StateName};
 pub use reply::{
-    Ack, AckMode, AckState, Reply, ReplyKind, ReplyState, ReplyStateName, split_reply,
+    Ack, AckMode, AckState, Reply, ReplyKind, ReplyState, ReplyStateName, Twin, split_reply,
 };
 pub use request::{Decision as RequestDecision, Request, RequestKind, RequestState};
 pub use time::Timestamp;

@@ -33,6 +33,15 @@ pub struct Reply {
     pub created_at: Timestamp,
 }
 
+/// Another reply that says exactly the same and was taken: what a look for the first must not mistake for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Twin {
+    /// Its key.
+    pub key: ReplyKey,
+    /// When its first send began.
+    pub first_try_at: Timestamp,
+}
+
 /// Whose words a reply carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyKind {

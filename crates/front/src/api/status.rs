@@ -53,5 +53,6 @@ fn view(health: Health) -> HealthView {
         version: health.version,
         codex: health.codex,
         ledger: health.ledger,
+        channels: health.channels,
     }
 }

@@ -6,8 +6,8 @@ use super::{MemoryRows, figures};
 use bridge_core::port::{Exchange, Figures, Flight, Head, HeadFilter, Read, RowsError, StateCount};
 use bridge_core::value::{
     Ack, AckMode, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId,
-    ExternalId, Hold, Incarnation, ItemEvent, Message, MessageId, MessageState, Reply, Request,
-    RequestId, Round, SenderKind, Seq, StateName, Timestamp, Turn,
+    ExternalId, Hold, Incarnation, ItemEvent, Message, MessageId, MessageState, Reply, ReplyState,
+    Request, RequestId, Round, SenderKind, Seq, StateName, Timestamp, Turn, Twin,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
@@ -290,6 +290,34 @@ impl Read for MemoryRows {
         Ok(first
             .and_then(|((_, _, ordinal), id)| self.replies.get(&(id.clone(), *ordinal)))
             .cloned())
+    }
+
+    fn twins(
+        &self,
+        channel: &ChannelId,
+        body: &str,
+        since: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Twin>, RowsError> {
+        let on_channel = |reply: &&Reply| {
+            let message = self.messages.get(&reply.message_id);
+            message.is_some_and(|message| message.channel == *channel)
+        };
+        let replies = self.replies.iter().map(|(_, reply)| reply);
+        let said = replies.filter(|reply| reply.body == body);
+        let taken = said.filter(|reply| matches!(reply.state, ReplyState::Sent { .. }));
+        let mut twins: Vec<Twin> = taken
+            .filter(on_channel)
+            .filter_map(|reply| {
+                Some(Twin {
+                    key: reply.key.clone(),
+                    first_try_at: reply.first_try_at.filter(|at| *at >= since)?,
+                })
+            })
+            .collect();
+        twins.sort_by(|a, b| (a.first_try_at, &a.key).cmp(&(b.first_try_at, &b.key)));
+        twins.truncate(page(limit));
+        Ok(twins)
     }
 
     fn lanes(

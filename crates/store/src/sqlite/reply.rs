@@ -7,8 +7,8 @@ use super::{attached, sql, sums};
 use crate::page;
 use bridge_core::port::RowsError;
 use bridge_core::value::{
-    ConversationId, MessageId, Reply, ReplyKey, ReplyKind, ReplyState, ReplyStateName, Seq,
-    Timestamp,
+    ChannelId, ConversationId, MessageId, Reply, ReplyKey, ReplyKind, ReplyState, ReplyStateName,
+    Seq, Timestamp, Twin,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -33,6 +33,13 @@ pub(super) const NEXT: &str = select!(
 pub(super) const LANES: &str = "SELECT DISTINCT conversation_id FROM reply INDEXED BY reply_lane \
      WHERE state IN ('queued', 'sending') AND conversation_id > ?1 \
      ORDER BY conversation_id LIMIT ?2";
+
+/// The newest replies only: others that say the same are looked for soon after they were sent.
+pub(super) const TWINS: &str = "SELECT reply_key, first_try_at FROM reply JOIN reply_text USING (row) \
+     JOIN message USING (message_id) \
+     WHERE reply.row > (SELECT max(row) FROM reply) - 5000 AND reply.state = 'sent' \
+     AND channel = ?1 AND first_try_at >= ?2 AND reply_text.body = ?3 \
+     ORDER BY first_try_at, reply_key LIMIT ?4";
 
 fn read(row: &Row<'_>) -> Result<Reply, RowsError> {
     let mut fields = Fields::of("reply to", row);
@@ -96,6 +103,23 @@ pub(super) fn of_message(
 
 pub(super) fn next(conn: &Connection, id: &ConversationId) -> Result<Option<Reply>, RowsError> {
     sql::one(conn, NEXT, [id.as_str()], read)
+}
+
+pub(super) fn twins(
+    conn: &Connection,
+    channel: &ChannelId,
+    body: &str,
+    since: Timestamp,
+    limit: u32,
+) -> Result<Vec<Twin>, RowsError> {
+    let of = (channel.as_str(), since.0, body, page(limit));
+    sql::many(conn, TWINS, of, |row| {
+        let mut fields = Fields::of("a taken reply", row);
+        Ok(Twin {
+            key: fields.id(ReplyKey::new)?,
+            first_try_at: fields.time()?,
+        })
+    })
 }
 
 pub(super) fn lanes(

@@ -12,7 +12,7 @@ use bridge_core::port::{
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
     ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, Seq, StateName, Timestamp,
-    Turn,
+    Turn, Twin,
 };
 use rusqlite::Connection;
 
@@ -256,6 +256,16 @@ impl Read for SqliteRows<'_> {
 
     fn next_reply(&self, id: &ConversationId) -> Result<Option<Reply>, RowsError> {
         reply::next(self.conn, id)
+    }
+
+    fn twins(
+        &self,
+        channel: &ChannelId,
+        body: &str,
+        since: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Twin>, RowsError> {
+        reply::twins(self.conn, channel, body, since, limit)
     }
 
     fn lanes(

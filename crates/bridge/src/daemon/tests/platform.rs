@@ -1,7 +1,7 @@
 //! A platform that takes replies and acks, refuses them, or leaves its outcome open, as a test says.
 
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
-use bridge_core::value::{Class, Failure, Message, Reply};
+use bridge_core::value::{Class, Failure, Message, Reply, Twin};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -133,7 +133,12 @@ impl Sink for ScriptedPlatform {
         }
     }
 
-    async fn probe(&self, _message: &Message, reply: &Reply) -> Result<Probe, SinkFault> {
+    async fn probe(
+        &self,
+        _message: &Message,
+        reply: &Reply,
+        _twins: &[Twin],
+    ) -> Result<Probe, SinkFault> {
         let mut known = self.known();
         known.probes += 1;
         Ok(match known.receipts.get(reply.key.as_str()) {

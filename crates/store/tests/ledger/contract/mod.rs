@@ -72,6 +72,7 @@ contract! {
             a_refused_reply_waits_or_dies,
             an_unknown_outcome_is_sent_again,
             lanes_are_listed_in_pages,
+            replies_that_say_the_same_are_found,
         }
         fail {
             each_class_leads_where_it_should,

@@ -6,7 +6,8 @@ use bridge_core::limits::REPLY_AGE_MAX_MS;
 use bridge_core::port::Ledger;
 use bridge_core::step::SendOutcome;
 use bridge_core::value::{
-    Class, ConversationId, ReplyKey, ReplyKind, ReplyState, Sandbox, StateName, Timestamp,
+    ChannelId, Class, ConversationId, ReplyKey, ReplyKind, ReplyState, Sandbox, StateName,
+    Timestamp,
 };
 
 async fn answers<L: Ledger>(world: &mut World<L>, key: &str, id: &str, text: &str, max: usize) {
@@ -133,4 +134,33 @@ pub(super) async fn lanes_are_listed_in_pages<F: Fixture>() {
     assert_eq!(pages(None, 2).await, [conversation("a"), conversation("c")]);
     assert_eq!(pages(Some(conversation("c")), 2).await, [conversation("d")]);
     assert_eq!(pages(Some(conversation("d")), 2).await, []);
+}
+
+pub(super) async fn replies_that_say_the_same_are_found<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    let began = world.now;
+    for (key, text) in [("a", "ok"), ("b", "ok"), ("c", "no"), ("d", "ok")] {
+        answers(&mut world, key, &format!("m-{key}"), text, 10).await;
+    }
+    for key in ["b", "a", "c"] {
+        world.pass_ms(1_000);
+        let reply = world.sends(key).await;
+        world.confirms(&reply).await;
+    }
+    let doubtful = world.sends("d").await;
+    world.refuses(&doubtful, Class::Ambiguous).await;
+    let channel = world.message("m-a").await.channel;
+    let twins = |channel: ChannelId, since: Timestamp| {
+        world.reads(move |rows| rows.twins(&channel, "ok", since, 10))
+    };
+    let found = twins(channel.clone(), began).await;
+    let keys: Vec<String> = found.iter().map(|twin| twin.key.to_string()).collect();
+    let key = |id: &str| ReplyKey::of(&message(id), 0).to_string();
+    assert_eq!(keys, [key("m-b"), key("m-a")]);
+    let later = began.plus_ms(2_000);
+    let found = twins(channel, later).await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].first_try_at, later);
+    assert!(twins(ChannelId::new("elsewhere"), began).await.is_empty());
 }
