@@ -7,6 +7,7 @@
 )]
 
 mod feed;
+mod files;
 mod outage;
 mod sink;
 mod stage;
