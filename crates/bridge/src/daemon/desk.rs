@@ -8,8 +8,8 @@ use bridge_channel::molecule::ChannelHealth;
 use bridge_channel::{Activity, Arrival, Assigned, Channels, Door, Page};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    Cancel, CancelOutcome, Claim, Discard, Receive, ReceivePage, Received, Redrive, RedriveOutcome,
-    Transition,
+    Cancel, CancelOutcome, Claim, Discard, MidTurn, Receive, ReceivePage, Received, Redrive,
+    RedriveOutcome, Transition,
 };
 use bridge_core::value::{ChannelId, ExternalId, MessageId, Timestamp};
 use bridge_front::{
@@ -85,11 +85,16 @@ impl<L: Ledger> DaemonDesk<L> {
     fn assign(&self, arrival: Arrival) -> Receive {
         let settings = &self.daemon.settings;
         let conversation_id = ids::conversation_id();
+        let mid_turn = match arrival.extras.attachments.is_empty() {
+            true => settings.mid_turn(arrival.tier, &arrival.channel, &arrival.conversation),
+            // Files are put into the working directory before a turn, and a running one takes text only.
+            false => MidTurn::Queue,
+        };
         let assigned = Assigned {
             message_id: ids::message_id(),
             workdir: settings.workdir(arrival.tier, &conversation_id),
             conversation_id,
-            mid_turn: settings.mid_turn(arrival.tier, &arrival.channel, &arrival.conversation),
+            mid_turn,
         };
         arrival.receive(assigned)
     }

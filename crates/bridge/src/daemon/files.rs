@@ -215,3 +215,32 @@ fn of_disk(error: &io::Error) -> Failure {
 fn of_ledger(error: LedgerError) -> Failure {
     Failure::new(error.class(), error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::daemon::Settings;
+    use bridge_channel::files::{Depot, FILE_MAX_BYTES};
+    use bridge_core::value::{BootId, ChannelId, Conversation, ConversationId, Tier, Timestamp};
+
+    #[test]
+    fn who_can_write_is_told_where_files_to_send_go() {
+        let root = tempfile::tempdir().unwrap();
+        let depot = Depot::open(root.path().join("files"), FILE_MAX_BYTES).unwrap();
+        let boot = BootId::new("b");
+        let settings = Settings::new(&Config::default(), boot, root.path().to_owned(), depot);
+        let conversation = Conversation {
+            conversation_id: ConversationId::new("c1"),
+            channel: ChannelId::new("local"),
+            external_key: "main".to_owned(),
+            context: None,
+            thread: None,
+            last_turn: None,
+            workdir: "/work/c1".to_owned(),
+            created_at: Timestamp(0),
+        };
+        let told = |tier| settings.thread_spec(tier, &conversation).instructions;
+        assert!(told(Tier::Owner).contains("/work/c1/outbox/c1 (make it"));
+        assert!(!told(Tier::Peer).contains("outbox"));
+    }
+}

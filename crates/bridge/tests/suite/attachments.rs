@@ -176,7 +176,7 @@ async fn an_upload_is_acknowledged_only_after_its_message_is_on_disk() {
 
 /// Codex owns its working directory, and what it plants there must not lead the daemon elsewhere.
 #[tokio::test]
-async fn threat14_a_planted_link_leads_no_file_out_of_the_working_directory() {
+async fn threat_14_a_planted_link_leads_no_file_out_of_the_working_directory() {
     let chat = Chat::new(Edition::New).await;
     let daemon = chat.world.daemon().await;
     let elsewhere = chat.world.path().join("elsewhere");

@@ -66,7 +66,7 @@ async fn what_codex_puts_into_its_outbox_comes_with_the_answer() {
 
 /// A link in the outbox would send what the daemon can read and the sandbox may not.
 #[tokio::test]
-async fn threat14_a_link_in_the_outbox_is_not_sent() {
+async fn threat_14_a_link_in_the_outbox_is_not_sent() {
     let world = World::new().await;
     let daemon = world.daemon().await;
     let secret = world.path().join("secret.txt");

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn threat14_the_first_bytes_decide_and_not_the_claim() {
+    fn threat_14_the_first_bytes_decide_and_not_the_claim() {
         for (bytes, claimed, expected) in [
             (png(8, 8).as_slice(), "text/html", "image/png"),
             (&jpeg(640, 480), "", "image/jpeg"),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn threat14_a_picture_that_would_fill_the_memory_is_a_plain_file() {
+    fn threat_14_a_picture_that_would_fill_the_memory_is_a_plain_file() {
         for bomb in [
             png(30_000, 30_000),
             png(u32::MAX, u32::MAX),

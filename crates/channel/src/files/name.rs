@@ -112,7 +112,7 @@ mod tests {
     use std::path::{Component, Path};
 
     #[test]
-    fn threat14_no_name_is_a_path_a_device_or_a_trick() {
+    fn threat_14_no_name_is_a_path_a_device_or_a_trick() {
         for (label, name) in [
             ("report.pdf", "report.pdf"),
             ("../../etc/passwd", "passwd"),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn threat14_every_name_is_one_short_component() {
+    fn threat_14_every_name_is_one_short_component() {
         let long = "x".repeat(5_000_000);
         let wide = "🦀".repeat(5_000);
         let mut labels: Vec<String> = vec![
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn threat14_equal_names_are_told_apart() {
+    fn threat_14_equal_names_are_told_apart() {
         let mut names = Names::default();
         assert_eq!(names.give("a.txt"), "a.txt");
         assert_eq!(names.give("x/A.TXT"), "A (2).TXT");

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn threat14_planted_links_are_not_followed() {
+    fn threat_14_planted_links_are_not_followed() {
         for link in ["work/attachments", "work/attachments/m1"] {
             let desk = Desk::new();
             if link.ends_with("m1") {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn threat14_a_link_under_the_files_own_name_is_replaced_and_its_target_left_alone() {
+    fn threat_14_a_link_under_the_files_own_name_is_replaced_and_its_target_left_alone() {
         let desk = Desk::new();
         fs::create_dir_all(desk.at("work/attachments/m1")).unwrap();
         fs::write(desk.at("elsewhere/victim"), "precious").unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn threat14_a_name_that_is_a_path_goes_nowhere() {
+    fn threat_14_a_name_that_is_a_path_goes_nowhere() {
         let desk = Desk::new();
         for name in ["../a", "/tmp/a", "..", "", "a/b", "a\0b"] {
             assert!(desk.place(name).is_err(), "{name:?}");

@@ -411,7 +411,7 @@ mod tests {
     const FILE: &str = "f561ee14-5f3d-44c1-9c97-e40fe013bbba";
 
     #[test]
-    fn threat14_only_uploads_to_our_own_workspace_are_fetched() {
+    fn threat_14_only_uploads_to_our_own_workspace_are_fetched() {
         let own = format!("{PENDING}{OWN}/{FILE}");
         assert_eq!(upload(&own, OWN), Uuid::parse_str(FILE).ok());
         assert_eq!(

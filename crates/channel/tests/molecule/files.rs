@@ -201,7 +201,7 @@ async fn a_file_that_is_gone_is_named_in_the_text() {
 
 /// What a message names is not called: that is how a daemon is made to call what only it can reach.
 #[tokio::test]
-async fn threat14_nothing_but_uploads_to_the_own_workspace_is_fetched() {
+async fn threat_14_nothing_but_uploads_to_the_own_workspace_is_fetched() {
     let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
     let other = desk.platform.add_workspace("beta");
     let trap = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -231,7 +231,7 @@ async fn threat14_nothing_but_uploads_to_the_own_workspace_is_fetched() {
 }
 
 #[tokio::test]
-async fn threat14_names_of_files_are_labels() {
+async fn threat_14_names_of_files_are_labels() {
     let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
     let long = "n".repeat(5_000);
     let labels = [

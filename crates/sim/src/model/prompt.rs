@@ -37,7 +37,7 @@ const BRIDGE: &str = "[codex-bridge]";
 /// What it says in it when an earlier turn of the message was cut off.
 const CONTINUED: &str = "was cut off before you answered";
 /// What it writes behind a message that came with files.
-const FILES_FOLLOW: &str = "\n\n[codex-bridge] Files that came with this message";
+const FILES_FOLLOW: &str = "\n\n[codex-bridge] Files that ";
 /// Behind which words of the bridge the message itself stands.
 const MESSAGE_FOLLOWS: [&str; 2] = ["The message to answer now:\n", "The message was:\n"];
 

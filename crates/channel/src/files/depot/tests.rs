@@ -68,7 +68,7 @@ fn what_a_crash_left_half_written_is_removed_at_the_next_start() {
 }
 
 #[test]
-fn threat14_a_link_in_the_place_of_a_copy_is_replaced_and_not_followed() {
+fn threat_14_a_link_in_the_place_of_a_copy_is_replaced_and_not_followed() {
     let (root, depot) = depot(FILE_MAX_BYTES);
     let kept = keep(&depot, b"hello").unwrap();
     let victim = root.path().join("victim");

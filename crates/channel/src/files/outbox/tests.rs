@@ -90,7 +90,7 @@ fn what_was_set_aside_before_a_death_is_gathered_again_and_never_mixed_up() {
 }
 
 #[test]
-fn threat14_links_pipes_and_directories_are_not_sent_and_are_named() {
+fn threat_14_links_pipes_and_directories_are_not_sent_and_are_named() {
     let desk = Desk::new(FILE_MAX_BYTES);
     let secret = desk.root.path().join("secret");
     fs::write(&secret, "token").unwrap();
@@ -113,7 +113,7 @@ fn threat14_links_pipes_and_directories_are_not_sent_and_are_named() {
 }
 
 #[test]
-fn threat14_an_outbox_that_is_a_link_is_not_looked_into() {
+fn threat_14_an_outbox_that_is_a_link_is_not_looked_into() {
     for link in ["outbox", "outbox/c1"] {
         let desk = Desk::new(FILE_MAX_BYTES);
         let elsewhere = desk.root.path().join("elsewhere");

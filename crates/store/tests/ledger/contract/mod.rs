@@ -101,6 +101,7 @@ contract! {
             requests_are_asked_and_decided_once,
             incarnations_live_until_they_end,
             a_reader_knows_what_a_message_waits_behind,
+            files_are_named_by_messages_and_replies_as_long_as_they_are_kept,
         }
         rounds {
             senders_take_turns,

@@ -1,13 +1,15 @@
 //! What people and recovery ask.
 
 use crate::fixture::Fixture;
-use crate::given::{World, Write, answered, fail, incarnation, message, note, request};
+use crate::given::{
+    World, Write, answered, attach, begin, fail, incarnation, message, note, request, text,
+};
 use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
-use bridge_core::port::{Change, LedgerError, RowsError};
-use bridge_core::step::{Ask, Incarnate, IncarnationGone};
+use bridge_core::port::{Change, LedgerError, Read, RowsError};
+use bridge_core::step::{Answered, Ask, Extras, Incarnate, IncarnationGone, Keep, Prune, Receive};
 use bridge_core::value::{
-    Class, IncarnationId, MessageId, RequestDecision, RequestId, RequestKind, RequestState,
-    Sandbox, Seq,
+    AckMode, Attachment, Class, IncarnationId, MessageId, RequestDecision, RequestId, RequestKind,
+    RequestState, Sandbox, Seq,
 };
 
 fn ids<'a>(messages: impl IntoIterator<Item = &'a bridge_core::value::Message>) -> Vec<&'a str> {
@@ -175,4 +177,57 @@ pub(super) async fn a_reader_knows_what_a_message_waits_behind<F: Fixture>() {
     world.does(answered("m1", "yes", None)).await;
     assert_eq!(behind(3).await, Some(message("m2")), "m1 has its answer");
     assert_eq!(behind(2).await, None);
+}
+
+fn file(path: &str) -> Attachment {
+    Attachment {
+        name: "a.txt".to_owned(),
+        media_type: "text/plain".to_owned(),
+        path: path.to_owned(),
+        bytes: 1,
+    }
+}
+
+pub(super) async fn files_are_named_by_messages_and_replies_as_long_as_they_are_kept<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    let paths = ["/in", "/out", "/nobodys"].map(ToOwned::to_owned);
+    let unnamed = |paths: [String; 3]| move |rows: &dyn Read| rows.unnamed_files(&paths);
+    assert_eq!(world.reads(unnamed(paths.clone())).await.len(), 3);
+    let with_file = Receive {
+        extras: Extras {
+            attachments: vec![file("/in")],
+            ..Extras::default()
+        },
+        ack: AckMode::None,
+        ..text("a", "m1")
+    };
+    world.does(with_file).await;
+    assert_eq!(world.claims().await, "m1");
+    world.binds("a", "t").await;
+    world.does(begin("m1", Sandbox::ReadOnly)).await;
+    world.does(attach("m1")).await;
+    world
+        .does(Answered {
+            attachments: vec![file("/out")],
+            ..answered("m1", "done", Some(2))
+        })
+        .await;
+    assert_eq!(world.reads(unnamed(paths.clone())).await, ["/nobodys"]);
+    let first = world.sends("a").await;
+    assert_eq!(first.attachments, [], "files go with the last piece");
+    world.confirms(&first).await;
+    let last = world.sends("a").await;
+    assert_eq!(last.attachments, [file("/out")]);
+    world.confirms(&last).await;
+    world.pass_ms(400 * 24 * 3_600_000);
+    let keep = Keep {
+        done_ms: 1,
+        dead_ms: 1,
+        audit_ms: 1,
+        redelivery_ms: 1,
+    };
+    let now = world.now;
+    assert_eq!(world.does(Prune { now, keep }).await.outcome, 1);
+    assert_eq!(world.reads(unnamed(paths)).await.len(), 3);
 }
