@@ -249,11 +249,6 @@ impl Config {
         self.codex.env_pass.clone()
     }
 
-    /// Whether a channel is on whose senders may be peers.
-    pub(crate) fn serves_peers(&self) -> bool {
-        self.loopback.url.is_some()
-    }
-
     /// Whether the commands of any tier run without a sandbox.
     pub(super) fn has_unsandboxed_tier(&self) -> bool {
         self.tiers.sandboxes().contains(&Sandbox::DangerFullAccess)

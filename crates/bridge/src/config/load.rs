@@ -8,6 +8,7 @@ use super::molecule::{self, Variables, Workspace};
 use super::places::Places;
 use super::shape::Spots;
 use super::{file, sense, shape};
+use bridge_channel::molecule::TokenSource;
 use std::path::{Path, PathBuf};
 
 /// Where Codex keeps its things when nobody says otherwise.
@@ -124,8 +125,18 @@ impl Loaded {
 
     /// What turns of shielded senders may never read: logins, other conversations, and this configuration.
     pub(crate) fn hidden(&self) -> Vec<PathBuf> {
-        let file = self.file.as_deref();
-        self.places.hidden(file.as_slice())
+        let token = |workspace: &Workspace| match &workspace.settings.token {
+            TokenSource::File(path) => Some(path.clone()),
+            TokenSource::Value(_) => None,
+        };
+        let tokens = self.molecule.iter().filter_map(token);
+        self.places
+            .hidden(self.file.clone().into_iter().chain(tokens))
+    }
+
+    /// Whether a channel is on whose senders may be peers.
+    pub(crate) fn serves_peers(&self) -> bool {
+        self.config.loopback.url.is_some() || !self.molecule.is_empty()
     }
 
     /// Where CODEX_HOME is in the end; nowhere without a home directory.

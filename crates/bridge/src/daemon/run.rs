@@ -11,6 +11,7 @@ use crate::notify::Notifier;
 use crate::state::{Lock, StateDir, StateError};
 use bridge_channel::Channels;
 use bridge_channel::loopback::{Loopback, OpenError};
+use bridge_channel::molecule::Molecule;
 use bridge_codex::wire::account::Secret;
 use bridge_core::port::{Agent, Ledger};
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
@@ -195,7 +196,7 @@ async fn replaced(lock: &Lock) {
 /// Opens everything, finds what was left behind, and serves.
 async fn start(
     options: &RunOptions,
-    vault: Vault,
+    mut vault: Vault,
     ready: oneshot::Sender<Ready>,
 ) -> anyhow::Result<Serving> {
     let state = StateDir::prepare(&options.state_dir)?;
@@ -208,6 +209,10 @@ async fn start(
     let boot_id = bridge_host::process::boot_id()?;
     let settings = Settings::new(&options.config, boot_id, state.work()).hiding(&options.hidden);
     let channels = open_channels(&options.config)?;
+    for molecule in &channels.molecule {
+        let molecule = molecule.clone();
+        vault.add(Box::new(move || exposed(&molecule)));
+    }
     let agent = Veil::new(agent, vault);
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
 
@@ -243,6 +248,13 @@ async fn start(
         ledger_check,
         lock,
     })
+}
+
+/// A workspace's tokens as they are now: a file of tokens may change.
+fn exposed(molecule: &Molecule) -> Vec<String> {
+    let secrets = molecule.secrets();
+    let values = secrets.iter().map(|secret| secret.expose().to_owned());
+    values.collect()
 }
 
 fn open_channels(config: &Config) -> Result<Channels, OpenError> {
