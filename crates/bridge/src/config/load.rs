@@ -126,8 +126,8 @@ impl Loaded {
     /// with tokens.
     pub(crate) fn hidden(&self) -> Vec<PathBuf> {
         let files = self.molecule.iter().filter_map(Workspace::token_file);
-        let hidden: Vec<&Path> = self.file.as_deref().into_iter().chain(files).collect();
-        self.places.hidden(&hidden)
+        let hidden = self.file.as_deref().into_iter().chain(files);
+        self.places.hidden(hidden.map(Path::to_path_buf))
     }
 
     /// Whether a channel is on whose senders may be peers.

@@ -49,10 +49,10 @@ impl Places {
     }
 
     /// All of them as they are on disk, and what else must not be read.
-    pub(super) fn hidden(&self, more: &[&Path]) -> Vec<PathBuf> {
+    pub(super) fn hidden(&self, more: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
         let places = [&self.home, &self.state_dir, &self.codex_home];
-        let places = places.into_iter().flatten().map(PathBuf::as_path);
-        let mut hidden: Vec<_> = places.chain(more.iter().copied()).map(resolve).collect();
+        let places = places.into_iter().flatten().cloned();
+        let mut hidden: Vec<_> = places.chain(more).map(|place| resolve(&place)).collect();
         hidden.sort();
         hidden.dedup();
         hidden
@@ -109,6 +109,24 @@ mod tests {
         let write = |path| places.refuse_workdir(Path::new(path), true);
         assert!(write("/").is_some());
         assert!(write("relative").is_some());
+    }
+
+    #[test]
+    fn what_is_hidden_is_known_by_its_real_place() {
+        let root = tempfile::tempdir().unwrap();
+        let real = root.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink(&real, real.join("link")).unwrap();
+        let places = Places {
+            home: Some(real.clone()),
+            state_dir: Some(real.join("link/state")),
+            codex_home: None,
+        };
+        let token = real.join("link/token");
+        let hidden = places.hidden([token].into_iter());
+        assert_eq!(
+            hidden,
+            [real.clone(), real.join("state"), real.join("token")]
+        );
     }
 
     #[test]
