@@ -59,9 +59,7 @@ async fn a_workspace_is_online_shows_what_codex_does_and_says_goodbye() {
     let card = platform.agent_card(alpha).unwrap();
     assert_eq!(card["name"], "alpha", "{card}");
 
-    platform
-        .canvas_says(alpha, "hold:gate ;; echo:done")
-        .unwrap();
+    platform.canvas_says(alpha, "hold:gate echo:done").unwrap();
     site.until("a task", |_| {
         let beats = platform.heartbeats(alpha);
         beats.active_tasks == 1 && beats.current_task.is_some_and(|task| !task.is_empty())
