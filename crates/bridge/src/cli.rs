@@ -67,6 +67,9 @@ pub(crate) enum Command {
     /// Check or describe the configuration file
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Run the daemon as a systemd service
+    #[command(subcommand)]
+    Service(ServiceCommand),
     /// Keeps one Codex process (used by the daemon)
     #[command(hide = true)]
     Keeper(KeeperArgs),
@@ -322,6 +325,55 @@ pub(crate) enum ConfigCommand {
     },
     /// Print the JSON Schema of codex-bridge.toml
     Schema,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServiceCommand {
+    /// Write the unit, and say the commands that start it
+    #[command(
+        after_help = "It never talks to systemd itself. A unit that was changed by hand is left as it is without --force.\n\nExample: codex-bridge service install --user --workdir ~/project"
+    )]
+    Install(ServiceInstall),
+    /// Remove the unit; state and secrets stay
+    Uninstall(ServicePlace),
+    /// Print the installed unit, and whether it was changed by hand
+    Show(ServicePlace),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServiceInstall {
+    #[command(flatten)]
+    pub(crate) place: ServicePlace,
+    /// Print the unit instead of writing it
+    #[arg(long)]
+    pub(crate) print: bool,
+    /// Replace a unit that was changed by hand
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Whom a machine's service runs as [default: codex-bridge]
+    #[arg(long, value_name = "USER", requires = "system")]
+    pub(crate) run_as: Option<String>,
+    /// A directory that all conversations work in together, instead of one each
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workdir: Option<PathBuf>,
+    /// The Codex binary [default: `codex` on the PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) codex_bin: Option<PathBuf>,
+    /// Leave Codex working behind its socket when the service is stopped or restarted
+    #[arg(long)]
+    pub(crate) handover: bool,
+}
+
+/// Whose manager.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct ServicePlace {
+    /// Of this user
+    #[arg(long)]
+    pub(crate) user: bool,
+    /// Of this machine, as a user of its own; needs root to write
+    #[arg(long)]
+    pub(crate) system: bool,
 }
 
 #[derive(Debug, Args)]

@@ -9,7 +9,9 @@ mod doctor;
 mod drill;
 mod failpoint;
 mod keeper;
+mod notify;
 mod serve;
+mod service;
 mod state;
 mod telemetry;
 mod term;
@@ -57,6 +59,7 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
             json,
         ),
         Command::Config(ConfigCommand::Schema) => config::print_schema(),
+        Command::Service(command) => service::run(&command, &common, &environment),
         Command::Send(args) => match api(&common, &environment) {
             Ok(client) => send(&client, args, no_color).await,
             Err(error) => complain(&error.to_string()),

@@ -3,6 +3,7 @@
 use crate::cli::{Common, RunArgs};
 use crate::config::{self, Environment};
 use crate::daemon::{Ready, RunOptions, Stop, run as run_daemon};
+use crate::notify::Notifier;
 use crate::{telemetry, term};
 use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -29,7 +30,7 @@ async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> an
     let mut loaded = config::load(common.config.as_deref(), &environment, Some(&state_dir))?;
     loaded.override_with(args.codex_bin, args.workdir)?;
     let filter = environment.log_filter().unwrap_or(&loaded.config.log.level);
-    telemetry::start(filter, environment.no_color());
+    telemetry::start(filter, environment.no_color(), environment.journal_stream());
     for warning in &loaded.warnings {
         tracing::warn!("{}", term::escape_line(warning));
     }
@@ -43,7 +44,8 @@ async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> an
     tokio::spawn(announce(serving));
     let options = RunOptions {
         handover: args.handover,
-        ..RunOptions::new(state_dir, loaded.config, &environment)
+        notifier: Notifier::new(environment.service_manager(), std::process::id()),
+        ..RunOptions::of(state_dir, loaded, &environment)
     };
     run_daemon(options, ready, stop).await?;
     tracing::info!("stopped");

@@ -1,21 +1,146 @@
 //! The daemon's log: one line per event on stderr, foreign text escaped, secrets never.
+//!
+//! Where stderr is the journal, lines carry their priority as the journal reads it, and no time and no colours: it
+//! has its own.
 
+use std::ffi::OsStr;
+use std::fmt;
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::{Compact, Format, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
 
-/// Starts logging what this filter lets through.
-pub(crate) fn start(filter: &str, no_color: bool) {
+/// Starts logging what this filter lets through. `journal` is `JOURNAL_STREAM`: what the service manager says that
+/// stderr is.
+pub(crate) fn start(filter: &str, no_color: bool, journal: Option<&OsStr>) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let colours = std::io::stderr().is_terminal() && !no_color;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(colours)
-        .with_target(false)
         // What can't be logged (a full disk, a reader that went away) is dropped: complaining about it on the
         // same stderr would panic, and the work must go on.
-        .log_internal_errors(false)
-        .finish();
+        .log_internal_errors(false);
     // A second start (tests, demo) keeps the first one.
-    let _already = tracing::subscriber::set_global_default(log);
+    let _already = match is_journal(journal) {
+        true => {
+            let log = log.with_ansi(false).event_format(Journal::new());
+            tracing::subscriber::set_global_default(log.finish())
+        }
+        false => {
+            let colours = std::io::stderr().is_terminal() && !no_color;
+            let log = log.with_ansi(colours).with_target(false);
+            tracing::subscriber::set_global_default(log.finish())
+        }
+    };
+}
+
+/// Whether stderr is what the variable names, `device:inode`: a shell started from a service inherits the variable
+/// and not the stream.
+fn is_journal(named: Option<&OsStr>) -> bool {
+    let Some((device, inode)) = named
+        .and_then(OsStr::to_str)
+        .and_then(|text| text.split_once(':'))
+    else {
+        return false;
+    };
+    let Ok(found) = nix::sys::stat::fstat(std::io::stderr().as_fd()) else {
+        return false;
+    };
+    device.parse() == Ok(found.st_dev) && inode.parse() == Ok(found.st_ino)
+}
+
+/// Lines as the journal reads them.
+struct Journal(Format<Compact, ()>);
+
+impl Journal {
+    fn new() -> Self {
+        Self(
+            tracing_subscriber::fmt::format()
+                .without_time()
+                .with_target(false)
+                .with_level(false)
+                .with_ansi(false)
+                .compact(),
+        )
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for Journal
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        write!(writer, "<{}>", priority(*event.metadata().level()))?;
+        self.0.format_event(context, writer, event)
+    }
+}
+
+/// syslog's numbers.
+fn priority(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        Level::DEBUG | Level::TRACE => 7,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_journal_gets_priorities_and_neither_times_nor_colours() {
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let log = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .with_max_level(Level::DEBUG)
+            .with_ansi(false)
+            .event_format(Journal::new())
+            .finish();
+        tracing::subscriber::with_default(log, || {
+            tracing::error!("broken");
+            tracing::warn!(n = 1, "odd");
+            tracing::info!("fine");
+            tracing::debug!("detail");
+        });
+        let said = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(said, "<3>broken\n<4>odd n=1\n<6>fine\n<7>detail\n");
+    }
+
+    #[test]
+    fn only_our_own_stderr_is_the_journal() {
+        assert!(!is_journal(None));
+        assert!(!is_journal(Some(OsStr::new("1:2"))));
+        assert!(!is_journal(Some(OsStr::new("nonsense"))));
+        let found = nix::sys::stat::fstat(std::io::stderr().as_fd()).unwrap();
+        let named = format!("{}:{}", found.st_dev, found.st_ino);
+        assert!(is_journal(Some(OsStr::new(&named))));
+    }
 }

@@ -5,8 +5,12 @@
 //! [`Channels`] sends each reply to its own.
 
 mod door;
+mod fault;
+mod http;
 pub mod local;
 pub mod loopback;
+pub mod molecule;
+mod poll;
 mod router;
 
 pub use door::{Activity, Arrival, Assigned, Door, Page, Refusal};

@@ -2,6 +2,7 @@
 
 use crate::local::{self, LocalSink};
 use crate::loopback::{self, Loopback};
+use crate::molecule::{ChannelHealth, Molecule};
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
 use bridge_core::value::{ChannelId, Class, Failure, Message, Reply};
 
@@ -10,23 +11,33 @@ use bridge_core::value::{ChannelId, Class, Failure, Message, Reply};
 pub struct Channels {
     /// The platform on this machine, if there is one.
     pub loopback: Option<Loopback>,
+    /// The workspaces on Molecule platforms.
+    pub molecule: Vec<Molecule>,
 }
 
 /// Where a reply goes.
 enum Way<'a> {
     Local,
     Loopback(&'a Loopback),
+    Molecule(&'a Molecule),
     /// It was configured when the message came, and is not any more.
     Gone,
 }
 
 impl Channels {
     fn way(&self, channel: &ChannelId) -> Way<'_> {
+        let molecule = || self.molecule.iter().find(|own| own.channel() == channel);
         match (channel.as_str(), &self.loopback) {
             (local::CHANNEL, _) => Way::Local,
             (loopback::CHANNEL, Some(loopback)) => Way::Loopback(loopback),
-            (_, _) => Way::Gone,
+            (_, _) => molecule().map_or(Way::Gone, Way::Molecule),
         }
+    }
+
+    /// How the channels are that can be away.
+    #[must_use]
+    pub fn health(&self) -> Vec<ChannelHealth> {
+        self.molecule.iter().map(Molecule::health).collect()
     }
 }
 
@@ -45,6 +56,7 @@ impl Sink for Channels {
         match self.way(&message.channel) {
             Way::Local => LocalSink.traits(message),
             Way::Loopback(loopback) => loopback.traits(message),
+            Way::Molecule(molecule) => molecule.traits(message),
             // Nothing is known of it, so nothing may be sent twice; a send fails before it begins.
             Way::Gone => SinkTraits {
                 class: SinkClass::Probeable,
@@ -57,6 +69,7 @@ impl Sink for Channels {
         match self.way(&message.channel) {
             Way::Local => LocalSink.send(message, reply).await,
             Way::Loopback(loopback) => loopback.send(message, reply).await,
+            Way::Molecule(molecule) => molecule.send(message, reply).await,
             Way::Gone => Err(gone(message)),
         }
     }
@@ -65,6 +78,7 @@ impl Sink for Channels {
         match self.way(&message.channel) {
             Way::Local => LocalSink.probe(message, reply).await,
             Way::Loopback(loopback) => loopback.probe(message, reply).await,
+            Way::Molecule(molecule) => molecule.probe(message, reply).await,
             Way::Gone => Err(gone(message)),
         }
     }
@@ -73,7 +87,15 @@ impl Sink for Channels {
         match self.way(&message.channel) {
             Way::Local => LocalSink.acknowledge(message).await,
             Way::Loopback(loopback) => loopback.acknowledge(message).await,
+            Way::Molecule(molecule) => molecule.acknowledge(message).await,
             Way::Gone => Err(gone(message)),
+        }
+    }
+
+    async fn hint(&self, message: &Message, text: &str) -> Result<(), SinkFault> {
+        match self.way(&message.channel) {
+            Way::Molecule(molecule) => molecule.hint(message, text).await,
+            Way::Local | Way::Loopback(_) | Way::Gone => Ok(()),
         }
     }
 }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{Mutex, OnceCell};
 
 /// Why messages of shielded senders wait; followed by what was seen.
-const UNSHIELDED: &str = "Codex can't keep this sender's commands from reading what is not theirs, so the turn was not begun; run `codex-bridge doctor`, or accept it with tiers.peer.accept_unshielded";
+const UNSHIELDED: &str = "Codex can't keep this sender's commands from reading what is not theirs, so the turn was not begun; run `codex-bridge doctor`, or accept it with tiers.peer.reads = \"disk\"";
 
 /// How Codex may be ended when nothing runs on it any more.
 const IDLE_STOP_GRACE: Duration = Duration::from_secs(5);

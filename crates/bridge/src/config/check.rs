@@ -3,6 +3,7 @@
 use super::environment::Environment;
 use super::error::{ConfigError, Place};
 use super::load::{Loaded, load};
+use super::molecule::Workspace;
 use super::{file, schema};
 use crate::term::{escape, escape_line};
 use serde::Serialize;
@@ -76,7 +77,8 @@ fn rows(loaded: &Loaded) -> Vec<Row> {
             key,
         }
     };
-    schema::shape().keys().into_iter().map(row).collect()
+    let keys = schema::shape().keys_of(&values);
+    keys.into_iter().map(row).collect()
 }
 
 fn in_force(loaded: &Loaded, environment: &Environment) -> String {
@@ -104,6 +106,9 @@ fn in_force(loaded: &Loaded, environment: &Environment) -> String {
     for (said, from) in rows {
         text.push_str(&format!("{:width$}  # {from}\n", escape_line(&said)));
     }
+    for workspace in &loaded.molecule {
+        text.push_str(&format!("# {}\n", escape_line(&workspace.in_a_line())));
+    }
     for warning in &loaded.warnings {
         text.push_str(&format!("warning: {}\n", escape_line(warning)));
     }
@@ -118,6 +123,7 @@ fn in_force_json(loaded: &Loaded) -> Value {
         "ok": true,
         "file": loaded.file,
         "keys": rows(loaded),
+        "molecule": loaded.molecule.iter().map(Workspace::json).collect::<Vec<_>>(),
         "warnings": loaded.warnings,
     })
 }
@@ -161,7 +167,9 @@ mod tests {
         assert!(line("daemon.turns_max = 3 ").ends_with("# line 2"));
         assert!(line("log.level = \"debug\" ").ends_with("# CODEX_BRIDGE_LOG"));
         assert!(line("codex.bin (not set) ").ends_with("# default"));
-        assert_eq!(text.lines().count(), 1 + schema::shape().keys().len());
+        let values = serde_json::to_value(&loaded.config).unwrap();
+        let keys = schema::shape().keys_of(&values).len();
+        assert_eq!(text.lines().count(), 1 + keys);
     }
 
     #[test]

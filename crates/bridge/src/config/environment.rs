@@ -24,6 +24,8 @@ const FAIL_POINT: &str = "CODEX_BRIDGE_FAIL_POINT";
 pub(crate) const CODEX_HOME: &str = "CODEX_HOME";
 /// A key to log Codex in with where it has no login.
 const API_KEY: &str = "OPENAI_API_KEY";
+/// Begins the variables that hold the way to a platform.
+const PLATFORM_PREFIX: &str = "MOLECULE_";
 /// Our directory below the user's base directories.
 const OURS: &str = "codex-bridge";
 
@@ -67,6 +69,12 @@ impl Environment {
     /// The given variables and nothing else.
     #[cfg(test)]
     pub(crate) fn of<const N: usize>(vars: [(&str, &str); N]) -> Self {
+        Self::of_slice(&vars)
+    }
+
+    /// As [`Environment::of`].
+    #[cfg(test)]
+    pub(crate) fn of_slice(vars: &[(&str, &str)]) -> Self {
         let vars: Vec<_> = vars
             .iter()
             .map(|(name, value)| (OsString::from(name), OsString::from(value)))
@@ -83,6 +91,12 @@ impl Environment {
             .find(|(known, _)| known == name)
             .map(|(_, value)| value.as_os_str())
             .filter(|value| !value.is_empty())
+    }
+
+    /// A variable as text.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        let text = self.get(name)?.to_str()?.trim();
+        (!text.is_empty()).then(|| text.to_owned())
     }
 
     /// A variable that must name an absolute directory to count, as the XDG rules say.
@@ -113,6 +127,20 @@ impl Environment {
         self.get("PATH")
     }
 
+    /// What a service manager wants to be told, and where.
+    pub(crate) fn service_manager(&self) -> crate::notify::Asked<'_> {
+        crate::notify::Asked {
+            socket: self.get("NOTIFY_SOCKET"),
+            watchdog_usec: self.get("WATCHDOG_USEC"),
+            watchdog_pid: self.get("WATCHDOG_PID"),
+        }
+    }
+
+    /// What the service manager says that standard error is.
+    pub(crate) fn journal_stream(&self) -> Option<&OsStr> {
+        self.get("JOURNAL_STREAM")
+    }
+
     /// The place at which this debug build is to die.
     #[cfg(debug_assertions)]
     pub(crate) fn fail_point(&self) -> Option<&str> {
@@ -127,6 +155,21 @@ impl Environment {
     /// The key to log Codex in with where it has no login.
     pub(crate) fn openai_api_key(&self) -> Option<Secret> {
         self.get(API_KEY)?.to_str().map(Secret::new)
+    }
+
+    /// Values that no text may carry to people: keys, tokens, and whatever is passed to Codex on purpose.
+    pub(crate) fn secrets(&self, config: &Config) -> Vec<String> {
+        let secret = |name: &str| {
+            let ours = name.starts_with(PLATFORM_PREFIX) && name.ends_with("TOKEN");
+            let passed = config.codex.env_pass.iter().any(|passed| passed == name);
+            name == API_KEY || ours || passed
+        };
+        self.vars
+            .iter()
+            .filter(|(name, _)| name.to_str().is_some_and(secret))
+            .filter_map(|(_, value)| value.to_str())
+            .map(str::to_owned)
+            .collect()
     }
 
     /// The Codex executable that the environment names.
@@ -162,8 +205,17 @@ impl Environment {
 
     /// Our directory for configuration.
     pub(super) fn config_dir(&self) -> Option<PathBuf> {
-        let base = self.base("XDG_CONFIG_HOME", ".config")?;
-        Some(base.join(OURS))
+        Some(self.config_base()?.join(OURS))
+    }
+
+    /// The user's directory for configuration.
+    pub(crate) fn config_base(&self) -> Option<PathBuf> {
+        self.base("XDG_CONFIG_HOME", ".config")
+    }
+
+    /// The CODEX_HOME of this environment, for a service that starts without it.
+    pub(crate) fn named_codex_home(&self) -> Option<PathBuf> {
+        self.directory(CODEX_HOME)
     }
 
     /// The user's directory for what can be fetched again.
@@ -227,6 +279,20 @@ mod tests {
         assert_eq!(state(&vars, None), "/home/u/.local/state/codex-bridge");
         assert!(Path::new(&state(&vars, Some("here"))).is_absolute());
         assert_eq!(vars.cache_dir().unwrap(), Path::new("/home/u/.cache"));
+    }
+
+    #[test]
+    fn keys_tokens_and_what_is_passed_on_are_secrets() {
+        let vars = Environment::of([
+            (API_KEY, "sk-one"),
+            ("MOLECULE_WORKSPACE_TOKEN", "token-two"),
+            ("MOLECULE_WORKSPACE_TOKEN_FILE", "/a/file"),
+            ("MY_KEY", "key-three"),
+            ("PATH", "/bin"),
+        ]);
+        let config: Config = toml::from_str("codex.env_pass = ['MY_KEY']").unwrap();
+        let found = vars.secrets(&config);
+        assert_eq!(found, ["sk-one", "token-two", "key-three"]);
     }
 
     #[test]

@@ -5,13 +5,17 @@
 
 use super::exec::ExecConfig;
 use super::loopback::LoopbackConfig;
+use super::molecule::MoleculeConfig;
+use super::tiers::Tiers;
+use crate::daemon::ProgressPace;
 use bridge_core::limits;
-use bridge_core::step::{Keep, MidTurn};
-use bridge_core::value::{ApprovalPolicy, CutPolicy, Sandbox, Transport};
+use bridge_core::step::Keep;
+use bridge_core::value::{Sandbox, Transport};
 use bridge_host::TransportChoice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Most turns at a time that can be asked for; beyond it one Codex process is not the way to go.
 const TURNS_MAX: u32 = 512;
@@ -42,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) exec: ExecConfig,
     /// How long finished messages are kept.
     pub(crate) retention: RetentionConfig,
+    /// Workspaces of a Molecule platform.
+    pub(crate) molecule: MoleculeConfig,
     /// A platform on this machine: what `drill` and the tests run, and a template for real ones.
     pub(crate) loopback: LoopbackConfig,
     /// What is logged.
@@ -105,94 +111,6 @@ pub(crate) enum TransportKey {
     Stdio,
 }
 
-/// What senders may do, by who they are. No message can change it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Tiers {
-    /// The local command line.
-    pub(crate) owner: TierConfig,
-}
-
-/// What the turns of one tier may do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct TierConfig {
-    /// What the commands of a turn may touch.
-    pub(crate) sandbox: SandboxKey,
-    /// When Codex asks before it acts.
-    pub(crate) approval_policy: ApprovalKey,
-    /// The model. Without it Codex chooses.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", length(min = 1))]
-    pub(crate) model: Option<String>,
-    /// Text that the model is told beside every conversation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub(crate) instructions: Option<String>,
-    /// A directory in which all conversations work together; absolute, and it must exist. Without it each
-    /// conversation has a directory of its own below the state directory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "PathBuf", length(min = 1))]
-    pub(crate) workdir: Option<PathBuf>,
-    /// Whether turns that can write take turns in `workdir`, so that no two change it at the same time.
-    pub(crate) one_writer: bool,
-    /// What follows when a turn is cut after it may have changed something. A turn that can't write is simply
-    /// run again.
-    pub(crate) on_cut: CutKey,
-    /// What happens to a message that arrives while a turn of its conversation runs.
-    pub(crate) mid_turn: MidTurnKey,
-}
-
-/// What follows when a turn is cut after it may have changed something.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum CutKey {
-    /// A new turn on the same thread is told what happened, checks, and finishes; at most twice.
-    #[default]
-    Continue,
-    /// The sender is asked; the conversation waits for up to a day.
-    Ask,
-    /// It becomes a dead letter with a notice.
-    Bury,
-}
-
-/// What happens to a message that arrives while a turn of its conversation runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum MidTurnKey {
-    /// It waits for its own turn.
-    #[default]
-    Queue,
-    /// The running turn is given its text, and one answer answers both.
-    Steer,
-}
-
-/// What the commands of a turn may touch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum SandboxKey {
-    /// Read the disk, write nothing, no network.
-    ReadOnly,
-    /// Also write in the working directory and in the temporary directories.
-    #[default]
-    WorkspaceWrite,
-    /// No sandbox at all. Only where the machine itself is the sandbox.
-    DangerFullAccess,
-}
-
-/// When Codex asks before it acts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum ApprovalKey {
-    /// When a command wants to leave the sandbox.
-    #[default]
-    OnRequest,
-    /// For nearly every command; one that is accepted may run outside the sandbox.
-    Untrusted,
-    /// Never: what the sandbox forbids fails.
-    Never,
-}
-
 /// How long turns may take, and when they are tried again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -204,6 +122,12 @@ pub(crate) struct TurnConfig {
     /// runs does not count.
     #[schemars(range(min = 1, max = DAY_SECS))]
     pub(crate) idle_secs: u64,
+    /// After how many seconds a chat is told for the first time what a long turn is doing; 0 is never.
+    #[schemars(range(min = 0, max = DAY_SECS))]
+    pub(crate) progress_after_secs: u64,
+    /// How many seconds later it is told again.
+    #[schemars(range(min = 10, max = DAY_SECS))]
+    pub(crate) progress_every_secs: u64,
     /// The first wait before a failed turn is tried again, in milliseconds; it doubles each time.
     #[schemars(range(min = 1, max = limits::TURN_BACKOFF_MAX_MS))]
     pub(crate) backoff_base_ms: u64,
@@ -265,6 +189,8 @@ impl Default for TurnConfig {
         Self {
             timeout_secs: 1_800,
             idle_secs: 300,
+            progress_after_secs: 180,
+            progress_every_secs: 300,
             backoff_base_ms: limits::TURN_BACKOFF_BASE_MS.unsigned_abs(),
             config_probe_secs: limits::CONFIG_PROBE_MS.unsigned_abs() / 1000,
         }
@@ -326,45 +252,24 @@ impl Config {
         self.codex.env_pass.clone()
     }
 
+    /// Whether a channel is on whose senders may be peers.
+    pub(crate) fn serves_peers(&self) -> bool {
+        self.loopback.url.is_some()
+    }
+
     /// Whether the commands of any tier run without a sandbox.
     pub(super) fn has_unsandboxed_tier(&self) -> bool {
-        self.tiers.owner.sandbox() == Sandbox::DangerFullAccess
+        self.tiers.sandboxes().contains(&Sandbox::DangerFullAccess)
     }
 }
 
-impl TierConfig {
-    /// The sandbox in the core's words.
-    pub(crate) fn sandbox(&self) -> Sandbox {
-        match self.sandbox {
-            SandboxKey::ReadOnly => Sandbox::ReadOnly,
-            SandboxKey::WorkspaceWrite => Sandbox::WorkspaceWrite,
-            SandboxKey::DangerFullAccess => Sandbox::DangerFullAccess,
-        }
-    }
-
-    /// What follows a cut, in the core's words.
-    pub(crate) fn on_cut(&self) -> CutPolicy {
-        match self.on_cut {
-            CutKey::Continue => CutPolicy::Continue,
-            CutKey::Ask => CutPolicy::Ask,
-            CutKey::Bury => CutPolicy::Bury,
-        }
-    }
-
-    /// What happens mid-turn, in the core's words.
-    pub(crate) fn mid_turn(&self) -> MidTurn {
-        match self.mid_turn {
-            MidTurnKey::Queue => MidTurn::Queue,
-            MidTurnKey::Steer => MidTurn::Steer,
-        }
-    }
-
-    /// The approval policy in the core's words.
-    pub(crate) fn approval_policy(&self) -> ApprovalPolicy {
-        match self.approval_policy {
-            ApprovalKey::OnRequest => ApprovalPolicy::OnRequest,
-            ApprovalKey::Untrusted => ApprovalPolicy::Untrusted,
-            ApprovalKey::Never => ApprovalPolicy::Never,
+impl TurnConfig {
+    /// How often a chat is told of a long turn.
+    pub(crate) fn progress(&self) -> ProgressPace {
+        let after = self.progress_after_secs;
+        ProgressPace {
+            after: (after > 0).then(|| Duration::from_secs(after)),
+            every: Duration::from_secs(self.progress_every_secs),
         }
     }
 }
@@ -393,42 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_are_codex_s_own() {
-        for sandbox in [
-            Sandbox::ReadOnly,
-            Sandbox::WorkspaceWrite,
-            Sandbox::DangerFullAccess,
-        ] {
-            let read = config(&format!("tiers.owner.sandbox = '{}'", sandbox.word()));
-            assert_eq!(read.tiers.owner.sandbox(), sandbox);
-        }
-        for policy in [
-            ApprovalPolicy::OnRequest,
-            ApprovalPolicy::Untrusted,
-            ApprovalPolicy::Never,
-        ] {
-            let read = config(&format!(
-                "tiers.owner.approval_policy = '{}'",
-                policy.word()
-            ));
-            assert_eq!(read.tiers.owner.approval_policy(), policy);
-        }
-    }
-
-    #[test]
     fn what_is_chosen_reaches_the_core() {
-        for (word, chosen) in [
-            ("continue", CutPolicy::Continue),
-            ("ask", CutPolicy::Ask),
-            ("bury", CutPolicy::Bury),
-        ] {
-            let read = config(&format!("tiers.owner.on_cut = '{word}'"));
-            assert_eq!(read.tiers.owner.on_cut(), chosen);
-        }
-        for (word, chosen) in [("queue", MidTurn::Queue), ("steer", MidTurn::Steer)] {
-            let read = config(&format!("tiers.owner.mid_turn = '{word}'"));
-            assert_eq!(read.tiers.owner.mid_turn(), chosen);
-        }
         let keep = config("retention.done_days = 2\nretention.dead_days = 3").keep();
         assert_eq!((keep.done_ms, keep.dead_ms), (2 * DAY_MS, 3 * DAY_MS));
         let all = config("daemon.turns_max = 5");

@@ -4,6 +4,7 @@
 use super::environment::{self, Environment};
 use super::error::{ConfigError, Place, Problem};
 use super::keys::Config;
+use super::molecule::{self, Variables, Workspace};
 use super::places::Places;
 use super::shape::Spots;
 use super::{file, sense, shape};
@@ -21,6 +22,8 @@ pub(crate) struct Loaded {
     pub(crate) file: Option<PathBuf>,
     /// What the operator should know at every start.
     pub(crate) warnings: Vec<String>,
+    /// The Molecule workspaces that are served.
+    pub(crate) molecule: Vec<Workspace>,
     pub(super) origins: Origins,
     pub(super) places: Places,
 }
@@ -50,15 +53,20 @@ pub(crate) fn load(
     let mut origins = Origins::of(spots);
     overlay(&mut config, &mut origins, environment);
     let places = places(&config, environment, state_dir);
-    let problems = sense::problems(&config, &origins, &places);
+    let mut problems = sense::problems(&config, &origins, &places);
+    let resolved = molecule::resolve(&config.molecule, &origins, Variables::read(environment));
+    problems.extend(resolved.problems);
     if !problems.is_empty() {
+        problems.sort_by_key(|problem| problem.place);
         return Err(ConfigError::Invalid { file, problems });
     }
-    let warnings = sense::warnings(&config);
+    let mut warnings = sense::warnings(&config);
+    warnings.extend(resolved.warnings);
     Ok(Loaded {
         config,
         file,
         warnings,
+        molecule: resolved.workspaces,
         origins,
         places,
     })
@@ -75,6 +83,7 @@ impl Loaded {
             config,
             file: None,
             warnings: Vec::new(),
+            molecule: Vec::new(),
             origins,
             places,
         }
@@ -113,6 +122,12 @@ impl Loaded {
         })
     }
 
+    /// What turns of shielded senders may never read: logins, other conversations, and this configuration.
+    pub(crate) fn hidden(&self) -> Vec<PathBuf> {
+        let file = self.file.as_deref();
+        self.places.hidden(file.as_slice())
+    }
+
     /// Where CODEX_HOME is in the end; nowhere without a home directory.
     pub(crate) fn codex_home(&self) -> Option<&Path> {
         self.places.codex_home.as_deref()
@@ -127,6 +142,12 @@ impl Origins {
     /// Where the value of a key comes from; `None` is its default.
     pub(super) fn of_key(&self, key: &str) -> Option<Place> {
         self.spots.get(key).copied()
+    }
+
+    /// The first place at which anything below a table is set.
+    pub(super) fn first_of(&self, table: &str) -> Option<Place> {
+        let below = self.spots.iter().filter(|(key, _)| key.starts_with(table));
+        below.map(|(_, place)| *place).min()
     }
 
     /// A problem with a key, at its place. A default is never a problem: nobody could mend it.

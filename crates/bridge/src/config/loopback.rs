@@ -1,6 +1,6 @@
 //! The keys of the loopback channel, and what they are in the channel's own words.
 
-use super::exec::TurnTransportKey;
+use super::molecule::ViaKey;
 use bridge_channel::loopback::Settings;
 use bridge_core::port::{OnUnknown, SinkClass};
 use bridge_core::value::{AckMode, SenderKind, Tier};
@@ -26,7 +26,7 @@ pub(crate) struct LoopbackConfig {
     /// Who sends; people go first.
     pub(crate) sender: SenderKey,
     /// Which program of Codex runs its turns.
-    pub(crate) transport: TurnTransportKey,
+    pub(crate) transport: ViaKey,
 }
 
 /// What the platform does with a reply that comes twice.
@@ -68,10 +68,10 @@ pub(crate) enum AckKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TierKey {
-    /// Of strangers: they read, and everything else is asked for.
+    /// Of strangers: what `[tiers.peer]` says.
     #[default]
     Peer,
-    /// Of the owner of this machine.
+    /// Of the owner of this machine: what `[tiers.owner]` says.
     Owner,
 }
 

@@ -12,16 +12,20 @@ mod file;
 mod keys;
 mod load;
 mod loopback;
+mod molecule;
 mod places;
 mod schema;
 mod sense;
 mod shape;
 mod text;
+mod tiers;
 
 pub(crate) use check::{check, print_schema};
 pub(crate) use environment::Environment;
 pub(crate) use keys::Config;
 pub(crate) use load::{Loaded, load};
+pub(crate) use molecule::{ViaKey, Workspace};
+pub(crate) use tiers::{ReadsKey, TierConfig};
 
 #[cfg(test)]
 mod tests;

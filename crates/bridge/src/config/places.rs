@@ -1,7 +1,6 @@
 //! Directories that must stay out of reach of what Codex writes, and the judgement about a working
 //! directory. Which sandbox a sender has is not decided here.
 
-use bridge_core::value::Sandbox;
 use std::path::{Path, PathBuf};
 
 /// What a writing turn must not have below its working directory: there lie its own approvals, the login,
@@ -17,8 +16,9 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Why conversations may not work in `directory` with this sandbox; `None` when they may.
-    pub(super) fn refuse_workdir(&self, directory: &Path, sandbox: Sandbox) -> Option<String> {
+    /// Why conversations may not work in `directory`; `None` when they may. One that turns can write in, or that
+    /// is all they may read, must not hold what matters: `exposed`.
+    pub(super) fn refuse_workdir(&self, directory: &Path, exposed: bool) -> Option<String> {
         if !directory.is_absolute() {
             return Some("is not an absolute path; write it out from `/`".to_owned());
         }
@@ -28,11 +28,11 @@ impl Places {
             Ok(_) => return Some(format!("names {shown}, which is not a directory")),
             Err(error) => return Some(format!("names {shown}: {error}; create it first")),
         };
-        if !sandbox.can_write() {
+        if !exposed {
             return None;
         }
         if resolved.parent().is_none() {
-            return Some("is `/`; Codex may not write everywhere, name a directory".to_owned());
+            return Some("is `/`; that is everything, name a directory".to_owned());
         }
         [
             (&self.home, "the home directory"),
@@ -43,9 +43,19 @@ impl Places {
         .find(|(place, _)| holds(&resolved, place.as_deref()))
         .map(|(_, name)| {
             format!(
-                "names {shown}, which holds {name}; Codex may not write there, name a directory of its own"
+                "names {shown}, which holds {name}; these turns may not have that, name a directory of its own"
             )
         })
+    }
+
+    /// All of them as they are on disk, and what else must not be read.
+    pub(super) fn hidden(&self, more: &[&Path]) -> Vec<PathBuf> {
+        let places = [&self.home, &self.state_dir, &self.codex_home];
+        let places = places.into_iter().flatten().map(PathBuf::as_path);
+        let mut hidden: Vec<_> = places.chain(more.iter().copied()).map(resolve).collect();
+        hidden.sort();
+        hidden.dedup();
+        hidden
     }
 }
 
@@ -90,13 +100,13 @@ mod tests {
             ("var", Some("state directory")),
             ("missing", Some("create it")),
         ] {
-            let said = places.refuse_workdir(&at(name), Sandbox::WorkspaceWrite);
+            let said = places.refuse_workdir(&at(name), true);
             match (&said, says) {
                 (Some(said), Some(says)) => assert!(said.contains(says), "{name}: {said}"),
                 (said, says) => assert_eq!(said.is_some(), says.is_some(), "{name}: {said:?}"),
             }
         }
-        let write = |path| places.refuse_workdir(Path::new(path), Sandbox::DangerFullAccess);
+        let write = |path| places.refuse_workdir(Path::new(path), true);
         assert!(write("/").is_some());
         assert!(write("relative").is_some());
     }
@@ -108,6 +118,6 @@ mod tests {
             ..Places::default()
         };
         let root = Path::new("/");
-        assert_eq!(places.refuse_workdir(root, Sandbox::ReadOnly), None);
+        assert_eq!(places.refuse_workdir(root, false), None);
     }
 }

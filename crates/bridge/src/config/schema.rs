@@ -21,6 +21,8 @@ pub(super) enum Shape {
     Flag,
     /// A list of texts.
     Texts,
+    /// Any number of tables with these keys and no others.
+    Tables(BTreeMap<String, Shape>),
     /// Something the schema can say and no key of ours is; left to serde.
     Other,
 }
@@ -60,6 +62,10 @@ fn shape_of(schema: &Value) -> Shape {
         Some("array") if schema.pointer("/items/type") == Some(&Value::from("string")) => {
             Shape::Texts
         }
+        Some("array") => match schema.get("items").map(shape_of) {
+            Some(Shape::Table(keys)) => Shape::Tables(keys),
+            Some(_) | None => Shape::Other,
+        },
         Some(_) | None => Shape::Other,
     }
 }
@@ -84,9 +90,42 @@ impl Shape {
 
     fn collect(&self, path: &str, keys: &mut Vec<String>) {
         match self {
-            Self::Table(table) => {
+            Self::Table(table) | Self::Tables(table) => {
                 for (key, shape) in table {
                     shape.collect(&join(path, key), keys);
+                }
+            }
+            Self::Word(_)
+            | Self::Text { .. }
+            | Self::Number { .. }
+            | Self::Flag
+            | Self::Texts
+            | Self::Other => keys.push(path.to_owned()),
+        }
+    }
+}
+
+impl Shape {
+    /// As [`Shape::keys`], for these values: each table of a list has its number.
+    pub(super) fn keys_of(&self, value: &Value) -> Vec<String> {
+        let mut keys = Vec::new();
+        self.collect_of("", Some(value), &mut keys);
+        keys
+    }
+
+    fn collect_of(&self, path: &str, value: Option<&Value>, keys: &mut Vec<String>) {
+        match self {
+            Self::Table(table) => {
+                for (key, shape) in table {
+                    let value = value.and_then(|value| value.get(key));
+                    shape.collect_of(&join(path, key), value, keys);
+                }
+            }
+            Self::Tables(table) => {
+                let all = value.and_then(Value::as_array).into_iter().flatten();
+                for (at, value) in all.enumerate() {
+                    let path = join(path, &at.to_string());
+                    Self::Table(table.clone()).collect_of(&path, Some(value), keys);
                 }
             }
             Self::Word(_)
@@ -114,7 +153,9 @@ mod tests {
 
     fn leaves(shape: &Shape, found: &mut Vec<Shape>) {
         match shape {
-            Shape::Table(table) => table.values().for_each(|shape| leaves(shape, found)),
+            Shape::Table(table) | Shape::Tables(table) => {
+                table.values().for_each(|shape| leaves(shape, found));
+            }
             other => found.push(other.clone()),
         }
     }

@@ -3,9 +3,11 @@
 
 use super::environment::CODEX_HOME;
 use super::error::Problem;
-use super::keys::{ApprovalKey, Config, SandboxKey, TierConfig, TransportKey};
+use super::keys::{Config, TransportKey};
 use super::load::Origins;
 use super::places::Places;
+use super::tiers::{ReadsKey, TierConfig};
+use bridge_core::value::{ApprovalPolicy, Sandbox};
 use std::path::Path;
 use tracing_subscriber::EnvFilter;
 
@@ -33,12 +35,11 @@ pub(super) fn problems(config: &Config, origins: &Origins, places: &Places) -> V
                     asks through that socket; use \"auto\" or \"stdio\"";
         say("codex.transport", what.to_owned());
     }
-    let owner = &config.tiers.owner;
-    if let Some(workdir) = &owner.workdir
-        && let Some(what) = places.refuse_workdir(workdir, owner.sandbox())
-    {
-        say("tiers.owner.workdir", what);
-    }
+    let tiers = &config.tiers;
+    found.extend(tier_problems("owner", &tiers.owner, origins, places));
+    found.extend(tier_problems("peer", &tiers.peer, origins, places));
+    found.extend(tier_problems("tool", &tiers.tool, origins, places));
+    let mut say = |key: &str, what: String| found.extend(origins.problem(key, what));
     if let Some(what) = config.exec.problem() {
         say("exec.conversations", what);
     }
@@ -53,37 +54,87 @@ pub(super) fn problems(config: &Config, origins: &Origins, places: &Places) -> V
     found
 }
 
-/// What an operator should know at every start.
-pub(super) fn warnings(config: &Config) -> Vec<String> {
-    let mut warnings = tier_warnings("owner", &config.tiers.owner);
-    warnings.extend(exec_warning(config));
-    warnings
-}
-
 /// What a tier promises and `codex exec` can't keep.
 fn exec_warning(config: &Config) -> Option<String> {
-    let asks = config.tiers.owner.approval_policy != ApprovalKey::Never;
+    let tiers = &config.tiers;
+    let policies = [
+        tiers.owner.approval_policy(),
+        tiers.peer.approval_policy(),
+        tiers.tool.approval_policy(),
+    ];
+    let asks = policies
+        .iter()
+        .any(|policy| *policy != ApprovalPolicy::Never);
     (config.uses_exec() && asks).then(|| {
         "turns over `codex exec` ask nobody: what leaves the sandbox fails there, whatever approval_policy says"
             .to_owned()
     })
 }
 
-fn tier_warnings(name: &str, tier: &TierConfig) -> Vec<String> {
-    let sandbox = match tier.sandbox {
-        SandboxKey::DangerFullAccess => Some(format!(
+/// What is wrong with the keys of one tier.
+fn tier_problems<T>(
+    name: &str,
+    tier: &TierConfig<T>,
+    origins: &Origins,
+    places: &Places,
+) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let key = |last: &str| format!("tiers.{name}.{last}");
+    let mut say = |last: &str, what: String| found.extend(origins.problem(&key(last), what));
+    if tier.profile.is_some() {
+        for last in ["sandbox", "approval_policy"] {
+            say(
+                last,
+                "is chosen by `profile`; take one of the two out".to_owned(),
+            );
+        }
+    }
+    let sandbox = tier.sandbox();
+    let shielded = tier.reads == ReadsKey::Shielded;
+    if shielded && sandbox == Sandbox::DangerFullAccess {
+        let what = "is \"danger-full-access\", and without a sandbox nothing can be kept from being read; \
+                    say that you accept it with `reads = \"disk\"`";
+        say("sandbox", what.to_owned());
+    }
+    if let Some(workdir) = &tier.workdir
+        && let Some(what) = places.refuse_workdir(workdir, sandbox.can_write() || shielded)
+    {
+        say("workdir", what);
+    }
+    found
+}
+
+/// What an operator should know at every start.
+pub(super) fn warnings(config: &Config) -> Vec<String> {
+    let tiers = &config.tiers;
+    let mut found = tier_warnings("owner", &tiers.owner);
+    found.extend(tier_warnings("peer", &tiers.peer));
+    found.extend(tier_warnings("tool", &tiers.tool));
+    if tiers.peer.reads == ReadsKey::Disk {
+        found.push(
+            "tiers.peer.reads is \"disk\": commands of peers read whatever this user may read, also logins and keys"
+                .to_owned(),
+        );
+    }
+    found.extend(exec_warning(config));
+    found
+}
+
+fn tier_warnings<T>(name: &str, tier: &TierConfig<T>) -> Vec<String> {
+    let sandbox = match tier.sandbox() {
+        Sandbox::DangerFullAccess => Some(format!(
             "tiers.{name}.sandbox is \"danger-full-access\": commands of this tier run without a sandbox, with all the rights of this user"
         )),
-        SandboxKey::ReadOnly | SandboxKey::WorkspaceWrite => None,
+        Sandbox::ReadOnly | Sandbox::WorkspaceWrite => None,
     };
-    let approval = match tier.approval_policy {
-        ApprovalKey::Never => Some(format!(
+    let approval = match tier.approval_policy() {
+        ApprovalPolicy::Never => Some(format!(
             "tiers.{name}.approval_policy is \"never\": nobody is asked before a command runs"
         )),
-        ApprovalKey::Untrusted => Some(format!(
+        ApprovalPolicy::Untrusted => Some(format!(
             "tiers.{name}.approval_policy is \"untrusted\": a command that is accepted may run outside the sandbox"
         )),
-        ApprovalKey::OnRequest => None,
+        ApprovalPolicy::OnRequest => None,
     };
     sandbox.into_iter().chain(approval).collect()
 }
@@ -178,5 +229,27 @@ mod tests {
             warned("[tiers.owner]\nsandbox = 'danger-full-access'\napproval_policy = 'never'\n");
         assert_eq!(both.len(), 2, "{both:?}");
         assert_eq!(warned("tiers.owner.approval_policy = 'untrusted'").len(), 1);
+        assert_eq!(warned("tiers.peer.profile = 'workspace-agent'").len(), 1);
+        assert_eq!(warned("tiers.peer.reads = 'disk'").len(), 1);
+    }
+
+    #[test]
+    fn a_tier_without_a_sandbox_can_not_be_shielded() {
+        let danger = "tiers.peer.sandbox = 'danger-full-access'\n";
+        let said = judge(danger);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("reads = "), "{said:?}");
+        assert!(judge(&format!("{danger}tiers.peer.reads = 'disk'")).is_empty());
+    }
+
+    #[test]
+    fn a_ready_made_choice_beside_its_parts_is_refused() {
+        let said = judge("[tiers.owner]\nprofile = 'workspace-agent'\nsandbox = 'read-only'\n");
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(
+            said[0].starts_with("3:1: `tiers.owner.sandbox`"),
+            "{said:?}"
+        );
+        assert!(judge("tiers.owner.profile = 'workspace-agent'").is_empty());
     }
 }

@@ -51,6 +51,9 @@ fn syntax(text: &str, error: &toml::de::Error) -> Problem {
     }
 }
 
+/// Where people are tempted to write a token.
+const TOKENS_BELOW: &str = "molecule";
+
 struct Walk<'a> {
     text: &'a str,
     /// All keys there are.
@@ -90,6 +93,13 @@ impl Walk<'_> {
         if let (Shape::Table(keys), DeValue::Table(table)) = (shape, value.get_ref()) {
             return self.table(name, keys, table);
         }
+        if let (Shape::Tables(keys), DeValue::Array(items)) = (shape, value.get_ref()) {
+            for (at, item) in items.iter().enumerate() {
+                let table = Shape::Table(keys.clone());
+                self.value(&join(name, &at.to_string()), &table, &item.span(), item);
+            }
+            return;
+        }
         self.spots
             .insert(name.to_owned(), place(self.text, key_span));
         if let Some(wrong) = wrong(shape, value.get_ref()) {
@@ -100,6 +110,11 @@ impl Walk<'_> {
 
 fn unknown(path: &str, key: &str, keys: &BTreeMap<String, Shape>, everywhere: &[String]) -> String {
     let name = join(path, key);
+    if path.starts_with(TOKENS_BELOW) && key.contains("token") {
+        return format!(
+            "`{name}`: a token may not be in this file; put it into a file of mode 0600 and name that in `token_file`, or into the variable MOLECULE_WORKSPACE_TOKEN"
+        );
+    }
     let here = nearest(key, keys.keys().map(String::as_str)).map(|key| join(path, key));
     let elsewhere = || {
         let last = |known: &&String| known.rsplit('.').next() == Some(key);
@@ -144,6 +159,7 @@ fn wrong(shape: &Shape, value: &DeValue<'_>) -> Option<String> {
         }
         (
             Shape::Table(_)
+            | Shape::Tables(_)
             | Shape::Word(_)
             | Shape::Text { .. }
             | Shape::Number { .. }
@@ -175,6 +191,7 @@ fn expected(shape: &Shape) -> String {
             let keys: Vec<_> = keys.keys().map(|key| format!("`{key}`")).collect();
             format!("a table with the keys {}", keys.join(", "))
         }
+        Shape::Tables(_) => "tables, each with a header in double brackets".to_owned(),
         Shape::Word(words) => format!("one of {}", quoted(words)),
         Shape::Text { .. } => "a text in quotes".to_owned(),
         Shape::Number { min, max } => format!("a whole number from {min} to {max}"),

@@ -2,6 +2,7 @@
 
 use super::Daemon;
 use super::ids;
+use super::veil::Veil;
 use bridge_channel::local::{self, Inbound};
 use bridge_channel::{Activity, Arrival, Assigned, Channels, Door, Page};
 use bridge_core::port::{Ledger, LedgerError};
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The daemon with Codex behind it.
-pub(super) type CodexDaemon<L> = Daemon<L, CodexAgent<L>, Channels>;
+pub(super) type CodexDaemon<L> = Daemon<L, Veil<CodexAgent<L>>, Channels>;
 
 /// A handle for the fronts and the channels: the door that everything comes in through.
 pub(super) struct DaemonDesk<L> {
@@ -134,7 +135,7 @@ impl<L: Ledger> Door for DaemonDesk<L> {
     }
 
     async fn activity(&self, channel: &ChannelId) -> Activity {
-        self.daemon.activity(channel).await
+        self.daemon.activity(channel)
     }
 }
 
@@ -222,7 +223,7 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
     }
 
     async fn health(&self) -> Health {
-        let codex = self.daemon.agent.health();
+        let codex = self.daemon.agent.inner().health();
         let stopping = self.daemon.stopping.is_cancelled();
         let closed = self
             .gauge

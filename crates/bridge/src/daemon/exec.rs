@@ -11,17 +11,15 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExecSettings {
     pub(crate) timeout: Duration,
-    /// Kinds of channels: what stands before the `:` of their ids.
-    pub(crate) channels: Vec<String>,
+    /// Channels as a whole.
+    pub(crate) channels: Vec<ChannelId>,
     /// Keys of conversations; a `*` at the end stands for whatever follows.
     pub(crate) conversations: Vec<String>,
 }
 
 impl ExecSettings {
     fn holds(&self, channel: &ChannelId, key: &str) -> bool {
-        let kind = channel.as_str().split(':').next().unwrap_or_default();
-        let whole = self.channels.iter().any(|exec| exec == kind);
-        whole
+        self.channels.contains(channel)
             || self
                 .conversations
                 .iter()
@@ -72,12 +70,12 @@ mod tests {
     fn a_channel_as_a_whole_or_a_conversation_by_its_key() {
         let exec = ExecSettings {
             timeout: Duration::from_secs(1),
-            channels: vec!["molecule".to_owned()],
+            channels: vec![ChannelId::new("molecule:ws-1")],
             conversations: vec!["nightly".to_owned(), "ops/*".to_owned()],
         };
         let holds = |channel: &str, key: &str| exec.holds(&ChannelId::new(channel), key);
         assert!(holds("molecule:ws-1", "anything"));
-        assert!(!holds("molecules", "anything"));
+        assert!(!holds("molecule:ws-2", "anything"));
         assert!(holds("local", "nightly") && holds("local", "ops/disk"));
         assert!(!holds("local", "nightly2") && !holds("local", "op"));
         let all = ExecSettings {

@@ -2,7 +2,9 @@
 //! an answer, a failure, or a turn that was lost from sight.
 
 use super::Daemon;
+use super::activity::Doing;
 use super::ids::{now, request_id};
+use super::progress::Progress;
 use super::watchdog::{Cause, Duty, Watchdog};
 use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{
@@ -10,8 +12,8 @@ use bridge_core::port::{
 };
 use bridge_core::step::{Answered, Ask, Lose, Name, Note, Suspend};
 use bridge_core::value::{
-    Class, ClientId, EventKind, Failure, MessageId, Request, RequestDecision, RequestState,
-    ThreadId, Timestamp, TurnId,
+    ChannelId, Class, ClientId, EventKind, Failure, MessageId, Request, RequestDecision,
+    RequestState, ThreadId, Timestamp, TurnId,
 };
 use bridge_front::Live;
 use std::sync::{Arc, PoisonError};
@@ -42,13 +44,6 @@ impl Followed {
         let timeout = self.patience.timeout.as_secs();
         Failure::new(Class::Permanent, format!("timed out after {timeout}s"))
     }
-
-    /// A turn's time counts from its beginning, also when it is followed again after a restart.
-    fn time_left(&self) -> Duration {
-        let gone = u64::try_from(now().since_ms(self.started_at)).unwrap_or(0);
-        let timeout = self.patience.timeout;
-        timeout.saturating_sub(Duration::from_millis(gone))
-    }
 }
 
 /// How long a turn may take.
@@ -67,13 +62,19 @@ pub(crate) struct Running {
     pub(crate) turn_id: TurnId,
     /// Set when a person stopped it.
     pub(crate) stop: CancellationToken,
+    /// Whose platform may show what it does; not known before its row was read.
+    pub(crate) channel: Option<ChannelId>,
+    /// The newest thing it began.
+    pub(crate) doing: Option<Doing>,
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn follow(self: &Arc<Self>, turn: Followed, mut stream: A::Stream) {
         let stop = self.note_running(&turn).await;
-        let left = turn.time_left();
+        let gone = gone_since(turn.started_at);
+        let left = turn.patience.timeout.saturating_sub(gone);
         let mut watchdog = Watchdog::new(left, turn.patience.idle, Instant::now());
+        let mut progress = Progress::new(self.settings.progress, gone, Instant::now());
         if turn.attached {
             watchdog.know_nothing();
         }
@@ -87,6 +88,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     self.do_duty(&turn, duty, watchdog.cause()).await;
                     continue;
                 }
+                () = tokio::time::sleep_until(progress.wake()), if !ending => {
+                    progress.told(Instant::now());
+                    self.tell_progress(&turn.message_id, turn.started_at);
+                    continue;
+                }
                 () = stop.cancelled(), if !ending => {
                     let duty = watchdog.stop(Instant::now());
                     self.do_duty(&turn, duty, watchdog.cause()).await;
@@ -95,6 +101,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 () = self.halt.cancelled() => break,
             };
             watchdog.heard(&event, Instant::now());
+            self.note_doing(&turn.message_id, &event);
             if matches!(event, TurnEvent::Text { .. }) {
                 if Instant::now() < next_text {
                     continue;
@@ -157,13 +164,18 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             thread: turn.thread.clone(),
             turn_id: turn.turn_id.clone(),
             stop: stop.clone(),
+            channel: None,
+            doing: None,
         };
         self.running
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(turn.message_id.clone(), running);
         let stopped = match self.load(&turn.message_id).await {
-            Ok(Some((message, _))) => message.life.stop.is_some(),
+            Ok(Some((message, _))) => {
+                self.note_channel(&message);
+                message.life.stop.is_some()
+            }
             Ok(None) => false,
             Err(_) => {
                 // Whether it was stopped is looked up again when the ledger can be read.
@@ -301,4 +313,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         };
         self.fail(message_id.clone(), failure, end.touched).await;
     }
+}
+
+/// A turn's time counts from its beginning, also when it is followed again after a restart.
+fn gone_since(started_at: Timestamp) -> Duration {
+    Duration::from_millis(u64::try_from(now().since_ms(started_at)).unwrap_or(0))
 }

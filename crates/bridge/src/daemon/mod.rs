@@ -4,12 +4,14 @@
 mod acks;
 mod act;
 mod activity;
+mod alive;
 mod clock;
 mod desk;
 mod exec;
 mod follow;
 mod ids;
 mod lane;
+mod progress;
 mod prune;
 mod reconcile;
 mod recover;
@@ -19,15 +21,18 @@ mod schedule;
 mod steer;
 #[cfg(test)]
 mod tests;
+mod vault;
+mod veil;
 mod watchdog;
 mod work;
 
 pub(crate) use exec::ExecSettings;
+pub(crate) use progress::Pace as ProgressPace;
 pub(crate) use run::{Ready, RunOptions, Stop, run};
 
 use self::follow::Running;
-use crate::config::Config;
-use bridge_core::port::{Agent, Ledger, Sink, ThreadSpec};
+use crate::config::{Config, ReadsKey, TierConfig};
+use bridge_core::port::{Agent, Ledger, Reads, Sink, ThreadSpec};
 use bridge_core::prompt::STANDING_INSTRUCTIONS;
 use bridge_core::step::{Claim, Keep, MidTurn, Pace};
 use bridge_core::value::{
@@ -68,6 +73,8 @@ pub(crate) struct Daemon<L, A, S> {
     fenced: CancellationToken,
     /// Set: the ledger is damaged. Nothing more is claimed or taken in; what runs is finished and written down.
     damaged: CancellationToken,
+    /// Moves as long as the scheduler does.
+    pulse: alive::Pulse,
     tasks: TaskTracker,
     /// Lanes that are being worked on; `true` when somebody asked again meanwhile.
     lanes: Mutex<HashMap<ConversationId, bool>>,
@@ -83,18 +90,22 @@ pub(crate) struct Settings {
     pub(crate) turn_timeout: Duration,
     pub(crate) turn_idle: Duration,
     pub(crate) exec: ExecSettings,
+    pub(crate) progress: progress::Pace,
     pub(crate) keep: Keep,
     backoff_base_ms: i64,
     config_probe_ms: i64,
     pub(crate) boot_id: BootId,
     pub(crate) work_root: PathBuf,
     pub(crate) owner: TierSettings,
+    pub(crate) peer: TierSettings,
+    pub(crate) tool: TierSettings,
 }
 
 /// What one tier's turns may do.
 #[derive(Clone, Debug)]
 pub(crate) struct TierSettings {
     pub(crate) sandbox: Sandbox,
+    pub(crate) reads: Reads,
     pub(crate) approval_policy: ApprovalPolicy,
     pub(crate) model: Option<String>,
     pub(crate) instructions: Option<String>,
@@ -106,29 +117,36 @@ pub(crate) struct TierSettings {
 
 impl Settings {
     pub(crate) fn new(config: &Config, boot_id: BootId, work_root: PathBuf) -> Self {
-        let owner = &config.tiers.owner;
         Self {
             turns_max: config.daemon.turns_max,
             turns_per_channel: config.turns_per_channel(),
             turn_timeout: Duration::from_secs(config.turn.timeout_secs),
             turn_idle: Duration::from_secs(config.turn.idle_secs),
             exec: config.exec_settings(),
+            progress: config.turn.progress(),
             keep: config.keep(),
             backoff_base_ms: milliseconds(config.turn.backoff_base_ms),
             config_probe_ms: milliseconds(config.turn.config_probe_secs.saturating_mul(1000)),
             boot_id,
             work_root,
-            owner: TierSettings {
-                sandbox: owner.sandbox(),
-                approval_policy: owner.approval_policy(),
-                model: owner.model.clone(),
-                instructions: owner.instructions.clone(),
-                workdir: owner.workdir.clone(),
-                one_writer: owner.one_writer,
-                on_cut: owner.on_cut(),
-                mid_turn: owner.mid_turn(),
-            },
+            owner: TierSettings::new(&config.tiers.owner),
+            peer: TierSettings::new(&config.tiers.peer),
+            tool: TierSettings::new(&config.tiers.tool),
         }
+    }
+
+    /// What no shielded turn may read, wherever it works.
+    #[must_use]
+    pub(crate) fn hiding(mut self, places: &[PathBuf]) -> Self {
+        for tier in [&mut self.owner, &mut self.peer, &mut self.tool] {
+            if let Reads::Shielded { hidden } = &mut tier.reads {
+                *hidden = places
+                    .iter()
+                    .map(|place| place.display().to_string())
+                    .collect();
+            }
+        }
+        self
     }
 
     /// How soon a message without an answer is tried again.
@@ -144,8 +162,8 @@ impl Settings {
     fn tier(&self, tier: Tier) -> &TierSettings {
         match tier {
             Tier::Owner => &self.owner,
-            // No channel of today gives these tiers; the owner's settings would be too much for them.
-            Tier::Peer | Tier::Tool => &TierSettings::LEAST,
+            Tier::Peer => &self.peer,
+            Tier::Tool => &self.tool,
         }
     }
 
@@ -204,7 +222,7 @@ impl Settings {
             approval_policy: tier.approval_policy,
             model: tier.model.clone(),
             instructions,
-            reads: bridge_core::port::Reads::Disk,
+            reads: tier.reads.clone(),
             transport: self.transport(&conversation.channel, &conversation.external_key),
         }
     }
@@ -215,17 +233,22 @@ fn milliseconds(ms: u64) -> i64 {
 }
 
 impl TierSettings {
-    /// Reads only, asks for the rest.
-    const LEAST: Self = Self {
-        sandbox: Sandbox::ReadOnly,
-        approval_policy: ApprovalPolicy::OnRequest,
-        model: None,
-        instructions: None,
-        workdir: None,
-        one_writer: false,
-        on_cut: CutPolicy::Continue,
-        mid_turn: MidTurn::Queue,
-    };
+    fn new<T>(tier: &TierConfig<T>) -> Self {
+        Self {
+            sandbox: tier.sandbox(),
+            reads: match tier.reads {
+                ReadsKey::Disk => Reads::Disk,
+                ReadsKey::Shielded => Reads::Shielded { hidden: Vec::new() },
+            },
+            approval_policy: tier.approval_policy(),
+            model: tier.model.clone(),
+            instructions: tier.instructions.clone(),
+            workdir: tier.workdir.clone(),
+            one_writer: tier.one_writer,
+            on_cut: tier.on_cut(),
+            mid_turn: tier.mid_turn(),
+        }
+    }
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
@@ -245,6 +268,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             halt: CancellationToken::new(),
             fenced: CancellationToken::new(),
             damaged: CancellationToken::new(),
+            pulse: alive::Pulse::default(),
             tasks: TaskTracker::new(),
             lanes: Mutex::default(),
             running: Mutex::default(),

@@ -3,8 +3,11 @@
 
 use super::desk::{CodexDaemon, DaemonDesk};
 use super::follow::Running;
+use super::vault::{self, Vault};
+use super::veil::Veil;
 use super::{Daemon, Settings, clock};
-use crate::config::{Config, Environment};
+use crate::config::{Config, Environment, Loaded};
+use crate::notify::Notifier;
 use crate::state::{Lock, StateDir, StateError};
 use bridge_channel::Channels;
 use bridge_channel::loopback::{Loopback, OpenError};
@@ -42,19 +45,40 @@ pub(crate) struct RunOptions {
     pub(crate) api_key: Option<Secret>,
     /// Leave Codex running behind its socket for the next daemon.
     pub(crate) handover: bool,
+    /// What no shielded turn may read.
+    pub(crate) hidden: Vec<PathBuf>,
+    /// What no text may carry to people.
+    pub(crate) vault: Vault,
+    /// Whoever supervises this process.
+    pub(crate) notifier: Notifier,
 }
 
 impl RunOptions {
     /// What the configuration and the environment amount to.
     pub(crate) fn new(state_dir: PathBuf, config: Config, environment: &Environment) -> Self {
         Self {
+            hidden: vec![state_dir.clone()],
             state_dir,
+            vault: Vault::new(environment.secrets(&config)),
             search_path: environment.path().map(ToOwned::to_owned),
             codex_env: environment.for_codex(&config),
             api_key: environment.openai_api_key(),
             config,
             handover: false,
+            notifier: Notifier::default(),
         }
+    }
+
+    /// The same for a whole configuration, which also knows what lies where.
+    pub(crate) fn of(state_dir: PathBuf, loaded: Loaded, environment: &Environment) -> Self {
+        let hidden = loaded.hidden();
+        let logins = loaded.codex_home().map(vault::codex_logins);
+        let mut options = Self::new(state_dir, loaded.config, environment);
+        options.hidden = hidden;
+        logins
+            .into_iter()
+            .for_each(|source| options.vault.add(source));
+        options
     }
 }
 
@@ -100,9 +124,15 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).rescue()),
         ];
         if let Some(loopback) = daemon.sink.loopback.clone() {
-            let stop = daemon.stopping.clone();
+            let (door, stop) = (door.clone(), daemon.stopping.clone());
             loops.push(tokio::spawn(
                 async move { loopback.fetch(door, stop).await },
+            ));
+        }
+        for molecule in daemon.sink.molecule.clone() {
+            let (door, stop) = (door.clone(), daemon.stopping.clone());
+            loops.push(tokio::spawn(
+                async move { molecule.fetch(door, stop).await },
             ));
         }
         Self(loops)
@@ -117,20 +147,24 @@ impl Loops {
 
 /// Runs until it is told to stop.
 pub(crate) async fn run(
-    options: RunOptions,
+    mut options: RunOptions,
     ready: oneshot::Sender<Ready>,
     stop: Stop,
 ) -> anyhow::Result<()> {
+    let vault = std::mem::take(&mut options.vault);
     let serving = tokio::select! {
-        serving = start(&options, ready) => serving?,
+        serving = start(&options, vault, ready) => serving?,
         () = stop.gently.cancelled() => return Ok(()),
     };
+    options.notifier.ready("serving");
+    let alive = tokio::spawn(Arc::clone(&serving.daemon).keep_alive(options.notifier.clone()));
     let taken_over = tokio::select! {
         () = stop.gently.cancelled() => false,
         () = serving.daemon.fenced.cancelled() => true,
         () = replaced(&serving.lock) => true,
     };
     let drain = Duration::from_secs(options.config.daemon.drain_secs);
+    options.notifier.stopping("waiting for running turns");
     serving.ledger_check.abort();
     serving
         .daemon
@@ -139,6 +173,7 @@ pub(crate) async fn run(
     serving.loops.ended().await;
     serving.api_stop.cancel();
     let _ended = tokio::time::timeout(HALT_PATIENCE, serving.api).await;
+    alive.abort();
     if taken_over {
         // Codex, the socket and the directory are the other daemon's now.
         anyhow::bail!("another daemon has taken over this ledger; this one stopped");
@@ -158,7 +193,11 @@ async fn replaced(lock: &Lock) {
 }
 
 /// Opens everything, finds what was left behind, and serves.
-async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::Result<Serving> {
+async fn start(
+    options: &RunOptions,
+    vault: Vault,
+    ready: oneshot::Sender<Ready>,
+) -> anyhow::Result<Serving> {
     let state = StateDir::prepare(&options.state_dir)?;
     let lock = state.lock()?;
     let codex = find_codex(options)?;
@@ -167,8 +206,9 @@ async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::R
     let agent = CodexAgent::new(host_options(options, &state, &codex)?, ledger.clone());
     agent.adopt().await?;
     let boot_id = bridge_host::process::boot_id()?;
-    let settings = Settings::new(&options.config, boot_id, state.work());
+    let settings = Settings::new(&options.config, boot_id, state.work()).hiding(&options.hidden);
     let channels = open_channels(&options.config)?;
+    let agent = Veil::new(agent, vault);
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
 
     let desk = DaemonDesk::new(&daemon, daemon.ledger.gauge(), state.ledger());
@@ -178,6 +218,9 @@ async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::R
         desk.clone(),
         api_stop.clone(),
     ));
+    for molecule in &daemon.sink.molecule {
+        molecule.recall(&desk).await?;
+    }
     let resumed = daemon.recover().await?;
     let loops = Loops::start(&daemon, desk);
     let said = Ready {
@@ -204,7 +247,10 @@ async fn start(options: &RunOptions, ready: oneshot::Sender<Ready>) -> anyhow::R
 
 fn open_channels(config: &Config) -> Result<Channels, OpenError> {
     let loopback = config.loopback.settings().map(Loopback::open).transpose()?;
-    Ok(Channels { loopback })
+    Ok(Channels {
+        loopback,
+        molecule: Vec::new(),
+    })
 }
 
 /// Starts Codex and looks whether it can take turns, before the first message does.
@@ -293,7 +339,7 @@ impl<L: Ledger> CodexDaemon<L> {
         if handover {
             self.halt.cancel();
             let _ended = tokio::time::timeout(HALT_PATIENCE, self.tasks.wait()).await;
-            return self.agent.hand_over().await;
+            return self.agent.inner().hand_over().await;
         }
         if !self.tasks.is_empty() {
             tracing::info!(
@@ -310,7 +356,7 @@ impl<L: Ledger> CodexDaemon<L> {
         let _ended = tokio::time::timeout(INTERRUPT_PATIENCE, self.tasks.wait()).await;
         self.halt.cancel();
         let _ended = tokio::time::timeout(HALT_PATIENCE, self.tasks.wait()).await;
-        self.agent.stop().await;
+        self.agent.inner().stop().await;
     }
 
     async fn interrupt_all(&self) {

@@ -16,7 +16,9 @@ const FAULT_PAUSE: Duration = Duration::from_secs(1);
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn schedule(self: Arc<Self>) {
         while !self.stopping.is_cancelled() && !self.damaged.is_cancelled() {
-            let sleep = match self.commit(self.settings.claim(now())).await {
+            let claimed = self.commit(self.settings.claim(now())).await;
+            self.pulse.round();
+            let sleep = match claimed {
                 Ok(ClaimOutcome::Claimed { message, .. }) => {
                     tracing::debug!(message_id = %message.message_id, external_id = %message.external_id, "claimed");
                     continue;

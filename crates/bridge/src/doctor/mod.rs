@@ -9,6 +9,7 @@ mod program;
 mod report;
 mod sandbox;
 mod server;
+mod shield;
 mod state;
 
 use crate::cli::{Common, DoctorArgs};
@@ -33,10 +34,17 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
             report.add(config);
             report.add(login);
             let env = environment.for_codex(&loaded.config);
-            report.add(sandbox::check(&loaded.config, &binary, env, scratch.path()).await);
+            let config = &loaded.config;
+            report.add(sandbox::check(config, &binary, env.clone(), scratch.path()).await);
+            report.add(shield::check(config, &binary, env, scratch.path()).await);
         }
         (None, _) | (_, None) => {
-            for (id, title) in [server::CONFIG, server::LOGIN, sandbox::SANDBOX] {
+            for (id, title) in [
+                server::CONFIG,
+                server::LOGIN,
+                sandbox::SANDBOX,
+                shield::SHIELD,
+            ] {
                 let why = "not looked at: it needs a codex and a state directory";
                 report.add(Check::warn(id, title, why, "mend what failed above first"));
             }

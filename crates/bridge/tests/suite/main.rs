@@ -31,6 +31,7 @@ mod power;
 mod processes;
 mod schedule;
 mod secrets;
+mod service;
 mod setup;
 mod stand;
 mod steer;

@@ -1,14 +1,11 @@
 //! Calls to the loopback platform: a deadline for each, capped answers, no redirects, no proxy.
 //! What a failure means for a message is `fault`'s business.
 
-use super::fault::CallError;
 use super::wire::{Inbox, NewAck, NewReply, Receipt};
-use reqwest::{Client as Http, RequestBuilder, Response, Url, header, redirect};
-use serde::de::DeserializeOwned;
+use crate::http::{ANSWER_MAX_BYTES, CallError, accept, body, plain_client, read, root_cause};
+use reqwest::{Client as Http, Url};
 use std::time::Duration;
 
-/// How long connecting may take.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 /// How long a call may take, from its start to the end of its answer.
 const CALL_DEADLINE: Duration = Duration::from_secs(15);
 /// How long the inbox may keep us waiting for news.
@@ -18,10 +15,6 @@ pub(super) const INBOX_ROWS: usize = 100;
 /// The longest answer of the inbox: room for one text of the longest kind, escaped at its worst. A page that is
 /// longer is fetched again with fewer rows.
 const INBOX_MAX_BYTES: usize = 16 << 20;
-/// The longest other answer.
-const ANSWER_MAX_BYTES: usize = 64 << 10;
-/// How much of a refusal is quoted.
-const QUOTE_MAX_CHARS: usize = 200;
 
 /// Why the address of a platform can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,10 +58,7 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(base: Url) -> Result<Self, CallError> {
-        let http = Http::builder()
-            .no_proxy()
-            .redirect(redirect::Policy::none())
-            .connect_timeout(CONNECT_DEADLINE)
+        let http = plain_client()
             .build()
             .map_err(|error| CallError::Unreached(root_cause(&error)))?;
         Ok(Self { http, base })
@@ -109,58 +99,6 @@ impl Client {
         url.set_path(path);
         url
     }
-}
-
-async fn read<T: DeserializeOwned>(call: RequestBuilder, max: usize) -> Result<T, CallError> {
-    let bytes = body(accept(call).await?, max).await?;
-    serde_json::from_slice(&bytes).map_err(|error| CallError::Unreadable(error.to_string()))
-}
-
-async fn accept(call: RequestBuilder) -> Result<Response, CallError> {
-    let response = call.send().await.map_err(|error| {
-        let why = root_cause(&error);
-        match error.is_connect() {
-            true => CallError::Unreached(why),
-            false => CallError::Broken(why),
-        }
-    })?;
-    let status = response.status();
-    if status.is_success() {
-        return Ok(response);
-    }
-    let retry_after = response
-        .headers()
-        .get(header::RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    // Its words are a courtesy; the status is what counts.
-    let said = body(response, ANSWER_MAX_BYTES).await.unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
-    Err(CallError::Status {
-        status,
-        retry_after,
-        said: bridge_core::limits::clip(said.trim(), QUOTE_MAX_CHARS),
-    })
-}
-
-async fn body(mut response: Response, max: usize) -> Result<Vec<u8>, CallError> {
-    let mut bytes = Vec::new();
-    loop {
-        match response.chunk().await {
-            Ok(Some(chunk)) if bytes.len() + chunk.len() <= max => bytes.extend_from_slice(&chunk),
-            Ok(Some(_)) => return Err(CallError::TooLong(max)),
-            Ok(None) => return Ok(bytes),
-            Err(error) => return Err(CallError::Broken(root_cause(&error))),
-        }
-    }
-}
-
-/// The innermost reason says more than "error sending request".
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }
 
 #[cfg(test)]

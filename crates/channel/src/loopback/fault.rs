@@ -1,93 +1,18 @@
-//! What a failed call means: whether the platform may have taken it, and when it is worth trying again.
-//!
-//! The one rule that must never bend: once a reply's bytes may have left, only a clear answer of the platform
-//! says that it was not taken.
+//! What the loopback platform's own answers mean, beside what every HTTP server means alike.
 
+use crate::fault::{self, Deed};
+use crate::http::{CallError, Refused};
 use bridge_core::port::SinkFault;
 use bridge_core::value::{Class, Failure, Timestamp};
 use reqwest::StatusCode;
 
-/// Longest time that `Retry-After` is believed: a day.
-const RETRY_AFTER_MAX_SECS: i64 = 24 * 3_600;
-
-/// How a call failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum CallError {
-    /// Nobody was there; nothing left this machine's hands.
-    #[error("it can't be reached ({0})")]
-    Unreached(String),
-    /// It broke off somewhere on the way.
-    #[error("the call broke off ({0})")]
-    Broken(String),
-    /// It said no.
-    #[error("it answered {status}{}", quoted(said))]
-    Status {
-        status: StatusCode,
-        /// Seconds.
-        retry_after: Option<i64>,
-        /// Its own words, shortened.
-        said: String,
-    },
-    /// It said yes, in a form that we can't read.
-    #[error("its answer can't be read ({0})")]
-    Unreadable(String),
-    /// It said yes, and did not stop talking.
-    #[error("its answer is longer than {0} bytes")]
-    TooLong(usize),
-}
-
-fn quoted(said: &str) -> String {
-    match said.is_empty() {
-        true => String::new(),
-        false => format!(" ({said})"),
-    }
-}
-
-/// What was tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
-    /// A reply: to do it twice may show it twice.
-    Send,
-    /// Asking for a receipt.
-    Probe,
-    /// Acknowledging: harmless to repeat.
-    Acknowledge,
-    /// Fetching: harmless to repeat.
-    Fetch,
-}
-
-impl Deed {
-    fn words(self) -> &'static str {
-        match self {
-            Self::Send => "the platform did not confirm this reply",
-            Self::Probe => "the platform did not say whether this reply arrived",
-            Self::Acknowledge => "the platform did not confirm that this message is finished",
-            Self::Fetch => "the platform showed no messages",
-        }
-    }
-
-    /// The class of "it may have happened": it matters only where happening twice is seen.
-    fn in_doubt(self) -> Class {
-        match self {
-            Self::Send => Class::Ambiguous,
-            Self::Probe | Self::Acknowledge | Self::Fetch => Class::Transient,
-        }
-    }
-}
-
 /// A failed call in the core's words.
 pub(super) fn failure(deed: Deed, error: &CallError, now: Timestamp) -> Failure {
-    let class = match error {
-        CallError::Unreached(_) => Class::Transient,
-        CallError::Broken(_) | CallError::Unreadable(_) | CallError::TooLong(_) => deed.in_doubt(),
-        CallError::Status {
-            status,
-            retry_after,
-            ..
-        } => of_status(deed, *status, *retry_after, now),
-    };
-    let remedy = remedy(&class);
-    Failure::new(class, format!("{}: {error}{remedy}", deed.words()))
+    fault::failure(deed, error, |refused| {
+        let class = of_status(deed, refused, now);
+        let remedy = remedy(&class);
+        (class, remedy)
+    })
 }
 
 pub(super) fn fault(deed: Deed, error: &CallError, now: Timestamp) -> SinkFault {
@@ -96,23 +21,13 @@ pub(super) fn fault(deed: Deed, error: &CallError, now: Timestamp) -> SinkFault 
     }
 }
 
-fn of_status(deed: Deed, status: StatusCode, retry_after: Option<i64>, now: Timestamp) -> Class {
-    match status {
-        StatusCode::TOO_MANY_REQUESTS => Class::Capacity {
-            until: retry_after.map(|seconds| {
-                now.plus_ms(seconds.clamp(0, RETRY_AFTER_MAX_SECS).saturating_mul(1_000))
-            }),
-        },
-        StatusCode::UNAUTHORIZED => Class::Config,
+fn of_status(deed: Deed, refused: &Refused, now: Timestamp) -> Class {
+    match refused.status {
         // A platform that has no such call is not the one that the configuration describes.
         StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED if deed == Deed::Probe => {
             Class::Config
         }
-        StatusCode::REQUEST_TIMEOUT => deed.in_doubt(),
-        status if status.is_client_error() => Class::Permanent,
-        status if status.is_server_error() => deed.in_doubt(),
-        // Redirects are not followed: a reply goes where the configuration says.
-        _ => Class::Config,
+        _ => fault::of_status(deed, refused, now),
     }
 }
 
@@ -134,11 +49,12 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_000);
 
     fn status(code: u16, retry_after: Option<i64>) -> CallError {
-        CallError::Status {
+        CallError::Status(Refused {
             status: StatusCode::from_u16(code).unwrap(),
             retry_after,
+            json: true,
             said: String::new(),
-        }
+        })
     }
 
     fn class(deed: Deed, error: &CallError) -> Class {
@@ -191,8 +107,8 @@ mod tests {
     #[test]
     fn reasons_say_what_happened_and_where_to_look() {
         let mut error = status(401, None);
-        if let CallError::Status { said, .. } = &mut error {
-            *said = "token revoked".to_owned();
+        if let CallError::Status(refused) = &mut error {
+            refused.said = "token revoked".to_owned();
         }
         assert_eq!(
             failure(Deed::Send, &error, NOW).reason,

@@ -12,12 +12,15 @@ mod wire;
 
 pub use client::{UrlError, check_url};
 
+use crate::fault::Deed;
+use crate::http::CallError;
+use crate::poll::now;
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
-use bridge_core::value::{AckMode, Class, Failure, Message, Reply, SenderKind, Tier, Timestamp};
+use bridge_core::value::{AckMode, Class, Failure, Message, Reply, SenderKind, Tier};
 use client::Client;
-use fault::{CallError, Deed, fault};
+use fault::fault;
 use row::Address;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use wire::NewReply;
 
 /// The channel's id in the ledger.
@@ -129,12 +132,4 @@ fn address(message: &Message) -> Result<Address<'_>, SinkFault> {
             ),
         ),
     })
-}
-
-/// The wall clock.
-fn now() -> Timestamp {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

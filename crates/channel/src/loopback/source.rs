@@ -2,27 +2,21 @@
 //! lose: the platform shows what was not acknowledged, and the ledger knows what it has seen.
 
 use super::client::INBOX_ROWS;
-use super::fault::{CallError, Deed, failure};
+use super::fault::failure;
 use super::wire::Inbox;
-use super::{Loopback, now, row};
+use super::{CHANNEL, Loopback, row};
 use crate::door::Door;
-use bridge_core::limits::clip;
-use bridge_core::retry::backoff_ms;
+use crate::fault::Deed;
+use crate::http::CallError;
+use crate::poll::{Backoff, Unkept, now};
 use bridge_core::step::Received;
-use serde_json::Value;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
-/// First pause after a poll that failed; doubles up to [`POLL_MAX_MS`].
-const POLL_BASE_MS: i64 = 1_000;
-const POLL_MAX_MS: i64 = 60_000;
 /// Pause when the door is full or can't write.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 /// Pause after a poll that came back with nothing new: a platform that does not wait must not be hammered.
 const IDLE_PAUSE: Duration = Duration::from_millis(50);
-/// How much of a row that nothing can be kept of is logged.
-const LOGGED_MAX_CHARS: usize = 200;
 
 /// What became of one page.
 enum Page {
@@ -55,7 +49,7 @@ impl Loopback {
     async fn poll<D: Door>(&self, door: &D, state: &mut Poll) -> Duration {
         match self.client.inbox(state.rows, state.mark).await {
             Ok(inbox) => {
-                state.failures = 0;
+                state.backoff.reset();
                 state.rows = state.rows.saturating_mul(2).min(INBOX_ROWS);
                 let mark = inbox.mark;
                 match self.take(door, inbox, state).await {
@@ -79,7 +73,7 @@ impl Loopback {
             let arrival = match row::read(value, &self.settings) {
                 Ok(arrival) => arrival,
                 Err(why) => {
-                    state.skip(value, &why);
+                    state.unkept.note(CHANNEL, value, &why);
                     continue;
                 }
             };
@@ -109,8 +103,8 @@ struct Poll {
     mark: Option<u64>,
     /// How many rows to ask for: fewer after a page that was too long.
     rows: usize,
-    failures: u32,
-    skipped: u64,
+    backoff: Backoff,
+    unkept: Unkept,
 }
 
 impl Poll {
@@ -118,8 +112,8 @@ impl Poll {
         Self {
             mark: None,
             rows: INBOX_ROWS,
-            failures: 0,
-            skipped: 0,
+            backoff: Backoff::default(),
+            unkept: Unkept::default(),
         }
     }
 
@@ -131,34 +125,13 @@ impl Poll {
             return IDLE_PAUSE;
         }
         let failure = failure(Deed::Fetch, error, now());
-        let pause = backoff_ms(self.failures, POLL_BASE_MS, POLL_MAX_MS, jitter());
-        self.failures = self.failures.saturating_add(1);
+        let pause = self.backoff.next();
         tracing::warn!(
             class = failure.class.word(),
             reason = failure.reason.escape_debug().to_string(),
-            pause_ms = pause,
+            pause_ms = pause.as_millis(),
             "the loopback platform could not be polled"
         );
-        Duration::from_millis(u64::try_from(pause).unwrap_or(1))
+        pause
     }
-
-    /// A row without an id can't be kept, nor acknowledged: it is shown again for ever, and said once in a while.
-    fn skip(&mut self, row: &Value, why: &str) {
-        if self.skipped.is_power_of_two() || self.skipped == 0 {
-            let row = clip(&row.to_string(), LOGGED_MAX_CHARS);
-            tracing::warn!(
-                skipped = self.skipped + 1,
-                why,
-                row = row.escape_debug().to_string(),
-                "the loopback platform shows a row that nothing can be kept of"
-            );
-        }
-        self.skipped = self.skipped.saturating_add(1);
-    }
-}
-
-/// A random number in 0..=1000 for backoff.
-fn jitter() -> u16 {
-    let (high, _) = Uuid::new_v4().as_u64_pair();
-    u16::try_from(high % 1001).unwrap_or(0)
 }

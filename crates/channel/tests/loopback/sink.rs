@@ -133,6 +133,7 @@ async fn a_reply_goes_to_the_channel_of_its_message() {
     let row = platform.post("a", "ann", "hello").unwrap();
     let channels = Channels {
         loopback: Some(channel(&platform)),
+        molecule: Vec::new(),
     };
     let here = message(&format!("{row}@a"));
     channels.send(&here, &reply(&here)).await.unwrap();

@@ -182,7 +182,7 @@ fn list_entry(edition: Edition, row: &Row) -> Value {
     if let Some(response) = &entry.response {
         let preview = match response.get("text").and_then(Value::as_str) {
             Some(text) => text.to_owned(),
-            None => response.to_string(),
+            None => response.to_string().replace("\":", "\": "),
         };
         put(&mut shown, "response_preview", json!(preview));
     }

@@ -43,6 +43,10 @@ pub enum MoleculeFault {
     Cut,
     /// It is taken, and no answer comes until the platform goes down.
     Withhold,
+    /// It waits at a gate of this name and is taken once a test opens that.
+    Hold(String),
+    /// It is taken, and the answer waits at a gate of this name.
+    HoldAnswer(String),
     /// It takes longer.
     Delay(Duration),
     /// The answer comes one byte at a time, with this pause between two.
@@ -102,6 +106,8 @@ pub enum Late {
     Never,
     /// After some looks at its feed, by chance none to this many.
     Looks(u32),
+    /// When a test says so.
+    Held,
     /// After some time, by chance none to this much; on the newer platform its sender waits for the receipt so long.
     Within(Duration),
 }
@@ -171,6 +177,7 @@ impl Faults {
                     looks => Visible::AfterLooks(looks),
                 }
             }
+            Late::Held => Visible::Held,
             Late::Within(most) => {
                 let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
                 let wait = Duration::from_micros(self.dice.between(0, most));

@@ -1,7 +1,7 @@
 //! What the platform knows: workspaces, tokens, rows, files, and who listens. The rules of each kind of call are in
 //! files of their own; this one holds what they share: writing a row and letting it be seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -83,6 +83,8 @@ pub(super) struct Ground {
     pub(super) calls: u64,
     /// The last page of each feed, for showing it again.
     pub(super) pages: BTreeMap<WorkspaceId, Value>,
+    /// Gates that were opened.
+    pub(super) open: BTreeSet<String>,
     /// The first workspace that was made without a parent.
     pub(super) root: Option<WorkspaceId>,
     seq: u64,
@@ -93,7 +95,7 @@ impl Ground {
         Self {
             edition: options.edition,
             base,
-            clock: Clock::default(),
+            clock: Clock::new(options.clock_stands_still),
             offices: BTreeMap::new(),
             tokens: BTreeMap::new(),
             rows: Vec::new(),
@@ -107,6 +109,7 @@ impl Ground {
             seen: Vec::new(),
             calls: 0,
             pages: BTreeMap::new(),
+            open: BTreeSet::new(),
             root: None,
             seq: 0,
             options,
@@ -242,6 +245,11 @@ impl Ground {
         self.commit(|row| row.visible == Visible::AfterLooks(0));
     }
 
+    /// Lets the rows of a feed be seen that a test held back.
+    pub(super) fn release(&mut self, workspace: WorkspaceId) -> bool {
+        self.commit(|row| row.workspace == workspace && row.visible == Visible::Held)
+    }
+
     fn commit(&mut self, due: impl Fn(&Row) -> bool) -> bool {
         let mut came = Vec::new();
         for row in self.rows.iter_mut().filter(|row| due(row)) {
@@ -258,7 +266,7 @@ impl Ground {
     pub(super) fn next_due(&self) -> Option<Instant> {
         let due = self.rows.iter().filter_map(|row| match row.visible {
             Visible::From(at) => Some(at),
-            Visible::Now | Visible::AfterLooks(_) => None,
+            Visible::Now | Visible::AfterLooks(_) | Visible::Held => None,
         });
         due.min()
     }

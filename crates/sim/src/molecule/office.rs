@@ -67,7 +67,7 @@ pub(super) struct Office {
     pub(super) secret: String,
     pub(super) active_tasks: u64,
     pub(super) current_task: Option<String>,
-    pub(super) error_rate: f64,
+    error_rate: f64,
     pub(super) uptime: u64,
     pub(super) last_heartbeat: Option<Micros>,
     pub(super) heartbeats: u64,
@@ -113,6 +113,14 @@ impl Office {
                 Status::AwaitingAgent
             }
             status => status,
+        }
+    }
+
+    /// As the platform writes numbers: without a fraction when there is none.
+    pub(super) fn error_rate(&self) -> Value {
+        match self.error_rate {
+            0.0 => json!(0),
+            rate => json!(rate),
         }
     }
 

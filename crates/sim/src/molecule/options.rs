@@ -59,6 +59,8 @@ pub struct MoleculeOptions {
     pub rate_limit: Option<u32>,
     /// The tenant guard; off unless given.
     pub tenant: Option<Tenant>,
+    /// Whether its clock moves only when a test puts it forward; otherwise it goes with the wall clock as well.
+    pub clock_stands_still: bool,
     /// Seed of what happens by chance.
     pub seed: u64,
     /// How long the `wait_…` functions wait before they give up with an error.
@@ -72,6 +74,7 @@ impl Default for MoleculeOptions {
             admin_token: "lab-admin".to_owned(),
             rate_limit: None,
             tenant: None,
+            clock_stands_still: false,
             seed: 0,
             patience: Duration::from_secs(60),
         }

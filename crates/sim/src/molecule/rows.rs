@@ -28,6 +28,8 @@ pub(super) enum Visible {
     Now,
     /// After so many more looks at its workspace's feed.
     AfterLooks(u32),
+    /// When a test says so.
+    Held,
     From(Instant),
 }
 

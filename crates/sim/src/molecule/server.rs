@@ -121,6 +121,17 @@ impl Server {
                 () = tokio::time::sleep(time) => self.plain(number, call).await,
                 () = self.stop.cancelled() => cut(),
             },
+            MoleculeFault::Hold(gate) => match self.opened(&gate).await {
+                true => self.plain(number, call).await,
+                false => cut(),
+            },
+            MoleculeFault::HoldAnswer(gate) => {
+                let (answer, standing) = self.take(call).await;
+                match self.opened(&gate).await {
+                    true => self.send(number, answer, standing),
+                    false => cut(),
+                }
+            }
             MoleculeFault::Refuse {
                 status,
                 retry_after,
@@ -199,6 +210,15 @@ impl Server {
             }
         }
         (answer, standing)
+    }
+
+    /// Waits at a gate; false when the platform goes down first.
+    async fn opened(&self, gate: &str) -> bool {
+        let mut ground = self.ground.subscribe();
+        tokio::select! {
+            opened = ground.wait_for(|ground| ground.open.contains(gate)) => opened.is_ok(),
+            () = self.stop.cancelled() => false,
+        }
     }
 
     fn last_page(&self, call: &Call) -> Option<Content> {

@@ -105,7 +105,7 @@ impl Ground {
             "agent_card": office.card,
             "active_tasks": office.active_tasks,
             "max_concurrent_tasks": 1,
-            "last_error_rate": office.error_rate,
+            "last_error_rate": office.error_rate(),
             "uptime_seconds": office.uptime,
             "last_outbound_at": null,
             "x": 0,

@@ -32,13 +32,23 @@ impl Micros {
 /// What time it is there.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
+    /// The time at which it stands; none when it goes with the wall clock.
+    still: Option<i64>,
     ahead: i64,
     last: i64,
 }
 
 impl Clock {
+    pub(super) fn new(stands_still: bool) -> Self {
+        Self {
+            still: stands_still.then(now_us),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn now(&self) -> Micros {
-        Micros(now_us().saturating_add(self.ahead))
+        let now = self.still.unwrap_or_else(now_us);
+        Micros(now.saturating_add(self.ahead))
     }
 
     /// A time that nothing else got.
@@ -75,5 +85,10 @@ mod tests {
         assert!((0..1_000).all(|_| clock.tick() > first));
         clock.advance(Duration::from_secs(90));
         assert!(clock.tick().before(Duration::from_secs(80)) > first);
+        let mut still = Clock::new(true);
+        let before = still.now();
+        assert_eq!(still.now(), before);
+        still.advance(Duration::from_micros(7));
+        assert_eq!(still.now(), Micros(before.0 + 7));
     }
 }

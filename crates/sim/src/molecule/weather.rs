@@ -33,6 +33,18 @@ impl MoleculePlatform {
         self.change(|ground| ground.faults.late = late);
     }
 
+    /// Lets the messages of a feed be seen that are held.
+    pub fn release_rows(&self, workspace: &Workspace) {
+        if let Some(id) = WorkspaceId::read(&workspace.id) {
+            self.change(|ground| ground.release(id));
+        }
+    }
+
+    /// Opens a gate for good: whoever waits there goes on, and whoever comes later does not wait.
+    pub fn open_gate(&self, name: &str) {
+        self.change(|ground| ground.open.insert(name.to_owned()));
+    }
+
     /// When the echoes of bubbles that are written from now on come into sight.
     pub fn set_late_echoes(&self, late: Late) {
         self.change(|ground| ground.faults.late_echo = late);

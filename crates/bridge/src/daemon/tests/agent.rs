@@ -2,14 +2,16 @@
 //! daemon goes, like a Codex behind its socket.
 
 use bridge_core::port::{
-    Agent, AgentFault, Asked, Finding, Found, Looked, LostTurn, Started, Steer, Steered,
+    Agent, AgentFault, Asked, Finding, Found, ItemNote, Looked, LostTurn, Started, Steer, Steered,
     ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStatus, TurnStream,
 };
 use bridge_core::value::{
-    Class, ClientId, Failure, IncarnationId, ThreadId, Timestamp, TurnId, Usage,
+    Class, ClientId, Failure, IncarnationId, ItemId, ThreadId, Timestamp, TurnId, Usage,
 };
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// What goes wrong with the next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub(super) enum Trouble {
     Lost,
     /// Whether it was taken is not known; it was.
     InDoubt,
+    /// It begins a command and takes this long.
+    Slow(Duration),
 }
 
 #[derive(Debug, Default)]
@@ -97,7 +101,7 @@ impl Agent for ScriptedAgent {
                     until: until.map(|until| until.min(soon)),
                 }));
             }
-            Some(Trouble::Lost | Trouble::InDoubt) | None => {}
+            Some(Trouble::Lost | Trouble::InDoubt | Trouble::Slow(_)) | None => {}
         }
         let turn_id = TurnId::new(format!("u{}", known.turns.len()));
         let text = turn.text.clone();
@@ -112,9 +116,21 @@ impl Agent for ScriptedAgent {
             Some(Trouble::Lost) => TurnEvent::Lost {
                 why: "as the script says".to_owned(),
             },
-            Some(Trouble::Refused | Trouble::Limit) | None => end(turn_id.clone(), text),
+            Some(Trouble::Refused | Trouble::Limit | Trouble::Slow(_)) | None => {
+                end(turn_id.clone(), text)
+            }
         };
-        let stream = ScriptedStream(Some(event));
+        let (first, ends) = match trouble {
+            Some(Trouble::Slow(time)) => (Some(command_began()), Some(Instant::now() + time)),
+            Some(Trouble::Refused | Trouble::Limit | Trouble::Lost | Trouble::InDoubt) | None => {
+                (None, None)
+            }
+        };
+        let stream = ScriptedStream {
+            first,
+            ends,
+            last: Some(event),
+        };
         Ok(Started { turn_id, stream })
     }
 
@@ -159,13 +175,35 @@ impl Agent for ScriptedAgent {
     }
 }
 
-/// The news of a turn that ended at once.
+/// What the command of a slow turn is called.
+pub(super) const COMMAND: &str = "$ cargo test";
+
+fn command_began() -> TurnEvent {
+    TurnEvent::Item(ItemNote {
+        item_id: ItemId::new("command"),
+        completed: false,
+        headline: COMMAND.to_owned(),
+        effect: true,
+    })
+}
+
+/// The news of a turn: it ends at once, or begins something and ends later.
 #[derive(Debug)]
-pub(super) struct ScriptedStream(Option<TurnEvent>);
+pub(super) struct ScriptedStream {
+    first: Option<TurnEvent>,
+    ends: Option<Instant>,
+    last: Option<TurnEvent>,
+}
 
 impl TurnStream for ScriptedStream {
     async fn next(&mut self) -> TurnEvent {
-        match self.0.take() {
+        if let Some(first) = self.first.take() {
+            return first;
+        }
+        if let Some(ends) = self.ends {
+            tokio::time::sleep_until(ends).await;
+        }
+        match self.last.take() {
             Some(event) => event,
             None => std::future::pending().await,
         }

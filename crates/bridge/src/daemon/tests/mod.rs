@@ -4,6 +4,7 @@
 
 mod agent;
 mod faults;
+mod long;
 mod platform;
 mod stage;
 

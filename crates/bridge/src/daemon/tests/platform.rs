@@ -26,6 +26,7 @@ struct Known {
     seen: Vec<(String, String)>,
     receipts: BTreeMap<String, String>,
     acks: Vec<String>,
+    hints: Vec<String>,
     sends: u32,
     probes: u32,
 }
@@ -64,6 +65,11 @@ impl ScriptedPlatform {
     /// Messages that were acknowledged, by their text.
     pub(super) fn acks(&self) -> Vec<String> {
         self.known().acks.clone()
+    }
+
+    /// Lines about long turns.
+    pub(super) fn hints(&self) -> Vec<String> {
+        self.known().hints.clone()
     }
 
     pub(super) fn sends(&self) -> u32 {
@@ -145,6 +151,11 @@ impl Sink for ScriptedPlatform {
             return Err(fault(Class::Transient));
         }
         known.acks.push(message.body.clone());
+        Ok(())
+    }
+
+    async fn hint(&self, _message: &Message, text: &str) -> Result<(), SinkFault> {
+        self.known().hints.push(text.to_owned());
         Ok(())
     }
 }

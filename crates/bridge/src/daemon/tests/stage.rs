@@ -89,6 +89,14 @@ impl Stage {
 
     /// The source shows a message, in a conversation of its own.
     pub(super) async fn tries_to_show(&self, text: &str) -> Result<Received, LedgerError> {
+        self.tries_to_show_by(text, SenderKind::Person).await
+    }
+
+    async fn tries_to_show_by(
+        &self,
+        text: &str,
+        kind: SenderKind,
+    ) -> Result<Received, LedgerError> {
         let receive = Receive {
             message_id: MessageId::new(format!("m-{text}")),
             conversation_id: ConversationId::new(format!("c-{text}")),
@@ -96,7 +104,7 @@ impl Stage {
             channel: ChannelId::new("scripted"),
             external_key: text.to_owned(),
             external_id: ExternalId::new(text),
-            kind: SenderKind::Person,
+            kind,
             sender: "ann".to_owned(),
             tier: Tier::Owner,
             body: text.to_owned(),
@@ -106,6 +114,11 @@ impl Stage {
             extras: bridge_core::step::Extras::default(),
         };
         self.daemon.commit(receive).await
+    }
+
+    /// Somebody of this kind shows a message.
+    pub(super) async fn shown_by(&self, text: &str, kind: SenderKind) {
+        self.tries_to_show_by(text, kind).await.unwrap();
     }
 
     /// The source shows a message until it is taken.

@@ -45,6 +45,8 @@ impl Server {
                 }
                 None => Err(refused("no active turn to interrupt".to_owned())),
             },
+            "config/read" => Ok((json!({"config": {}}), Then::Nothing)),
+            "thread/settings/update" => Ok((json!({}), Then::Nothing)),
             "thread/backgroundTerminals/clean" => Ok((json!({}), Then::Nothing)),
             other => Err(refused(format!(
                 "Invalid request: unknown variant `{other}`"

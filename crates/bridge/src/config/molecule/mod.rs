@@ -1,0 +1,180 @@
+//! The keys of the Molecule channel: what holds for all workspaces, and what one workspace has for itself.
+//!
+//! A token is never a key: the file may be readable by others and ends up in repositories. What the keys and the
+//! variables of the environment amount to is [`resolve`]'s business.
+
+mod resolve;
+#[cfg(test)]
+mod tests;
+mod variables;
+
+pub(crate) use resolve::Workspace;
+pub(super) use resolve::{Resolved, resolve};
+pub(super) use variables::Variables;
+
+use bridge_channel::molecule;
+use bridge_core::port::OnUnknown;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The longest pause between two looks at the feed.
+const POLL_MAX_SECS: u64 = 300;
+/// The platform keeps rows for a month at most.
+const FIRST_START_MAX_MINUTES: u32 = 30 * 24 * 60;
+/// A shorter bubble would cut an ordinary answer into dozens.
+const REPLY_MIN_CHARS: u32 = 500;
+/// A longer one is nothing that a canvas shows well.
+const REPLY_MAX_CHARS: u32 = 1_000_000;
+
+/// Workspaces of a Molecule platform. WORKSPACE_ID, PLATFORM_URL and MOLECULE_WORKSPACE_TOKEN in the environment turn
+/// one on without any of these keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct MoleculeConfig {
+    /// Where the platform is, for workspaces that name none. PLATFORM_URL goes before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub(crate) platform_url: Option<String>,
+    /// The organisation, on platforms with several. MOLECULE_ORG_ID goes before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub(crate) org_id: Option<String>,
+    /// Whether tokens may travel over plain http to another machine. Anyone on the way can read them, and anyone can
+    /// write as a user of the canvas.
+    pub(crate) allow_http: bool,
+    /// What people at the canvas may do. Without it they are owners where the platform is on https or on this
+    /// machine, and peers elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CanvasTierKey")]
+    pub(crate) canvas_tier: Option<CanvasTierKey>,
+    /// What runs the turns.
+    pub(crate) transport: ViaKey,
+    /// The name on the agent card. Without it the platform keeps the one it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub(crate) name: Option<String>,
+    /// How far back a first start looks, in minutes; 0 takes only what arrives from then on.
+    #[schemars(range(min = 0, max = FIRST_START_MAX_MINUTES))]
+    pub(crate) first_start_minutes: u32,
+    /// How often the feed is read, in seconds.
+    #[schemars(range(min = 1, max = POLL_MAX_SECS))]
+    pub(crate) poll_secs: u64,
+    /// Whether the platform's events wake the daemon between two looks, so that a message is taken in at once.
+    pub(crate) wake: bool,
+    /// The longest text of one bubble; a longer answer comes in several.
+    #[schemars(range(min = REPLY_MIN_CHARS, max = REPLY_MAX_CHARS))]
+    pub(crate) max_reply_chars: u32,
+    /// What is done on an older platform when it is not known whether a reply reached a peer.
+    pub(crate) unknown_outcome: UnknownKey,
+    /// The workspaces, one table each. What a table leaves out is taken from above.
+    pub(crate) workspace: Vec<WorkspaceConfig>,
+}
+
+/// One workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct WorkspaceConfig {
+    /// The workspace's id, from External Connect on the canvas.
+    #[schemars(length(min = 1))]
+    pub(crate) id: String,
+    /// Where its platform is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub(crate) platform_url: Option<String>,
+    /// A file that holds its token, readable by this user alone. It is read again when the platform refuses the
+    /// token, so a new one needs no restart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", length(min = 1))]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Its organisation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub(crate) org_id: Option<String>,
+    /// Whether its token may travel over plain http to another machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
+    pub(crate) allow_http: Option<bool>,
+    /// What people at its canvas may do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CanvasTierKey")]
+    pub(crate) canvas_tier: Option<CanvasTierKey>,
+    /// What runs its turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ViaKey")]
+    pub(crate) transport: Option<ViaKey>,
+    /// The name on its agent card.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub(crate) name: Option<String>,
+}
+
+/// What people at the canvas may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum CanvasTierKey {
+    /// What the owner of this machine may do.
+    Owner,
+    /// What strangers may do.
+    Peer,
+}
+
+/// What runs the turns of a channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ViaKey {
+    /// One Codex for all conversations, which can be steered and asked what became of a turn.
+    #[default]
+    AppServer,
+    /// One `codex exec` per turn, as the ancestor did it.
+    Exec,
+}
+
+/// What is done on an older platform when it is not known whether a reply reached a peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum UnknownKey {
+    /// It is not sent again: it may never be seen, and becomes a dead letter.
+    #[default]
+    Hold,
+    /// It is sent again: the peer may see it twice.
+    Resend,
+}
+
+impl Default for MoleculeConfig {
+    fn default() -> Self {
+        Self {
+            platform_url: None,
+            org_id: None,
+            allow_http: false,
+            canvas_tier: None,
+            transport: ViaKey::AppServer,
+            name: None,
+            first_start_minutes: molecule::FIRST_START.minutes,
+            poll_secs: molecule::POLL.as_secs(),
+            wake: true,
+            max_reply_chars: u32::try_from(molecule::MAX_REPLY_CHARS).unwrap_or(REPLY_MAX_CHARS),
+            unknown_outcome: UnknownKey::Hold,
+            workspace: Vec::new(),
+        }
+    }
+}
+
+impl ViaKey {
+    /// The word in the file.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::AppServer => "app-server",
+            Self::Exec => "exec",
+        }
+    }
+}
+
+impl MoleculeConfig {
+    fn on_unknown(&self) -> OnUnknown {
+        match self.unknown_outcome {
+            UnknownKey::Hold => OnUnknown::Hold,
+            UnknownKey::Resend => OnUnknown::Resend,
+        }
+    }
+}

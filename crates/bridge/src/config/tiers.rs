@@ -1,0 +1,302 @@
+//! The keys of `[tiers]`: what senders may do, by who they are. The same keys for every tier, with other defaults.
+//!
+//! What they become for a turn is in the daemon's settings; what must not stand together is judged in `sense`.
+
+use bridge_core::step::MidTurn;
+use bridge_core::value::{ApprovalPolicy, CutPolicy, Sandbox};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+/// A tier whose defaults are its own.
+pub(crate) trait Defaults {
+    /// What its commands may touch.
+    const SANDBOX: SandboxKey;
+    /// What they may read.
+    const READS: ReadsKey;
+}
+
+/// Stands for the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+pub(crate) struct Owner;
+
+/// Stands for peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+pub(crate) struct Peer;
+
+/// Stands for tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+pub(crate) struct Tool;
+
+impl Defaults for Owner {
+    const SANDBOX: SandboxKey = SandboxKey::WorkspaceWrite;
+    const READS: ReadsKey = ReadsKey::Disk;
+}
+
+impl Defaults for Peer {
+    const SANDBOX: SandboxKey = SandboxKey::ReadOnly;
+    const READS: ReadsKey = ReadsKey::Shielded;
+}
+
+impl Defaults for Tool {
+    const SANDBOX: SandboxKey = SandboxKey::ReadOnly;
+    const READS: ReadsKey = ReadsKey::Disk;
+}
+
+/// What senders may do, by who they are. No message can change it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Tiers {
+    /// The local command line, and channels whose senders are the owner of this machine.
+    pub(crate) owner: TierConfig<Owner>,
+    /// Other agents, and people whom the channel can't tell from strangers.
+    pub(crate) peer: TierConfig<Peer>,
+    /// Programs that start tasks through a tool.
+    pub(crate) tool: TierConfig<Tool>,
+}
+
+/// What the turns of one tier may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, bound = "T: Defaults")]
+#[schemars(bound = "T: Defaults + JsonSchema")]
+pub(crate) struct TierConfig<T> {
+    /// Whose defaults count.
+    #[serde(skip)]
+    tier: PhantomData<T>,
+    /// A ready-made choice of `sandbox` and `approval_policy`, which are then left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ProfileKey")]
+    pub(crate) profile: Option<ProfileKey>,
+    /// What the commands of a turn may touch.
+    pub(crate) sandbox: SandboxKey,
+    /// What the commands of a turn may read.
+    pub(crate) reads: ReadsKey,
+    /// When Codex asks before it acts.
+    pub(crate) approval_policy: ApprovalKey,
+    /// The model. Without it Codex chooses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub(crate) model: Option<String>,
+    /// Text that the model is told beside every conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub(crate) instructions: Option<String>,
+    /// A directory in which all conversations work together; absolute, and it must exist. Without it each
+    /// conversation has a directory of its own below the state directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", length(min = 1))]
+    pub(crate) workdir: Option<PathBuf>,
+    /// Whether turns that can write take turns in `workdir`, so that no two change it at the same time.
+    pub(crate) one_writer: bool,
+    /// What follows when a turn is cut after it may have changed something. A turn that can't write is simply
+    /// run again.
+    pub(crate) on_cut: CutKey,
+    /// What happens to a message that arrives while a turn of its conversation runs.
+    pub(crate) mid_turn: MidTurnKey,
+}
+
+/// A ready-made choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ProfileKey {
+    /// Unattended work in the working directory: `workspace-write`, and nobody is asked.
+    WorkspaceAgent,
+}
+
+/// What the commands of a turn may read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ReadsKey {
+    /// All that this user may read: also logins, keys, and other conversations.
+    Disk,
+    /// The system's own directories and the working directory. The operator's MCP servers and apps are off. Where
+    /// this Codex can't enforce it, messages wait.
+    Shielded,
+}
+
+/// What follows when a turn is cut after it may have changed something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum CutKey {
+    /// A new turn on the same thread is told what happened, checks, and finishes; at most twice.
+    Continue,
+    /// The sender is asked; the conversation waits for up to a day.
+    Ask,
+    /// It becomes a dead letter with a notice.
+    Bury,
+}
+
+/// What happens to a message that arrives while a turn of its conversation runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum MidTurnKey {
+    /// It waits for its own turn.
+    Queue,
+    /// The running turn is given its text, and one answer answers both.
+    Steer,
+}
+
+/// What the commands of a turn may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SandboxKey {
+    /// Write nothing, no network.
+    ReadOnly,
+    /// Also write in the working directory and, unless shielded, in the temporary directories.
+    WorkspaceWrite,
+    /// No sandbox at all. Only where the machine itself is the sandbox.
+    DangerFullAccess,
+}
+
+/// When Codex asks before it acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ApprovalKey {
+    /// When a command wants to leave the sandbox.
+    OnRequest,
+    /// For nearly every command; one that is accepted may run outside the sandbox.
+    Untrusted,
+    /// Never: what the sandbox forbids fails.
+    Never,
+}
+
+impl<T: Defaults> Default for TierConfig<T> {
+    fn default() -> Self {
+        Self {
+            tier: PhantomData,
+            profile: None,
+            sandbox: T::SANDBOX,
+            reads: T::READS,
+            approval_policy: ApprovalKey::OnRequest,
+            model: None,
+            instructions: None,
+            workdir: None,
+            one_writer: false,
+            on_cut: CutKey::Continue,
+            mid_turn: MidTurnKey::Queue,
+        }
+    }
+}
+
+impl Tiers {
+    /// The sandboxes of all tiers.
+    pub(crate) fn sandboxes(&self) -> [Sandbox; 3] {
+        [
+            self.owner.sandbox(),
+            self.peer.sandbox(),
+            self.tool.sandbox(),
+        ]
+    }
+}
+
+impl<T> TierConfig<T> {
+    /// The sandbox in the core's words.
+    pub(crate) fn sandbox(&self) -> Sandbox {
+        match (self.profile, self.sandbox) {
+            (Some(ProfileKey::WorkspaceAgent), _) | (None, SandboxKey::WorkspaceWrite) => {
+                Sandbox::WorkspaceWrite
+            }
+            (None, SandboxKey::ReadOnly) => Sandbox::ReadOnly,
+            (None, SandboxKey::DangerFullAccess) => Sandbox::DangerFullAccess,
+        }
+    }
+
+    /// The approval policy in the core's words.
+    pub(crate) fn approval_policy(&self) -> ApprovalPolicy {
+        match (self.profile, self.approval_policy) {
+            (Some(ProfileKey::WorkspaceAgent), _) | (None, ApprovalKey::Never) => {
+                ApprovalPolicy::Never
+            }
+            (None, ApprovalKey::OnRequest) => ApprovalPolicy::OnRequest,
+            (None, ApprovalKey::Untrusted) => ApprovalPolicy::Untrusted,
+        }
+    }
+
+    /// What follows a cut, in the core's words.
+    pub(crate) fn on_cut(&self) -> CutPolicy {
+        match self.on_cut {
+            CutKey::Continue => CutPolicy::Continue,
+            CutKey::Ask => CutPolicy::Ask,
+            CutKey::Bury => CutPolicy::Bury,
+        }
+    }
+
+    /// What happens mid-turn, in the core's words.
+    pub(crate) fn mid_turn(&self) -> MidTurn {
+        match self.mid_turn {
+            MidTurnKey::Queue => MidTurn::Queue,
+            MidTurnKey::Steer => MidTurn::Steer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+
+    fn tiers(text: &str) -> Tiers {
+        toml::from_str::<Config>(text).unwrap().tiers
+    }
+
+    #[test]
+    fn each_tier_has_its_own_defaults_also_where_one_key_is_set() {
+        let found =
+            tiers("tiers.peer.model = 'm'\ntiers.tool.model = 'm'\ntiers.owner.model = 'm'");
+        assert_eq!(
+            found.sandboxes(),
+            [
+                Sandbox::WorkspaceWrite,
+                Sandbox::ReadOnly,
+                Sandbox::ReadOnly
+            ]
+        );
+        let reads = (found.owner.reads, found.peer.reads, found.tool.reads);
+        assert_eq!(reads, (ReadsKey::Disk, ReadsKey::Shielded, ReadsKey::Disk));
+    }
+
+    #[test]
+    fn the_words_are_codex_s_own() {
+        for sandbox in [
+            Sandbox::ReadOnly,
+            Sandbox::WorkspaceWrite,
+            Sandbox::DangerFullAccess,
+        ] {
+            let read = tiers(&format!("tiers.peer.sandbox = '{}'", sandbox.word()));
+            assert_eq!(read.peer.sandbox(), sandbox);
+        }
+        for policy in [
+            ApprovalPolicy::OnRequest,
+            ApprovalPolicy::Untrusted,
+            ApprovalPolicy::Never,
+        ] {
+            let read = tiers(&format!("tiers.tool.approval_policy = '{}'", policy.word()));
+            assert_eq!(read.tool.approval_policy(), policy);
+        }
+    }
+
+    #[test]
+    fn what_is_chosen_reaches_the_core() {
+        for (word, chosen) in [
+            ("continue", CutPolicy::Continue),
+            ("ask", CutPolicy::Ask),
+            ("bury", CutPolicy::Bury),
+        ] {
+            let read = tiers(&format!("tiers.owner.on_cut = '{word}'"));
+            assert_eq!(read.owner.on_cut(), chosen);
+        }
+        for (word, chosen) in [("queue", MidTurn::Queue), ("steer", MidTurn::Steer)] {
+            let read = tiers(&format!("tiers.owner.mid_turn = '{word}'"));
+            assert_eq!(read.owner.mid_turn(), chosen);
+        }
+    }
+
+    #[test]
+    fn a_ready_made_choice_is_unattended_work() {
+        let read = tiers("tiers.peer.profile = 'workspace-agent'");
+        assert_eq!(read.peer.sandbox(), Sandbox::WorkspaceWrite);
+        assert_eq!(read.peer.approval_policy(), ApprovalPolicy::Never);
+        assert_eq!(read.peer.reads, ReadsKey::Shielded);
+    }
+}

@@ -1,0 +1,125 @@
+//! The secret values that this daemon knows, as they are now: some were given at its start, others change while it
+//! runs. What is done with them is the veil's business.
+
+use bridge_core::secrets::Secrets;
+use serde_json::Value;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// Codex's file of logins, below CODEX_HOME.
+const LOGIN_FILE: &str = "auth.json";
+/// Largest such file that is read; real ones have a few thousand bytes.
+const LOGIN_FILE_MAX_BYTES: u64 = 256 * 1024;
+
+/// Tells values that may change.
+pub(crate) type Source = Box<dyn Fn() -> Vec<String> + Send + Sync>;
+
+/// Where the values come from.
+#[derive(Default)]
+pub(crate) struct Vault {
+    fixed: Vec<String>,
+    sources: Vec<Source>,
+    /// The newest values and what they amount to, so that it is put together only when they change.
+    made: Mutex<(Vec<String>, Arc<Secrets>)>,
+}
+
+impl std::fmt::Debug for Vault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Vault").finish_non_exhaustive()
+    }
+}
+
+impl Vault {
+    /// These values.
+    pub(crate) fn new(fixed: Vec<String>) -> Self {
+        Self {
+            fixed,
+            ..Self::default()
+        }
+    }
+
+    /// And what this source tells whenever it is asked.
+    pub(crate) fn add(&mut self, source: Source) {
+        self.sources.push(source);
+    }
+
+    /// All of them, as of now.
+    pub(crate) fn secrets(&self) -> Arc<Secrets> {
+        let mut values = self.fixed.clone();
+        values.extend(self.sources.iter().flat_map(|source| source()));
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let (known, secrets) = &mut *made;
+        if *known != values {
+            *secrets = Arc::new(Secrets::new(&values));
+            *known = values;
+        }
+        Arc::clone(secrets)
+    }
+}
+
+/// The logins that Codex keeps. They are refreshed while it runs, so the file is looked at again when it changed.
+pub(crate) fn codex_logins(codex_home: &Path) -> Source {
+    let path = codex_home.join(LOGIN_FILE);
+    let seen: Mutex<(Option<SystemTime>, Vec<String>)> = Mutex::default();
+    Box::new(move || {
+        let changed = path.metadata().and_then(|found| found.modified()).ok();
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if changed.is_some() && seen.0 != changed {
+            *seen = (changed, logins(&path));
+        }
+        seen.1.clone()
+    })
+}
+
+/// The keys and tokens in a file of logins; nothing where it can't be read.
+fn logins(path: &PathBuf) -> Vec<String> {
+    let mut text = String::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(LOGIN_FILE_MAX_BYTES).read_to_string(&mut text));
+    let Ok(Value::Object(login)) = read.map(|_| serde_json::from_str(&text).unwrap_or_default())
+    else {
+        return Vec::new();
+    };
+    let key = login.get("OPENAI_API_KEY").into_iter();
+    let tokens = login.get("tokens").and_then(Value::as_object);
+    let tokens = tokens
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| name.ends_with("_token"));
+    key.chain(tokens.map(|(_, token)| token))
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_may_change_while_it_runs() {
+        let current = Arc::new(Mutex::new("first-token".to_owned()));
+        let source = Arc::clone(&current);
+        let source: Source = Box::new(move || vec![source.lock().unwrap().clone()]);
+        let mut vault = Vault::new(vec!["fixed-value".to_owned()]);
+        vault.add(source);
+        let said = "fixed-value first-token second-token";
+        let veiled = vault.secrets().veil(said);
+        assert_eq!(veiled.text, "[withheld] [withheld] second-token");
+        "second-token".clone_into(&mut current.lock().unwrap());
+        let veiled = vault.secrets().veil(said);
+        assert_eq!(veiled.text, "[withheld] first-token [withheld]");
+    }
+
+    #[test]
+    fn the_logins_of_codex_are_known() {
+        let home = tempfile::tempdir().unwrap();
+        let source = codex_logins(home.path());
+        assert!(source().is_empty());
+        let login = r#"{"OPENAI_API_KEY": "sk-one", "tokens": {"access_token": "at", "account_id": "public", "refresh_token": "rt"}}"#;
+        std::fs::write(home.path().join(LOGIN_FILE), login).unwrap();
+        assert_eq!(source(), ["sk-one", "at", "rt"]);
+    }
+}

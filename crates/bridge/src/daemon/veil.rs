@@ -1,0 +1,220 @@
+//! Everything that Codex says passes here once, on its way in: known secrets are taken out of it before it is
+//! written down, shown or sent. So no reply, notice, hint or event can hold one.
+//!
+//! Which values are secret is the vault's business; what a turn amounts to is the core's.
+
+use super::vault::Vault;
+use bridge_core::port::{
+    Agent, AgentFault, Asked, Finding, Found, Looked, LostTurn, Started, Steer, Steered,
+    ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStream,
+};
+use bridge_core::secrets::Veiled;
+use bridge_core::value::{Failure, IncarnationId, ThreadId, TurnId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An agent whose words are looked through.
+#[derive(Debug)]
+pub(crate) struct Veil<A> {
+    agent: A,
+    filter: Arc<Filter>,
+}
+
+/// The news of a turn, looked through.
+#[derive(Debug)]
+pub(crate) struct VeiledStream<T> {
+    stream: T,
+    filter: Arc<Filter>,
+}
+
+#[derive(Debug)]
+struct Filter {
+    vault: Vault,
+    /// How many secrets were withheld since the start.
+    withheld: AtomicU64,
+}
+
+impl<A> Veil<A> {
+    pub(crate) fn new(agent: A, vault: Vault) -> Self {
+        let filter = Arc::new(Filter {
+            vault,
+            withheld: AtomicU64::new(0),
+        });
+        Self { agent, filter }
+    }
+
+    /// The agent itself, for what is not about turns.
+    pub(crate) fn inner(&self) -> &A {
+        &self.agent
+    }
+}
+
+impl Filter {
+    fn count(&self, veiled: Veiled) -> String {
+        if veiled.withheld > 0 {
+            let found = u64::try_from(veiled.withheld).unwrap_or(u64::MAX);
+            let before = self.withheld.fetch_add(found, Ordering::Relaxed);
+            tracing::warn!(
+                found,
+                since_start = before.saturating_add(found),
+                "a secret value was withheld from what codex said"
+            );
+        }
+        veiled.text
+    }
+
+    fn text(&self, text: &str) -> String {
+        self.count(self.vault.secrets().veil(text))
+    }
+
+    fn answer(&self, answer: Option<String>) -> Option<String> {
+        answer.map(|answer| self.count(self.vault.secrets().veil_answer(&answer)))
+    }
+
+    fn failure(&self, failure: Failure) -> Failure {
+        Failure {
+            reason: self.text(&failure.reason),
+            ..failure
+        }
+    }
+
+    fn fault(&self, fault: AgentFault) -> AgentFault {
+        AgentFault {
+            failure: self.failure(fault.failure),
+            ..fault
+        }
+    }
+
+    fn asked(&self, asked: Asked) -> Asked {
+        Asked {
+            headline: self.text(&asked.headline),
+            payload: self.text(&asked.payload),
+            ..asked
+        }
+    }
+
+    fn end(&self, end: TurnEnd) -> TurnEnd {
+        TurnEnd {
+            answer: self.answer(end.answer),
+            failure: end.failure.map(|failure| self.failure(failure)),
+            ..end
+        }
+    }
+
+    fn found(&self, found: Found) -> Found {
+        match found {
+            Found::Turn(finding) => Found::Turn(Finding {
+                answer: self.answer(finding.answer),
+                effects: finding.effects.iter().map(|line| self.text(line)).collect(),
+                failure: finding.failure.map(|failure| self.failure(failure)),
+                ..finding
+            }),
+            Found::Unreadable { why } => Found::Unreadable {
+                why: self.text(&why),
+            },
+            Found::Absent => Found::Absent,
+            Found::Foreign => Found::Foreign,
+        }
+    }
+
+    fn event(&self, event: TurnEvent) -> TurnEvent {
+        match event {
+            TurnEvent::Item(mut item) => {
+                item.headline = self.text(&item.headline);
+                TurnEvent::Item(item)
+            }
+            // It comes again and again as it grows, and is counted when it is whole.
+            TurnEvent::Text { item_id, text } => TurnEvent::Text {
+                item_id,
+                text: self.vault.secrets().veil_growing(&text).text,
+            },
+            TurnEvent::Retrying { message } => TurnEvent::Retrying {
+                message: self.text(&message),
+            },
+            TurnEvent::Asked(asked) => TurnEvent::Asked(self.asked(asked)),
+            TurnEvent::Ended(end) => TurnEvent::Ended(self.end(end)),
+            TurnEvent::Lost { why } => TurnEvent::Lost {
+                why: self.text(&why),
+            },
+            TurnEvent::Named { thread } => TurnEvent::Named { thread },
+            TurnEvent::Alive => TurnEvent::Alive,
+        }
+    }
+}
+
+impl<T: TurnStream> TurnStream for VeiledStream<T> {
+    async fn next(&mut self) -> TurnEvent {
+        let event = self.stream.next().await;
+        self.filter.event(event)
+    }
+}
+
+impl<A: Agent> Veil<A> {
+    fn stream(&self, stream: A::Stream) -> VeiledStream<A::Stream> {
+        VeiledStream {
+            stream,
+            filter: Arc::clone(&self.filter),
+        }
+    }
+
+    fn veiled<T>(&self, said: Result<T, AgentFault>) -> Result<T, AgentFault> {
+        said.map_err(|fault| self.filter.fault(fault))
+    }
+}
+
+impl<A: Agent> Agent for Veil<A> {
+    type Stream = VeiledStream<A::Stream>;
+
+    async fn ready(&self) -> Result<IncarnationId, AgentFault> {
+        self.veiled(self.agent.ready().await)
+    }
+
+    async fn open_thread(&self, spec: &ThreadSpec) -> Result<ThreadId, AgentFault> {
+        self.veiled(self.agent.open_thread(spec).await)
+    }
+
+    async fn resume_thread(&self, thread: &ThreadId, spec: &ThreadSpec) -> Result<(), AgentFault> {
+        self.veiled(self.agent.resume_thread(thread, spec).await)
+    }
+
+    async fn start_turn(&self, turn: &TurnSpec) -> Result<Started<Self::Stream>, AgentFault> {
+        let started = self.veiled(self.agent.start_turn(turn).await)?;
+        Ok(Started {
+            turn_id: started.turn_id,
+            stream: self.stream(started.stream),
+        })
+    }
+
+    async fn look(&self, lost: &LostTurn) -> Result<Looked<Self::Stream>, AgentFault> {
+        let looked = self.veiled(self.agent.look(lost).await)?;
+        Ok(Looked {
+            found: self.filter.found(looked.found),
+            stream: looked.stream.map(|stream| self.stream(stream)),
+        })
+    }
+
+    async fn decline(&self, asked: &Asked) -> Result<(), AgentFault> {
+        self.veiled(self.agent.decline(asked).await)
+    }
+
+    async fn end_life(&self, why: &str) {
+        self.agent.end_life(why).await;
+    }
+
+    async fn probe(&self) -> Result<(), AgentFault> {
+        self.veiled(self.agent.probe().await)
+    }
+
+    async fn steer(&self, steer: &Steer) -> Result<Steered, AgentFault> {
+        match self.veiled(self.agent.steer(steer).await)? {
+            Steered::Refused { why } => Ok(Steered::Refused {
+                why: self.filter.text(&why),
+            }),
+            Steered::Taken => Ok(Steered::Taken),
+        }
+    }
+
+    async fn interrupt(&self, thread: &ThreadId, turn_id: &TurnId) -> Result<(), AgentFault> {
+        self.veiled(self.agent.interrupt(thread, turn_id).await)
+    }
+}

@@ -1,0 +1,77 @@
+//! What a failed call means: whether the platform may have taken it, and when it is worth trying again.
+//!
+//! The one rule that must never bend: once a reply's bytes may have left, only a clear answer of the platform
+//! says that it was not taken. Which clear answers there are is each channel's business.
+
+use crate::http::{CallError, Refused};
+use bridge_core::value::{Class, Failure, Timestamp};
+use reqwest::StatusCode;
+
+/// Longest time that `Retry-After` is believed: a day.
+const RETRY_AFTER_MAX_SECS: i64 = 24 * 3_600;
+
+/// What was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deed {
+    /// A reply: to do it twice may show it twice.
+    Send,
+    /// Asking for a receipt.
+    Probe,
+    /// Acknowledging: harmless to repeat.
+    Acknowledge,
+    /// Fetching: harmless to repeat.
+    Fetch,
+}
+
+impl Deed {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Send => "the platform did not confirm this reply",
+            Self::Probe => "the platform did not say whether this reply arrived",
+            Self::Acknowledge => "the platform did not confirm that this message is finished",
+            Self::Fetch => "the platform showed no messages",
+        }
+    }
+
+    /// The class of "it may have happened": it matters only where happening twice is seen.
+    pub(crate) fn in_doubt(self) -> Class {
+        match self {
+            Self::Send => Class::Ambiguous,
+            Self::Probe | Self::Acknowledge | Self::Fetch => Class::Transient,
+        }
+    }
+}
+
+/// A failed call in the core's words. `told` says what a channel knows about the platform's own answers: their class
+/// and what to do.
+pub(crate) fn failure(
+    deed: Deed,
+    error: &CallError,
+    told: impl FnOnce(&Refused) -> (Class, &'static str),
+) -> Failure {
+    let (class, remedy) = match error {
+        CallError::Unreached(_) => (Class::Transient, ""),
+        CallError::Broken(_) | CallError::Unreadable(_) | CallError::TooLong(_) => {
+            (deed.in_doubt(), "")
+        }
+        CallError::Status(refused) => told(refused),
+    };
+    Failure::new(class, format!("{}: {error}{remedy}", deed.words()))
+}
+
+/// The class of an answer that every HTTP server means alike.
+pub(crate) fn of_status(deed: Deed, refused: &Refused, now: Timestamp) -> Class {
+    match refused.status {
+        StatusCode::TOO_MANY_REQUESTS => Class::Capacity {
+            until: refused.retry_after.map(|seconds| {
+                now.plus_ms(seconds.clamp(0, RETRY_AFTER_MAX_SECS).saturating_mul(1_000))
+            }),
+        },
+        StatusCode::UNAUTHORIZED => Class::Config,
+        StatusCode::REQUEST_TIMEOUT => deed.in_doubt(),
+        status if status.is_client_error() => Class::Permanent,
+        status if status.is_server_error() => deed.in_doubt(),
+        // Redirects are not followed: a reply goes where the configuration says.
+        _ => Class::Config,
+    }
+}

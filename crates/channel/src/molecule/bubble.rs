@@ -1,0 +1,189 @@
+//! Whether a bubble on the canvas is a certain reply's. The platform gives a bubble no key of ours, so bubbles with the
+//! reply's text are counted against the replies that are known to have shown one.
+//!
+//! Every reply with that text that is confirmed takes the first bubble that is not older than its first try; what is
+//! left over and not older than our first try is ours. So two replies that say the same never confirm each other.
+
+use super::wire::Stamp;
+use crate::poll::now;
+use bridge_core::value::{ReplyKey, Timestamp};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use uuid::Uuid;
+
+/// How far our clock, corrected by the platform's, may still be off: the platform tells whole seconds.
+const SLACK_MS: i64 = 3_000;
+/// Confirmed replies that are remembered until the ledger surely shows them.
+const CONFIRMED_MAX: usize = 512;
+/// Names texts; any fixed value does.
+const TEXTS: Uuid = Uuid::from_u128(0x8a0c_31f4_6d5e_4a7b_9c1d_2e3f_4a5b_6c7d);
+
+/// Our clock against the platform's.
+#[derive(Debug, Default)]
+pub(super) struct Clocks {
+    /// What must be added to ours, in milliseconds.
+    ahead_ms: AtomicI64,
+}
+
+impl Clocks {
+    /// Notes what time the platform says it is.
+    pub(super) fn note(&self, date: Option<Stamp>) {
+        if let Some(date) = date {
+            let ahead = (date.0 / 1_000).saturating_sub(now().0);
+            self.ahead_ms.store(ahead, Ordering::Relaxed);
+        }
+    }
+
+    /// A time of ours on the platform's clock.
+    fn theirs(&self, at: Timestamp) -> Stamp {
+        let ms = at.0.saturating_add(self.ahead_ms.load(Ordering::Relaxed));
+        Stamp(ms.saturating_mul(1_000))
+    }
+
+    /// Bubbles of a reply are not older than this.
+    pub(super) fn window(&self, first_try: Timestamp) -> Stamp {
+        self.theirs(first_try).plus_ms(-SLACK_MS)
+    }
+}
+
+/// A bubble that shows a certain text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bubble {
+    pub(super) row: String,
+    pub(super) at: Stamp,
+}
+
+/// A reply that shows a bubble, or may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Showing {
+    pub(super) key: ReplyKey,
+    pub(super) first_try: Timestamp,
+}
+
+/// Replies that were confirmed in this life, so that two that are in doubt at once do not both take one bubble.
+#[derive(Debug, Default)]
+pub(super) struct Bubbles {
+    confirmed: Mutex<VecDeque<(Uuid, Showing)>>,
+    /// Held while bubbles are counted.
+    pub(super) counting: tokio::sync::Mutex<()>,
+}
+
+impl Bubbles {
+    pub(super) fn confirm(&self, text: &str, showing: Showing) {
+        let mut confirmed = self.lock();
+        confirmed.push_back((name(text), showing));
+        if confirmed.len() > CONFIRMED_MAX {
+            confirmed.pop_front();
+        }
+    }
+
+    /// Other replies with this text that show a bubble.
+    pub(super) fn others(&self, text: &str, key: &ReplyKey) -> Vec<Showing> {
+        let text = name(text);
+        let confirmed = self.lock();
+        let others = confirmed
+            .iter()
+            .filter(|(named, showing)| *named == text && showing.key != *key);
+        others.map(|(_, showing)| showing.clone()).collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(Uuid, Showing)>> {
+        self.confirmed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn name(text: &str) -> Uuid {
+    Uuid::new_v5(&TEXTS, text.as_bytes())
+}
+
+/// The bubble that must be ours, if there is one.
+pub(super) fn ours(
+    mut bubbles: Vec<Bubble>,
+    mut others: Vec<Showing>,
+    first_try: Timestamp,
+    clocks: &Clocks,
+) -> Option<Bubble> {
+    bubbles.sort_by_key(|bubble| bubble.at);
+    others.sort_by_key(|other| other.first_try);
+    for other in others {
+        let window = clocks.window(other.first_try);
+        if let Some(taken) = bubbles.iter().position(|bubble| bubble.at >= window) {
+            bubbles.remove(taken);
+        }
+    }
+    let window = clocks.window(first_try);
+    bubbles.into_iter().find(|bubble| bubble.at >= window)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bubbles(seconds: &[i64]) -> Vec<Bubble> {
+        let bubble = |second: &i64| Bubble {
+            row: format!("b{second}"),
+            at: Stamp(second * 1_000_000),
+        };
+        seconds.iter().map(bubble).collect()
+    }
+
+    fn found(shown: &[i64], others: &[i64], first_try: i64) -> Option<String> {
+        let other = |second: &i64| Showing {
+            key: ReplyKey::new(second.to_string()),
+            first_try: Timestamp(second * 1_000),
+        };
+        let others = others.iter().map(other).collect();
+        let first_try = Timestamp(first_try * 1_000);
+        ours(bubbles(shown), others, first_try, &Clocks::default()).map(|bubble| bubble.row)
+    }
+
+    #[test]
+    fn a_bubble_proves_one_reply_and_no_other() {
+        let bubble = |second: i64| Some(format!("b{second}"));
+        // Nobody else said it.
+        assert_eq!(found(&[], &[], 100), None);
+        assert_eq!(found(&[101], &[], 100), bubble(101));
+        // A bubble from long before is somebody else's, whoever that was.
+        assert_eq!(found(&[50], &[], 100), None);
+        // The answer before said the same and was confirmed: its bubble is not ours.
+        assert_eq!(found(&[99], &[99], 100), None);
+        assert_eq!(found(&[99, 101], &[99], 100), bubble(101));
+        // Another conversation said the same at the same time.
+        assert_eq!(found(&[100], &[100], 100), None);
+        assert_eq!(found(&[100, 102], &[100], 100), bubble(102));
+        // One that was tried after us and confirmed, with one bubble and with two.
+        assert_eq!(found(&[103], &[102], 100), None);
+        assert_eq!(found(&[101, 103], &[103], 100), bubble(103));
+    }
+
+    #[test]
+    fn a_platform_whose_clock_is_off_changes_nothing() {
+        let clocks = Clocks::default();
+        let ahead = now().plus_ms(3_600_000);
+        clocks.note(Some(Stamp(ahead.0 * 1_000)));
+        let shown = Bubble {
+            row: "b".to_owned(),
+            at: Stamp(ahead.0 * 1_000),
+        };
+        let found = ours(vec![shown.clone()], Vec::new(), now(), &clocks);
+        assert_eq!(found.as_ref(), Some(&shown));
+        let later = now().plus_ms(60_000);
+        assert_eq!(ours(vec![shown], Vec::new(), later, &clocks), None);
+    }
+
+    #[test]
+    fn a_reply_is_no_other_to_itself() {
+        let memory = Bubbles::default();
+        let showing = |key: &str| Showing {
+            key: ReplyKey::new(key),
+            first_try: Timestamp(1),
+        };
+        memory.confirm("ok", showing("a"));
+        memory.confirm("ok", showing("b"));
+        memory.confirm("no", showing("c"));
+        assert_eq!(memory.others("ok", &ReplyKey::new("a")), [showing("b")]);
+    }
+}

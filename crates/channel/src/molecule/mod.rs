@@ -1,0 +1,183 @@
+//! The Molecule channel: one workspace of a Molecule platform, from its activity feed to its canvas and its peers.
+//!
+//! `source` reads the feed, `wake` hears of news, `sink` answers, `client` makes the calls, `fault` says what a failed
+//! one means, `token` and `health` are what their names say. What the platform really does is in ADR 0022 and 0023.
+
+mod bubble;
+mod client;
+mod cursor;
+mod fault;
+mod feed;
+mod health;
+mod outage;
+mod row;
+mod sink;
+mod source;
+mod token;
+mod wake;
+mod wire;
+
+pub use client::{Reach, UrlError, check_url};
+pub use health::{ChannelHealth, ChannelState};
+pub use token::{Secret, TokenError, TokenSource};
+
+use bridge_core::port::OnUnknown;
+use bridge_core::value::{ChannelId, Tier};
+use bubble::{Bubbles, Clocks};
+use client::Client;
+use cursor::Edition;
+use health::Health;
+use sink::Contexts;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+/// What every channel id of this kind begins with.
+pub const PREFIX: &str = "molecule:";
+/// The longest bubble, if the operator names no other limit: what a person can still scroll through.
+pub const MAX_REPLY_CHARS: usize = 16_000;
+/// How often the feed is read, if the operator names no other time.
+pub const POLL: Duration = Duration::from_secs(5);
+/// How far a first start looks back, if the operator names no other time.
+pub const FIRST_START: FirstStart = FirstStart { minutes: 10 };
+
+/// What the operator decided about one workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The workspace's id, a UUID.
+    pub workspace: String,
+    /// Where the platform is; see [`check_url`].
+    pub platform_url: String,
+    /// Where the workspace's token is.
+    pub token: TokenSource,
+    /// The organisation, on platforms with several.
+    pub org_id: Option<String>,
+    /// Whether the token may travel in the clear over a network.
+    pub allow_http: bool,
+    /// What people at the canvas may do.
+    pub canvas_tier: Tier,
+    /// What is taken in when this workspace was never read before.
+    pub first_start: FirstStart,
+    /// How often the feed is read.
+    pub poll: Duration,
+    /// Whether the platform's events wake us between two polls.
+    pub wake: bool,
+    /// The longest text of one reply.
+    pub max_reply_chars: usize,
+    /// The name on the agent card.
+    pub name: Option<String>,
+    /// What follows a reply to a peer whose outcome is not known, on a platform that shows a repeated one twice.
+    pub on_unknown: OnUnknown,
+}
+
+/// How far back a first start looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstStart {
+    /// None: only what arrives from now on.
+    pub minutes: u32,
+}
+
+/// Why the channel can't be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The workspace's id is not one.
+    #[error("the workspace id {0:?} is no UUID: copy it from the canvas, External Connect")]
+    Workspace(String),
+    /// Its address is not one.
+    #[error("the platform's address {0}")]
+    Url(UrlError),
+    /// The token would travel in the clear.
+    #[error(
+        "the platform's address is plain http to another machine, where anyone on the way can read the token: use https, or set allow_http = true for this workspace if that network is yours alone"
+    )]
+    NotSecret,
+    /// There is no token.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// Something can't be sent in a header.
+    #[error("{what} can't be sent in a header: remove the characters that are not plain ASCII")]
+    Header {
+        /// What.
+        what: &'static str,
+    },
+    /// No client can be made.
+    #[error("open the Molecule channel: {0}")]
+    Client(String),
+}
+
+/// The channel of one workspace. A clone is another handle of the same channel.
+#[derive(Clone, Debug)]
+pub struct Molecule(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    client: Client,
+    settings: Settings,
+    channel: ChannelId,
+    health: Health,
+    /// Rung when the feed is worth a look.
+    bell: Notify,
+    edition: Mutex<Edition>,
+    clocks: Clocks,
+    bubbles: Bubbles,
+    contexts: Contexts,
+}
+
+impl Molecule {
+    /// Opens the channel; nothing is said to the platform yet.
+    pub fn open(settings: Settings) -> Result<Self, OpenError> {
+        let workspace = Uuid::parse_str(settings.workspace.trim())
+            .map_err(|_| OpenError::Workspace(settings.workspace.clone()))?
+            .hyphenated()
+            .to_string();
+        let client = Client::new(&settings, &workspace)?;
+        let channel = ChannelId::new(format!("{PREFIX}{workspace}"));
+        Ok(Self(Arc::new(Inner {
+            client,
+            settings,
+            health: Health::new(channel.clone()),
+            channel,
+            bell: Notify::new(),
+            edition: Mutex::new(Edition::Unknown),
+            clocks: Clocks::default(),
+            bubbles: Bubbles::default(),
+            contexts: Contexts::default(),
+        })))
+    }
+
+    /// The channel's id in the ledger.
+    #[must_use]
+    pub fn channel(&self) -> &ChannelId {
+        &self.0.channel
+    }
+
+    /// How the channel is.
+    #[must_use]
+    pub fn health(&self) -> ChannelHealth {
+        self.0.health.get()
+    }
+
+    /// Values that must not be in a reply.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<Secret> {
+        self.0.client.secrets()
+    }
+
+    fn edition(&self) -> Edition {
+        *self
+            .0
+            .edition
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what kind of platform this is.
+    fn learn(&self, edition: Edition) {
+        *self
+            .0
+            .edition
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = edition;
+    }
+}

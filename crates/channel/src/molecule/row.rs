@@ -1,0 +1,318 @@
+//! One row of the feed, read by itself: a message, a dead letter, something that is no message, or nothing at all.
+//!
+//! Who wrote it comes from `source_id`, which the platform fills from the writer's token; the text decides nothing.
+
+use super::wire::{HOPS, Row, field};
+use crate::door::{Arrival, Refusal, check_key, check_text};
+use bridge_core::limits::clip;
+use bridge_core::step::{Extras, Verdict};
+use bridge_core::value::{AckMode, ChannelId, Command, ExternalId, SenderKind, Tier};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+/// How much of a row that is no message is kept with its dead letter.
+const KEPT_MAX_CHARS: usize = 4_000;
+/// The conversation of dead letters that name no sender.
+const NOWHERE: &str = "(malformed)";
+/// Who writes from the canvas.
+const CANVAS: &str = "canvas";
+/// File parts of one message that are looked at; the door takes fewer.
+const FILE_PARTS_MAX: usize = 100;
+
+/// What a reader of rows must know.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ground<'a> {
+    /// Our workspace.
+    pub(super) own: &'a str,
+    pub(super) channel: &'a ChannelId,
+    /// What people at the canvas may do.
+    pub(super) canvas_tier: Tier,
+}
+
+/// What a row is.
+#[derive(Debug)]
+pub(super) enum Reading {
+    /// A message, or a dead letter of its own.
+    Message(Box<Incoming>),
+    /// Not meant for anybody: an echo of ours, an upload, another method.
+    NoMessage,
+    /// Nothing can be kept of it.
+    Nothing(String),
+}
+
+/// A message whose files are not fetched yet.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) arrival: Arrival,
+    pub(super) files: Vec<FilePart>,
+}
+
+/// A file that a message names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FilePart {
+    pub(super) uri: String,
+    pub(super) name: String,
+    /// What the sender says it is.
+    pub(super) mime: Option<String>,
+    /// How long the sender says it is.
+    pub(super) size: Option<u64>,
+}
+
+/// Who wrote a row.
+enum Writer {
+    Canvas,
+    Peer(String),
+    /// Ourselves. A `delegate_result` is ours too: it answers a delegation, and the bridge makes none.
+    Own,
+    /// Somebody whose id is none.
+    Unknown(String),
+}
+
+/// Reads a row.
+pub(super) fn read(row: &Row, ground: Ground<'_>) -> Reading {
+    let id = match row.id() {
+        Some(id) if check_key(&id).is_ok() => id,
+        Some(_) | None => return Reading::Nothing("it has no id".to_owned()),
+    };
+    let writer = writer(row.source_id.as_deref(), ground.own);
+    let (writer, why) = match (writer, is_message(row)) {
+        (Writer::Own, _) | (_, Ok(false)) => return Reading::NoMessage,
+        (writer, Err(why)) => (writer, Some(why)),
+        (writer, Ok(true)) => (writer, row.broken.clone()),
+    };
+    let letter = Letter { id, row, ground };
+    let incoming = match (writer, why) {
+        (Writer::Unknown(why), _) => letter.of_nobody(&why),
+        (writer, Some(why)) => letter.unreadable(&writer, &why),
+        (writer, None) => letter.read(&writer),
+    };
+    Reading::Message(Box::new(incoming))
+}
+
+/// Whether a row is meant for an agent to read.
+fn is_message(row: &Row) -> Result<bool, String> {
+    let kind: Option<String> = field(row.activity_type.as_deref())?;
+    let method: Option<String> = field(row.method.as_deref())?;
+    let received = kind.is_none_or(|kind| kind == "a2a_receive");
+    let said = method.is_some_and(|method| method.starts_with("message/"));
+    Ok(received && said)
+}
+
+fn writer(source: Option<&RawValue>, own: &str) -> Writer {
+    let source: Option<String> = match field(source) {
+        Ok(source) => source,
+        Err(why) => return Writer::Unknown(why),
+    };
+    let Some(source) = source.filter(|source| !source.is_empty()) else {
+        return Writer::Canvas;
+    };
+    match Uuid::parse_str(&source) {
+        Ok(id) if id.hyphenated().to_string() == own => Writer::Own,
+        Ok(id) => Writer::Peer(id.hyphenated().to_string()),
+        Err(_) => Writer::Unknown(format!("{:?} is no workspace", clip(&source, 60))),
+    }
+}
+
+struct Letter<'a> {
+    id: String,
+    row: &'a Row,
+    ground: Ground<'a>,
+}
+
+impl Letter<'_> {
+    fn read(self, writer: &Writer) -> Incoming {
+        let body: Result<Option<Value>, String> = field(self.row.request_body.as_deref());
+        let body = match body {
+            Ok(Some(body)) => body,
+            Ok(None) => return self.unreadable(writer, "it has no body"),
+            Err(why) => return self.unreadable(writer, &why),
+        };
+        let Some(parts) = parts(&body) else {
+            return self.unreadable(writer, "it has no parts");
+        };
+        let text = text_of(parts);
+        let files: Vec<_> = parts.iter().filter_map(file).take(FILE_PARTS_MAX).collect();
+        let verdict = match check_text(&text) {
+            Ok(()) => Verdict::Fit,
+            // Files alone are something to work on.
+            Err(Refusal::Empty) if !files.is_empty() => Verdict::Fit,
+            Err(refusal) => unfit(&refusal.to_string(), true),
+        };
+        let extras = Extras {
+            context: context(&body),
+            attachments: Vec::new(),
+            hops: hops(writer, &body),
+            command: command(writer, &text),
+        };
+        match verdict {
+            Verdict::Fit => self.incoming(writer, text, Verdict::Fit, extras, files),
+            verdict @ Verdict::Unfit { .. } => {
+                let kept = clip(&text.replace('\0', "\u{fffd}"), KEPT_MAX_CHARS);
+                self.incoming(writer, kept, verdict, extras, Vec::new())
+            }
+        }
+    }
+
+    /// A dead letter whose writer is told.
+    fn unreadable(self, writer: &Writer, why: &str) -> Incoming {
+        let reason = format!("this message can't be read: {}", clip(why, 200));
+        let body = self.kept();
+        self.incoming(
+            writer,
+            body,
+            unfit(&reason, true),
+            Extras::default(),
+            Vec::new(),
+        )
+    }
+
+    /// A dead letter that nobody can be told of.
+    fn of_nobody(self, why: &str) -> Incoming {
+        let reason = format!(
+            "the platform showed a message from nobody: {}",
+            clip(why, 200)
+        );
+        let writer = Writer::Unknown(String::new());
+        let body = self.kept();
+        self.incoming(
+            &writer,
+            body,
+            unfit(&reason, false),
+            Extras::default(),
+            Vec::new(),
+        )
+    }
+
+    fn kept(&self) -> String {
+        let raw = self.row.request_body.as_deref().map_or("", RawValue::get);
+        clip(raw, KEPT_MAX_CHARS)
+    }
+
+    fn incoming(
+        self,
+        writer: &Writer,
+        body: String,
+        verdict: Verdict,
+        extras: Extras,
+        files: Vec<FilePart>,
+    ) -> Incoming {
+        let (conversation, kind, sender, tier) = match writer {
+            Writer::Peer(peer) => {
+                let key = format!("peer:{peer}");
+                (key, SenderKind::Agent, peer.clone(), Tier::Peer)
+            }
+            Writer::Canvas | Writer::Own => {
+                let key = format!("canvas:{}", self.workspace());
+                let tier = self.ground.canvas_tier;
+                (key, SenderKind::Person, CANVAS.to_owned(), tier)
+            }
+            Writer::Unknown(_) => {
+                let key = NOWHERE.to_owned();
+                (key, SenderKind::Agent, String::new(), Tier::Peer)
+            }
+        };
+        Incoming {
+            arrival: Arrival {
+                channel: self.ground.channel.clone(),
+                conversation,
+                external_id: ExternalId::new(self.id),
+                kind,
+                sender,
+                tier,
+                body,
+                // What was read is told by sequence number, by the source itself.
+                ack: AckMode::None,
+                verdict,
+                extras,
+            },
+            files,
+        }
+    }
+
+    /// The workspace that a canvas row was written in: ours, where the row does not say.
+    fn workspace(&self) -> String {
+        let named: Option<String> = field(self.row.workspace_id.as_deref()).ok().flatten();
+        let named = named.and_then(|id| Uuid::parse_str(&id).ok());
+        named.map_or_else(
+            || self.ground.own.to_owned(),
+            |id| id.hyphenated().to_string(),
+        )
+    }
+}
+
+fn unfit(reason: &str, tell: bool) -> Verdict {
+    Verdict::Unfit {
+        reason: reason.to_owned(),
+        tell,
+    }
+}
+
+/// The first list of parts that has any, in the places where senders of different ages put it.
+fn parts(body: &Value) -> Option<&Vec<Value>> {
+    let places = ["/params/message/parts", "/params/parts", "/parts"];
+    let mut lists = places
+        .iter()
+        .filter_map(|place| body.pointer(place)?.as_array());
+    let first = lists.clone().find(|list| !list.is_empty());
+    first.or_else(|| lists.next())
+}
+
+fn text_of(parts: &[Value]) -> String {
+    let texts = parts.iter().filter(|part| is(part, "text"));
+    let texts: Vec<&str> = texts
+        .filter_map(|part| part.get("text")?.as_str())
+        .collect();
+    texts.join("\n")
+}
+
+/// Old and new senders disagree about the name of this field.
+fn is(part: &Value, kind: &str) -> bool {
+    let named = part.get("kind").or_else(|| part.get("type"));
+    named.and_then(Value::as_str) == Some(kind)
+}
+
+fn file(part: &Value) -> Option<FilePart> {
+    if !is(part, "file") {
+        return None;
+    }
+    let file = part.get("file").unwrap_or(part);
+    let text = |name: &str| Some(file.get(name)?.as_str()?.to_owned());
+    Some(FilePart {
+        uri: text("uri")?,
+        name: text("name").unwrap_or_default(),
+        mime: text("mimeType").or_else(|| text("mime_type")),
+        size: file.get("size").and_then(Value::as_u64),
+    })
+}
+
+fn context(body: &Value) -> Option<String> {
+    let places = ["/params/message/contextId", "/params/contextId"];
+    let found = places
+        .iter()
+        .find_map(|place| body.pointer(place)?.as_str());
+    found
+        .filter(|id| check_key(id).is_ok())
+        .map(ToOwned::to_owned)
+}
+
+fn hops(writer: &Writer, body: &Value) -> u32 {
+    let place = format!("/params/message/metadata/{HOPS}");
+    let said = body.pointer(&place).and_then(Value::as_u64);
+    match writer {
+        Writer::Peer(_) => said.map_or(0, |hops| u32::try_from(hops).unwrap_or(u32::MAX)),
+        Writer::Canvas | Writer::Own | Writer::Unknown(_) => 0,
+    }
+}
+
+/// Only people talk to the bridge itself; what an agent writes is data.
+fn command(writer: &Writer, text: &str) -> Option<Command> {
+    match writer {
+        Writer::Canvas => Command::read(text),
+        Writer::Peer(_) | Writer::Own | Writer::Unknown(_) => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "row_tests.rs"]
+mod tests;

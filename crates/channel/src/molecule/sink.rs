@@ -1,0 +1,246 @@
+//! Replies: a bubble on the canvas for people, a message for peers.
+//!
+//! A bubble has no key, so one whose outcome is not known is looked for before it is sent again (`bubble`). A message
+//! to a peer carries an id made from the reply's key; newer platforms show such a message once, older ones twice.
+
+use super::Molecule;
+use super::bubble::{Bubble, Showing, ours};
+use super::client::{Feed, PAGE_ROWS};
+use super::cursor::Edition;
+use super::fault::fault;
+use super::feed::step_back;
+use super::wire::{NewMessage, Row, Stamp, field};
+use crate::door::Arrival;
+use crate::fault::Deed;
+use crate::http::CallError;
+use crate::poll::now;
+use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
+use bridge_core::value::{Class, ExternalId, Failure, Message, Reply, SenderKind};
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How long a bubble that was not found may still be on its way to being seen; only a second look after it counts.
+const PROBE_SETTLE: Duration = Duration::from_secs(2);
+/// Bubbles from this long before the first try are counted too, so that each finds the reply that showed it.
+const COUNTED_BEFORE_MS: i64 = 10 * 60_000;
+/// Pages that a look for a bubble reads: a day of a very busy canvas.
+const PROBE_PAGES_MAX: u32 = 200;
+/// What is said when nothing is left to say: the platform refuses an empty bubble.
+const NOTHING: &str = "(empty)";
+/// Talks of peers that are remembered.
+const CONTEXTS_MAX: usize = 1_024;
+/// Names replies; any fixed value does, as long as it never changes.
+const REPLIES: Uuid = Uuid::from_u128(0x5b1f_6a2e_93c4_4d18_8e7a_0f9b_2c3d_4e5f);
+
+/// The names that peers gave to their talks, by message: an answer belongs to the same talk. Not kept: an answer
+/// without it arrives all the same.
+#[derive(Debug, Default)]
+pub(super) struct Contexts(Mutex<VecDeque<(ExternalId, String)>>);
+
+impl Contexts {
+    fn of(&self, message: &Message) -> Option<String> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = known.iter().rev();
+        let found = newest.find(|(id, _)| *id == message.external_id);
+        found.map(|(_, context)| context.clone())
+    }
+
+    fn add(&self, id: &ExternalId, context: &str) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.push_back((id.clone(), context.to_owned()));
+        if known.len() > CONTEXTS_MAX {
+            known.pop_front();
+        }
+    }
+}
+
+/// What a bubble's row says.
+#[derive(Debug, Deserialize)]
+struct Shown {
+    result: Option<String>,
+}
+
+impl Molecule {
+    pub(super) fn remember_contexts(&self, arrivals: &[Arrival]) {
+        for arrival in arrivals {
+            if let (SenderKind::Agent, Some(context)) = (arrival.kind, &arrival.extras.context) {
+                self.0.contexts.add(&arrival.external_id, context);
+            }
+        }
+    }
+
+    async fn show(&self, reply: &Reply) -> Result<String, CallError> {
+        let text = spoken(&reply.body);
+        // The files of a reply are uploaded here, before the bubble that names them.
+        self.0.client.notify(&text, &[]).await?;
+        self.0.bubbles.confirm(&text, showing(reply));
+        Ok(format!("notify:{}", reply.key))
+    }
+
+    async fn tell_peer(&self, message: &Message, reply: &Reply) -> Result<String, CallError> {
+        let context = self.0.contexts.of(message);
+        let new = NewMessage {
+            message_id: message_id(reply),
+            text: &spoken(&reply.body),
+            context: context.as_deref(),
+            hops: message.hops.saturating_add(1),
+        };
+        self.0.client.message(&message.sender, &new).await?;
+        Ok(format!("a2a:{}", new.message_id))
+    }
+
+    /// One look for the bubble of a reply.
+    async fn look_for(&self, reply: &Reply) -> Result<Option<Bubble>, CallError> {
+        let text = spoken(&reply.body);
+        let first_try = reply.first_try_at.unwrap_or(reply.created_at);
+        let since = first_try.plus_ms(-COUNTED_BEFORE_MS);
+        let bubbles = self
+            .bubbles_with(&text, self.0.clocks.window(since))
+            .await?;
+        let mut others = self.0.bubbles.others(&text, &reply.key);
+        others.retain(|other| other.first_try >= since);
+        Ok(ours(bubbles, others, first_try, &self.0.clocks))
+    }
+
+    /// Every bubble with a text, back to a time.
+    async fn bubbles_with(&self, text: &str, since: Stamp) -> Result<Vec<Bubble>, CallError> {
+        let (mut found, mut limit) = (Vec::<Bubble>::new(), PAGE_ROWS);
+        let mut feed = Feed {
+            canvas: true,
+            ..Feed::default()
+        };
+        for _ in 0..PROBE_PAGES_MAX {
+            let (page, whole) = self.one_page(&mut limit, &feed).await?;
+            for bubble in page.rows.iter().filter_map(|row| shows(row, text)) {
+                if found.iter().all(|known| known.row != bubble.row) {
+                    found.push(bubble);
+                }
+            }
+            let Some(oldest) = page.rows.iter().filter_map(Row::at).min() else {
+                return Ok(found);
+            };
+            if whole || oldest < since {
+                return Ok(found);
+            }
+            feed.before = Some(step_back(feed.before, oldest));
+        }
+        let why = "the canvas shows more than a look for one reply reads";
+        Err(CallError::Unreadable(why.to_owned()))
+    }
+}
+
+impl Sink for Molecule {
+    fn traits(&self, message: &Message) -> SinkTraits {
+        let class = match (message.kind, self.edition()) {
+            (SenderKind::Person, _) => SinkClass::Probeable,
+            (SenderKind::Agent, Edition::Sequenced) => SinkClass::Idempotent,
+            (SenderKind::Agent, Edition::Plain | Edition::Unknown) => SinkClass::Blind {
+                on_unknown: self.0.settings.on_unknown,
+            },
+        };
+        SinkTraits {
+            class,
+            max_chars: Some(self.0.settings.max_reply_chars),
+        }
+    }
+
+    async fn send(&self, message: &Message, reply: &Reply) -> Result<String, SinkFault> {
+        let sent = match message.kind {
+            SenderKind::Person => self.show(reply).await,
+            SenderKind::Agent if Uuid::parse_str(&message.sender).is_ok() => {
+                self.tell_peer(message, reply).await
+            }
+            SenderKind::Agent => return Err(nobody(message)),
+        };
+        sent.map_err(|error| fault(Deed::Send, &error))
+    }
+
+    async fn probe(&self, _message: &Message, reply: &Reply) -> Result<Probe, SinkFault> {
+        let _one_at_a_time = self.0.bubbles.counting.lock().await;
+        let failed = |error: CallError| fault(Deed::Probe, &error);
+        let mut found = self.look_for(reply).await.map_err(failed)?;
+        if found.is_none() {
+            tokio::time::sleep(PROBE_SETTLE).await;
+            found = self.look_for(reply).await.map_err(failed)?;
+        }
+        Ok(match found {
+            Some(bubble) => {
+                let text = spoken(&reply.body);
+                self.0.bubbles.confirm(&text, showing(reply));
+                Probe::Present {
+                    receipt: format!("notify:{}", bubble.row),
+                }
+            }
+            None => Probe::Absent,
+        })
+    }
+
+    /// Nothing is owed message by message: the source tells the platform what it has read.
+    async fn acknowledge(&self, _message: &Message) -> Result<(), SinkFault> {
+        Ok(())
+    }
+
+    /// Peers are told nothing: an agent would answer it.
+    async fn hint(&self, message: &Message, text: &str) -> Result<(), SinkFault> {
+        match message.kind {
+            SenderKind::Agent => Ok(()),
+            SenderKind::Person => {
+                let told = self.0.client.notify(&spoken(text), &[]).await;
+                told.map_err(|error| fault(Deed::Send, &error))
+            }
+        }
+    }
+}
+
+/// The platform takes a NUL and stores nothing; an empty text it refuses.
+fn spoken(text: &str) -> Cow<'_, str> {
+    match text.contains('\0') {
+        false if text.is_empty() => Cow::Borrowed(NOTHING),
+        false => Cow::Borrowed(text),
+        true => match text.replace('\0', "") {
+            rest if rest.is_empty() => Cow::Borrowed(NOTHING),
+            rest => Cow::Owned(rest),
+        },
+    }
+}
+
+/// The same for every try of a reply.
+fn message_id(reply: &Reply) -> String {
+    Uuid::new_v5(&REPLIES, reply.key.as_str().as_bytes())
+        .hyphenated()
+        .to_string()
+}
+
+fn showing(reply: &Reply) -> Showing {
+    Showing {
+        key: reply.key.clone(),
+        first_try: reply.first_try_at.unwrap_or_else(now),
+    }
+}
+
+/// A row as a bubble with a certain text.
+fn shows(row: &Row, text: &str) -> Option<Bubble> {
+    let method: String = field(row.method.as_deref()).ok().flatten()?;
+    let shown: Shown = field(row.response_body.as_deref()).ok().flatten()?;
+    if method != "notify" || shown.result.as_deref() != Some(text) {
+        return None;
+    }
+    Some(Bubble {
+        row: row.id()?,
+        at: row.at()?,
+    })
+}
+
+fn nobody(message: &Message) -> SinkFault {
+    let reason = format!(
+        "the sender {:?} of this message is no workspace, so there is nobody to answer",
+        message.sender
+    );
+    SinkFault {
+        failure: Failure::new(Class::Permanent, reason),
+    }
+}

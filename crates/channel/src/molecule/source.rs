@@ -1,0 +1,247 @@
+//! The source's loop: when the feed is read, and what follows when it can't be. It never ends by itself and never
+//! drops anything: a row that is not in the ledger is shown again.
+
+use super::Molecule;
+use super::cursor::Cursor;
+use super::fault::failure;
+use super::feed::{Reader, Trouble};
+use super::health::ChannelState;
+use super::outage::Refusal;
+use crate::door::Door;
+use crate::fault::Deed;
+use crate::http::CallError;
+use crate::poll::Backoff;
+use bridge_core::port::LedgerError;
+use reqwest::StatusCode;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+/// How often rows that appeared late are looked for, and the platform is told what it may forget.
+const SWEEP_EVERY: Duration = Duration::from_secs(30);
+/// Between two looks that were asked for by events: heartbeats, polls and replies share 600 calls a minute.
+const LOOK_GAP: Duration = Duration::from_millis(200);
+/// Pause when the door is full or the ledger can't write.
+const FULL_PAUSE: Duration = Duration::from_secs(1);
+/// Shortest and longest pause that a platform with too many calls is believed to ask for.
+const RETRY_AFTER_MIN: Duration = Duration::from_secs(1);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
+/// The first pause after a token was refused: long enough for a wrong one not to be a storm.
+const REFUSED_TOKEN_MIN: Duration = Duration::from_secs(1);
+
+/// Why the feed is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// It is time.
+    Due,
+    /// Something was heard.
+    Heard,
+}
+
+/// What the loop remembers.
+#[derive(Debug)]
+struct Pace {
+    backoff: Backoff,
+    /// When the feed is read whatever was heard.
+    due: Instant,
+    sweep_due: Instant,
+    /// The newest sequence number that the platform was told of.
+    told: Option<i64>,
+    /// The platform has no such call.
+    untold: bool,
+}
+
+impl Molecule {
+    /// Reads what the ledger knows of this channel. Replies need it before the first look, so the daemon calls it
+    /// before it begins to send.
+    pub async fn recall<D: Door>(&self, door: &D) -> Result<(), LedgerError> {
+        self.kept_cursor(door).await.map(drop)
+    }
+
+    async fn kept_cursor<D: Door>(&self, door: &D) -> Result<Option<Cursor>, LedgerError> {
+        let Some(text) = door.cursor(self.channel()).await? else {
+            return Ok(None);
+        };
+        match Cursor::read(&text) {
+            Ok(cursor) => {
+                self.learn(cursor.edition);
+                Ok(Some(cursor))
+            }
+            Err(why) => {
+                tracing::error!(channel = %self.channel(), why, "how far the feed was read can't be read; it is read like at a first start");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Fetches until it is told to stop.
+    pub async fn fetch<D: Door>(&self, door: D, stop: CancellationToken) {
+        let listen = async {
+            match self.0.settings.wake {
+                true => self.listen().await,
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = self.read_on(&door) => {}
+            () = listen => {}
+        }
+    }
+
+    async fn read_on<D: Door>(&self, door: &D) {
+        let mut reader = self.reader(door).await;
+        let mut pace = Pace {
+            backoff: Backoff::default(),
+            due: Instant::now(),
+            sweep_due: Instant::now() + SWEEP_EVERY,
+            told: None,
+            untold: false,
+        };
+        let mut look = Look::Due;
+        loop {
+            let began = Instant::now();
+            match self.look_once(door, &mut reader, &mut pace, look).await {
+                Ok(()) => {
+                    pace.backoff.reset();
+                    self.0
+                        .health
+                        .set(ChannelState::Receiving, &self.receiving());
+                    look = self.rest(&pace, began).await;
+                }
+                Err(trouble) => {
+                    self.recover(&trouble, &mut pace).await;
+                    look = Look::Due;
+                }
+            }
+        }
+    }
+
+    /// A reader that begins where the ledger says.
+    async fn reader<D: Door>(&self, door: &D) -> Reader {
+        let mut backoff = Backoff::default();
+        loop {
+            match self.kept_cursor(door).await {
+                Ok(cursor) => {
+                    return Reader::from(cursor);
+                }
+                Err(error) => {
+                    tracing::error!(%error, channel = %self.channel(), "how far the feed was read is not known yet");
+                    sleep(backoff.next()).await;
+                }
+            }
+        }
+    }
+
+    async fn look_once<D: Door>(
+        &self,
+        door: &D,
+        reader: &mut Reader,
+        pace: &mut Pace,
+        look: Look,
+    ) -> Result<(), Trouble> {
+        match look {
+            Look::Heard => self.look_ahead(door, reader).await?,
+            Look::Due => {
+                self.look(door, reader).await?;
+                pace.due = Instant::now() + self.0.settings.poll;
+            }
+        }
+        if Instant::now() >= pace.sweep_due {
+            self.sweep(door, reader).await?;
+            self.tell(reader, pace).await;
+            pace.sweep_due = Instant::now() + SWEEP_EVERY;
+        }
+        Ok(())
+    }
+
+    /// Tells the platform which rows it may forget: those up to the cursor, which are all in the ledger.
+    async fn tell(&self, reader: &Reader, pace: &mut Pace) {
+        let seq = reader.cursor.as_ref().and_then(|cursor| cursor.seq);
+        let Some(seq) = seq.filter(|_| !pace.untold && seq > pace.told) else {
+            return;
+        };
+        match self.0.client.acknowledge(seq).await {
+            Ok(()) => pace.told = Some(seq),
+            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => pace.untold = true,
+            Err(error) => {
+                let reason = error.to_string().escape_debug().to_string();
+                tracing::debug!(channel = %self.channel(), reason, "the platform was not told what it may forget");
+            }
+        }
+    }
+
+    /// Waits until there is a reason to look again.
+    async fn rest(&self, pace: &Pace, began: Instant) -> Look {
+        tokio::select! {
+            () = sleep_until(pace.due) => return Look::Due,
+            () = self.0.bell.notified() => {}
+        }
+        sleep_until(pace.due.min(began + LOOK_GAP)).await;
+        Look::Heard
+    }
+
+    /// Says what is wrong, and waits as long as that takes.
+    async fn recover(&self, trouble: &Trouble, pace: &mut Pace) {
+        let reason = trouble.to_string();
+        match trouble {
+            Trouble::Full | Trouble::Ledger(_) => {
+                self.0.health.set(ChannelState::Retrying, &reason);
+                sleep(FULL_PAUSE).await;
+            }
+            Trouble::Call(error) => self.recover_call(error, pace).await,
+        }
+    }
+
+    async fn recover_call(&self, error: &CallError, pace: &mut Pace) {
+        let pause = pace.backoff.next();
+        let failure = failure(Deed::Fetch, error);
+        tracing::warn!(
+            channel = %self.channel(),
+            class = failure.class.word(),
+            reason = failure.reason.escape_debug().to_string(),
+            pause_ms = pause.as_millis(),
+            "the feed could not be read"
+        );
+        match error {
+            CallError::Status(refused) if refused.status == StatusCode::UNAUTHORIZED => {
+                let why = self.why_refused().await;
+                let (state, detail) = why.health();
+                self.0.health.set(state, &detail);
+                match why {
+                    Refusal::NewToken => sleep(REFUSED_TOKEN_MIN).await,
+                    Refusal::Outage => sleep(pause).await,
+                    Refusal::Token(_) | Refusal::Removed(_) => self.wait_for_token(pause).await,
+                }
+            }
+            CallError::Status(refused) if refused.status == StatusCode::TOO_MANY_REQUESTS => {
+                self.0.health.set(ChannelState::Retrying, &failure.reason);
+                sleep(named_pause(refused.retry_after).unwrap_or(pause)).await;
+            }
+            CallError::Status(_)
+            | CallError::Unreached(_)
+            | CallError::Broken(_)
+            | CallError::Unreadable(_)
+            | CallError::TooLong(_) => {
+                self.0.health.set(ChannelState::Retrying, &failure.reason);
+                sleep(pause).await;
+            }
+        }
+    }
+
+    fn receiving(&self) -> String {
+        let every = self.0.settings.poll.as_secs();
+        match self.0.settings.wake {
+            true => {
+                format!("the feed is read when the platform's events say so, and every {every} s")
+            }
+            false => format!("the feed is read every {every} s"),
+        }
+    }
+}
+
+/// The pause that the platform asked for, within reason: zero would be a storm.
+fn named_pause(seconds: Option<i64>) -> Option<Duration> {
+    let seconds = u64::try_from(seconds?).unwrap_or(0);
+    Some(Duration::from_secs(seconds).clamp(RETRY_AFTER_MIN, RETRY_AFTER_MAX))
+}

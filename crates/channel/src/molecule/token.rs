@@ -1,0 +1,238 @@
+//! The workspace's token: where it comes from, what it is now, and that it never shows.
+//!
+//! The platform revokes the old token the moment a new one is made, so a refused token is read again from its file.
+
+use reqwest::header::HeaderValue;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// The longest token; real ones have 43 characters.
+const TOKEN_MAX_BYTES: u64 = 4_096;
+/// How many tokens that were replaced are still kept out of replies.
+const OLD_TOKENS_MAX: usize = 8;
+
+/// A value that must not be printed. It goes into the header of a call and nowhere else.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides a value.
+    #[must_use]
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value, for a header or for finding it in a text that must not hold it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(***)")
+    }
+}
+
+/// Where a workspace's token comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenSource {
+    /// Given at the start, from the environment; a new one needs a restart.
+    Value(Secret),
+    /// A file, read again when the platform refuses what it held.
+    File(PathBuf),
+}
+
+/// Why there is no token.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// The file can't be read.
+    #[error(
+        "the token file {path} can't be read ({why}): put the workspace's token there, readable by this user alone"
+    )]
+    Unreadable {
+        /// Which.
+        path: String,
+        /// Why not.
+        why: String,
+    },
+    /// What is there is no token.
+    #[error(
+        "{place} holds no usable token ({why}): copy it from the canvas, External Connect or the Tokens tab"
+    )]
+    Unfit {
+        /// Where it was looked for.
+        place: String,
+        /// What is wrong with it, without showing it.
+        why: &'static str,
+    },
+}
+
+/// The token as it is now.
+pub(super) struct Token {
+    source: TokenSource,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    header: HeaderValue,
+    value: Secret,
+    /// Tokens that were replaced, newest last: old ones stay secrets.
+    old: Vec<Secret>,
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token")
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Token {
+    pub(super) fn open(source: TokenSource) -> Result<Self, TokenError> {
+        let (value, header) = look(&source)?;
+        let known = Known {
+            header,
+            value,
+            old: Vec::new(),
+        };
+        Ok(Self {
+            source,
+            known: Mutex::new(known),
+        })
+    }
+
+    /// The `Authorization` header.
+    pub(super) fn header(&self) -> HeaderValue {
+        self.lock().header.clone()
+    }
+
+    /// Looks at the source again; `true` when it holds another token now.
+    pub(super) fn look_again(&self) -> Result<bool, TokenError> {
+        let (value, header) = look(&self.source)?;
+        let mut known = self.lock();
+        if known.value == value {
+            return Ok(false);
+        }
+        let old = std::mem::replace(&mut known.value, value);
+        known.header = header;
+        known.old.push(old);
+        if known.old.len() > OLD_TOKENS_MAX {
+            known.old.remove(0);
+        }
+        Ok(true)
+    }
+
+    /// Every value that must not be in a reply.
+    pub(super) fn secrets(&self) -> Vec<Secret> {
+        let known = self.lock();
+        let now = std::iter::once(&known.value);
+        now.chain(&known.old).cloned().collect()
+    }
+
+    /// Where a new one should be put, for people.
+    pub(super) fn place(&self) -> String {
+        place(&self.source)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn place(source: &TokenSource) -> String {
+    match source {
+        TokenSource::Value(_) => "the environment".to_owned(),
+        TokenSource::File(path) => path.display().to_string(),
+    }
+}
+
+fn look(source: &TokenSource) -> Result<(Secret, HeaderValue), TokenError> {
+    let text = match source {
+        TokenSource::Value(secret) => secret.expose().to_owned(),
+        TokenSource::File(path) => read_file(path)?,
+    };
+    let unfit = |why| TokenError::Unfit {
+        place: place(source),
+        why,
+    };
+    let token = text.trim();
+    if token.is_empty() {
+        return Err(unfit("it is empty"));
+    }
+    if !token.chars().all(|c| c.is_ascii_graphic()) {
+        return Err(unfit("it holds characters that no token has"));
+    }
+    let mut header = HeaderValue::from_str(&format!("Bearer {token}"))
+        .map_err(|_| unfit("it can't be sent in a header"))?;
+    header.set_sensitive(true);
+    Ok((Secret::new(token), header))
+}
+
+fn read_file(path: &Path) -> Result<String, TokenError> {
+    let unreadable = |why: String| TokenError::Unreadable {
+        path: path.display().to_string(),
+        why,
+    };
+    let failed = |error: std::io::Error| unreadable(error.to_string());
+    // Asked first: opening a pipe would wait for its writer.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(unreadable("it is no file".to_owned()));
+    }
+    let mut text = String::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(TOKEN_MAX_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    match u64::try_from(text.len()) {
+        Ok(length) if length <= TOKEN_MAX_BYTES => Ok(text),
+        Ok(_) | Err(_) => Err(unreadable("it is too long for a token".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_never_shows() {
+        let source = TokenSource::Value(Secret::new("canary-1"));
+        let token = Token::open(source.clone()).unwrap();
+        let shown = format!("{source:?} {token:?} {:?}", token.header());
+        assert!(!shown.contains("canary-1"), "{shown}");
+        assert_eq!(token.header().to_str().unwrap(), "Bearer canary-1");
+    }
+
+    #[test]
+    fn a_file_that_changed_is_a_new_token_and_the_old_one_stays_a_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        std::fs::write(&path, "one\n").unwrap();
+        let token = Token::open(TokenSource::File(path.clone())).unwrap();
+        assert_eq!(token.look_again(), Ok(false));
+        std::fs::write(&path, " two ").unwrap();
+        assert_eq!(token.look_again(), Ok(true));
+        assert_eq!(token.header().to_str().unwrap(), "Bearer two");
+        assert_eq!(token.secrets(), [Secret::new("two"), Secret::new("one")]);
+        std::fs::remove_file(&path).unwrap();
+        assert!(token.look_again().is_err());
+        assert_eq!(token.header().to_str().unwrap(), "Bearer two");
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused_without_showing_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        for bad in ["", " \n", "two words", "caf\u{e9}", &"x".repeat(5_000)] {
+            std::fs::write(&path, bad).unwrap();
+            let error = Token::open(TokenSource::File(path.clone())).unwrap_err();
+            assert!(bad.trim().is_empty() || !error.to_string().contains(bad));
+        }
+        assert!(Token::open(TokenSource::File(dir.path().to_owned())).is_err());
+    }
+}

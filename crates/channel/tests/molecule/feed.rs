@@ -1,0 +1,256 @@
+//! The feed: every row once, oldest first, however it is shown.
+
+use crate::stage::{Fetching, Tray, channel, platform, settings};
+use bridge_channel::molecule::{FirstStart, Molecule};
+use bridge_core::value::SenderKind;
+use bridge_sim::molecule::{Edition, EventStream, Late, MoleculeFault, Route, Said};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const BOTH: [Edition; 2] = [Edition::Seed, Edition::New];
+
+#[tokio::test]
+async fn messages_of_canvas_and_peers_come_in_as_the_platform_names_them() {
+    for edition in BOTH {
+        let (platform, own) = platform(edition).await;
+        let peer = platform.add_workspace("beta");
+        let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+        platform.canvas_says(&own, "from a person").unwrap();
+        platform.peer_says(&peer, &own, "from an agent").unwrap();
+        fetching.tray.until_texts(2).await;
+        let arrivals = fetching.tray.held().arrivals;
+        assert_eq!(arrivals[0].conversation, format!("canvas:{}", own.id));
+        assert_eq!(arrivals[0].kind, SenderKind::Person);
+        assert_eq!(arrivals[1].conversation, format!("peer:{}", peer.id));
+        assert_eq!(
+            (arrivals[1].kind, &arrivals[1].sender),
+            (SenderKind::Agent, &peer.id)
+        );
+        let seen = platform.calls();
+        assert!(seen.iter().all(|call| call.origin == Some(platform.url())));
+    }
+}
+
+#[tokio::test]
+async fn p5_rows_that_appear_behind_the_newest_are_found() {
+    for edition in BOTH {
+        let (platform, own) = platform(edition).await;
+        platform.set_late_messages(Late::Looks(6));
+        let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+        let mut said = BTreeSet::new();
+        for number in 0..400 {
+            let text = format!("text {number}");
+            platform.canvas_says(&own, &text).unwrap();
+            said.insert(text);
+            if number % 40 == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let texts = fetching.tray.until_texts(said.len()).await;
+        assert_eq!(texts.len(), said.len());
+        assert_eq!(texts.into_iter().collect::<BTreeSet<_>>(), said);
+    }
+}
+
+#[tokio::test]
+async fn p4_a_page_that_is_shown_again_brings_nothing_new() {
+    let (platform, own) = platform(Edition::New).await;
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    platform.script(
+        Route::Activity,
+        [MoleculeFault::Repeat, MoleculeFault::Reverse],
+    );
+    for number in 0..60 {
+        platform.canvas_says(&own, &format!("{number}")).unwrap();
+    }
+    let texts = fetching.tray.until_texts(60).await;
+    assert_eq!(texts.iter().collect::<BTreeSet<_>>().len(), 60);
+}
+
+#[tokio::test]
+async fn a_first_start_takes_what_the_operator_wants_oldest_first() {
+    for (edition, minutes) in [(Edition::New, 10), (Edition::Seed, 10), (Edition::New, 0)] {
+        let (platform, own) = platform(edition).await;
+        for number in 0..130 {
+            platform.canvas_says(&own, &format!("{number}")).unwrap();
+        }
+        let mut settings = settings(&platform, &own);
+        settings.first_start = FirstStart { minutes };
+        let fetching = Fetching::start(Molecule::open(settings).unwrap(), Tray::new());
+        if minutes > 0 {
+            let texts = fetching.tray.until_texts(130).await;
+            let order: Vec<String> = (0..130).map(|number| number.to_string()).collect();
+            assert_eq!(texts, order);
+        } else {
+            let begun = fetching
+                .tray
+                .until("a cursor", |held| held.cursor.is_some());
+            begun.await;
+        }
+        platform.canvas_says(&own, "new").unwrap();
+        let count = if minutes > 0 { 131 } else { 1 };
+        assert_eq!(
+            fetching.tray.until_texts(count).await.last().unwrap(),
+            "new"
+        );
+    }
+}
+
+#[tokio::test]
+async fn people_who_press_return_in_the_same_microsecond_are_all_heard() {
+    for edition in BOTH {
+        let (platform, own) = platform(edition).await;
+        let texts: Vec<String> = (0..7).map(|number| format!("at once {number}")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        // The edge of a page is among them, whichever side the pages are counted from.
+        for _ in 0..7 {
+            platform.canvas_says_at_once(&own, &texts).unwrap();
+            for _ in 0..40 {
+                platform.canvas_says(&own, "alone").unwrap();
+            }
+        }
+        let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+        assert_eq!(fetching.tray.until_texts(7 * 47).await.len(), 7 * 47);
+    }
+}
+
+#[tokio::test]
+async fn p6_a_forgotten_cursor_goes_back_to_its_time() {
+    for edition in BOTH {
+        let (platform, own) = platform(edition).await;
+        let tray = Tray::new();
+        let first = Fetching::start(channel(&platform, &own), tray.clone());
+        platform.canvas_says(&own, "before").unwrap();
+        first.tray.until_texts(1).await;
+        let before = r#""row":""#;
+        tray.until("a cursor", |held| held.cursor.is_some()).await;
+        drop(first);
+        // The row is watched for 30 s before the cursor moves to it; here the platform's own time passes.
+        platform.advance(Duration::from_secs(40));
+        platform.canvas_says(&own, "between").unwrap();
+        let second = Fetching::start(channel(&platform, &own), tray.clone());
+        let moved = |held: &crate::stage::Held| {
+            let cursor = held.cursor.as_deref();
+            cursor.is_some_and(|cursor| cursor.contains(before))
+        };
+        tray.until("a cursor on a row", moved).await;
+        drop(second);
+        for number in 0..120 {
+            platform
+                .canvas_says(&own, &format!("after {number}"))
+                .unwrap();
+        }
+        platform.prune(&own, 110);
+        let third = Fetching::start(channel(&platform, &own), tray.clone());
+        let texts = third.tray.until_texts(112).await;
+        assert_eq!(texts[2], "after 10", "{edition:?}");
+        assert_eq!(texts[111], "after 119");
+        assert!(platform.count(Route::Activity, 410) > 0);
+    }
+}
+
+#[tokio::test]
+async fn a_full_ledger_leaves_the_rest_with_the_platform() {
+    let (platform, own) = platform(Edition::New).await;
+    let tray = Tray::new();
+    tray.make_room(Some(3));
+    let fetching = Fetching::start(channel(&platform, &own), tray.clone());
+    for number in 0..10 {
+        platform.canvas_says(&own, &format!("{number}")).unwrap();
+    }
+    fetching.tray.until_texts(3).await;
+    tray.make_room(None);
+    let texts = fetching.tray.until_texts(10).await;
+    let order: Vec<String> = (0..10).map(|number| number.to_string()).collect();
+    assert_eq!(texts, order);
+}
+
+#[tokio::test]
+async fn p3_one_bad_row_harms_no_other() {
+    let (platform, own) = platform(Edition::New).await;
+    let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    let deep: serde_json::Value = serde_json::from_str(&deep).unwrap();
+    platform.canvas_says(&own, "first").unwrap();
+    for row in [
+        json!({"request_body": 7}),
+        json!({"request_body": {"params": {"message": {"parts": [deep]}}}}),
+        json!({"source_id": "nobody"}),
+        json!({"method": 7}),
+        json!({"method": "tasks/get"}),
+        json!({"seq": "seven"}),
+    ] {
+        platform.plant_row(&own, row).unwrap();
+    }
+    for raw in [json!(null), json!("nonsense"), json!([]), json!({"id": 7})] {
+        platform.plant_raw(&own, raw).unwrap();
+    }
+    platform.canvas_says(&own, "last").unwrap();
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    let held = fetching
+        .tray
+        .until("the last", |held| held.texts().contains(&"last"))
+        .await;
+    assert_eq!(held.texts()[0], "first");
+}
+
+#[tokio::test]
+async fn p10_a_page_that_is_too_long_is_read_row_by_row_and_a_row_that_is_too_long_is_stepped_over()
+{
+    let (platform, own) = platform(Edition::New).await;
+    platform.canvas_says(&own, "before").unwrap();
+    platform.plant_bubble(&own, &"x".repeat(17 << 20)).unwrap();
+    platform.canvas_says(&own, "after").unwrap();
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    let held = fetching
+        .tray
+        .until("both", |held| {
+            let texts = held.texts();
+            texts.contains(&"before") && texts.contains(&"after")
+        })
+        .await;
+    assert_eq!(held.texts().first(), Some(&"before"));
+}
+
+#[tokio::test]
+async fn an_event_is_answered_by_a_look_and_a_dead_stream_by_polling() {
+    for stream in [
+        EventStream::On,
+        EventStream::Off,
+        EventStream::Silent,
+        EventStream::Ends,
+    ] {
+        let (platform, own) = platform(Edition::New).await;
+        platform.set_event_stream(stream);
+        let mut settings = settings(&platform, &own);
+        settings.wake = true;
+        if stream == EventStream::On {
+            settings.poll = Duration::from_secs(3_600);
+        }
+        let fetching = Fetching::start(Molecule::open(settings).unwrap(), Tray::new());
+        if stream == EventStream::On {
+            let listening =
+                |platform: &bridge_sim::molecule::MoleculePlatform| platform.listening(&own) == 1;
+            platform.wait_until("a listener", listening).await.unwrap();
+        }
+        platform.canvas_says(&own, "hello").unwrap();
+        assert_eq!(fetching.tray.until_texts(1).await, ["hello"], "{stream:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_talk_and_its_hops_come_with_a_message() {
+    let (platform, own) = platform(Edition::New).await;
+    let peer = platform.add_workspace("beta");
+    let said = Said {
+        context: Some("talk-7".to_owned()),
+        metadata: Some(json!({"codex_bridge_hops": 4})),
+        ..Said::text("hello")
+    };
+    platform.peer_says_with(&peer, &own, &said).unwrap();
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    fetching.tray.until_texts(1).await;
+    let arrivals = fetching.tray.held().arrivals;
+    assert_eq!(arrivals[0].extras.context.as_deref(), Some("talk-7"));
+    assert_eq!(arrivals[0].extras.hops, 4);
+}

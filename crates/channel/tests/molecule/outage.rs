@@ -1,0 +1,93 @@
+//! What a platform that refuses is taken for, and that everything comes in once it does no more.
+
+use crate::stage::{Fetching, Tray, channel, platform, settings};
+use bridge_channel::molecule::{ChannelState, Molecule, TokenSource};
+use bridge_sim::molecule::{Edition, MoleculeFault, Route};
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_database_that_is_away_is_no_wrong_token() {
+    for edition in [Edition::Seed, Edition::New] {
+        let (platform, own) = platform(edition).await;
+        let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+        fetching.until(&platform, ChannelState::Receiving).await;
+        platform.set_database(false);
+        let detail = fetching.until(&platform, ChannelState::Retrying).await;
+        assert!(detail.contains("database is away"), "{detail}");
+        platform.set_database(true);
+        platform.canvas_says(&own, "while away").unwrap();
+        assert_eq!(fetching.tray.until_texts(1).await, ["while away"]);
+        fetching.until(&platform, ChannelState::Receiving).await;
+    }
+}
+
+#[tokio::test]
+async fn p7_a_token_that_was_replaced_is_read_again_without_a_restart() {
+    let (platform, own) = platform(Edition::New).await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    std::fs::write(&file, &own.token).unwrap();
+    let mut settings = settings(&platform, &own);
+    settings.token = TokenSource::File(file.clone());
+    let fetching = Fetching::start(Molecule::open(settings).unwrap(), Tray::new());
+    fetching.until(&platform, ChannelState::Receiving).await;
+    let new = platform.rotate(&own);
+    let detail = fetching.until(&platform, ChannelState::Parked).await;
+    assert!(detail.starts_with("token refused"), "{detail}");
+    platform.canvas_says(&own, "meanwhile").unwrap();
+    std::fs::write(&file, &new.token).unwrap();
+    assert_eq!(fetching.tray.until_texts(1).await, ["meanwhile"]);
+    let secrets = fetching.channel.secrets();
+    assert_eq!(
+        (secrets[0].expose(), secrets[1].expose()),
+        (&*new.token, &*own.token)
+    );
+}
+
+#[tokio::test]
+async fn a_removed_workspace_is_parked_with_the_platforms_own_hint() {
+    let (platform, own) = platform(Edition::New).await;
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    fetching.until(&platform, ChannelState::Receiving).await;
+    platform.remove(&own);
+    let detail = fetching.until(&platform, ChannelState::Parked).await;
+    assert!(
+        detail.starts_with("workspace removed: Regenerate"),
+        "{detail}"
+    );
+}
+
+/// An hour of 502, in virtual time: the calls are counted, and the first answer after it is taken at once.
+#[tokio::test(start_paused = true)]
+async fn p1_a_storm_of_failures_is_met_with_growing_pauses() {
+    let (platform, own) = platform(Edition::New).await;
+    platform.stand(Route::Activity, MoleculeFault::bad_gateway());
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    platform.canvas_says(&own, "hello").unwrap();
+    let hour = Duration::from_secs(3_600);
+    let _passed = tokio::time::timeout(hour, std::future::pending::<()>()).await;
+    let calls = platform.count(Route::Activity, 502);
+    assert!((60..=140).contains(&calls), "{calls} calls in an hour");
+    assert_eq!(fetching.channel.health().state, ChannelState::Retrying);
+    platform.stand(Route::Activity, MoleculeFault::None);
+    let began = tokio::time::Instant::now();
+    fetching.tray.until_texts(1).await;
+    assert!(began.elapsed() <= Duration::from_secs(60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn p9_a_platform_that_has_enough_is_left_alone_as_long_as_it_says() {
+    for (seconds, least) in [(30, 30), (0, 1)] {
+        let (platform, own) = platform(Edition::New).await;
+        platform.script(Route::Activity, [MoleculeFault::too_many(seconds)]);
+        platform.canvas_says(&own, "hello").unwrap();
+        let began = tokio::time::Instant::now();
+        let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+        fetching.tray.until_texts(1).await;
+        let waited = began.elapsed().as_secs();
+        assert!(
+            (least..least + 2).contains(&waited),
+            "{waited} s for {seconds}"
+        );
+    }
+}

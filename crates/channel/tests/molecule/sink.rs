@@ -1,0 +1,112 @@
+//! Replies: seen once, whatever becomes of the answer to their call.
+
+use crate::stage::{Fetching, Tray, channel, message, platform, reply};
+use bridge_core::port::{OnUnknown, Probe, Sink, SinkClass};
+use bridge_core::value::Class;
+use bridge_sim::molecule::{Edition, MoleculeFault, Route};
+
+#[tokio::test]
+async fn a_reply_to_a_person_is_a_bubble_without_what_the_platform_would_lose() {
+    let (platform, own) = platform(Edition::New).await;
+    let channel = channel(&platform, &own);
+    let message = message(&channel, "m1", None);
+    channel
+        .send(&message, &reply(&message, "a\0b"))
+        .await
+        .unwrap();
+    channel
+        .send(&message, &reply(&message, "\0"))
+        .await
+        .unwrap();
+    let texts: Vec<String> = platform.bubbles(&own).into_iter().map(|b| b.text).collect();
+    assert_eq!(texts, ["ab", "(empty)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn p11_a_bubble_whose_answer_was_lost_is_found_and_one_that_never_arrived_is_not() {
+    for edition in [Edition::Seed, Edition::New] {
+        let (platform, own) = platform(edition).await;
+        let channel = channel(&platform, &own);
+        let taken = message(&channel, "taken", None);
+        let dropped = message(&channel, "dropped", None);
+        let faults = [MoleculeFault::LoseAnswer, MoleculeFault::Cut];
+        platform.script(Route::Notify, faults);
+        for message in [&taken, &dropped] {
+            let reply = reply(message, &message.message_id.to_string());
+            let fault = channel.send(message, &reply).await.unwrap_err();
+            assert_eq!(fault.failure.class, Class::Ambiguous);
+        }
+        let found = channel
+            .probe(&taken, &reply(&taken, "taken"))
+            .await
+            .unwrap();
+        assert!(matches!(found, Probe::Present { .. }), "{found:?}");
+        let found = channel.probe(&dropped, &reply(&dropped, "dropped")).await;
+        assert_eq!(found.unwrap(), Probe::Absent);
+    }
+}
+
+/// Two answers say the same; the first was seen, the second never arrived.
+#[tokio::test(start_paused = true)]
+async fn p11_two_replies_that_say_the_same_never_confirm_each_other() {
+    let (platform, own) = platform(Edition::New).await;
+    let channel = channel(&platform, &own);
+    let (first, second) = (message(&channel, "m1", None), message(&channel, "m2", None));
+    let (one, two) = (reply(&first, "ok"), reply(&second, "ok"));
+    channel.send(&first, &one).await.unwrap();
+    platform.script(Route::Notify, [MoleculeFault::Cut]);
+    channel.send(&second, &two).await.unwrap_err();
+    assert_eq!(channel.probe(&second, &two).await.unwrap(), Probe::Absent);
+    channel.send(&second, &two).await.unwrap();
+    assert_eq!(platform.bubbles(&own).len(), 2);
+}
+
+#[tokio::test]
+async fn a_reply_to_a_peer_has_an_id_of_its_own_and_says_how_far_it_came() {
+    let (platform, own) = platform(Edition::New).await;
+    let peer = platform.add_workspace("beta");
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    let channel = &fetching.channel;
+    let message = message(channel, "m1", Some(&peer));
+    let held = SinkClass::Blind {
+        on_unknown: OnUnknown::Hold,
+    };
+    assert_eq!(channel.traits(&message).class, held);
+    platform.peer_says(&peer, &own, "hello").unwrap();
+    fetching.tray.until_texts(1).await;
+    let knows = |held: &crate::stage::Held| {
+        let cursor = held.cursor.as_deref();
+        cursor.is_some_and(|cursor| cursor.contains("sequenced"))
+    };
+    fetching.tray.until("the platform's kind", knows).await;
+    let reply = reply(&message, "hi");
+    for _ in 0..2 {
+        channel.send(&message, &reply).await.unwrap();
+    }
+    assert_eq!(channel.traits(&message).class, SinkClass::Idempotent);
+    let inbox = platform.inbox_of(&peer);
+    assert_eq!(inbox.len(), 1);
+    assert_eq!(inbox[0].source.as_ref(), Some(&own.id));
+    assert_eq!(inbox[0].metadata["codex_bridge_hops"], 3);
+}
+
+#[tokio::test]
+async fn p8_a_canvas_that_may_not_be_talked_to_refuses_for_good() {
+    let (platform, own) = platform(Edition::New).await;
+    let channel = channel(&platform, &own);
+    let message = message(&channel, "m1", None);
+    platform.allow_talk(&own, false);
+    let fault = channel
+        .send(&message, &reply(&message, "hi"))
+        .await
+        .unwrap_err();
+    assert_eq!(fault.failure.class, Class::Permanent);
+    assert!(fault.failure.reason.contains("talk_to_user_disabled"));
+    let stranger = platform.add_stranger("gamma");
+    let message = crate::stage::message(&channel, "m2", Some(&stranger));
+    let fault = channel
+        .send(&message, &reply(&message, "hi"))
+        .await
+        .unwrap_err();
+    assert_eq!(fault.failure.class, Class::Permanent);
+}
