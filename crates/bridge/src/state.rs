@@ -72,7 +72,7 @@ impl StateDir {
             })?;
         let root = check(root)?;
         let state = Self { root };
-        for directory in [state.work(), state.run_dir()] {
+        for directory in [state.work(), state.files(), state.run_dir()] {
             DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
@@ -105,6 +105,11 @@ impl StateDir {
     /// Where conversations work that were given no other place.
     pub(crate) fn work(&self) -> PathBuf {
         self.root.join("work")
+    }
+
+    /// Our own copies of files that came with messages or go with answers.
+    pub(crate) fn files(&self) -> PathBuf {
+        self.root.join("files")
     }
 
     /// The socket of the API.
@@ -167,6 +172,7 @@ impl StateDir {
             .create(true)
             .truncate(false)
             .mode(0o600)
+            .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
             .open(&path)
             .map_err(not_writable)?;
         match lock_patiently(&file) {
@@ -247,8 +253,23 @@ fn check(path: &Path) -> Result<PathBuf, StateError> {
             path.display()
         )));
     }
-    path.canonicalize()
-        .map_err(|error| unfit(error.to_string()))
+    let resolved = path
+        .canonicalize()
+        .map_err(|error| unfit(error.to_string()))?;
+    match replaceable(&resolved) {
+        Some(parent) => Err(unfit(format!(
+            "anybody may put another in its place, because everybody may write to {0}; run `chmod o-w {0}`, or choose another one with --state-dir",
+            parent.display()
+        ))),
+        None => Ok(resolved),
+    }
+}
+
+/// The directory that holds this one, if everybody may rename what is in it: the sticky bit forbids that.
+fn replaceable(path: &Path) -> Option<&Path> {
+    let parent = path.parent()?;
+    let mode = parent.metadata().ok()?.mode();
+    (mode & 0o002 != 0 && mode & 0o1000 == 0).then_some(parent)
 }
 
 #[cfg(test)]
@@ -276,6 +297,22 @@ mod tests {
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
         assert!(StateDir::prepare(&file).is_err());
+    }
+
+    #[test]
+    fn threat_15_a_directory_that_anybody_could_replace_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let shared = dir.path().join("shared");
+        std::fs::create_dir(&shared).unwrap();
+        mode(&shared, 0o777);
+        let error = StateDir::prepare(&shared.join("state")).unwrap_err();
+        assert!(error.to_string().contains("chmod o-w"), "{error}");
+        mode(&shared, 0o1777);
+        let state = StateDir::prepare(&shared.join("state")).unwrap();
+        let elsewhere = dir.path().join("elsewhere");
+        std::os::unix::fs::symlink(&elsewhere, state.root().join("lock")).unwrap();
+        assert!(state.lock().is_err(), "a link is not followed");
+        assert!(!elsewhere.exists());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod door;
 mod fault;
+pub mod files;
 mod http;
 pub mod local;
 pub mod loopback;

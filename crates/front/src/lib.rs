@@ -17,6 +17,6 @@ pub use hub::{Hub, Live, Subscription};
 pub use status::{HealthView, StatusView, SummaryView};
 pub use story::{AckView, ActEntryView, AttemptView, ReplyView, StoryView};
 pub use view::{
-    AnswerView, EventView, FailureView, HoldView, LedgerView, MessageList, MessageView, Problem,
-    RequestView, SubmitRequest, SubmitResponse, TextView, WhyView,
+    AnswerView, EventView, FailureView, FileView, HoldView, LedgerView, MessageList, MessageView,
+    Problem, RequestView, SubmitRequest, SubmitResponse, TextView, WhyView,
 };

@@ -3,8 +3,8 @@
 
 use crate::story::AckView;
 use bridge_core::value::{
-    Answer, Conversation, Failure, Hold, ItemEvent, MessageId, MessageState, Request, RequestState,
-    Timestamp,
+    Answer, Attachment, Conversation, Failure, Hold, ItemEvent, MessageId, MessageState, Reply,
+    Request, RequestState, Timestamp,
 };
 use bridge_core::why::{Case, Why, explain, worth_waiting};
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,8 @@ pub struct MessageView {
     pub sender: String,
     /// The text.
     pub text: String,
+    /// Files that came with it.
+    pub files: Vec<FileView>,
     /// Where it is.
     pub state: String,
     /// Ordinal of the newest attempt.
@@ -103,10 +105,25 @@ pub struct FailureView {
 pub struct AnswerView {
     /// The text, whole.
     pub text: String,
+    /// Files that go with it.
+    pub files: Vec<FileView>,
     /// `live`, `harvested` from Codex's history after a crash, or `shared` with the message whose turn heard it.
     pub source: String,
     /// Milliseconds since the epoch.
     pub created_at: i64,
+}
+
+/// A file that came with a message or goes with its answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FileView {
+    /// What it is called.
+    pub name: String,
+    /// What it is.
+    pub media_type: String,
+    /// How long it is.
+    pub bytes: u64,
+    /// Our own copy of it on this machine.
+    pub path: String,
 }
 
 /// Something Codex asked.
@@ -216,10 +233,23 @@ impl From<Why> for WhyView {
     }
 }
 
-impl From<&Answer> for AnswerView {
-    fn from(answer: &Answer) -> Self {
+impl From<&Attachment> for FileView {
+    fn from(file: &Attachment) -> Self {
+        Self {
+            name: file.name.clone(),
+            media_type: file.media_type.clone(),
+            bytes: file.bytes,
+            path: file.path.clone(),
+        }
+    }
+}
+
+impl AnswerView {
+    fn new(answer: &Answer, replies: &[Reply]) -> Self {
+        let files = replies.iter().flat_map(|reply| &reply.attachments);
         Self {
             text: answer.text.clone(),
+            files: files.map(FileView::from).collect(),
             source: answer.source.word().to_owned(),
             created_at: answer.created_at.0,
         }
@@ -276,6 +306,7 @@ impl MessageRows {
             behind,
             followers,
             ack,
+            replies,
             ..
         } = case;
         // What holds the first message of a conversation holds those behind it.
@@ -294,6 +325,7 @@ impl MessageRows {
             channel: message.channel.to_string(),
             sender: message.sender,
             text: message.body,
+            files: message.attachments.iter().map(FileView::from).collect(),
             state: message.life.state.name().word().to_owned(),
             attempt: message.life.attempt,
             round: message.round.0,
@@ -308,7 +340,9 @@ impl MessageRows {
             updated_at: message.life.updated_at.0,
             hold,
             failure: message.life.failure.as_ref().map(FailureView::from),
-            answer: answer.as_ref().map(AnswerView::from),
+            answer: answer
+                .as_ref()
+                .map(|answer| AnswerView::new(answer, &replies)),
             requests: requests.iter().map(RequestView::from).collect(),
             why: why.into(),
         }

@@ -3,7 +3,7 @@
 
 use crate::connection::{CallError, Connection};
 use crate::fault::{Deed, of_call};
-use bridge_codex::wire::config::{ConfigReadParams, EffectiveConfig, WorkspaceWriteKeys};
+use bridge_codex::wire::config::{ConfigReadParams, ConfigReadResponse, WorkspaceWriteKeys};
 use bridge_codex::wire::method::ConfigRead;
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_core::port::AgentFault;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 /// The configuration in force for one working directory.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Operator(EffectiveConfig);
+pub(crate) struct Operator(ConfigReadResponse);
 
 /// Asks for it; takes a few milliseconds. A Codex without this call has no say.
 pub(crate) async fn read(connection: &Connection, workdir: &str) -> Result<Operator, AgentFault> {
@@ -21,7 +21,7 @@ pub(crate) async fn read(connection: &Connection, workdir: &str) -> Result<Opera
         .call::<ConfigRead>(ConfigReadParams { cwd })
         .await
     {
-        Ok(answer) => Ok(Operator(answer.config)),
+        Ok(answer) => Ok(Operator(answer)),
         Err(CallError::Refused { .. }) => Ok(Operator::default()),
         Err(
             error @ (CallError::Closed { .. }
@@ -44,7 +44,7 @@ impl Operator {
                     network_access,
                     exclude_tmpdir_env_var,
                     exclude_slash_tmp,
-                } = self.0.sandbox_workspace_write.clone().unwrap_or_default();
+                } = self.0.workspace_write();
                 SandboxPolicy::WorkspaceWrite {
                     writable_roots,
                     network_access,
@@ -61,10 +61,8 @@ impl Operator {
     pub(crate) fn without_tools(&self) -> Map<String, Value> {
         let servers: Map<String, Value> = self
             .0
-            .mcp_servers
-            .iter()
-            .flatten()
-            .map(|(name, _)| (name.clone(), json!({ "enabled": false })))
+            .mcp_servers()
+            .map(|name| (name.to_owned(), json!({ "enabled": false })))
             .collect();
         let mut keys = Map::new();
         if !servers.is_empty() {

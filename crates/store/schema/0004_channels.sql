@@ -11,3 +11,7 @@ ALTER TABLE turn ADD COLUMN row_sum INTEGER;
 
 -- Only agents are counted, so that people's messages pay nothing for it.
 CREATE INDEX message_agent ON message (channel, sender, received_at) WHERE kind = 'agent';
+
+-- What has files, for whoever looks which of the kept ones are still wanted.
+CREATE INDEX message_files ON message_text (row) WHERE files IS NOT NULL;
+CREATE INDEX reply_files ON reply_text (row) WHERE files IS NOT NULL;

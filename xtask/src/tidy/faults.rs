@@ -1,5 +1,6 @@
-//! The rule about the fault matrix: `docs/faults.md` names a test for every fault that is promised to be survived,
-//! every test it names exists, and every test that is named after a fault is in it.
+//! The rule about the fault matrix: `docs/faults.md` names a test for every fault that is promised to be survived
+//! and every threat that is promised to be met, every test it names exists, and every test that is named after a
+//! fault is in it. A threat may have more tests than its row names.
 
 use super::Finding;
 use super::source::Source;
@@ -26,6 +27,12 @@ const PROMISED: [(char, u32, u32); 13] = [
     ('C', 10, 10),
 ];
 
+/// The threats that must have a test, such as `threat_15_…`.
+const THREATS: [u32; 8] = [5, 7, 15, 16, 20, 24, 25, 27];
+
+/// Begins the names of tests of threats.
+const THREAT: &str = "threat";
+
 /// Tests that are named after a fault, and where they are.
 #[derive(Debug, Default)]
 pub(super) struct Named(BTreeMap<String, (std::path::PathBuf, usize)>);
@@ -35,7 +42,8 @@ impl Named {
     pub(super) fn note(&mut self, source: &Source) {
         for function in source.functions() {
             let is_test = source.is_test_line(function.line);
-            if is_test && fault_of(&function.name).is_some() {
+            let named = fault_of(&function.name).or_else(|| threat_of(&function.name));
+            if is_test && named.is_some() {
                 self.0
                     .insert(function.name, (source.path.clone(), function.line));
             }
@@ -51,6 +59,14 @@ fn fault_of(name: &str) -> Option<String> {
     let known = PROMISED.iter().any(|(known, _, _)| *known == letter);
     let number: u32 = number.parse().ok()?;
     known.then(|| format!("{letter}{number}"))
+}
+
+/// `Threat 15` of `threat_15_a_directory…`, and of the row's own `Threat 15`.
+fn threat_of(name: &str) -> Option<String> {
+    let rest = name.strip_prefix(THREAT)?.trim_start_matches(['_', ' ']);
+    let (number, _) = rest.split_once('_')?;
+    let number: u32 = number.parse().ok()?;
+    Some(format!("Threat {number}"))
 }
 
 /// Compares the matrix with the tests there are. A tree without a matrix has promised nothing.
@@ -85,7 +101,15 @@ pub(super) fn check(root: &Path, named: &Named, findings: &mut Vec<Finding>) {
             }
         }
     }
-    for (name, (place, line)) in &named.0 {
+    for number in THREATS {
+        let id = format!("Threat {number}");
+        if tested.get(&id).is_none_or(BTreeSet::is_empty) {
+            let what = format!("{id} has no test; write one and name it here");
+            findings.push(Finding::new(path, 1, &what));
+        }
+    }
+    let faults = named.0.iter().filter(|(name, _)| threat_of(name).is_none());
+    for (name, (place, line)) in faults {
         let listed = tested.values().any(|tests| tests.contains(name));
         if !listed {
             let what = format!("`{name}` is named after a fault; add it to {MATRIX}");
@@ -98,7 +122,8 @@ pub(super) fn check(root: &Path, named: &Named, findings: &mut Vec<Finding>) {
 fn read(row: &str) -> Option<(String, Vec<String>)> {
     let cells: Vec<&str> = row.strip_prefix('|')?.split('|').map(str::trim).collect();
     let id = (*cells.first()?).to_owned();
-    fault_of(&format!("{}_", id.to_ascii_lowercase()))?;
+    let lower = format!("{}_", id.to_ascii_lowercase());
+    fault_of(&lower).or_else(|| threat_of(&lower))?;
     let tests = cells.iter().rev().find(|cell| !cell.is_empty())?;
     let tests = tests
         .split('`')

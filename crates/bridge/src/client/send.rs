@@ -5,6 +5,7 @@ use super::api::{ApiClient, ClientError};
 use super::progress::Progress;
 use super::show::{print, print_json};
 use super::sse::{SseEvent, SseReader};
+use super::story::file_words;
 use crate::term::{self, Paint, escape};
 use bridge_front::{EventView, MessageView, SubmitRequest, TextView};
 use std::process::ExitCode;
@@ -135,7 +136,12 @@ fn report(outcome: Outcome, json: bool, paint: Paint) -> ExitCode {
     };
     match &message.answer {
         _ if json => print_json(&*message, code),
-        Some(answer) => print(&escape(&answer.text), code),
+        Some(answer) => {
+            for file in &answer.files {
+                term::complain(&escape(&format!("file: {}", file_words(file))));
+            }
+            print(&escape(&answer.text), code)
+        }
         None => code,
     }
 }

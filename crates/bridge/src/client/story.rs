@@ -2,7 +2,7 @@
 //! who acted on it, and the texts.
 
 use crate::term::{Paint, escape, escape_line, when};
-use bridge_front::{AttemptView, EventView, MessageView, ReplyView, StoryView};
+use bridge_front::{AttemptView, EventView, FileView, MessageView, ReplyView, StoryView};
 
 /// Width of the names in front.
 const NAME_WIDTH: usize = 14;
@@ -70,6 +70,13 @@ fn place(message: &MessageView, lines: &mut Lines) {
     lines.line("from", &from);
     lines.line("received", &when(message.received_at));
     lines.line("state", &message.state);
+    for file in &message.files {
+        lines.line("came with", &file_words(file));
+    }
+    let sent = message.answer.iter().flat_map(|answer| &answer.files);
+    for file in sent {
+        lines.line("goes with", &file_words(file));
+    }
     if let Some(stop) = &message.stop {
         lines.line("stop", stop);
     }
@@ -101,6 +108,17 @@ fn place(message: &MessageView, lines: &mut Lines) {
     if let Some(thread) = &message.thread_id {
         lines.line("codex thread", thread);
     }
+}
+
+/// A file, and where it can be read.
+pub(super) fn file_words(file: &FileView) -> String {
+    let FileView {
+        name,
+        media_type,
+        bytes,
+        path,
+    } = file;
+    format!("{name} ({media_type}, {bytes} bytes): {path}")
 }
 
 fn tell_attempt(attempt: &AttemptView, lines: &mut Lines) {

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const STATE_DIR: &str = "CODEX_BRIDGE_STATE_DIR";
 /// Placed the state of the ancestor; still honoured.
 const OLD_STATE_DIR: &str = "CODEX_CHANNEL_MOLECULE_STATE_DIR";
+/// Where the ancestor kept its state when nobody said otherwise, below the home directory.
+const OLD_STATE: &str = ".codex-channel-molecule";
 /// Names the Codex executable.
 pub(crate) const CODEX_BIN: &str = "CODEX_BRIDGE_CODEX_BIN";
 /// Says what is logged.
@@ -201,6 +203,20 @@ impl Environment {
                 .map(|base| base.join(OURS))
                 .ok_or(EnvironmentError::NoHome),
         }
+    }
+
+    /// Where the ancestor may have kept its sessions: our state directory may be its own, the one that its variable
+    /// names, and the place it used without.
+    pub(crate) fn old_state_dirs(&self, state_dir: &Path) -> Vec<PathBuf> {
+        let mut places = vec![state_dir.to_owned()];
+        let named = self.get(OLD_STATE_DIR).map(PathBuf::from);
+        let usual = self.home().map(|home| home.join(OLD_STATE));
+        for place in named.into_iter().chain(usual) {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        places
     }
 
     /// Our directory for configuration.

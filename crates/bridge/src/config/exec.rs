@@ -1,10 +1,8 @@
 //! The keys of `codex exec`: which channels and conversations run over it, and for how long a run may take.
 
 use super::keys::{Config, DAY_SECS};
-use super::molecule::ViaKey;
 use crate::daemon::ExecSettings;
-use bridge_channel::loopback;
-use bridge_core::value::ChannelId;
+use bridge_core::port::TurnTransport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -31,27 +29,48 @@ impl Default for ExecConfig {
     }
 }
 
+/// Which program of Codex runs the turns of a channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum TurnTransportKey {
+    /// The app-server: one process for all conversations, which can be steered, asked and interrupted.
+    #[default]
+    AppServer,
+    /// `codex exec`: a process for every turn; see `[exec]`.
+    Exec,
+}
+
+impl TurnTransportKey {
+    /// The transport in the core's words.
+    pub(crate) fn transport(self) -> TurnTransport {
+        match self {
+            Self::AppServer => TurnTransport::AppServer,
+            Self::Exec => TurnTransport::Exec,
+        }
+    }
+}
+
 impl Config {
-    /// What runs over `codex exec`, but for the workspaces of a platform: those are known later.
+    /// What runs over `codex exec`.
     pub(crate) fn exec_settings(&self) -> ExecSettings {
-        let loopback = match self.loopback.transport {
-            ViaKey::AppServer => None,
-            ViaKey::Exec => Some(ChannelId::new(loopback::CHANNEL)),
-        };
+        let channels = [("loopback", self.loopback.transport)];
         ExecSettings {
             timeout: Duration::from_secs(self.exec.timeout_secs),
-            channels: loopback.into_iter().collect(),
+            channels: channels
+                .into_iter()
+                .filter(|(_, key)| key.transport() == TurnTransport::Exec)
+                .map(|(channel, _)| channel.to_owned())
+                .collect(),
             conversations: self.exec.conversations.clone(),
         }
     }
+}
 
+impl Config {
     /// Whether anything runs over `codex exec`.
     pub(super) fn uses_exec(&self) -> bool {
-        let molecule = &self.molecule;
-        let workspaces = molecule.workspace.iter().filter_map(|keys| keys.transport);
-        let channels = [self.loopback.transport, molecule.transport];
-        let exec = |via: ViaKey| via == ViaKey::Exec;
-        !self.exec.conversations.is_empty() || channels.into_iter().chain(workspaces).any(exec)
+        let exec = self.exec_settings();
+        !exec.channels.is_empty() || !exec.conversations.is_empty() || self.molecule.uses_exec()
     }
 }
 

@@ -8,6 +8,7 @@ use super::loopback::LoopbackConfig;
 use super::molecule::MoleculeConfig;
 use super::tiers::Tiers;
 use crate::daemon::ProgressPace;
+use bridge_channel::files::{FILE_MAX_BYTES, MESSAGE_MAX_BYTES};
 use bridge_core::limits;
 use bridge_core::step::Keep;
 use bridge_core::value::{Sandbox, Transport};
@@ -48,6 +49,8 @@ pub(crate) struct Config {
     pub(crate) retention: RetentionConfig,
     /// Workspaces of a Molecule platform.
     pub(crate) molecule: MoleculeConfig,
+    /// Files that come with messages and go with answers.
+    pub(crate) files: FilesConfig,
     /// A platform on this machine: what `drill` and the tests run, and a template for real ones.
     pub(crate) loopback: LoopbackConfig,
     /// What is logged.
@@ -152,6 +155,15 @@ pub(crate) struct RetentionConfig {
     pub(crate) audit_days: u32,
 }
 
+/// Files that come with messages and go with answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct FilesConfig {
+    /// The longest file that is taken in or sent, in bytes. A message has at most 10 files and 100 MiB.
+    #[schemars(range(min = 1, max = MESSAGE_MAX_BYTES))]
+    pub(crate) max_bytes: u64,
+}
+
 /// What is logged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -207,6 +219,14 @@ impl Default for RetentionConfig {
     }
 }
 
+impl Default for FilesConfig {
+    fn default() -> Self {
+        Self {
+            max_bytes: FILE_MAX_BYTES,
+        }
+    }
+}
+
 impl Default for LogConfig {
     fn default() -> Self {
         Self {
@@ -250,11 +270,6 @@ impl Config {
     /// Variables that Codex may see and its commands may not: what is passed on purpose is mostly a key.
     pub(crate) fn hidden_from_commands(&self) -> Vec<String> {
         self.codex.env_pass.clone()
-    }
-
-    /// Whether a channel is on whose senders may be peers.
-    pub(crate) fn serves_peers(&self) -> bool {
-        self.loopback.url.is_some()
     }
 
     /// Whether the commands of any tier run without a sandbox.

@@ -122,10 +122,17 @@ impl Loaded {
         })
     }
 
-    /// What turns of shielded senders may never read: logins, other conversations, and this configuration.
+    /// What turns of shielded senders may never read: logins, other conversations, this configuration, and the files
+    /// with tokens.
     pub(crate) fn hidden(&self) -> Vec<PathBuf> {
-        let file = self.file.as_deref();
-        self.places.hidden(file.as_slice())
+        let files = self.molecule.iter().filter_map(Workspace::token_file);
+        let hidden: Vec<&Path> = self.file.as_deref().into_iter().chain(files).collect();
+        self.places.hidden(&hidden)
+    }
+
+    /// Whether a channel is on whose senders may be peers.
+    pub(crate) fn serves_peers(&self) -> bool {
+        self.config.loopback.url.is_some() || !self.molecule.is_empty()
     }
 
     /// Where CODEX_HOME is in the end; nowhere without a home directory.

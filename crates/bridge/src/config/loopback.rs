@@ -1,6 +1,6 @@
 //! The keys of the loopback channel, and what they are in the channel's own words.
 
-use super::molecule::ViaKey;
+use super::exec::TurnTransportKey;
 use bridge_channel::loopback::Settings;
 use bridge_core::port::{OnUnknown, SinkClass};
 use bridge_core::value::{AckMode, SenderKind, Tier};
@@ -26,7 +26,7 @@ pub(crate) struct LoopbackConfig {
     /// Who sends; people go first.
     pub(crate) sender: SenderKey,
     /// Which program of Codex runs its turns.
-    pub(crate) transport: ViaKey,
+    pub(crate) transport: TurnTransportKey,
 }
 
 /// What the platform does with a reply that comes twice.

@@ -24,7 +24,7 @@ pub(crate) use check::{check, print_schema};
 pub(crate) use environment::Environment;
 pub(crate) use keys::Config;
 pub(crate) use load::{Loaded, load};
-pub(crate) use molecule::{ViaKey, Workspace};
+pub(crate) use molecule::Workspace;
 pub(crate) use tiers::{ReadsKey, TierConfig};
 
 #[cfg(test)]

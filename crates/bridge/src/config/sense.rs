@@ -54,23 +54,6 @@ pub(super) fn problems(config: &Config, origins: &Origins, places: &Places) -> V
     found
 }
 
-/// What a tier promises and `codex exec` can't keep.
-fn exec_warning(config: &Config) -> Option<String> {
-    let tiers = &config.tiers;
-    let policies = [
-        tiers.owner.approval_policy(),
-        tiers.peer.approval_policy(),
-        tiers.tool.approval_policy(),
-    ];
-    let asks = policies
-        .iter()
-        .any(|policy| *policy != ApprovalPolicy::Never);
-    (config.uses_exec() && asks).then(|| {
-        "turns over `codex exec` ask nobody: what leaves the sandbox fails there, whatever approval_policy says"
-            .to_owned()
-    })
-}
-
 /// What is wrong with the keys of one tier.
 fn tier_problems<T>(
     name: &str,
@@ -118,6 +101,15 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     }
     found.extend(exec_warning(config));
     found
+}
+
+/// What a tier promises and `codex exec` can't keep.
+fn exec_warning(config: &Config) -> Option<String> {
+    let asks = config.tiers.owner.approval_policy() != ApprovalPolicy::Never;
+    (config.uses_exec() && asks).then(|| {
+        "turns over `codex exec` ask nobody: what leaves the sandbox fails there, whatever approval_policy says"
+            .to_owned()
+    })
 }
 
 fn tier_warnings<T>(name: &str, tier: &TierConfig<T>) -> Vec<String> {

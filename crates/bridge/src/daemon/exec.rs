@@ -11,15 +11,20 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExecSettings {
     pub(crate) timeout: Duration,
-    /// Channels as a whole.
-    pub(crate) channels: Vec<ChannelId>,
+    /// Channels by their ids, or whole kinds of them: what stands before the `:`.
+    pub(crate) channels: Vec<String>,
     /// Keys of conversations; a `*` at the end stands for whatever follows.
     pub(crate) conversations: Vec<String>,
 }
 
 impl ExecSettings {
     fn holds(&self, channel: &ChannelId, key: &str) -> bool {
-        self.channels.contains(channel)
+        let kind = channel.as_str().split(':').next().unwrap_or_default();
+        let whole = self
+            .channels
+            .iter()
+            .any(|exec| exec == kind || exec == channel.as_str());
+        whole
             || self
                 .conversations
                 .iter()
@@ -31,6 +36,13 @@ impl ExecSettings {
 }
 
 impl Settings {
+    /// With these channels over `codex exec` too.
+    pub(super) fn over_exec(mut self, channels: impl Iterator<Item = ChannelId>) -> Self {
+        let channels = channels.map(|channel| channel.to_string());
+        self.exec.channels.extend(channels);
+        self
+    }
+
     /// Which program of Codex runs the turns of a conversation.
     pub(super) fn transport(&self, channel: &ChannelId, key: &str) -> TurnTransport {
         match self.exec.holds(channel, key) {
@@ -70,12 +82,12 @@ mod tests {
     fn a_channel_as_a_whole_or_a_conversation_by_its_key() {
         let exec = ExecSettings {
             timeout: Duration::from_secs(1),
-            channels: vec![ChannelId::new("molecule:ws-1")],
+            channels: vec!["molecule".to_owned()],
             conversations: vec!["nightly".to_owned(), "ops/*".to_owned()],
         };
         let holds = |channel: &str, key: &str| exec.holds(&ChannelId::new(channel), key);
         assert!(holds("molecule:ws-1", "anything"));
-        assert!(!holds("molecule:ws-2", "anything"));
+        assert!(!holds("molecules", "anything"));
         assert!(holds("local", "nightly") && holds("local", "ops/disk"));
         assert!(!holds("local", "nightly2") && !holds("local", "op"));
         let all = ExecSettings {

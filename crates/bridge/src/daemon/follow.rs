@@ -44,6 +44,13 @@ impl Followed {
         let timeout = self.patience.timeout.as_secs();
         Failure::new(Class::Permanent, format!("timed out after {timeout}s"))
     }
+
+    /// A turn's time counts from its beginning, also when it is followed again after a restart.
+    fn time_left(&self) -> Duration {
+        let gone = u64::try_from(now().since_ms(self.started_at)).unwrap_or(0);
+        let timeout = self.patience.timeout;
+        timeout.saturating_sub(Duration::from_millis(gone))
+    }
 }
 
 /// How long a turn may take.
@@ -72,7 +79,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn follow(self: &Arc<Self>, turn: Followed, mut stream: A::Stream) {
         let stop = self.note_running(&turn).await;
         let gone = gone_since(turn.started_at);
-        let left = turn.patience.timeout.saturating_sub(gone);
+        let left = turn.time_left();
         let mut watchdog = Watchdog::new(left, turn.patience.idle, Instant::now());
         let mut progress = Progress::new(self.settings.progress, gone, Instant::now());
         if turn.attached {
@@ -286,16 +293,18 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let failure = match (end.status, end.answer, cause) {
             // A text that Codex marked as final is the answer, also of a turn that was cut after it.
             (TurnStatus::Completed, answer, _) | (_, answer @ Some(_), _) => {
+                let parcel = self.gather(message_id).await;
                 let answered = Answered {
-                    attachments: Vec::new(),
+                    attachments: parcel.files(),
                     message_id: message_id.clone(),
                     turn_id: end.turn_id,
-                    text: answer,
+                    text: parcel.told(answer),
                     heard: [turn.heard.as_slice(), &end.heard].concat(),
                     usage: end.usage,
                     reply_max_chars: self.reply_max_chars(message_id).await,
                 };
-                return self.settle(answered).await;
+                self.settle(answered).await;
+                return self.let_go(message_id, parcel).await;
             }
             (TurnStatus::Interrupted, None, None) if self.stopping.is_cancelled() => {
                 let message_id = message_id.clone();

@@ -8,8 +8,10 @@ mod alive;
 mod clock;
 mod desk;
 mod exec;
+mod files;
 mod follow;
 mod ids;
+mod import;
 mod lane;
 mod progress;
 mod prune;
@@ -32,8 +34,9 @@ pub(crate) use run::{Ready, RunOptions, Stop, run};
 
 use self::follow::Running;
 use crate::config::{Config, ReadsKey, TierConfig};
+use bridge_channel::files::{Depot, MESSAGE_MAX_FILES, outbox_of};
 use bridge_core::port::{Agent, Ledger, Reads, Sink, ThreadSpec};
-use bridge_core::prompt::STANDING_INSTRUCTIONS;
+use bridge_core::prompt::{STANDING_INSTRUCTIONS, outbox_instructions};
 use bridge_core::step::{Claim, Keep, MidTurn, Pace};
 use bridge_core::value::{
     ApprovalPolicy, BootId, Conversation, ConversationId, CutPolicy, MessageId, Sandbox, Tier,
@@ -89,13 +92,14 @@ pub(crate) struct Settings {
     pub(crate) turns_per_channel: u32,
     pub(crate) turn_timeout: Duration,
     pub(crate) turn_idle: Duration,
-    pub(crate) exec: ExecSettings,
     pub(crate) progress: progress::Pace,
+    pub(crate) exec: ExecSettings,
     pub(crate) keep: Keep,
     backoff_base_ms: i64,
     config_probe_ms: i64,
     pub(crate) boot_id: BootId,
     pub(crate) work_root: PathBuf,
+    pub(crate) depot: Depot,
     pub(crate) owner: TierSettings,
     pub(crate) peer: TierSettings,
     pub(crate) tool: TierSettings,
@@ -116,19 +120,20 @@ pub(crate) struct TierSettings {
 }
 
 impl Settings {
-    pub(crate) fn new(config: &Config, boot_id: BootId, work_root: PathBuf) -> Self {
+    pub(crate) fn new(config: &Config, boot_id: BootId, work_root: PathBuf, depot: Depot) -> Self {
         Self {
             turns_max: config.daemon.turns_max,
             turns_per_channel: config.turns_per_channel(),
             turn_timeout: Duration::from_secs(config.turn.timeout_secs),
             turn_idle: Duration::from_secs(config.turn.idle_secs),
-            exec: config.exec_settings(),
             progress: config.turn.progress(),
+            exec: config.exec_settings(),
             keep: config.keep(),
             backoff_base_ms: milliseconds(config.turn.backoff_base_ms),
             config_probe_ms: milliseconds(config.turn.config_probe_secs.saturating_mul(1000)),
             boot_id,
             work_root,
+            depot,
             owner: TierSettings::new(&config.tiers.owner),
             peer: TierSettings::new(&config.tiers.peer),
             tool: TierSettings::new(&config.tiers.tool),
@@ -212,6 +217,12 @@ impl Settings {
     fn thread_spec(&self, tier: Tier, conversation: &Conversation) -> ThreadSpec {
         let tier = self.tier(tier);
         let mut instructions = STANDING_INSTRUCTIONS.to_owned();
+        if tier.sandbox.can_write() {
+            let outbox = outbox_of(&conversation.workdir, &conversation.conversation_id);
+            let bytes_max = self.depot.max_bytes();
+            instructions.push(' ');
+            instructions.push_str(&outbox_instructions(&outbox, MESSAGE_MAX_FILES, bytes_max));
+        }
         if let Some(more) = &tier.instructions {
             instructions.push_str("\n\n");
             instructions.push_str(more);

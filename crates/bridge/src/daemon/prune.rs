@@ -26,6 +26,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     if gone > 0 {
                         tracing::info!(gone, "old finished messages left the ledger");
                     }
+                    self.sweep_files().await;
                     EVERY
                 }
                 Err(error) => {

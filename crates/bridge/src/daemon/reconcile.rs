@@ -52,7 +52,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return Ok(());
         };
         let looked = self.agent.look(&lost).await;
-        let Looked { found, stream } = looked.map_err(|fault| fault.failure)?;
+        let Looked { mut found, stream } = looked.map_err(|fault| fault.failure)?;
+        let parcel = self.harvest(message_id, &mut found).await;
         let running = match &found {
             Found::Turn(finding) => Some((finding.turn_id.clone(), finding.heard.clone())),
             Found::Absent | Found::Foreign | Found::Unreadable { .. } => None,
@@ -62,12 +63,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 message_id: message_id.clone(),
                 found,
                 boot_id: self.settings.boot_id.clone(),
-                attachments: Vec::new(),
+                attachments: parcel.files(),
                 reply_max_chars: self.reply_max_chars(message_id).await,
                 on_cut: self.on_cut(message_id).await,
                 pace: self.settings.pace(),
             })
             .await;
+        self.let_go(message_id, parcel).await;
         match (decided, stream, running) {
             (Ok(true), Some(stream), Some((turn_id, heard))) => {
                 let followed = Followed {

@@ -3,16 +3,19 @@
 
 use super::desk::{CodexDaemon, DaemonDesk};
 use super::follow::Running;
+use super::import::Heir;
 use super::vault::{self, Vault};
 use super::veil::Veil;
 use super::{Daemon, Settings, clock};
-use crate::config::{Config, Environment, Loaded};
+use crate::config::{Config, Environment, Loaded, Workspace};
 use crate::notify::Notifier;
 use crate::state::{Lock, StateDir, StateError};
 use bridge_channel::Channels;
-use bridge_channel::loopback::{Loopback, OpenError};
+use bridge_channel::files::Depot;
+use bridge_channel::loopback::Loopback;
+use bridge_channel::molecule::Molecule;
 use bridge_codex::wire::account::Secret;
-use bridge_core::port::{Agent, Ledger};
+use bridge_core::port::{Agent, Ledger, TurnTransport};
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
 use bridge_store::SqliteLedger;
 use bridge_store::sqlite::Soundness;
@@ -37,6 +40,10 @@ const HALT_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct RunOptions {
     pub(crate) state_dir: PathBuf,
     pub(crate) config: Config,
+    /// The Molecule workspaces to serve.
+    pub(crate) molecule: Vec<Workspace>,
+    /// Where the ancestor may have kept its sessions.
+    pub(crate) sessions: Vec<PathBuf>,
     /// Where `codex` is looked for when the configuration names none.
     pub(crate) search_path: Option<OsString>,
     /// The environment that Codex gets.
@@ -66,6 +73,8 @@ impl RunOptions {
             config,
             handover: false,
             notifier: Notifier::default(),
+            molecule: Vec::new(),
+            sessions: Vec::new(),
         }
     }
 
@@ -73,8 +82,11 @@ impl RunOptions {
     pub(crate) fn of(state_dir: PathBuf, loaded: Loaded, environment: &Environment) -> Self {
         let hidden = loaded.hidden();
         let logins = loaded.codex_home().map(vault::codex_logins);
+        let sessions = environment.old_state_dirs(&state_dir);
         let mut options = Self::new(state_dir, loaded.config, environment);
         options.hidden = hidden;
+        options.molecule = loaded.molecule;
+        options.sessions = sessions;
         logins
             .into_iter()
             .for_each(|source| options.vault.add(source));
@@ -131,9 +143,15 @@ impl Loops {
         }
         for molecule in daemon.sink.molecule.clone() {
             let (door, stop) = (door.clone(), daemon.stopping.clone());
+            let (present, door_of_presence) = (molecule.clone(), door.clone());
             loops.push(tokio::spawn(
                 async move { molecule.fetch(door, stop).await },
             ));
+            // Until the last turn has ended: people see that we still work.
+            let halt = daemon.halt.clone();
+            loops.push(tokio::spawn(async move {
+                present.attend(door_of_presence, halt).await;
+            }));
         }
         Self(loops)
     }
@@ -195,7 +213,7 @@ async fn replaced(lock: &Lock) {
 /// Opens everything, finds what was left behind, and serves.
 async fn start(
     options: &RunOptions,
-    vault: Vault,
+    mut vault: Vault,
     ready: oneshot::Sender<Ready>,
 ) -> anyhow::Result<Serving> {
     let state = StateDir::prepare(&options.state_dir)?;
@@ -206,8 +224,20 @@ async fn start(
     let agent = CodexAgent::new(host_options(options, &state, &codex)?, ledger.clone());
     agent.adopt().await?;
     let boot_id = bridge_host::process::boot_id()?;
-    let settings = Settings::new(&options.config, boot_id, state.work()).hiding(&options.hidden);
-    let channels = open_channels(&options.config)?;
+    let depot = Depot::open(state.files(), options.config.files.max_bytes)?;
+    let channels = open_channels(options)?;
+    let over_exec = options
+        .molecule
+        .iter()
+        .zip(&channels.molecule)
+        .filter(|(workspace, _)| workspace.via == TurnTransport::Exec);
+    let settings = Settings::new(&options.config, boot_id, state.work(), depot.clone())
+        .hiding(&options.hidden)
+        .over_exec(over_exec.map(|(_, molecule)| molecule.channel().clone()));
+    for molecule in channels.molecule.clone() {
+        molecule.keep_files_in(depot.clone());
+        vault.add(Box::new(move || tokens(&molecule)));
+    }
     let agent = Veil::new(agent, vault);
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
 
@@ -218,6 +248,8 @@ async fn start(
         desk.clone(),
         api_stop.clone(),
     ));
+    let heirs: Vec<Heir> = options.molecule.iter().map(heir).collect();
+    daemon.import_sessions(&options.sessions, &heirs).await?;
     for molecule in &daemon.sink.molecule {
         molecule.recall(&desk).await?;
     }
@@ -245,11 +277,30 @@ async fn start(
     })
 }
 
-fn open_channels(config: &Config) -> Result<Channels, OpenError> {
-    let loopback = config.loopback.settings().map(Loopback::open).transpose()?;
+/// The tokens of a workspace, old ones too.
+fn tokens(molecule: &Molecule) -> Vec<String> {
+    let secrets = molecule.secrets();
+    let values = secrets.iter().map(|secret| secret.expose().to_owned());
+    values.collect()
+}
+
+/// Who takes over the ancestor's chats.
+fn heir(workspace: &Workspace) -> Heir {
+    Heir {
+        workspace: workspace.settings.workspace.clone(),
+        canvas_tier: workspace.settings.canvas_tier,
+    }
+}
+
+fn open_channels(options: &RunOptions) -> anyhow::Result<Channels> {
+    let loopback = options.config.loopback.settings();
+    let molecule = options
+        .molecule
+        .iter()
+        .map(|workspace| Molecule::open(workspace.settings.clone()));
     Ok(Channels {
-        loopback,
-        molecule: Vec::new(),
+        loopback: loopback.map(Loopback::open).transpose()?,
+        molecule: molecule.collect::<Result<_, _>>()?,
     })
 }
 

@@ -30,6 +30,12 @@ impl From<AgentFault> for Setback {
     }
 }
 
+impl From<Failure> for Setback {
+    fn from(failure: Failure) -> Self {
+        Self::Agent(failure)
+    }
+}
+
 impl From<LedgerError> for Setback {
     fn from(error: LedgerError) -> Self {
         Self::Ledger(error)
@@ -76,6 +82,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         };
         let spec = self.settings.thread_spec(message.tier, &conversation);
         make_workdir(&conversation)?;
+        self.place_files(&message, &conversation).await?;
         self.agent.ready().await?;
         let thread = self.thread_of(&message, &conversation, &spec).await?;
         // Codex may have been started again meanwhile: the life that has the thread is the one that counts.

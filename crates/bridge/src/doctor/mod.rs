@@ -5,6 +5,7 @@
 //! one; how it is shown is in [`report`].
 
 mod home;
+mod platform;
 mod program;
 mod report;
 mod sandbox;
@@ -36,7 +37,7 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
             let env = environment.for_codex(&loaded.config);
             let config = &loaded.config;
             report.add(sandbox::check(config, &binary, env.clone(), scratch.path()).await);
-            report.add(shield::check(config, &binary, env, scratch.path()).await);
+            report.add(shield::check(&loaded, &binary, env, scratch.path()).await);
         }
         (None, _) | (_, None) => {
             for (id, title) in [
@@ -50,6 +51,7 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
             }
         }
     }
+    platform::check(&loaded.molecule, &mut report).await;
     report.finish()
 }
 

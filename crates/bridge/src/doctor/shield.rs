@@ -2,7 +2,7 @@
 //! Where it does not, their messages wait, and that should be known before the first one.
 
 use super::report::Check;
-use crate::config::{Config, ReadsKey};
+use crate::config::{Loaded, ReadsKey};
 use bridge_host::binary::Binary;
 use bridge_host::proof::{Shield, prove};
 use std::ffi::OsString;
@@ -17,13 +17,13 @@ const OTHERWISE: &str = "mend the sandbox as said above; or accept that commands
 
 /// Tries the shield. `scratch` is a private directory.
 pub(super) async fn check(
-    config: &Config,
+    loaded: &Loaded,
     binary: &Binary,
     env: Vec<(OsString, OsString)>,
     scratch: &Path,
 ) -> Check {
     let (id, title) = SHIELD;
-    if config.tiers.peer.reads == ReadsKey::Disk {
+    if loaded.config.tiers.peer.reads == ReadsKey::Disk {
         let detail = "not used: commands of peers read all that this user may read";
         let fix = "take tiers.peer.reads = \"disk\" out, unless this is what you want";
         return Check::warn(id, title, detail, fix);
@@ -32,7 +32,7 @@ pub(super) async fn check(
     let scratch = scratch.join("shield");
     let proved = tokio::task::spawn_blocking(move || prove(&codex, &env, &scratch)).await;
     let proved = proved.unwrap_or_else(|error| Err(io::Error::other(error)));
-    judge(proved, config.serves_peers())
+    judge(proved, loaded.serves_peers())
 }
 
 /// A shield that nobody needs may be broken.

@@ -7,6 +7,7 @@
 )]
 
 mod agent;
+mod attachments;
 mod backlog;
 mod codex_faults;
 mod codex_streams;
@@ -25,6 +26,7 @@ mod input;
 mod memory;
 mod model_faults;
 mod node;
+mod outbox;
 mod people;
 mod platforms;
 mod power;
@@ -33,8 +35,10 @@ mod schedule;
 mod secrets;
 mod service;
 mod setup;
+mod shield;
 mod stand;
 mod steer;
 mod stop;
 mod store_faults;
+mod workspace;
 mod world;

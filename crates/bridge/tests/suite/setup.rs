@@ -119,7 +119,10 @@ async fn threat_15_an_unfit_state_directory_is_refused_with_its_remedy() {
     chmod(&at("real"), 0o700);
     std::os::unix::fs::symlink(at("real"), at("link")).unwrap();
     write(&at("file"), "", 0o600);
+    std::fs::create_dir(at("shared")).unwrap();
+    chmod(&at("shared"), 0o777);
     for (path, says) in [
+        (at("shared").join("state"), "anybody may put another"),
         (at("open"), "run `chmod 700 "),
         (at("link"), "symbolic link"),
         (at("file"), "File exists"),

@@ -6,6 +6,7 @@
 use super::Molecule;
 use super::client::{Feed, PAGE_ROWS};
 use super::cursor::{Cursor, Edition, Seen};
+use super::files::{Later, Owed, Patience, bring, uploads, with_told};
 use super::row::{self, Ground, Incoming, Reading};
 use super::wire::{FeedPage, Row, Stamp};
 use crate::door::{Arrival, Door, Page};
@@ -38,6 +39,9 @@ pub(super) enum Trouble {
     /// The ledger could not keep them.
     #[error("the ledger can't take them: {0}")]
     Ledger(#[from] LedgerError),
+    /// A file of a message did not come, and the message waits for it.
+    #[error(transparent)]
+    Files(#[from] Later),
 }
 
 /// What a reader of the feed remembers between two looks.
@@ -55,6 +59,10 @@ pub(super) struct Reader {
     /// The time of a row that the platform has forgotten, until its place is found.
     lost: Option<Stamp>,
     unkept: Unkept,
+    /// How often files of rows did not come.
+    patience: Patience,
+    /// Uploads whose messages are on disk.
+    owed: Owed,
 }
 
 impl From<Option<Cursor>> for Reader {
@@ -321,7 +329,7 @@ impl Molecule {
             reader.seen.note_time(at, page.date);
         }
         let from = reader.cursor.as_ref().map(|cursor| cursor.from);
-        let (mut arrivals, mut ids) = (Vec::new(), Vec::new());
+        let (mut arrivals, mut ids, mut named) = (Vec::new(), Vec::new(), Vec::new());
         for row in &page.rows {
             let Some(id) = row.id() else {
                 let shown = serde_json::Value::Null;
@@ -333,7 +341,17 @@ impl Molecule {
             if !reader.seen.has(&id) && !old {
                 match row::read(row, self.ground()) {
                     Reading::Message(incoming) => {
-                        arrivals.push(self.custody(door, *incoming).await?);
+                        let uploads = uploads(&incoming.files, self.0.client.workspace_id());
+                        match self.custody(door, reader, *incoming).await {
+                            Ok(arrival) => arrivals.push(arrival),
+                            Err(trouble) => {
+                                // What comes before it need not wait for it.
+                                self.commit(door, reader, arrivals, None).await?;
+                                reader.owed.add(named);
+                                return Err(trouble);
+                            }
+                        }
+                        named.extend(uploads);
                     }
                     Reading::NoMessage => {}
                     Reading::Nothing(why) => {
@@ -350,6 +368,8 @@ impl Molecule {
         };
         self.commit(door, reader, arrivals, moved).await?;
         ids.into_iter().for_each(|id| reader.seen.add(id));
+        reader.owed.add(named);
+        reader.owed.pay(&self.0.client).await;
         Ok(())
     }
 
@@ -419,11 +439,27 @@ impl Molecule {
     }
 
     /// Takes a message's files into custody, so that the message comes into the ledger with them.
-    async fn custody<D: Door>(&self, _door: &D, incoming: Incoming) -> Result<Arrival, Trouble> {
-        if !incoming.files.is_empty() {
-            tracing::warn!(channel = %self.channel(), "files of a message are not fetched");
+    /// They are fetched once: a row that is in already has them.
+    async fn custody<D: Door>(
+        &self,
+        door: &D,
+        reader: &mut Reader,
+        incoming: Incoming,
+    ) -> Result<Arrival, Trouble> {
+        let Incoming { mut arrival, files } = incoming;
+        if files.is_empty() || arrival.extras.command.is_some() {
+            return Ok(arrival);
         }
-        Ok(incoming.arrival)
+        let client = &self.0.client;
+        let id = arrival.external_id.clone();
+        if !door.known(self.channel(), &id).await? {
+            let give_up = reader.patience.is_over(&id);
+            let brought = bring(client, self.0.depot.get(), &files, give_up).await;
+            let brought = brought.inspect_err(|later| reader.patience.note(&id, later))?;
+            arrival.body = with_told(&arrival.body, &brought.told);
+            arrival.extras.attachments = brought.files;
+        }
+        Ok(arrival)
     }
 
     fn ground(&self) -> Ground<'_> {

@@ -1,15 +1,18 @@
 //! The Molecule channel: one workspace of a Molecule platform, from its activity feed to its canvas and its peers.
 //!
-//! `source` reads the feed, `wake` hears of news, `sink` answers, `client` makes the calls, `fault` says what a failed
+//! `source` reads the feed, `wake` hears of news, `presence` says that we are there, `sink` answers, `client` makes the calls, `fault` says what a failed
 //! one means, `token` and `health` are what their names say. What the platform really does is in ADR 0022 and 0023.
 
 mod bubble;
 mod client;
 mod cursor;
+mod examine;
 mod fault;
 mod feed;
+mod files;
 mod health;
 mod outage;
+mod presence;
 mod row;
 mod sink;
 mod source;
@@ -18,9 +21,11 @@ mod wake;
 mod wire;
 
 pub use client::{Reach, UrlError, check_url};
+pub use examine::{Examined, Found};
 pub use health::{ChannelHealth, ChannelState};
 pub use token::{Secret, TokenError, TokenSource};
 
+use crate::files::Depot;
 use bridge_core::port::OnUnknown;
 use bridge_core::value::{ChannelId, Tier};
 use bubble::{Bubbles, Clocks};
@@ -28,7 +33,7 @@ use client::Client;
 use cursor::Edition;
 use health::Health;
 use sink::Contexts;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -122,6 +127,8 @@ struct Inner {
     clocks: Clocks,
     bubbles: Bubbles,
     contexts: Contexts,
+    /// Where files are kept; without it none are fetched.
+    depot: OnceLock<Depot>,
 }
 
 impl Molecule {
@@ -143,7 +150,14 @@ impl Molecule {
             clocks: Clocks::default(),
             bubbles: Bubbles::default(),
             contexts: Contexts::default(),
+            depot: OnceLock::new(),
         })))
+    }
+
+    /// Says where files of messages are kept, before the first one is fetched.
+    pub fn keep_files_in(&self, depot: Depot) {
+        // A second word does not change the place of what is there.
+        let _known = self.0.depot.set(depot);
     }
 
     /// The channel's id in the ledger.

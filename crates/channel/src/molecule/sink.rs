@@ -9,6 +9,7 @@ use super::client::{Feed, PAGE_ROWS};
 use super::cursor::Edition;
 use super::fault::fault;
 use super::feed::step_back;
+use super::files::{for_peers, upload_all, with_told};
 use super::wire::{NewMessage, Row, Stamp, field};
 use crate::door::Arrival;
 use crate::fault::Deed;
@@ -73,19 +74,27 @@ impl Molecule {
         }
     }
 
-    async fn show(&self, reply: &Reply) -> Result<String, CallError> {
+    async fn show(&self, message: &Message, reply: &Reply) -> Result<String, SinkFault> {
         let text = spoken(&reply.body);
-        // The files of a reply are uploaded here, before the bubble that names them.
-        self.0.client.notify(&text, &[]).await?;
+        // No bubble names them yet, so an upload that is repeated is seen by nobody.
+        let uploaded = upload_all(&self.0.client, &reply.attachments).await;
+        let (attachments, refused) = uploaded.map_err(|error| fault(Deed::Fetch, &error))?;
+        let shown = self.0.client.notify(&text, &attachments).await;
+        shown.map_err(|error| fault(Deed::Send, &error))?;
         self.0.bubbles.confirm(&text, showing(reply));
+        if !refused.is_empty() {
+            // The text of a reply is how its bubble is found again, so it is not added to it.
+            let _unheard = self.hint(message, &refused).await;
+        }
         Ok(format!("notify:{}", reply.key))
     }
 
     async fn tell_peer(&self, message: &Message, reply: &Reply) -> Result<String, CallError> {
         let context = self.0.contexts.of(message);
+        let text = with_told(&reply.body, &for_peers(&reply.attachments));
         let new = NewMessage {
             message_id: message_id(reply),
-            text: &spoken(&reply.body),
+            text: &spoken(&text),
             context: context.as_deref(),
             hops: message.hops.saturating_add(1),
         };
@@ -149,14 +158,14 @@ impl Sink for Molecule {
     }
 
     async fn send(&self, message: &Message, reply: &Reply) -> Result<String, SinkFault> {
-        let sent = match message.kind {
-            SenderKind::Person => self.show(reply).await,
+        match message.kind {
+            SenderKind::Person => self.show(message, reply).await,
             SenderKind::Agent if Uuid::parse_str(&message.sender).is_ok() => {
-                self.tell_peer(message, reply).await
+                let told = self.tell_peer(message, reply).await;
+                told.map_err(|error| fault(Deed::Send, &error))
             }
-            SenderKind::Agent => return Err(nobody(message)),
-        };
-        sent.map_err(|error| fault(Deed::Send, &error))
+            SenderKind::Agent => Err(nobody(message)),
+        }
     }
 
     async fn probe(&self, _message: &Message, reply: &Reply) -> Result<Probe, SinkFault> {

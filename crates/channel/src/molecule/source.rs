@@ -5,6 +5,7 @@ use super::Molecule;
 use super::cursor::Cursor;
 use super::fault::failure;
 use super::feed::{Reader, Trouble};
+use super::files::Later;
 use super::health::ChannelState;
 use super::outage::Refusal;
 use crate::door::Door;
@@ -185,11 +186,13 @@ impl Molecule {
     async fn recover(&self, trouble: &Trouble, pace: &mut Pace) {
         let reason = trouble.to_string();
         match trouble {
-            Trouble::Full | Trouble::Ledger(_) => {
+            Trouble::Full | Trouble::Ledger(_) | Trouble::Files(Later::Disk(_)) => {
                 self.0.health.set(ChannelState::Retrying, &reason);
                 sleep(FULL_PAUSE).await;
             }
-            Trouble::Call(error) => self.recover_call(error, pace).await,
+            Trouble::Call(error) | Trouble::Files(Later::Platform(error)) => {
+                self.recover_call(error, pace).await;
+            }
         }
     }
 

@@ -239,6 +239,33 @@ pub(super) struct Heartbeat<'a> {
     pub(super) current_task: Option<&'a str>,
 }
 
+/// Who signs on.
+#[derive(Debug, Serialize)]
+pub(super) struct NewAgent<'a> {
+    pub(super) id: &'a str,
+    /// None: the platform is polled, it can't call us.
+    pub(super) url: &'a str,
+    pub(super) agent_card: Value,
+    pub(super) delivery_mode: &'a str,
+}
+
+/// What the platform answers to that; its secrets are not read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Registered {
+    /// A token, for a workspace without any.
+    pub(super) auth_token: Option<IgnoredAny>,
+}
+
+/// What the platform says of a workspace.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct WorkspaceView {
+    pub(super) status: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) agent_card: Option<Value>,
+}
+
 /// An ack on its way out.
 #[derive(Debug, Serialize)]
 pub(super) struct NewAck {

@@ -258,6 +258,8 @@ pub trait Read {
     fn figures(&self, since: Timestamp) -> Result<Figures, RowsError>;
     /// The newest time that any row of a message carries: a clock that went back does not go behind it.
     fn newest_time(&self) -> Result<Option<Timestamp>, RowsError>;
+    /// Of these files, those that no message and no reply names.
+    fn unnamed_files(&self, paths: &[String]) -> Result<Vec<String>, RowsError>;
     /// How many messages are not finished.
     fn backlog(&self) -> Result<u32, RowsError>;
     /// Unfinished messages in id order, at most `limit`, after `after`: what recovery walks through.

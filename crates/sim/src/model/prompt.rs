@@ -36,6 +36,8 @@ const CODEX_HEADING: &str = "# AGENTS.md";
 const BRIDGE: &str = "[codex-bridge]";
 /// What it says in it when an earlier turn of the message was cut off.
 const CONTINUED: &str = "was cut off before you answered";
+/// What it writes behind a message that came with files.
+const FILES_FOLLOW: &str = "\n\n[codex-bridge] Files that came with this message";
 /// Behind which words of the bridge the message itself stands.
 const MESSAGE_FOLLOWS: [&str; 2] = ["The message to answer now:\n", "The message was:\n"];
 
@@ -45,6 +47,8 @@ pub(super) struct Prompt {
     pub(super) model: String,
     /// What users said, oldest first, without what Codex adds in their name.
     pub(super) users: Vec<String>,
+    /// How many pictures came with the last of these.
+    pub(super) images: usize,
     /// What tools gave back since the last of these.
     pub(super) outputs: Vec<String>,
     pub(super) tools: Vec<Tool>,
@@ -98,6 +102,7 @@ impl Prompt {
         if kind == "message" && text_at(item, "role") == "user" {
             if let Some(text) = user_text(item) {
                 self.users.push(text);
+                self.images = images(item);
                 self.outputs.clear();
             }
         } else if kind.ends_with("_output") {
@@ -113,8 +118,11 @@ pub(super) fn own_words(text: &str) -> &str {
     marked(text).unwrap_or(text).trim()
 }
 
-/// What the bridge wrote before a message is not the sender's: it may quote what was said long ago.
+/// What the bridge wrote around a message is not the sender's: it may quote what was said long ago, or name files.
 fn unwrapped(text: &str) -> &str {
+    let text = text
+        .split_once(FILES_FOLLOW)
+        .map_or(text, |(before, _)| before);
     if !text.starts_with(BRIDGE) {
         return text;
     }
@@ -173,9 +181,19 @@ fn user_text(item: &Value) -> Option<String> {
     let parts: Vec<&str> = list_at(item, "content")
         .iter()
         .filter_map(|part| part.get("text").and_then(Value::as_str))
-        .filter(|text| !is_codex_own(text))
+        .filter(|text| !is_codex_own(text) && !is_around_image(text))
         .collect();
     (!parts.is_empty()).then(|| parts.join("\n"))
+}
+
+fn images(item: &Value) -> usize {
+    let is_image = |part: &&Value| text_at(part, "type") == "input_image";
+    list_at(item, "content").iter().filter(is_image).count()
+}
+
+/// What Codex writes before and behind a picture.
+fn is_around_image(text: &str) -> bool {
+    text.starts_with("<image name=") || text == "</image>"
 }
 
 fn is_codex_own(text: &str) -> bool {
@@ -251,6 +269,19 @@ mod tests {
     }
 
     #[test]
+    fn pictures_are_counted_and_not_read() {
+        let prompt = Prompt::read(&json!({"input": [
+            {"type": "message", "role": "user", "content": [
+                {"type": "input_text", "text": "echo:seen"},
+                {"type": "input_text", "text": "<image name=[Image #1] path=\"/x\">"},
+                {"type": "input_image", "image_url": "data:image/png;base64,AA=="},
+                {"type": "input_text", "text": "</image>"},
+            ]},
+        ]}));
+        assert_eq!((prompt.last(), prompt.images), ("echo:seen", 1));
+    }
+
+    #[test]
     fn steps_count_from_the_last_user_message() {
         let output = |text: &str| json!({"type": "function_call_output", "output": text});
         let mut input = vec![user("a"), output("1"), user("b"), output("2")];
@@ -289,6 +320,8 @@ mod tests {
         assert_eq!(own_words(" plain "), "plain");
         let recap = "[codex-bridge] lost\nUser:\n> echo:old\n\nThe message to answer now:\n";
         assert_eq!(own_words(&format!("{recap}echo:new")), "echo:new");
+        let files = format!("echo:new{FILES_FOLLOW}, in your working directory:\n- a/b");
+        assert_eq!(own_words(&files), "echo:new");
         let cut = "[codex-bridge] cut\n\nThe message was:\necho:new";
         assert_eq!(own_words(cut), "echo:new");
         assert_eq!(own_words(&format!("{recap}{cut}")), "echo:new");

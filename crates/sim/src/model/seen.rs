@@ -15,6 +15,8 @@ pub struct Seen {
     pub model: String,
     /// What users said, oldest first, without what Codex adds in their name.
     pub users: Vec<String>,
+    /// How many pictures came with the last of these.
+    pub images: usize,
     /// What tools gave back since the last of these.
     pub outputs: Vec<String>,
     /// The names of the tools that Codex offered.

@@ -101,6 +101,7 @@ fn record(prompt: &Prompt, headers: &HeaderMap, body_bytes: usize) -> Seen {
         thread_id: thread_id.map(str::to_owned),
         model: prompt.model.clone(),
         users: prompt.users.clone(),
+        images: prompt.images,
         outputs: prompt.outputs.clone(),
         tools: prompt.tools.iter().map(|tool| tool.name.clone()).collect(),
         authorized: headers.contains_key(header::AUTHORIZATION),

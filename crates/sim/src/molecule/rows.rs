@@ -82,7 +82,7 @@ impl Row {
         if let Some(result) = result.and_then(Value::as_str) {
             return result.to_owned();
         }
-        let texts = self.parts("/params/message/parts", &self.entry.request);
+        let texts = parts("/params/message/parts", &self.entry.request);
         texts
             .filter_map(|part| part.get("text").and_then(Value::as_str))
             .collect()
@@ -90,19 +90,10 @@ impl Row {
 
     /// The files that it carries, whichever way it goes.
     pub(super) fn files(&self) -> Vec<Value> {
-        let sent = self.parts("/parts", &self.entry.response);
-        let got = self.parts("/params/message/parts", &self.entry.request);
+        let sent = parts("/parts", &self.entry.response);
+        let got = parts("/params/message/parts", &self.entry.request);
         let files = sent.chain(got).filter_map(|part| part.get("file"));
         files.cloned().collect()
-    }
-
-    fn parts<'a>(
-        &self,
-        place: &str,
-        body: &'a Option<Value>,
-    ) -> impl Iterator<Item = &'a Value> + use<'a> {
-        let parts = body.as_ref().and_then(|body| body.pointer(place));
-        parts.and_then(Value::as_array).into_iter().flatten()
     }
 
     pub(super) fn show(&self, with_seq: bool) -> Value {
@@ -150,4 +141,9 @@ pub(super) fn put(value: &mut Value, key: &str, field: Value) {
     if let Value::Object(fields) = value {
         fields.insert(key.to_owned(), field);
     }
+}
+
+fn parts<'a>(place: &str, body: &'a Option<Value>) -> impl Iterator<Item = &'a Value> + use<'a> {
+    let parts = body.as_ref().and_then(|body| body.pointer(place));
+    parts.and_then(Value::as_array).into_iter().flatten()
 }

@@ -9,7 +9,7 @@ use bridge_core::value::{
     ExternalId, Hold, Incarnation, ItemEvent, Message, MessageId, MessageState, Reply, Request,
     RequestId, Round, SenderKind, Seq, StateName, Timestamp, Turn,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
 
 fn page(limit: u32) -> usize {
@@ -437,6 +437,21 @@ impl Read for MemoryRows {
             .iter()
             .map(|(_, message)| message.life.updated_at);
         Ok(times.max())
+    }
+
+    fn unnamed_files(&self, paths: &[String]) -> Result<Vec<String>, RowsError> {
+        let of_messages = self
+            .messages
+            .iter()
+            .map(|(_, message)| &message.attachments);
+        let of_replies = self.replies.iter().map(|(_, reply)| &reply.attachments);
+        let named: HashSet<&str> = of_messages
+            .chain(of_replies)
+            .flatten()
+            .map(|file| file.path.as_str())
+            .collect();
+        let unnamed = paths.iter().filter(|path| !named.contains(path.as_str()));
+        Ok(unnamed.cloned().collect())
     }
 
     fn backlog(&self) -> Result<u32, RowsError> {

@@ -1,9 +1,12 @@
 //! The stored form of attachments: a list in JSON, and nothing at all where there are none.
 
 use super::fields::Fields;
+use super::sql;
 use bridge_core::port::RowsError;
 use bridge_core::value::Attachment;
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// One file as it is stored. Names of fields are never changed, only added.
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,4 +49,27 @@ pub(super) fn read(fields: &mut Fields<'_, '_>) -> Result<Vec<Attachment>, RowsE
         bytes: file.bytes,
     });
     Ok(files.collect())
+}
+
+/// Every list of files there is. The indexes hold nothing else, so that texts without files cost nothing.
+const ALL: [&str; 2] = [
+    "SELECT row, files FROM message_text INDEXED BY message_files WHERE files IS NOT NULL",
+    "SELECT row, files FROM reply_text INDEXED BY reply_files WHERE files IS NOT NULL",
+];
+
+/// Of these files, those that no row names. A list that can't be read may name any of them, so it is an error.
+pub(super) fn unnamed(conn: &Connection, paths: &[String]) -> Result<Vec<String>, RowsError> {
+    let mut unnamed: BTreeSet<&str> = paths.iter().map(String::as_str).collect();
+    for query in ALL {
+        let mut statement = conn.prepare_cached(query).map_err(sql::failed)?;
+        let mut rows = statement.query([]).map_err(sql::failed)?;
+        while let Some(row) = rows.next().map_err(sql::failed)? {
+            let mut fields = Fields::of("files of", row);
+            let _row: i64 = fields.next()?;
+            for file in read(&mut fields)? {
+                unnamed.remove(file.path.as_str());
+            }
+        }
+    }
+    Ok(unnamed.into_iter().map(ToOwned::to_owned).collect())
 }

@@ -3,8 +3,8 @@
 //! No SQL here. The savepoint that makes one job of a batch undoable is opened by its first write.
 
 use super::{
-    ack, answer, audit, conversation, cursor, event, figures, forget, incarnation, message, queue,
-    reply, request, sql, turn,
+    ack, answer, attached, audit, conversation, cursor, event, figures, forget, incarnation,
+    message, queue, reply, request, sql, turn,
 };
 use bridge_core::port::{
     Change, Exchange, Figures, Flight, Head, HeadFilter, Read, Rows, RowsError, StateCount,
@@ -318,6 +318,10 @@ impl Read for SqliteRows<'_> {
 
     fn newest_time(&self) -> Result<Option<Timestamp>, RowsError> {
         queue::newest_time(self.conn)
+    }
+
+    fn unnamed_files(&self, paths: &[String]) -> Result<Vec<String>, RowsError> {
+        attached::unnamed(self.conn, paths)
     }
 
     fn backlog(&self) -> Result<u32, RowsError> {

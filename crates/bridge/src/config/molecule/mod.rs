@@ -9,11 +9,12 @@ mod tests;
 mod variables;
 
 pub(crate) use resolve::Workspace;
-pub(super) use resolve::{Resolved, resolve};
+pub(super) use resolve::resolve;
 pub(super) use variables::Variables;
 
+use super::exec::TurnTransportKey;
 use bridge_channel::molecule;
-use bridge_core::port::OnUnknown;
+use bridge_core::port::{OnUnknown, TurnTransport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -49,7 +50,7 @@ pub(crate) struct MoleculeConfig {
     #[schemars(with = "CanvasTierKey")]
     pub(crate) canvas_tier: Option<CanvasTierKey>,
     /// What runs the turns.
-    pub(crate) transport: ViaKey,
+    pub(crate) transport: TurnTransportKey,
     /// The name on the agent card. Without it the platform keeps the one it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1))]
@@ -101,8 +102,8 @@ pub(crate) struct WorkspaceConfig {
     pub(crate) canvas_tier: Option<CanvasTierKey>,
     /// What runs its turns.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "ViaKey")]
-    pub(crate) transport: Option<ViaKey>,
+    #[schemars(with = "TurnTransportKey")]
+    pub(crate) transport: Option<TurnTransportKey>,
     /// The name on its agent card.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1))]
@@ -117,17 +118,6 @@ pub(crate) enum CanvasTierKey {
     Owner,
     /// What strangers may do.
     Peer,
-}
-
-/// What runs the turns of a channel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum ViaKey {
-    /// One Codex for all conversations, which can be steered and asked what became of a turn.
-    #[default]
-    AppServer,
-    /// One `codex exec` per turn, as the ancestor did it.
-    Exec,
 }
 
 /// What is done on an older platform when it is not known whether a reply reached a peer.
@@ -148,7 +138,7 @@ impl Default for MoleculeConfig {
             org_id: None,
             allow_http: false,
             canvas_tier: None,
-            transport: ViaKey::AppServer,
+            transport: TurnTransportKey::AppServer,
             name: None,
             first_start_minutes: molecule::FIRST_START.minutes,
             poll_secs: molecule::POLL.as_secs(),
@@ -160,17 +150,14 @@ impl Default for MoleculeConfig {
     }
 }
 
-impl ViaKey {
-    /// The word in the file.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::AppServer => "app-server",
-            Self::Exec => "exec",
-        }
-    }
-}
-
 impl MoleculeConfig {
+    /// Whether any workspace asks for `codex exec`.
+    pub(super) fn uses_exec(&self) -> bool {
+        let own = self.workspace.iter().filter_map(|one| one.transport);
+        own.chain([self.transport])
+            .any(|key| key.transport() == TurnTransport::Exec)
+    }
+
     fn on_unknown(&self) -> OnUnknown {
         match self.unknown_outcome {
             UnknownKey::Hold => OnUnknown::Hold,

@@ -4,10 +4,11 @@
 use super::super::error::{Place, Problem};
 use super::super::load::Origins;
 use super::variables::{self, Named, Variables};
-use super::{CanvasTierKey, MoleculeConfig, ViaKey, WorkspaceConfig};
+use super::{CanvasTierKey, MoleculeConfig, WorkspaceConfig};
 use bridge_channel::molecule::{
     FirstStart, Molecule, OpenError, Reach, Settings, TokenSource, check_url,
 };
+use bridge_core::port::TurnTransport;
 use bridge_core::value::Tier;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -22,11 +23,9 @@ pub(crate) struct Workspace {
     /// What the channel is opened with.
     pub(crate) settings: Settings,
     /// What runs its turns.
-    pub(crate) via: ViaKey,
+    pub(crate) via: TurnTransport,
     /// Where its token is, for people.
     pub(crate) token_from: String,
-    /// Where it is named.
-    place: Place,
 }
 
 impl Workspace {
@@ -38,8 +37,16 @@ impl Workspace {
             self.settings.platform_url,
             self.token_from,
             self.settings.canvas_tier.word(),
-            self.via.word(),
+            program(self.via),
         )
+    }
+
+    /// The file that holds its token, where one does.
+    pub(in super::super) fn token_file(&self) -> Option<&Path> {
+        match &self.settings.token {
+            TokenSource::File(path) => Some(path),
+            TokenSource::Value(_) => None,
+        }
     }
 
     /// The same for programs.
@@ -49,7 +56,7 @@ impl Workspace {
             "platform_url": self.settings.platform_url,
             "token_from": self.token_from,
             "canvas_tier": self.settings.canvas_tier.word(),
-            "transport": self.via.word(),
+            "transport": program(self.via),
         })
     }
 }
@@ -192,10 +199,9 @@ impl Resolving<'_> {
         // The channel's own judgement; nothing is said to the platform.
         Molecule::open(settings.clone()).map_err(|error| refusal(&settings, &error))?;
         Ok(Workspace {
-            via: keys.transport.unwrap_or(config.transport),
+            via: keys.transport.unwrap_or(config.transport).transport(),
             settings,
             token_from,
-            place,
         })
     }
 
@@ -262,6 +268,14 @@ fn token(
 
 fn refusal(settings: &Settings, error: &OpenError) -> String {
     format!("workspace {}: {error}", settings.workspace)
+}
+
+/// What runs the turns, in the file's word.
+fn program(via: TurnTransport) -> &'static str {
+    match via {
+        TurnTransport::AppServer => "app-server",
+        TurnTransport::Exec => "exec",
+    }
 }
 
 fn readable_by_others(path: &Path) -> bool {

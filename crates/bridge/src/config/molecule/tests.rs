@@ -1,9 +1,8 @@
 //! What turns a workspace on, what is refused and with which words, and that no token ever shows.
 
 use super::super::{Environment, Loaded, load};
-use super::ViaKey;
 use bridge_channel::molecule::{Secret, TokenSource};
-use bridge_core::port::OnUnknown;
+use bridge_core::port::{OnUnknown, TurnTransport};
 use bridge_core::value::Tier;
 
 const A: &str = "3132147e-0000-4000-8000-00000000000a";
@@ -46,7 +45,7 @@ fn three_variables_turn_a_workspace_on() {
     assert_eq!(settings.first_start.minutes, 10);
     assert_eq!(settings.max_reply_chars, 16_000);
     assert_eq!(settings.on_unknown, OnUnknown::Hold);
-    assert_eq!(workspace.via, ViaKey::AppServer);
+    assert_eq!(workspace.via, TurnTransport::AppServer);
     let shown = format!("{loaded:?} {}", workspace.in_a_line());
     assert!(!shown.contains(CANARY), "{shown}");
     assert!(load_with("", &[]).unwrap().molecule.is_empty());
@@ -190,7 +189,10 @@ fn the_file_names_workspaces_and_never_a_token() {
         (a.settings.canvas_tier, b.settings.canvas_tier),
         (Tier::Peer, Tier::Owner)
     );
-    assert_eq!((a.via, b.via), (ViaKey::Exec, ViaKey::AppServer));
+    assert_eq!(
+        (a.via, b.via),
+        (TurnTransport::Exec, TurnTransport::AppServer)
+    );
     assert_eq!(a.settings.poll.as_secs(), 9);
     assert!(
         loaded

@@ -4,6 +4,7 @@ use super::agent::ScriptedAgent;
 use super::platform::ScriptedPlatform;
 use crate::config::Config;
 use crate::daemon::{Daemon, Settings};
+use bridge_channel::files::{Depot, FILE_MAX_BYTES};
 use bridge_core::port::{LedgerError, Read};
 use bridge_core::step::{MidTurn, Receive, Received, Verdict};
 use bridge_core::value::{
@@ -53,7 +54,9 @@ impl Stage {
     ) -> Self {
         let ledger = FaultLedger::new(rows);
         let boot = BootId::new("boot");
-        let settings = Settings::new(&Config::default(), boot, work.path().to_owned());
+        let depot = Depot::open(work.path().join("files"), FILE_MAX_BYTES).unwrap();
+        let root = work.path().join("work");
+        let settings = Settings::new(&Config::default(), boot, root, depot);
         let daemon = Daemon::new(ledger.clone(), agent.clone(), platform.clone(), settings);
         Self {
             daemon,

@@ -5,9 +5,13 @@ use crate::fixture::Fixture;
 use crate::given::{World, answered, attach, begin, conversation, message, text};
 use bridge_core::limits::{BACKLOG_MAX, HOPS_MAX, PAIR_MESSAGES_MAX, PAIR_WINDOW_MS};
 use bridge_core::port::{Ledger, LedgerError};
-use bridge_core::step::{Action, Extras, Receive, ReceivePage, Received, Redrive, RedriveOutcome};
+use bridge_core::step::{
+    Action, Adopted, Extras, Import, Imported, Receive, ReceivePage, Received, Redrive,
+    RedriveOutcome,
+};
 use bridge_core::value::{
     ChannelId, Command, ConversationId, MessageState, ReplyKind, Sandbox, SenderKind, StateName,
+    ThreadId,
 };
 
 fn local() -> ChannelId {
@@ -254,4 +258,44 @@ pub(super) async fn agents_that_answer_each_other_are_stopped<F: Fixture>() {
     let message_id = message("q1");
     let redriven = world.does(Redrive { message_id, by }).await;
     assert_eq!(redriven.outcome, RedriveOutcome::Queued);
+}
+
+pub(super) async fn an_old_program_s_conversations_are_taken_over_once<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.receives(&[("here", "m1")]).await;
+    let import = |mark: &str, keys: &[&str]| Import {
+        mark: ChannelId::new(mark),
+        from: "sessions.json".to_owned(),
+        adopted: keys
+            .iter()
+            .map(|key| Adopted {
+                conversation_id: ConversationId::new(format!("old-{key}")),
+                channel: local(),
+                external_key: (*key).to_owned(),
+                thread: ThreadId::new(format!("t-{key}")),
+                workdir: "/w".to_owned(),
+            })
+            .collect(),
+    };
+    let now = world.does(import("old", &["here", "new"])).await.outcome;
+    assert_eq!(now, Imported::Now { taken: 1, known: 1 });
+    let of = |key: &'static str| {
+        world.reads(move |rows| {
+            let found = rows.conversation_by_key(&local(), key)?;
+            Ok(found.and_then(|found| found.thread))
+        })
+    };
+    assert_eq!(of("here").await, None, "what is here is not touched");
+    assert_eq!(of("new").await, Some(ThreadId::new("t-new")));
+    let again = world.does(import("old", &["newer"])).await.outcome;
+    assert_eq!(again, Imported::Before);
+    assert_eq!(of("newer").await, None);
+    world.receives(&[("new", "m2")]).await;
+    let next = world.message("m2").await.conversation_id;
+    assert_eq!(
+        next,
+        ConversationId::new("old-new"),
+        "the next message goes on there"
+    );
 }

@@ -58,6 +58,7 @@ contract! {
             commands_are_answered_at_the_door_and_once,
             new_lets_the_conversation_go,
             agents_that_answer_each_other_are_stopped,
+            an_old_program_s_conversations_are_taken_over_once,
         }
         people {
             figures_tell_what_the_states_do_not,

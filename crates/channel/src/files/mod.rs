@@ -1,0 +1,23 @@
+//! Files that travel with messages and answers: our own copies of them ([`Depot`]), how they reach the working
+//! directory ([`place`]) and how they come back from it ([`Outbox`]).
+//!
+//! Nothing here knows a platform; fetching and uploading is each channel's own business.
+
+mod depot;
+mod ground;
+mod kind;
+mod name;
+mod outbox;
+mod place;
+
+pub use depot::{Bundle, Depot, DepotError, Draft, Kept, SWEEP_GRACE};
+pub use name::{Names, clean};
+pub use outbox::{Aside, Gathered, Outbox, outbox_of};
+pub use place::{PlaceError, place};
+
+/// Longest file, unless the operator says otherwise.
+pub const FILE_MAX_BYTES: u64 = 25 << 20;
+/// Files of one message or answer; platforms take no more.
+pub const MESSAGE_MAX_FILES: usize = 10;
+/// All files of one message or answer together.
+pub const MESSAGE_MAX_BYTES: u64 = 100 << 20;

@@ -1,0 +1,219 @@
+//! Files that Codex wants to send: it puts them into `outbox/<conversation id>` of its working directory, and they
+//! travel with the answer of the turn.
+//!
+//! Before anything is read the directory is set aside under the message's name, in one step that a crash can't cut:
+//! what is set aside belongs to that message's answer, is read again if the answer was not written down, and is
+//! thrown away if it was. So a file is sent with one answer, and not lost before it.
+
+use super::clean;
+use super::depot::{Bundle, Depot, DepotError};
+use super::ground::{Ground, Lies};
+use bridge_core::value::{Attachment, ConversationId, MessageId};
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The directory of all outboxes in a working directory.
+const OUTBOX: &str = "outbox";
+/// Where files lie that could not be sent.
+const NOT_SENT: &str = "not-sent";
+/// Entries of an outbox that are looked at; what is beyond stays where it is.
+const ENTRIES_MAX: usize = 10_000;
+/// Files that were not sent are named up to this many.
+const NAMED_MAX: usize = 10;
+
+/// Where Codex puts files of this conversation, for the model to read.
+#[must_use]
+pub fn outbox_of(workdir: &str, conversation_id: &ConversationId) -> String {
+    let path = Path::new(workdir)
+        .join(OUTBOX)
+        .join(conversation_id.as_str());
+    path.display().to_string()
+}
+
+/// The outbox of one conversation.
+#[derive(Clone, Debug)]
+pub struct Outbox {
+    workdir: PathBuf,
+    conversation_id: ConversationId,
+}
+
+/// A directory that was set aside for one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aside {
+    name: String,
+    /// For which.
+    pub message_id: MessageId,
+}
+
+/// What an answer takes along.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gathered {
+    /// Our copies.
+    pub files: Vec<Attachment>,
+    /// What was not sent and why, for people; empty when all was.
+    pub not_sent: String,
+}
+
+impl Outbox {
+    /// Of this conversation.
+    #[must_use]
+    pub fn new(workdir: &str, conversation_id: &ConversationId) -> Self {
+        Self {
+            workdir: workdir.into(),
+            conversation_id: conversation_id.clone(),
+        }
+    }
+
+    /// Sets aside for a message what is there, and tells of all that was set aside and is still there.
+    pub fn set_aside(&self, message_id: &MessageId, attempt: u32) -> io::Result<Vec<Aside>> {
+        let Some(all) = Ground::open(&self.workdir)?.below(OUTBOX)? else {
+            return Ok(Vec::new());
+        };
+        let id = self.conversation_id.as_str();
+        let filled = match all.below(id)? {
+            Some(own) => !own.names(1)?.is_empty(),
+            None => false,
+        };
+        let prefix = format!(".{id}.");
+        if filled {
+            let name = format!("{prefix}{}.{attempt}", message_id.as_str());
+            // Where this attempt has set one aside before, what came later goes with the next answer.
+            if all.look(&name)?.is_none() {
+                all.hand(id, &all, &name)?;
+            }
+        }
+        let aside = all.names(ENTRIES_MAX)?.into_iter().filter_map(|name| {
+            let name = name.into_string().ok()?;
+            let (message_id, _) = name.strip_prefix(&prefix)?.rsplit_once('.')?;
+            let message_id = MessageId::new(message_id);
+            Some(Aside { name, message_id })
+        });
+        Ok(aside.collect())
+    }
+
+    /// Whether something is where Codex was told to put it, however one gets there.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        let id = self.conversation_id.as_str();
+        self.workdir.join(OUTBOX).join(id).exists()
+    }
+
+    /// Copies what was set aside. What can't be sent is put under `outbox/not-sent` and named.
+    pub fn gather(&self, aside: &[Aside], depot: &Depot) -> io::Result<Gathered> {
+        let mut bundle = Bundle::default();
+        let mut refused = Refused::default();
+        let Some(all) = Ground::open(&self.workdir)?.below(OUTBOX)? else {
+            return Ok(Gathered::default());
+        };
+        for Aside { name, message_id } in aside {
+            let Some(directory) = all.below(name)? else {
+                continue;
+            };
+            for name in directory.names(ENTRIES_MAX)? {
+                if let Err(why) = take(&directory, &name, depot, &mut bundle) {
+                    refused.note(&name, &why);
+                    let put_by = all
+                        .make_below(NOT_SENT)
+                        .and_then(|all| all.make_below(message_id.as_str()))
+                        .and_then(|place| directory.hand(&name, &place, &name));
+                    if let Err(error) = put_by {
+                        tracing::warn!(%error, %message_id, "a file that was not sent stays in the outbox");
+                    }
+                }
+            }
+        }
+        Ok(Gathered {
+            files: bundle.into_files(),
+            not_sent: refused.into_words(),
+        })
+    }
+
+    /// Throws away what was set aside for answers that are written down.
+    pub fn clear(&self, aside: &[Aside]) -> io::Result<()> {
+        let Some(all) = Ground::open(&self.workdir)?.below(OUTBOX)? else {
+            return Ok(());
+        };
+        for Aside { name, .. } in aside {
+            let Some(directory) = all.below(name)? else {
+                continue;
+            };
+            for file in directory.names(ENTRIES_MAX)? {
+                directory.remove(&file)?;
+            }
+            all.remove_directory(name)?;
+        }
+        Ok(())
+    }
+}
+
+fn take(
+    directory: &Ground,
+    name: &OsStr,
+    depot: &Depot,
+    bundle: &mut Bundle,
+) -> Result<(), String> {
+    match directory.look(name).map_err(|error| error.to_string())? {
+        Some(Lies::File { sole: true, .. }) => {}
+        Some(Lies::File { sole: false, .. }) => {
+            return Err("it is a hard link; a copy can be sent".to_owned());
+        }
+        Some(Lies::Directory) => {
+            return Err("it is a directory; one file with all of it can be sent".to_owned());
+        }
+        Some(Lies::Other) => return Err("it is a link or a device, not a file".to_owned()),
+        None => return Ok(()),
+    }
+    let Some(room) = bundle.room(depot) else {
+        return Err("an answer can't take more files along".to_owned());
+    };
+    let kept = (|| {
+        let mut file = directory.read(name).map_err(|source| DepotError::Io {
+            path: name.into(),
+            source,
+        })?;
+        let mut draft = depot.begin(room)?;
+        draft.write_all_of(&mut file)?;
+        draft.keep("")
+    })();
+    bundle.add(
+        &name.to_string_lossy(),
+        kept.map_err(|error| error.to_string())?,
+    );
+    Ok(())
+}
+
+/// What was not sent.
+#[derive(Debug, Default)]
+struct Refused {
+    named: Vec<String>,
+    more: usize,
+}
+
+impl Refused {
+    fn note(&mut self, name: &OsStr, why: &str) {
+        match self.named.len() < NAMED_MAX {
+            true => {
+                let name = clean(&name.to_string_lossy());
+                self.named.push(format!("`{name}`: {why}"));
+            }
+            false => self.more += 1,
+        }
+    }
+
+    fn into_words(mut self) -> String {
+        if self.named.is_empty() {
+            return String::new();
+        }
+        if self.more > 0 {
+            self.named.push(format!("and {} more", self.more));
+        }
+        format!(
+            "[codex-bridge] Not sent along, and kept in {OUTBOX}/{NOT_SENT} of the working directory: {}.",
+            self.named.join("; ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

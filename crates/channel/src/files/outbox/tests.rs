@@ -1,0 +1,149 @@
+//! The outbox on a real disk: what is sent, what is not, and that a death at any point sends nothing twice.
+
+use super::*;
+use crate::files::{FILE_MAX_BYTES, MESSAGE_MAX_FILES};
+use std::fs;
+use std::os::unix::fs::symlink;
+use tempfile::TempDir;
+
+struct Desk {
+    root: TempDir,
+    depot: Depot,
+    outbox: Outbox,
+}
+
+impl Desk {
+    fn new(max: u64) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let work = root.path().join("work");
+        fs::create_dir(&work).unwrap();
+        let conversation = ConversationId::new("c1");
+        Self {
+            depot: Depot::open(root.path().join("files"), max).unwrap(),
+            outbox: Outbox::new(&work.display().to_string(), &conversation),
+            root,
+        }
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.root.path().join("work/outbox").join(path)
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
+        fs::write(self.at(path), text).unwrap();
+    }
+
+    fn set_aside(&self, message: &str) -> Vec<Aside> {
+        let message = MessageId::new(message);
+        self.outbox.set_aside(&message, 1).unwrap()
+    }
+
+    fn gather(&self, aside: &[Aside]) -> Gathered {
+        self.outbox.gather(aside, &self.depot).unwrap()
+    }
+}
+
+fn names(gathered: &Gathered) -> Vec<&str> {
+    let files = gathered.files.iter();
+    files.map(|file| file.name.as_str()).collect()
+}
+
+#[test]
+fn files_are_copied_and_gone_when_the_answer_is_written() {
+    let desk = Desk::new(FILE_MAX_BYTES);
+    assert_eq!(desk.set_aside("m1"), []);
+    desk.put("c1/b.txt", "two");
+    desk.put("c1/a.txt", "one");
+    desk.put("c2/other.txt", "of another conversation");
+    assert!(desk.outbox.is_there());
+    let aside = desk.set_aside("m1");
+    assert_eq!(aside.len(), 1);
+    let gathered = desk.gather(&aside);
+    assert_eq!(names(&gathered), ["a.txt", "b.txt"]);
+    assert_eq!(gathered.not_sent, "");
+    let copy = &gathered.files.first().unwrap().path;
+    assert_eq!(fs::read_to_string(copy).unwrap(), "one");
+    desk.outbox.clear(&aside).unwrap();
+    assert_eq!(desk.set_aside("m2"), []);
+    assert!(desk.at("c2/other.txt").exists());
+    assert!(!desk.at("c1").exists());
+}
+
+#[test]
+fn what_was_set_aside_before_a_death_is_gathered_again_and_never_mixed_up() {
+    let desk = Desk::new(FILE_MAX_BYTES);
+    desk.put("c1/a.txt", "one");
+    let first = desk.gather(&desk.set_aside("m1"));
+    let again = desk.gather(&desk.set_aside("m1"));
+    assert_eq!(first, again);
+    desk.put("c1/late.txt", "after it was set aside");
+    let aside = desk.set_aside("m1");
+    assert_eq!(names(&desk.gather(&aside)), ["a.txt"]);
+    // The answer was written and the death came before the files were thrown away.
+    let aside = desk.set_aside("m2");
+    let (answered, open): (Vec<Aside>, Vec<Aside>) = aside
+        .into_iter()
+        .partition(|aside| aside.message_id.as_str() == "m1");
+    desk.outbox.clear(&answered).unwrap();
+    assert_eq!(names(&desk.gather(&open)), ["late.txt"]);
+}
+
+#[test]
+fn threat14_links_pipes_and_directories_are_not_sent_and_are_named() {
+    let desk = Desk::new(FILE_MAX_BYTES);
+    let secret = desk.root.path().join("secret");
+    fs::write(&secret, "token").unwrap();
+    desk.put("c1/good.txt", "fine");
+    symlink(&secret, desk.at("c1/link.txt")).unwrap();
+    fs::hard_link(&secret, desk.at("c1/hard.txt")).unwrap();
+    desk.put("c1/folder/x", "inside");
+    nix::unistd::mkfifo(&desk.at("c1/pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let aside = desk.set_aside("m1");
+    let gathered = desk.gather(&aside);
+    assert_eq!(names(&gathered), ["good.txt"]);
+    for name in ["`link.txt`", "`hard.txt`", "`folder`", "`pipe`"] {
+        assert!(gathered.not_sent.contains(name), "{}", gathered.not_sent);
+    }
+    let kept = fs::read_to_string(desk.at("not-sent/m1/folder/x")).unwrap();
+    assert_eq!(kept, "inside");
+    desk.outbox.clear(&aside).unwrap();
+    assert_eq!(fs::read_to_string(&secret).unwrap(), "token");
+    assert_eq!(desk.set_aside("m2"), []);
+}
+
+#[test]
+fn threat14_an_outbox_that_is_a_link_is_not_looked_into() {
+    for link in ["outbox", "outbox/c1"] {
+        let desk = Desk::new(FILE_MAX_BYTES);
+        let elsewhere = desk.root.path().join("elsewhere");
+        fs::create_dir_all(elsewhere.join("c1")).unwrap();
+        fs::write(elsewhere.join("c1/a"), "x").unwrap();
+        if link != "outbox" {
+            fs::create_dir(desk.at("")).unwrap();
+        }
+        symlink(&elsewhere, desk.root.path().join("work").join(link)).unwrap();
+        let message = MessageId::new("m1");
+        assert!(desk.outbox.set_aside(&message, 1).is_err());
+        assert!(desk.outbox.is_there());
+        assert!(elsewhere.join("c1/a").exists());
+    }
+}
+
+#[test]
+fn p10_long_and_many_files_are_cut_off_and_named() {
+    let desk = Desk::new(10);
+    desk.put("c1/00-long.bin", "eleven bytes and more");
+    for n in 10..60 {
+        desk.put(&format!("c1/{n}.txt"), "x");
+    }
+    let gathered = desk.gather(&desk.set_aside("m1"));
+    assert_eq!(gathered.files.len(), MESSAGE_MAX_FILES);
+    let not_sent = &gathered.not_sent;
+    assert!(
+        not_sent.contains("`00-long.bin`: it is longer than 10 bytes"),
+        "{not_sent}"
+    );
+    assert!(not_sent.contains("and 31 more"), "{not_sent}");
+    assert!(desk.at("not-sent/m1/00-long.bin").exists());
+}

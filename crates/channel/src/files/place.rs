@@ -1,0 +1,213 @@
+//! A message's files in the working directory of its conversation: `attachments/<message id>/<name>`.
+//!
+//! They are copies, never links to our own: what Codex does to them must not change what was received. A file that
+//! is there already stays as it is, because the turn that is continued may have worked on it.
+
+use super::ground::{Ground, Lies};
+use bridge_core::value::{Attachment, MessageId};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The directory of received files in a working directory.
+const ATTACHMENTS: &str = "attachments";
+
+/// Why files could not be put there. No turn may begin without them.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaceError {
+    /// The working directory does not let us.
+    #[error(
+        "the message's files can't be put into {}: {source}. Look at what is there, and remove or rename what is in the way",
+        path.display()
+    )]
+    Ground {
+        /// Where.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Our own copy is gone.
+    #[error("our copy of the message's file `{name}` can't be read: {source}")]
+    Copy {
+        /// Which file.
+        name: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// Puts a message's files where its turn can read them.
+pub fn place(
+    workdir: &Path,
+    message_id: &MessageId,
+    files: &[Attachment],
+) -> Result<(), PlaceError> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let ground = |source| PlaceError::Ground {
+        path: workdir.join(ATTACHMENTS).join(message_id.as_str()),
+        source,
+    };
+    let directory = Ground::open(workdir)
+        .and_then(|workdir| workdir.make_below(ATTACHMENTS))
+        .and_then(|all| all.make_below(message_id.as_str()))
+        .map_err(ground)?;
+    for file in files {
+        let mut copy = open_copy(file).map_err(|source| PlaceError::Copy {
+            name: file.name.clone(),
+            source,
+        })?;
+        put(&directory, &file.name, &mut copy).map_err(ground)?;
+    }
+    Ok(())
+}
+
+fn open_copy(file: &Attachment) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
+        .open(&file.path)
+}
+
+fn put(directory: &Ground, name: &str, copy: &mut File) -> io::Result<()> {
+    match directory.look(name)? {
+        Some(Lies::File { .. }) => return Ok(()),
+        Some(Lies::Other) => directory.remove(name)?,
+        Some(Lies::Directory) => return Err(io::Error::from(io::ErrorKind::IsADirectory)),
+        None => {}
+    }
+    let half = format!(".half-{name}");
+    directory.remove(&half)?;
+    let mut file = directory.create(&half)?;
+    io::copy(copy, &mut file)?;
+    file.sync_all()?;
+    directory.hand(&half, directory, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    use tempfile::TempDir;
+
+    struct Desk {
+        root: TempDir,
+    }
+
+    impl Desk {
+        fn new() -> Self {
+            let root = tempfile::tempdir().unwrap();
+            for folder in ["work", "elsewhere"] {
+                fs::create_dir(root.path().join(folder)).unwrap();
+            }
+            fs::write(root.path().join("copy"), "what was sent").unwrap();
+            Self { root }
+        }
+
+        fn at(&self, path: &str) -> PathBuf {
+            self.root.path().join(path)
+        }
+
+        fn file(&self, name: &str) -> Attachment {
+            Attachment {
+                name: name.to_owned(),
+                media_type: "text/plain".to_owned(),
+                path: self.at("copy").display().to_string(),
+                bytes: 13,
+            }
+        }
+
+        fn place(&self, name: &str) -> Result<(), PlaceError> {
+            let files = [self.file(name)];
+            place(&self.at("work"), &MessageId::new("m1"), &files)
+        }
+    }
+
+    #[test]
+    fn files_are_private_copies_and_work_on_them_is_kept() {
+        let desk = Desk::new();
+        desk.place("a.sh").unwrap();
+        let there = desk.at("work/attachments/m1/a.sh");
+        assert_eq!(fs::read_to_string(&there).unwrap(), "what was sent");
+        let found = fs::metadata(&there).unwrap();
+        assert_eq!(
+            (found.permissions().mode() & 0o777, found.nlink()),
+            (0o600, 1)
+        );
+        fs::write(&there, "worked on").unwrap();
+        desk.place("a.sh").unwrap();
+        assert_eq!(fs::read_to_string(&there).unwrap(), "worked on");
+        assert_eq!(
+            fs::read_to_string(desk.at("copy")).unwrap(),
+            "what was sent"
+        );
+    }
+
+    #[test]
+    fn what_a_crash_left_half_written_is_written_again() {
+        let desk = Desk::new();
+        fs::create_dir_all(desk.at("work/attachments/m1")).unwrap();
+        fs::write(desk.at("work/attachments/m1/.half-a"), "wha").unwrap();
+        desk.place("a").unwrap();
+        let there = fs::read_to_string(desk.at("work/attachments/m1/a")).unwrap();
+        assert_eq!(there, "what was sent");
+    }
+
+    #[test]
+    fn threat14_planted_links_are_not_followed() {
+        for link in ["work/attachments", "work/attachments/m1"] {
+            let desk = Desk::new();
+            if link.ends_with("m1") {
+                fs::create_dir(desk.at("work/attachments")).unwrap();
+            }
+            symlink(desk.at("elsewhere"), desk.at(link)).unwrap();
+            let error = desk.place("a").unwrap_err();
+            assert!(matches!(error, PlaceError::Ground { .. }), "{error}");
+            assert_eq!(fs::read_dir(desk.at("elsewhere")).unwrap().count(), 0);
+        }
+    }
+
+    #[test]
+    fn threat14_a_link_under_the_files_own_name_is_replaced_and_its_target_left_alone() {
+        let desk = Desk::new();
+        fs::create_dir_all(desk.at("work/attachments/m1")).unwrap();
+        fs::write(desk.at("elsewhere/victim"), "precious").unwrap();
+        for name in ["a", ".half-a"] {
+            let name = format!("work/attachments/m1/{name}");
+            symlink(desk.at("elsewhere/victim"), desk.at(&name)).unwrap();
+        }
+        desk.place("a").unwrap();
+        let there = desk.at("work/attachments/m1/a");
+        assert!(fs::symlink_metadata(&there).unwrap().is_file());
+        let victim = fs::read_to_string(desk.at("elsewhere/victim")).unwrap();
+        assert_eq!(victim, "precious");
+    }
+
+    #[test]
+    fn threat14_a_name_that_is_a_path_goes_nowhere() {
+        let desk = Desk::new();
+        for name in ["../a", "/tmp/a", "..", "", "a/b", "a\0b"] {
+            assert!(desk.place(name).is_err(), "{name:?}");
+        }
+        assert_eq!(
+            fs::read_dir(desk.at("work/attachments/m1"))
+                .unwrap()
+                .count(),
+            0
+        );
+    }
+
+    #[test]
+    fn a_copy_that_is_gone_is_named() {
+        let desk = Desk::new();
+        fs::remove_file(desk.at("copy")).unwrap();
+        let error = desk.place("a").unwrap_err();
+        assert!(
+            matches!(&error, PlaceError::Copy { name, .. } if name == "a"),
+            "{error}"
+        );
+    }
+}

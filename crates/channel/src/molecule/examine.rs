@@ -1,0 +1,91 @@
+//! One look at the platform for `doctor`: is it there, does it take our token, what does it say of the workspace, and
+//! do its clock and ours agree. It changes nothing there.
+
+use super::Molecule;
+use super::client::Feed;
+use super::wire::{Stamp, WorkspaceView};
+use crate::http::{CallError, accept, body, parse};
+use crate::poll::now;
+use reqwest::StatusCode;
+use std::time::Duration;
+
+/// How long one call may take.
+const CALL_DEADLINE: Duration = Duration::from_secs(10);
+/// The longest description of a workspace.
+const VIEW_MAX_BYTES: usize = 256 << 10;
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Examined {
+    /// What the platform says of the workspace, or why it says nothing.
+    pub workspace: Option<Found>,
+    /// Why the platform can't be asked.
+    pub unreached: Option<String>,
+    /// Why its feed can't be read; absent when it can.
+    pub refused: Option<String>,
+    /// How far the platform's clock is ahead of ours, in milliseconds.
+    pub skew_ms: Option<i64>,
+}
+
+/// What the platform says of a workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Its name.
+    pub name: String,
+    /// Its status there, such as `online`.
+    pub status: String,
+}
+
+impl Molecule {
+    /// Looks.
+    pub async fn examine(&self) -> Examined {
+        let mut found = Examined::default();
+        let client = &self.0.client;
+        match accept(client.get(&[]).timeout(CALL_DEADLINE)).await {
+            Ok(response) => {
+                let date = Stamp::of_date(response.headers());
+                found.skew_ms = date.map(|date| (date.0 / 1_000).saturating_sub(now().0));
+                let view = match body(response, VIEW_MAX_BYTES).await {
+                    Ok(bytes) => parse::<WorkspaceView>(&bytes),
+                    Err(error) => Err(error),
+                };
+                match view {
+                    Ok(view) => {
+                        found.workspace = Some(Found {
+                            name: view.name.unwrap_or_default(),
+                            status: view.status.unwrap_or_default(),
+                        });
+                    }
+                    Err(error) => found.unreached = Some(error.to_string()),
+                }
+            }
+            Err(CallError::Status(refused)) if refused.status == StatusCode::GONE => {
+                found.workspace = Some(Found {
+                    name: String::new(),
+                    status: "removed".to_owned(),
+                });
+            }
+            Err(error) => {
+                found.unreached = Some(error.to_string());
+                return found;
+            }
+        }
+        found.refused = self.feed_refused().await;
+        found
+    }
+
+    async fn feed_refused(&self) -> Option<String> {
+        let feed = Feed {
+            since_secs: Some(1),
+            ..Feed::default()
+        };
+        match self.0.client.feed(&feed, 1).await {
+            Ok(_) => None,
+            Err(error) if error.status() == Some(StatusCode::UNAUTHORIZED) => {
+                let (_, why) = self.why_refused().await.health();
+                Some(why)
+            }
+            Err(error) => Some(error.to_string()),
+        }
+    }
+}

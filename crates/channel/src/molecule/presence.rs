@@ -1,0 +1,326 @@
+//! Presence: the platform shows a workspace as online only while its agent says that it is there, however much it
+//! reads and writes. So we sign on as an agent that polls, say every 20 s that we are there and what Codex does, at once
+//! when that changes, and go on while turns run, however long.
+//!
+//! It proves nothing about the feed: the platform takes heartbeats for a workspace that was removed. How the channel
+//! is, is said by the source alone.
+
+use super::Molecule;
+use super::wire::{Heartbeat, NewAgent, Registered, WorkspaceView};
+use crate::door::{Activity, Door};
+use crate::http::{CallError, read};
+use crate::poll::Backoff;
+use bridge_core::limits::clip;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// How often the platform hears of us; it believes in us for 90 s, newer ones for 180 s.
+const BEAT_EVERY: Duration = Duration::from_secs(20);
+/// Shortest time between two heartbeats: they share 600 calls a minute with everything else.
+const BEAT_GAP: Duration = Duration::from_secs(2);
+/// How often we look whether what Codex does has changed.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often the platform is asked whether it takes us for degraded.
+const CHECK_EVERY: Duration = Duration::from_secs(60);
+/// How long signing on or a heartbeat may take.
+const CALL_DEADLINE: Duration = Duration::from_secs(15);
+/// How long the last heartbeat may hold up a stop.
+const FAREWELL_DEADLINE: Duration = Duration::from_secs(3);
+/// The longest answer to signing on, and the longest description of a workspace.
+const VIEW_MAX_BYTES: usize = 256 << 10;
+/// Longest pause that a platform with too many calls is believed to ask for.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
+/// The name on the card where neither the operator nor the platform has one.
+const NAME: &str = "Codex";
+/// What is shown instead of a line that holds a secret.
+const UNSAYABLE: &str = "working";
+/// Longest line about what Codex does.
+const TASK_MAX_CHARS: usize = 200;
+/// How a platform calls a workspace whose agent signed on badly, or failed.
+const DEGRADED: &str = "degraded";
+
+/// What the platform knows of us.
+#[derive(Debug)]
+struct Presence {
+    began: Instant,
+    /// It must hear that we sign on.
+    sign_on: bool,
+    /// Nothing has come through since then.
+    silent_since: Option<Instant>,
+    told: Option<Activity>,
+    beat_due: Instant,
+    /// Nothing is sent before.
+    not_before: Instant,
+    check_due: Instant,
+    backoff: Backoff,
+}
+
+/// Why nothing was said.
+#[derive(Debug)]
+enum Unsaid {
+    /// A call failed.
+    Call(CallError),
+    /// The workspace is removed, and signing on would only make the platform mint a token for it.
+    Removed,
+}
+
+impl From<CallError> for Unsaid {
+    fn from(error: CallError) -> Self {
+        match &error {
+            CallError::Status(refused) if refused.status.as_u16() == 410 => Self::Removed,
+            _ => Self::Call(error),
+        }
+    }
+}
+
+impl Molecule {
+    /// Keeps the workspace present until it is told to stop, which should be after the last turn.
+    pub async fn attend<D: Door>(&self, door: D, stop: CancellationToken) {
+        let mut presence = Presence::new(Instant::now());
+        loop {
+            let activity = self.sayable(door.activity(self.channel()).await);
+            let said = tokio::select! {
+                () = stop.cancelled() => break,
+                said = self.say_what_is_due(&mut presence, &activity) => said,
+            };
+            match said {
+                Ok(()) => {}
+                Err(unsaid) => self.note_silence(&mut presence, &unsaid),
+            }
+            let pause = presence.pause(Instant::now());
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = sleep(pause) => {}
+            }
+        }
+        if presence.told.is_some() && presence.silent_since.is_none() {
+            let idle = Activity::default();
+            let _unheard = timeout(FAREWELL_DEADLINE, self.beat(&presence, &idle)).await;
+        }
+    }
+
+    async fn say_what_is_due(
+        &self,
+        presence: &mut Presence,
+        activity: &Activity,
+    ) -> Result<(), Unsaid> {
+        if Instant::now() < presence.not_before {
+            return Ok(());
+        }
+        // After an outage a heartbeat goes first: a refused sign-on would be held against us for minutes.
+        let after_outage = presence.silent_since.is_some() && presence.told.is_some();
+        if presence.sign_on && !after_outage {
+            self.sign_on().await?;
+            presence.signed_on(Instant::now());
+        }
+        if presence.beat_is_due(activity, Instant::now()) {
+            self.beat(presence, activity).await?;
+            self.note_heard(presence);
+            presence.beaten(activity.clone(), Instant::now());
+        }
+        if Instant::now() >= presence.check_due {
+            presence.check_due = Instant::now() + CHECK_EVERY;
+            let view = self.view().await?;
+            if view.status.as_deref() == Some(DEGRADED) {
+                tracing::info!(channel = %self.channel(), "the platform takes the agent for degraded; it signs on again");
+                presence.sign_on = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Signs on as an agent that polls.
+    async fn sign_on(&self) -> Result<(), Unsaid> {
+        let view = self.view().await?;
+        let client = &self.0.client;
+        let agent = NewAgent {
+            id: client.workspace_id(),
+            url: "",
+            agent_card: card(self.0.settings.name.as_deref(), view),
+            delivery_mode: "poll",
+        };
+        let call = client.post_to(&["registry", "register"]).json(&agent);
+        let registered: Registered = read(call.timeout(CALL_DEADLINE), VIEW_MAX_BYTES).await?;
+        if registered.auth_token.is_some() {
+            tracing::warn!(
+                channel = %self.channel(),
+                place = client.token_place(),
+                "the platform offered a new token, which it does for a workspace without any: it is not used; take one from the canvas, Tokens tab"
+            );
+        }
+        tracing::info!(channel = %self.channel(), "signed on at the platform");
+        Ok(())
+    }
+
+    async fn view(&self) -> Result<WorkspaceView, Unsaid> {
+        let call = self.0.client.get(&[]).timeout(CALL_DEADLINE);
+        Ok(read(call, VIEW_MAX_BYTES).await?)
+    }
+
+    async fn beat(&self, presence: &Presence, activity: &Activity) -> Result<(), Unsaid> {
+        let beat = Heartbeat {
+            workspace_id: self.0.client.workspace_id(),
+            active_tasks: activity.turns,
+            uptime_seconds: presence.began.elapsed().as_secs(),
+            current_task: Some(activity.current.as_deref().unwrap_or_default()),
+            ..Heartbeat::default()
+        };
+        Ok(self.0.client.heartbeat(&beat).await?)
+    }
+
+    /// A line may hold what a command was given; what is a secret of ours is not shown.
+    fn sayable(&self, activity: Activity) -> Activity {
+        let current = activity.current.map(|line| {
+            let secret = |line: &str| {
+                let secrets = self.secrets();
+                secrets.iter().any(|secret| line.contains(secret.expose()))
+            };
+            match secret(&line) {
+                true => UNSAYABLE.to_owned(),
+                false => clip(&line.replace('\0', ""), TASK_MAX_CHARS),
+            }
+        });
+        Activity {
+            current,
+            ..activity
+        }
+    }
+
+    fn note_silence(&self, presence: &mut Presence, unsaid: &Unsaid) {
+        let now = Instant::now();
+        let (reason, asked) = match unsaid {
+            Unsaid::Removed => ("the workspace is removed".to_owned(), None),
+            Unsaid::Call(error) => (error.to_string(), retry_after(error)),
+        };
+        if presence.silent_since.is_none() {
+            presence.silent_since = Some(now);
+            tracing::warn!(
+                channel = %self.channel(),
+                reason = reason.escape_debug().to_string(),
+                "the platform does not hear that we are here; it is told again"
+            );
+        }
+        presence.sign_on = true;
+        let pause = presence.backoff.next().max(asked.unwrap_or_default());
+        presence.not_before = now + pause;
+        presence.beat_due = presence.not_before;
+    }
+
+    fn note_heard(&self, presence: &mut Presence) {
+        if let Some(since) = presence.silent_since.take() {
+            let seconds = since.elapsed().as_secs();
+            tracing::info!(channel = %self.channel(), seconds, "the platform hears us again");
+        }
+        presence.backoff.reset();
+    }
+}
+
+impl Presence {
+    fn new(now: Instant) -> Self {
+        Self {
+            began: now,
+            sign_on: true,
+            silent_since: None,
+            told: None,
+            beat_due: now,
+            not_before: now,
+            check_due: now + CHECK_EVERY,
+            backoff: Backoff::default(),
+        }
+    }
+
+    fn signed_on(&mut self, now: Instant) {
+        self.sign_on = false;
+        self.check_due = now + CHECK_EVERY;
+    }
+
+    fn beat_is_due(&self, activity: &Activity, now: Instant) -> bool {
+        now >= self.beat_due || self.told.as_ref() != Some(activity)
+    }
+
+    fn beaten(&mut self, activity: Activity, now: Instant) {
+        self.told = Some(activity);
+        self.beat_due = now + BEAT_EVERY;
+        self.not_before = now + BEAT_GAP;
+    }
+
+    /// How long nothing can be due.
+    fn pause(&self, now: Instant) -> Duration {
+        let waits = self.not_before.saturating_duration_since(now);
+        waits.max(LOOK_EVERY)
+    }
+}
+
+/// What the platform asked for, if it asked us to wait.
+fn retry_after(error: &CallError) -> Option<Duration> {
+    match error {
+        CallError::Status(refused) => {
+            let seconds = u64::try_from(refused.retry_after?).unwrap_or(0);
+            Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
+        }
+        CallError::Unreached(_)
+        | CallError::Broken(_)
+        | CallError::Unreadable(_)
+        | CallError::TooLong(_) => None,
+    }
+}
+
+/// The agent card: what the platform has already, with the operator's name on it.
+fn card(name: Option<&str>, view: WorkspaceView) -> Value {
+    let mut card = match view.agent_card {
+        Some(card @ Value::Object(_)) => card,
+        Some(_) | None => json!({ "skills": [] }),
+    };
+    if let Some(fields) = card.as_object_mut() {
+        fields.entry("skills").or_insert_with(|| json!([]));
+        let own = fields.get("name").and_then(Value::as_str);
+        let name = name.or(own).or(view.name.as_deref()).unwrap_or(NAME);
+        let name = Value::from(name);
+        fields.insert("name".to_owned(), name);
+    }
+    card
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_card_keeps_what_the_platform_has() {
+        let view = |card: Value| WorkspaceView {
+            status: None,
+            name: Some("alpha".to_owned()),
+            agent_card: Some(card),
+        };
+        assert_eq!(
+            card(None, view(Value::Null)),
+            json!({"name": "alpha", "skills": []})
+        );
+        let known = json!({"name": "old", "skills": [{"id": "x"}], "description": "d"});
+        assert_eq!(card(None, view(known.clone())), known);
+        let renamed = card(Some("new"), view(known));
+        assert_eq!(renamed["name"], "new");
+        assert_eq!(renamed["skills"][0]["id"], "x");
+        let nothing = WorkspaceView::default();
+        assert_eq!(card(None, nothing), json!({"name": NAME, "skills": []}));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_is_told_at_once_but_not_more_often_than_every_two_seconds() {
+        let now = Instant::now();
+        let busy = Activity {
+            turns: 1,
+            current: None,
+        };
+        let mut presence = Presence::new(now);
+        assert!(presence.beat_is_due(&Activity::default(), now));
+        presence.beaten(Activity::default(), now);
+        assert!(!presence.beat_is_due(&Activity::default(), now + BEAT_GAP));
+        assert!(presence.beat_is_due(&busy, now + BEAT_GAP));
+        assert_eq!(presence.pause(now), BEAT_GAP, "nothing is said before");
+        assert_eq!(presence.pause(now + BEAT_GAP), LOOK_EVERY);
+        assert!(presence.beat_is_due(&Activity::default(), now + BEAT_EVERY));
+    }
+}

@@ -1,0 +1,450 @@
+//! Files of messages and replies: here before their message, acknowledged after it, fetched from nowhere else, and
+//! never longer than allowed, whatever the platform serves.
+
+use crate::stage::{Fetching, Tray, channel, message, platform, reply, settings};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{RawQuery, State};
+use axum::routing::get;
+use bridge_channel::Arrival;
+use bridge_channel::files::{Depot, FILE_MAX_BYTES};
+use bridge_channel::molecule::Molecule;
+use bridge_core::port::Sink;
+use bridge_core::value::{Attachment, Class};
+use bridge_sim::molecule::{
+    Edition, MoleculeFault, MoleculePlatform, Route, Said, SaidFile, Workspace,
+};
+use futures_util::stream;
+use serde_json::json;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tempfile::TempDir;
+
+/// A picture of one pixel, as far as anybody looks.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0";
+
+struct Desk {
+    platform: MoleculePlatform,
+    own: Workspace,
+    channel: Molecule,
+    root: TempDir,
+}
+
+impl Desk {
+    async fn new(edition: Edition, max_bytes: u64) -> Self {
+        let (platform, own) = platform(edition).await;
+        let channel = channel(&platform, &own);
+        let root = tempfile::tempdir().unwrap();
+        channel.keep_files_in(Depot::open(root.path().join("files"), max_bytes).unwrap());
+        Self {
+            platform,
+            own,
+            channel,
+            root,
+        }
+    }
+
+    fn fetch(&self) -> Fetching {
+        Fetching::start(self.channel.clone(), Tray::new())
+    }
+
+    fn says(&self, text: &str, files: &[(&str, &[u8])]) {
+        let file = |(name, bytes): &(&str, &[u8])| SaidFile {
+            name: (*name).to_owned(),
+            media_type: "text/plain".to_owned(),
+            bytes: bytes.to_vec(),
+        };
+        let said = Said {
+            files: files.iter().map(file).collect(),
+            ..Said::text(text)
+        };
+        self.platform.canvas_says_with(&self.own, &said).unwrap();
+    }
+
+    /// Names files by their address, without an upload.
+    fn names(&self, text: &str, addresses: &[String]) {
+        let part = |uri: &String| json!({"kind": "file", "file": {"uri": uri, "name": "x.txt"}});
+        let said = Said {
+            parts: addresses.iter().map(part).collect(),
+            ..Said::text(text)
+        };
+        self.platform.canvas_says_with(&self.own, &said).unwrap();
+    }
+
+    fn acked(&self) -> Vec<bool> {
+        let files = self.platform.files_of(&self.own);
+        files.iter().map(|file| file.acked).collect()
+    }
+
+    async fn until_acked(&self) {
+        let all = |platform: &MoleculePlatform| {
+            platform.files_of(&self.own).iter().all(|file| file.acked)
+        };
+        self.platform.wait_until("acks", all).await.unwrap();
+    }
+
+    async fn until_called(&self, route: Route, times: usize) {
+        let called = |platform: &MoleculePlatform| {
+            let calls = platform.calls();
+            calls.iter().filter(|seen| seen.route == route).count() >= times
+        };
+        self.platform.wait_until("calls", called).await.unwrap();
+    }
+}
+
+fn files(arrival: &Arrival) -> Vec<(&str, &str, Vec<u8>)> {
+    let files = arrival.extras.attachments.iter();
+    files
+        .map(|file| {
+            let bytes = std::fs::read(&file.path).unwrap();
+            (file.name.as_str(), file.media_type.as_str(), bytes)
+        })
+        .collect()
+}
+
+fn drafts(root: &Path) -> usize {
+    std::fs::read_dir(root.join("files/drafts"))
+        .unwrap()
+        .count()
+}
+
+#[tokio::test]
+async fn files_come_in_with_their_message_and_are_acknowledged_after_it() {
+    for edition in [Edition::Seed, Edition::New] {
+        let desk = Desk::new(edition, FILE_MAX_BYTES).await;
+        desk.says("look", &[("a.png", PNG), ("a.png", b"hello")]);
+        let fetching = desk.fetch();
+        let held = fetching.tray.until("it", |held| !held.arrivals.is_empty());
+        let held = held.await;
+        assert_eq!(held.texts(), ["look"]);
+        let expected = [
+            ("a.png", "image/png", PNG.to_vec()),
+            ("a (2).png", "text/plain", b"hello".to_vec()),
+        ];
+        assert_eq!(files(&held.arrivals[0]), expected);
+        desk.until_acked().await;
+        assert_eq!(desk.acked(), [true, true]);
+    }
+}
+
+#[tokio::test]
+async fn an_upload_is_not_acknowledged_before_its_message_is_kept() {
+    let desk = Desk::new(Edition::Seed, FILE_MAX_BYTES).await;
+    let tray = Tray::new();
+    tray.make_room(Some(0));
+    desk.says("look", &[("a.txt", b"hello")]);
+    let fetching = Fetching::start(desk.channel.clone(), tray);
+    // The door is full: the row is shown, and its file fetched, again and again.
+    desk.until_called(Route::PendingContent, 2).await;
+    assert_eq!(desk.acked(), [false]);
+    fetching.tray.make_room(None);
+    let held = fetching.tray.until("it", |held| !held.arrivals.is_empty());
+    let held = held.await;
+    assert_eq!(files(&held.arrivals[0])[0].2, b"hello");
+    desk.until_acked().await;
+}
+
+/// After a death between the commit and the ack, the next life neither fetches nor forgets to acknowledge.
+#[tokio::test]
+async fn an_upload_whose_message_is_known_is_acknowledged_and_not_fetched_again() {
+    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    desk.platform
+        .stand(Route::PendingAck, MoleculeFault::refuse(500, "no"));
+    desk.says("look", &[("a.txt", b"hello")]);
+    let first = desk.fetch();
+    desk.until_called(Route::PendingAck, 1).await;
+    let tray = first.tray.clone();
+    drop(first);
+    let fetched = desk.platform.count(Route::PendingContent, 200);
+    desk.platform.stand(Route::PendingAck, MoleculeFault::None);
+    let next = Molecule::open(settings(&desk.platform, &desk.own)).unwrap();
+    let _next = Fetching::start(next, tray);
+    desk.until_acked().await;
+    assert_eq!(desk.platform.count(Route::PendingContent, 200), fetched);
+}
+
+#[tokio::test]
+async fn a_file_that_does_not_come_now_holds_its_message_back_and_none_before_it() {
+    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    let faults = [
+        MoleculeFault::refuse(500, "query failed"),
+        MoleculeFault::ResetMidBody,
+    ];
+    desk.platform.script(Route::PendingContent, faults);
+    desk.says("first", &[]);
+    desk.says(
+        "second",
+        &[("a.txt", b"hello, and enough to be cut in two")],
+    );
+    desk.says("third", &[]);
+    let fetching = desk.fetch();
+    desk.until_called(Route::PendingContent, 1).await;
+    assert_eq!(fetching.tray.until_texts(1).await, ["first"]);
+    let texts = fetching.tray.until_texts(3).await;
+    assert_eq!(texts, ["first", "second", "third"]);
+    let held = fetching.tray.held();
+    assert_eq!(files(&held.arrivals[1])[0].2.len(), 34);
+    assert_eq!(drafts(desk.root.path()), 0);
+}
+
+#[tokio::test]
+async fn a_file_that_is_gone_is_named_in_the_text() {
+    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    let gone = "platform-pending:{}/cdceaeff-1eaf-446a-856b-b376a8fa6afe";
+    desk.names("look", &[gone.replace("{}", &desk.own.id)]);
+    let fetching = desk.fetch();
+    let text = fetching.tray.until_texts(1).await.remove(0);
+    assert!(text.starts_with("look\n\n[codex-bridge] Files"), "{text}");
+    assert!(text.contains("`x.txt`: it answered 404"), "{text}");
+}
+
+/// What a message names is not called: that is how a daemon is made to call what only it can reach.
+#[tokio::test]
+async fn threat14_nothing_but_uploads_to_the_own_workspace_is_fetched() {
+    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    let other = desk.platform.add_workspace("beta");
+    let trap = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let trap_url = format!("http://{}/secret", trap.local_addr().unwrap());
+    let file = "cdceaeff-1eaf-446a-856b-b376a8fa6afe";
+    desk.names(
+        "look",
+        &[
+            trap_url,
+            "workspace:/etc/passwd".to_owned(),
+            "file:///etc/passwd".to_owned(),
+            format!("platform-pending:{}/{file}", other.id),
+            format!("platform-pending:{}/../../{}", desk.own.id, other.id),
+        ],
+    );
+    let fetching = desk.fetch();
+    let text = fetching.tray.until_texts(1).await.remove(0);
+    assert_eq!(
+        text.matches("which the bridge does not call").count(),
+        5,
+        "{text}"
+    );
+    let calls = desk.platform.calls();
+    assert!(calls.iter().all(|seen| seen.route != Route::PendingContent));
+    let called = tokio::time::timeout(std::time::Duration::ZERO, trap.accept()).await;
+    assert!(called.is_err(), "somebody called the trap");
+}
+
+#[tokio::test]
+async fn threat14_names_of_files_are_labels() {
+    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    let long = "n".repeat(5_000);
+    let labels = [
+        "../../etc/passwd",
+        "/etc/shadow",
+        "CON",
+        ".bashrc",
+        "-rf",
+        "a\u{202e}gnp.exe",
+        &long,
+    ];
+    let said: Vec<(&str, &[u8])> = labels.iter().map(|label| (*label, &b"x"[..])).collect();
+    desk.says("look", &said);
+    let fetching = desk.fetch();
+    let held = fetching
+        .tray
+        .until("it", |held| !held.arrivals.is_empty())
+        .await;
+    let names: Vec<&str> = files(&held.arrivals[0]).iter().map(|file| file.0).collect();
+    let short = "n".repeat(100);
+    assert_eq!(
+        names,
+        [
+            "passwd", "shadow", "file-CON", "bashrc", "rf", "agnp.exe", &short
+        ]
+    );
+    let root = desk.root.path().join("files");
+    for file in &held.arrivals[0].extras.attachments {
+        assert!(Path::new(&file.path).starts_with(&root), "{file:?}");
+    }
+}
+
+#[tokio::test]
+async fn p10_ten_thousand_files_are_ten() {
+    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    let file = "platform-pending:x/y".to_owned();
+    desk.names("look", &vec![file; 10_000]);
+    desk.says("next", &[]);
+    let fetching = desk.fetch();
+    let texts = fetching.tray.until_texts(2).await;
+    assert_eq!(texts[0].matches("`x.txt`").count(), 10, "{}", texts[0]);
+    assert!(texts[0].contains("and more: a message can have 10 files"));
+    assert_eq!(texts[1], "next");
+}
+
+#[tokio::test]
+async fn p10_a_file_that_says_it_is_too_long_is_not_read() {
+    let desk = Desk::new(Edition::New, 1_000).await;
+    desk.says("look", &[("big.bin", &[7; 5_000]), ("small.txt", b"hello")]);
+    let fetching = desk.fetch();
+    let held = fetching
+        .tray
+        .until("it", |held| !held.arrivals.is_empty())
+        .await;
+    let arrival = &held.arrivals[0];
+    assert_eq!(
+        files(arrival),
+        [("small.txt", "text/plain", b"hello".to_vec())]
+    );
+    assert!(
+        arrival
+            .body
+            .contains("`big.bin`: it is longer than 1000 bytes"),
+        "{}",
+        arrival.body
+    );
+    assert_eq!(drafts(desk.root.path()), 0);
+}
+
+/// One row, and a file that never ends.
+async fn endless(own: &Workspace) -> (String, Arc<AtomicU64>) {
+    let served = Arc::new(AtomicU64::new(0));
+    let uri = format!(
+        "platform-pending:{}/cdceaeff-1eaf-446a-856b-b376a8fa6afe",
+        own.id
+    );
+    let parts = json!([{"kind": "text", "text": "look"}, {"kind": "file", "file": {"uri": uri, "name": "big"}}]);
+    let row = json!([{"id": "b5e80fd0-f1b2-487e-a8af-ea98953ea6dd", "activity_type": "a2a_receive",
+        "created_at": jiff::Timestamp::now().to_string(), "method": "message/send", "seq": 1, "source_id": null,
+        "workspace_id": own.id, "request_body": {"params": {"message": {"parts": parts}}}}]);
+    let content = |State(served): State<Arc<AtomicU64>>| async move {
+        let chunk = vec![7_u8; 64 << 10];
+        Body::from_stream(stream::repeat_with(move || {
+            served.fetch_add(64 << 10, Ordering::Relaxed);
+            Ok::<_, std::convert::Infallible>(chunk.clone())
+        }))
+    };
+    let app = Router::new()
+        .route(
+            "/workspaces/{id}/activity",
+            get(move |RawQuery(query): RawQuery| async move {
+                let older = query.is_some_and(|query| query.contains("before_ts"));
+                axum::Json(if older { json!([]) } else { row })
+            }),
+        )
+        .route(
+            "/workspaces/{id}/pending-uploads/{file}/content",
+            get(content),
+        )
+        .with_state(Arc::clone(&served));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    (url, served)
+}
+
+#[tokio::test]
+async fn p10_a_file_that_never_ends_is_cut_off_at_the_limit() {
+    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    let (url, served) = endless(&desk.own).await;
+    let mut settings = settings(&desk.platform, &desk.own);
+    settings.platform_url = url;
+    let channel = Molecule::open(settings).unwrap();
+    let max = 1 << 20;
+    channel.keep_files_in(Depot::open(desk.root.path().join("files"), max).unwrap());
+    let fetching = Fetching::start(channel, Tray::new());
+    let text = fetching.tray.until_texts(1).await.remove(0);
+    assert!(
+        text.contains("`big`: it is longer than 1048576 bytes"),
+        "{text}"
+    );
+    let served = served.load(Ordering::Relaxed);
+    // What the sockets between us hold is not ours to bound.
+    assert!(served < max + (32 << 20), "{served} bytes were read");
+    assert_eq!(drafts(desk.root.path()), 0);
+}
+
+fn attachment(desk: &Desk, name: &str, text: &str) -> Attachment {
+    let path = desk.root.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    Attachment {
+        name: name.to_owned(),
+        media_type: "text/plain".to_owned(),
+        path: path.display().to_string(),
+        bytes: text.len() as u64,
+    }
+}
+
+#[tokio::test]
+async fn files_of_a_reply_are_uploaded_and_shown_with_its_bubble() {
+    for edition in [Edition::Seed, Edition::New] {
+        let desk = Desk::new(edition, FILE_MAX_BYTES).await;
+        let message = message(&desk.channel, "m1", None);
+        let mut reply = reply(&message, "here it is");
+        reply.attachments = vec![
+            attachment(&desk, "a b\"ü.txt", "one"),
+            attachment(&desk, "two.txt", "2"),
+        ];
+        // The answer to an upload is lost: nobody saw it, so it is a failure like any other.
+        desk.platform
+            .script(Route::Upload, [MoleculeFault::LoseAnswer]);
+        let fault = desk.channel.send(&message, &reply).await.unwrap_err();
+        assert_eq!(fault.failure.class, Class::Transient, "{fault:?}");
+        assert_eq!(desk.platform.bubbles(&desk.own), []);
+        desk.channel.send(&message, &reply).await.unwrap();
+        let bubbles = desk.platform.bubbles(&desk.own);
+        assert_eq!(bubbles.len(), 1);
+        assert_eq!(bubbles[0].text, "here it is");
+        let names: Vec<_> = bubbles[0]
+            .attachments
+            .iter()
+            .map(|file| file["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, ["a b_ü.txt", "two.txt"]);
+        let mut kept: Vec<_> = desk
+            .platform
+            .files_of(&desk.own)
+            .into_iter()
+            .map(|file| file.bytes)
+            .collect();
+        kept.sort();
+        assert_eq!(kept, [b"2".to_vec(), b"one".to_vec(), b"one".to_vec()]);
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_the_platform_will_not_have_does_not_keep_the_answer_back() {
+    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    let message = message(&desk.channel, "m1", None);
+    let mut reply = reply(&message, "here it is");
+    reply.attachments = vec![
+        attachment(&desk, "a.txt", "one"),
+        attachment(&desk, "b.txt", "two"),
+    ];
+    desk.platform
+        .script(Route::Upload, [MoleculeFault::refuse(413, "too large")]);
+    desk.channel.send(&message, &reply).await.unwrap();
+    let bubbles = desk.platform.bubbles(&desk.own);
+    assert_eq!(bubbles.len(), 2);
+    assert_eq!(
+        (bubbles[0].text.as_str(), bubbles[0].attachments.len()),
+        ("here it is", 1)
+    );
+    assert!(
+        bubbles[1].text.contains("`a.txt`: it answered 413"),
+        "{:?}",
+        bubbles[1]
+    );
+}
+
+#[tokio::test]
+async fn a_peer_is_told_of_files_that_it_can_not_have() {
+    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    let peer = desk.platform.add_workspace("beta");
+    let message = message(&desk.channel, "m1", Some(&peer));
+    let mut reply = reply(&message, "done");
+    reply.attachments = vec![attachment(&desk, "a.txt", "one")];
+    desk.channel.send(&message, &reply).await.unwrap();
+    let inbox = desk.platform.inbox_of(&peer);
+    assert!(
+        inbox[0].text.starts_with("done\n\n[codex-bridge] Files"),
+        "{:?}",
+        inbox[0].text
+    );
+    assert_eq!(desk.platform.count(Route::Upload, 200), 0);
+}

@@ -1,0 +1,184 @@
+//! Presence against the platform in a box: what it shows of an agent while turns run, the platform fails, and the
+//! daemon stops.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that can't go on must fail where it stands"
+)]
+
+use bridge_channel::molecule::{
+    FIRST_START, MAX_REPLY_CHARS, Molecule, POLL, Secret, Settings, TokenSource,
+};
+use bridge_channel::{Activity, Arrival, Door, Page};
+use bridge_core::port::{LedgerError, OnUnknown};
+use bridge_core::step::Received;
+use bridge_core::value::{ChannelId, ExternalId, Tier};
+use bridge_sim::molecule::{MoleculeOptions, MoleculePlatform, Route, Status, Workspace};
+use std::sync::{Arc, Mutex};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// A door that nobody goes through: only what the turns do is asked.
+#[derive(Clone, Default)]
+struct Desk(Arc<Mutex<Activity>>);
+
+impl Desk {
+    fn does(&self, turns: u32, current: Option<&str>) {
+        let current = current.map(ToOwned::to_owned);
+        *self.0.lock().unwrap() = Activity { turns, current };
+    }
+}
+
+fn closed<T>() -> Result<T, LedgerError> {
+    Err(LedgerError::Unavailable {
+        what: "nothing comes in here".to_owned(),
+    })
+}
+
+impl Door for Desk {
+    async fn take_in(&self, _: Arrival) -> Result<Received, LedgerError> {
+        closed()
+    }
+
+    async fn take_page(&self, _: Page) -> Result<Vec<Received>, LedgerError> {
+        closed()
+    }
+
+    async fn cursor(&self, _: &ChannelId) -> Result<Option<String>, LedgerError> {
+        closed()
+    }
+
+    async fn known(&self, _: &ChannelId, _: &ExternalId) -> Result<bool, LedgerError> {
+        closed()
+    }
+
+    async fn activity(&self, _: &ChannelId) -> Activity {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+struct Stage {
+    platform: MoleculePlatform,
+    alpha: Workspace,
+    desk: Desk,
+    stop: CancellationToken,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let platform = MoleculePlatform::start(MoleculeOptions::default())
+            .await
+            .unwrap();
+        Self {
+            alpha: platform.workspace("alpha"),
+            platform,
+            desk: Desk::default(),
+            stop: CancellationToken::new(),
+        }
+    }
+
+    fn attends(&self) -> JoinHandle<()> {
+        let settings = Settings {
+            workspace: self.alpha.id.clone(),
+            platform_url: self.platform.url(),
+            token: TokenSource::Value(Secret::new(self.alpha.token.clone())),
+            org_id: None,
+            allow_http: false,
+            canvas_tier: Tier::Owner,
+            first_start: FIRST_START,
+            poll: POLL,
+            wake: false,
+            max_reply_chars: MAX_REPLY_CHARS,
+            name: Some("Codex".to_owned()),
+            on_unknown: OnUnknown::Hold,
+        };
+        let channel = Molecule::open(settings).unwrap();
+        let (desk, stop) = (self.desk.clone(), self.stop.clone());
+        tokio::spawn(async move { channel.attend(desk, stop).await })
+    }
+
+    async fn until(&self, what: &str, mut reached: impl FnMut(&MoleculePlatform) -> bool) {
+        let seen = self.platform.wait_until(what, |platform| reached(platform));
+        if let Err(error) = seen.await {
+            panic!("{error}: {:?}", self.platform.heartbeats(&self.alpha));
+        }
+    }
+
+    fn refused(&self, route: Route) -> usize {
+        self.platform.count(route, 500)
+    }
+}
+
+#[tokio::test]
+async fn a_change_is_shown_soon_and_the_last_word_is_that_nothing_is_done() {
+    let stage = Stage::new().await;
+    let attending = stage.attends();
+    let alpha = &stage.alpha;
+    stage
+        .until("online", |p| p.status(alpha) == Status::Online)
+        .await;
+    let card = stage.platform.agent_card(alpha).unwrap();
+    assert_eq!(card["name"], "Codex");
+    stage.desk.does(2, Some("$ cargo test"));
+    stage
+        .until("two tasks", |p| {
+            let beats = p.heartbeats(alpha);
+            beats.active_tasks == 2 && beats.current_task.as_deref() == Some("$ cargo test")
+        })
+        .await;
+    stage.desk.does(1, Some(&format!("$ echo {}", alpha.token)));
+    stage
+        .until("one task", |p| p.heartbeats(alpha).active_tasks == 1)
+        .await;
+    let beats = stage.platform.heartbeats(alpha);
+    assert_eq!(beats.current_task.as_deref(), Some("working"), "no secret");
+    assert_eq!(beats.registrations, 1);
+    stage.stop.cancel();
+    attending.await.unwrap();
+    let last = stage.platform.heartbeats(alpha);
+    assert_eq!((last.active_tasks, last.count), (0, beats.count + 1));
+}
+
+/// The database goes away in the middle: nothing is given up, no sign-on is refused and held against us, and the
+/// workspace is online again by itself.
+#[tokio::test]
+async fn after_an_outage_the_workspace_is_online_again() {
+    let stage = Stage::new().await;
+    let attending = stage.attends();
+    let alpha = &stage.alpha;
+    stage
+        .until("a heartbeat", |p| p.heartbeats(alpha).count == 1)
+        .await;
+    stage.platform.set_database(false);
+    stage.desk.does(1, None);
+    stage
+        .until("a refused heartbeat", |_| {
+            stage.refused(Route::Heartbeat) >= 1
+        })
+        .await;
+    stage.platform.set_database(true);
+    stage
+        .until("another sign-on", |p| {
+            let beats = p.heartbeats(alpha);
+            beats.registrations == 2 && beats.active_tasks == 1
+        })
+        .await;
+    assert_eq!(stage.platform.status(alpha), Status::Online);
+    assert_eq!(stage.refused(Route::Register), 0);
+    stage.stop.cancel();
+    attending.await.unwrap();
+}
+
+/// The platform would take the sign-on of a removed workspace and mint a token for it.
+#[tokio::test]
+async fn a_removed_workspace_is_not_signed_on() {
+    let stage = Stage::new().await;
+    stage.platform.remove(&stage.alpha);
+    let attending = stage.attends();
+    stage
+        .until("a look", |p| p.count(Route::Workspace, 410) >= 2)
+        .await;
+    assert_eq!(stage.platform.count(Route::Register, 200), 0);
+    stage.stop.cancel();
+    attending.await.unwrap();
+}
