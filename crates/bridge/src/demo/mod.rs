@@ -1,7 +1,8 @@
-//! `demo`: the main job on this machine alone. A scripted model, a private CODEX_HOME and a daemon are started, a
-//! few messages of two conversations go through the real Codex, Codex is killed once, and nothing is left behind.
+//! `demo`: the main job on this machine alone. A scripted model, a Molecule platform, a private CODEX_HOME and a daemon
+//! are started, messages of people and of an agent go through the real Codex, Codex is killed once, and nothing is left.
 
 pub(crate) mod codex;
+mod molecule;
 mod stage;
 mod story;
 

@@ -1,6 +1,7 @@
-//! The stage of the demo: a scripted model, a private CODEX_HOME, a daemon in this process, all in one temporary
-//! directory; and its removal.
+//! The stage of the demo: a scripted model, a platform, a private CODEX_HOME, a daemon in this process, all in one
+//! temporary directory; and its removal.
 
+use super::molecule::Molecule;
 use super::say;
 use crate::client::ApiClient;
 use crate::config::{Config, Environment};
@@ -19,6 +20,7 @@ use tokio::task::JoinHandle;
 
 pub(super) struct Stage {
     pub(super) model: ScriptedModel,
+    pub(super) molecule: Molecule,
     pub(super) client: ApiClient,
     pub(super) no_color: bool,
     daemon: JoinHandle<anyhow::Result<()>>,
@@ -40,6 +42,7 @@ impl Stage {
         let model = ScriptedModel::start(Options::default())
             .await
             .context("start the model")?;
+        let molecule = Molecule::start().await?;
         let home = directory.path().join("codex-home");
         std::fs::create_dir(&home)?;
         std::fs::write(home.join("config.toml"), model.codex_config())?;
@@ -50,6 +53,7 @@ impl Stage {
         let stop = Stop::default();
         let (ready, serving) = oneshot::channel();
         let mut options = RunOptions::new(state_dir.clone(), config, environment);
+        options.molecule.push(molecule.served());
         // Codex keeps a lock of its sandbox in the temporary directory.
         let temporary = directory.path().join("tmp");
         std::fs::create_dir(&temporary)?;
@@ -68,6 +72,10 @@ impl Stage {
             paint.green("started")
         ));
         say(&format!(
+            "{} a Molecule platform in a box, on loopback too",
+            paint.green("started")
+        ));
+        say(&format!(
             "{} the daemon, its ledger in {}",
             paint.green("started"),
             state_dir.display()
@@ -75,6 +83,7 @@ impl Stage {
         let client = ApiClient::new(StateDir::existing(&state_dir))?;
         Ok(Self {
             model,
+            molecule,
             client,
             no_color,
             daemon,
@@ -99,6 +108,7 @@ impl Stage {
     pub(super) async fn strike(self) -> anyhow::Result<()> {
         self.stop.gently.cancel();
         self.daemon.await??;
+        self.molecule.stop().await;
         self.model.stop().await;
         self.directory
             .close()

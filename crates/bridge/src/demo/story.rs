@@ -1,4 +1,4 @@
-//! What the demo shows: two conversations side by side, memory, a command in the sandbox, and a crash.
+//! What the demo shows: two conversations side by side, memory, a command in the sandbox, a platform, and a crash.
 
 use super::say;
 use super::stage::Stage;
@@ -42,7 +42,19 @@ pub(super) async fn tell(stage: &Stage, paint: Paint) -> anyhow::Result<()> {
     converse(stage, paint, "bob", "And what did I tell you? remember:").await?;
     chapter(
         paint,
-        "3. Codex is killed in the middle of a turn (kill -9)",
+        "3. A Molecule platform: a person at the canvas and a peer agent write at the same time",
+    );
+    tokio::try_join!(
+        stage
+            .molecule
+            .canvas_says(paint, "Is the build green? echo:It is green."),
+        stage
+            .molecule
+            .scout_says(paint, "What do you know? echo:Only what you told me."),
+    )?;
+    chapter(
+        paint,
+        "4. Codex is killed in the middle of a turn (kill -9)",
     );
     crash(stage, paint).await
 }

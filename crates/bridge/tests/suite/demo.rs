@@ -31,6 +31,8 @@ async fn the_demo_shows_memory_and_a_crash_and_leaves_nothing() {
         "codex to alice: Noted: teal.",
         "codex to bob: One file: hello.txt.",
         "before this one: \"My favourite colour is teal.",
+        "codex on the canvas: It is green.",
+        "codex to agent scout: Only what you told me.",
         "Finished, in spite of the crash.",
         "Where to go next",
     ] {
