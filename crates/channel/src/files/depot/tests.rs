@@ -111,7 +111,10 @@ fn only_old_copies_are_swept_and_a_copy_written_again_is_new() {
     assert_eq!(depot.old(now, 9).unwrap(), [] as [String; 0]);
     assert!(!depot.sweep(Path::new(&kept.path), now).unwrap());
     let later = now + SWEEP_GRACE + Duration::from_secs(1);
-    assert_eq!(depot.old(later, 9).unwrap(), [kept.path.clone()]);
+    assert_eq!(
+        depot.old(later, 9).unwrap(),
+        std::slice::from_ref(&kept.path)
+    );
     assert_eq!(depot.old(later, 0).unwrap(), [] as [String; 0]);
     let before = fs::metadata(&kept.path).unwrap().ino();
     let file = File::options().write(true).open(&kept.path).unwrap();
