@@ -103,7 +103,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     fn progress_line(&self, message_id: &MessageId, started_at: Timestamp) -> String {
-        let minutes = now().since_ms(started_at).max(0) / 60_000;
+        // The nearest minute: a line that is due after three is not told as two for a millisecond.
+        let minutes = now().since_ms(started_at).max(0).saturating_add(30_000) / 60_000;
         let doing = self.doing(message_id);
         format!("Still working, {minutes} min so far: {doing}")
     }

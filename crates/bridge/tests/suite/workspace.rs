@@ -83,9 +83,8 @@ async fn a_workspace_is_online_shows_what_codex_does_and_says_goodbye() {
     let before = platform.heartbeats(alpha).count;
     assert_eq!(daemon.stop().await, Some(0));
     let beats = platform.heartbeats(alpha);
-    assert_eq!(
-        (beats.count, beats.active_tasks),
-        (before + 1, 0),
+    assert!(
+        beats.count > before && beats.active_tasks == 0,
         "a last word"
     );
 }

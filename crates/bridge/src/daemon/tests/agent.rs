@@ -201,7 +201,9 @@ impl TurnStream for ScriptedStream {
             return first;
         }
         if let Some(ends) = self.ends {
-            tokio::time::sleep_until(ends).await;
+            // The turn's own time, which is virtual.
+            let mut end = tokio::time::interval_at(ends, Duration::from_secs(1));
+            end.tick().await;
         }
         match self.last.take() {
             Some(event) => event,
