@@ -11,3 +11,4 @@ mod files;
 mod outage;
 mod sink;
 mod stage;
+mod tls;

@@ -91,3 +91,21 @@ async fn p9_a_platform_that_has_enough_is_left_alone_as_long_as_it_says() {
         );
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn p2_pages_that_break_off_or_never_end_are_asked_for_again() {
+    let (platform, own) = platform(Edition::New).await;
+    let faults = [
+        MoleculeFault::ResetMidBody,
+        MoleculeFault::Garble,
+        MoleculeFault::Trickle(Duration::from_secs(2)),
+        MoleculeFault::LoseAnswer,
+    ];
+    platform.script(Route::Activity, faults);
+    platform.canvas_says(&own, "hello").unwrap();
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    let held = fetching
+        .tray
+        .until("hello", |held| !held.arrivals.is_empty());
+    assert_eq!(held.await.texts(), ["hello"]);
+}

@@ -127,3 +127,14 @@ async fn p8_a_canvas_that_may_not_be_talked_to_refuses_for_good() {
         .unwrap_err();
     assert_eq!(fault.failure.class, Class::Permanent);
 }
+
+#[tokio::test]
+async fn p13_our_own_bubbles_are_no_messages() {
+    let (platform, own) = platform(Edition::Seed).await;
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    let message = message(&fetching.channel, "m1", None);
+    let reply = reply(&message, "an answer");
+    fetching.channel.send(&message, &reply).await.unwrap();
+    platform.canvas_says(&own, "a question").unwrap();
+    assert_eq!(fetching.tray.until_texts(1).await, ["a question"]);
+}

@@ -35,8 +35,8 @@ pub(super) const LANES: &str = "SELECT DISTINCT conversation_id FROM reply INDEX
      ORDER BY conversation_id LIMIT ?2";
 
 /// The newest replies only: others that say the same are looked for soon after they were sent.
-pub(super) const TWINS: &str = "SELECT reply_key, first_try_at FROM reply JOIN reply_text USING (row) \
-     JOIN message USING (message_id) \
+pub(super) const TWINS: &str = "SELECT reply_key, first_try_at FROM reply CROSS JOIN reply_text USING (row) \
+     CROSS JOIN message USING (message_id) \
      WHERE reply.row > (SELECT max(row) FROM reply) - 5000 AND reply.state = 'sent' \
      AND channel = ?1 AND first_try_at >= ?2 AND reply_text.body = ?3 \
      ORDER BY first_try_at, reply_key LIMIT ?4";

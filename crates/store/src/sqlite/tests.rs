@@ -75,6 +75,19 @@ const HOT: [&str; 25] = [
     message::LIVE_ELSEWHERE,
 ];
 
+/// It sorts, but what it finds, not the table: it is asked when a reply is in doubt, and only the newest rows answer.
+#[test]
+fn replies_that_say_the_same_are_looked_for_among_the_newest() {
+    let (conn, _directory) = ledger();
+    let steps = plan(&conn, reply::TWINS);
+    assert!(
+        !steps.iter().any(|step| step.starts_with("SCAN")),
+        "{steps:?}"
+    );
+    let newest = "SEARCH reply USING INTEGER PRIMARY KEY (rowid>?)";
+    assert_eq!(steps.first().map(String::as_str), Some(newest));
+}
+
 #[test]
 fn hot_queries_never_walk_finished_rows_or_sort() {
     let (conn, _directory) = ledger();

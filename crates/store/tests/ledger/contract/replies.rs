@@ -161,6 +161,6 @@ pub(super) async fn replies_that_say_the_same_are_found<F: Fixture>() {
     let later = began.plus_ms(2_000);
     let found = twins(channel, later).await;
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].first_try_at, later);
+    assert!(found[0].key.to_string() == key("m-a") && found[0].first_try_at >= later);
     assert!(twins(ChannelId::new("elsewhere"), began).await.is_empty());
 }

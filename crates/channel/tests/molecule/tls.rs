@@ -1,0 +1,68 @@
+//! Whom the token is shown to: nobody in the clear, and nobody whose certificate the system does not trust.
+
+use crate::stage::{Fetching, Tray, settings};
+use bridge_channel::molecule::{ChannelState, Molecule, OpenError};
+use bridge_sim::molecule::{Edition, MoleculePlatform, Workspace};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::sync::Arc;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+/// A certificate for 127.0.0.1 that signed itself, and its key; made for this test and good for nothing else.
+const CERTIFICATE: &[u8] = include_bytes!("tls/cert.pem");
+const KEY: &[u8] = include_bytes!("tls/key.pem");
+
+fn acceptor() -> TlsAcceptor {
+    let certificate = CertificateDer::from_pem_slice(CERTIFICATE).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    TlsAcceptor::from(Arc::new(config))
+}
+
+async fn stage() -> (MoleculePlatform, Workspace) {
+    crate::stage::platform(Edition::New).await
+}
+
+#[tokio::test]
+async fn threat_30_a_certificate_that_nobody_vouches_for_ends_the_call() {
+    let (platform, own) = stage().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut settings = settings(&platform, &own);
+    settings.platform_url = format!("https://{}", listener.local_addr().unwrap());
+    let fetching = Fetching::start(Molecule::open(settings).unwrap(), Tray::new());
+    let acceptor = acceptor();
+    // Two calls: the state is said after the first one failed, before the second begins.
+    for _ in 0..2 {
+        let (socket, _) = listener.accept().await.unwrap();
+        if let Ok(mut stream) = acceptor.accept(socket).await {
+            let mut said = Vec::new();
+            let _broken = stream.read_to_end(&mut said).await;
+            assert_eq!(said, b"", "the token was shown");
+        }
+    }
+    let health = fetching.channel.health();
+    assert_eq!(health.state, ChannelState::Retrying);
+    assert!(health.detail.contains("certificate"), "{}", health.detail);
+}
+
+#[tokio::test]
+async fn threat_30_a_token_never_travels_in_the_clear_unasked() {
+    let (platform, own) = stage().await;
+    for url in ["http://platform.example.com", "http://10.0.0.1:8080"] {
+        let mut settings = settings(&platform, &own);
+        settings.platform_url = url.to_owned();
+        let opened = Molecule::open(settings.clone());
+        assert_eq!(opened.map(drop), Err(OpenError::NotSecret));
+        settings.allow_http = true;
+        assert!(Molecule::open(settings).is_ok());
+    }
+}
