@@ -5,9 +5,9 @@
 use super::MemoryRows;
 use bridge_core::port::{Change, Rows, RowsError};
 use bridge_core::value::{
-    Ack, Answer, Conversation, ConversationId, IncarnationId, ItemEvent, Life, Message, MessageId,
-    Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState, StateName, ThreadId,
-    Timestamp, Turn,
+    Ack, AckState, Answer, Conversation, ConversationId, Incarnation, IncarnationId, ItemEvent,
+    Life, Message, MessageId, Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState,
+    StateName, ThreadId, Timestamp, Turn,
 };
 
 impl Rows for MemoryRows {
@@ -83,26 +83,11 @@ impl Rows for MemoryRows {
                 reply.tries = *tries;
                 reply.first_try_at = *first_try_at;
             }),
-            Change::Ack { message_id, state } => {
-                let ack = found(self.acks.get(message_id), || format!("ack of {message_id}"))?;
-                let ack = Ack {
-                    state: *state,
-                    ..*ack
-                };
-                self.acks.put(message_id.clone(), ack);
-                Ok(())
-            }
+            Change::Ack { message_id, state } => self.owe(message_id, *state),
             Change::NewEvent(event) => self.new_event(event),
             Change::NewRequest(request) => self.new_request(request),
             Change::Decide { request_id, state } => self.decide(request_id, state),
-            Change::NewIncarnation(incarnation) => {
-                let key = &incarnation.incarnation_id;
-                guard(!self.incarnations.contains(key), || {
-                    format!("new incarnation {key}")
-                })?;
-                self.incarnations.put(key.clone(), incarnation.clone());
-                Ok(())
-            }
+            Change::NewIncarnation(incarnation) => self.new_incarnation(incarnation),
             Change::IncarnationEnded { incarnation_id, at } => {
                 self.end_incarnation(incarnation_id, *at)
             }
@@ -111,6 +96,22 @@ impl Rows for MemoryRows {
 }
 
 impl MemoryRows {
+    fn owe(&mut self, id: &MessageId, state: AckState) -> Result<(), RowsError> {
+        let ack = found(self.acks.get(id), || format!("ack of {id}"))?;
+        let ack = Ack { state, ..*ack };
+        self.acks.put(id.clone(), ack);
+        Ok(())
+    }
+
+    fn new_incarnation(&mut self, incarnation: &Incarnation) -> Result<(), RowsError> {
+        let key = &incarnation.incarnation_id;
+        guard(!self.incarnations.contains(key), || {
+            format!("new incarnation {key}")
+        })?;
+        self.incarnations.put(key.clone(), incarnation.clone());
+        Ok(())
+    }
+
     fn end_incarnation(&mut self, id: &IncarnationId, at: Timestamp) -> Result<(), RowsError> {
         let live = self
             .incarnations

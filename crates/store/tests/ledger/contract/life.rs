@@ -77,6 +77,15 @@ pub(super) async fn a_message_goes_from_receipt_to_done<F: Fixture>() {
     assert_eq!(counts, [StateCount { state, count: 1 }]);
 }
 
+fn picture(n: i64) -> bridge_core::value::Attachment {
+    bridge_core::value::Attachment {
+        name: format!("naïve \"{n}\".png"),
+        media_type: "image/png".to_owned(),
+        path: "/files/ü".to_owned(),
+        bytes: u64::MAX,
+    }
+}
+
 pub(super) async fn every_value_comes_back_as_it_was_written<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
@@ -133,14 +142,7 @@ pub(super) async fn every_value_comes_back_as_it_was_written<F: Fixture>() {
             sender: String::new(),
             tier: [Tier::Owner, Tier::Peer, Tier::Tool][seq.unsigned_abs() as usize % 3],
             body: "naïve\0text".repeat(2_000),
-            attachments: (0..seq % 3)
-                .map(|n| bridge_core::value::Attachment {
-                    name: format!("naïve \"{n}\".png"),
-                    media_type: "image/png".to_owned(),
-                    path: "/files/ü".to_owned(),
-                    bytes: u64::MAX,
-                })
-                .collect(),
+            attachments: (0..seq % 3).map(picture).collect(),
             hops: u32::MAX,
             round: bridge_core::value::Round(i64::MAX),
             received_at: Timestamp(i64::MIN),
