@@ -1,4 +1,4 @@
-//! What every polling source needs: the wall clock, growing pauses, and a quiet word about rows that nothing can be
+//! What every polling source needs: the wall clock, growing pauses, an allowance for bursts, and a quiet word about rows that nothing can be
 //! kept of.
 
 use bridge_core::limits::clip;
@@ -6,6 +6,7 @@ use bridge_core::retry::backoff_ms;
 use bridge_core::value::Timestamp;
 use serde_json::Value;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 /// First pause after a failure; doubles up to [`PAUSE_MAX_MS`].
@@ -67,4 +68,53 @@ pub(crate) fn now() -> Timestamp {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// So many at once, and then one more per span: a burst is not held up, a flood is spread.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    at_once: u32,
+    every: Duration,
+    /// When everything that was taken so far is earned again.
+    earned: Option<Instant>,
+}
+
+impl Allowance {
+    pub(crate) fn new(at_once: u32, every: Duration) -> Self {
+        Self {
+            at_once,
+            every,
+            earned: None,
+        }
+    }
+
+    /// Takes the next one; gives when it may be used.
+    pub(crate) fn next(&mut self, now: Instant) -> Instant {
+        let earned = self.earned.map_or(now, |earned| earned.max(now)) + self.every;
+        self.earned = Some(earned);
+        let ahead = self.every.saturating_mul(self.at_once);
+        earned.checked_sub(ahead).map_or(now, |may| may.max(now))
+    }
+}
+
+#[cfg(test)]
+mod allowance_tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_free_and_a_flood_is_spread() {
+        let every = Duration::from_millis(250);
+        let mut allowance = Allowance::new(4, every);
+        let start = Instant::now();
+        let waits: Vec<Duration> = (0..6).map(|_| allowance.next(start) - start).collect();
+        let free = [Duration::ZERO; 4];
+        assert_eq!(waits[..4], free);
+        assert_eq!(waits[4..], [every, every * 2]);
+        let later = start + every * 20;
+        assert_eq!(
+            allowance.next(later),
+            later,
+            "a pause earns everything again"
+        );
+    }
 }

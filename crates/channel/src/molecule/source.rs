@@ -11,7 +11,7 @@ use super::outage::Refusal;
 use crate::door::Door;
 use crate::fault::Deed;
 use crate::http::CallError;
-use crate::poll::Backoff;
+use crate::poll::{Allowance, Backoff};
 use bridge_core::port::LedgerError;
 use reqwest::StatusCode;
 use std::time::Duration;
@@ -20,8 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 /// How often rows that appeared late are looked for, and the platform is told what it may forget.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
-/// Between two looks that were asked for by events: heartbeats, polls and replies share 600 calls a minute.
-const LOOK_GAP: Duration = Duration::from_millis(200);
+/// Looks that events may ask for at once: a chat in full swing is heard without a pause.
+const LOOKS_AT_ONCE: u32 = 16;
+/// And then one more in this time: heartbeats, polls and replies share 600 calls a minute.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Pause when the door is full or the ledger can't write.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 /// Shortest and longest pause that a platform with too many calls is believed to ask for.
@@ -50,6 +52,8 @@ struct Pace {
     told: Option<i64>,
     /// The platform has no such call.
     untold: bool,
+    /// How many looks events may still ask for.
+    looks: Allowance,
 }
 
 impl Molecule {
@@ -98,17 +102,17 @@ impl Molecule {
             sweep_due: Instant::now() + SWEEP_EVERY,
             told: None,
             untold: false,
+            looks: Allowance::new(LOOKS_AT_ONCE, LOOK_EVERY),
         };
         let mut look = Look::Due;
         loop {
-            let began = Instant::now();
             match self.look_once(door, &mut reader, &mut pace, look).await {
                 Ok(()) => {
                     pace.backoff.reset();
                     self.0
                         .health
                         .set(ChannelState::Receiving, &self.receiving());
-                    look = self.rest(&pace, began).await;
+                    look = self.rest(&mut pace).await;
                 }
                 Err(trouble) => {
                     self.recover(&trouble, &mut pace).await;
@@ -173,12 +177,12 @@ impl Molecule {
     }
 
     /// Waits until there is a reason to look again.
-    async fn rest(&self, pace: &Pace, began: Instant) -> Look {
+    async fn rest(&self, pace: &mut Pace) -> Look {
         tokio::select! {
             () = sleep_until(pace.due) => return Look::Due,
             () = self.0.bell.notified() => {}
         }
-        sleep_until(pace.due.min(began + LOOK_GAP)).await;
+        sleep_until(pace.due.min(pace.looks.next(Instant::now()))).await;
         Look::Heard
     }
 
