@@ -22,6 +22,7 @@ pub(crate) fn message(state: MessageState, change: impl FnOnce(&mut Life)) -> Me
         tier: Tier::Owner,
         body: "do it".to_owned(),
         attachments: Vec::new(),
+        said_at: Timestamp(0),
         hops: 0,
         round: Round(1),
         received_at: Timestamp(0),

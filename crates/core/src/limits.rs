@@ -32,15 +32,32 @@ pub const FOLLOWERS_MAX: u32 = 16;
 
 /// Agents that may answer each other before we stop: two of them would thank each other for ever.
 pub const HOPS_MAX: u32 = 8;
-/// Messages that one agent may send within [`PAIR_WINDOW_MS`], where nobody counts hops.
-pub const PAIR_MESSAGES_MAX: u32 = 30;
-/// The time in which an agent's messages are counted.
-pub const PAIR_WINDOW_MS: i64 = 10 * 60_000;
+/// How often one agent may be heard within a time, where nobody counts hops.
+#[derive(Clone, Copy, Debug)]
+pub struct PairBudget {
+    /// So many messages.
+    pub messages: u32,
+    /// Within this time, by the agent's own clock.
+    pub window_ms: i64,
+}
+/// Two agents that thank each other at once are stopped within minutes, slow ones within a day.
+pub const PAIR_BUDGETS: [PairBudget; 2] = [
+    PairBudget {
+        messages: 30,
+        window_ms: 10 * 60_000,
+    },
+    PairBudget {
+        messages: 300,
+        window_ms: 24 * 3_600_000,
+    },
+];
+/// Messages of an agent that are looked at for its budgets: one more than the largest.
+pub const PAIR_LOOKED_AT: u32 = 301;
 
 /// Messages of a conversation that one `/stop` ends; more than that never wait in practice.
 pub const STOP_MAX: u32 = 100;
 
-/// Rows that one page of a source may bring into one transaction.
+/// Rows that one page of a source may bring into one transaction; the rest must be shown again.
 pub const PAGE_ROWS_MAX: usize = 500;
 
 /// How long a person may take to say how a cut message goes on; silence gives it up.

@@ -3,6 +3,8 @@
 
 ALTER TABLE conversation ADD COLUMN context TEXT;
 ALTER TABLE message ADD COLUMN hops INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE message ADD COLUMN said_at INTEGER NOT NULL DEFAULT 0;
+UPDATE message SET said_at = received_at;
 ALTER TABLE message_text ADD COLUMN files TEXT;
 ALTER TABLE reply_text ADD COLUMN files TEXT;
 
@@ -10,7 +12,7 @@ ALTER TABLE reply_text ADD COLUMN files TEXT;
 ALTER TABLE turn ADD COLUMN row_sum INTEGER;
 
 -- Only agents are counted, so that people's messages pay nothing for it.
-CREATE INDEX message_agent ON message (channel, sender, received_at) WHERE kind = 'agent';
+CREATE INDEX message_agent ON message (channel, sender, said_at) WHERE kind = 'agent';
 
 -- What has files, for whoever looks which of the kept ones are still wanted.
 CREATE INDEX message_files ON message_text (row) WHERE files IS NOT NULL;

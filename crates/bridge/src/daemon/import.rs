@@ -155,7 +155,7 @@ fn gather(directories: &[PathBuf]) -> (BTreeMap<String, String>, Vec<String>) {
                 tracing::warn!(
                     path = %path.display(),
                     error = crate::term::escape_line(&error.to_string()).into_owned(),
-                    "old sessions can't be taken over; mend or remove the file and start again"
+                    "old sessions of this file can't be taken over; their chats begin anew"
                 );
             }
         }

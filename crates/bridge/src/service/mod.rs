@@ -158,7 +158,7 @@ fn plan(
     };
     let plan = match scope {
         Scope::User => for_user(plan, common, environment)?,
-        Scope::System => for_system(plan, args, common)?,
+        Scope::System => for_system(plan, args, common, environment)?,
     };
     let state = StateDir::existing(&plan.state_dir);
     Ok(Plan {
@@ -180,17 +180,36 @@ fn for_user(plan: Plan, common: &Common, environment: &Environment) -> anyhow::R
         path: path.unwrap_or(SYSTEM_PATH).to_owned(),
         codex_home: environment.named_codex_home(),
         drain_secs: loaded.config.daemon.drain_secs,
+        codex_bin: plan.codex_bin.or_else(|| environment.codex_bin()),
+        config: plan.config.or(loaded.file),
         state_dir,
         ..plan
     })
 }
 
-fn for_system(plan: Plan, args: &ServiceInstall, common: &Common) -> anyhow::Result<Plan> {
+fn for_system(
+    plan: Plan,
+    args: &ServiceInstall,
+    common: &Common,
+    environment: &Environment,
+) -> anyhow::Result<Plan> {
     let named = common.state_dir.as_deref().map(absolute).transpose()?;
     let user = args.run_as.as_deref().unwrap_or(SYSTEM_USER);
+    let state_dir = named.unwrap_or_else(|| plan.state_dir.clone());
+    // Only a file that is named: what lies in the home of whoever installs it is not the service's.
+    let drain_secs = match &plan.config {
+        Some(file) => {
+            config::load(Some(file), environment, Some(&state_dir))?
+                .config
+                .daemon
+                .drain_secs
+        }
+        None => plan.drain_secs,
+    };
     Ok(Plan {
         run_as: Some(user_name(user)?),
-        state_dir: named.unwrap_or_else(|| plan.state_dir.clone()),
+        state_dir,
+        drain_secs,
         ..plan
     })
 }

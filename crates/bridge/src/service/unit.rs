@@ -152,7 +152,8 @@ fn start_lines(plan: &Plan) -> Vec<String> {
         escape(&plan.environment_file.display().to_string())
     ));
     lines.extend(text_lines(&[
-        "# Or a credential, which the daemon reads again when the platform refuses it:",
+        "# Or a credential. systemd copies it at the start, so a new token needs a restart; for one without, use",
+        "# `token_file` in codex-bridge.toml:",
         "# LoadCredential=molecule-token:/etc/codex-bridge/molecule-token",
         "# Environment=MOLECULE_WORKSPACE_TOKEN_FILE=%d/molecule-token",
     ]));

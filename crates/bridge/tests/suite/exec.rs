@@ -143,8 +143,9 @@ async fn at_its_timeout_a_run_is_ended_with_everything_it_started() {
     let world = World::with_settings(&format!("{EXEC}timeout_secs = 20\n{UNSANDBOXED}")).await;
     let daemon = world.daemon().await;
     let (text, command) = escapes(300_000 + std::process::id());
-    let (send, _, run) = held(&world, &text).await;
+    let send = world.start(&["send", "-c", "a", &text]).await;
     let grandchild = escapee(&command).await;
+    let run = run_of(&world);
     send.ended().await.must(1, &["timed out after 20s"]);
     gone(run).await;
     gone(grandchild).await;

@@ -2,7 +2,7 @@
 //!
 //! Who wrote it comes from `source_id`, which the platform fills from the writer's token; the text decides nothing.
 
-use super::wire::{HOPS, Row, field};
+use super::wire::{HOPS, Row, Stamp, field};
 use crate::door::{Arrival, Refusal, check_key, check_text};
 use bridge_core::limits::clip;
 use bridge_core::step::{Extras, Verdict};
@@ -141,6 +141,7 @@ impl Letter<'_> {
         };
         let extras = Extras {
             context: context(&body),
+            said_at: self.row.at().map(Stamp::in_ms),
             attachments: Vec::new(),
             hops: hops(writer, &body),
             command: command(writer, &text),

@@ -3,6 +3,7 @@
 //! A page's rows are kept as raw text, and a row's fields too: a row that is nested too deep or holds an impossible
 //! number spoils itself alone. What a row means is `row`'s business.
 
+use bridge_core::value::Timestamp;
 use reqwest::header::{DATE, HeaderMap};
 use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,11 @@ impl Stamp {
 
     pub(super) fn plus_ms(self, ms: i64) -> Self {
         Self(self.0.saturating_add(ms.saturating_mul(1_000)))
+    }
+
+    /// As the ledger keeps times.
+    pub(super) fn in_ms(self) -> Timestamp {
+        Timestamp(self.0 / 1_000)
     }
 
     pub(super) fn plus_us(self, us: i64) -> Self {

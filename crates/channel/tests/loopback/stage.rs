@@ -39,6 +39,7 @@ pub(crate) fn message(external_id: &str) -> Message {
         tier: Tier::Owner,
         body: "hello".to_owned(),
         attachments: Vec::new(),
+        said_at: Timestamp(0),
         hops: 0,
         round: Round(0),
         received_at: Timestamp(0),

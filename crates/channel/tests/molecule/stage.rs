@@ -202,6 +202,7 @@ pub(crate) fn message(channel: &Molecule, id: &str, peer: Option<&Workspace>) ->
         tier: Tier::Owner,
         body: "hello".to_owned(),
         attachments: Vec::new(),
+        said_at: Timestamp(0),
         hops: 2,
         round: Round(0),
         received_at: now(),

@@ -191,7 +191,7 @@ pub trait Read {
     ) -> Result<Option<Conversation>, RowsError>;
     /// Messages of a conversation that have no answer yet and may get one, in order, at most `limit`.
     fn unanswered_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError>;
-    /// When the last messages of an agent on a channel were received, newest first, at most `limit`.
+    /// When the last messages of an agent on a channel were said, newest first, at most `limit`.
     fn heard_of_agent(
         &self,
         channel: &ChannelId,

@@ -42,9 +42,6 @@ pub(super) fn obey(
         }
         Command::Stop => stop(message, pending, now, changes, &mut actions)?,
         Command::Status => status(&pending, now),
-        Command::Approve { code } | Command::Decline { code } => {
-            format!("No question with the code {code} waits for an answer here.")
-        }
     };
     changes.push(Change::Live {
         message_id: message.message_id.clone(),
@@ -98,11 +95,21 @@ fn status(pending: &Pending, now: Timestamp) -> String {
                 "A message of {minutes} min ago waits for a decision ({}).",
                 message.message_id
             )),
-            state => lines.push(format!(
+            state @ (StateName::Claimed
+            | StateName::Starting
+            | StateName::Running
+            | StateName::Unclear) => lines.push(format!(
                 "Codex works on a message of {minutes} min ago ({}, {}).",
                 message.message_id,
                 state.word()
             )),
+            // They have their answer, or need none any more.
+            StateName::Answered
+            | StateName::Sending
+            | StateName::Replied
+            | StateName::Done
+            | StateName::Dead
+            | StateName::Cancelled => {}
         }
     }
     match (lines.is_empty(), waiting) {

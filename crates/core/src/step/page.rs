@@ -2,6 +2,7 @@
 //! never ahead of what is on disk, and never behind it either.
 
 use super::{Decision, Receive, Received, Refused, RunError, Transition};
+use crate::limits::PAGE_ROWS_MAX;
 use crate::port::{Change, Read, Rows, RowsError};
 use crate::value::{ChannelId, Timestamp};
 
@@ -26,8 +27,12 @@ impl Transition for ReceivePage {
         Ok(())
     }
 
-    /// The page's own decision: the cursor moves. Its rows were decided one by one before.
+    /// The page's own decision: the cursor moves. Its rows were decided one by one before; it never moves over one
+    /// that was not.
     fn decide(self, (): (), now: Timestamp) -> Result<Decision<Vec<Received>>, Refused> {
+        if let Some(undecided) = self.rows.first() {
+            return Err(Refused::new(Self::NAME, &undecided.message_id, None));
+        }
         let changes = self.position.map(|position| Change::Cursor {
             channel: self.channel,
             position,
@@ -46,6 +51,10 @@ impl Transition for ReceivePage {
         now: Timestamp,
     ) -> Result<Decision<Vec<Received>>, RunError> {
         let mut page = Decision::nothing(Vec::new());
+        if self.rows.len() > PAGE_ROWS_MAX {
+            self.rows.truncate(PAGE_ROWS_MAX);
+            self.position = None;
+        }
         for row in core::mem::take(&mut self.rows) {
             let decision = row.run(rows, now)?;
             let full = decision.outcome == Received::Full;

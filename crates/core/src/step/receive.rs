@@ -54,6 +54,8 @@ pub struct Extras {
     pub context: Option<String>,
     /// Files, stored already.
     pub attachments: Vec<Attachment>,
+    /// When it was said, by the platform's own clock.
+    pub said_at: Option<Timestamp>,
     /// How many agents answered each other before it.
     pub hops: u32,
     /// The text is meant for the bridge.
@@ -166,9 +168,12 @@ impl Transition for Receive {
                 AckMode::OnCustody | AckMode::AfterReply => AckState::Due,
             },
         };
-        let verdict = match self.verdict {
-            Verdict::Fit => loop_guard(self.kind, self.extras.hops, recent(&view.heard, now)),
-            Verdict::Unfit { reason, tell } => Some(Unfit {
+        let said_at = self.extras.said_at.unwrap_or(now);
+        let stopped = loop_guard(self.kind, self.extras.hops, &view.heard, said_at);
+        let verdict = match (stopped, self.verdict) {
+            (Some(stopped), _) => Some(stopped),
+            (None, Verdict::Fit) => None,
+            (None, Verdict::Unfit { reason, tell }) => Some(Unfit {
                 class: Class::Permanent,
                 reason,
                 tell,
@@ -189,6 +194,7 @@ impl Transition for Receive {
             tier: self.tier,
             body: self.body,
             attachments: self.extras.attachments,
+            said_at,
             hops: self.extras.hops,
             round,
             received_at: now,
@@ -239,8 +245,7 @@ impl Receive {
         match self.kind {
             SenderKind::Person => Ok(Vec::new()),
             SenderKind::Agent => {
-                let limit = limits::PAIR_MESSAGES_MAX.saturating_add(1);
-                rows.heard_of_agent(&self.channel, &self.sender, limit)
+                rows.heard_of_agent(&self.channel, &self.sender, limits::PAIR_LOOKED_AT)
             }
         }
     }
@@ -253,35 +258,45 @@ struct Unfit {
     tell: bool,
 }
 
-/// How many of these times count.
-fn recent(heard: &[Timestamp], now: Timestamp) -> usize {
-    let since = now.plus_ms(-limits::PAIR_WINDOW_MS);
-    heard.iter().filter(|at| **at >= since).count()
-}
-
-/// Two agents that answer each other stop here. The first word too many is told why; later ones meet silence,
-/// because every word of ours could be answered again.
-fn loop_guard(kind: SenderKind, hops: u32, recent: usize) -> Option<Unfit> {
-    let budget = limits::PAIR_MESSAGES_MAX as usize;
-    let reason = match kind {
+/// Two agents that answer each other stop here: by the hops that they count themselves, or by how often one of them
+/// was heard, by its own time, so that what waited for us to come back is not taken for a loop. The first word too
+/// many is told why; later ones meet silence, because every word of ours could be answered again.
+fn loop_guard(
+    kind: SenderKind,
+    hops: u32,
+    heard: &[Timestamp],
+    said_at: Timestamp,
+) -> Option<Unfit> {
+    match kind {
         SenderKind::Person => return None,
-        SenderKind::Agent if hops >= limits::HOPS_MAX => format!(
+        SenderKind::Agent => {}
+    }
+    if hops >= limits::HOPS_MAX {
+        let reason = format!(
             "the loop guard stopped it: {hops} agents answered each other before it, and {} may",
             limits::HOPS_MAX
-        ),
-        SenderKind::Agent if recent >= budget => format!(
-            "the loop guard stopped it: this agent sent {} messages within {} minutes; it is heard again after a pause",
-            limits::PAIR_MESSAGES_MAX,
-            limits::PAIR_WINDOW_MS / 60_000
-        ),
-        SenderKind::Agent => return None,
-    };
-    Some(Unfit {
-        // Not for good: an operator may send it again.
+        );
+        return Some(stopped(reason, hops == limits::HOPS_MAX));
+    }
+    limits::PAIR_BUDGETS.iter().find_map(|budget| {
+        let since = said_at.plus_ms(-budget.window_ms);
+        let recent = heard.iter().filter(|at| **at > since).count();
+        let messages = budget.messages as usize;
+        let reason = format!(
+            "the loop guard stopped it: this agent sent {messages} messages within {} minutes; it is heard again after a pause",
+            budget.window_ms / 60_000
+        );
+        (recent >= messages).then(|| stopped(reason, recent == messages))
+    })
+}
+
+/// Not for good: an operator may send it again.
+fn stopped(reason: String, tell: bool) -> Unfit {
+    Unfit {
         class: Class::Capacity { until: None },
         reason,
-        tell: hops == limits::HOPS_MAX || (hops < limits::HOPS_MAX && recent == budget),
-    })
+        tell,
+    }
 }
 
 /// A row that was here before. If its source should know already, it is told again: an ack may be lost.

@@ -241,7 +241,7 @@ impl Read for MemoryRows {
             .map(|(_, message)| message)
             .filter(|message| message.kind == SenderKind::Agent)
             .filter(|message| message.channel == *channel && message.sender == sender)
-            .map(|message| message.received_at)
+            .map(|message| message.said_at)
             .collect();
         heard.sort_by(|a, b| b.cmp(a));
         heard.truncate(page(limit));

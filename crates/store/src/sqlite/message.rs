@@ -17,7 +17,7 @@ macro_rules! select_message {
     ($tail:literal) => {
         concat!(
             "SELECT message_id, conversation_id, seq, channel, external_id, kind, sender, tier, \
-             body, body_sum, files, hops, round, received_at, state, turn_id, reason, leader, hold_until, hold_class, \
+             body, body_sum, files, said_at, hops, round, received_at, state, turn_id, reason, leader, hold_until, hold_class, \
              hold_class_until, hold_reason, attempt, spent, continues, suspect, input, stop, \
              failure_class, failure_until, failure_reason, updated_at FROM message ",
             $tail
@@ -33,11 +33,11 @@ pub(super) const BY_EXTERNAL: &str =
     select_message!("JOIN message_text USING (row) WHERE channel = ?1 AND external_id = ?2");
 
 const INSERT: &str = "INSERT INTO message (message_id, conversation_id, seq, channel, external_id, kind, \
-     sender, tier, hops, round, received_at, place, state, turn_id, reason, leader, hold_until, hold_class, \
+     sender, tier, said_at, hops, round, received_at, place, state, turn_id, reason, leader, hold_until, hold_class, \
      hold_class_until, hold_reason, attempt, spent, continues, suspect, input, stop, failure_class, \
      failure_until, failure_reason, updated_at) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, \
-     ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)";
+     ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
 
 /// A life whose place in the queues stays.
 pub(super) const LIVE: &str = "UPDATE message SET state = ?3, turn_id = ?4, reason = ?5, attempt = ?11, \
@@ -65,6 +65,7 @@ pub(super) fn read(row: &Row<'_>) -> Result<Message, RowsError> {
         tier: fields.word(Tier::from_word)?,
         body: fields.text()?,
         attachments: attached::read(&mut fields)?,
+        said_at: fields.time()?,
         hops: fields.next()?,
         round: fields.next().map(Round)?,
         received_at: fields.time()?,
@@ -248,7 +249,7 @@ pub(super) fn insert(conn: &Connection, message: &Message, owed: Ack) -> Result<
         message.seq.0,
         held(&message.life.state),
     );
-    let own: [&dyn ToSql; 12] = [
+    let own: [&dyn ToSql; 13] = [
         &message.message_id.as_str(),
         &conversation,
         &message.seq.0,
@@ -257,6 +258,7 @@ pub(super) fn insert(conn: &Connection, message: &Message, owed: Ack) -> Result<
         &message.kind.word(),
         &message.sender,
         &message.tier.word(),
+        &message.said_at.0,
         &message.hops,
         &message.round.0,
         &message.received_at.0,

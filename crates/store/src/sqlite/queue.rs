@@ -113,8 +113,8 @@ pub(super) const UNANSWERED_OF: &str = select_message!(
      AND conversation_id = ?1 ORDER BY seq LIMIT ?2"
 );
 
-pub(super) const HEARD_OF_AGENT: &str = "SELECT received_at FROM message INDEXED BY message_agent \
-     WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY received_at DESC LIMIT ?3";
+pub(super) const HEARD_OF_AGENT: &str = "SELECT said_at FROM message INDEXED BY message_agent \
+     WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY said_at DESC LIMIT ?3";
 
 const COUNTS: &str = "SELECT state, count(*) FROM message INDEXED BY message_finished \
      WHERE place IS NULL GROUP BY state \

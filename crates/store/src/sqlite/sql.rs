@@ -94,7 +94,7 @@ pub(super) fn failed(error: Error) -> RowsError {
         // Our own statements fit our own schema: where they do not, the schema is not what was written.
         Error::SqlInputError { .. } => RowsError::Damaged {
             what: "the database's schema".to_owned(),
-            why: format!("{error}; stop the daemon and restore a backup"),
+            why: format!("{error}; run `codex-bridge doctor`, which looks at the whole file"),
         },
         _ => match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => RowsError::Damaged {

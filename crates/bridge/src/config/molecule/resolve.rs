@@ -252,7 +252,7 @@ fn token(
     };
     let found = named_token.or_else(from_file).ok_or_else(|| {
         format!(
-            "the workspace {id} has no token; set {}, or {} or `token_file` in codex-bridge.toml to a file that holds it, readable by this user alone",
+            "the workspace {id} has no token; name a file that holds it, readable by this user alone, as its `token_file` in codex-bridge.toml, or set WORKSPACE_ID={id} with {} or {}",
             variables::TOKEN,
             variables::TOKEN_FILE
         )

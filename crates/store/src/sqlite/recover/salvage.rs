@@ -392,6 +392,8 @@ impl Taking<'_, '_> {
         let origin = self.source.origin;
         if origin == Origin::Backup && self.table.name == "turn" {
             self.set(&mut values, "touched", Value::Integer(1));
+            // It is not what was stored any more, and we say so ourselves.
+            self.set(&mut values, "row_sum", Value::Null);
         }
         if !self.is_as_stored(&values) {
             self.tally.dropped += 1;

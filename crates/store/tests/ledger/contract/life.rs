@@ -143,6 +143,7 @@ pub(super) async fn every_value_comes_back_as_it_was_written<F: Fixture>() {
             tier: [Tier::Owner, Tier::Peer, Tier::Tool][seq.unsigned_abs() as usize % 3],
             body: "naïve\0text".repeat(2_000),
             attachments: (0..seq % 3).map(picture).collect(),
+            said_at: Timestamp(i64::MAX),
             hops: u32::MAX,
             round: bridge_core::value::Round(i64::MAX),
             received_at: Timestamp(i64::MIN),

@@ -58,6 +58,7 @@ contract! {
             commands_are_answered_at_the_door_and_once,
             new_lets_the_conversation_go,
             agents_that_answer_each_other_are_stopped,
+            an_agent_that_never_pauses_is_stopped_by_its_own_time,
             an_old_program_s_conversations_are_taken_over_once,
         }
         people {
