@@ -144,11 +144,12 @@ fn texts(bubbles: Vec<Bubble>) -> Vec<String> {
     bubbles.into_iter().map(|bubble| bubble.text).collect()
 }
 
-/// Every value of a number's field in a log, in order.
-pub(crate) fn numbers(log: &Lines, field: &str) -> Vec<u64> {
+/// The values of a number's field in all lines of a log that hold these words, in order.
+pub(crate) fn numbers(log: &Lines, words: &str, field: &str) -> Vec<u64> {
     let begin = format!("{field}=");
     let log = log.text();
-    let values = log.split_whitespace();
+    let lines = log.lines().filter(|line| line.contains(words));
+    let values = lines.flat_map(str::split_whitespace);
     let values = values.filter_map(|word| word.strip_prefix(&begin)?.parse().ok());
     values.collect()
 }

