@@ -2,12 +2,17 @@
 //! workspace of it by the ancestor's three variables, and everything is judged by what the platform shows.
 
 use crate::world::{Daemon, Lines, World};
+use bridge_sim::Options;
 use bridge_sim::molecule::{
     Bubble, Edition, InboxMessage, MoleculeOptions, MoleculePlatform, Route, Said, Workspace,
 };
+use std::time::Duration;
 
 /// Failures are quick to mend, so that tests need not wait for it.
 const HASTY: &str = "codex.restarts_per_minute = 600\nturn.backoff_base_ms = 50\n";
+
+/// A turn that is held ends by what a test does, and never because Codex is tired of waiting.
+const UNENDING: Duration = Duration::from_secs(600);
 
 /// A world, the platform, and who is on it.
 pub(crate) struct Chat {
@@ -49,7 +54,11 @@ impl Chat {
         let platform = MoleculePlatform::start(options).await.unwrap();
         let us = platform.add_workspace("alpha");
         let peer = platform.add_workspace("beta");
-        let mut world = World::with_settings(&format!("{HASTY}{settings}")).await;
+        let model = Options {
+            stream_idle_timeout: UNENDING,
+            ..Options::default()
+        };
+        let mut world = World::with_model(model, &format!("{HASTY}{settings}")).await;
         world.set_env("PLATFORM_URL", &platform.url());
         Self {
             world,
