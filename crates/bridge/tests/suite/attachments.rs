@@ -1,65 +1,36 @@
 //! Files of a chat, through the whole program: pictures reach the model, other files the working directory, what Codex
 //! sends comes back as an attachment, and a death between keeping and acknowledging loses none of them.
 
-use crate::world::{Running, World};
-use bridge_sim::molecule::{
-    Bubble, Edition, MoleculeOptions, MoleculePlatform, Said, SaidFile, Workspace,
-};
+use crate::chat::{Chat, edition};
+use crate::world::Running;
+use bridge_sim::molecule::{Edition, Said, SaidFile};
 
 /// A picture of 8 by 8 pixels.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x08\0\0\0\x08\x08\x02\0\0\0\x4b\x6d\x29\xdc\0\0\0\x11IDAT\x78\
 \xda\x63\xf8\xcf\xc0\x80\x15\x31\x0c\x2d\x09\0\x28\xff\x3f\xc1\xce\x77\xc8\x4f\0\0\0\0IEND\xae\x42\x60\x82";
 
-struct Chat {
-    world: World,
-    platform: MoleculePlatform,
-    alpha: Workspace,
+/// A message that waits for the operator is tried again soon.
+async fn chat(of: Edition) -> Chat {
+    Chat::with(edition(of), "turn.config_probe_secs = 1\n").await
 }
 
-impl Chat {
-    async fn new(edition: Edition) -> Self {
-        let options = MoleculeOptions {
-            edition,
-            ..MoleculeOptions::default()
-        };
-        let platform = MoleculePlatform::start(options).await.unwrap();
-        let alpha = platform.workspace("alpha");
-        let settings = "[turn]\nbackoff_base_ms = 50\nconfig_probe_secs = 1\n";
-        let mut world = World::with_settings(settings).await;
-        world.set_env("WORKSPACE_ID", &alpha.id);
-        world.set_env("PLATFORM_URL", &platform.url());
-        world.set_env("MOLECULE_WORKSPACE_TOKEN", &alpha.token);
-        Self {
-            world,
-            platform,
-            alpha,
-        }
-    }
+fn says(chat: &Chat, text: &str, files: &[(&str, &[u8])]) {
+    chat.says_with(&said(text, files));
+}
 
-    fn says(&self, text: &str, files: &[(&str, &[u8])]) {
-        let said = said(text, files);
-        self.platform.canvas_says_with(&self.alpha, &said).unwrap();
-    }
+async fn until_acked(chat: &Chat) {
+    let all = |chat: &Chat| {
+        let files = chat.platform.files_of(&chat.us);
+        !files.is_empty() && files.iter().all(|file| file.acked)
+    };
+    chat.until("acks", all).await;
+}
 
-    async fn bubbles(&self, count: usize) -> Vec<Bubble> {
-        let shown = self.platform.wait_for_bubbles(&self.alpha, count);
-        shown.await.unwrap()
-    }
-
-    async fn until_acked(&self) {
-        let all = |platform: &MoleculePlatform| {
-            let files = platform.files_of(&self.alpha);
-            !files.is_empty() && files.iter().all(|file| file.acked)
-        };
-        self.platform.wait_until("acks", all).await.unwrap();
-    }
-
-    /// What the commands of the turn that was asked `text` printed.
-    fn printed(&self, text: &str) -> String {
-        let requests = self.world.model.requests();
-        let of_it = requests.iter().filter(|seen| seen.last().contains(text));
-        of_it.flat_map(|seen| seen.outputs.clone()).collect()
-    }
+/// What the commands of the turn that was asked `text` printed.
+fn printed(chat: &Chat, text: &str) -> String {
+    let requests = chat.world.model.requests();
+    let of_it = requests.iter().filter(|seen| seen.last().contains(text));
+    of_it.flat_map(|seen| seen.outputs.clone()).collect()
 }
 
 fn said(text: &str, files: &[(&str, &[u8])]) -> Said {
@@ -76,19 +47,18 @@ fn said(text: &str, files: &[(&str, &[u8])]) -> Said {
 
 #[tokio::test]
 async fn a_picture_reaches_the_model_and_a_file_the_working_directory() {
-    let chat = Chat::new(Edition::New).await;
-    let daemon = chat.world.daemon().await;
-    let text = "shell:cat attachments/*/notes.txt; stat -c %a attachments/*/* ;; echo:read";
+    let chat = chat(Edition::New).await;
+    let daemon = chat.daemon().await;
+    let text = "shell:cat attachments/*/notes.txt; echo; stat -c %a attachments/*/* ;; echo:read";
     let files: [(&str, &[u8]); 2] = [("../x/notes.txt", b"remember the milk"), ("pic.png", PNG)];
-    chat.says(text, &files);
-    let bubbles = chat.bubbles(1).await;
+    says(&chat, text, &files);
+    let bubbles = chat.shown(1).await;
     assert_eq!(bubbles[0].text, "read");
-    let printed = chat.printed("notes.txt");
+    let printed = printed(&chat, "notes.txt");
     assert!(printed.contains("remember the milk"), "{printed}");
-    assert!(
-        printed.contains("600") && !printed.contains("700"),
-        "{printed}"
-    );
+    // Codex adds lines of its own, with numbers in them.
+    let rights: Vec<_> = printed.lines().filter(|line| line.len() == 3).collect();
+    assert_eq!(rights, ["600", "600"], "{printed}");
     let asked = chat.world.model.requests();
     assert!(asked.iter().all(|seen| seen.images == 1), "{asked:#?}");
     assert!(
@@ -97,67 +67,65 @@ async fn a_picture_reaches_the_model_and_a_file_the_working_directory() {
             .contains("/notes.txt (text/plain, 17 bytes)"),
         "{asked:#?}"
     );
-    chat.until_acked().await;
+    until_acked(&chat).await;
     assert_eq!(daemon.stop().await, Some(0));
 }
 
 #[tokio::test]
 async fn a_picture_of_a_peer_reaches_the_model() {
-    let chat = Chat::new(Edition::New).await;
-    let peer = chat.platform.add_workspace("beta");
-    let daemon = chat.world.daemon().await;
+    let chat = chat(Edition::New).await;
+    let daemon = chat.daemon().await;
     let files: [(&str, &[u8]); 2] = [("pic.png", PNG), ("notes.txt", b"remember the milk")];
     let said = said("shell:cat attachments/*/notes.txt ;; echo:seen", &files);
-    chat.platform
-        .peer_says_with(&peer, &chat.alpha, &said)
-        .unwrap();
-    let answers = chat.platform.wait_for_inbox(&peer, 1).await.unwrap();
+    let (peer, us) = (&chat.peer, &chat.us);
+    chat.platform.peer_says_with(peer, us, &said).unwrap();
+    let answers = chat.peer_inbox(1).await;
     assert_eq!(answers[0].text, "seen", "{answers:#?}");
     let asked = chat.world.model.requests();
     assert!(asked.iter().all(|seen| seen.images == 1), "{asked:#?}");
-    assert!(chat.printed("seen").contains("remember the milk"));
+    assert!(printed(&chat, "seen").contains("remember the milk"));
     assert_eq!(daemon.stop().await, Some(0));
 }
 
 #[tokio::test]
 async fn a_file_that_codex_is_asked_to_send_comes_back_as_an_attachment() {
-    let chat = Chat::new(Edition::New).await;
-    let daemon = chat.world.daemon().await;
+    let chat = chat(Edition::New).await;
+    let daemon = chat.daemon().await;
     let text = "shell:d=outbox/$(basename \"$PWD\"); mkdir -p $d && printf made > $d/result.txt ;; echo:here";
-    chat.says(text, &[]);
-    let bubbles = chat.bubbles(1).await;
+    says(&chat, text, &[]);
+    let bubbles = chat.shown(1).await;
     assert_eq!(bubbles[0].text, "here");
     let attachments = &bubbles[0].attachments;
     assert_eq!(attachments.len(), 1, "{attachments:?}");
     assert_eq!(attachments[0]["name"], "result.txt");
-    let uploaded = chat.platform.files_of(&chat.alpha);
+    let uploaded = chat.platform.files_of(&chat.us);
     assert_eq!(
         (uploaded.len(), uploaded[0].bytes.as_slice()),
         (1, &b"made"[..])
     );
-    chat.says("echo:again", &[]);
-    let bubbles = chat.bubbles(2).await;
+    says(&chat, "echo:again", &[]);
+    let bubbles = chat.shown(2).await;
     assert_eq!(bubbles[1].attachments.len(), 0);
     assert_eq!(daemon.stop().await, Some(0));
 }
 
 /// On the older platform an upload is gone once it is acknowledged: an early ack would lose it with the daemon.
 async fn dies_while_a_file_is_taken_in(point: &str) {
-    let chat = Chat::new(Edition::Seed).await;
+    let chat = chat(Edition::Seed).await;
     let mut command = chat.world.command(&["run"]);
     command.env("CODEX_BRIDGE_FAIL_POINT", point);
     let doomed = Running::of(command);
     let text = "shell:cat attachments/*/notes.txt ;; echo:read";
-    chat.says(text, &[("notes.txt", b"remember the milk")]);
+    says(&chat, text, &[("notes.txt", b"remember the milk")]);
     assert_eq!(doomed.ended().await.code, None, "{point}");
-    assert!(!chat.platform.files_of(&chat.alpha)[0].acked, "{point}");
-    let daemon = chat.world.daemon().await;
-    assert_eq!(chat.bubbles(1).await[0].text, "read", "{point}");
+    assert!(!chat.platform.files_of(&chat.us)[0].acked, "{point}");
+    let daemon = chat.daemon().await;
+    assert_eq!(chat.shown(1).await[0].text, "read", "{point}");
     assert!(
-        chat.printed("notes.txt").contains("remember the milk"),
+        printed(&chat, "notes.txt").contains("remember the milk"),
         "{point}"
     );
-    chat.until_acked().await;
+    until_acked(&chat).await;
     assert_eq!(
         chat.world.times_asked("notes.txt"),
         2,
@@ -177,18 +145,18 @@ async fn an_upload_is_acknowledged_only_after_its_message_is_on_disk() {
 /// Codex owns its working directory, and what it plants there must not lead the daemon elsewhere.
 #[tokio::test]
 async fn threat_14_a_planted_link_leads_no_file_out_of_the_working_directory() {
-    let chat = Chat::new(Edition::New).await;
-    let daemon = chat.world.daemon().await;
+    let chat = chat(Edition::New).await;
+    let daemon = chat.daemon().await;
     let elsewhere = chat.world.path().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     let plant = format!(
         "shell:ln -s {} attachments ;; echo:planted",
         elsewhere.display()
     );
-    chat.says(&plant, &[]);
-    chat.bubbles(1).await;
-    chat.says("echo:read", &[("notes.txt", b"x")]);
-    let bubbles = chat.bubbles(2).await;
+    says(&chat, &plant, &[]);
+    chat.shown(1).await;
+    says(&chat, "echo:read", &[("notes.txt", b"x")]);
+    let bubbles = chat.shown(2).await;
     assert!(
         bubbles[1].text.contains("`attachments` is a link"),
         "{:?}",
@@ -199,16 +167,16 @@ async fn threat_14_a_planted_link_leads_no_file_out_of_the_working_directory() {
     let work = std::fs::read_dir(chat.world.state_dir().join("work")).unwrap();
     let work = work.map(|entry| entry.unwrap().path()).next().unwrap();
     std::fs::remove_file(work.join("attachments")).unwrap();
-    assert_eq!(chat.bubbles(3).await[2].text, "read");
+    assert_eq!(chat.shown(3).await[2].text, "read");
     assert_eq!(daemon.stop().await, Some(0));
 }
 
 #[tokio::test]
 async fn p10_a_huge_file_costs_no_memory_and_its_message_is_answered() {
-    let chat = Chat::new(Edition::New).await;
-    let daemon = chat.world.daemon().await;
-    chat.says("echo:read", &[("huge.bin", &vec![7; 90 << 20])]);
-    assert_eq!(chat.bubbles(1).await[0].text, "read");
+    let chat = chat(Edition::New).await;
+    let daemon = chat.daemon().await;
+    says(&chat, "echo:read", &[("huge.bin", &vec![7; 90 << 20])]);
+    assert_eq!(chat.shown(1).await[0].text, "read");
     let shown = chat.world.model.requests();
     assert!(
         shown[0]

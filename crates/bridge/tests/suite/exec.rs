@@ -64,6 +64,12 @@ async fn messages_of_one_conversation_resume_one_thread() {
 /// A Codex whose `exec` fails, and whose app-server is the real one.
 async fn failing(script: &str) -> World {
     let mut world = World::with_settings(&format!("{EXEC}{IMPATIENT}")).await;
+    replace_exec(&mut world, script);
+    world
+}
+
+/// Runs this script where Codex would run `exec`.
+pub(crate) fn replace_exec(world: &mut World, script: &str) {
     let codex = world.path().join("codex");
     let real = codex_for_tests().unwrap();
     let text = format!(
@@ -73,7 +79,6 @@ async fn failing(script: &str) -> World {
     std::fs::write(&codex, text).unwrap();
     std::fs::set_permissions(&codex, std::fs::Permissions::from_mode(0o755)).unwrap();
     world.set_env("CODEX_BRIDGE_CODEX_BIN", &codex.display().to_string());
-    world
 }
 
 #[tokio::test]

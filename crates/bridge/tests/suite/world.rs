@@ -422,6 +422,14 @@ impl Lines {
         heard.unwrap_or_else(|_| panic!("it ended without saying {words:?}:\n{}", self.text()))
     }
 
+    /// Waits until `words` were said this often.
+    pub(crate) async fn wait_times(&mut self, words: &str, times: usize) {
+        let often = |text: &String| text.matches(words).count() >= times;
+        let what = format!("{words:?} for {times} times");
+        let heard = within(&what, self.0.wait_for(often)).await.is_ok();
+        assert!(heard, "it ended without saying {what}:\n{}", self.text());
+    }
+
     async fn closed(&mut self) {
         within("the end of its output", async {
             while self.0.changed().await.is_ok() {}

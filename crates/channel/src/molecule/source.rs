@@ -18,8 +18,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// How often rows that appeared late are looked for, and the platform is told what it may forget.
+/// How often rows that appeared late are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
+/// How soon the platform is told again what it may forget, after it did not listen: messages go first.
+const TELL_AGAIN: Duration = Duration::from_secs(30);
 /// Looks that events may ask for at once: a chat in full swing is heard without a pause.
 const LOOKS_AT_ONCE: u32 = 16;
 /// And then one more in this time: heartbeats, polls and replies share 600 calls a minute.
@@ -50,6 +52,8 @@ struct Pace {
     sweep_due: Instant,
     /// The newest sequence number that the platform was told of.
     told: Option<i64>,
+    /// A platform that did not want to be told is not asked again before this.
+    tell_due: Instant,
     /// The platform has no such call.
     untold: bool,
     /// How many looks events may still ask for.
@@ -101,6 +105,7 @@ impl Molecule {
             due: Instant::now(),
             sweep_due: Instant::now() + SWEEP_EVERY,
             told: None,
+            tell_due: Instant::now(),
             untold: false,
             looks: Allowance::new(LOOKS_AT_ONCE, LOOK_EVERY),
         };
@@ -150,11 +155,11 @@ impl Molecule {
             Look::Due => {
                 self.look(door, reader).await?;
                 pace.due = Instant::now() + self.0.settings.poll;
+                self.tell(reader, pace).await;
             }
         }
         if Instant::now() >= pace.sweep_due {
             self.sweep(door, reader).await?;
-            self.tell(reader, pace).await;
             pace.sweep_due = Instant::now() + SWEEP_EVERY;
         }
         Ok(())
@@ -163,13 +168,15 @@ impl Molecule {
     /// Tells the platform which rows it may forget: those up to the cursor, which are all in the ledger.
     async fn tell(&self, reader: &Reader, pace: &mut Pace) {
         let seq = reader.cursor.as_ref().and_then(|cursor| cursor.seq);
-        let Some(seq) = seq.filter(|_| !pace.untold && seq > pace.told) else {
+        let may = !pace.untold && Instant::now() >= pace.tell_due;
+        let Some(seq) = seq.filter(|_| may && seq > pace.told) else {
             return;
         };
         match self.0.client.acknowledge(seq).await {
             Ok(()) => pace.told = Some(seq),
             Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => pace.untold = true,
             Err(error) => {
+                pace.tell_due = Instant::now() + TELL_AGAIN;
                 let reason = error.to_string().escape_debug().to_string();
                 tracing::debug!(channel = %self.channel(), reason, "the platform was not told what it may forget");
             }
