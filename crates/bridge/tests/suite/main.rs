@@ -9,6 +9,7 @@
 mod agent;
 mod attachments;
 mod backlog;
+mod chat;
 mod codex_faults;
 mod codex_streams;
 mod codex_threads;
@@ -25,6 +26,8 @@ mod foreign;
 mod input;
 mod memory;
 mod model_faults;
+mod molecule_faults;
+mod molecule_threats;
 mod node;
 mod outbox;
 mod people;

@@ -3,7 +3,7 @@
 use crate::stage::{Fetching, Tray, channel, platform, settings};
 use bridge_channel::molecule::{FirstStart, Molecule};
 use bridge_core::value::SenderKind;
-use bridge_sim::molecule::{Edition, EventStream, Late, MoleculeFault, Route, Said};
+use bridge_sim::molecule::{Edition, EventStream, FaultBody, Late, MoleculeFault, Route, Said};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -253,4 +253,64 @@ async fn a_talk_and_its_hops_come_with_a_message() {
     let arrivals = fetching.tray.held().arrivals;
     assert_eq!(arrivals[0].extras.context.as_deref(), Some("talk-7"));
     assert_eq!(arrivals[0].extras.hops, 4);
+}
+
+/// An answer that is no page moves nothing, however it is wrong.
+#[tokio::test]
+async fn p3_a_page_that_is_none_moves_nothing() {
+    let (platform, own) = platform(Edition::New).await;
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    platform.canvas_says(&own, "first").unwrap();
+    fetching.tray.until_texts(1).await;
+    let begun = |held: &crate::stage::Held| held.cursor.is_some();
+    let before = fetching.tray.until("a cursor", begun).await.cursor;
+    let page = |body| MoleculeFault::Refuse {
+        status: 200,
+        retry_after: None,
+        body,
+    };
+    let wrong = [
+        FaultBody::Html,
+        FaultBody::Json(json!(null)),
+        FaultBody::Json(json!({"rows": []})),
+        FaultBody::Json(json!("[]")),
+    ];
+    let count = wrong.len();
+    platform.script(Route::Activity, wrong.map(page));
+    platform.stand(Route::Activity, MoleculeFault::bad_gateway());
+    platform.canvas_says(&own, "second").unwrap();
+    let all = |platform: &bridge_sim::molecule::MoleculePlatform| {
+        platform.count(Route::Activity, 502) > 0
+    };
+    tokio::time::pause();
+    platform.wait_until("all of them", all).await.unwrap();
+    let held = fetching.tray.held();
+    assert_eq!((held.texts(), held.cursor.clone()), (vec!["first"], before));
+    assert!(platform.calls().len() > count);
+    platform.stand(Route::Activity, MoleculeFault::None);
+    assert_eq!(fetching.tray.until_texts(2).await, ["first", "second"]);
+}
+
+/// A row that is written now and seen a minute later, when everything after it was read: a sweep finds it.
+#[tokio::test(start_paused = true)]
+async fn p5_a_row_that_is_late_by_a_minute_is_found_behind_the_cursor() {
+    for edition in BOTH {
+        let (platform, own) = platform(edition).await;
+        let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+        platform.set_late_messages(Late::Held);
+        platform.canvas_says(&own, "late").unwrap();
+        platform.set_late_messages(Late::Never);
+        let early = platform.canvas_says(&own, "early").unwrap();
+        fetching.tray.until_texts(1).await;
+        platform.advance(Duration::from_secs(60));
+        platform.canvas_says(&own, "later").unwrap();
+        let passed = |held: &crate::stage::Held| {
+            let cursor = held.cursor.as_deref();
+            cursor.is_some_and(|cursor| cursor.contains(&early))
+        };
+        fetching.tray.until("a cursor behind it", passed).await;
+        platform.release_rows(&own);
+        let texts = fetching.tray.until_texts(3).await;
+        assert_eq!(texts, ["early", "later", "late"], "{edition:?}");
+    }
 }

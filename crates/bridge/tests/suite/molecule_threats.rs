@@ -1,0 +1,171 @@
+//! What nobody on a Molecule platform gets: the workspace's token. It is looked for in everything that commands of a
+//! peer and of the canvas can reach, in every process, and in everything that is written, shown or said.
+
+use crate::chat::Chat;
+use crate::world::Daemon;
+use bridge_sim::molecule::MoleculeOptions;
+use std::path::{Path, PathBuf};
+
+fn proc_file(pid: i32, name: &str) -> String {
+    let bytes = std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Every file below a directory, without following links.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() && !path.is_symlink() {
+            true => found.extend(files(&path)),
+            false => found.push(path),
+        }
+    }
+    found
+}
+
+fn holds(path: &Path, token: &str) -> bool {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).contains(token)
+}
+
+/// A script of commands that look for the token everywhere.
+fn burglary(chat: &Chat, token: &Path) -> String {
+    let (token, state) = (token.display(), chat.world.state_dir());
+    let (state, config) = (state.display(), chat.world.config_file());
+    format!(
+        "shell:env; cat {token} /proc/self/root{token} /proc/1/root{token}; cat {}; \
+         cat /proc/*/environ /proc/*/cmdline | tr '\\0' '\\n'; find {state} -type f | xargs cat; \
+         echo looked around ;; echo:done",
+        config.display()
+    )
+}
+
+/// What commands gave back to the model so far.
+fn outputs(chat: &Chat) -> String {
+    let requests = chat.world.model.requests();
+    let outputs = requests.iter().flat_map(|seen| seen.outputs.clone());
+    outputs.collect::<Vec<_>>().join("\n")
+}
+
+/// No process of this world has it, the daemon included: its token came by a file.
+fn no_process_has(chat: &Chat, daemon: &Daemon, token: &str) {
+    let pids: Vec<i32> = chat
+        .world
+        .processes()
+        .into_iter()
+        .map(|(pid, _)| pid)
+        .collect();
+    assert!(
+        pids.contains(&daemon.pid()) && pids.contains(&chat.world.codex_pid()),
+        "{pids:?}"
+    );
+    for pid in pids {
+        for name in ["environ", "cmdline"] {
+            assert!(!proc_file(pid, name).contains(token), "{pid} {name}");
+        }
+    }
+}
+
+async fn traced() -> (Chat, PathBuf) {
+    let settings = "[molecule]\npoll_secs = 1\n";
+    let mut chat = Chat::with(MoleculeOptions::default(), settings).await;
+    chat.world.set_env("CODEX_BRIDGE_LOG", "trace");
+    let file = chat.token_in_a_file();
+    (chat, file)
+}
+
+/// Ids of all messages, from the ledger.
+fn message_ids(chat: &Chat) -> Vec<String> {
+    let ledger = files(&chat.world.state_dir());
+    let ledger = ledger.iter().find(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.ends_with(".db") || name.ends_with(".sqlite")
+    });
+    let ledger = rusqlite::Connection::open(ledger.unwrap()).unwrap();
+    let mut ask = ledger.prepare("SELECT message_id FROM message").unwrap();
+    let ids = ask.query_map([], |row| row.get(0)).unwrap();
+    ids.map(|id| id.unwrap()).collect()
+}
+
+/// Threats 5, 6 and 27: a peer makes Codex look for the token, and so does the canvas user, who may read the file.
+#[tokio::test]
+async fn threat_27_the_workspace_token_reaches_no_peer_no_process_no_file_and_no_answer() {
+    let (chat, file) = traced().await;
+    let token = chat.us.token.clone();
+    let mut daemon = chat.daemon().await;
+    chat.peer_says(&burglary(&chat, &file));
+    assert_eq!(chat.peer_got(1).await, ["done"]);
+    let seen = outputs(&chat);
+    assert!(seen.contains("looked around"), "{seen}");
+    assert!(!seen.contains(&token), "a peer's command saw the token");
+
+    // The canvas user is the owner of this machine: the file is theirs to read, so the looking finds what is there.
+    chat.says(&burglary(&chat, &file));
+    assert_eq!(chat.bubbles(1).await, ["done"]);
+    assert!(outputs(&chat).contains(&token), "nothing was looked for");
+
+    chat.says("hold:gate echo:held");
+    chat.world.model.wait_held("gate").await.unwrap();
+    no_process_has(&chat, &daemon, &token);
+    chat.world.model.release("gate");
+    assert_eq!(chat.bubbles(2).await[1], "held");
+
+    let mut said = String::new();
+    let ids = message_ids(&chat);
+    assert_eq!(ids.len(), 3);
+    let mut commands: Vec<Vec<&str>> = vec![
+        vec!["status"],
+        vec!["status", "--json"],
+        vec!["config", "check"],
+        vec!["doctor"],
+        vec!["dead", "list"],
+    ];
+    for id in &ids {
+        commands.push(vec!["show", "--json", id]);
+        commands.push(vec!["why", id]);
+    }
+    for command in commands {
+        let ended = chat.world.run(&command).await;
+        said += &ended.stdout;
+        said += &ended.stderr;
+    }
+    assert!(said.contains("looked around"), "the story is shown: {said}");
+    assert!(!said.contains(&token), "a command says the token");
+
+    daemon.terminate();
+    let log = daemon.log.wait_for("stopped").await;
+    assert!(log.contains("TRACE") || log.contains("DEBUG"), "{log}");
+    assert!(!log.contains(&token), "the log holds the token");
+    assert_eq!(daemon.ended().await, Some(0));
+    for path in files(&chat.world.state_dir()) {
+        assert!(!holds(&path, &token), "{}", path.display());
+    }
+}
+
+/// Threat 27: tokens from a file are withheld from answers and bubbles like those of the environment, the one that was
+/// replaced included.
+#[tokio::test]
+async fn threat_27_old_and_new_tokens_of_a_file_are_withheld_from_the_chat() {
+    let (chat, file) = traced().await;
+    let mut daemon = chat.daemon().await;
+    let old = chat.us.token.clone();
+    chat.says(&format!("echo:it is {old}"));
+    let shown = chat.bubbles(1).await;
+    assert!(shown[0].starts_with("it is [withheld]"), "{shown:?}");
+    let new = chat.platform.rotate(&chat.us).token;
+    std::fs::write(&file, &new).unwrap();
+    chat.says(&format!("echo:{old} and {new}"));
+    let shown = chat.bubbles(2).await;
+    assert!(
+        shown[1].starts_with("[withheld] and [withheld]"),
+        "{shown:?}"
+    );
+    chat.peer_says(&format!("echo:{new}"));
+    let told = chat.peer_got(1).await;
+    assert!(told[0].starts_with("[withheld]"), "{told:?}");
+    daemon.terminate();
+    let log = daemon.log.wait_for("stopped").await;
+    assert!(!log.contains(&old) && !log.contains(&new), "the log");
+    assert_eq!(daemon.ended().await, Some(0));
+}
