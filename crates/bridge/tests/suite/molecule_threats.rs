@@ -56,8 +56,9 @@ fn no_process_has(chat: &Chat, daemon: &Daemon, token: &str) {
         .into_iter()
         .map(|(pid, _)| pid)
         .collect();
+    let children = pids.iter().filter(|pid| **pid != daemon.pid());
     assert!(
-        pids.contains(&daemon.pid()) && pids.contains(&chat.world.codex_pid()),
+        pids.contains(&daemon.pid()) && children.count() >= 2,
         "{pids:?}"
     );
     for pid in pids {
@@ -67,9 +68,10 @@ fn no_process_has(chat: &Chat, daemon: &Daemon, token: &str) {
     }
 }
 
-async fn traced() -> (Chat, PathBuf) {
-    let settings = "[molecule]\npoll_secs = 1\n";
-    let mut chat = Chat::with(MoleculeOptions::default(), settings).await;
+/// What runs the turns is `transport`.
+async fn traced(transport: &str) -> (Chat, PathBuf) {
+    let settings = format!("[molecule]\npoll_secs = 1\ntransport = \"{transport}\"\n");
+    let mut chat = Chat::with(MoleculeOptions::default(), &settings).await;
     chat.world.set_env("CODEX_BRIDGE_LOG", "trace");
     let file = chat.token_in_a_file();
     (chat, file)
@@ -77,21 +79,51 @@ async fn traced() -> (Chat, PathBuf) {
 
 /// Ids of all messages, from the ledger.
 fn message_ids(chat: &Chat) -> Vec<String> {
-    let ledger = files(&chat.world.state_dir());
-    let ledger = ledger.iter().find(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.ends_with(".db") || name.ends_with(".sqlite")
-    });
-    let ledger = rusqlite::Connection::open(ledger.unwrap()).unwrap();
+    let ledger = chat.world.state_dir().join("ledger.db");
+    let ledger = rusqlite::Connection::open(ledger).unwrap();
     let mut ask = ledger.prepare("SELECT message_id FROM message").unwrap();
     let ids = ask.query_map([], |row| row.get(0)).unwrap();
     ids.map(|id| id.unwrap()).collect()
 }
 
+/// Everything that the operator's commands say.
+async fn told(chat: &Chat) -> String {
+    let ids = message_ids(chat);
+    assert_eq!(ids.len(), 3);
+    let mut commands: Vec<Vec<&str>> = vec![
+        vec!["status"],
+        vec!["status", "--json"],
+        vec!["config", "check"],
+        vec!["doctor"],
+        vec!["dead", "list"],
+    ];
+    for id in &ids {
+        commands.push(vec!["show", "--json", id]);
+        commands.push(vec!["why", id]);
+    }
+    let mut said = String::new();
+    for command in commands {
+        let ended = chat.world.run(&command).await;
+        said += &ended.stdout;
+        said += &ended.stderr;
+    }
+    said
+}
+
 /// Threats 5, 6 and 27: a peer makes Codex look for the token, and so does the canvas user, who may read the file.
 #[tokio::test]
 async fn threat_27_the_workspace_token_reaches_no_peer_no_process_no_file_and_no_answer() {
-    let (chat, file) = traced().await;
+    look_for_the_token("app-server").await;
+}
+
+/// The same where every turn is a `codex exec` of its own.
+#[tokio::test]
+async fn threat_27_the_workspace_token_stays_hidden_from_codex_exec_too() {
+    look_for_the_token("exec").await;
+}
+
+async fn look_for_the_token(transport: &str) {
+    let (chat, file) = traced(transport).await;
     let token = chat.us.token.clone();
     let mut daemon = chat.daemon().await;
     chat.peer_says(&burglary(&chat, &file));
@@ -111,25 +143,7 @@ async fn threat_27_the_workspace_token_reaches_no_peer_no_process_no_file_and_no
     chat.world.model.release("gate");
     assert_eq!(chat.bubbles(2).await[1], "held");
 
-    let mut said = String::new();
-    let ids = message_ids(&chat);
-    assert_eq!(ids.len(), 3);
-    let mut commands: Vec<Vec<&str>> = vec![
-        vec!["status"],
-        vec!["status", "--json"],
-        vec!["config", "check"],
-        vec!["doctor"],
-        vec!["dead", "list"],
-    ];
-    for id in &ids {
-        commands.push(vec!["show", "--json", id]);
-        commands.push(vec!["why", id]);
-    }
-    for command in commands {
-        let ended = chat.world.run(&command).await;
-        said += &ended.stdout;
-        said += &ended.stderr;
-    }
+    let said = told(&chat).await;
     assert!(said.contains("looked around"), "the story is shown: {said}");
     assert!(!said.contains(&token), "a command says the token");
 
@@ -147,7 +161,7 @@ async fn threat_27_the_workspace_token_reaches_no_peer_no_process_no_file_and_no
 /// replaced included.
 #[tokio::test]
 async fn threat_27_old_and_new_tokens_of_a_file_are_withheld_from_the_chat() {
-    let (chat, file) = traced().await;
+    let (chat, file) = traced("app-server").await;
     let mut daemon = chat.daemon().await;
     let old = chat.us.token.clone();
     chat.says(&format!("echo:it is {old}"));
