@@ -241,7 +241,7 @@ async fn p6_after_a_long_absence_the_rest_is_answered_and_the_gap_is_told() {
         chat.says("echo:one");
         chat.bubbles(1).await;
         // A row is watched for half a minute of the platform's time before the cursor moves to it.
-        chat.platform.advance(Duration::from_secs(90));
+        chat.platform.advance(Duration::from_secs(40));
         chat.says("echo:two");
         chat.until("a cursor on a row", |_| {
             cursor(&chat).contains(r#""row":""#)
