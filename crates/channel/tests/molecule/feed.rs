@@ -1,7 +1,7 @@
 //! The feed: every row once, oldest first, however it is shown.
 
 use crate::stage::{Fetching, Tray, channel, platform, settings};
-use bridge_channel::molecule::{FirstStart, Molecule};
+use bridge_channel::molecule::{ChannelState, FirstStart, Molecule};
 use bridge_core::value::SenderKind;
 use bridge_sim::molecule::{Edition, EventStream, FaultBody, Late, MoleculeFault, Route, Said};
 use serde_json::json;
@@ -255,40 +255,43 @@ async fn a_talk_and_its_hops_come_with_a_message() {
     assert_eq!(arrivals[0].extras.hops, 4);
 }
 
-/// An answer that is no page moves nothing, however it is wrong.
+/// An answer that is no page is no empty page: it is told, nothing moves, and it is asked for again.
 #[tokio::test]
 async fn p3_a_page_that_is_none_moves_nothing() {
     let (platform, own) = platform(Edition::New).await;
     let fetching = Fetching::start(channel(&platform, &own), Tray::new());
-    platform.canvas_says(&own, "first").unwrap();
+    platform.canvas_says(&own, "0").unwrap();
     fetching.tray.until_texts(1).await;
-    let begun = |held: &crate::stage::Held| held.cursor.is_some();
-    let before = fetching.tray.until("a cursor", begun).await.cursor;
-    let page = |body| MoleculeFault::Refuse {
-        status: 200,
-        retry_after: None,
-        body,
-    };
+    tokio::time::pause();
     let wrong = [
         FaultBody::Html,
+        FaultBody::Empty,
         FaultBody::Json(json!(null)),
         FaultBody::Json(json!({"rows": []})),
+        FaultBody::Json(json!(1e300)),
         FaultBody::Json(json!("[]")),
     ];
-    let count = wrong.len();
-    platform.script(Route::Activity, wrong.map(page));
-    platform.stand(Route::Activity, MoleculeFault::bad_gateway());
-    platform.canvas_says(&own, "second").unwrap();
-    let all = |platform: &bridge_sim::molecule::MoleculePlatform| {
-        platform.count(Route::Activity, 502) > 0
-    };
-    tokio::time::pause();
-    platform.wait_until("all of them", all).await.unwrap();
-    let held = fetching.tray.held();
-    assert_eq!((held.texts(), held.cursor.clone()), (vec!["first"], before));
-    assert!(platform.calls().len() > count);
-    platform.stand(Route::Activity, MoleculeFault::None);
-    assert_eq!(fetching.tray.until_texts(2).await, ["first", "second"]);
+    for (at, body) in wrong.into_iter().enumerate() {
+        fetching.until(&platform, ChannelState::Receiving).await;
+        let before = fetching.tray.held();
+        let page = MoleculeFault::Refuse {
+            status: 200,
+            retry_after: None,
+            body: body.clone(),
+        };
+        platform.stand(Route::Activity, page);
+        platform.canvas_says(&own, "next").unwrap();
+        let detail = fetching.until(&platform, ChannelState::Retrying).await;
+        assert!(detail.contains("can't be read"), "{body:?}: {detail}");
+        let held = fetching.tray.held();
+        assert_eq!(
+            (held.arrivals.len(), held.cursor),
+            (at + 1, before.cursor),
+            "{body:?}"
+        );
+        platform.stand(Route::Activity, MoleculeFault::None);
+        fetching.tray.until_texts(at + 2).await;
+    }
 }
 
 /// A row that is written now and seen a minute later, when everything after it was read: a sweep finds it.
