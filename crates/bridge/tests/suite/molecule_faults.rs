@@ -115,10 +115,16 @@ async fn p1_a_storm_is_told_while_it_lasts_and_forgotten_after_it() {
     let detail = &status["health"]["channels"][0]["detail"];
     assert!(detail.as_str().unwrap().contains("502"), "{status:#}");
     assert_eq!(status["health"]["ready"], true, "{status:#}");
+    // The reply meets the end of the storm.
+    let storm = [storm.clone(), storm];
+    chat.platform.script(Route::Notify, storm);
     for route in [Route::Activity, Route::Heartbeat, Route::Register] {
         chat.platform.stand(route, MoleculeFault::None);
     }
+    chat.until("the answer", |status| status["summary"]["answered"] == 1)
+        .await;
     assert_eq!(chat.bubbles(1).await, ["hello"]);
+    assert_eq!(chat.calls(Route::Notify), 3);
     chat.until("the end", |status| is(status, "receiving"))
         .await;
     assert_eq!(daemon.stop().await, Some(0));

@@ -3,7 +3,8 @@
 
 use crate::chat::Chat;
 use crate::world::Daemon;
-use bridge_sim::molecule::MoleculeOptions;
+use bridge_sim::molecule::{FaultBody, MoleculeFault, MoleculeOptions, Route};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 fn proc_file(pid: i32, name: &str) -> String {
@@ -182,4 +183,61 @@ async fn threat_27_old_and_new_tokens_of_a_file_are_withheld_from_the_chat() {
     let log = daemon.log.wait_for("stopped").await;
     assert!(!log.contains(&old) && !log.contains(&new), "the log");
     assert_eq!(daemon.ended().await, Some(0));
+}
+
+/// The status while every look at the feed, and every heartbeat, meets this answer.
+async fn in_trouble(chat: &Chat, answer: MoleculeFault) -> String {
+    let state = |status: &Value| status["health"]["channels"][0]["state"].clone();
+    for route in [Route::Activity, Route::Heartbeat] {
+        chat.platform.stand(route, answer.clone());
+    }
+    let status = chat.until("a retry", |status| state(status) == "retrying");
+    let status = status.await.to_string();
+    for route in [Route::Activity, Route::Heartbeat] {
+        chat.platform.stand(route, MoleculeFault::None);
+    }
+    chat.until("the feed", |status| state(status) == "receiving")
+        .await;
+    status
+}
+
+/// Threat 6: something in front of the platform quotes the call that it refuses, headers and all; once so that a
+/// shortened quote would end in the middle of the token.
+#[tokio::test]
+async fn threat_6_a_refusal_that_quotes_our_token_is_quoted_without_it() {
+    let (chat, _file) = traced("app-server").await;
+    let token = chat.us.token.clone();
+    let quotes = [
+        format!("bad call: Authorization: Bearer {token}"),
+        format!("{} {token}", "x".repeat(170)),
+    ];
+    let part = &token[..16];
+    let mut daemon = chat.daemon().await;
+    for (at, quote) in quotes.iter().enumerate() {
+        let refused = MoleculeFault::refuse(400, quote);
+        chat.platform.script(Route::Notify, [refused.clone()]);
+        chat.says("echo:hello");
+        let dead = at + 1;
+        chat.until("a dead letter", |status| status["summary"]["dead"] == dead)
+            .await;
+        let page = MoleculeFault::Refuse {
+            status: 200,
+            retry_after: None,
+            body: FaultBody::Json(Value::String(quote.clone())),
+        };
+        for answer in [refused, page] {
+            let status = in_trouble(&chat, answer).await;
+            assert!(!status.contains(part), "{status}");
+        }
+    }
+    let list = chat.world.run(&["dead", "list", "--json"]).await.stdout;
+    assert!(list.contains("[withheld]"), "it was not quoted: {list}");
+    assert!(!list.contains(part), "{list}");
+    daemon.terminate();
+    let log = daemon.log.wait_for("stopped").await;
+    assert!(!log.contains(part), "the log holds the token: {log}");
+    assert_eq!(daemon.ended().await, Some(0));
+    for path in files(&chat.world.state_dir()) {
+        assert!(!holds(&path, part), "{}", path.display());
+    }
 }
