@@ -3,7 +3,9 @@
 
 use crate::chat::Chat;
 use crate::world::{World, within};
-use bridge_sim::molecule::{Edition, MoleculeFault, MoleculeOptions, MoleculePlatform, Route};
+use bridge_sim::molecule::{
+    AutoAnswer, Edition, MoleculeFault, MoleculeOptions, MoleculePlatform, Route,
+};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -482,4 +484,31 @@ async fn p13_two_bridges_that_answer_each_other_stop() {
     assert_eq!(chat.peer_got(5).await.len(), 5);
     assert_eq!(chat.platform.inbox_of(&chat.us).len(), 5);
     assert_eq!((ours.stop().await, theirs.stop().await), (Some(0), Some(0)));
+}
+
+/// P13: a peer that answers everything and counts nothing is heard thirty times in ten minutes, told so once, and then
+/// meets silence.
+#[tokio::test]
+async fn p13_a_peer_that_answers_everything_is_told_once_and_then_not_answered() {
+    let chat = Chat::new().await;
+    let auto = AutoAnswer {
+        text: "echo:again".to_owned(),
+        echo_metadata: false,
+        at_most: 100,
+    };
+    chat.platform.answering(&chat.peer, auto);
+    let daemon = chat.daemon().await;
+    chat.peer_says("echo:again");
+    // The notice is answered too, and that answer meets silence.
+    let dead = chat.dead(2).await;
+    assert!(
+        dead.iter()
+            .all(|dead| dead["reason"].as_str().unwrap().contains("loop guard")),
+        "{dead:#?}"
+    );
+    let told = chat.peer_got(31).await;
+    assert_eq!(told.len(), 31);
+    assert!(told[30].contains("30 messages"), "{told:?}");
+    assert_eq!(chat.world.model.requests().len(), 30);
+    assert_eq!(daemon.stop().await, Some(0));
 }

@@ -2,8 +2,9 @@
 //! peer and of the canvas can reach, in every process, and in everything that is written, shown or said.
 
 use crate::chat::Chat;
+use crate::secrets::{all_private, without_umask};
 use crate::world::Daemon;
-use bridge_sim::molecule::{FaultBody, MoleculeFault, MoleculeOptions, Route};
+use bridge_sim::molecule::{FaultBody, MoleculeFault, MoleculeOptions, Route, Said, SaidFile};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -240,4 +241,28 @@ async fn threat_6_a_refusal_that_quotes_our_token_is_quoted_without_it() {
     for path in files(&chat.world.state_dir()) {
         assert!(!holds(&path, part), "{}", path.display());
     }
+}
+
+/// Threat 16: files of a chat are for the owner of the state alone, whatever the umask, while they are there and after.
+#[tokio::test]
+async fn threat_16_files_of_a_chat_are_not_for_others() {
+    let chat = Chat::new().await;
+    let mut daemon = Daemon::of(without_umask(&chat.world.command(&["run"]))).await;
+    let before = all_private(&chat.world);
+    let said = Said {
+        files: vec![SaidFile {
+            name: "notes.txt".to_owned(),
+            media_type: "text/plain".to_owned(),
+            bytes: b"remember the milk".to_vec(),
+        }],
+        ..Said::text("shell:cat attachments/*/notes.txt ;; echo:read")
+    };
+    chat.platform.canvas_says_with(&chat.us, &said).unwrap();
+    assert_eq!(chat.bubbles(1).await, ["read"]);
+    assert!(outputs(&chat).contains("remember the milk"));
+    assert!(all_private(&chat.world) > before, "the file is kept");
+    daemon.terminate();
+    daemon.log.wait_for("stopped").await;
+    assert_eq!(daemon.ended().await, Some(0));
+    all_private(&chat.world);
 }
