@@ -2,8 +2,11 @@
 //! call got. What a failure means for a message is `fault`'s business, which calls there are is each channel's.
 
 use bridge_core::limits::clip;
+use bridge_core::secrets::Secrets;
+use reqwest::header::{AUTHORIZATION, HeaderMap};
 use reqwest::{Client, ClientBuilder, RequestBuilder, Response, StatusCode, header, redirect};
 use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 use std::error::Error;
 use std::time::Duration;
 
@@ -86,14 +89,24 @@ pub(crate) async fn read<T: DeserializeOwned>(
     parse(&bytes)
 }
 
-/// Reads JSON.
+/// Reads JSON. What is wrong with it is said without quoting it.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CallError> {
-    serde_json::from_slice(bytes).map_err(|error| CallError::Unreadable(error.to_string()))
+    serde_json::from_slice(bytes).map_err(|error| {
+        let what = match error.classify() {
+            Category::Data => "it is JSON, but not what was asked for",
+            Category::Syntax | Category::Eof | Category::Io => "it is no JSON",
+        };
+        let (line, column) = (error.line(), error.column());
+        CallError::Unreadable(format!("{what}: line {line}, column {column}"))
+    })
 }
 
 /// Makes a call; anything but success is an error.
 pub(crate) async fn accept(call: RequestBuilder) -> Result<Response, CallError> {
-    let response = call.send().await.map_err(|error| {
+    let (client, request) = call.build_split();
+    let request = request.map_err(|error| CallError::Unreached(root_cause(&error)))?;
+    let headers = request.headers().clone();
+    let response = client.execute(request).await.map_err(|error| {
         let why = root_cause(&error);
         match error.is_connect() {
             true => CallError::Unreached(why),
@@ -111,13 +124,22 @@ pub(crate) async fn accept(call: RequestBuilder) -> Result<Response, CallError> 
     let json = is_json(&response);
     // Its words are a courtesy; the status is what counts.
     let said = body(response, ANSWER_MAX_BYTES).await.unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
+    let said = without_our_token(&String::from_utf8_lossy(&said), &headers);
     Err(CallError::Status(Refused {
         status,
         retry_after,
         json: json && !said.trim().is_empty(),
         said: clip(said.trim(), QUOTE_MAX_CHARS),
     }))
+}
+
+/// Proxies quote the call that they refuse, and what is quoted here ends up in logs, in the status and in letters.
+fn without_our_token(said: &str, headers: &HeaderMap) -> String {
+    let header = headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
+    let token = header.and_then(|value| value.split_whitespace().last());
+    Secrets::new(token).veil(said).text
 }
 
 /// Whether an answer says that it is JSON.

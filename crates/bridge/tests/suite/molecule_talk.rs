@@ -93,19 +93,17 @@ async fn status_says_what_runs_and_what_waits_while_it_does() {
 }
 
 #[tokio::test]
-async fn a_code_that_nobody_asked_for_is_answered_by_the_bridge() {
+async fn what_is_no_whole_command_is_for_codex() {
     let chat = Chat::new().await;
     let daemon = chat.daemon().await;
-    for (command, count) in [("approve k7-qx", 1), ("/decline K7-QX", 2)] {
-        chat.says(command);
-        let told = chat.bubbles(count).await;
-        let none = "No question with the code K7-QX waits for an answer here.";
-        assert_eq!(told[count - 1], none);
+    for (text, count) in [
+        ("approve K7 echo:for Codex", 1),
+        ("/stop it, please echo:for Codex", 2),
+    ] {
+        chat.says(text);
+        assert_eq!(chat.bubbles(count).await[count - 1], "for Codex");
     }
-    assert_eq!(chat.world.model.requests(), []);
-    // What is more than a command is for Codex, and so is everything that an agent writes.
-    chat.says("approve it echo:for Codex");
-    assert_eq!(chat.bubbles(3).await[2], "for Codex");
+    // So is everything that an agent writes.
     chat.peer_says("/stop");
     chat.peer_got(1).await;
     assert_eq!(chat.world.times_asked("/stop"), 1);

@@ -120,7 +120,7 @@ async fn threat_5_planted_secrets_reach_no_child_no_file_and_no_answer() {
 }
 
 /// The same command, started by somebody who would let others in.
-fn without_umask(command: &Command) -> Command {
+pub(crate) fn without_umask(command: &Command) -> Command {
     let command = command.as_std();
     let mut loose = Command::new("sh");
     loose
@@ -138,28 +138,30 @@ fn without_umask(command: &Command) -> Command {
     loose
 }
 
+/// Looks at everything below the state directory but what Codex's commands made; gives how much there is.
+pub(crate) fn all_private(world: &World) -> usize {
+    let found = walk(&world.state_dir(), &world.state_dir().join("work"));
+    for path in &found {
+        let mode = path.symlink_metadata().unwrap().mode();
+        // Codex's socket is a link to one in a private directory of its own.
+        let followed = path.metadata().map_or(0, |found| found.mode());
+        let open = mode & 0o077 != 0 && !path.is_symlink();
+        assert!(
+            !open && followed & 0o077 == 0,
+            "{} is open to others: {mode:o} {followed:o}",
+            path.display()
+        );
+    }
+    found.len()
+}
+
 /// Threat 16: everything below the state directory is for its owner alone, while the daemon runs and after.
 #[tokio::test]
 async fn threat_16_nothing_in_the_state_directory_is_for_others() {
     let world = World::new().await;
     let mut daemon = Daemon::of(without_umask(&world.command(&["run"]))).await;
     assert_eq!(world.ask("a", "shell:touch made ;; echo:ok").await, "ok");
-    let work = world.state_dir().join("work");
-    let private = || {
-        let found = walk(&world.state_dir(), &work);
-        for path in &found {
-            let mode = path.symlink_metadata().unwrap().mode();
-            // Codex's socket is a link to one in a private directory of its own.
-            let followed = path.metadata().map_or(0, |found| found.mode());
-            let open = mode & 0o077 != 0 && !path.is_symlink();
-            assert!(
-                !open && followed & 0o077 == 0,
-                "{} is open to others: {mode:o} {followed:o}",
-                path.display()
-            );
-        }
-        found.len()
-    };
+    let private = || all_private(&world);
     assert!(private() >= 10, "ledger, lock, sockets, directories");
     daemon.terminate();
     daemon.log.wait_for("stopped").await;

@@ -1,9 +1,9 @@
 //! The feed: every row once, oldest first, however it is shown.
 
 use crate::stage::{Fetching, Tray, channel, platform, settings};
-use bridge_channel::molecule::{FirstStart, Molecule};
+use bridge_channel::molecule::{ChannelState, FirstStart, Molecule};
 use bridge_core::value::SenderKind;
-use bridge_sim::molecule::{Edition, EventStream, Late, MoleculeFault, Route, Said};
+use bridge_sim::molecule::{Edition, EventStream, FaultBody, Late, MoleculeFault, Route, Said};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -253,4 +253,67 @@ async fn a_talk_and_its_hops_come_with_a_message() {
     let arrivals = fetching.tray.held().arrivals;
     assert_eq!(arrivals[0].extras.context.as_deref(), Some("talk-7"));
     assert_eq!(arrivals[0].extras.hops, 4);
+}
+
+/// An answer that is no page is no empty page: it is told, nothing moves, and it is asked for again.
+#[tokio::test]
+async fn p3_a_page_that_is_none_moves_nothing() {
+    let (platform, own) = platform(Edition::New).await;
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    platform.canvas_says(&own, "0").unwrap();
+    fetching.tray.until_texts(1).await;
+    tokio::time::pause();
+    let wrong = [
+        FaultBody::Html,
+        FaultBody::Empty,
+        FaultBody::Json(json!(null)),
+        FaultBody::Json(json!({"rows": []})),
+        FaultBody::Json(json!(1e300)),
+        FaultBody::Json(json!("[]")),
+    ];
+    for (at, body) in wrong.into_iter().enumerate() {
+        fetching.until(&platform, ChannelState::Receiving).await;
+        let before = fetching.tray.held();
+        let page = MoleculeFault::Refuse {
+            status: 200,
+            retry_after: None,
+            body: body.clone(),
+        };
+        platform.stand(Route::Activity, page);
+        platform.canvas_says(&own, "next").unwrap();
+        let detail = fetching.until(&platform, ChannelState::Retrying).await;
+        assert!(detail.contains("can't be read"), "{body:?}: {detail}");
+        let held = fetching.tray.held();
+        assert_eq!(
+            (held.arrivals.len(), held.cursor),
+            (at + 1, before.cursor),
+            "{body:?}"
+        );
+        platform.stand(Route::Activity, MoleculeFault::None);
+        fetching.tray.until_texts(at + 2).await;
+    }
+}
+
+/// A row that is written now and seen a minute later, when everything after it was read: a sweep finds it.
+#[tokio::test(start_paused = true)]
+async fn p5_a_row_that_is_late_by_a_minute_is_found_behind_the_cursor() {
+    for edition in BOTH {
+        let (platform, own) = platform(edition).await;
+        let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+        platform.set_late_messages(Late::Held);
+        platform.canvas_says(&own, "late").unwrap();
+        platform.set_late_messages(Late::Never);
+        let early = platform.canvas_says(&own, "early").unwrap();
+        fetching.tray.until_texts(1).await;
+        platform.advance(Duration::from_secs(60));
+        platform.canvas_says(&own, "later").unwrap();
+        let passed = |held: &crate::stage::Held| {
+            let cursor = held.cursor.as_deref();
+            cursor.is_some_and(|cursor| cursor.contains(&early))
+        };
+        fetching.tray.until("a cursor behind it", passed).await;
+        platform.release_rows(&own);
+        let texts = fetching.tray.until_texts(3).await;
+        assert_eq!(texts, ["early", "later", "late"], "{edition:?}");
+    }
 }

@@ -1,7 +1,9 @@
 //! What a platform that refuses is taken for, and that everything comes in once it does no more.
 
-use crate::stage::{Fetching, Tray, channel, platform, settings};
+use crate::stage::{Fetching, Tray, channel, message, platform, reply, settings};
 use bridge_channel::molecule::{ChannelState, Molecule, TokenSource};
+use bridge_core::port::Sink;
+use bridge_core::value::Class;
 use bridge_sim::molecule::{Edition, MoleculeFault, Route};
 use std::time::Duration;
 
@@ -108,4 +110,28 @@ async fn p2_pages_that_break_off_or_never_end_are_asked_for_again() {
         .tray
         .until("hello", |held| !held.arrivals.is_empty());
     assert_eq!(held.await.texts(), ["hello"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn p2_a_reply_is_in_doubt_once_its_bytes_may_have_left_and_not_before() {
+    let (mut platform, own) = platform(Edition::New).await;
+    let channel = channel(&platform, &own);
+    let message = message(&channel, "m1", None);
+    for fault in [
+        MoleculeFault::Withhold,
+        MoleculeFault::Trickle(Duration::from_secs(10)),
+        MoleculeFault::ResetMidBody,
+        MoleculeFault::Cut,
+    ] {
+        platform.script(Route::Notify, [fault.clone()]);
+        let failed = channel.send(&message, &reply(&message, "hi")).await;
+        assert_eq!(
+            failed.unwrap_err().failure.class,
+            Class::Ambiguous,
+            "{fault:?}"
+        );
+    }
+    platform.down().await;
+    let failed = channel.send(&message, &reply(&message, "hi")).await;
+    assert_eq!(failed.unwrap_err().failure.class, Class::Transient);
 }

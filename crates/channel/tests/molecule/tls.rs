@@ -2,6 +2,8 @@
 
 use crate::stage::{Fetching, Tray, settings};
 use bridge_channel::molecule::{ChannelState, Molecule, OpenError};
+use bridge_core::port::Sink;
+use bridge_core::value::Class;
 use bridge_sim::molecule::{Edition, MoleculePlatform, Workspace};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -65,4 +67,33 @@ async fn threat_30_a_token_never_travels_in_the_clear_unasked() {
         settings.allow_http = true;
         assert!(Molecule::open(settings).is_ok());
     }
+}
+
+/// A redirect would carry the token to wherever it points.
+#[tokio::test]
+async fn threat_30_a_redirect_is_not_followed() {
+    let (platform, own) = stage().await;
+    let elsewhere = platform.url();
+    for status in [301, 302, 307, 308] {
+        let target = elsewhere.clone();
+        let away = axum::Router::new().fallback(async move |uri: axum::http::Uri| {
+            let status = axum::http::StatusCode::from_u16(status).unwrap();
+            (status, [("location", format!("{target}{uri}"))])
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut settings = settings(&platform, &own);
+        settings.platform_url = format!("http://{}", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move { axum::serve(listener, away).await });
+        let channel = Molecule::open(settings).unwrap();
+        let message = crate::stage::message(&channel, "m1", None);
+        let reply = crate::stage::reply(&message, "hi");
+        let fault = channel.send(&message, &reply).await.unwrap_err();
+        assert_eq!(fault.failure.class, Class::Config, "{fault:?}");
+        assert!(
+            fault.failure.reason.contains("redirects are not followed"),
+            "{fault:?}"
+        );
+        server.abort();
+    }
+    assert_eq!(platform.calls(), []);
 }
