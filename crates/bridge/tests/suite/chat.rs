@@ -60,20 +60,24 @@ impl Chat {
 
     /// The peer agent writes; gives the row's id.
     pub(crate) fn peer_says(&self, text: &str) -> String {
-        self.platform
-            .peer_says(&self.peer, &self.us, text)
-            .unwrap()
+        self.platform.peer_says(&self.peer, &self.us, text).unwrap()
     }
 
     /// Waits until the canvas user sees so many bubbles; gives their texts.
     pub(crate) async fn bubbles(&self, count: usize) -> Vec<String> {
         let seen = self.platform.wait_for_bubbles(&self.us, count).await;
-        seen.unwrap().into_iter().map(|Bubble { text, .. }| text).collect()
+        seen.unwrap()
+            .into_iter()
+            .map(|Bubble { text, .. }| text)
+            .collect()
     }
 
     /// Waits until the peer got so many messages; gives their texts.
     pub(crate) async fn peer_got(&self, count: usize) -> Vec<String> {
         let got = self.platform.wait_for_inbox(&self.peer, count).await;
-        got.unwrap().into_iter().map(|message| message.text).collect()
+        got.unwrap()
+            .into_iter()
+            .map(|message| message.text)
+            .collect()
     }
 }

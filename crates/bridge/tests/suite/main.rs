@@ -9,6 +9,7 @@
 mod agent;
 mod attachments;
 mod backlog;
+mod chat;
 mod codex_faults;
 mod codex_streams;
 mod codex_threads;
@@ -25,6 +26,7 @@ mod foreign;
 mod input;
 mod memory;
 mod model_faults;
+mod molecule_promises;
 mod node;
 mod outbox;
 mod people;
