@@ -280,6 +280,7 @@ async fn a_second_daemon_for_the_same_workspace_and_state_refuses_to_start() {
     let second = chat.world.run(&["run"]).await;
     second.must(1, &["another daemon", &format!("(pid {})", first.pid())]);
     let row = chat.says("echo:one");
+    assert_eq!(chat.bubbles(1).await, ["one"]);
     settled(&chat, &mut first, &row).await;
     assert_eq!(texts(&chat), ["one"]);
     assert_eq!(chat.world.times_asked("echo:one"), 1);
