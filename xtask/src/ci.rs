@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::cli::{Plan, Schedules, Step};
+use crate::cli::{Length, Plan, Schedules, Step};
 use crate::report::Report;
 use crate::{tidy, tools};
 
@@ -105,6 +105,24 @@ pub fn simulate(root: &Path, schedules: Schedules) -> anyhow::Result<()> {
         .args(["--test", "simulation", "--", "--exact", test, "--nocapture"])
         .env(name, number.to_string());
     run_command(&mut command)
+}
+
+/// Measures the release build with the pinned Codex, bench by bench.
+pub fn bench(root: &Path, length: Length) -> anyhow::Result<()> {
+    let codex = tools::codex(root)?;
+    let quick = match length {
+        Length::Full => None,
+        Length::Quick => Some("--quick"),
+    };
+    let mut command = cargo(root);
+    command
+        .args(["bench", "--package", "codex-bridge", "--bench", "pickup"])
+        .arg("--")
+        .args(quick);
+    for name in NOT_FOR_TESTS {
+        command.env_remove(name);
+    }
+    run_command(command.env(CODEX_BIN, codex))
 }
 
 /// The whole workspace, unless the arguments choose packages themselves.

@@ -14,6 +14,7 @@ Commands:
   codex   Install the pinned Codex into target/tools and print its path
   simulate
           Play seeded schedules of faults over the core, in release
+  bench   Measure the release build with the pinned Codex, and print tables
 
 Usage: cargo xtask test [--only STEP,...] [-- ARGS]
 
@@ -25,6 +26,10 @@ Usage: cargo xtask simulate [--seeds N] [--seed S]
 
   --seeds N         How many schedules; 10000 unless told
   --seed S          This one alone, with its story
+
+Usage: cargo xtask bench [--quick]
+
+  --quick           A few messages only, to see that it works
 
 Examples:
   cargo xtask test
@@ -40,6 +45,16 @@ pub enum Command {
     Tidy,
     Codex,
     Simulate(Schedules),
+    Bench(Length),
+}
+
+/// How much a bench measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    /// Enough to quote.
+    Full,
+    /// Enough to see that it works.
+    Quick,
 }
 
 /// Which schedules of the simulation to play.
@@ -107,6 +122,7 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
         "tidy" => alone(args, Command::Tidy),
         "codex" => alone(args, Command::Codex),
         "simulate" => parse_simulate(args),
+        "bench" => parse_bench(args),
         other => Err(format!("there is no chore `{other}`")),
     }
 }
@@ -161,6 +177,18 @@ fn parse_simulate(mut args: impl Iterator<Item = String>) -> Result<Command, Str
         schedules = make(number.ok_or_else(|| format!("{arg} needs a number"))?);
     }
     Ok(Command::Simulate(schedules))
+}
+
+fn parse_bench(args: impl Iterator<Item = String>) -> Result<Command, String> {
+    let mut length = Length::Full;
+    for arg in args {
+        match arg.as_str() {
+            "-h" | "--help" => return Ok(Command::Help),
+            "--quick" => length = Length::Quick,
+            other => return Err(format!("`{other}` was not expected here")),
+        }
+    }
+    Ok(Command::Bench(length))
 }
 
 fn parse_steps(names: &str) -> Result<Vec<Step>, String> {
@@ -223,6 +251,12 @@ mod tests {
     }
 
     #[test]
+    fn a_bench_is_full_unless_told() {
+        assert_eq!(read("bench"), Ok(Command::Bench(Length::Full)));
+        assert_eq!(read("bench --quick"), Ok(Command::Bench(Length::Quick)));
+    }
+
+    #[test]
     fn help_is_found_everywhere() {
         for line in ["help", "--help", "test --help", "tidy -h", "codex --help"] {
             assert_eq!(read(line), Ok(Command::Help), "{line}");
@@ -240,6 +274,7 @@ mod tests {
             ("tidy now", "now"),
             ("simulate --seeds", "--seeds"),
             ("simulate --seed x", "--seed"),
+            ("bench --slow", "--slow"),
         ] {
             let said = read(line).unwrap_err();
             assert!(said.contains(word), "{line}: {said}");

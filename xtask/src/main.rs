@@ -37,6 +37,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Test(plan) => ci::run(&root, &plan),
         Command::Tidy => tidy::run(&root),
         Command::Simulate(schedules) => ci::simulate(&root, schedules),
+        Command::Bench(length) => ci::bench(&root, length),
         Command::Codex => {
             println!("{}", tools::codex(&root)?.display());
             Ok(())

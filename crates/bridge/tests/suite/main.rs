@@ -27,6 +27,7 @@ mod input;
 mod memory;
 mod model_faults;
 mod molecule_faults;
+mod molecule_promises;
 mod molecule_seeds;
 mod molecule_talk;
 mod molecule_threats;

@@ -7,9 +7,10 @@
 use super::wire::Stamp;
 use crate::poll::now;
 use bridge_core::value::{ReplyKey, Timestamp, Twin};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 
 /// How far our clock, corrected by the platform's, may still be off: the platform tells whole seconds.
@@ -58,11 +59,22 @@ pub(super) struct Bubble {
 #[derive(Debug, Default)]
 pub(super) struct Bubbles {
     confirmed: Mutex<VecDeque<(Uuid, Twin)>>,
-    /// Held while bubbles are counted.
-    pub(super) counting: tokio::sync::Mutex<()>,
+    /// Texts that are being shown or looked for now.
+    turns: Mutex<HashMap<Uuid, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl Bubbles {
+    /// Waits until no other reply with this text is being shown or looked for. A bubble whose confirmation is still on
+    /// its way would be taken for the one that is looked for, and that one would never be sent.
+    pub(super) async fn alone(&self, text: &str) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(turns.entry(name(text)).or_default())
+        };
+        turn.lock_owned().await
+    }
+
     pub(super) fn confirm(&self, text: &str, twin: Twin) {
         let mut confirmed = self.lock();
         confirmed.push_back((name(text), twin));
@@ -170,6 +182,20 @@ mod tests {
         assert_eq!(found.as_ref(), Some(&shown));
         let later = now().plus_ms(60_000);
         assert_eq!(ours(vec![shown], Vec::new(), later, &clocks), None);
+    }
+
+    #[tokio::test]
+    async fn equal_texts_take_turns_and_leave_nothing_behind() {
+        use futures_util::FutureExt;
+        let memory = Bubbles::default();
+        let first = memory.alone("ok").await;
+        assert!(memory.alone("ok").now_or_never().is_none());
+        let other = memory.alone("no").now_or_never().unwrap();
+        drop(first);
+        let second = memory.alone("ok").now_or_never().unwrap();
+        drop((second, other));
+        drop(memory.alone("new").await);
+        assert_eq!(memory.turns.lock().unwrap().len(), 1);
     }
 
     #[test]

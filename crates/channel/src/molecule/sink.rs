@@ -78,9 +78,11 @@ impl Molecule {
         // No bubble names them yet, so an upload that is repeated is seen by nobody.
         let uploaded = upload_all(&self.0.client, &reply.attachments).await;
         let (attachments, refused) = uploaded.map_err(|error| fault(Deed::Fetch, &error))?;
+        let alone = self.0.bubbles.alone(&text).await;
         let shown = self.0.client.notify(&text, &attachments).await;
         shown.map_err(|error| fault(Deed::Send, &error))?;
         self.0.bubbles.confirm(&text, twin(reply));
+        drop(alone);
         if !refused.is_empty() {
             // The text of a reply is how its bubble is found again, so it is not added to it.
             let _unheard = self.hint(message, &refused).await;
@@ -173,7 +175,8 @@ impl Sink for Molecule {
         reply: &Reply,
         twins: &[Twin],
     ) -> Result<Probe, SinkFault> {
-        let _one_at_a_time = self.0.bubbles.counting.lock().await;
+        let text = spoken(&reply.body);
+        let _alone = self.0.bubbles.alone(&text).await;
         let failed = |error: CallError| fault(Deed::Probe, &error);
         let mut found = self.look_for(reply, twins).await.map_err(failed)?;
         if found.is_none() {
@@ -182,7 +185,6 @@ impl Sink for Molecule {
         }
         Ok(match found {
             Some(bubble) => {
-                let text = spoken(&reply.body);
                 self.0.bubbles.confirm(&text, twin(reply));
                 Probe::Present {
                     receipt: format!("notify:{}", bubble.row),
