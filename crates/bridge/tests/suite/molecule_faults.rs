@@ -40,14 +40,33 @@ impl Chat {
     }
 
     /// Asks for the status until it fulfils something; every answer takes a process, so nothing spins.
-    pub(crate) async fn until_status(&self, what: &str, done: impl Fn(&Value) -> bool) -> Value {
-        until_status(&self.world, what, done).await
+    pub(crate) async fn until(&self, what: &str, done: impl Fn(&Value) -> bool) -> Value {
+        until(&self.world, what, done).await
+    }
+
+    /// Waits until so many calls of a kind were made.
+    async fn called(&self, route: Route, times: usize) {
+        let calls = |platform: &MoleculePlatform| {
+            let calls = platform.calls();
+            calls.iter().filter(|seen| seen.route == route).count()
+        };
+        let what = format!("{times} calls of {route:?}");
+        let reached = self
+            .platform
+            .wait_until(&what, |platform| calls(platform) >= times);
+        reached.await.unwrap();
+        assert!(calls(&self.platform) >= times);
+    }
+
+    fn calls(&self, route: Route) -> usize {
+        let calls = self.platform.calls();
+        calls.iter().filter(|seen| seen.route == route).count()
     }
 
     /// Waits for so many dead letters; gives them, newest first.
     async fn dead(&self, count: u64) -> Vec<Value> {
         let what = format!("{count} dead letters");
-        self.until_status(&what, |status| status["summary"]["dead"] == count)
+        self.until(&what, |status| status["summary"]["dead"] == count)
             .await;
         let list = self.world.json(&["dead", "list", "--json"]).await;
         list["dead"].as_array().unwrap().clone()
@@ -60,7 +79,7 @@ impl Chat {
     }
 }
 
-async fn until_status(world: &World, what: &str, done: impl Fn(&Value) -> bool) -> Value {
+async fn until(world: &World, what: &str, done: impl Fn(&Value) -> bool) -> Value {
     let reached = async {
         loop {
             let status = world.json(&["status", "--json"]).await;
@@ -94,9 +113,7 @@ async fn p1_a_storm_is_told_while_it_lasts_and_forgotten_after_it() {
     let daemon = chat.daemon().await;
     chat.says("echo:hello");
     chat.called(Route::Activity, 3).await;
-    let status = chat
-        .until_status("a retry", |status| is(status, "retrying"))
-        .await;
+    let status = chat.until("a retry", |status| is(status, "retrying")).await;
     let detail = &status["health"]["channels"][0]["detail"];
     assert!(detail.as_str().unwrap().contains("502"), "{status:#}");
     assert_eq!(status["health"]["ready"], true, "{status:#}");
@@ -106,11 +123,11 @@ async fn p1_a_storm_is_told_while_it_lasts_and_forgotten_after_it() {
     for route in [Route::Activity, Route::Heartbeat, Route::Register] {
         chat.platform.stand(route, MoleculeFault::None);
     }
-    chat.until_status("the answer", |status| status["summary"]["answered"] == 1)
+    chat.until("the answer", |status| status["summary"]["answered"] == 1)
         .await;
     assert_eq!(chat.bubbles(1).await, ["hello"]);
     assert_eq!(chat.calls(Route::Notify), 3);
-    chat.until_status("the end", |status| is(status, "receiving"))
+    chat.until("the end", |status| is(status, "receiving"))
         .await;
     assert_eq!(daemon.stop().await, Some(0));
 }
@@ -132,7 +149,7 @@ async fn p2_calls_that_break_off_cost_neither_a_message_nor_a_second_bubble() {
         chat.says(&format!("echo:{text}"));
         assert_eq!(chat.bubbles(at + 1).await, texts[..=at]);
     }
-    chat.until_status("the end", |status| status["summary"]["answered"] == 3)
+    chat.until("the end", |status| status["summary"]["answered"] == 3)
         .await;
     assert_eq!(chat.bubbles(3).await, texts);
     assert_eq!(chat.world.model.requests().len(), 3);
@@ -182,7 +199,7 @@ async fn p3_bad_rows_and_pages_of_the_feed_cost_only_themselves() {
     chat.says("echo:last");
     let daemon = chat.daemon().await;
     let answered = |status: &Value| status["summary"]["answered"] == 3;
-    let status = chat.until_status("both answers", answered).await;
+    let status = chat.until("both answers", answered).await;
     assert_eq!(status["summary"]["dead"], 5, "{status:#}");
     let shown = chat.bubbles(7).await;
     for answer in ["first", "far", "last"] {
@@ -216,7 +233,7 @@ async fn p4_p5_repeated_reversed_and_overlapping_pages_are_answered_once_and_in_
         chat.says(&format!("echo:{text}"));
     }
     assert_eq!(chat.bubbles(4).await, texts);
-    chat.until_status("the end", |status| status["summary"]["answered"] == 4)
+    chat.until("the end", |status| status["summary"]["answered"] == 4)
         .await;
     assert_eq!(chat.world.model.requests().len(), 4);
     assert_eq!(daemon.stop().await, Some(0));
@@ -234,7 +251,7 @@ async fn p6_after_a_long_absence_the_rest_is_answered_and_the_gap_is_told() {
         // A row is watched for half a minute of the platform's time before the cursor moves to it.
         chat.platform.advance(Duration::from_secs(40));
         chat.says("echo:two");
-        chat.until_status("a cursor on a row", |_| {
+        chat.until("a cursor on a row", |_| {
             cursor(&chat).contains(r#""row":""#)
         })
         .await;
@@ -268,7 +285,7 @@ async fn p7_a_token_that_is_replaced_in_mid_turn_costs_no_answer_and_no_restart(
     chat.says("hold:gate echo:kept");
     chat.world.model.wait_held("gate").await.unwrap();
     let new = chat.platform.rotate(&chat.us);
-    let status = chat.until_status("a parked feed", |status| is(status, "parked"));
+    let status = chat.until("a parked feed", |status| is(status, "parked"));
     let status = status.await;
     let detail = &status["health"]["channels"][0]["detail"];
     assert!(
@@ -284,7 +301,7 @@ async fn p7_a_token_that_is_replaced_in_mid_turn_costs_no_answer_and_no_restart(
     assert_eq!(chat.bubbles(1).await, ["kept"]);
     chat.says("echo:more");
     assert_eq!(chat.bubbles(2).await, ["kept", "more"]);
-    chat.until_status("the feed", |status| is(status, "receiving"))
+    chat.until("the feed", |status| is(status, "receiving"))
         .await;
     assert_eq!(chat.world.times_asked("echo:kept"), 1);
     assert_eq!(daemon.stop().await, Some(0));
@@ -335,7 +352,7 @@ async fn p9_replies_wait_as_long_as_the_platform_says() {
     chat.peer_says("echo:hi");
     assert_eq!(chat.bubbles(1).await, ["hello"]);
     assert_eq!(chat.peer_got(1).await, ["hi"]);
-    chat.until_status("the end", |status| status["summary"]["answered"] == 2)
+    chat.until("the end", |status| status["summary"]["answered"] == 2)
         .await;
     for route in [Route::Notify, Route::A2a] {
         assert_eq!(chat.platform.count(route, 429), 2, "{route:?}");
@@ -354,7 +371,7 @@ async fn p11_a_molecule_reply_whose_answer_was_lost_is_seen_once() {
             .script(Route::Notify, [MoleculeFault::LoseAnswer]);
         let daemon = chat.daemon().await;
         chat.says("echo:hello");
-        chat.until_status("the end", |status| status["summary"]["answered"] == 1)
+        chat.until("the end", |status| status["summary"]["answered"] == 1)
             .await;
         assert_eq!(chat.bubbles(1).await, ["hello"], "{edition:?}");
         assert_eq!(chat.calls(Route::Notify), 1, "found, not sent again");
@@ -362,7 +379,7 @@ async fn p11_a_molecule_reply_whose_answer_was_lost_is_seen_once() {
             chat.platform
                 .script(Route::A2a, [MoleculeFault::LoseAnswer]);
             chat.peer_says("echo:hi");
-            chat.until_status("the end", |status| status["summary"]["answered"] == 2)
+            chat.until("the end", |status| status["summary"]["answered"] == 2)
                 .await;
             assert_eq!(chat.peer_got(1).await, ["hi"]);
             assert_eq!(chat.calls(Route::A2a), 2, "sent again under its id");
@@ -407,7 +424,7 @@ async fn p12_a_long_answer_goes_on_at_its_first_unsent_piece_after_a_kill() {
     daemon.kill_9().await;
     chat.platform.stand(Route::Notify, MoleculeFault::None);
     let daemon = chat.daemon().await;
-    chat.until_status("the end", |status| status["summary"]["answered"] == 1)
+    chat.until("the end", |status| status["summary"]["answered"] == 1)
         .await;
     let pieces = chat.bubbles(4).await;
     assert_eq!(pieces.concat(), text, "{pieces:#?}");
@@ -439,7 +456,7 @@ async fn p13_own_and_phantom_rows_start_no_turn() {
             chat.says(&format!("echo:{text}"));
             assert_eq!(chat.bubbles(at + 1).await[at], *text, "{edition:?}");
         }
-        let status = chat.until_status("the end", |status| status["summary"]["answered"] == 2);
+        let status = chat.until("the end", |status| status["summary"]["answered"] == 2);
         let status = status.await;
         assert_eq!(status["summary"]["dead"], 0, "{status:#}");
         assert_eq!(chat.world.model.requests().len(), 2);
@@ -460,7 +477,7 @@ async fn p13_two_bridges_that_answer_each_other_stop() {
     chat.peer_says(&format!("{}over", "echo:".repeat(20)));
     let told = chat.peer_got(5).await;
     assert!(told[4].contains("loop guard"), "{told:?}");
-    until_status(&other, "silence", |status| status["summary"]["dead"] == 1).await;
+    until(&other, "silence", |status| status["summary"]["dead"] == 1).await;
     assert_eq!(chat.dead(1).await.len(), 1);
     let turns = chat.world.model.requests().len() + other.model.requests().len();
     assert_eq!(turns, 8);
