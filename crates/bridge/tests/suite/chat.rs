@@ -9,7 +9,8 @@ use bridge_sim::molecule::{
 use std::time::Duration;
 
 /// Failures are quick to mend, so that tests need not wait for it.
-const HASTY: &str = "codex.restarts_per_minute = 600\nturn.backoff_base_ms = 50\nturn.config_probe_secs = 1\n";
+const HASTY: &str =
+    "codex.restarts_per_minute = 600\nturn.backoff_base_ms = 50\nturn.config_probe_secs = 1\n";
 
 /// A turn that is held ends by what a test does, and never because Codex is tired of waiting.
 const UNENDING: Duration = Duration::from_secs(600);
