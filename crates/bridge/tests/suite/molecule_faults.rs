@@ -1,11 +1,9 @@
 //! A Molecule platform that fails, refuses, forgets and repeats: every message is answered there once, the operator is
 //! told what is wrong, and nothing needs a restart. The channel alone against the same faults is in its own crate.
 
-use crate::chat::Chat;
+use crate::chat::{Chat, edition as options};
 use crate::world::{World, within};
-use bridge_sim::molecule::{
-    AutoAnswer, Edition, MoleculeFault, MoleculeOptions, MoleculePlatform, Route,
-};
+use bridge_sim::molecule::{AutoAnswer, Edition, MoleculeFault, MoleculePlatform, Route};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -20,11 +18,7 @@ async fn chat(edition: Edition) -> Chat {
 
 /// `keys` are further lines of the section `[molecule]`.
 async fn chat_with(edition: Edition, keys: &str) -> Chat {
-    let options = MoleculeOptions {
-        edition,
-        ..MoleculeOptions::default()
-    };
-    Chat::with(options, &format!("{QUICK}{keys}")).await
+    Chat::with(options(edition), &format!("{QUICK}{keys}")).await
 }
 
 impl Chat {
@@ -40,33 +34,20 @@ impl Chat {
     }
 
     /// Asks for the status until it fulfils something; every answer takes a process, so nothing spins.
-    pub(crate) async fn until(&self, what: &str, done: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn status_until(&self, what: &str, done: impl Fn(&Value) -> bool) -> Value {
         until(&self.world, what, done).await
     }
 
     /// Waits until so many calls of a kind were made.
     async fn called(&self, route: Route, times: usize) {
-        let calls = |platform: &MoleculePlatform| {
-            let calls = platform.calls();
-            calls.iter().filter(|seen| seen.route == route).count()
-        };
         let what = format!("{times} calls of {route:?}");
-        let reached = self
-            .platform
-            .wait_until(&what, |platform| calls(platform) >= times);
-        reached.await.unwrap();
-        assert!(calls(&self.platform) >= times);
-    }
-
-    fn calls(&self, route: Route) -> usize {
-        let calls = self.platform.calls();
-        calls.iter().filter(|seen| seen.route == route).count()
+        self.until(&what, |chat| chat.calls(route) >= times).await;
     }
 
     /// Waits for so many dead letters; gives them, newest first.
     async fn dead(&self, count: u64) -> Vec<Value> {
         let what = format!("{count} dead letters");
-        self.until(&what, |status| status["summary"]["dead"] == count)
+        self.status_until(&what, |status| status["summary"]["dead"] == count)
             .await;
         let list = self.world.json(&["dead", "list", "--json"]).await;
         list["dead"].as_array().unwrap().clone()
@@ -113,7 +94,9 @@ async fn p1_a_storm_is_told_while_it_lasts_and_forgotten_after_it() {
     let daemon = chat.daemon().await;
     chat.says("echo:hello");
     chat.called(Route::Activity, 3).await;
-    let status = chat.until("a retry", |status| is(status, "retrying")).await;
+    let status = chat
+        .status_until("a retry", |status| is(status, "retrying"))
+        .await;
     let detail = &status["health"]["channels"][0]["detail"];
     assert!(detail.as_str().unwrap().contains("502"), "{status:#}");
     assert_eq!(status["health"]["ready"], true, "{status:#}");
@@ -123,11 +106,11 @@ async fn p1_a_storm_is_told_while_it_lasts_and_forgotten_after_it() {
     for route in [Route::Activity, Route::Heartbeat, Route::Register] {
         chat.platform.stand(route, MoleculeFault::None);
     }
-    chat.until("the answer", |status| status["summary"]["answered"] == 1)
+    chat.status_until("the answer", |status| status["summary"]["answered"] == 1)
         .await;
     assert_eq!(chat.bubbles(1).await, ["hello"]);
     assert_eq!(chat.calls(Route::Notify), 3);
-    chat.until("the end", |status| is(status, "receiving"))
+    chat.status_until("the end", |status| is(status, "receiving"))
         .await;
     assert_eq!(daemon.stop().await, Some(0));
 }
@@ -149,7 +132,7 @@ async fn p2_calls_that_break_off_cost_neither_a_message_nor_a_second_bubble() {
         chat.says(&format!("echo:{text}"));
         assert_eq!(chat.bubbles(at + 1).await, texts[..=at]);
     }
-    chat.until("the end", |status| status["summary"]["answered"] == 3)
+    chat.status_until("the end", |status| status["summary"]["answered"] == 3)
         .await;
     assert_eq!(chat.bubbles(3).await, texts);
     assert_eq!(chat.world.model.requests().len(), 3);
@@ -199,7 +182,7 @@ async fn p3_bad_rows_and_pages_of_the_feed_cost_only_themselves() {
     chat.says("echo:last");
     let daemon = chat.daemon().await;
     let answered = |status: &Value| status["summary"]["answered"] == 3;
-    let status = chat.until("both answers", answered).await;
+    let status = chat.status_until("both answers", answered).await;
     assert_eq!(status["summary"]["dead"], 5, "{status:#}");
     let shown = chat.bubbles(7).await;
     for answer in ["first", "far", "last"] {
@@ -233,7 +216,7 @@ async fn p4_p5_repeated_reversed_and_overlapping_pages_are_answered_once_and_in_
         chat.says(&format!("echo:{text}"));
     }
     assert_eq!(chat.bubbles(4).await, texts);
-    chat.until("the end", |status| status["summary"]["answered"] == 4)
+    chat.status_until("the end", |status| status["summary"]["answered"] == 4)
         .await;
     assert_eq!(chat.world.model.requests().len(), 4);
     assert_eq!(daemon.stop().await, Some(0));
@@ -251,7 +234,7 @@ async fn p6_after_a_long_absence_the_rest_is_answered_and_the_gap_is_told() {
         // A row is watched for half a minute of the platform's time before the cursor moves to it.
         chat.platform.advance(Duration::from_secs(40));
         chat.says("echo:two");
-        chat.until("a cursor on a row", |_| {
+        chat.status_until("a cursor on a row", |_| {
             cursor(&chat).contains(r#""row":""#)
         })
         .await;
@@ -285,7 +268,7 @@ async fn p7_a_token_that_is_replaced_in_mid_turn_costs_no_answer_and_no_restart(
     chat.says("hold:gate echo:kept");
     chat.world.model.wait_held("gate").await.unwrap();
     let new = chat.platform.rotate(&chat.us);
-    let status = chat.until("a parked feed", |status| is(status, "parked"));
+    let status = chat.status_until("a parked feed", |status| is(status, "parked"));
     let status = status.await;
     let detail = &status["health"]["channels"][0]["detail"];
     assert!(
@@ -301,7 +284,7 @@ async fn p7_a_token_that_is_replaced_in_mid_turn_costs_no_answer_and_no_restart(
     assert_eq!(chat.bubbles(1).await, ["kept"]);
     chat.says("echo:more");
     assert_eq!(chat.bubbles(2).await, ["kept", "more"]);
-    chat.until("the feed", |status| is(status, "receiving"))
+    chat.status_until("the feed", |status| is(status, "receiving"))
         .await;
     assert_eq!(chat.world.times_asked("echo:kept"), 1);
     assert_eq!(daemon.stop().await, Some(0));
@@ -352,7 +335,7 @@ async fn p9_replies_wait_as_long_as_the_platform_says() {
     chat.peer_says("echo:hi");
     assert_eq!(chat.bubbles(1).await, ["hello"]);
     assert_eq!(chat.peer_got(1).await, ["hi"]);
-    chat.until("the end", |status| status["summary"]["answered"] == 2)
+    chat.status_until("the end", |status| status["summary"]["answered"] == 2)
         .await;
     for route in [Route::Notify, Route::A2a] {
         assert_eq!(chat.platform.count(route, 429), 2, "{route:?}");
@@ -371,7 +354,7 @@ async fn p11_a_molecule_reply_whose_answer_was_lost_is_seen_once() {
             .script(Route::Notify, [MoleculeFault::LoseAnswer]);
         let daemon = chat.daemon().await;
         chat.says("echo:hello");
-        chat.until("the end", |status| status["summary"]["answered"] == 1)
+        chat.status_until("the end", |status| status["summary"]["answered"] == 1)
             .await;
         assert_eq!(chat.bubbles(1).await, ["hello"], "{edition:?}");
         assert_eq!(chat.calls(Route::Notify), 1, "found, not sent again");
@@ -379,7 +362,7 @@ async fn p11_a_molecule_reply_whose_answer_was_lost_is_seen_once() {
             chat.platform
                 .script(Route::A2a, [MoleculeFault::LoseAnswer]);
             chat.peer_says("echo:hi");
-            chat.until("the end", |status| status["summary"]["answered"] == 2)
+            chat.status_until("the end", |status| status["summary"]["answered"] == 2)
                 .await;
             assert_eq!(chat.peer_got(1).await, ["hi"]);
             assert_eq!(chat.calls(Route::A2a), 2, "sent again under its id");
@@ -424,7 +407,7 @@ async fn p12_a_long_answer_goes_on_at_its_first_unsent_piece_after_a_kill() {
     daemon.kill_9().await;
     chat.platform.stand(Route::Notify, MoleculeFault::None);
     let daemon = chat.daemon().await;
-    chat.until("the end", |status| status["summary"]["answered"] == 1)
+    chat.status_until("the end", |status| status["summary"]["answered"] == 1)
         .await;
     let pieces = chat.bubbles(4).await;
     assert_eq!(pieces.concat(), text, "{pieces:#?}");
@@ -456,7 +439,7 @@ async fn p13_own_and_phantom_rows_start_no_turn() {
             chat.says(&format!("echo:{text}"));
             assert_eq!(chat.bubbles(at + 1).await[at], *text, "{edition:?}");
         }
-        let status = chat.until("the end", |status| status["summary"]["answered"] == 2);
+        let status = chat.status_until("the end", |status| status["summary"]["answered"] == 2);
         let status = status.await;
         assert_eq!(status["summary"]["dead"], 0, "{status:#}");
         assert_eq!(chat.world.model.requests().len(), 2);

@@ -192,12 +192,12 @@ async fn in_trouble(chat: &Chat, answer: MoleculeFault) -> String {
     for route in [Route::Activity, Route::Heartbeat] {
         chat.platform.stand(route, answer.clone());
     }
-    let status = chat.until("a retry", |status| state(status) == "retrying");
+    let status = chat.status_until("a retry", |status| state(status) == "retrying");
     let status = status.await.to_string();
     for route in [Route::Activity, Route::Heartbeat] {
         chat.platform.stand(route, MoleculeFault::None);
     }
-    chat.until("the feed", |status| state(status) == "receiving")
+    chat.status_until("the feed", |status| state(status) == "receiving")
         .await;
     status
 }
@@ -219,7 +219,7 @@ async fn threat_6_a_refusal_that_quotes_our_token_is_quoted_without_it() {
         chat.platform.script(Route::Notify, [refused.clone()]);
         chat.says("echo:hello");
         let dead = at + 1;
-        chat.until("a dead letter", |status| status["summary"]["dead"] == dead)
+        chat.status_until("a dead letter", |status| status["summary"]["dead"] == dead)
             .await;
         let page = MoleculeFault::Refuse {
             status: 200,
