@@ -152,7 +152,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         }
         let session = self.host.session().await?;
         self.host.prove_shield(&session, &spec.reads).await?;
-        let operator = operator::read(&session.connection, &spec.workdir).await?;
+        let operator = operator::read(&session.connection, spec).await?;
         let opened = start(&session, spec, &operator).await?;
         let threads = &session.connection.threads;
         threads.loaded(opened.thread.id.clone(), &opened.thread.status);
@@ -173,7 +173,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             return Ok(());
         }
         self.host.prove_shield(&session, &spec.reads).await?;
-        let operator = operator::read(&session.connection, &spec.workdir).await?;
+        let operator = operator::read(&session.connection, spec).await?;
         let params = ThreadResumeParams {
             thread_id: thread.clone(),
             settings: settings(spec, &session.ground, &operator),
