@@ -147,11 +147,11 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     }
 
     async fn open_thread(&self, spec: &ThreadSpec) -> Result<value::ThreadId, AgentFault> {
+        let session = self.host.session().await?;
+        self.host.prove_shield(&session, &spec.reads).await?;
         if spec.transport == TurnTransport::Exec {
             return Ok(Runs::unnamed());
         }
-        let session = self.host.session().await?;
-        self.host.prove_shield(&session, &spec.reads).await?;
         let operator = operator::read(&session.connection, spec).await?;
         let opened = start(&session, spec, &operator).await?;
         let threads = &session.connection.threads;
@@ -166,6 +166,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     ) -> Result<(), AgentFault> {
         let session = self.host.session().await?;
         if spec.transport == TurnTransport::Exec {
+            self.host.prove_shield(&session, &spec.reads).await?;
             return self.runs.release(&session, thread).await;
         }
         let thread = ThreadId::from(thread.as_str());
