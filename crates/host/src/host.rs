@@ -7,14 +7,14 @@ use crate::launch::{self, LaunchError, LaunchOptions, Launched, Leash};
 use crate::process;
 use crate::proof::{self, Shield};
 use crate::proven::Proven;
-use crate::shield::Ground;
+use crate::shield::{Ground, real};
 use crate::supervise::{Permit, Supervisor};
 use bridge_codex::version::{FLOOR, Version};
 use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, INITIALIZED, Initialize, InitializeParams,
 };
-use bridge_core::port::{AgentFault, Ledger, LedgerError, Reads};
+use bridge_core::port::{AgentFault, Ledger, LedgerError, Reads, ThreadSpec};
 use bridge_core::step::{Incarnate, IncarnationGone};
 use bridge_core::value::{Class, Incarnation, IncarnationId, Timestamp, Transport};
 use std::path::{Path, PathBuf};
@@ -24,6 +24,9 @@ use tokio::sync::Mutex;
 
 /// Why messages of shielded senders wait; followed by what was seen.
 const UNSHIELDED: &str = "Codex can't keep this sender's commands from reading what is not theirs, so the turn was not begun; run `codex-bridge doctor`, or accept it with tiers.peer.reads = \"disk\"";
+
+/// Why messages of shielded senders wait; followed by the place.
+const UNHIDEABLE: &str = "a place that this sender must not read can't be hidden, so the turn was not begun: it lies in a directory of the system, and holds Codex itself or the working directory. Move it (CODEX_HOME, the state directory, the home of the daemon's user), or accept it with tiers.peer.reads = \"disk\"";
 
 /// How Codex may be ended when nothing runs on it any more.
 const IDLE_STOP_GRACE: Duration = Duration::from_secs(5);
@@ -339,11 +342,14 @@ impl<L: Ledger> Host<L> {
     pub(crate) async fn prove_shield(
         &self,
         session: &Session,
-        reads: &Reads,
+        spec: &ThreadSpec,
     ) -> Result<(), AgentFault> {
-        match reads {
+        let hidden = match &spec.reads {
             Reads::Disk => return Ok(()),
-            Reads::Shielded { .. } => {}
+            Reads::Shielded { hidden } => hidden,
+        };
+        if let Some(place) = session.ground.exposed(&real(&spec.workdir), hidden) {
+            return Err(fault(Class::Config, format!("{UNHIDEABLE}: {place}")));
         }
         let prove = async || {
             let launch = &self.options.launch;

@@ -286,7 +286,7 @@ async fn heal<L: Ledger>(host: &Host<L>, turn: &TurnSpec, ending: &Ending) {
 /// back what came of it.
 async fn asked<L: Ledger>(host: &Host<L>, turn: &TurnSpec) -> Result<ThreadSettings, AgentFault> {
     let session = host.session().await?;
-    host.prove_shield(&session, &turn.spec.reads).await?;
+    host.prove_shield(&session, &turn.spec).await?;
     let operator = operator::read(&session.connection, &turn.spec).await?;
     Ok(settings(&turn.spec, &session.ground, &operator))
 }
