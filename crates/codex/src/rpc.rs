@@ -137,6 +137,13 @@ impl RpcError {
             .map_or(Refusal::Other, |(_, refusal)| *refusal)
     }
 
+    /// Whether this is how a Codex refuses a method that it does not have. Measured: it names the method as an
+    /// unknown variant, with the code of every other refusal.
+    pub fn is_unknown_method(&self, method: &str) -> bool {
+        let words = format!("unknown variant `{method}`");
+        self.code == METHOD_NOT_FOUND || self.message.contains(&words)
+    }
+
     fn data_field(&self, name: &str) -> Option<&Value> {
         self.data.as_ref()?.get(name)
     }
@@ -176,6 +183,8 @@ const WORDS: &[(&str, Refusal)] = &[
     ("no active turn to", Refusal::NoActiveTurn),
     ("expected active turn id", Refusal::OtherTurnActive),
     ("failed to load configuration", Refusal::BadConfig),
+    ("failed to read configuration layers", Refusal::BadConfig),
+    ("invalid configuration: ", Refusal::BadConfig),
     ("Not initialized", Refusal::NotInitialized),
     (
         "requires experimentalApi capability",
@@ -379,6 +388,14 @@ mod tests {
                 Refusal::NeedsExperimental,
             ),
             ("Invalid request: unknown variant", Refusal::Other),
+            (
+                "failed to read configuration layers: /h/config.toml:1:9: extra `=`",
+                Refusal::BadConfig,
+            ),
+            (
+                "invalid configuration: invalid type: integer `3`, expected a string",
+                Refusal::BadConfig,
+            ),
         ] {
             assert_eq!(refusal(INVALID_REQUEST, message), expected, "{message}");
         }

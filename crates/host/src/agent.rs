@@ -147,12 +147,12 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     }
 
     async fn open_thread(&self, spec: &ThreadSpec) -> Result<value::ThreadId, AgentFault> {
+        let session = self.host.session().await?;
+        self.host.prove_shield(&session, spec).await?;
         if spec.transport == TurnTransport::Exec {
             return Ok(Runs::unnamed());
         }
-        let session = self.host.session().await?;
-        self.host.prove_shield(&session, &spec.reads).await?;
-        let operator = operator::read(&session.connection, &spec.workdir).await?;
+        let operator = operator::read(&session.connection, spec).await?;
         let opened = start(&session, spec, &operator).await?;
         let threads = &session.connection.threads;
         threads.loaded(opened.thread.id.clone(), &opened.thread.status);
@@ -166,14 +166,15 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     ) -> Result<(), AgentFault> {
         let session = self.host.session().await?;
         if spec.transport == TurnTransport::Exec {
+            self.host.prove_shield(&session, spec).await?;
             return self.runs.release(&session, thread).await;
         }
         let thread = ThreadId::from(thread.as_str());
         if session.connection.threads.is_loaded(&thread) {
             return Ok(());
         }
-        self.host.prove_shield(&session, &spec.reads).await?;
-        let operator = operator::read(&session.connection, &spec.workdir).await?;
+        self.host.prove_shield(&session, spec).await?;
+        let operator = operator::read(&session.connection, spec).await?;
         let params = ThreadResumeParams {
             thread_id: thread.clone(),
             settings: settings(spec, &session.ground, &operator),

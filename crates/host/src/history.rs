@@ -67,7 +67,7 @@ fn may_change(found: &Found) -> bool {
 async fn history(session: &Session, lost: &LostTurn) -> Result<Found, AgentFault> {
     let thread = ThreadId::from(lost.turn.thread.as_str());
     let spec = &lost.turn.spec;
-    let operator = operator::read(&session.connection, &spec.workdir).await?;
+    let operator = operator::read(&session.connection, spec).await?;
     let settings = settings(spec, &session.ground, &operator);
     let params = ThreadResumeParams::with_newest_turns(thread.clone(), settings, HISTORY_PAGE);
     let resumed = resume(session, params).await?;

@@ -6,23 +6,27 @@ use crate::fault::{Deed, fault, of_call};
 use crate::launch::{self, LaunchError, LaunchOptions, Launched, Leash};
 use crate::process;
 use crate::proof::{self, Shield};
-use crate::shield::Ground;
+use crate::proven::Proven;
+use crate::shield::{Ground, real};
 use crate::supervise::{Permit, Supervisor};
 use bridge_codex::version::{FLOOR, Version};
 use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, INITIALIZED, Initialize, InitializeParams,
 };
-use bridge_core::port::{AgentFault, Ledger, LedgerError, Reads};
+use bridge_core::port::{AgentFault, Ledger, LedgerError, Reads, ThreadSpec};
 use bridge_core::step::{Incarnate, IncarnationGone};
 use bridge_core::value::{Class, Incarnation, IncarnationId, Timestamp, Transport};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::Mutex;
 
 /// Why messages of shielded senders wait; followed by what was seen.
 const UNSHIELDED: &str = "Codex can't keep this sender's commands from reading what is not theirs, so the turn was not begun; run `codex-bridge doctor`, or accept it with tiers.peer.reads = \"disk\"";
+
+/// Why messages of shielded senders wait; followed by the place.
+const UNHIDEABLE: &str = "a place that this sender must not read can't be hidden, so the turn was not begun: it lies in a directory of the system, and holds Codex itself or the working directory. Move it (CODEX_HOME, the state directory, the home of the daemon's user), or accept it with tiers.peer.reads = \"disk\"";
 
 /// How Codex may be ended when nothing runs on it any more.
 const IDLE_STOP_GRACE: Duration = Duration::from_secs(5);
@@ -69,8 +73,8 @@ pub(crate) struct Session {
     home: Option<PathBuf>,
     /// What a shield depends on.
     pub(crate) ground: Ground,
-    /// Set once it was seen that the shield holds.
-    pub(crate) proven: OnceCell<()>,
+    /// What was seen of the shield.
+    proven: Proven,
     born: Instant,
 }
 
@@ -326,38 +330,41 @@ impl<L: Ledger> Host<L> {
                     codex: self.options.launch.codex.clone(),
                     denied: self.options.launch.run_dir.clone(),
                 },
-                proven: OnceCell::new(),
+                proven: Proven::default(),
                 born: Instant::now(),
             },
             leash,
         ))
     }
 
-    /// Makes sure, once in a life, that a shield keeps commands from reading what they must not. What can't be
-    /// shielded waits for the operator.
+    /// Makes sure that a shield keeps commands from reading what they must not. What can't be shielded waits for the
+    /// operator.
     pub(crate) async fn prove_shield(
         &self,
         session: &Session,
-        reads: &Reads,
+        spec: &ThreadSpec,
     ) -> Result<(), AgentFault> {
-        match reads {
+        let hidden = match &spec.reads {
             Reads::Disk => return Ok(()),
-            Reads::Shielded { .. } => {}
+            Reads::Shielded { hidden } => hidden,
+        };
+        if let Some(place) = session.ground.exposed(&real(&spec.workdir), hidden) {
+            return Err(fault(Class::Config, format!("{UNHIDEABLE}: {place}")));
         }
-        let prove = || async {
+        let prove = async || {
             let launch = &self.options.launch;
             let scratch = Path::new(&session.incarnation.directory).join("shield");
             let (codex, env) = (launch.codex.clone(), launch.env.clone());
             let tried = tokio::task::spawn_blocking(move || proof::prove(&codex, &env, &scratch));
-            let reason = match tried.await {
-                Ok(Ok(Shield::Holds)) => return Ok(()),
-                Ok(Ok(bad)) => bad.to_string(),
-                Ok(Err(error)) => error.to_string(),
-                Err(error) => error.to_string(),
-            };
-            Err(fault(Class::Config, format!("{UNSHIELDED}: {reason}")))
+            match tried.await {
+                Ok(Ok(Shield::Holds)) => Ok(()),
+                Ok(Ok(bad)) => Err(bad.to_string()),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(error) => Err(error.to_string()),
+            }
         };
-        session.proven.get_or_try_init(prove).await.map(drop)
+        let proven = session.proven.ensure(prove).await;
+        proven.map_err(|why| fault(Class::Config, format!("{UNSHIELDED}: {why}")))
     }
 
     /// Makes sure that Codex can save what it does, and that a login is there where the provider needs one.

@@ -24,6 +24,7 @@ mod operator;
 pub mod own;
 pub mod process;
 pub mod proof;
+mod proven;
 pub mod sandbox;
 mod shield;
 mod supervise;

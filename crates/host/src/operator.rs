@@ -2,32 +2,59 @@
 //! It is asked of Codex, never read from a file: only Codex knows what is in force.
 
 use crate::connection::{CallError, Connection};
-use crate::fault::{Deed, of_call};
+use crate::fault::{Deed, fault, of_call};
 use bridge_codex::wire::config::{ConfigReadParams, ConfigReadResponse, WorkspaceWriteKeys};
 use bridge_codex::wire::method::ConfigRead;
 use bridge_codex::wire::policy::SandboxPolicy;
-use bridge_core::port::AgentFault;
-use bridge_core::value::Sandbox;
+use bridge_core::port::{AgentFault, Reads, ThreadSpec};
+use bridge_core::value::{Class, Sandbox};
 use serde_json::{Map, Value, json};
+
+/// Why messages of shielded senders wait on a Codex that can't tell its configuration.
+const NO_TOOLS_TOLD: &str = "this Codex does not tell which tools its operator has set up, so they can't be kept from this sender and the turn was not begun: run `npm install -g @openai/codex@latest`, or accept it with tiers.peer.reads = \"disk\"";
 
 /// The configuration in force for one working directory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Operator(ConfigReadResponse);
 
-/// Asks for it; takes a few milliseconds. A Codex without this call has no say.
-pub(crate) async fn read(connection: &Connection, workdir: &str) -> Result<Operator, AgentFault> {
-    let cwd = Some(workdir.to_owned());
-    match connection
+/// Asks for it, for a thread of this kind; takes a few milliseconds. A Codex without this call has no say. Any other
+/// refusal says nothing about the operator's configuration, so the turn waits; and who must be kept from the operator's
+/// tools has no turn on a Codex that does not tell them.
+pub(crate) async fn read(
+    connection: &Connection,
+    spec: &ThreadSpec,
+) -> Result<Operator, AgentFault> {
+    let cwd = Some(spec.workdir.clone());
+    let answer = connection
         .call::<ConfigRead>(ConfigReadParams { cwd })
-        .await
-    {
-        Ok(answer) => Ok(Operator(answer)),
-        Err(CallError::Refused { .. }) => Ok(Operator::default()),
-        Err(
-            error @ (CallError::Closed { .. }
-            | CallError::Silent { .. }
-            | CallError::Unreadable { .. }),
-        ) => Err(of_call(&error, Deed::Harmless)),
+        .await;
+    understood(answer, &spec.reads)
+}
+
+fn understood(
+    answer: Result<ConfigReadResponse, CallError>,
+    reads: &Reads,
+) -> Result<Operator, AgentFault> {
+    let error = match answer {
+        Ok(answer) => return Ok(Operator(answer)),
+        Err(error) => error,
+    };
+    match &error {
+        CallError::Refused { method, error } if error.is_unknown_method(method) => match reads {
+            Reads::Disk => Ok(Operator::default()),
+            Reads::Shielded { .. } => Err(fault(Class::Config, NO_TOOLS_TOLD)),
+        },
+        CallError::Refused { .. }
+        | CallError::Closed { .. }
+        | CallError::Silent { .. }
+        | CallError::Unreadable { .. } => {
+            let mut fault = of_call(&error, Deed::Harmless);
+            // Whatever it is, nothing is wrong with the message.
+            if fault.failure.class == Class::Permanent {
+                fault.failure.class = Class::Config;
+            }
+            Err(fault)
+        }
     }
 }
 
@@ -71,5 +98,46 @@ impl Operator {
         let features = json!({ "apps": false, "multi_agent": false });
         keys.insert("features".to_owned(), features);
         keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bridge_codex::rpc::{INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError};
+
+    fn refused(code: i64, message: &str, reads: &Reads) -> Result<Operator, Class> {
+        let method = "config/read";
+        let error = RpcError::new(code, message);
+        let answer = Err(CallError::Refused { method, error });
+        understood(answer, reads).map_err(|fault| fault.failure.class)
+    }
+
+    #[test]
+    fn only_a_codex_without_the_call_has_no_say_and_never_about_a_shield() {
+        let shielded = Reads::Shielded { hidden: Vec::new() };
+        let unknown =
+            "Invalid request: unknown variant `config/read`, expected one of `initialize`";
+        for (code, words) in [(INVALID_REQUEST, unknown), (METHOD_NOT_FOUND, "no")] {
+            let told = refused(code, words, &Reads::Disk);
+            assert_eq!(told, Ok(Operator::default()));
+            assert_eq!(refused(code, words, &shielded), Err(Class::Config));
+        }
+        let busy = Class::Capacity { until: None };
+        for (code, words, class) in [
+            (-32001, "Server overloaded; retry later.", busy),
+            (INVALID_REQUEST, "Server is draining", Class::Transient),
+            (
+                INTERNAL_ERROR,
+                "failed to read configuration layers: x",
+                Class::Config,
+            ),
+            (INTERNAL_ERROR, "oops", Class::Transient),
+            (INVALID_REQUEST, "no", Class::Config),
+        ] {
+            for reads in [&Reads::Disk, &shielded] {
+                assert_eq!(refused(code, words, reads), Err(class.clone()), "{words}");
+            }
+        }
     }
 }

@@ -23,9 +23,11 @@ const TAIL_LINES: usize = 4;
 const CANARY: &str = "canary-behind-the-shield";
 /// What a command must see: its own directory.
 const OWN: &str = "own-ground";
-/// Reads the canary by its path, through a link, through the root of its own and the first process; then its own file.
-const SCRIPT: &str =
-    r#"cat "$1" link "/proc/self/root$1" "/proc/1/root$1" 2>/dev/null; cat own; exit 0"#;
+/// Reads the canary by its path, through a link, through the root of its own and the first process; then those in its
+/// own directory that are hidden by name, a directory and a file; then its own file.
+const SCRIPT: &str = r#"cat "$1" link "/proc/self/root$1" "/proc/1/root$1" 2>/dev/null
+cat hidden/canary token inward "/proc/self/root$PWD/hidden/canary" "/proc/self/root$PWD/token" 2>/dev/null
+cat own; exit 0"#;
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,12 +74,16 @@ pub fn prove(codex: &Path, env: &[(OsString, OsString)], scratch: &Path) -> io::
 
 fn attempt(codex: &Path, env: &[(OsString, OsString)], scratch: &Path) -> io::Result<Shield> {
     let at = |name: &str| scratch.join(name);
-    for name in ["home", "tmp", "work", "denied"] {
+    for name in ["home", "tmp", "work", "work/hidden", "denied"] {
         fs::create_dir(at(name))?;
     }
-    fs::write(at("canary"), CANARY)?;
+    for name in ["canary", "work/hidden/canary", "work/token"] {
+        fs::write(at(name), CANARY)?;
+    }
     fs::write(at("work/own"), OWN)?;
     std::os::unix::fs::symlink(at("canary"), at("work/link"))?;
+    std::os::unix::fs::symlink(at("work/hidden/canary"), at("work/inward"))?;
+    let hidden = [at("work/hidden"), at("work/token")].map(|place| place.display().to_string());
     let ground = Ground {
         codex: codex.to_owned(),
         denied: at("denied"),
@@ -85,7 +91,7 @@ fn attempt(codex: &Path, env: &[(OsString, OsString)], scratch: &Path) -> io::Re
     let keys = ground.profile(Reach {
         workdir: &at("work").display().to_string(),
         write: false,
-        hidden: &[],
+        hidden: &hidden,
     });
     let mut command = Command::new(codex);
     command.arg("sandbox");
@@ -176,6 +182,12 @@ mod tests {
     #[test]
     fn one_that_shows_the_own_directory_alone_holds() {
         assert_eq!(found("cat own"), Shield::Holds);
+    }
+
+    #[test]
+    fn one_that_shows_what_is_hidden_in_the_own_directory_leaks() {
+        assert_eq!(found("cat own hidden/canary"), Shield::Leaks);
+        assert_eq!(found("cat own token"), Shield::Leaks);
     }
 
     #[test]

@@ -73,20 +73,37 @@ impl Ground {
         entries.insert(reach.workdir.to_owned(), work.into());
         entries
     }
+
+    /// A hidden place that commands would read all the same: it lies in what is granted, and can't be denied because
+    /// it holds what else is granted.
+    pub(crate) fn exposed<'a>(&self, workdir: &str, hidden: &'a [String]) -> Option<&'a str> {
+        let codex = self.codex.display().to_string();
+        let granted = [workdir, codex.as_str()];
+        let mut hidden = hidden.iter().map(String::as_str);
+        hidden.find(|place| lies_in(place, &granted) && holds(place, &granted))
+    }
+}
+
+/// The real place of a directory, which is what is granted and denied: a link to it hides nothing.
+pub(crate) fn real(directory: &str) -> String {
+    let real = Path::new(directory).canonicalize();
+    real.map_or_else(|_| directory.to_owned(), |real| real.display().to_string())
 }
 
 /// Whether a hidden place lies in what is granted. One that holds what is granted is not granted anyway, and naming
 /// it would take the other away: Codex does not show what lies below a denied place.
 fn must_be_named(place: &str, granted: &[&str]) -> bool {
-    let place = Path::new(place);
-    let inside = SYSTEM
-        .iter()
-        .chain(granted)
-        .any(|granted| place.starts_with(granted));
-    let holds = granted
-        .iter()
-        .any(|granted| Path::new(granted).starts_with(place));
-    inside && !holds
+    lies_in(place, granted) && !holds(place, granted)
+}
+
+fn lies_in(place: &str, granted: &[&str]) -> bool {
+    let mut all = SYSTEM.iter().chain(granted);
+    all.any(|granted| Path::new(place).starts_with(granted))
+}
+
+fn holds(place: &str, granted: &[&str]) -> bool {
+    let mut granted = granted.iter();
+    granted.any(|granted| Path::new(granted).starts_with(place))
 }
 
 #[cfg(test)]
@@ -120,6 +137,25 @@ mod tests {
                    "/home/u/state/work/c": "read", "/home/u/state/run": "none"})
         );
         assert_eq!(entries("/srv/x", true, &hidden)["/srv/x"], "write");
+    }
+
+    #[test]
+    fn what_can_not_be_hidden_is_told() {
+        let ground = Ground {
+            codex: "/usr/local/codex/bin/codex".into(),
+            denied: "/home/u/state/run".into(),
+        };
+        for (workdir, hidden, exposed) in [
+            ("/srv/x", "/usr/local/codex", true),
+            ("/usr/state/work/c", "/usr/state", true),
+            ("/srv/x", "/usr/state", false),
+            ("/srv/x", "/srv", false),
+            ("/srv/x", "/srv/x/token", false),
+        ] {
+            let hidden = [hidden.to_owned()];
+            let found = ground.exposed(workdir, &hidden);
+            assert_eq!(found.is_some(), exposed, "{workdir} {hidden:?}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::connection::CallError;
 use crate::fault::{Deed, fault, of_call};
 use crate::host::Session;
 use crate::operator::Operator;
-use crate::shield::{Ground, PROFILE, Reach};
+use crate::shield::{Ground, PROFILE, Reach, real};
 use bridge_codex::wire::method::{ThreadResume, ThreadSettingsUpdate, ThreadStart};
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::{
@@ -19,12 +19,21 @@ use serde_json::{Map, Value, json};
 /// What a thread is asked to be. A `sandbox` beside a profile would drop the profile without a word, so one of the
 /// two is given.
 pub(crate) fn settings(spec: &ThreadSpec, ground: &Ground, operator: &Operator) -> ThreadSettings {
-    let (sandbox, config) = match &spec.reads {
-        Reads::Disk => (Some(mode(spec.sandbox)), Map::new()),
-        Reads::Shielded { hidden } => (None, shielded(spec, hidden, ground, operator)),
+    let (cwd, sandbox, config) = match &spec.reads {
+        Reads::Disk => (spec.workdir.clone(), Some(mode(spec.sandbox)), Map::new()),
+        Reads::Shielded { hidden } => {
+            let workdir = real(&spec.workdir);
+            let reach = Reach {
+                workdir: &workdir,
+                write: spec.sandbox.can_write(),
+                hidden,
+            };
+            let keys = shielded(reach, ground, operator);
+            (workdir, None, keys)
+        }
     };
     ThreadSettings {
-        cwd: Some(spec.workdir.clone()),
+        cwd: Some(cwd),
         sandbox,
         approval_policy: Some(approval(spec.approval_policy)),
         approvals_reviewer: Some(ApprovalsReviewer::User),
@@ -35,22 +44,12 @@ pub(crate) fn settings(spec: &ThreadSpec, ground: &Ground, operator: &Operator) 
     }
 }
 
-fn shielded(
-    spec: &ThreadSpec,
-    hidden: &[String],
-    ground: &Ground,
-    operator: &Operator,
-) -> Map<String, Value> {
-    let write = spec.sandbox.can_write();
-    let mut keys = ground.profile(Reach {
-        workdir: &spec.workdir,
-        write,
-        hidden,
-    });
+fn shielded(reach: Reach<'_>, ground: &Ground, operator: &Operator) -> Map<String, Value> {
+    let mut keys = ground.profile(reach);
     keys.append(&mut operator.without_tools());
-    if write {
+    if reach.write {
         // Otherwise Codex notes the directory as trusted, and runs what its `.codex` names.
-        let projects = json!({ spec.workdir.as_str(): { "trust_level": "untrusted" } });
+        let projects = json!({ reach.workdir: { "trust_level": "untrusted" } });
         keys.insert("projects".to_owned(), projects);
     }
     keys
@@ -162,4 +161,44 @@ pub(crate) async fn resume(
         .call::<ThreadResume>(params)
         .await
         .map_err(|error| of_call(&error, Deed::Harmless))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bridge_core::port::TurnTransport;
+
+    #[test]
+    fn a_link_to_the_working_directory_unhides_nothing_in_it() {
+        let root = tempfile::tempdir().unwrap();
+        let real = root.path().canonicalize().unwrap();
+        std::fs::create_dir(real.join("work")).unwrap();
+        std::os::unix::fs::symlink(real.join("work"), real.join("link")).unwrap();
+        let at = |name: &str| real.join(name).display().to_string();
+        let spec = ThreadSpec {
+            workdir: at("link"),
+            sandbox: Sandbox::WorkspaceWrite,
+            approval_policy: ApprovalPolicy::Never,
+            model: None,
+            instructions: String::new(),
+            reads: Reads::Shielded {
+                hidden: vec![at("work/token")],
+            },
+            transport: TurnTransport::AppServer,
+        };
+        let ground = Ground {
+            codex: real.join("codex"),
+            denied: real.join("denied"),
+        };
+        let settings = settings(&spec, &ground, &Operator::default());
+        assert_eq!(settings.cwd, Some(at("work")));
+        let entries = &settings.config["permissions"][PROFILE]["filesystem"];
+        assert_eq!(entries[at("work/token")], "none");
+        assert_eq!(entries[at("work")], "write");
+        assert_eq!(entries.get(at("link")), None);
+        assert_eq!(
+            settings.config["projects"][at("work")]["trust_level"],
+            "untrusted"
+        );
+    }
 }

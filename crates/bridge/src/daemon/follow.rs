@@ -21,9 +21,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Shortest time between two live texts: nobody reads faster, and the answer itself is a row.
-const TEXT_PAUSE: Duration = Duration::from_millis(50);
-
 /// A turn that is followed to its end.
 pub(crate) struct Followed {
     pub(crate) message_id: MessageId,
@@ -85,7 +82,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         if turn.attached {
             watchdog.know_nothing();
         }
-        let mut next_text = Instant::now();
         loop {
             let ending = watchdog.cause().is_some();
             let event = tokio::select! {
@@ -109,12 +105,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             };
             watchdog.heard(&event, Instant::now());
             self.note_doing(&turn.message_id, &event);
-            if matches!(event, TurnEvent::Text { .. }) {
-                if Instant::now() < next_text {
-                    continue;
-                }
-                next_text = Instant::now() + TEXT_PAUSE;
-            }
             let over = matches!(event, TurnEvent::Ended(_) | TurnEvent::Lost { .. });
             self.news(&turn, event, watchdog.cause()).await;
             if over {

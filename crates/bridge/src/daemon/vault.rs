@@ -13,6 +13,10 @@ const LOGIN_FILE: &str = "auth.json";
 /// Largest such file that is read; real ones have a few thousand bytes.
 const LOGIN_FILE_MAX_BYTES: u64 = 256 * 1024;
 
+/// Values of one source that stay secret after it told others; Codex has three at a time. A login that was refreshed is
+/// good for a while yet, and a turn may have read it before.
+const FORMER_MAX: usize = 12;
+
 /// Tells values that may change.
 pub(crate) type Source = Box<dyn Fn() -> Vec<String> + Send + Sync>;
 
@@ -21,8 +25,17 @@ pub(crate) type Source = Box<dyn Fn() -> Vec<String> + Send + Sync>;
 pub(crate) struct Vault {
     fixed: Vec<String>,
     sources: Vec<Source>,
-    /// The newest values and what they amount to, so that it is put together only when they change.
-    made: Mutex<(Vec<String>, Arc<Secrets>)>,
+    made: Mutex<Made>,
+}
+
+/// What the values amount to, so that it is put together only when they change.
+#[derive(Default)]
+struct Made {
+    /// What each source told, oldest first.
+    told: Vec<Vec<String>>,
+    /// All of them at that time.
+    known: Vec<String>,
+    secrets: Arc<Secrets>,
 }
 
 impl std::fmt::Debug for Vault {
@@ -47,16 +60,32 @@ impl Vault {
 
     /// All of them, as of now.
     pub(crate) fn secrets(&self) -> Arc<Secrets> {
-        let mut values = self.fixed.clone();
-        values.extend(self.sources.iter().flat_map(|source| source()));
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let (known, secrets) = &mut *made;
+        let Made {
+            told,
+            known,
+            secrets,
+        } = &mut *made;
+        told.resize_with(self.sources.len(), Vec::new);
+        let mut values = self.fixed.clone();
+        for (source, told) in self.sources.iter().zip(told) {
+            remember(told, source());
+            values.extend_from_slice(told);
+        }
         if *known != values {
             *secrets = Arc::new(Secrets::new(&values));
             *known = values;
         }
         Arc::clone(secrets)
     }
+}
+
+/// Puts what is told now behind what was told before.
+fn remember(told: &mut Vec<String>, mut now: Vec<String>) {
+    told.retain(|value| !now.contains(value));
+    let forgotten = told.len().saturating_sub(FORMER_MAX);
+    told.drain(..forgotten);
+    told.append(&mut now);
 }
 
 /// The logins that Codex keeps. They are refreshed while it runs, so the file is looked at again when it changed.
@@ -110,7 +139,20 @@ mod tests {
         assert_eq!(veiled.text, "[withheld] [withheld] second-token");
         "second-token".clone_into(&mut current.lock().unwrap());
         let veiled = vault.secrets().veil(said);
-        assert_eq!(veiled.text, "[withheld] first-token [withheld]");
+        assert_eq!(veiled.text, "[withheld] [withheld] [withheld]");
+    }
+
+    #[test]
+    fn only_the_last_few_former_values_are_kept() {
+        let mut told = Vec::new();
+        for round in 0..100 {
+            remember(&mut told, vec![format!("value-{round}")]);
+            remember(&mut told, vec![format!("value-{round}")]);
+        }
+        assert_eq!(told.len(), FORMER_MAX + 1);
+        assert_eq!(told.last().map(String::as_str), Some("value-99"));
+        remember(&mut told, Vec::new());
+        assert!(told.contains(&"value-99".to_owned()));
     }
 
     #[test]

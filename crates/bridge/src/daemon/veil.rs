@@ -12,6 +12,12 @@ use bridge_core::secrets::Veiled;
 use bridge_core::value::{Failure, IncarnationId, ThreadId, TurnId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Shortest time between two live texts: nobody reads faster, and the answer itself is a row. Each is the whole text so
+/// far and is looked through as a whole, so those between are not looked at.
+const TEXT_PAUSE: Duration = Duration::from_millis(50);
 
 /// An agent whose words are looked through.
 #[derive(Debug)]
@@ -25,6 +31,8 @@ pub(crate) struct Veil<A> {
 pub(crate) struct VeiledStream<T> {
     stream: T,
     filter: Arc<Filter>,
+    /// When the next live text may be shown.
+    next_text: Instant,
 }
 
 #[derive(Debug)]
@@ -145,6 +153,13 @@ impl Filter {
 impl<T: TurnStream> TurnStream for VeiledStream<T> {
     async fn next(&mut self) -> TurnEvent {
         let event = self.stream.next().await;
+        if matches!(event, TurnEvent::Text { .. }) {
+            let now = Instant::now();
+            if now < self.next_text {
+                return TurnEvent::Alive;
+            }
+            self.next_text = now + TEXT_PAUSE;
+        }
         self.filter.event(event)
     }
 }
@@ -154,6 +169,7 @@ impl<A: Agent> Veil<A> {
         VeiledStream {
             stream,
             filter: Arc::clone(&self.filter),
+            next_text: Instant::now(),
         }
     }
 
@@ -216,5 +232,49 @@ impl<A: Agent> Agent for Veil<A> {
 
     async fn interrupt(&self, thread: &ThreadId, turn_id: &TurnId) -> Result<(), AgentFault> {
         self.veiled(self.agent.interrupt(thread, turn_id).await)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bridge_core::value::ItemId;
+
+    /// Says one more word whenever it is asked.
+    struct Talk(usize);
+
+    impl TurnStream for Talk {
+        async fn next(&mut self) -> TurnEvent {
+            self.0 += 1;
+            TurnEvent::Text {
+                item_id: ItemId::new("i"),
+                text: "secret-word ".repeat(self.0),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_growing_text_is_looked_through_at_most_every_pause() {
+        let vault = Vault::new(vec!["secret-word".to_owned()]);
+        let veil = Veil::new((), vault);
+        let mut stream = VeiledStream {
+            stream: Talk(0),
+            filter: Arc::clone(&veil.filter),
+            next_text: Instant::now(),
+        };
+        let first = stream.next().await;
+        assert!(
+            matches!(&first, TurnEvent::Text { text, .. } if text == "[withheld] "),
+            "{first:?}"
+        );
+        for _ in 0..3 {
+            assert_eq!(stream.next().await, TurnEvent::Alive);
+        }
+        tokio::time::advance(TEXT_PAUSE).await;
+        let next = stream.next().await;
+        assert!(
+            matches!(&next, TurnEvent::Text { text, .. } if text.matches("[withheld]").count() == 5),
+            "{next:?}"
+        );
     }
 }

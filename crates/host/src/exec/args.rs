@@ -22,7 +22,8 @@ pub(super) fn args(
     // Beside a permission profile it would drop the profile without a word, so it is one of the two.
     let sandbox = settings.sandbox.as_ref().map(SandboxMode::as_str);
     args.extend(sandbox.map(|mode| format!("--sandbox={mode}")));
-    args.push(format!("--cd={}", spec.workdir));
+    let workdir = settings.cwd.as_deref().unwrap_or(&spec.workdir);
+    args.push(format!("--cd={workdir}"));
     args.extend(spec.model.iter().map(|model| format!("--model={model}")));
     // A whole table first: what is said of one of its keys later stands beside it.
     let tables = settings.config.iter();

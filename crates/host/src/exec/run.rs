@@ -29,8 +29,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long a run may take to end after its leash was let go: the keeper gives Codex a second and the rest five. Shorter
-/// than what the daemon waits for an interrupted turn.
+/// How long a run may take to end after its leash was let go, its last lines and its keeper together: the keeper gives
+/// Codex a second and the rest five. Shorter than what the daemon waits for an interrupted turn.
 const STOP_PATIENCE: Duration = Duration::from_secs(8);
 
 /// A run that waits for its text.
@@ -39,6 +39,8 @@ pub(super) struct Run {
     incarnation: Incarnation,
     keeper: Child,
     leash: Option<ChildStdin>,
+    /// When its patience ends; set when the leash is let go.
+    until: Option<Instant>,
     lines: Pipe,
     fold: ExecFold,
     /// Why its lines can't be followed any more.
@@ -98,6 +100,7 @@ impl Run {
             incarnation,
             keeper,
             leash: Some(leash),
+            until: None,
             lines: Pipe::of(stdout),
             fold: ExecFold::default(),
             blind: None,
@@ -114,8 +117,8 @@ impl Run {
     ) {
         self.give_text(stop).await;
         self.listen(stop, events).await;
-        self.leash = None;
-        if tokio::time::timeout(STOP_PATIENCE, self.keeper.wait())
+        let until = self.let_go();
+        if tokio::time::timeout_at(until, self.keeper.wait())
             .await
             .is_err()
         {
@@ -126,6 +129,14 @@ impl Run {
         // The thread is free before anybody hears of the end and wants it again.
         drop(seat);
         let _unheard = events.send(end).await;
+    }
+
+    /// Lets go of the leash; tells when the run must be gone, which stays the same however often it is asked.
+    fn let_go(&mut self) -> Instant {
+        self.leash = None;
+        *self
+            .until
+            .get_or_insert_with(|| Instant::now() + STOP_PATIENCE)
     }
 
     /// Hands the text over. Half a text is none: the keeper ends a run whose leash goes before the text is whole.
@@ -155,8 +166,7 @@ impl Run {
             let line = tokio::select! {
                 line = self.lines.next() => line,
                 () = stop.cancelled(), if held => {
-                    self.leash = None;
-                    until = Instant::now() + STOP_PATIENCE;
+                    until = self.let_go();
                     continue;
                 }
                 () = tokio::time::sleep_until(until), if !held => return,
@@ -276,8 +286,8 @@ async fn heal<L: Ledger>(host: &Host<L>, turn: &TurnSpec, ending: &Ending) {
 /// back what came of it.
 async fn asked<L: Ledger>(host: &Host<L>, turn: &TurnSpec) -> Result<ThreadSettings, AgentFault> {
     let session = host.session().await?;
-    host.prove_shield(&session, &turn.spec.reads).await?;
-    let operator = operator::read(&session.connection, &turn.spec.workdir).await?;
+    host.prove_shield(&session, &turn.spec).await?;
+    let operator = operator::read(&session.connection, &turn.spec).await?;
     Ok(settings(&turn.spec, &session.ground, &operator))
 }
 

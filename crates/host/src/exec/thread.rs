@@ -99,14 +99,29 @@ pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<Found, Ag
             break;
         }
     }
-    let later = match turns
-        .iter()
-        .position(|turn| Some(&turn.id) == after.as_ref())
-    {
-        Some(anchor) => turns.get(anchor + 1..).unwrap_or_default(),
-        None => turns.as_slice(),
-    };
-    judge(later, &lost.turn.text)
+    behind(&turns, lost.after_turn.as_ref(), &lost.turn.text)
+}
+
+/// Looks behind the last turn that is known. Without it an old turn with the same text would pass for ours, and its
+/// answer for the answer: then the thread's only turn may be ours, and of several none is harvested.
+fn behind(turns: &[Turn], after: Option<&value::TurnId>, text: &str) -> Result<Found, AgentFault> {
+    let mut used = turns.iter().rev().filter(|turn| !turn.items.is_empty());
+    match (after, used.next(), used.next()) {
+        // Of an earlier run nothing is known but that it answered on this thread.
+        (Some(stand_in), newest, _) if stand_in.is_run() => Ok(match newest {
+            Some(newest) => cut(newest),
+            None => unreadable("the last turn known is not in it"),
+        }),
+        (Some(known), _, _) => {
+            let known = |turn: &Turn| turn.id.as_str() == known.as_str();
+            match turns.iter().position(known) {
+                Some(anchor) => judge(turns.get(anchor + 1..).unwrap_or_default(), text),
+                None => Ok(unreadable("the last turn known is not in it")),
+            }
+        }
+        (None, Some(newest), Some(_older)) => Ok(cut(newest)),
+        (None, Some(_) | None, _) => judge(turns, text),
+    }
 }
 
 /// What the turns behind the last known one say. One with our text is ours. Others prove that the thread was used since,
@@ -204,5 +219,33 @@ mod tests {
         assert_eq!(judge(&[], "ours").unwrap(), Found::Absent);
         let empty = serde_json::from_value(json!({"id": "1", "status": "interrupted"})).unwrap();
         assert_eq!(judge(&[empty], "ours").unwrap(), Found::Absent);
+    }
+
+    #[test]
+    fn an_old_answer_to_the_same_text_is_not_harvested() {
+        let old = turn("1", "completed", "ours", "old");
+        let new = turn("2", "completed", "ours", "new");
+        let both = [old.clone(), new.clone()];
+        let look = |turns: &[Turn], after: Option<value::TurnId>| match behind(
+            turns,
+            after.as_ref(),
+            "ours",
+        ) {
+            Ok(Found::Turn(finding)) => (finding.status, finding.answer),
+            other => panic!("{other:?}"),
+        };
+        let id = |id: &str| Some(value::TurnId::new(id));
+        let harvested = (TurnStatus::Completed, Some("new".to_owned()));
+        let cut = (TurnStatus::Interrupted, None);
+        assert_eq!(look(&both, id("1")), harvested);
+        assert_eq!(look(&[new], None), harvested, "the first of its thread");
+        assert_eq!(look(&both, None), cut);
+        let stand_in = value::TurnId::of_run(&value::ClientId::new("x"));
+        assert_eq!(look(&[old.clone()], Some(stand_in.clone())), cut);
+        for (turns, after) in [(&[old][..], id("0")), (&[], id("0")), (&[], Some(stand_in))] {
+            let found = behind(turns, after.as_ref(), "ours").unwrap();
+            assert!(matches!(found, Found::Unreadable { .. }), "{found:?}");
+        }
+        assert_eq!(behind(&[], None, "ours").unwrap(), Found::Absent);
     }
 }

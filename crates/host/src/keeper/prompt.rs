@@ -12,27 +12,29 @@ const RUN_GRACE: Duration = Duration::from_secs(1);
 
 /// Hands the prompt over, and asks for the end of the run when our own stdin ends.
 pub(super) fn hand_over(codex: ChildStdin, bytes: u64, events: SyncSender<Event>) {
-    std::thread::spawn(move || {
-        let mut stdin = io::stdin().lock();
-        let mut prompt = Vec::new();
-        let whole = match stdin.by_ref().take(bytes).read_to_end(&mut prompt) {
-            Ok(read) => u64::try_from(read) == Ok(bytes),
-            Err(_) => false,
-        };
-        // Half a prompt is not a prompt: Codex would begin at the end of its stdin, so that stays open until it is gone.
-        let _kept_open = match whole {
-            true => {
-                give(codex, &prompt);
-                drain(&mut stdin);
-                None
-            }
-            false => Some(codex),
-        };
-        let _closed = events.send(Event::Stop(RUN_GRACE));
-        loop {
-            std::thread::park();
+    std::thread::spawn(move || watch(&mut io::stdin().lock(), codex, bytes, &events));
+}
+
+/// The leash is watched also while Codex takes its prompt: one that hangs may never take it.
+fn watch(leash: &mut impl Read, codex: ChildStdin, bytes: u64, events: &SyncSender<Event>) {
+    let mut prompt = Vec::new();
+    let whole = match leash.by_ref().take(bytes).read_to_end(&mut prompt) {
+        Ok(read) => u64::try_from(read) == Ok(bytes),
+        Err(_) => false,
+    };
+    // Half a prompt is not a prompt: Codex would begin at the end of its stdin, so that stays open until it is gone.
+    let _kept_open = match whole {
+        true => {
+            std::thread::spawn(move || give(codex, &prompt));
+            drain(leash);
+            None
         }
-    });
+        false => Some(codex),
+    };
+    let _closed = events.send(Event::Stop(RUN_GRACE));
+    loop {
+        std::thread::park();
+    }
 }
 
 /// Gives Codex the prompt and closes its stdin: with an open one it waits for ever. One that has ended needs none.
@@ -43,4 +45,37 @@ fn give(mut codex: ChildStdin, prompt: &[u8]) {
 fn drain(stdin: &mut impl Read) {
     let mut rest = [0_u8; 64];
     while stdin.read(&mut rest).is_ok_and(|read| read > 0) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+    use std::process::{Command, Stdio};
+    use std::sync::mpsc;
+
+    /// More than a pipe takes without a reader.
+    const LONG: usize = 1 << 20;
+    /// It takes milliseconds.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_codex_that_does_not_take_its_prompt_is_ended_with_the_leash() {
+        let mut hung = Command::new("sleep")
+            .arg("600")
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let codex = hung.stdin.take().unwrap();
+        let (mut daemon, mut leash) = UnixStream::pair().unwrap();
+        let (events, inbox) = mpsc::sync_channel(1);
+        let bytes = u64::try_from(LONG).unwrap();
+        std::thread::spawn(move || watch(&mut leash, codex, bytes, &events));
+        daemon.write_all(&vec![b'x'; LONG]).unwrap();
+        drop(daemon);
+        let told = inbox.recv_timeout(PATIENCE);
+        hung.kill().unwrap();
+        hung.wait().unwrap();
+        assert!(matches!(told, Ok(Event::Stop(_))));
+    }
 }
