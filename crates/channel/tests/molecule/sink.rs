@@ -67,6 +67,7 @@ async fn p11_two_replies_that_say_the_same_never_confirm_each_other() {
     let twin = Twin {
         key: one.key.clone(),
         first_try_at: one.first_try_at.unwrap(),
+        sent_at: one.first_try_at.unwrap(),
     };
     let twins = std::slice::from_ref(&twin);
     let found = restarted.probe(&second, &two, twins).await.unwrap();
