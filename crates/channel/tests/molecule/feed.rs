@@ -115,6 +115,42 @@ async fn people_who_press_return_in_the_same_microsecond_are_all_heard() {
     }
 }
 
+/// Too old for a look back: only reading forward finds them.
+#[tokio::test(start_paused = true)]
+async fn catching_up_loses_nobody_at_the_edge_of_a_page() {
+    for edition in BOTH {
+        let (platform, own) = platform(edition).await;
+        let texts: Vec<String> = (0..7).map(|number| format!("at once {number}")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        for _ in 0..7 {
+            platform.canvas_says_at_once(&own, &texts).unwrap();
+            for _ in 0..40 {
+                platform.canvas_says(&own, "alone").unwrap();
+            }
+        }
+        platform.advance(Duration::from_secs(300));
+        let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+        let held = fetching.tray.until_texts(7 * 47).await;
+        assert_eq!(held.len(), 7 * 47, "{edition:?}");
+    }
+}
+
+/// More in one moment than a page shows: they are not all seen, but what comes after them is.
+#[tokio::test(start_paused = true)]
+async fn a_page_of_one_moment_is_no_end() {
+    let (platform, own) = platform(Edition::Seed).await;
+    platform.canvas_says(&own, "before").unwrap();
+    let texts = ["at once"; 120];
+    platform.canvas_says_at_once(&own, &texts).unwrap();
+    platform.canvas_says(&own, "after").unwrap();
+    platform.advance(Duration::from_secs(300));
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    fetching
+        .tray
+        .until("the last", |held| held.texts().contains(&"after"))
+        .await;
+}
+
 #[tokio::test]
 async fn p6_a_forgotten_cursor_goes_back_to_its_time() {
     for edition in BOTH {
