@@ -59,14 +59,19 @@ pub(crate) fn failure(
     Failure::new(class, format!("{}: {error}{remedy}", deed.words()))
 }
 
+/// The class of "not now", with what the platform said about when.
+pub(crate) fn capacity(refused: &Refused, now: Timestamp) -> Class {
+    let until =
+        |seconds: i64| now.plus_ms(seconds.clamp(0, RETRY_AFTER_MAX_SECS).saturating_mul(1_000));
+    Class::Capacity {
+        until: refused.retry_after.map(until),
+    }
+}
+
 /// The class of an answer that every HTTP server means alike.
 pub(crate) fn of_status(deed: Deed, refused: &Refused, now: Timestamp) -> Class {
     match refused.status {
-        StatusCode::TOO_MANY_REQUESTS => Class::Capacity {
-            until: refused.retry_after.map(|seconds| {
-                now.plus_ms(seconds.clamp(0, RETRY_AFTER_MAX_SECS).saturating_mul(1_000))
-            }),
-        },
+        StatusCode::TOO_MANY_REQUESTS => capacity(refused, now),
         StatusCode::UNAUTHORIZED => Class::Config,
         StatusCode::REQUEST_TIMEOUT => deed.in_doubt(),
         status if status.is_client_error() => Class::Permanent,

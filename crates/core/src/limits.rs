@@ -89,7 +89,8 @@ pub const REPLY_BACKOFF_MAX_MS: i64 = 60_000;
 /// A reply that could not be delivered for this long after its first try is given up and kept as a dead letter.
 pub const REPLY_AGE_MAX_MS: i64 = 24 * 3_600_000;
 
-/// How long before a reply's first try others that say the same are counted when it is looked for.
+/// How long before a reply's first try others that say the same and were taken are counted when it is looked for;
+/// longer where one of them was tried for longer.
 pub const TWIN_WINDOW_MS: i64 = 10 * 60_000;
 
 /// How soon a message that waits for the operator (no login, broken config) is looked at again by default.

@@ -153,7 +153,7 @@ impl From<Reply> for ReplyView {
         let (not_before, receipt, reason) = match reply.state {
             ReplyState::Queued { not_before } => (not_before.map(|at| at.0), None, None),
             ReplyState::Sending => (None, None, None),
-            ReplyState::Sent { receipt } => (None, Some(receipt), None),
+            ReplyState::Sent { receipt, at: _ } => (None, Some(receipt), None),
             ReplyState::Dead { reason } => (None, None, Some(reason)),
         };
         Self {

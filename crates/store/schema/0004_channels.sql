@@ -8,6 +8,11 @@ UPDATE message SET said_at = received_at;
 ALTER TABLE message_text ADD COLUMN files TEXT;
 ALTER TABLE reply_text ADD COLUMN files TEXT;
 
+-- When a reply was known to be taken; of those from before it is not known. Replies that say the same are looked for
+-- by this time, whatever the number of all.
+ALTER TABLE reply ADD COLUMN sent_at INTEGER CHECK (sent_at IS NULL OR state = 'sent');
+CREATE INDEX reply_sent ON reply (sent_at) WHERE sent_at IS NOT NULL;
+
 -- A turn's bits decide what may be done again, so its row has a checksum too; one without is from before.
 ALTER TABLE turn ADD COLUMN row_sum INTEGER;
 

@@ -5,7 +5,7 @@ use super::ids::{jitter, now};
 use bridge_core::limits::{PAGE_MAX, TWIN_WINDOW_MS};
 use bridge_core::port::{Agent, Approach, Ledger, LedgerError, Probe, Sink, SinkFault};
 use bridge_core::step::{Confirm, Refuse, Send, SendOutcome};
-use bridge_core::value::{Class, ConversationId, Failure, Message, Reply, Timestamp};
+use bridge_core::value::{Class, ConversationId, Failure, Message, Reply, Timestamp, Twin};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +13,10 @@ use std::time::Duration;
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// Pause after the ledger failed under a lane.
 const FAULT_PAUSE_MS: i64 = 1_000;
+/// Looks for replies that say the same, each further back: one is enough unless one of them was tried for long.
+const TWIN_LOOKS_MAX: u32 = 8;
+/// How far a platform's clock may be off when it says that a reply was shown.
+const TWIN_SLACK_MS: i64 = 10_000;
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Works on a lane, unless somebody does already; then that one looks once more.
@@ -97,14 +101,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// Looks for a reply, knowing which others say the same and are there.
     async fn look_for(&self, message: &Message, reply: &Reply) -> Result<Probe, SinkFault> {
-        let (channel, body) = (message.channel.clone(), reply.body.clone());
-        let first_try = reply.first_try_at.unwrap_or(reply.created_at);
-        let since = first_try.plus_ms(-TWIN_WINDOW_MS);
-        let twins = self
-            .ledger
-            .read(move |rows| rows.twins(&channel, &body, since, PAGE_MAX))
-            .await;
-        match twins {
+        match self.twins(message, reply).await {
             Ok(twins) => self.sink.probe(message, reply, &twins).await,
             Err(error) => Err(SinkFault {
                 failure: Failure::new(
@@ -113,6 +110,30 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 ),
             }),
         }
+    }
+
+    /// The replies that say the same as one, and were taken while any of them may have been shown. One that was tried
+    /// for long may be any bubble of that time, so those of that time are asked for too.
+    async fn twins(&self, message: &Message, reply: &Reply) -> Result<Vec<Twin>, LedgerError> {
+        let (channel, kind) = (message.channel.clone(), message.kind);
+        let body = reply.body.clone();
+        let first_try = reply.first_try_at.unwrap_or(reply.created_at);
+        self.ledger
+            .read(move |rows| {
+                let mut since = first_try.plus_ms(-TWIN_WINDOW_MS);
+                let mut twins = Vec::new();
+                for _ in 0..TWIN_LOOKS_MAX {
+                    twins = rows.twins(&channel, kind, &body, since, PAGE_MAX)?;
+                    let tries = twins.iter().map(|twin| twin.first_try_at);
+                    let begun = tries.min().map(|oldest| oldest.plus_ms(-TWIN_SLACK_MS));
+                    match begun.filter(|begun| *begun < since) {
+                        Some(begun) => since = begun,
+                        None => break,
+                    }
+                }
+                Ok(twins)
+            })
+            .await
     }
 
     async fn send(

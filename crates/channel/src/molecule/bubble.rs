@@ -1,8 +1,8 @@
 //! Whether a bubble on the canvas is a certain reply's. The platform gives a bubble no key of ours, so bubbles with the
 //! reply's text are counted against the replies that are known to have shown one.
 //!
-//! Every reply with that text that is confirmed takes the first bubble that is not older than its first try; what is
-//! left over and not older than our first try is ours. So two replies that say the same never confirm each other.
+//! Every reply with that text that is confirmed takes a bubble from between its first try and its confirmation; what
+//! is left over and not older than our first try is ours. So two replies that say the same never confirm each other.
 
 use super::wire::Stamp;
 use crate::poll::now;
@@ -45,6 +45,11 @@ impl Clocks {
     /// Bubbles of a reply are not older than this.
     pub(super) fn window(&self, first_try: Timestamp) -> Stamp {
         self.theirs(first_try).plus_ms(-SLACK_MS)
+    }
+
+    /// Bubbles of a reply are not younger than this.
+    fn window_end(&self, sent: Timestamp) -> Stamp {
+        self.theirs(sent).plus_ms(SLACK_MS)
     }
 }
 
@@ -109,7 +114,8 @@ fn name(text: &str) -> Uuid {
     Uuid::new_v5(&TEXTS, text.as_bytes())
 }
 
-/// The bubble that must be ours, if there is one.
+/// The bubble that must be ours, if there is one. Oldest first, each bubble goes to that one of the others it can
+/// belong to which was confirmed first: no other way gives more of them a bubble.
 pub(super) fn ours(
     mut bubbles: Vec<Bubble>,
     mut others: Vec<Twin>,
@@ -117,13 +123,15 @@ pub(super) fn ours(
     clocks: &Clocks,
 ) -> Option<Bubble> {
     bubbles.sort_by_key(|bubble| bubble.at);
-    others.sort_by_key(|other| other.first_try_at);
-    for other in others {
-        let window = clocks.window(other.first_try_at);
-        if let Some(taken) = bubbles.iter().position(|bubble| bubble.at >= window) {
-            bubbles.remove(taken);
-        }
-    }
+    others.sort_by_key(|other| other.sent_at);
+    let belongs = |bubble: &Bubble, other: &Twin| {
+        let begun = bubble.at >= clocks.window(other.first_try_at);
+        begun && bubble.at <= clocks.window_end(other.sent_at)
+    };
+    bubbles.retain(|bubble| {
+        let owner = others.iter().position(|other| belongs(bubble, other));
+        owner.map(|owner| others.remove(owner)).is_none()
+    });
     let window = clocks.window(first_try);
     bubbles.into_iter().find(|bubble| bubble.at >= window)
 }
@@ -141,9 +149,16 @@ mod tests {
     }
 
     fn found(shown: &[i64], others: &[i64], first_try: i64) -> Option<String> {
-        let other = |second: &i64| Twin {
-            key: ReplyKey::new(second.to_string()),
-            first_try_at: Timestamp(second * 1_000),
+        let at_once: Vec<(i64, i64)> = others.iter().map(|second| (*second, *second)).collect();
+        found_among(shown, &at_once, first_try)
+    }
+
+    /// The others with their first try and their confirmation.
+    fn found_among(shown: &[i64], others: &[(i64, i64)], first_try: i64) -> Option<String> {
+        let other = |(tried, sent): &(i64, i64)| Twin {
+            key: ReplyKey::new(tried.to_string()),
+            first_try_at: Timestamp(tried * 1_000),
+            sent_at: Timestamp(sent * 1_000),
         };
         let others = others.iter().map(other).collect();
         let first_try = Timestamp(first_try * 1_000);
@@ -167,6 +182,20 @@ mod tests {
         // One that was tried after us and confirmed, with one bubble and with two.
         assert_eq!(found(&[103], &[102], 100), None);
         assert_eq!(found(&[101, 103], &[103], 100), bubble(103));
+    }
+
+    #[test]
+    fn a_reply_that_was_tried_for_long_has_one_bubble_too() {
+        let bubble = |second: i64| Some(format!("b{second}"));
+        // Tried for a quarter of an hour and shown just before we were cut off: not ours.
+        assert_eq!(found_among(&[900], &[(0, 900)], 901), None);
+        assert_eq!(found_among(&[900, 902], &[(0, 900)], 901), bubble(902));
+        // Shown at its first try and confirmed late: ours is ours.
+        assert_eq!(found_among(&[1, 901], &[(0, 900)], 901), bubble(901));
+        // A third one, long over, keeps its own bubble, so that the long one has the late one.
+        assert_eq!(found_among(&[1, 900], &[(0, 900), (0, 2)], 901), None);
+        // What is shown long after a reply was confirmed is not that reply's.
+        assert_eq!(found_among(&[60], &[(40, 41)], 50), bubble(60));
     }
 
     #[test]
@@ -204,6 +233,7 @@ mod tests {
         let twin = |key: &str| Twin {
             key: ReplyKey::new(key),
             first_try_at: Timestamp(1),
+            sent_at: Timestamp(2),
         };
         memory.confirm("ok", twin("a"));
         memory.confirm("ok", twin("b"));

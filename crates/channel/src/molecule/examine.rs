@@ -64,6 +64,7 @@ impl Molecule {
                     name: String::new(),
                     status: "removed".to_owned(),
                 });
+                return found;
             }
             Err(error) => {
                 found.unreached = Some(error.to_string());
@@ -74,6 +75,8 @@ impl Molecule {
         found
     }
 
+    /// Asked after the platform has described the workspace, which it can't while its database is away: so a refused
+    /// token is a wrong one, and no heartbeat need be sent to know it.
     async fn feed_refused(&self) -> Option<String> {
         let feed = Feed {
             since_secs: Some(1),
@@ -82,7 +85,7 @@ impl Molecule {
         match self.0.client.feed(&feed, 1).await {
             Ok(_) => None,
             Err(error) if error.status() == Some(StatusCode::UNAUTHORIZED) => {
-                let (_, why) = self.why_refused().await.health();
+                let (_, why) = self.wrong_token().health();
                 Some(why)
             }
             Err(error) => Some(error.to_string()),

@@ -12,6 +12,8 @@ use reqwest::StatusCode;
 
 const TOKEN: &str = "; either the token was refused or the platform's database is away, `codex-bridge status` says which";
 const ROUTE: &str = "; something in front of the platform answered: check the platform's address and whether MOLECULE_ORG_ID (the header X-Molecule-Org-Id) is missing or wrong, or whether the Origin header is refused";
+/// What the platform says when it could not look up a workspace.
+const LOOKUP: &str = "\"lookup failed\"";
 const MOVED: &str = "; redirects are not followed: check the platform's address";
 
 /// A failed call in the core's words.
@@ -36,8 +38,22 @@ fn told(deed: Deed, refused: &Refused) -> (Class, &'static str) {
             (fault::of_status(deed, refused, now()), "")
         }
         status if status.is_client_error() && !refused.json => (Class::Config, ROUTE),
+        StatusCode::INTERNAL_SERVER_ERROR if asked_nobody(refused) => (Class::Transient, ""),
+        StatusCode::SERVICE_UNAVAILABLE if deed == Deed::Send && put_off(refused) => {
+            (fault::capacity(refused, now()), "")
+        }
         _ => (fault::of_status(deed, refused, now()), ""),
     }
+}
+
+/// The platform could not look up who we are or whom we mean, as when its database is away: nothing was stored.
+fn asked_nobody(refused: &Refused) -> bool {
+    refused.json && refused.said.contains(LOOKUP)
+}
+
+/// The platform itself asks us to come again: it took nothing.
+fn put_off(refused: &Refused) -> bool {
+    refused.json && refused.retry_after.is_some()
 }
 
 #[cfg(test)]
@@ -71,6 +87,21 @@ mod tests {
         ] {
             let failure = failure(Deed::Send, &refused(status, json, ""));
             assert_eq!(failure.class, class, "{status} {json}");
+        }
+        // Nothing was stored: these are sent again, to whomever.
+        let away = refused(500, true, r#"{"error":"lookup failed"}"#);
+        assert_eq!(failure(Deed::Send, &away).class, Class::Transient);
+        let not_said = refused(500, false, r#"{"error":"lookup failed"}"#);
+        assert_eq!(failure(Deed::Send, &not_said).class, Class::Ambiguous);
+        for (json, later) in [(true, true), (false, false)] {
+            let waking = CallError::Status(Refused {
+                status: StatusCode::SERVICE_UNAVAILABLE,
+                retry_after: Some(15),
+                json,
+                said: String::new(),
+            });
+            let class = failure(Deed::Send, &waking).class;
+            assert_eq!(matches!(class, Class::Capacity { until: Some(_) }), later);
         }
         let tenant = refused(400, true, r#"{"required_header":"X-Molecule-Org-Id"}"#);
         assert_eq!(failure(Deed::Send, &tenant).class, Class::Config);

@@ -6,10 +6,11 @@
 use super::Molecule;
 use super::client::{Feed, PAGE_ROWS};
 use super::cursor::{Cursor, Edition, Seen};
+use super::edge::Edge;
 use super::files::{Later, Owed, Patience, bring, uploads, with_told};
 use super::row::{self, Ground, Incoming, Reading};
 use super::wire::{FeedPage, Row, Stamp};
-use crate::door::{Arrival, Door, Page};
+use crate::door::{Arrival, Door, Page, check_key};
 use crate::http::CallError;
 use crate::poll::{Unkept, now};
 use bridge_core::port::LedgerError;
@@ -98,9 +99,23 @@ struct Search {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holds {
     /// It follows on what was read from the cursor on.
-    Following,
+    Following {
+        /// Only over rows from before this: others of this moment may be on the next page.
+        before: Option<Stamp>,
+    },
     /// It is a look ahead or back.
     Aside,
+}
+
+impl Holds {
+    const FOLLOWING: Self = Self::Following { before: None };
+
+    fn before(self, before: Option<Stamp>) -> Self {
+        match self {
+            Self::Following { .. } => Self::Following { before },
+            Self::Aside => Self::Aside,
+        }
+    }
 }
 
 impl Molecule {
@@ -109,7 +124,7 @@ impl Molecule {
         let Some(row) = reader.cursor.as_ref().and_then(|cursor| cursor.row) else {
             return self.find_place(door, reader).await;
         };
-        match self.forward(door, reader, row, Holds::Following).await {
+        match self.forward(door, reader, row, Holds::FOLLOWING).await {
             Err(Trouble::Call(error)) if is_gone(&error) => {
                 reader.lost = reader.cursor.as_ref().map(|cursor| cursor.at);
                 reader.tip = None;
@@ -175,7 +190,7 @@ impl Molecule {
         from: Uuid,
         holds: Holds,
     ) -> Result<(), Trouble> {
-        let mut after = from;
+        let (mut after, mut asked_again) = (from, false);
         reader.tip.get_or_insert(from);
         for _ in 0..FORWARD_PAGES_MAX {
             let feed = Feed {
@@ -184,13 +199,30 @@ impl Molecule {
             };
             let (page, whole) = self.page(&mut reader.limit, &feed).await?;
             let last = page.rows.iter().rev().find_map(id_of);
-            self.take(door, reader, page, holds).await?;
-            match last {
+            let (edge, rows) = (Edge::of(&page, whole), page.rows.len());
+            let moment = match edge {
+                Edge::Divided { moment, .. } => Some(moment),
+                Edge::Whole | Edge::Moment => None,
+            };
+            self.take(door, reader, page, holds.before(moment)).await?;
+            match (edge, last) {
+                (Edge::Divided { from, .. }, _) if from != after => after = from,
+                // A page that was cut short for its length is longer the next time.
+                (Edge::Moment, Some(_)) if !asked_again && reader.limit.0 > rows => {
+                    asked_again = true;
+                    continue;
+                }
                 // Nothing to go on from, or a platform that does not move.
-                None => return Ok(()),
-                Some(last) if last == after => return Ok(()),
-                Some(last) => after = last,
+                (_, None) => return Ok(()),
+                (_, Some(last)) if last == after => return Ok(()),
+                (edge, Some(last)) => {
+                    if edge == Edge::Moment && rows > 1 {
+                        tracing::warn!(channel = %self.channel(), rows, "a whole page of one moment: if the platform has more of that moment, they are not shown");
+                    }
+                    after = last;
+                }
             }
+            asked_again = false;
             reader.tip = Some(after);
             if whole && holds == Holds::Aside {
                 return Ok(());
@@ -224,7 +256,7 @@ impl Molecule {
                     let mut cursor = cursor_at(reader, floor);
                     cursor.move_to(row, at, None);
                     self.store(door, reader, cursor).await?;
-                    return self.forward(door, reader, row, Holds::Following).await;
+                    return self.forward(door, reader, row, Holds::FOLLOWING).await;
                 }
                 Step::Start(oldest) => {
                     reader.search = None;
@@ -253,8 +285,8 @@ impl Molecule {
             ..Feed::default()
         };
         let (page, _) = self.page(&mut reader.limit, &feed).await?;
-        self.take(door, reader, page, Holds::Following).await?;
-        self.forward(door, reader, row, Holds::Following).await
+        self.take(door, reader, page, Holds::FOLLOWING).await?;
+        self.forward(door, reader, row, Holds::FOLLOWING).await
     }
 
     /// How far back a search goes: to what is in the ledger, or as far as the operator wants a first start to.
@@ -331,7 +363,7 @@ impl Molecule {
         let from = reader.cursor.as_ref().map(|cursor| cursor.from);
         let (mut arrivals, mut ids, mut named) = (Vec::new(), Vec::new(), Vec::new());
         for row in &page.rows {
-            let Some(id) = row.id() else {
+            let Some(id) = row.id().filter(|id| check_key(id).is_ok()) else {
                 let shown = serde_json::Value::Null;
                 let why = row.broken.as_deref().unwrap_or("it has no id");
                 reader.unkept.note(self.channel().as_str(), &shown, why);
@@ -363,7 +395,7 @@ impl Molecule {
             ids.push(id);
         }
         let moved = match holds {
-            Holds::Following => self.moved(reader, &page.rows),
+            Holds::Following { before } => self.moved(reader, &page.rows, before),
             Holds::Aside => None,
         };
         self.commit(door, reader, arrivals, moved).await?;
@@ -374,7 +406,7 @@ impl Molecule {
     }
 
     /// Where the cursor goes over a page, if it does.
-    fn moved(&self, reader: &Reader, rows: &[Row]) -> Option<Cursor> {
+    fn moved(&self, reader: &Reader, rows: &[Row], before: Option<Stamp>) -> Option<Cursor> {
         let mut cursor = reader.cursor.clone()?;
         for row in rows {
             cursor.edition = match (cursor.edition, row.seq()) {
@@ -384,6 +416,7 @@ impl Molecule {
             };
             if let (Some(id), Some(text), Some(at)) = (id_of(row), row.id(), row.at())
                 && at >= cursor.at
+                && before.is_none_or(|before| at < before)
                 && reader.seen.is_settled(row, &text)
             {
                 cursor.move_to(id, at, row.seq());
@@ -526,13 +559,13 @@ impl Search {
 }
 
 /// From when to when the rows of a page are.
-struct Span {
-    newest: Stamp,
+pub(super) struct Span {
+    pub(super) newest: Stamp,
     oldest: Stamp,
 }
 
 impl Span {
-    fn of(page: &FeedPage) -> Option<Self> {
+    pub(super) fn of(page: &FeedPage) -> Option<Self> {
         let times = || page.rows.iter().filter_map(Row::at);
         Some(Self {
             newest: times().max()?,
@@ -551,7 +584,7 @@ pub(super) fn step_back(before: Option<Stamp>, oldest: Stamp) -> Stamp {
     }
 }
 
-fn id_of(row: &Row) -> Option<Uuid> {
+pub(super) fn id_of(row: &Row) -> Option<Uuid> {
     Uuid::parse_str(&row.id()?).ok()
 }
 

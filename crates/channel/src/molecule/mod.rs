@@ -1,11 +1,14 @@
 //! The Molecule channel: one workspace of a Molecule platform, from its activity feed to its canvas and its peers.
 //!
-//! `source` reads the feed, `wake` hears of news, `presence` says that we are there, `sink` answers, `client` makes the calls, `fault` says what a failed
-//! one means, `token` and `health` are what their names say. What the platform really does is in ADR 0022 and 0023.
+//! In: `source` decides when the feed is read, `wake` hears of news, `feed` and `edge` read it, `row` and `wire` say
+//! what a row is, `cursor` how far it was read, `outage` what a refusal means. Out: `sink` answers, `bubble` finds it.
+//! Both: `files`, `client` (the calls), `fault` (what a failed one means), `token`. Beside: `presence` says that we are
+//! there, `health` how the channel is, `examine` looks for `doctor`. What the platform really does: ADR 0022 and 0023.
 
 mod bubble;
 mod client;
 mod cursor;
+mod edge;
 mod examine;
 mod fault;
 mod feed;

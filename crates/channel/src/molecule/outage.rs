@@ -51,7 +51,6 @@ impl Molecule {
     /// Asks why data is refused.
     pub(super) async fn why_refused(&self) -> Refusal {
         let client = &self.0.client;
-        let place = client.token_place();
         let unreadable = match client.look_for_token() {
             Ok(true) => return Refusal::NewToken,
             Ok(false) => None,
@@ -69,12 +68,18 @@ impl Molecule {
         };
         match client.heartbeat(&beat).await {
             Err(error) if error.status() == Some(StatusCode::UNAUTHORIZED) => {
-                Refusal::Token(unreadable.unwrap_or_else(|| {
-                    format!("copy the new one from the canvas, Tokens tab, to {place}; it is read again by itself")
-                }))
+                unreadable.map_or_else(|| self.wrong_token(), Refusal::Token)
             }
             Ok(()) | Err(_) => Refusal::Outage,
         }
+    }
+
+    /// The token itself is to blame.
+    pub(super) fn wrong_token(&self) -> Refusal {
+        let place = self.0.client.token_place();
+        Refusal::Token(format!(
+            "copy the new one from the canvas, Tokens tab, to {place}; it is read again by itself"
+        ))
     }
 
     /// Waits, but not longer than it takes until there is a new token.

@@ -3,7 +3,7 @@
 //! when that changes, and go on while turns run, however long.
 //!
 //! It proves nothing about the feed: the platform takes heartbeats for a workspace that was removed. How the channel
-//! is, is said by the source alone.
+//! is, is said by the source alone. A sign-on that is refused has pauses of its own and keeps no heartbeat back.
 
 use super::Molecule;
 use super::wire::{Heartbeat, NewAgent, Registered, WorkspaceView};
@@ -11,6 +11,7 @@ use crate::door::{Activity, Door};
 use crate::http::{CallError, read};
 use crate::poll::Backoff;
 use bridge_core::limits::clip;
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -24,6 +25,8 @@ const BEAT_GAP: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often the platform is asked whether it takes us for degraded.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
+/// How often a removed workspace is looked at: it may have been made anew.
+const REMOVED_LOOK_EVERY: Duration = Duration::from_secs(60);
 /// How long signing on or a heartbeat may take.
 const CALL_DEADLINE: Duration = Duration::from_secs(15);
 /// How long the last heartbeat may hold up a stop.
@@ -45,16 +48,40 @@ const DEGRADED: &str = "degraded";
 #[derive(Debug)]
 struct Presence {
     began: Instant,
-    /// It must hear that we sign on.
-    sign_on: bool,
-    /// Nothing has come through since then.
-    silent_since: Option<Instant>,
+    voice: Voice,
+    sign_on: SignOn,
     told: Option<Activity>,
     beat_due: Instant,
     /// Nothing is sent before.
     not_before: Instant,
     check_due: Instant,
     backoff: Backoff,
+}
+
+/// Whether the platform hears us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Voice {
+    /// It was told nothing yet.
+    New,
+    /// The last heartbeat came through.
+    Heard,
+    /// Nothing has come through since then.
+    Silent { since: Instant },
+    /// There is no such workspace any more, so nothing is said until it is.
+    Removed,
+}
+
+/// Whether the platform knows what kind of agent we are.
+#[derive(Debug)]
+struct SignOn {
+    /// It must be told.
+    wanted: bool,
+    /// Not before, after a refusal.
+    not_before: Instant,
+    /// Only a sign-on that is taken makes pauses short again.
+    backoff: Backoff,
+    /// That it is refused was said.
+    complained: bool,
 }
 
 /// Why nothing was said.
@@ -68,9 +95,9 @@ enum Unsaid {
 
 impl From<CallError> for Unsaid {
     fn from(error: CallError) -> Self {
-        match &error {
-            CallError::Status(refused) if refused.status.as_u16() == 410 => Self::Removed,
-            _ => Self::Call(error),
+        match error.status() == Some(StatusCode::GONE) {
+            true => Self::Removed,
+            false => Self::Call(error),
         }
     }
 }
@@ -87,7 +114,8 @@ impl Molecule {
             };
             match said {
                 Ok(()) => {}
-                Err(unsaid) => self.note_silence(&mut presence, &unsaid),
+                Err(Unsaid::Removed) => self.note_removed(&mut presence),
+                Err(Unsaid::Call(error)) => self.note_silence(&mut presence, &error),
             }
             let pause = presence.pause(Instant::now());
             tokio::select! {
@@ -95,7 +123,7 @@ impl Molecule {
                 () = sleep(pause) => {}
             }
         }
-        if presence.told.is_some() && presence.silent_since.is_none() {
+        if presence.voice == Voice::Heard {
             let idle = Activity::default();
             let _unheard = timeout(FAREWELL_DEADLINE, self.beat(&presence, &idle)).await;
         }
@@ -109,11 +137,20 @@ impl Molecule {
         if Instant::now() < presence.not_before {
             return Ok(());
         }
-        // After an outage a heartbeat goes first: a refused sign-on would be held against us for minutes.
-        let after_outage = presence.silent_since.is_some() && presence.told.is_some();
-        if presence.sign_on && !after_outage {
-            self.sign_on().await?;
-            presence.signed_on(Instant::now());
+        match presence.voice {
+            Voice::Removed => {
+                self.view().await?;
+                tracing::info!(channel = %self.channel(), "the workspace is there again");
+                presence.voice = Voice::New;
+            }
+            Voice::New | Voice::Heard | Voice::Silent { .. } => {}
+        }
+        if presence.may_sign_on(Instant::now()) {
+            match self.sign_on().await {
+                Ok(()) => presence.signed_on(Instant::now()),
+                Err(Unsaid::Removed) => return Err(Unsaid::Removed),
+                Err(Unsaid::Call(error)) => self.note_refused(presence, &error),
+            }
         }
         if presence.beat_is_due(activity, Instant::now()) {
             self.beat(presence, activity).await?;
@@ -122,13 +159,22 @@ impl Molecule {
         }
         if Instant::now() >= presence.check_due {
             presence.check_due = Instant::now() + CHECK_EVERY;
-            let view = self.view().await?;
-            if view.status.as_deref() == Some(DEGRADED) {
-                tracing::info!(channel = %self.channel(), "the platform takes the agent for degraded; it signs on again");
-                presence.sign_on = true;
-            }
+            self.check(presence).await?;
         }
         Ok(())
+    }
+
+    /// Looks what the platform takes us for. That it does not say is no news: the heartbeat tells whether it hears us.
+    async fn check(&self, presence: &mut Presence) -> Result<(), Unsaid> {
+        match self.view().await {
+            Ok(view) if view.status.as_deref() == Some(DEGRADED) => {
+                tracing::info!(channel = %self.channel(), "the platform takes the agent for degraded; it signs on again");
+                presence.sign_on.wanted = true;
+                Ok(())
+            }
+            Ok(_) | Err(Unsaid::Call(_)) => Ok(()),
+            Err(Unsaid::Removed) => Err(Unsaid::Removed),
+        }
     }
 
     /// Signs on as an agent that polls.
@@ -188,31 +234,54 @@ impl Molecule {
         }
     }
 
-    fn note_silence(&self, presence: &mut Presence, unsaid: &Unsaid) {
+    fn note_silence(&self, presence: &mut Presence, error: &CallError) {
         let now = Instant::now();
-        let (reason, asked) = match unsaid {
-            Unsaid::Removed => ("the workspace is removed".to_owned(), None),
-            Unsaid::Call(error) => (error.to_string(), retry_after(error)),
-        };
-        if presence.silent_since.is_none() {
-            presence.silent_since = Some(now);
-            tracing::warn!(
-                channel = %self.channel(),
-                reason = reason.escape_debug().to_string(),
-                "the platform does not hear that we are here; it is told again"
-            );
+        match presence.voice {
+            Voice::New | Voice::Heard => {
+                presence.voice = Voice::Silent { since: now };
+                tracing::warn!(
+                    channel = %self.channel(),
+                    reason = error.to_string().escape_debug().to_string(),
+                    "the platform does not hear that we are here; it is told again"
+                );
+            }
+            // A look at a removed workspace failed: nothing is known of it that was not known before.
+            Voice::Removed => return presence.removed(now),
+            Voice::Silent { .. } => {}
         }
-        presence.sign_on = true;
-        let pause = presence.backoff.next().max(asked.unwrap_or_default());
-        presence.not_before = now + pause;
+        presence.sign_on.wanted = true;
+        let asked = retry_after(error).unwrap_or_default();
+        presence.not_before = now + presence.backoff.next().max(asked);
         presence.beat_due = presence.not_before;
     }
 
+    fn note_removed(&self, presence: &mut Presence) {
+        if presence.voice != Voice::Removed {
+            tracing::warn!(channel = %self.channel(), "the workspace is removed: the platform is told no more that we are here");
+        }
+        presence.removed(Instant::now());
+    }
+
+    fn note_refused(&self, presence: &mut Presence, error: &CallError) {
+        let sign_on = &mut presence.sign_on;
+        if !sign_on.complained {
+            sign_on.complained = true;
+            tracing::warn!(
+                channel = %self.channel(),
+                reason = error.to_string().escape_debug().to_string(),
+                "the platform did not let us sign on; heartbeats go on, and it is tried again"
+            );
+        }
+        let asked = retry_after(error).unwrap_or_default();
+        sign_on.not_before = Instant::now() + sign_on.backoff.next().max(asked);
+    }
+
     fn note_heard(&self, presence: &mut Presence) {
-        if let Some(since) = presence.silent_since.take() {
+        if let Voice::Silent { since } = presence.voice {
             let seconds = since.elapsed().as_secs();
             tracing::info!(channel = %self.channel(), seconds, "the platform hears us again");
         }
+        presence.voice = Voice::Heard;
         presence.backoff.reset();
     }
 }
@@ -221,8 +290,13 @@ impl Presence {
     fn new(now: Instant) -> Self {
         Self {
             began: now,
-            sign_on: true,
-            silent_since: None,
+            voice: Voice::New,
+            sign_on: SignOn {
+                wanted: true,
+                not_before: now,
+                backoff: Backoff::default(),
+                complained: false,
+            },
             told: None,
             beat_due: now,
             not_before: now,
@@ -231,9 +305,32 @@ impl Presence {
         }
     }
 
+    /// After an outage a heartbeat goes first: a refused sign-on would be held against us for minutes.
+    fn may_sign_on(&self, now: Instant) -> bool {
+        let heard = match self.voice {
+            Voice::New | Voice::Heard => true,
+            Voice::Silent { .. } | Voice::Removed => false,
+        };
+        heard && self.sign_on.wanted && now >= self.sign_on.not_before
+    }
+
     fn signed_on(&mut self, now: Instant) {
-        self.sign_on = false;
+        self.sign_on = SignOn {
+            wanted: false,
+            not_before: now,
+            backoff: Backoff::default(),
+            complained: false,
+        };
         self.check_due = now + CHECK_EVERY;
+    }
+
+    /// Nothing is said until the next look, and then everything anew.
+    fn removed(&mut self, now: Instant) {
+        self.voice = Voice::Removed;
+        self.sign_on.wanted = true;
+        self.told = None;
+        self.not_before = now + REMOVED_LOOK_EVERY;
+        self.beat_due = self.not_before;
     }
 
     fn beat_is_due(&self, activity: &Activity, now: Instant) -> bool {

@@ -203,12 +203,13 @@ impl Letter<'_> {
                 let key = format!("peer:{peer}");
                 (key, SenderKind::Agent, peer.clone(), Tier::Peer)
             }
-            Writer::Canvas | Writer::Own => {
+            Writer::Canvas => {
                 let key = format!("canvas:{}", self.workspace());
                 let tier = self.ground.canvas_tier;
                 (key, SenderKind::Person, CANVAS.to_owned(), tier)
             }
-            Writer::Unknown(_) => {
+            // Our own rows are no messages; should one come here, it is nobody's.
+            Writer::Own | Writer::Unknown(_) => {
                 let key = NOWHERE.to_owned();
                 (key, SenderKind::Agent, String::new(), Tier::Peer)
             }

@@ -107,12 +107,16 @@ impl Molecule {
     async fn look_for(&self, reply: &Reply, twins: &[Twin]) -> Result<Option<Bubble>, CallError> {
         let text = spoken(&reply.body);
         let first_try = reply.first_try_at.unwrap_or(reply.created_at);
-        let since = first_try.plus_ms(-TWIN_WINDOW_MS);
-        let bubbles = self
-            .bubbles_with(&text, self.0.clocks.window(since))
-            .await?;
+        let counted = first_try.plus_ms(-TWIN_WINDOW_MS);
         let mut others = self.0.bubbles.others(&text, &reply.key, twins);
-        others.retain(|other| other.first_try_at >= since);
+        others.retain(|other| other.sent_at >= counted || twins.contains(other));
+        // As far back as any of them may have been shown, and no further: older bubbles are of replies not counted.
+        let tries = others.iter().map(|other| other.first_try_at);
+        let since = tries
+            .min()
+            .map_or(first_try, |oldest| oldest.min(first_try));
+        let since = self.0.clocks.window(since);
+        let bubbles = self.bubbles_with(&text, since).await?;
         Ok(ours(bubbles, others, first_try, &self.0.clocks))
     }
 
@@ -234,6 +238,7 @@ fn twin(reply: &Reply) -> Twin {
     Twin {
         key: reply.key.clone(),
         first_try_at: reply.first_try_at.unwrap_or_else(now),
+        sent_at: now(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::stage::{Fetching, Tray, channel, platform, settings};
 use bridge_channel::molecule::{ChannelState, FirstStart, Molecule};
+use bridge_core::step::Verdict;
 use bridge_core::value::SenderKind;
 use bridge_sim::molecule::{Edition, EventStream, FaultBody, Late, MoleculeFault, Route, Said};
 use serde_json::json;
@@ -115,6 +116,42 @@ async fn people_who_press_return_in_the_same_microsecond_are_all_heard() {
     }
 }
 
+/// Too old for a look back: only reading forward finds them.
+#[tokio::test(start_paused = true)]
+async fn catching_up_loses_nobody_at_the_edge_of_a_page() {
+    for edition in BOTH {
+        let (platform, own) = platform(edition).await;
+        let texts: Vec<String> = (0..7).map(|number| format!("at once {number}")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        for _ in 0..7 {
+            platform.canvas_says_at_once(&own, &texts).unwrap();
+            for _ in 0..40 {
+                platform.canvas_says(&own, "alone").unwrap();
+            }
+        }
+        platform.advance(Duration::from_secs(300));
+        let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+        let held = fetching.tray.until_texts(7 * 47).await;
+        assert_eq!(held.len(), 7 * 47, "{edition:?}");
+    }
+}
+
+/// More in one moment than a page shows: they are not all seen, but what comes after them is.
+#[tokio::test(start_paused = true)]
+async fn a_page_of_one_moment_is_no_end() {
+    let (platform, own) = platform(Edition::Seed).await;
+    platform.canvas_says(&own, "before").unwrap();
+    let texts = ["at once"; 120];
+    platform.canvas_says_at_once(&own, &texts).unwrap();
+    platform.canvas_says(&own, "after").unwrap();
+    platform.advance(Duration::from_secs(300));
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    fetching
+        .tray
+        .until("the last", |held| held.texts().contains(&"after"))
+        .await;
+}
+
 #[tokio::test]
 async fn p6_a_forgotten_cursor_goes_back_to_its_time() {
     for edition in BOTH {
@@ -172,17 +209,34 @@ async fn p3_one_bad_row_harms_no_other() {
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     let deep: serde_json::Value = serde_json::from_str(&deep).unwrap();
     platform.canvas_says(&own, "first").unwrap();
-    for row in [
-        json!({"request_body": 7}),
-        json!({"request_body": {"params": {"message": {"parts": [deep]}}}}),
-        json!({"source_id": "nobody"}),
-        json!({"method": 7}),
-        json!({"method": "tasks/get"}),
-        json!({"seq": "seven"}),
-    ] {
-        platform.plant_row(&own, row).unwrap();
+    // Each with what is wrong with it, and whether its writer can be told; one is meant for somebody else.
+    let rows = [
+        (json!({"request_body": 7}), Some(("it has no parts", true))),
+        (
+            json!({"request_body": {"params": {"message": {"parts": [deep]}}}}),
+            Some(("empty prompt", true)),
+        ),
+        (
+            json!({"source_id": "nobody"}),
+            Some(("from nobody: \"nobody\" is no workspace", false)),
+        ),
+        (json!({"method": 7}), Some(("can't be read", true))),
+        (json!({"method": "tasks/get"}), None),
+        (json!({"seq": "seven"}), Some(("it has no body", true))),
+    ];
+    let mut letters = Vec::new();
+    for (row, wrong) in rows {
+        let id = platform.plant_row(&own, row).unwrap();
+        letters.extend(wrong.map(|(why, tell)| (id, why, tell)));
     }
-    for raw in [json!(null), json!("nonsense"), json!([]), json!({"id": 7})] {
+    let long = "x".repeat(100_000);
+    for raw in [
+        json!(null),
+        json!("nonsense"),
+        json!([]),
+        json!({"id": 7}),
+        json!({"id": long, "method": "message/send", "activity_type": "a2a_receive"}),
+    ] {
         platform.plant_raw(&own, raw).unwrap();
     }
     platform.canvas_says(&own, "last").unwrap();
@@ -191,7 +245,18 @@ async fn p3_one_bad_row_harms_no_other() {
         .tray
         .until("the last", |held| held.texts().contains(&"last"))
         .await;
-    assert_eq!(held.texts()[0], "first");
+    let (first, rest) = held.arrivals.split_first().unwrap();
+    let (last, dead) = rest.split_last().unwrap();
+    assert_eq!((first.body.as_str(), last.body.as_str()), ("first", "last"));
+    assert_eq!(dead.len(), letters.len(), "{dead:?}");
+    for (arrival, (id, why, tell)) in dead.iter().zip(&letters) {
+        assert_eq!(arrival.external_id.as_str(), id);
+        let Verdict::Unfit { reason, tell: told } = &arrival.verdict else {
+            panic!("{arrival:?}");
+        };
+        assert!(reason.contains(why), "{reason} for {why}");
+        assert_eq!(told, tell, "{reason}");
+    }
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@
 mod feed;
 mod files;
 mod outage;
+mod presence;
 mod sink;
 mod stage;
 mod tls;

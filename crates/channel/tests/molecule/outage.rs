@@ -135,3 +135,25 @@ async fn p2_a_reply_is_in_doubt_once_its_bytes_may_have_left_and_not_before() {
     let failed = channel.send(&message, &reply(&message, "hi")).await;
     assert_eq!(failed.unwrap_err().failure.class, Class::Transient);
 }
+
+/// What `doctor` asks must not be seen: a heartbeat would say that nothing is being done.
+#[tokio::test]
+async fn an_examination_tells_a_wrong_token_without_a_heartbeat() {
+    for edition in [Edition::Seed, Edition::New] {
+        let (platform, own) = platform(edition).await;
+        let channel = channel(&platform, &own);
+        assert_eq!(channel.examine().await.refused, None);
+        platform.set_database(false);
+        let away = channel.examine().await;
+        assert!(away.unreached.is_some() && away.refused.is_none());
+        platform.set_database(true);
+        platform.rotate(&own);
+        let refused = channel.examine().await.refused.unwrap();
+        assert!(refused.starts_with("token refused"), "{refused}");
+        platform.remove(&own);
+        let removed = channel.examine().await.workspace.unwrap();
+        assert_eq!(removed.status, "removed");
+        let asked = platform.calls();
+        assert!(asked.iter().all(|call| call.route != Route::Heartbeat));
+    }
+}

@@ -67,6 +67,7 @@ async fn p11_two_replies_that_say_the_same_never_confirm_each_other() {
     let twin = Twin {
         key: one.key.clone(),
         first_try_at: one.first_try_at.unwrap(),
+        sent_at: one.first_try_at.unwrap(),
     };
     let twins = std::slice::from_ref(&twin);
     let found = restarted.probe(&second, &two, twins).await.unwrap();
@@ -126,6 +127,23 @@ async fn p8_a_canvas_that_may_not_be_talked_to_refuses_for_good() {
         .await
         .unwrap_err();
     assert_eq!(fault.failure.class, Class::Permanent);
+}
+
+/// The older platform shows a repeated message twice, so one whose outcome is not known is given up. A database that is
+/// away leaves no doubt.
+#[tokio::test]
+async fn a_reply_to_a_peer_waits_until_the_database_is_back() {
+    let (platform, own) = platform(Edition::Seed).await;
+    let peer = platform.add_workspace("beta");
+    let channel = channel(&platform, &own);
+    let message = message(&channel, "m1", Some(&peer));
+    let reply = reply(&message, "hi");
+    platform.set_database(false);
+    let fault = channel.send(&message, &reply).await.unwrap_err();
+    assert_eq!(fault.failure.class, Class::Transient, "{fault:?}");
+    platform.set_database(true);
+    channel.send(&message, &reply).await.unwrap();
+    assert_eq!(platform.inbox_of(&peer).len(), 1);
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@
 use crate::value::{
     Ack, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId,
     Incarnation, IncarnationId, ItemEvent, Life, Message, MessageId, Reply, ReplyState,
-    ReplyStateName, Request, RequestId, RequestState, Round, Seq, StateName, ThreadId, Tier,
-    Timestamp, Turn, TurnId, Twin,
+    ReplyStateName, Request, RequestId, RequestState, Round, SenderKind, Seq, StateName, ThreadId,
+    Tier, Timestamp, Turn, TurnId, Twin,
 };
 
 /// Why a read or a write inside a transaction failed. The whole transaction is rolled back.
@@ -217,11 +217,12 @@ pub trait Read {
     fn replies(&self, message_id: &MessageId) -> Result<Vec<Reply>, RowsError>;
     /// The first reply of a conversation's lane that is not settled.
     fn next_reply(&self, id: &ConversationId) -> Result<Option<Reply>, RowsError>;
-    /// Replies of a channel that were taken, say exactly this, and were first tried since then, oldest first. Only the
-    /// newest few thousand replies are looked at.
+    /// Replies to senders of this kind on a channel that say exactly this and were taken since then, in that order.
+    /// People and agents are shown replies in different places, so those never hide each other.
     fn twins(
         &self,
         channel: &ChannelId,
+        kind: SenderKind,
         body: &str,
         since: Timestamp,
         limit: u32,

@@ -59,6 +59,7 @@ impl Transition for Confirm {
             from: reply.state.name(),
             to: ReplyState::Sent {
                 receipt: self.receipt,
+                at: Some(now),
             },
             tries: reply.tries,
             first_try_at: reply.first_try_at,

@@ -40,6 +40,8 @@ pub struct Twin {
     pub key: ReplyKey,
     /// When its first send began.
     pub first_try_at: Timestamp,
+    /// When it was known to be taken: it was shown between these two times.
+    pub sent_at: Timestamp,
 }
 
 /// Whose words a reply carries.
@@ -84,6 +86,8 @@ pub enum ReplyState {
     Sent {
         /// What the platform gave as proof.
         receipt: String,
+        /// When that was known; absent if it was sent before this was noted.
+        at: Option<Timestamp>,
     },
     /// Given up; the text stays readable.
     Dead {

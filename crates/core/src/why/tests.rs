@@ -285,6 +285,7 @@ fn a_reply_that_waits_for_an_earlier_one_names_it() {
             "m",
             ReplyState::Sent {
                 receipt: "r".to_owned(),
+                at: Some(Timestamp(0)),
             },
         ),
         reply("m", later),

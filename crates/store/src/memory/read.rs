@@ -79,6 +79,13 @@ impl MemoryRows {
     }
 }
 
+fn sent_at(reply: &Reply) -> Option<Timestamp> {
+    match reply.state {
+        ReplyState::Sent { at, .. } => at,
+        ReplyState::Queued { .. } | ReplyState::Sending | ReplyState::Dead { .. } => None,
+    }
+}
+
 fn parked_until(message: &Message) -> Option<Timestamp> {
     match &message.life.state {
         MessageState::Parked { until, .. } => Some(*until),
@@ -295,27 +302,28 @@ impl Read for MemoryRows {
     fn twins(
         &self,
         channel: &ChannelId,
+        kind: SenderKind,
         body: &str,
         since: Timestamp,
         limit: u32,
     ) -> Result<Vec<Twin>, RowsError> {
-        let on_channel = |reply: &&Reply| {
+        let shown_there = |reply: &&Reply| {
             let message = self.messages.get(&reply.message_id);
-            message.is_some_and(|message| message.channel == *channel)
+            message.is_some_and(|message| message.channel == *channel && message.kind == kind)
         };
         let replies = self.replies.iter().map(|(_, reply)| reply);
         let said = replies.filter(|reply| reply.body == body);
-        let taken = said.filter(|reply| matches!(reply.state, ReplyState::Sent { .. }));
-        let mut twins: Vec<Twin> = taken
-            .filter(on_channel)
+        let mut twins: Vec<Twin> = said
+            .filter(shown_there)
             .filter_map(|reply| {
                 Some(Twin {
                     key: reply.key.clone(),
-                    first_try_at: reply.first_try_at.filter(|at| *at >= since)?,
+                    first_try_at: reply.first_try_at?,
+                    sent_at: sent_at(reply).filter(|at| *at >= since)?,
                 })
             })
             .collect();
-        twins.sort_by(|a, b| (a.first_try_at, &a.key).cmp(&(b.first_try_at, &b.key)));
+        twins.sort_by(|a, b| (a.sent_at, &a.key).cmp(&(b.sent_at, &b.key)));
         twins.truncate(page(limit));
         Ok(twins)
     }

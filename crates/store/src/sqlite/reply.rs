@@ -8,7 +8,7 @@ use crate::page;
 use bridge_core::port::RowsError;
 use bridge_core::value::{
     ChannelId, ConversationId, MessageId, Reply, ReplyKey, ReplyKind, ReplyState, ReplyStateName,
-    Seq, Timestamp, Twin,
+    SenderKind, Seq, Timestamp, Twin,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -16,7 +16,7 @@ macro_rules! select {
     ($tail:literal) => {
         concat!(
             "SELECT message_id, ordinal, conversation_id, seq, reply_key, kind, body, body_sum, files, state, \
-             not_before, receipt, reason, tries, first_try_at, created_at FROM ",
+             not_before, receipt, sent_at, reason, tries, first_try_at, created_at FROM ",
             $tail
         )
     };
@@ -34,12 +34,11 @@ pub(super) const LANES: &str = "SELECT DISTINCT conversation_id FROM reply INDEX
      WHERE state IN ('queued', 'sending') AND conversation_id > ?1 \
      ORDER BY conversation_id LIMIT ?2";
 
-/// The newest replies only: others that say the same are looked for soon after they were sent.
-pub(super) const TWINS: &str = "SELECT reply_key, first_try_at FROM reply CROSS JOIN reply_text USING (row) \
-     CROSS JOIN message USING (message_id) \
-     WHERE reply.row > (SELECT max(row) FROM reply) - 5000 AND reply.state = 'sent' \
-     AND channel = ?1 AND first_try_at >= ?2 AND reply_text.body = ?3 \
-     ORDER BY first_try_at, reply_key LIMIT ?4";
+/// Sums are compared before texts; a text from before there were sums has none.
+pub(super) const TWINS: &str = "SELECT reply_key, first_try_at, sent_at \
+     FROM reply INDEXED BY reply_sent CROSS JOIN reply_text USING (row) CROSS JOIN message USING (message_id) \
+     WHERE sent_at >= ?4 AND coalesce(body_sum, ?3) = ?3 AND channel = ?1 AND message.kind = ?2 \
+     AND reply_text.body = ?5 ORDER BY sent_at, reply_key LIMIT ?6";
 
 fn read(row: &Row<'_>) -> Result<Reply, RowsError> {
     let mut fields = Fields::of("reply to", row);
@@ -63,12 +62,14 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<ReplyState, RowsError> {
     let name = fields.word(ReplyStateName::from_word)?;
     let not_before = fields.maybe_time()?;
     let receipt = fields.next()?;
+    let sent_at = fields.maybe_time()?;
     let reason = fields.next()?;
     Ok(match name {
         ReplyStateName::Queued => ReplyState::Queued { not_before },
         ReplyStateName::Sending => ReplyState::Sending,
         ReplyStateName::Sent => ReplyState::Sent {
             receipt: fields.required("it is sent without a receipt", receipt)?,
+            at: sent_at,
         },
         ReplyStateName::Dead => ReplyState::Dead {
             reason: fields.required("it is dead without a reason", reason)?,
@@ -76,21 +77,32 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<ReplyState, RowsError> {
     })
 }
 
-/// A state as its columns: word, not_before, receipt, reason.
-type StateColumns<'a> = (
-    &'static str,
-    Option<i64>,
-    Option<&'a String>,
-    Option<&'a String>,
-);
+/// A state as its columns.
+#[derive(Default)]
+struct StateColumns<'a> {
+    not_before: Option<i64>,
+    receipt: Option<&'a String>,
+    sent_at: Option<i64>,
+    reason: Option<&'a String>,
+}
 
 fn state_columns(state: &ReplyState) -> StateColumns<'_> {
-    let word = state.name().word();
+    let none = StateColumns::default();
     match state {
-        ReplyState::Queued { not_before } => (word, not_before.map(|at| at.0), None, None),
-        ReplyState::Sending => (word, None, None, None),
-        ReplyState::Sent { receipt } => (word, None, Some(receipt), None),
-        ReplyState::Dead { reason } => (word, None, None, Some(reason)),
+        ReplyState::Queued { not_before } => StateColumns {
+            not_before: not_before.map(|at| at.0),
+            ..none
+        },
+        ReplyState::Sending => none,
+        ReplyState::Sent { receipt, at } => StateColumns {
+            receipt: Some(receipt),
+            sent_at: at.map(|at| at.0),
+            ..none
+        },
+        ReplyState::Dead { reason } => StateColumns {
+            reason: Some(reason),
+            ..none
+        },
     }
 }
 
@@ -108,16 +120,26 @@ pub(super) fn next(conn: &Connection, id: &ConversationId) -> Result<Option<Repl
 pub(super) fn twins(
     conn: &Connection,
     channel: &ChannelId,
+    kind: SenderKind,
     body: &str,
     since: Timestamp,
     limit: u32,
 ) -> Result<Vec<Twin>, RowsError> {
-    let of = (channel.as_str(), since.0, body, page(limit));
+    let said = sums::sum(body);
+    let of = (
+        channel.as_str(),
+        kind.word(),
+        said,
+        since.0,
+        body,
+        page(limit),
+    );
     sql::many(conn, TWINS, of, |row| {
         let mut fields = Fields::of("a taken reply", row);
         Ok(Twin {
             key: fields.id(ReplyKey::new)?,
             first_try_at: fields.time()?,
+            sent_at: fields.time()?,
         })
     })
 }
@@ -134,13 +156,13 @@ pub(super) fn lanes(
 }
 
 pub(super) fn insert(conn: &Connection, reply: &Reply) -> Result<(), RowsError> {
-    let (state, not_before, receipt, reason) = state_columns(&reply.state);
+    let state = state_columns(&reply.state);
     let what = || format!("new reply {}/{}", reply.message_id, reply.ordinal);
     sql::write(
         conn,
         "INSERT INTO reply (message_id, ordinal, conversation_id, seq, reply_key, kind, state, \
-         not_before, receipt, reason, tries, first_try_at, created_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+         not_before, receipt, sent_at, reason, tries, first_try_at, created_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         params![
             reply.message_id.as_str(),
             reply.ordinal,
@@ -148,10 +170,11 @@ pub(super) fn insert(conn: &Connection, reply: &Reply) -> Result<(), RowsError> 
             reply.seq.0,
             reply.key.as_str(),
             reply.kind.word(),
-            state,
-            not_before,
-            receipt,
-            reason,
+            reply.state.name().word(),
+            state.not_before,
+            state.receipt,
+            state.sent_at,
+            state.reason,
             reply.tries,
             reply.first_try_at.map(|at| at.0),
             reply.created_at.0,
@@ -185,21 +208,22 @@ pub(super) fn update(
     ordinal: u32,
     step: &Move<'_>,
 ) -> Result<(), RowsError> {
-    let (state, not_before, receipt, reason) = state_columns(step.to);
+    let state = state_columns(step.to);
     sql::write(
         conn,
         "UPDATE reply SET state = ?4, not_before = ?5, receipt = ?6, reason = ?7, tries = ?8, \
-         first_try_at = ?9 WHERE message_id = ?1 AND ordinal = ?2 AND state = ?3",
+         first_try_at = ?9, sent_at = ?10 WHERE message_id = ?1 AND ordinal = ?2 AND state = ?3",
         params![
             message_id.as_str(),
             ordinal,
             step.from.word(),
-            state,
-            not_before,
-            receipt,
-            reason,
+            step.to.name().word(),
+            state.not_before,
+            state.receipt,
+            state.reason,
             step.tries,
             step.first_try_at.map(|at| at.0),
+            state.sent_at,
         ],
         || format!("reply {message_id}/{ordinal}"),
     )

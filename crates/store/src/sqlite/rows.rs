@@ -11,8 +11,8 @@ use bridge_core::port::{
 };
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
-    ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, Seq, StateName, Timestamp,
-    Turn, Twin,
+    ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind, Seq, StateName,
+    Timestamp, Turn, Twin,
 };
 use rusqlite::Connection;
 
@@ -261,11 +261,12 @@ impl Read for SqliteRows<'_> {
     fn twins(
         &self,
         channel: &ChannelId,
+        kind: SenderKind,
         body: &str,
         since: Timestamp,
         limit: u32,
     ) -> Result<Vec<Twin>, RowsError> {
-        reply::twins(self.conn, channel, body, since, limit)
+        reply::twins(self.conn, channel, kind, body, since, limit)
     }
 
     fn lanes(

@@ -75,17 +75,17 @@ const HOT: [&str; 25] = [
     message::LIVE_ELSEWHERE,
 ];
 
-/// It sorts, but what it finds, not the table: it is asked when a reply is in doubt, and only the newest rows answer.
+/// It sorts, but what it finds, not the table: it is asked when a reply is in doubt, about those taken since a time.
 #[test]
-fn replies_that_say_the_same_are_looked_for_among_the_newest() {
+fn replies_that_say_the_same_are_looked_for_by_time() {
     let (conn, _directory) = ledger();
     let steps = plan(&conn, reply::TWINS);
     assert!(
         !steps.iter().any(|step| step.starts_with("SCAN")),
         "{steps:?}"
     );
-    let newest = "SEARCH reply USING INTEGER PRIMARY KEY (rowid>?)";
-    assert_eq!(steps.first().map(String::as_str), Some(newest));
+    let by_time = "SEARCH reply USING INDEX reply_sent (sent_at>?)";
+    assert_eq!(steps.first().map(String::as_str), Some(by_time));
 }
 
 #[test]

@@ -71,7 +71,8 @@ pub(super) async fn a_message_goes_from_receipt_to_done<F: Fixture>() {
     assert_eq!(replies.len(), 1);
     assert_eq!(replies[0].kind, ReplyKind::Answer);
     let receipt = "receipt".to_owned();
-    assert_eq!(replies[0].state, ReplyState::Sent { receipt });
+    let at = Some(world.now);
+    assert_eq!(replies[0].state, ReplyState::Sent { receipt, at });
     let counts = world.reads(|rows| rows.counts()).await;
     let state = StateName::Done;
     assert_eq!(counts, [StateCount { state, count: 1 }]);

@@ -1,14 +1,23 @@
 //! The reply lane: in order, one after the other, never lost.
 
 use crate::fixture::Fixture;
-use crate::given::{World, answered, begin, conversation, fail, message};
+use crate::given::{World, answered, begin, conversation, fail, message, text};
 use bridge_core::limits::REPLY_AGE_MAX_MS;
 use bridge_core::port::Ledger;
 use bridge_core::step::SendOutcome;
 use bridge_core::value::{
-    ChannelId, Class, ConversationId, ReplyKey, ReplyKind, ReplyState, Sandbox, StateName,
-    Timestamp,
+    ChannelId, Class, ConversationId, ReplyKey, ReplyKind, ReplyState, Sandbox, SenderKind,
+    StateName, Timestamp,
 };
+
+async fn answers_an_agent<L: Ledger>(world: &mut World<L>, key: &str, id: &str, said: &str) {
+    let mut asked = text(key, id);
+    asked.kind = SenderKind::Agent;
+    world.does(asked).await;
+    world.claims().await;
+    world.does(begin(id, Sandbox::ReadOnly)).await;
+    world.does(answered(id, said, None)).await;
+}
 
 async fn answers<L: Ledger>(world: &mut World<L>, key: &str, id: &str, text: &str, max: usize) {
     world.starts(key, id, Sandbox::ReadOnly).await;
@@ -143,24 +152,34 @@ pub(super) async fn replies_that_say_the_same_are_found<F: Fixture>() {
     for (key, text) in [("a", "ok"), ("b", "ok"), ("c", "no"), ("d", "ok")] {
         answers(&mut world, key, &format!("m-{key}"), text, 10).await;
     }
-    for key in ["b", "a", "c"] {
-        world.pass_ms(1_000);
+    answers_an_agent(&mut world, "e", "m-e", "ok").await;
+    // Tried first, and taken last of those that say the same to people.
+    let long_tried = world.sends("a").await;
+    world.refuses(&long_tried, Class::Ambiguous).await;
+    for key in ["b", "a", "c", "e"] {
+        world.pass_ms(60_000);
         let reply = world.sends(key).await;
         world.confirms(&reply).await;
     }
     let doubtful = world.sends("d").await;
     world.refuses(&doubtful, Class::Ambiguous).await;
     let channel = world.message("m-a").await.channel;
-    let twins = |channel: ChannelId, since: Timestamp| {
-        world.reads(move |rows| rows.twins(&channel, "ok", since, 10))
+    let twins = |channel: ChannelId, kind: SenderKind, since: Timestamp| {
+        world.reads(move |rows| rows.twins(&channel, kind, "ok", since, 10))
     };
-    let found = twins(channel.clone(), began).await;
+    let person = SenderKind::Person;
+    let found = twins(channel.clone(), person, began).await;
     let keys: Vec<String> = found.iter().map(|twin| twin.key.to_string()).collect();
     let key = |id: &str| ReplyKey::of(&message(id), 0).to_string();
     assert_eq!(keys, [key("m-b"), key("m-a")]);
-    let later = began.plus_ms(2_000);
-    let found = twins(channel, later).await;
+    let taken = began.plus_ms(120_000);
+    let found = twins(channel.clone(), person, taken).await;
     assert_eq!(found.len(), 1);
-    assert!(found[0].key.to_string() == key("m-a") && found[0].first_try_at >= later);
-    assert!(twins(ChannelId::new("elsewhere"), began).await.is_empty());
+    assert_eq!(found[0].key.to_string(), key("m-a"));
+    assert_eq!((found[0].first_try_at, found[0].sent_at), (began, taken));
+    let found = twins(channel, SenderKind::Agent, began).await;
+    assert_eq!(found.len(), 1, "an agent's is shown elsewhere");
+    assert_eq!(found[0].key.to_string(), key("m-e"));
+    let elsewhere = ChannelId::new("elsewhere");
+    assert!(twins(elsewhere, person, began).await.is_empty());
 }
