@@ -6,17 +6,20 @@
 mod bubble;
 mod client;
 mod cursor;
+mod custody;
 mod examine;
 mod fault;
 mod feed;
 mod files;
 mod health;
 mod outage;
+mod owed;
 mod presence;
 mod row;
 mod sink;
 mod source;
 mod token;
+mod upload;
 mod wake;
 mod wire;
 
