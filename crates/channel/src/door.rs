@@ -31,15 +31,30 @@ pub trait Door: Send + Sync + 'static {
         channel: &ChannelId,
     ) -> impl Future<Output = Result<Option<String>, LedgerError>> + Send;
 
-    /// Whether a row is in already, so that nothing more need be fetched for it.
-    fn known(
+    /// How a row stands, so that nothing is fetched for one that is in already or can't come in. A closed door is
+    /// the error that taking it in would be.
+    fn standing(
         &self,
         channel: &ChannelId,
         external_id: &ExternalId,
-    ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
+    ) -> impl Future<Output = Result<Standing, LedgerError>> + Send;
 
     /// What the channel's turns do now.
     fn activity(&self, channel: &ChannelId) -> impl Future<Output = Activity> + Send;
+}
+
+/// How a row of a source stands before it is taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It can come in.
+    New,
+    /// It is in.
+    Known {
+        /// With so many files.
+        files: usize,
+    },
+    /// Too much waits already.
+    Full,
 }
 
 /// A text that passed the checks, in the core's words.

@@ -15,6 +15,8 @@ const RETRY_AFTER_MAX_SECS: i64 = 24 * 3_600;
 pub(crate) enum Deed {
     /// A reply: to do it twice may show it twice.
     Send,
+    /// Uploading a file of a reply: no reply names it yet, so nobody sees it twice.
+    Upload,
     /// Asking for a receipt.
     Probe,
     /// Acknowledging: harmless to repeat.
@@ -27,6 +29,9 @@ impl Deed {
     fn words(self) -> &'static str {
         match self {
             Self::Send => "the platform did not confirm this reply",
+            Self::Upload => {
+                "the platform did not take a file of this reply, which waits for it for a few tries"
+            }
             Self::Probe => "the platform did not say whether this reply arrived",
             Self::Acknowledge => "the platform did not confirm that this message is finished",
             Self::Fetch => "the platform showed no messages",
@@ -37,7 +42,7 @@ impl Deed {
     pub(crate) fn in_doubt(self) -> Class {
         match self {
             Self::Send => Class::Ambiguous,
-            Self::Probe | Self::Acknowledge | Self::Fetch => Class::Transient,
+            Self::Upload | Self::Probe | Self::Acknowledge | Self::Fetch => Class::Transient,
         }
     }
 }

@@ -14,5 +14,5 @@ pub mod molecule;
 mod poll;
 mod router;
 
-pub use door::{Activity, Arrival, Assigned, Door, Page, Refusal};
+pub use door::{Activity, Arrival, Assigned, Door, Page, Refusal, Standing};
 pub use router::Channels;

@@ -1,6 +1,10 @@
 //! Known secret values, taken out of every text on its way to people. Pure: whoever knows the values passes them in,
 //! and nothing here guesses what else might be one.
 
+mod scan;
+
+pub use scan::Scan;
+
 use std::fmt;
 
 /// Shorter values are no secrets worth the name: replacing them would tear ordinary words apart.

@@ -5,7 +5,8 @@ use super::ids;
 use super::veil::Veil;
 use bridge_channel::local::{self, Inbound};
 use bridge_channel::molecule::ChannelHealth;
-use bridge_channel::{Activity, Arrival, Assigned, Channels, Door, Page};
+use bridge_channel::{Activity, Arrival, Assigned, Channels, Door, Page, Standing};
+use bridge_core::limits::BACKLOG_MAX;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
     Cancel, CancelOutcome, Claim, Discard, MidTurn, Receive, ReceivePage, Received, Redrive,
@@ -131,15 +132,28 @@ impl<L: Ledger> Door for DaemonDesk<L> {
         ledger.read(move |rows| rows.cursor(&channel)).await
     }
 
-    async fn known(
+    async fn standing(
         &self,
         channel: &ChannelId,
         external_id: &ExternalId,
-    ) -> Result<bool, LedgerError> {
+    ) -> Result<Standing, LedgerError> {
         let (channel, external_id) = (channel.clone(), external_id.clone());
-        let ledger = &self.daemon.ledger;
-        let found = ledger.read(move |rows| rows.message_by_external(&channel, &external_id));
-        Ok(found.await?.is_some())
+        let rows = self.daemon.ledger.read(move |rows| {
+            let known = rows.message_by_external(&channel, &external_id)?;
+            Ok((known, rows.backlog()?))
+        });
+        let (known, backlog) = rows.await?;
+        if let Some(message) = known {
+            let files = message.attachments.len();
+            return Ok(Standing::Known { files });
+        }
+        self.gauge
+            .admit()
+            .map_err(|pressure| closed_door(&pressure))?;
+        match backlog < BACKLOG_MAX {
+            true => Ok(Standing::New),
+            false => Ok(Standing::Full),
+        }
     }
 
     async fn activity(&self, channel: &ChannelId) -> Activity {

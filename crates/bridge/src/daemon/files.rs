@@ -9,6 +9,7 @@ use bridge_core::port::{Agent, Found, Ledger, LedgerError, Sink, TurnStatus};
 use bridge_core::value::{Attachment, Class, Conversation, Failure, Message, MessageId};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// Old files that one sweep looks at; where there are more, each sweep begins at another place.
@@ -107,9 +108,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         };
         let (answered, open) = self.by_answer(aside).await.map_err(of_ledger)?;
         let (depot, gatherer) = (self.settings.depot.clone(), outbox.clone());
+        let vault = Arc::clone(&self.settings.vault);
         let gathered = blocking(move || {
             gatherer.clear(&answered)?;
-            let gathered = gatherer.gather(&open, &depot)?;
+            let gathered = gatherer.gather(&open, &depot, &vault.secrets())?;
             Ok((gathered, open))
         });
         match gathered.await? {

@@ -33,6 +33,7 @@ pub(crate) use progress::Pace as ProgressPace;
 pub(crate) use run::{Ready, RunOptions, Stop, run};
 
 use self::follow::Running;
+use self::vault::Vault;
 use crate::config::{Config, ReadsKey, TierConfig};
 use bridge_channel::files::{Depot, MESSAGE_MAX_FILES, outbox_of};
 use bridge_core::port::{Agent, Ledger, Reads, Sink, ThreadSpec};
@@ -100,6 +101,8 @@ pub(crate) struct Settings {
     pub(crate) boot_id: BootId,
     pub(crate) work_root: PathBuf,
     pub(crate) depot: Depot,
+    /// What no file that is sent may hold.
+    pub(crate) vault: Arc<Vault>,
     pub(crate) owner: TierSettings,
     pub(crate) peer: TierSettings,
     pub(crate) tool: TierSettings,
@@ -134,10 +137,18 @@ impl Settings {
             boot_id,
             work_root,
             depot,
+            vault: Arc::default(),
             owner: TierSettings::new(&config.tiers.owner),
             peer: TierSettings::new(&config.tiers.peer),
             tool: TierSettings::new(&config.tiers.tool),
         }
+    }
+
+    /// The values that must not leave.
+    #[must_use]
+    pub(crate) fn guarding(mut self, vault: &Arc<Vault>) -> Self {
+        self.vault = Arc::clone(vault);
+        self
     }
 
     /// What no shielded turn may read, wherever it works.

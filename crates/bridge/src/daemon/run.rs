@@ -231,13 +231,15 @@ async fn start(
         .iter()
         .zip(&channels.molecule)
         .filter(|(workspace, _)| workspace.via == TurnTransport::Exec);
-    let settings = Settings::new(&options.config, boot_id, state.work(), depot.clone())
-        .hiding(&options.hidden)
-        .over_exec(over_exec.map(|(_, molecule)| molecule.channel().clone()));
     for molecule in channels.molecule.clone() {
         molecule.keep_files_in(depot.clone());
         vault.add(Box::new(move || tokens(&molecule)));
     }
+    let vault = Arc::new(vault);
+    let settings = Settings::new(&options.config, boot_id, state.work(), depot.clone())
+        .guarding(&vault)
+        .hiding(&options.hidden)
+        .over_exec(over_exec.map(|(_, molecule)| molecule.channel().clone()));
     let agent = Veil::new(agent, vault);
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
 

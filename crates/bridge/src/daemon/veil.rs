@@ -37,13 +37,13 @@ pub(crate) struct VeiledStream<T> {
 
 #[derive(Debug)]
 struct Filter {
-    vault: Vault,
+    vault: Arc<Vault>,
     /// How many secrets were withheld since the start.
     withheld: AtomicU64,
 }
 
 impl<A> Veil<A> {
-    pub(crate) fn new(agent: A, vault: Vault) -> Self {
+    pub(crate) fn new(agent: A, vault: Arc<Vault>) -> Self {
         let filter = Arc::new(Filter {
             vault,
             withheld: AtomicU64::new(0),

@@ -119,6 +119,20 @@ async fn threat_5_planted_secrets_reach_no_child_no_file_and_no_answer() {
     }
 }
 
+/// What no text may hold does not leave in a file either.
+#[tokio::test]
+async fn threat_5_a_file_with_a_planted_secret_is_withheld() {
+    let world = world().await;
+    let daemon = world.daemon().await;
+    let put = "shell:d=outbox/$(basename \"$PWD\"); mkdir -p $d && printf canary-openai-77b0 | base64 > $d/held.txt && printf x > $d/fine.txt";
+    let ended = world.run(&["send", &format!("{put} ;; echo:sent")]).await;
+    ended.must(0, &["file: fine.txt "]);
+    let told = "`held.txt`: it holds a secret value";
+    assert!(ended.stdout.contains(told), "{ended:?}");
+    assert!(!ended.stderr.contains("held.txt"), "{ended:?}");
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
 /// The same command, started by somebody who would let others in.
 pub(crate) fn without_umask(command: &Command) -> Command {
     let command = command.as_std();

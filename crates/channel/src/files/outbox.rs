@@ -6,11 +6,12 @@
 //! thrown away if it was. So a file is sent with one answer, and not lost before it.
 
 use super::clean;
-use super::depot::{Bundle, Depot, DepotError};
+use super::depot::{Bundle, Depot};
 use super::ground::{Ground, Lies};
+use bridge_core::secrets::{Scan, Secrets};
 use bridge_core::value::{Attachment, ConversationId, MessageId};
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The directory of all outboxes in a working directory.
@@ -99,8 +100,14 @@ impl Outbox {
         self.workdir.join(OUTBOX).join(id).exists()
     }
 
-    /// Copies what was set aside. What can't be sent is put under `outbox/not-sent` and named.
-    pub fn gather(&self, aside: &[Aside], depot: &Depot) -> io::Result<Gathered> {
+    /// Copies what was set aside. What can't be sent, because of what it is or because it holds a secret, is put
+    /// under `outbox/not-sent` and named.
+    pub fn gather(
+        &self,
+        aside: &[Aside],
+        depot: &Depot,
+        secrets: &Secrets,
+    ) -> io::Result<Gathered> {
         let mut bundle = Bundle::default();
         let mut refused = Refused::default();
         let Some(all) = Ground::open(&self.workdir)?.below(OUTBOX)? else {
@@ -111,8 +118,8 @@ impl Outbox {
                 continue;
             };
             for name in directory.names(ENTRIES_MAX)? {
-                if let Err(why) = take(&directory, &name, depot, &mut bundle) {
-                    refused.note(&name, &why);
+                if let Err(why) = take(&directory, &name, depot, &mut bundle, secrets) {
+                    refused.note(&secrets.veil(&name.to_string_lossy()).text, &why);
                     let put_by = all
                         .make_below(NOT_SENT)
                         .and_then(|all| all.make_below(message_id.as_str()))
@@ -152,6 +159,7 @@ fn take(
     name: &OsStr,
     depot: &Depot,
     bundle: &mut Bundle,
+    secrets: &Secrets,
 ) -> Result<(), String> {
     match directory.look(name).map_err(|error| error.to_string())? {
         Some(Lies::File { sole: true, .. }) => {}
@@ -167,20 +175,38 @@ fn take(
     let Some(room) = bundle.room(depot) else {
         return Err("an answer can't take more files along".to_owned());
     };
-    let kept = (|| {
-        let mut file = directory.read(name).map_err(|source| DepotError::Io {
-            path: name.into(),
-            source,
-        })?;
-        let mut draft = depot.begin(room)?;
-        draft.write_all_of(&mut file)?;
-        draft.keep("")
-    })();
-    bundle.add(
-        &name.to_string_lossy(),
-        kept.map_err(|error| error.to_string())?,
-    );
+    let label = name.to_string_lossy();
+    if secrets.is_in(&label) {
+        return Err("its name holds a secret value".to_owned());
+    }
+    let file = directory.read(name).map_err(|error| error.to_string())?;
+    let mut file = Watched {
+        file,
+        scan: secrets.scan(),
+    };
+    let mut draft = depot.begin(room).map_err(|error| error.to_string())?;
+    let written = draft.write_all_of(&mut file);
+    written.map_err(|error| error.to_string())?;
+    if file.scan.found() {
+        return Err("it holds a secret value".to_owned());
+    }
+    let kept = draft.keep("").map_err(|error| error.to_string())?;
+    bundle.add(&label, kept);
     Ok(())
+}
+
+/// A file that is looked through while it is copied: what is looked at is what is kept.
+struct Watched<F> {
+    file: F,
+    scan: Scan,
+}
+
+impl<F: Read> Read for Watched<F> {
+    fn read(&mut self, piece: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(piece)?;
+        self.scan.see(piece.get(..read).unwrap_or_default());
+        Ok(read)
+    }
 }
 
 /// What was not sent.
@@ -191,10 +217,10 @@ struct Refused {
 }
 
 impl Refused {
-    fn note(&mut self, name: &OsStr, why: &str) {
+    fn note(&mut self, name: &str, why: &str) {
         match self.named.len() < NAMED_MAX {
             true => {
-                let name = clean(&name.to_string_lossy());
+                let name = clean(name);
                 self.named.push(format!("`{name}`: {why}"));
             }
             false => self.more += 1,

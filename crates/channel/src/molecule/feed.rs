@@ -6,9 +6,11 @@
 use super::Molecule;
 use super::client::{Feed, PAGE_ROWS};
 use super::cursor::{Cursor, Edition, Seen};
+use super::custody::Sorted;
 use super::edge::Edge;
-use super::files::{Later, Owed, Patience, bring, uploads, with_told};
-use super::row::{self, Ground, Incoming, Reading};
+use super::files::{Later, Patience};
+use super::owed::Owed;
+use super::row::{self, Ground, Reading};
 use super::wire::{FeedPage, Row, Stamp};
 use crate::door::{Arrival, Door, Page, check_key};
 use crate::http::CallError;
@@ -61,9 +63,9 @@ pub(super) struct Reader {
     lost: Option<Stamp>,
     unkept: Unkept,
     /// How often files of rows did not come.
-    patience: Patience,
+    pub(super) patience: Patience,
     /// Uploads whose messages are on disk.
-    owed: Owed,
+    pub(super) owed: Owed,
 }
 
 impl From<Option<Cursor>> for Reader {
@@ -361,7 +363,7 @@ impl Molecule {
             reader.seen.note_time(at, page.date);
         }
         let from = reader.cursor.as_ref().map(|cursor| cursor.from);
-        let (mut arrivals, mut ids, mut named) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut sorted, mut ids) = (Sorted::default(), Vec::new());
         for row in &page.rows {
             let Some(id) = row.id().filter(|id| check_key(id).is_ok()) else {
                 let shown = serde_json::Value::Null;
@@ -372,19 +374,7 @@ impl Molecule {
             let old = row.at().is_some_and(|at| Some(at) < from);
             if !reader.seen.has(&id) && !old {
                 match row::read(row, self.ground()) {
-                    Reading::Message(incoming) => {
-                        let uploads = uploads(&incoming.files, self.0.client.workspace_id());
-                        match self.custody(door, reader, *incoming).await {
-                            Ok(arrival) => arrivals.push(arrival),
-                            Err(trouble) => {
-                                // What comes before it need not wait for it.
-                                self.commit(door, reader, arrivals, None).await?;
-                                reader.owed.add(named);
-                                return Err(trouble);
-                            }
-                        }
-                        named.extend(uploads);
-                    }
+                    Reading::Message(incoming) => sorted.add(*incoming),
                     Reading::NoMessage => {}
                     Reading::Nothing(why) => {
                         let shown = serde_json::Value::String(id.clone());
@@ -394,20 +384,29 @@ impl Molecule {
             }
             ids.push(id);
         }
-        let moved = match holds {
-            Holds::Following { before } => self.moved(reader, &page.rows, before),
-            Holds::Aside => None,
-        };
-        self.commit(door, reader, arrivals, moved).await?;
+        let ready = std::mem::take(&mut sorted.ready);
+        if !sorted.is_ready() {
+            self.commit(door, reader, ready, None).await?;
+            let taken = self.take_waiting(door, reader, sorted).await;
+            reader.owed.pay(&self.0.client).await;
+            taken?;
+            let moved = self.moved(reader, &page.rows, holds);
+            self.commit(door, reader, Vec::new(), moved).await?;
+        } else {
+            let moved = self.moved(reader, &page.rows, holds);
+            self.commit(door, reader, ready, moved).await?;
+            reader.owed.pay(&self.0.client).await;
+        }
         ids.into_iter().for_each(|id| reader.seen.add(id));
-        reader.owed.add(named);
-        reader.owed.pay(&self.0.client).await;
         Ok(())
     }
 
     /// Where the cursor goes over a page, if it does.
-    fn moved(&self, reader: &Reader, rows: &[Row], before: Option<Stamp>) -> Option<Cursor> {
-        let mut cursor = reader.cursor.clone()?;
+    fn moved(&self, reader: &Reader, rows: &[Row], holds: Holds) -> Option<Cursor> {
+        let (mut cursor, before) = match holds {
+            Holds::Following { before } => (reader.cursor.clone()?, before),
+            Holds::Aside => return None,
+        };
         for row in rows {
             cursor.edition = match (cursor.edition, row.seq()) {
                 (_, Some(_)) => Edition::Sequenced,
@@ -437,7 +436,7 @@ impl Molecule {
         self.commit(door, reader, Vec::new(), Some(cursor)).await
     }
 
-    async fn commit<D: Door>(
+    pub(super) async fn commit<D: Door>(
         &self,
         door: &D,
         reader: &mut Reader,
@@ -448,6 +447,10 @@ impl Molecule {
             return Ok(());
         }
         self.remember_contexts(&arrivals);
+        let ids: Vec<String> = arrivals
+            .iter()
+            .map(|arrival| arrival.external_id.to_string())
+            .collect();
         let page = Page {
             channel: self.channel().clone(),
             position: moved.as_ref().and_then(Cursor::write),
@@ -464,35 +467,12 @@ impl Molecule {
         if received.contains(&Received::Full) {
             return Err(Trouble::Full);
         }
+        ids.into_iter().for_each(|id| reader.seen.add(id));
         if let Some(cursor) = moved {
             self.learn(cursor.edition);
             reader.cursor = Some(cursor);
         }
         Ok(())
-    }
-
-    /// Takes a message's files into custody, so that the message comes into the ledger with them.
-    /// They are fetched once: a row that is in already has them.
-    async fn custody<D: Door>(
-        &self,
-        door: &D,
-        reader: &mut Reader,
-        incoming: Incoming,
-    ) -> Result<Arrival, Trouble> {
-        let Incoming { mut arrival, files } = incoming;
-        if files.is_empty() || arrival.extras.command.is_some() {
-            return Ok(arrival);
-        }
-        let client = &self.0.client;
-        let id = arrival.external_id.clone();
-        if !door.known(self.channel(), &id).await? {
-            let give_up = reader.patience.is_over(&id);
-            let brought = bring(client, self.0.depot.get(), &files, give_up).await;
-            let brought = brought.inspect_err(|later| reader.patience.note(&id, later))?;
-            arrival.body = with_told(&arrival.body, &brought.told);
-            arrival.extras.attachments = brought.files;
-        }
-        Ok(arrival)
     }
 
     fn ground(&self) -> Ground<'_> {

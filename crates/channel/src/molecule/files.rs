@@ -1,44 +1,46 @@
-//! Files of the platform: what a message names is fetched before the message is taken in, and what an answer takes
-//! along is uploaded before the bubble that shows it.
+//! Files that a message names: fetched before the message is taken in. When that is, is `custody`'s business; files
+//! of replies are `upload`'s.
 //!
 //! Only what was uploaded to our own workspace is fetched. Every other address is somebody else's word for a place,
 //! and a daemon that calls it could be made to call anything; such a file is named to Codex and not fetched.
 
 use super::client::Client;
 use super::row::FilePart;
-use super::wire::NewAttachment;
-use crate::files::{Bundle, Depot, DepotError, Draft, MESSAGE_MAX_FILES, clean};
-use crate::http::{ANSWER_MAX_BYTES, CallError, accept, read, root_cause};
+use crate::files::{Bundle, Depot, DepotError, Draft, Kept, MESSAGE_MAX_FILES, clean};
+use crate::http::{CallError, accept, root_cause};
 use bridge_core::limits::{MESSAGE_MAX_CHARS, clip};
 use bridge_core::value::{Attachment, ExternalId};
-use futures_util::{StreamExt, stream};
-use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use reqwest::{Body, Response, StatusCode};
-use serde::Deserialize;
+use reqwest::{Response, StatusCode};
 use std::collections::VecDeque;
 use std::time::Duration;
-use tokio_util::io::ReaderStream;
+use tokio::time::Instant;
 use uuid::Uuid;
 
-/// How long one file may take, up or down.
-const FILE_DEADLINE: Duration = Duration::from_secs(120);
-/// How long acknowledging an upload may take.
-const ACK_DEADLINE: Duration = Duration::from_secs(15);
+/// How long one file may take at the first try; twice as long at each further one, up to [`FETCH_DEADLINE_MAX`].
+const FETCH_DEADLINE: Duration = Duration::from_secs(15);
+const FETCH_DEADLINE_MAX: Duration = Duration::from_secs(120);
+/// First pause until a file is asked for again; doubles up to [`PAUSE_MAX`].
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How the address of an upload to a workspace begins.
 const PENDING: &str = "platform-pending:";
-/// How often a file may not come, while the platform answers otherwise, until its message is taken in without it.
-const TRIES_MAX: u32 = 5;
-/// Rows and uploads that are remembered.
+/// When the message is taken in without a file that does not come: after five failures that are the file's own, or
+/// ten (about five minutes) that may be about the token, a limit or the connection. See [`Patience::note`].
+const PATIENCE_MAX: u32 = 10;
+/// Rows that are remembered.
 const ROWS_MAX: usize = 1_000;
 /// How much of an address that is not called is quoted.
 const ADDRESS_MAX_CHARS: usize = 300;
 
-/// Why a message must wait for its files: the page is read again later.
+/// Why a message must wait for its files: it is read again later.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Later {
     /// The platform did not give a file now.
     #[error("a file of a message could not be fetched: {0}")]
     Platform(CallError),
+    /// It did not a moment ago, and is asked again in a while.
+    #[error("a file of a message could not be fetched, and is asked for again in a while")]
+    Early,
     /// Our own disk did not take it.
     #[error(transparent)]
     Disk(DepotError),
@@ -49,11 +51,13 @@ pub(super) enum Later {
 pub(super) struct Brought {
     /// Those that are here.
     pub(super) files: Vec<Attachment>,
+    /// The uploads that they were: only these may be acknowledged, because the platform forgets what is.
+    pub(super) uploads: Vec<Uuid>,
     /// What Codex and the reader are told of the others; empty where there are none.
     pub(super) told: String,
 }
 
-/// Uploads that a message named: told to the platform when the message is on disk, and not earlier.
+/// Uploads that a message named.
 pub(super) fn uploads(parts: &[FilePart], own: &str) -> Vec<Uuid> {
     let parts = parts.iter().take(MESSAGE_MAX_FILES);
     parts.filter_map(|part| upload(&part.uri, own)).collect()
@@ -79,92 +83,127 @@ pub(super) fn with_told(text: &str, told: &str) -> String {
     }
 }
 
-/// How often files of a row did not come though the platform answers otherwise. Not kept: a restart begins anew.
+/// How often files of a row did not come, and when they are asked for again. Not kept: a restart begins anew.
 #[derive(Debug, Default)]
-pub(super) struct Patience(VecDeque<(ExternalId, u32)>);
+pub(super) struct Patience(VecDeque<Wait>);
+
+#[derive(Debug)]
+struct Wait {
+    row: ExternalId,
+    tries: u32,
+    /// How much of [`PATIENCE_MAX`] is used up.
+    used: u32,
+    again: Instant,
+}
 
 impl Patience {
-    pub(super) fn is_over(&self, row: &ExternalId) -> bool {
-        self.0
-            .iter()
-            .any(|(known, tries)| known == row && *tries >= TRIES_MAX)
+    /// How the files of a row are asked for now.
+    pub(super) fn effort(&self, row: &ExternalId) -> Effort {
+        let wait = self.0.iter().find(|wait| wait.row == *row);
+        let (tries, used) = wait.map_or((0, 0), |wait| (wait.tries, wait.used));
+        Effort {
+            give_up: used >= PATIENCE_MAX,
+            deadline: FETCH_DEADLINE
+                .saturating_mul(1 << tries.min(8))
+                .min(FETCH_DEADLINE_MAX),
+        }
     }
 
-    /// An outage, a token or a limit says nothing about a file.
-    pub(super) fn note(&mut self, row: &ExternalId, later: &Later) {
-        let counts = match later {
-            Later::Disk(_) | Later::Platform(CallError::Unreached(_)) => false,
-            Later::Platform(CallError::Status(refused)) => !matches!(
-                refused.status,
-                StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS
-            ),
-            Later::Platform(
-                CallError::Broken(_) | CallError::Unreadable(_) | CallError::TooLong(_),
-            ) => true,
+    /// Whether they are not to be asked for yet.
+    pub(super) fn is_early(&self, row: &ExternalId) -> bool {
+        let now = Instant::now();
+        let mut waits = self.0.iter();
+        waits.any(|wait| wait.row == *row && wait.again > now)
+    }
+
+    /// Counts a failure of the platform. A token, a limit or a connection may be about more than this file, so they
+    /// count less; but they count: the page with the row came a moment before, and nothing may wait for ever.
+    pub(super) fn note(&mut self, row: &ExternalId, error: &CallError) {
+        let weight = match error {
+            CallError::Unreached(_) => 1,
+            CallError::Status(refused) => match refused.status {
+                StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS => 1,
+                _ => 2,
+            },
+            CallError::Broken(_) | CallError::Unreadable(_) | CallError::TooLong(_) => 2,
         };
-        if !counts {
-            return;
-        }
-        match self.0.iter_mut().find(|(known, _)| known == row) {
-            Some((_, tries)) => *tries = tries.saturating_add(1),
-            None => self.0.push_back((row.clone(), 1)),
-        }
+        let index = self.0.iter().position(|wait| wait.row == *row);
+        let mut wait = match index.and_then(|index| self.0.remove(index)) {
+            Some(wait) => wait,
+            None => Wait {
+                row: row.clone(),
+                tries: 0,
+                used: 0,
+                again: Instant::now(),
+            },
+        };
+        wait.again = Instant::now() + pause_after(wait.tries, error);
+        wait.tries = wait.tries.saturating_add(1);
+        wait.used = wait.used.saturating_add(weight);
+        self.0.push_back(wait);
         if self.0.len() > ROWS_MAX {
             self.0.pop_front();
         }
     }
 }
 
-/// Uploads whose messages are on disk, and of which the platform was not told yet.
-#[derive(Debug, Default)]
-pub(super) struct Owed(VecDeque<Uuid>);
-
-impl Owed {
-    /// To be told with the next commit; the oldest are let go when there are too many, and expire at the platform.
-    pub(super) fn add(&mut self, files: Vec<Uuid>) {
-        self.0.extend(files);
-        while self.0.len() > ROWS_MAX {
-            self.0.pop_front();
-        }
-    }
-
-    /// Tells the platform, until it does not listen.
-    pub(super) async fn pay(&mut self, client: &Client) {
-        while let Some(file) = self.0.front() {
-            if let Err(error) = acknowledge(client, *file).await {
-                let reason = error.to_string().escape_debug().to_string();
-                tracing::debug!(%file, reason, "the platform was not told that an upload is kept");
-                return;
-            }
-            self.0.pop_front();
-        }
-    }
+fn pause_after(tries: u32, error: &CallError) -> Duration {
+    let named = match error {
+        CallError::Status(refused) => refused.retry_after,
+        CallError::Unreached(_)
+        | CallError::Broken(_)
+        | CallError::Unreadable(_)
+        | CallError::TooLong(_) => None,
+    };
+    let named = named.and_then(|seconds| u64::try_from(seconds).ok());
+    let named = Duration::from_secs(named.unwrap_or(0));
+    let grown = PAUSE.saturating_mul(1 << tries.min(8));
+    grown.max(named).min(PAUSE_MAX)
 }
 
-/// Brings the files of one message. With `give_up`, what the platform does not give now is said to be missing, so
-/// that a file which never comes does not hold back everything behind it.
+/// How the files of one message are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Effort {
+    /// What the platform does not give now is said to be missing, so that a file which never comes does not hold
+    /// back its conversation for ever.
+    give_up: bool,
+    /// How long one file may take: the first try is short, because nothing else is read meanwhile.
+    deadline: Duration,
+}
+
+/// Brings the files of one message.
 pub(super) async fn bring(
     client: &Client,
     depot: Option<&Depot>,
     parts: &[FilePart],
-    give_up: bool,
+    effort: Effort,
 ) -> Result<Brought, Later> {
     let mut bundle = Bundle::default();
-    let mut told = Vec::new();
+    let (mut told, mut uploads) = (Vec::new(), Vec::new());
     for part in parts.iter().take(MESSAGE_MAX_FILES) {
         let missing = match (upload(&part.uri, client.workspace_id()), depot) {
             (None, _) => not_called(&part.uri),
             (Some(_), None) => "there is no place to keep it".to_owned(),
-            (Some(file), Some(depot)) => match fetch(client, depot, &bundle, part, file).await {
-                Ok(kept) => {
-                    bundle.add(&part.name, kept);
-                    continue;
+            (Some(file), Some(depot)) => {
+                let ask = Ask {
+                    client,
+                    depot,
+                    part,
+                    file,
+                    deadline: effort.deadline,
+                };
+                match ask.fetch(&bundle).await {
+                    Ok(kept) => {
+                        bundle.add(&part.name, kept);
+                        uploads.push(file);
+                        continue;
+                    }
+                    Err(Missing::Never(why)) => why,
+                    Err(Missing::Now(error)) if effort.give_up => error.to_string(),
+                    Err(Missing::Now(error)) => return Err(Later::Platform(error)),
+                    Err(Missing::Disk(error)) => return Err(Later::Disk(error)),
                 }
-                Err(Missing::Never(why)) => why,
-                Err(Missing::Now(error)) if give_up => error.to_string(),
-                Err(Missing::Now(error)) => return Err(Later::Platform(error)),
-                Err(Missing::Disk(error)) => return Err(Later::Disk(error)),
-            },
+            }
         };
         told.push(format!("`{}`: {missing}", clean(&part.name)));
     }
@@ -175,6 +214,7 @@ pub(super) async fn bring(
     }
     Ok(Brought {
         files: bundle.into_files(),
+        uploads,
         told: words(&told),
     })
 }
@@ -217,32 +257,37 @@ impl From<DepotError> for Missing {
     }
 }
 
-async fn fetch(
-    client: &Client,
-    depot: &Depot,
-    bundle: &Bundle,
-    part: &FilePart,
+/// One file that is asked for.
+struct Ask<'a> {
+    client: &'a Client,
+    depot: &'a Depot,
+    part: &'a FilePart,
     file: Uuid,
-) -> Result<crate::files::Kept, Missing> {
-    let Some(room) = bundle.room(depot) else {
-        return Err(Missing::Never(
-            "the message has too much already".to_owned(),
-        ));
-    };
-    let file = file.hyphenated().to_string();
-    let call = client.get(&["pending-uploads", &file, "content"]);
-    let response = accept(call.timeout(FILE_DEADLINE)).await;
-    let response = response.map_err(|error| match never(&error) {
-        true => Missing::Never(error.to_string()),
-        false => Missing::Now(error),
-    })?;
-    if response.content_length().is_some_and(|bytes| bytes > room) {
-        return Err(DepotError::TooLong { max: room }.into());
+    deadline: Duration,
+}
+
+impl Ask<'_> {
+    async fn fetch(&self, bundle: &Bundle) -> Result<Kept, Missing> {
+        let Some(room) = bundle.room(self.depot) else {
+            return Err(Missing::Never(
+                "the message has too much already".to_owned(),
+            ));
+        };
+        let file = self.file.hyphenated().to_string();
+        let call = self.client.get(&["pending-uploads", &file, "content"]);
+        let response = accept(call.timeout(self.deadline)).await;
+        let response = response.map_err(|error| match never(&error) {
+            true => Missing::Never(error.to_string()),
+            false => Missing::Now(error),
+        })?;
+        if response.content_length().is_some_and(|bytes| bytes > room) {
+            return Err(DepotError::TooLong { max: room }.into());
+        }
+        let draft = blocking(self.depot.clone(), move |depot| depot.begin(room)).await??;
+        let draft = drain(response, draft).await?;
+        let claimed = self.part.mime.clone().unwrap_or_default();
+        Ok(blocking(draft, move |draft| draft.keep(&claimed)).await??)
     }
-    let draft = blocking(depot.clone(), move |depot| depot.begin(room)).await??;
-    let draft = drain(response, draft).await?;
-    let claimed = part.mime.clone().unwrap_or_default();
-    Ok(blocking(draft, move |draft| draft.keep(&claimed)).await??)
 }
 
 /// The platform's own clear no to this one file. Anything else may be about the token, the route or the moment.
@@ -285,123 +330,6 @@ async fn blocking<A: Send + 'static, T: Send + 'static>(
     done.map_err(|error| Missing::Now(CallError::Broken(error.to_string())))
 }
 
-/// Tells the platform that an upload is kept. It is only a courtesy: the platform forgets uploads by itself.
-async fn acknowledge(client: &Client, file: Uuid) -> Result<(), CallError> {
-    let file = file.hyphenated().to_string();
-    let call = client.post(&["pending-uploads", &file, "ack"]);
-    match accept(call.timeout(ACK_DEADLINE)).await {
-        Ok(_) => Ok(()),
-        // The older platform does not know an upload any more that it was told of.
-        Err(error) if never(&error) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// The platform's answer to an upload.
-#[derive(Debug, Deserialize)]
-struct Uploaded {
-    files: Vec<Place>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Place {
-    uri: String,
-}
-
-/// Why a file does not go with its reply.
-#[derive(Debug)]
-enum Unsent {
-    /// The platform will not have it; the reply can go without it.
-    Refused(String),
-    /// It may be taken later; the reply waits.
-    Later(CallError),
-}
-
-/// Uploads the files of a reply; gives what its bubble shows, and words about what the platform will not have.
-pub(super) async fn upload_all(
-    client: &Client,
-    files: &[Attachment],
-) -> Result<(Vec<NewAttachment>, String), CallError> {
-    let (mut sent, mut refused) = (Vec::new(), Vec::new());
-    for file in files {
-        match send(client, file).await {
-            Ok(place) => sent.push(place),
-            Err(Unsent::Refused(why)) => refused.push(format!("`{}`: {why}", file.name)),
-            Err(Unsent::Later(error)) => return Err(error),
-        }
-    }
-    let refused = match refused.as_slice() {
-        [] => String::new(),
-        refused => format!(
-            "[codex-bridge] Files that could not be sent along: {}.",
-            refused.join("; ")
-        ),
-    };
-    Ok((sent, refused))
-}
-
-/// Peers have no right to read our workspace's uploads, and we have none to write to theirs.
-pub(super) fn for_peers(files: &[Attachment]) -> String {
-    let names: Vec<String> = files
-        .iter()
-        .map(|file| format!("`{}`", file.name))
-        .collect();
-    match names.as_slice() {
-        [] => String::new(),
-        names => format!(
-            "[codex-bridge] Files that can't be sent between agents on this platform: {}.",
-            names.join(", ")
-        ),
-    }
-}
-
-/// Uploads a file. If its answer is lost, the platform has an upload that no bubble shows and that it forgets.
-async fn send(client: &Client, file: &Attachment) -> Result<NewAttachment, Unsent> {
-    let opened = tokio::fs::File::open(&file.path).await;
-    let opened =
-        opened.map_err(|error| Unsent::Refused(format!("our copy can't be read ({error})")))?;
-    let boundary = Uuid::new_v4().simple().to_string();
-    let name = clean(&file.name);
-    let head = format!(
-        "--{boundary}\r\nContent-Disposition: form-data; name=\"files\"; filename=\"{name}\"\r\nContent-Type: {}\r\n\r\n",
-        file.media_type
-    );
-    let tail = format!("\r\n--{boundary}--\r\n");
-    let framing = u64::try_from(head.len() + tail.len()).unwrap_or(0);
-    let framed = |text: String| stream::once(async move { Ok(text.into()) });
-    let body = framed(head)
-        .chain(ReaderStream::new(opened))
-        .chain(framed(tail));
-    let call = client
-        .post(&["chat", "uploads"])
-        .header(
-            CONTENT_TYPE,
-            format!("multipart/form-data; boundary={boundary}"),
-        )
-        .header(CONTENT_LENGTH, framing.saturating_add(file.bytes))
-        .body(Body::wrap_stream(body))
-        .timeout(FILE_DEADLINE);
-    let uploaded: Uploaded =
-        read(call, ANSWER_MAX_BYTES)
-            .await
-            .map_err(|error| match never(&error) {
-                true => Unsent::Refused(error.to_string()),
-                false => Unsent::Later(error),
-            })?;
-    match uploaded.files.into_iter().next() {
-        Some(place) => Ok(NewAttachment {
-            uri: place.uri,
-            name,
-            mime_type: file.media_type.clone(),
-            size: file.bytes,
-        }),
-        None => {
-            let why = "it names no uploaded file".to_owned();
-            Err(Unsent::Later(CallError::Unreadable(why)))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -439,31 +367,58 @@ mod tests {
         }
     }
 
+    fn refused(status: u16, retry_after: Option<i64>) -> CallError {
+        CallError::Status(Refused {
+            status: StatusCode::from_u16(status).unwrap(),
+            retry_after,
+            json: true,
+            said: String::new(),
+        })
+    }
+
     #[test]
-    fn only_a_platform_that_answers_otherwise_makes_us_give_a_file_up() {
+    fn every_failure_counts_and_the_platform_s_own_troubles_count_less() {
+        let row = ExternalId::new("r1");
+        for (error, tries) in [
+            (refused(500, None), 5),
+            (refused(403, None), 5),
+            (CallError::Broken(String::new()), 5),
+            (refused(401, None), 10),
+            (refused(429, None), 10),
+            (CallError::Unreached(String::new()), 10),
+        ] {
+            let mut patience = Patience::default();
+            for _ in 0..tries {
+                assert!(!patience.effort(&row).give_up, "{error}");
+                patience.note(&row, &error);
+            }
+            assert!(patience.effort(&row).give_up, "{error}");
+            assert!(!patience.effort(&ExternalId::new("r2")).give_up);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_is_asked_for_less_often_and_longer_each_time() {
         let mut patience = Patience::default();
         let row = ExternalId::new("r1");
-        let refused = |status: u16| {
-            Later::Platform(CallError::Status(Refused {
-                status: StatusCode::from_u16(status).unwrap(),
-                retry_after: None,
-                json: true,
-                said: String::new(),
-            }))
-        };
-        for _ in 0..50 {
-            for outage in [refused(401), refused(429)] {
-                patience.note(&row, &outage);
-            }
-            patience.note(&row, &Later::Platform(CallError::Unreached(String::new())));
+        let mut seen = Vec::new();
+        for _ in 0..5 {
+            seen.push(patience.effort(&row).deadline.as_secs());
+            patience.note(&row, &refused(500, None));
+            assert!(patience.is_early(&row));
+            tokio::time::advance(PAUSE_MAX).await;
+            assert!(!patience.is_early(&row));
         }
-        assert!(!patience.is_over(&row));
-        for tries in 0..TRIES_MAX {
-            assert!(!patience.is_over(&row), "{tries}");
-            patience.note(&row, &refused(500));
-        }
-        assert!(patience.is_over(&row));
-        assert!(!patience.is_over(&ExternalId::new("r2")));
+        assert_eq!(seen, [15, 30, 60, 120, 120]);
+        let pause = |tries, after| pause_after(tries, &refused(429, after)).as_secs();
+        assert_eq!(
+            (pause(0, None), pause(4, None), pause(30, None)),
+            (1, 16, 60)
+        );
+        assert_eq!(
+            (pause(0, Some(7)), pause(0, Some(9_999)), pause(0, Some(-1))),
+            (7, 60, 1)
+        );
     }
 
     #[test]

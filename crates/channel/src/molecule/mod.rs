@@ -8,6 +8,7 @@
 mod bubble;
 mod client;
 mod cursor;
+mod custody;
 mod edge;
 mod examine;
 mod fault;
@@ -15,11 +16,13 @@ mod feed;
 mod files;
 mod health;
 mod outage;
+mod owed;
 mod presence;
 mod row;
 mod sink;
 mod source;
 mod token;
+mod upload;
 mod wake;
 mod wire;
 

@@ -9,7 +9,8 @@ use super::client::{Feed, PAGE_ROWS};
 use super::cursor::Edition;
 use super::fault::fault;
 use super::feed::step_back;
-use super::files::{for_peers, upload_all, with_told};
+use super::files::with_told;
+use super::upload::{for_peers, upload_all};
 use super::wire::{NewMessage, Row, Stamp, field};
 use crate::door::Arrival;
 use crate::fault::Deed;
@@ -76,8 +77,8 @@ impl Molecule {
     async fn show(&self, message: &Message, reply: &Reply) -> Result<String, SinkFault> {
         let text = spoken(&reply.body);
         // No bubble names them yet, so an upload that is repeated is seen by nobody.
-        let uploaded = upload_all(&self.0.client, &reply.attachments).await;
-        let (attachments, refused) = uploaded.map_err(|error| fault(Deed::Fetch, &error))?;
+        let uploaded = upload_all(&self.0.client, reply).await;
+        let (attachments, refused) = uploaded.map_err(|error| fault(Deed::Upload, &error))?;
         let alone = self.0.bubbles.alone(&text).await;
         let shown = self.0.client.notify(&text, &attachments).await;
         shown.map_err(|error| fault(Deed::Send, &error))?;

@@ -26,8 +26,6 @@ const TELL_AGAIN: Duration = Duration::from_secs(30);
 const LOOKS_AT_ONCE: u32 = 16;
 /// And then one more in this time: heartbeats, polls and replies share 600 calls a minute.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Pause when the door is full or the ledger can't write.
-const FULL_PAUSE: Duration = Duration::from_secs(1);
 /// Shortest and longest pause that a platform with too many calls is believed to ask for.
 const RETRY_AFTER_MIN: Duration = Duration::from_secs(1);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
@@ -119,6 +117,15 @@ impl Molecule {
                         .set(ChannelState::Receiving, &self.receiving());
                     look = self.rest(&mut pace).await;
                 }
+                // The rest of the feed is heard as always; what waits for a file is before it, so all is looked at.
+                Err(Trouble::Files(later @ (Later::Platform(_) | Later::Early))) => {
+                    pace.backoff.reset();
+                    let reason = later.to_string();
+                    self.0.health.set(ChannelState::Retrying, &reason);
+                    pace.due = Instant::now() + self.0.settings.poll;
+                    self.rest(&mut pace).await;
+                    look = Look::Due;
+                }
                 Err(trouble) => {
                     self.recover(&trouble, &mut pace).await;
                     look = Look::Due;
@@ -197,13 +204,11 @@ impl Molecule {
     async fn recover(&self, trouble: &Trouble, pace: &mut Pace) {
         let reason = trouble.to_string();
         match trouble {
-            Trouble::Full | Trouble::Ledger(_) | Trouble::Files(Later::Disk(_)) => {
+            Trouble::Full | Trouble::Ledger(_) | Trouble::Files(_) => {
                 self.0.health.set(ChannelState::Retrying, &reason);
-                sleep(FULL_PAUSE).await;
+                sleep(pace.backoff.next()).await;
             }
-            Trouble::Call(error) | Trouble::Files(Later::Platform(error)) => {
-                self.recover_call(error, pace).await;
-            }
+            Trouble::Call(error) => self.recover_call(error, pace).await,
         }
     }
 

@@ -2,7 +2,7 @@
 //! a bad neighbour not at all.
 
 use crate::stage::{channel, message, platform};
-use bridge_channel::{Activity, Arrival, Door, Page};
+use bridge_channel::{Activity, Arrival, Door, Page, Standing};
 use bridge_core::port::{LedgerError, Sink};
 use bridge_core::step::{Received, Verdict};
 use bridge_core::value::{ChannelId, ExternalId, MessageId};
@@ -61,9 +61,8 @@ impl Door for Recorder {
         Ok(None)
     }
 
-    async fn known(&self, _channel: &ChannelId, id: &ExternalId) -> Result<bool, LedgerError> {
-        let taken = self.taken.borrow();
-        Ok(taken.iter().any(|arrival| arrival.external_id == *id))
+    async fn standing(&self, _: &ChannelId, _: &ExternalId) -> Result<Standing, LedgerError> {
+        Ok(Standing::New)
     }
 
     async fn activity(&self, _channel: &ChannelId) -> Activity {

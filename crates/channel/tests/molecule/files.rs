@@ -84,11 +84,13 @@ impl Desk {
         self.platform.wait_until("acks", all).await.unwrap();
     }
 
+    fn called(&self, route: Route) -> usize {
+        let calls = self.platform.calls();
+        calls.iter().filter(|seen| seen.route == route).count()
+    }
+
     async fn until_called(&self, route: Route, times: usize) {
-        let called = |platform: &MoleculePlatform| {
-            let calls = platform.calls();
-            calls.iter().filter(|seen| seen.route == route).count() >= times
-        };
+        let called = |_: &MoleculePlatform| self.called(route) >= times;
         self.platform.wait_until("calls", called).await.unwrap();
     }
 }
@@ -128,21 +130,57 @@ async fn files_come_in_with_their_message_and_are_acknowledged_after_it() {
     }
 }
 
+/// While the door is closed the row is shown again and again, and its file is fetched not once.
 #[tokio::test]
-async fn an_upload_is_not_acknowledged_before_its_message_is_kept() {
+async fn nothing_is_fetched_for_a_message_that_can_not_come_in() {
     let desk = Desk::new(Edition::Seed, FILE_MAX_BYTES).await;
     let tray = Tray::new();
     tray.make_room(Some(0));
     desk.says("look", &[("a.txt", b"hello")]);
     let fetching = Fetching::start(desk.channel.clone(), tray);
-    // The door is full: the row is shown, and its file fetched, again and again.
-    desk.until_called(Route::PendingContent, 2).await;
+    desk.until_called(Route::Activity, 4).await;
+    assert_eq!(desk.called(Route::PendingContent), 0);
     assert_eq!(desk.acked(), [false]);
     fetching.tray.make_room(None);
     let held = fetching.tray.until("it", |held| !held.arrivals.is_empty());
     let held = held.await;
     assert_eq!(files(&held.arrivals[0])[0].2, b"hello");
     desk.until_acked().await;
+    assert_eq!(desk.called(Route::PendingContent), 1);
+}
+
+/// The platform forgets what is acknowledged, so only what is here may be.
+#[tokio::test]
+async fn an_upload_that_was_not_kept_is_not_acknowledged() {
+    let desk = Desk::new(Edition::New, 1_000).await;
+    desk.says("look", &[("big.bin", &[7; 5_000]), ("small.txt", b"hello")]);
+    desk.says("/status", &[("with-a-command.txt", b"hello")]);
+    desk.says("last", &[("last.txt", b"hello")]);
+    let first = desk.fetch();
+    first.tray.until_texts(3).await;
+    desk.until_called(Route::PendingAck, 2).await;
+    assert_eq!(desk.acked(), [false, true, false, true]);
+    // The next life sees the same rows, and knows no more of them than that a file is missing.
+    let tray = first.tray.clone();
+    drop(first);
+    let next = Molecule::open(settings(&desk.platform, &desk.own)).unwrap();
+    let _next = Fetching::start(next, tray);
+    desk.until_called(Route::PendingAck, 3).await;
+    desk.until_called(Route::Activity, 8).await;
+    assert_eq!(desk.acked(), [false, true, false, true]);
+}
+
+/// One upload that the platform will not hear of keeps no other waiting.
+#[tokio::test]
+async fn an_ack_that_fails_holds_up_no_other() {
+    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    desk.platform
+        .script(Route::PendingAck, [MoleculeFault::refuse(500, "no")]);
+    desk.says("look", &[("a.txt", b"one"), ("b.txt", b"two")]);
+    let _fetching = desk.fetch();
+    desk.until_called(Route::PendingAck, 2).await;
+    let second = |platform: &MoleculePlatform| platform.files_of(&desk.own)[1].acked;
+    desk.platform.wait_until("ack", second).await.unwrap();
 }
 
 /// After a death between the commit and the ack, the next life neither fetches nor forgets to acknowledge.
@@ -186,6 +224,42 @@ async fn a_file_that_does_not_come_now_holds_its_message_back_and_none_before_it
     let held = fetching.tray.held();
     assert_eq!(files(&held.arrivals[1])[0].2.len(), 34);
     assert_eq!(drafts(desk.root.path()), 0);
+}
+
+/// A file that does not come holds back its own conversation, and neither commands nor others.
+#[tokio::test]
+async fn commands_and_other_conversations_pass_a_file_that_does_not_come() {
+    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    let peer = desk.platform.add_workspace("beta");
+    desk.platform.stand(
+        Route::PendingContent,
+        MoleculeFault::Hold("file".to_owned()),
+    );
+    desk.says("second", &[("a.txt", b"hello")]);
+    desk.says("third", &[]);
+    desk.says("/new", &[]);
+    desk.says("/stop", &[]);
+    desk.platform.peer_says(&peer, &desk.own, "aside").unwrap();
+    let fetching = desk.fetch();
+    assert_eq!(fetching.tray.until_texts(2).await, ["/stop", "aside"]);
+    desk.until_called(Route::PendingContent, 1).await;
+    assert_eq!(fetching.tray.held().texts(), ["/stop", "aside"]);
+    desk.platform.open_gate("file");
+    let texts = fetching.tray.until_texts(5).await;
+    assert_eq!(texts, ["/stop", "aside", "second", "third", "/new"]);
+}
+
+/// The feed is heard, and this one file is refused as if the token were wrong.
+#[tokio::test]
+async fn one_file_that_needs_another_token_does_not_stop_the_feed() {
+    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    desk.platform
+        .stand(Route::PendingContent, MoleculeFault::refuse(401, "no"));
+    desk.says("look", &[("a.txt", b"hello")]);
+    let fetching = desk.fetch();
+    desk.until_called(Route::PendingContent, 1).await;
+    desk.says("/status", &[]);
+    assert_eq!(fetching.tray.until_texts(1).await, ["/status"]);
 }
 
 #[tokio::test]
@@ -417,7 +491,7 @@ async fn a_file_that_the_platform_will_not_have_does_not_keep_the_answer_back() 
         attachment(&desk, "b.txt", "two"),
     ];
     desk.platform
-        .script(Route::Upload, [MoleculeFault::refuse(413, "too large")]);
+        .script(Route::Upload, [MoleculeFault::refuse(402, "quota")]);
     desk.channel.send(&message, &reply).await.unwrap();
     let bubbles = desk.platform.bubbles(&desk.own);
     assert_eq!(bubbles.len(), 2);
@@ -426,10 +500,41 @@ async fn a_file_that_the_platform_will_not_have_does_not_keep_the_answer_back() 
         ("here it is", 1)
     );
     assert!(
-        bubbles[1].text.contains("`a.txt`: it answered 413"),
+        bubbles[1].text.contains("`a.txt`: it answered 402"),
         "{:?}",
         bubbles[1]
     );
+}
+
+/// The text is what somebody waits for: a storage that is away keeps it back for a few tries only.
+#[tokio::test]
+async fn a_storage_that_is_away_does_not_keep_the_answer_back_for_ever() {
+    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    let message = message(&desk.channel, "m1", None);
+    let mut reply = reply(&message, "here it is");
+    reply.attachments = vec![
+        attachment(&desk, "a.txt", "one"),
+        attachment(&desk, "b.txt", "two"),
+    ];
+    desk.platform
+        .stand(Route::Upload, MoleculeFault::refuse(503, "storage is away"));
+    for tries in 1..=4 {
+        reply.tries = tries;
+        let fault = desk.channel.send(&message, &reply).await.unwrap_err();
+        assert_eq!(fault.failure.class, Class::Transient, "{fault:?}");
+        let words = "the platform did not take a file of this reply";
+        assert!(fault.failure.reason.starts_with(words), "{fault:?}");
+    }
+    assert_eq!(desk.platform.bubbles(&desk.own), []);
+    reply.tries = 5;
+    desk.channel.send(&message, &reply).await.unwrap();
+    assert_eq!(desk.called(Route::Upload), 5, "the second is not tried");
+    let bubbles = desk.platform.bubbles(&desk.own);
+    assert_eq!(bubbles.len(), 2);
+    assert_eq!(bubbles[0].text, "here it is");
+    for name in ["`a.txt`: it answered 503", "`b.txt`: it answered 503"] {
+        assert!(bubbles[1].text.contains(name), "{:?}", bubbles[1]);
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 use bridge_channel::molecule::{
     FIRST_START, MAX_REPLY_CHARS, Molecule, POLL, Secret, Settings, TokenSource,
 };
-use bridge_channel::{Activity, Arrival, Door, Page};
+use bridge_channel::{Activity, Arrival, Door, Page, Standing};
 use bridge_core::port::{LedgerError, OnUnknown};
 use bridge_core::step::Received;
 use bridge_core::value::{ChannelId, ExternalId, Tier};
@@ -46,7 +46,7 @@ impl Door for Desk {
         closed()
     }
 
-    async fn known(&self, _: &ChannelId, _: &ExternalId) -> Result<bool, LedgerError> {
+    async fn standing(&self, _: &ChannelId, _: &ExternalId) -> Result<Standing, LedgerError> {
         closed()
     }
 

@@ -1,7 +1,7 @@
 //! A platform, the channel that speaks to it, and a tray in place of the ledger.
 
 use bridge_channel::molecule::{ChannelState, FirstStart, Molecule, Secret, Settings, TokenSource};
-use bridge_channel::{Activity, Arrival, Door, Page};
+use bridge_channel::{Activity, Arrival, Door, Page, Standing};
 use bridge_core::port::{LedgerError, OnUnknown};
 use bridge_core::step::Received;
 use bridge_core::value::{
@@ -139,9 +139,20 @@ impl Door for Tray {
         Ok(self.held().cursor)
     }
 
-    async fn known(&self, _channel: &ChannelId, id: &ExternalId) -> Result<bool, LedgerError> {
+    async fn standing(
+        &self,
+        _channel: &ChannelId,
+        id: &ExternalId,
+    ) -> Result<Standing, LedgerError> {
         let held = self.held();
-        Ok(held.arrivals.iter().any(|held| held.external_id == *id))
+        let known = held.arrivals.iter().find(|held| held.external_id == *id);
+        Ok(match known {
+            Some(known) => Standing::Known {
+                files: known.extras.attachments.len(),
+            },
+            None if held.room.is_some_and(|room| held.arrivals.len() >= room) => Standing::Full,
+            None => Standing::New,
+        })
     }
 
     async fn activity(&self, _channel: &ChannelId) -> Activity {

@@ -6,6 +6,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 
+/// A value that must not leave.
+const SECRET: &str = "tok-0123456789abcdef";
+
 struct Desk {
     root: TempDir,
     depot: Depot,
@@ -40,7 +43,8 @@ impl Desk {
     }
 
     fn gather(&self, aside: &[Aside]) -> Gathered {
-        self.outbox.gather(aside, &self.depot).unwrap()
+        let secrets = Secrets::new([SECRET]);
+        self.outbox.gather(aside, &self.depot, &secrets).unwrap()
     }
 }
 
@@ -146,4 +150,28 @@ fn p10_long_and_many_files_are_cut_off_and_named() {
     );
     assert!(not_sent.contains("and 31 more"), "{not_sent}");
     assert!(desk.at("not-sent/m1/00-long.bin").exists());
+}
+
+/// A value that no text may hold can't leave in a file either, however it is written there.
+#[test]
+fn threat_5_a_file_that_holds_a_secret_is_not_sent() {
+    let desk = Desk::new(FILE_MAX_BYTES);
+    let padding = "x".repeat((64 << 10) - 5);
+    desk.put("c1/cut.bin", &format!("{padding}{SECRET} and more"));
+    desk.put("c1/base64.txt", "dG9rLTAxMjM0NTY3\nODlhYmNkZWY=\n");
+    desk.put(&format!("c1/{SECRET}.txt"), "nothing");
+    desk.put("c1/fine.txt", "tok-0123456789abcde");
+    let gathered = desk.gather(&desk.set_aside("m1"));
+    assert_eq!(names(&gathered), ["fine.txt"]);
+    for told in [
+        "`cut.bin`: it holds a secret value",
+        "`base64.txt`: it holds a secret value",
+        "`[withheld].txt`: its name holds a secret value",
+    ] {
+        assert!(gathered.not_sent.contains(told), "{gathered:?}");
+    }
+    assert!(!gathered.not_sent.contains(SECRET));
+    assert!(desk.at("not-sent/m1/cut.bin").exists());
+    let drafts = fs::read_dir(desk.root.path().join("files/drafts"));
+    assert_eq!(drafts.unwrap().count(), 0);
 }
