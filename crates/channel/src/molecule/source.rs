@@ -20,8 +20,11 @@ use tokio_util::sync::CancellationToken;
 
 /// How often rows that appeared late are looked for, and the platform is told what it may forget.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
-/// Between two looks that were asked for by events: heartbeats, polls and replies share 600 calls a minute.
+/// Between two looks that were asked for by events, on average: heartbeats, polls and replies share 600 calls a minute.
 const LOOK_GAP: Duration = Duration::from_millis(200);
+/// Looks that may follow each other at once after a quiet time: the platform tells of one message up to three times,
+/// and the next message must not wait because of that.
+const LOOK_BURST: u32 = 5;
 /// Pause when the door is full or the ledger can't write.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 /// Shortest and longest pause that a platform with too many calls is believed to ask for.
@@ -46,6 +49,8 @@ struct Pace {
     /// When the feed is read whatever was heard.
     due: Instant,
     sweep_due: Instant,
+    /// Until when looks that were asked for by events have used up their time, [`LOOK_GAP`] each.
+    used_until: Instant,
     /// The newest sequence number that the platform was told of.
     told: Option<i64>,
     /// The platform has no such call.
@@ -96,19 +101,19 @@ impl Molecule {
             backoff: Backoff::default(),
             due: Instant::now(),
             sweep_due: Instant::now() + SWEEP_EVERY,
+            used_until: Instant::now(),
             told: None,
             untold: false,
         };
         let mut look = Look::Due;
         loop {
-            let began = Instant::now();
             match self.look_once(door, &mut reader, &mut pace, look).await {
                 Ok(()) => {
                     pace.backoff.reset();
                     self.0
                         .health
                         .set(ChannelState::Receiving, &self.receiving());
-                    look = self.rest(&pace, began).await;
+                    look = self.rest(&mut pace).await;
                 }
                 Err(trouble) => {
                     self.recover(&trouble, &mut pace).await;
@@ -173,12 +178,12 @@ impl Molecule {
     }
 
     /// Waits until there is a reason to look again.
-    async fn rest(&self, pace: &Pace, began: Instant) -> Look {
+    async fn rest(&self, pace: &mut Pace) -> Look {
         tokio::select! {
             () = sleep_until(pace.due) => return Look::Due,
             () = self.0.bell.notified() => {}
         }
-        sleep_until(pace.due.min(began + LOOK_GAP)).await;
+        sleep_until(pace.due.min(pace.next_look(Instant::now()))).await;
         Look::Heard
     }
 
@@ -243,8 +248,43 @@ impl Molecule {
     }
 }
 
+impl Pace {
+    /// When the feed may be looked at because of an event, which is counted.
+    fn next_look(&mut self, now: Instant) -> Instant {
+        self.used_until = self.used_until.max(now) + LOOK_GAP;
+        let ahead = self.used_until.saturating_duration_since(now);
+        now + ahead.saturating_sub(LOOK_GAP * LOOK_BURST)
+    }
+}
+
 /// The pause that the platform asked for, within reason: zero would be a storm.
 fn named_pause(seconds: Option<i64>) -> Option<Duration> {
     let seconds = u64::try_from(seconds?).unwrap_or(0);
     Some(Duration::from_secs(seconds).clamp(RETRY_AFTER_MIN, RETRY_AFTER_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_few_looks_follow_each_other_at_once_and_a_storm_of_events_is_slowed_down() {
+        let now = Instant::now();
+        let mut pace = Pace {
+            backoff: Backoff::default(),
+            due: now,
+            sweep_due: now,
+            used_until: now,
+            told: None,
+            untold: false,
+        };
+        for _ in 0..LOOK_BURST {
+            assert_eq!(pace.next_look(now), now);
+        }
+        assert_eq!(pace.next_look(now), now + LOOK_GAP);
+        assert_eq!(pace.next_look(now + LOOK_GAP), now + 2 * LOOK_GAP);
+        let quiet = now + 60 * LOOK_GAP;
+        assert_eq!(pace.next_look(quiet), quiet);
+        assert_eq!(pace.next_look(quiet), quiet);
+    }
 }
