@@ -256,7 +256,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_growing_text_is_looked_through_at_most_every_pause() {
         let vault = Vault::new(vec!["secret-word".to_owned()]);
-        let veil = Veil::new((), vault);
+        let veil = Veil::new((), Arc::new(vault));
         let mut stream = VeiledStream {
             stream: Talk(0),
             filter: Arc::clone(&veil.filter),

@@ -4,7 +4,7 @@
 //! talks to the [`super::Ledger`]. Each store implements both traits over one open transaction.
 
 use crate::value::{
-    Ack, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId,
+    Ack, AckState, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId,
     Incarnation, IncarnationId, ItemEvent, Life, Message, MessageId, Reply, ReplyState,
     ReplyStateName, Request, RequestId, RequestState, Round, SenderKind, Seq, StateName, ThreadId,
     Tier, Timestamp, Turn, TurnId, Twin,
@@ -119,6 +119,31 @@ pub struct Exchange {
     pub answer: String,
 }
 
+/// A message of an agent, as far as its budget goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// When it was said.
+    pub said_at: Timestamp,
+    /// Whether it was stopped at the door because the agent had said too much.
+    pub stopped: bool,
+}
+
+impl Heard {
+    /// A message as it is kept.
+    #[must_use]
+    pub fn of(message: &Message) -> Self {
+        let failure = message.life.failure.as_ref();
+        let capacity =
+            failure.is_some_and(|failure| matches!(failure.class, Class::Capacity { .. }));
+        Self {
+            said_at: message.said_at,
+            stopped: message.life.state.name() == StateName::Dead
+                && message.life.attempt == 0
+                && capacity,
+        }
+    }
+}
+
 /// How many messages are in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateCount {
@@ -191,13 +216,13 @@ pub trait Read {
     ) -> Result<Option<Conversation>, RowsError>;
     /// Messages of a conversation that have no answer yet and may get one, in order, at most `limit`.
     fn unanswered_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError>;
-    /// When the last messages of an agent on a channel were said, newest first, at most `limit`.
+    /// The last messages of an agent on a channel by when they were said, newest first, at most `limit`.
     fn heard_of_agent(
         &self,
         channel: &ChannelId,
         sender: &str,
         limit: u32,
-    ) -> Result<Vec<Timestamp>, RowsError>;
+    ) -> Result<Vec<Heard>, RowsError>;
     /// How far a source was read.
     fn cursor(&self, channel: &ChannelId) -> Result<Option<String>, RowsError>;
     /// The highest sequence number given in a conversation.

@@ -7,7 +7,7 @@ use super::outbox::Outbox;
 use super::seat::Seat;
 use super::{Action, Decision, Refused, Transition};
 use crate::limits;
-use crate::port::{Change, Read, RowsError};
+use crate::port::{Change, Heard, Read, RowsError};
 use crate::value::{
     Ack, AckMode, AckState, Attachment, ChannelId, Class, Command, ConversationId, ExternalId,
     Failure, Life, Message, MessageId, MessageState, Round, SenderKind, Seq, StateName, Tier,
@@ -106,8 +106,8 @@ pub struct View {
     round: Round,
     last_round: Option<Round>,
     running: bool,
-    /// When this agent was heard before, newest first.
-    heard: Vec<Timestamp>,
+    /// What was heard of this agent before, newest first.
+    heard: Vec<Heard>,
     /// What a command of the chat is about.
     pending: Pending,
 }
@@ -241,7 +241,7 @@ impl Receive {
             && self.verdict == Verdict::Fit
     }
 
-    fn heard(&self, rows: &dyn Read) -> Result<Vec<Timestamp>, RowsError> {
+    fn heard(&self, rows: &dyn Read) -> Result<Vec<Heard>, RowsError> {
         match self.kind {
             SenderKind::Person => Ok(Vec::new()),
             SenderKind::Agent => {
@@ -261,12 +261,8 @@ struct Unfit {
 /// Two agents that answer each other stop here: by the hops that they count themselves, or by how often one of them
 /// was heard, by its own time, so that what waited for us to come back is not taken for a loop. The first word too
 /// many is told why; later ones meet silence, because every word of ours could be answered again.
-fn loop_guard(
-    kind: SenderKind,
-    hops: u32,
-    heard: &[Timestamp],
-    said_at: Timestamp,
-) -> Option<Unfit> {
+fn loop_guard(kind: SenderKind, hops: u32, heard: &[Heard], said_at: Timestamp) -> Option<Unfit> {
+    let told = heard.first().is_some_and(|newest| newest.stopped);
     match kind {
         SenderKind::Person => return None,
         SenderKind::Agent => {}
@@ -276,17 +272,17 @@ fn loop_guard(
             "the loop guard stopped it: {hops} agents answered each other before it, and {} may",
             limits::HOPS_MAX
         );
-        return Some(stopped(reason, hops == limits::HOPS_MAX));
+        return Some(stopped(reason, hops == limits::HOPS_MAX && !told));
     }
     limits::PAIR_BUDGETS.iter().find_map(|budget| {
         let since = said_at.plus_ms(-budget.window_ms);
-        let recent = heard.iter().filter(|at| **at > since).count();
+        let recent = heard.iter().filter(|heard| heard.said_at > since).count();
         let messages = budget.messages as usize;
         let reason = format!(
             "the loop guard stopped it: this agent sent {messages} messages within {} minutes; it is heard again after a pause",
             budget.window_ms / 60_000
         );
-        (recent >= messages).then(|| stopped(reason, recent == messages))
+        (recent >= messages).then(|| stopped(reason, !told))
     })
 }
 

@@ -3,7 +3,9 @@
 //! Nothing is cached or indexed beyond the sorted tables; the cost of a claim grows with what is unfinished.
 
 use super::{MemoryRows, figures};
-use bridge_core::port::{Exchange, Figures, Flight, Head, HeadFilter, Read, RowsError, StateCount};
+use bridge_core::port::{
+    Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, RowsError, StateCount,
+};
 use bridge_core::value::{
     Ack, AckMode, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId,
     ExternalId, Hold, Incarnation, ItemEvent, Message, MessageId, MessageState, Reply, ReplyState,
@@ -241,16 +243,17 @@ impl Read for MemoryRows {
         channel: &ChannelId,
         sender: &str,
         limit: u32,
-    ) -> Result<Vec<Timestamp>, RowsError> {
-        let mut heard: Vec<Timestamp> = self
-            .messages
+    ) -> Result<Vec<Heard>, RowsError> {
+        let mut heard: Vec<Heard> = self
+            .arrivals
             .iter()
-            .map(|(_, message)| message)
+            .rev()
+            .filter_map(|(_, id)| self.messages.get(id))
             .filter(|message| message.kind == SenderKind::Agent)
             .filter(|message| message.channel == *channel && message.sender == sender)
-            .map(|message| message.said_at)
+            .map(Heard::of)
             .collect();
-        heard.sort_by(|a, b| b.cmp(a));
+        heard.sort_by_key(|heard| std::cmp::Reverse(heard.said_at));
         heard.truncate(page(limit));
         Ok(heard)
     }

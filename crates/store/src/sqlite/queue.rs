@@ -7,7 +7,7 @@ use super::fields::Fields;
 use super::message::{read, select_message};
 use super::{conversation, sql};
 use crate::page;
-use bridge_core::port::{Exchange, Flight, Head, HeadFilter, RowsError, StateCount};
+use bridge_core::port::{Exchange, Flight, Head, HeadFilter, Heard, RowsError, StateCount};
 use bridge_core::value::{
     ChannelId, ConversationId, Message, MessageId, Round, Seq, StateName, Tier, Timestamp,
 };
@@ -113,8 +113,9 @@ pub(super) const UNANSWERED_OF: &str = select_message!(
      AND conversation_id = ?1 ORDER BY seq LIMIT ?2"
 );
 
-pub(super) const HEARD_OF_AGENT: &str = "SELECT said_at FROM message INDEXED BY message_agent \
-     WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY said_at DESC LIMIT ?3";
+pub(super) const HEARD_OF_AGENT: &str = "SELECT said_at, state = 'dead' AND attempt = 0 \
+     AND coalesce(failure_class = 'capacity', 0) FROM message INDEXED BY message_agent \
+     WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY said_at DESC, row DESC LIMIT ?3";
 
 const COUNTS: &str = "SELECT state, count(*) FROM message INDEXED BY message_finished \
      WHERE place IS NULL GROUP BY state \
@@ -372,10 +373,14 @@ pub(super) fn heard_of_agent(
     channel: &ChannelId,
     sender: &str,
     limit: u32,
-) -> Result<Vec<Timestamp>, RowsError> {
+) -> Result<Vec<Heard>, RowsError> {
     let of = (channel.as_str(), sender, page(limit));
     sql::many(conn, HEARD_OF_AGENT, of, |row| {
-        Fields::of("agent heard at", row).time()
+        let mut fields = Fields::of("agent heard at", row);
+        Ok(Heard {
+            said_at: fields.time()?,
+            stopped: fields.next()?,
+        })
     })
 }
 

@@ -7,7 +7,7 @@ use super::{
     message, queue, reply, request, sql, turn,
 };
 use bridge_core::port::{
-    Change, Exchange, Figures, Flight, Head, HeadFilter, Read, Rows, RowsError, StateCount,
+    Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, Rows, RowsError, StateCount,
 };
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
@@ -222,7 +222,7 @@ impl Read for SqliteRows<'_> {
         channel: &ChannelId,
         sender: &str,
         limit: u32,
-    ) -> Result<Vec<Timestamp>, RowsError> {
+    ) -> Result<Vec<Heard>, RowsError> {
         queue::heard_of_agent(self.conn, channel, sender, limit)
     }
 
