@@ -129,7 +129,7 @@ async fn threat_5_a_file_with_a_planted_secret_is_withheld() {
     ended.must(0, &["file: fine.txt "]);
     let told = "`held.txt`: it holds a secret value";
     assert!(ended.stdout.contains(told), "{ended:?}");
-    assert!(!ended.stderr.contains("held.txt"), "{ended:?}");
+    assert!(!ended.stderr.contains("file: held.txt"), "{ended:?}");
     assert_eq!(daemon.stop().await, Some(0));
 }
 
