@@ -148,11 +148,11 @@ pub(super) async fn lanes_are_listed_in_pages<F: Fixture>() {
 pub(super) async fn replies_that_say_the_same_are_found<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
-    let began = world.now;
     for (key, text) in [("a", "ok"), ("b", "ok"), ("c", "no"), ("d", "ok")] {
         answers(&mut world, key, &format!("m-{key}"), text, 10).await;
     }
     answers_an_agent(&mut world, "e", "m-e", "ok").await;
+    let began = world.now;
     // Tried first, and taken last of those that say the same to people.
     let long_tried = world.sends("a").await;
     world.refuses(&long_tried, Class::Ambiguous).await;
