@@ -2,8 +2,9 @@
 //!
 //! In: `source` decides when the feed is read, `wake` hears of news, `feed` and `edge` read it, `row` and `wire` say
 //! what a row is, `cursor` how far it was read, `outage` what a refusal means. Out: `sink` answers, `bubble` finds it.
-//! Both: `files`, `client` (the calls), `fault` (what a failed one means), `token`. Beside: `presence` says that we are
-//! there, `health` how the channel is, `examine` looks for `doctor`. What the platform really does: ADR 0022 and 0023.
+//! Files: `files` and `custody` in, `upload` out, `owed` says which were kept. Both: `client` (the calls), `fault` (what
+//! a failed one means), `token`. Beside: `presence` says that we are there, `health` how the channel is, `examine` looks
+//! for `doctor`. What the platform really does: ADR 0022 and 0023.
 
 mod bubble;
 mod client;

@@ -123,16 +123,16 @@ async fn catching_up_loses_nobody_at_the_edge_of_a_page() {
         let (platform, own) = platform(edition).await;
         let texts: Vec<String> = (0..7).map(|number| format!("at once {number}")).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        for _ in 0..7 {
-            platform.canvas_says_at_once(&own, &texts).unwrap();
-            for _ in 0..40 {
-                platform.canvas_says(&own, "alone").unwrap();
-            }
+        // Read from the first row on, so the first full page ends after the fifty-first: among those at once.
+        for _ in 0..48 {
+            platform.canvas_says(&own, "alone").unwrap();
         }
+        platform.canvas_says_at_once(&own, &texts).unwrap();
+        platform.canvas_says(&own, "after").unwrap();
         platform.advance(Duration::from_secs(300));
         let fetching = Fetching::start(channel(&platform, &own), Tray::new());
-        let held = fetching.tray.until_texts(7 * 47).await;
-        assert_eq!(held.len(), 7 * 47, "{edition:?}");
+        let held = fetching.tray.until_texts(48 + 7 + 1).await;
+        assert_eq!(held.len(), 48 + 7 + 1, "{edition:?}");
     }
 }
 
