@@ -241,7 +241,10 @@ mod tests {
         assert_eq!(look(&[new], None), harvested, "the first of its thread");
         assert_eq!(look(&both, None), cut);
         let stand_in = value::TurnId::of_run(&value::ClientId::new("x"));
-        assert_eq!(look(&[old.clone()], Some(stand_in.clone())), cut);
+        assert_eq!(
+            look(std::slice::from_ref(&old), Some(stand_in.clone())),
+            cut
+        );
         for (turns, after) in [(&[old][..], id("0")), (&[], id("0")), (&[], Some(stand_in))] {
             let found = behind(turns, after.as_ref(), "ours").unwrap();
             assert!(matches!(found, Found::Unreadable { .. }), "{found:?}");
