@@ -53,7 +53,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         placed.map_err(|error| {
             let class = match &error {
                 PlaceError::Ground { .. } => Class::Config,
-                PlaceError::Copy { .. } => Class::Permanent,
+                PlaceError::Copy { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                    Class::Permanent
+                }
+                // A disk or a table that is full for now says nothing about the file.
+                PlaceError::Copy { .. } => Class::Transient,
             };
             Failure::new(class, error.to_string())
         })

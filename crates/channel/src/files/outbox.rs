@@ -136,22 +136,33 @@ impl Outbox {
         })
     }
 
-    /// Throws away what was set aside for answers that are written down.
+    /// Throws away what was set aside for answers that are written down. What can't be thrown away (a tree that
+    /// nobody may write in, more than was looked at) is put by as a whole, so that it is in the way of no later answer.
     pub fn clear(&self, aside: &[Aside]) -> io::Result<()> {
         let Some(all) = Ground::open(&self.workdir)?.below(OUTBOX)? else {
             return Ok(());
         };
-        for Aside { name, .. } in aside {
-            let Some(directory) = all.below(name)? else {
-                continue;
-            };
-            for file in directory.names(ENTRIES_MAX)? {
-                directory.remove(&file)?;
+        for Aside { name, message_id } in aside {
+            let emptied = empty(&all, name).or_else(|_| {
+                let place = all.make_below(NOT_SENT)?;
+                all.hand(name, &place, name)
+            });
+            if let Err(error) = emptied {
+                tracing::warn!(%error, %message_id, "what was set aside for an answer stays in the outbox");
             }
-            all.remove_directory(name)?;
         }
         Ok(())
     }
+}
+
+fn empty(all: &Ground, name: &str) -> io::Result<()> {
+    let Some(directory) = all.below(name)? else {
+        return Ok(());
+    };
+    for file in directory.names(ENTRIES_MAX)? {
+        directory.remove(&file)?;
+    }
+    all.remove_directory(name)
 }
 
 fn take(

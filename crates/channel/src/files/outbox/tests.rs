@@ -175,3 +175,31 @@ fn threat_5_a_file_that_holds_a_secret_is_not_sent() {
     let drafts = fs::read_dir(desk.root.path().join("files/drafts"));
     assert_eq!(drafts.unwrap().count(), 0);
 }
+
+#[test]
+fn what_can_not_be_thrown_away_is_in_the_way_of_no_later_answer() {
+    for not_sent_is_a_file in [false, true] {
+        let desk = Desk::new(FILE_MAX_BYTES);
+        desk.put("c1/tree/deep.txt", "a directory can't be sent");
+        if not_sent_is_a_file {
+            desk.put(NOT_SENT, "so nothing can be put by");
+        } else {
+            // A tree of this name lies there already.
+            desk.put(&format!("{NOT_SENT}/m1/tree/deep.txt"), "of an earlier try");
+        }
+        let aside = desk.set_aside("m1");
+        let gathered = desk.gather(&aside);
+        assert_eq!(names(&gathered), [""; 0]);
+        assert!(gathered.not_sent.contains("tree"), "{gathered:?}");
+        desk.outbox.clear(&aside).unwrap();
+
+        desk.put("c1/a.txt", "one");
+        let later = desk.set_aside("m2");
+        let open: Vec<Aside> = later
+            .into_iter()
+            .filter(|aside| aside.message_id.as_str() == "m2")
+            .collect();
+        assert_eq!(names(&desk.gather(&open)), ["a.txt"]);
+        desk.outbox.clear(&open).unwrap();
+    }
+}
