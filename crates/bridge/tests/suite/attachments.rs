@@ -9,9 +9,9 @@ use bridge_sim::molecule::{Edition, Said, SaidFile};
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x08\0\0\0\x08\x08\x02\0\0\0\x4b\x6d\x29\xdc\0\0\0\x11IDAT\x78\
 \xda\x63\xf8\xcf\xc0\x80\x15\x31\x0c\x2d\x09\0\x28\xff\x3f\xc1\xce\x77\xc8\x4f\0\0\0\0IEND\xae\x42\x60\x82";
 
-/// A message that waits for the operator is tried again soon.
+/// A chat on a platform of this edition.
 async fn chat(of: Edition) -> Chat {
-    Chat::with(edition(of), "turn.config_probe_secs = 1\n").await
+    Chat::with(edition(of), "").await
 }
 
 fn says(chat: &Chat, text: &str, files: &[(&str, &[u8])]) {
