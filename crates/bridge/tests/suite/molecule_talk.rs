@@ -98,7 +98,7 @@ async fn what_is_no_whole_command_is_for_codex() {
     let daemon = chat.daemon().await;
     for (text, count) in [
         ("approve K7 echo:for Codex", 1),
-        ("/stop it, please echo:for Codex", 2),
+        ("/status please echo:for Codex", 2),
     ] {
         chat.says(text);
         assert_eq!(chat.bubbles(count).await[count - 1], "for Codex");

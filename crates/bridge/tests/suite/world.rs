@@ -88,6 +88,15 @@ impl World {
         self.env.push((name.to_owned(), value.to_owned()));
     }
 
+    /// A home of its own: a login shell without a sandbox runs the profile of whoever runs the tests, and when it is
+    /// killed there, it leaves locks behind that later shells wait for.
+    pub(crate) fn with_own_home(mut self) -> Self {
+        let home = self.path().join("person");
+        std::fs::create_dir(&home).unwrap();
+        self.set_env("HOME", &home.display().to_string());
+        self
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
