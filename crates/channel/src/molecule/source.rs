@@ -22,9 +22,11 @@ use tokio_util::sync::CancellationToken;
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 /// How soon the platform is told again what it may forget, after it did not listen: messages go first.
 const TELL_AGAIN: Duration = Duration::from_secs(30);
-/// Looks that events may ask for at once: a chat in full swing is heard without a pause.
-const LOOKS_AT_ONCE: u32 = 16;
-/// And then one more in this time: heartbeats, polls and replies share 600 calls a minute.
+/// Looks that events may ask for at once: a chat in full swing is heard without a pause, though the platform tells of
+/// one message up to three times.
+const LOOKS_AT_ONCE: u32 = 120;
+/// And then one more in this time. So looks take at most 360 of the 600 calls a minute that they share with
+/// heartbeats, polls and replies.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Shortest and longest pause that a platform with too many calls is believed to ask for.
 const RETRY_AFTER_MIN: Duration = Duration::from_secs(1);
