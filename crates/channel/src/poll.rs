@@ -98,7 +98,7 @@ impl Allowance {
 }
 
 #[cfg(test)]
-mod allowance_tests {
+mod tests {
     use super::*;
 
     #[test]

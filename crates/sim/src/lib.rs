@@ -11,6 +11,7 @@ mod model;
 pub mod molecule;
 mod platform;
 mod random;
+mod serving;
 
 pub use codex::{CODEX_BIN_VAR, codex_for_tests};
 pub use error::Error;

@@ -5,23 +5,15 @@ use super::Daemon;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::step::{Resume, regenerate};
-use bridge_core::value::{Message, StateName};
+use bridge_core::value::{Message, MessageId, StateName};
 use std::sync::Arc;
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn recover(self: &Arc<Self>) -> Result<usize, LedgerError> {
         let mut found = 0;
         let mut after = None;
-        loop {
-            let from = after.take();
-            let page: Vec<Message> = self
-                .ledger
-                .read(move |rows| rows.unfinished(from.as_ref(), PAGE_MAX))
-                .await?;
-            let Some(last) = page.last() else {
-                break;
-            };
-            after = Some(last.message_id.clone());
+        while let Some((page, last)) = self.unfinished(after).await? {
+            after = Some(last);
             found += page.len();
             for message in page {
                 self.resume(message).await?;
@@ -30,6 +22,19 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         self.reopen_lanes().await?;
         self.ack_wake.notify_one();
         Ok(found)
+    }
+
+    /// The next unfinished messages, and where the ones behind them begin.
+    pub(super) async fn unfinished(
+        &self,
+        after: Option<MessageId>,
+    ) -> Result<Option<(Vec<Message>, MessageId)>, LedgerError> {
+        let page = self
+            .ledger
+            .read(move |rows| rows.unfinished(after.as_ref(), PAGE_MAX))
+            .await?;
+        let last = page.last().map(|last| last.message_id.clone());
+        Ok(last.map(|last| (page, last)))
     }
 
     pub(super) async fn resume(self: &Arc<Self>, message: Message) -> Result<(), LedgerError> {

@@ -2,7 +2,6 @@
 //! A while later every row in flight that nobody works on is taken up again, as after a start.
 
 use super::Daemon;
-use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::value::{Message, MessageId};
 use std::collections::HashMap;
@@ -90,16 +89,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     async fn orphans(&self) -> Result<Vec<Message>, LedgerError> {
         let mut orphans = Vec::new();
         let mut after = None;
-        loop {
-            let from = after.take();
-            let page: Vec<Message> = self
-                .ledger
-                .read(move |rows| rows.unfinished(from.as_ref(), PAGE_MAX))
-                .await?;
-            let Some(last) = page.last() else {
-                return Ok(orphans);
-            };
-            after = Some(last.message_id.clone());
+        while let Some((page, last)) = self.unfinished(after).await? {
+            after = Some(last);
             for message in page.iter().filter(|message| message.life.stop.is_some()) {
                 self.interrupt(&message.message_id);
             }
@@ -107,5 +98,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 message.life.state.name().in_flight() && !self.hands.hold(&message.message_id)
             }));
         }
+        Ok(orphans)
     }
 }

@@ -22,10 +22,9 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use crate::Error;
+use crate::serving::Serving;
 use board::{Board, Shared};
 use server::Server;
 
@@ -72,8 +71,7 @@ pub struct ScriptedModel {
     address: SocketAddr,
     options: Arc<Options>,
     board: Shared,
-    stop: CancellationToken,
-    serving: JoinHandle<()>,
+    serving: Serving,
 }
 
 impl ScriptedModel {
@@ -81,29 +79,28 @@ impl ScriptedModel {
     pub async fn start(options: Options) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
         let address = listener.local_addr()?;
-        let server = Server {
-            board: Arc::new(watch::Sender::new(Board::default())),
-            stop: CancellationToken::new(),
-            options: Arc::new(options),
-        };
+        let board = Arc::new(watch::Sender::new(Board::default()));
+        let options = Arc::new(options);
+        let (shown, asked) = (Arc::clone(&board), Arc::clone(&options));
+        let serving = Serving::start(|stop| {
+            let server = Server {
+                board: shown,
+                stop,
+                options: asked,
+            };
+            server::serve(listener, server)
+        });
         Ok(Self {
             address,
-            options: Arc::clone(&server.options),
-            board: Arc::clone(&server.board),
-            stop: server.stop.clone(),
-            serving: tokio::spawn(server::serve(listener, server)),
+            options,
+            board,
+            serving,
         })
     }
 
     /// Stops serving, breaks what is under way, and frees the port before it returns.
-    pub async fn stop(mut self) {
-        self.stop.cancel();
-        if tokio::time::timeout(STOP_GRACE, &mut self.serving)
-            .await
-            .is_err()
-        {
-            self.serving.abort();
-        }
+    pub async fn stop(self) {
+        self.serving.end(STOP_GRACE).await;
     }
 
     /// The provider's `base_url`.
@@ -201,11 +198,5 @@ impl ScriptedModel {
             requests: board.total,
             last: respond::clip(last, ERROR_QUOTE_CHARS),
         }
-    }
-}
-
-impl Drop for ScriptedModel {
-    fn drop(&mut self) {
-        self.stop.cancel();
     }
 }

@@ -37,8 +37,6 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 pub use actors::{Said, SaidFile};
 pub use faults::{EventStream, FaultBody, Late, MoleculeFault};
@@ -48,6 +46,7 @@ pub use route::Route;
 pub use seen::{AuthSeen, Seen};
 pub use view::{Bubble, Heartbeats, InboxMessage, PendingFile};
 
+use crate::serving::Serving;
 use ground::{Ground, Shared};
 use server::Server;
 
@@ -79,12 +78,6 @@ pub struct MoleculePlatform {
     serving: Option<Serving>,
 }
 
-#[derive(Debug)]
-struct Serving {
-    stop: CancellationToken,
-    task: JoinHandle<()>,
-}
-
 impl MoleculePlatform {
     /// Binds to 127.0.0.1 and serves from then on.
     pub async fn start(options: MoleculeOptions) -> io::Result<Self> {
@@ -109,13 +102,8 @@ impl MoleculePlatform {
 
     /// Refuses connections until [`up`](Self::up); calls under way are cut. What it knows stays.
     pub async fn down(&mut self) {
-        let Some(mut serving) = self.serving.take() else {
-            return;
-        };
-        serving.stop.cancel();
-        let ended = tokio::time::timeout(STOP_GRACE, &mut serving.task).await;
-        if ended.is_err() {
-            serving.task.abort();
+        if let Some(serving) = self.serving.take() {
+            serving.end(STOP_GRACE).await;
         }
     }
 
@@ -133,17 +121,7 @@ impl MoleculePlatform {
     }
 }
 
-impl Drop for MoleculePlatform {
-    fn drop(&mut self) {
-        if let Some(serving) = &self.serving {
-            serving.stop.cancel();
-        }
-    }
-}
-
 fn serve(listener: TcpListener, ground: &Shared) -> Serving {
-    let stop = CancellationToken::new();
-    let server = Server::new(Arc::clone(ground), stop.clone());
-    let task = tokio::spawn(server::serve(listener, server));
-    Serving { stop, task }
+    let ground = Arc::clone(ground);
+    Serving::start(|stop| server::serve(listener, Server::new(ground, stop)))
 }

@@ -16,11 +16,10 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 use crate::history::{Event, RowId};
+use crate::serving::Serving;
 use ground::{Ground, Shared};
 
 pub use fault::{Call, Fault, Weather};
@@ -64,12 +63,6 @@ pub struct Platform {
     ground: Shared,
     patience: Duration,
     serving: Option<Serving>,
-}
-
-#[derive(Debug)]
-struct Serving {
-    stop: CancellationToken,
-    task: JoinHandle<()>,
 }
 
 impl Platform {
@@ -164,13 +157,8 @@ impl Platform {
 
     /// Refuses connections until [`up`](Self::up); calls under way are cut.
     pub async fn down(&mut self) {
-        let Some(mut serving) = self.serving.take() else {
-            return;
-        };
-        serving.stop.cancel();
-        let ended = tokio::time::timeout(STOP_GRACE, &mut serving.task).await;
-        if ended.is_err() {
-            serving.task.abort();
+        if let Some(serving) = self.serving.take() {
+            serving.end(STOP_GRACE).await;
         }
     }
 
@@ -188,20 +176,7 @@ impl Platform {
     }
 }
 
-impl Drop for Platform {
-    fn drop(&mut self) {
-        if let Some(serving) = &self.serving {
-            serving.stop.cancel();
-        }
-    }
-}
-
 fn serve(listener: TcpListener, ground: &Shared) -> Serving {
-    let stop = CancellationToken::new();
-    let server = server::Server {
-        ground: Arc::clone(ground),
-        stop: stop.clone(),
-    };
-    let task = tokio::spawn(server::serve(listener, server));
-    Serving { stop, task }
+    let ground = Arc::clone(ground);
+    Serving::start(|stop| server::serve(listener, server::Server { ground, stop }))
 }
