@@ -4,6 +4,7 @@
 //! talk to Codex. JSON forms live here and nowhere else.
 
 pub mod api;
+mod control;
 mod dead;
 mod desk;
 mod hub;
@@ -11,6 +12,9 @@ mod status;
 mod story;
 mod view;
 
+pub use control::{
+    Act, Caller, Control, ControlError, ControlFault, Grants, Scope, StartArgs, Via,
+};
 pub use dead::{ActView, DeadList, DeadView};
 pub use desk::{Desk, Health, NewMessage, SubmitError, Submitted};
 pub use hub::{Hub, Live, Subscription};

@@ -271,8 +271,11 @@ impl From<&ItemEvent> for EventView {
 impl From<&Request> for RequestView {
     fn from(request: &Request) -> Self {
         let (state, by) = match &request.state {
-            RequestState::Open => ("open", None),
-            RequestState::Decided { decision, by } => (decision.word(), Some(by.clone())),
+            RequestState::Decided(verdict) => (verdict.decision.word(), Some(verdict.by.clone())),
+            other => (
+                other.word(),
+                other.verdict().map(|verdict| verdict.by.clone()),
+            ),
         };
         Self {
             request_id: request.request_id.to_string(),

@@ -19,11 +19,11 @@ use bridge_codex::wire::method::{
 use bridge_codex::wire::thread::{ThreadIdParams, ThreadResumeParams};
 use bridge_codex::wire::values::SortDirection;
 use bridge_core::port::{
-    Agent, AgentFault, Asked, Finding, Found, Ledger, LedgerError, Looked, LostTurn, Started,
-    Steer, Steered, ThreadSpec, ThreadTrouble, TurnEvent, TurnSpec, TurnStatus, TurnStream,
-    TurnTransport,
+    Agent, AgentFault, AskedRef, Finding, Found, Ledger, LedgerError, Looked, LostTurn, Responded,
+    Started, Steer, Steered, ThreadSpec, ThreadTrouble, TurnEvent, TurnSpec, TurnStatus,
+    TurnStream, TurnTransport,
 };
-use bridge_core::value::{self, Class, IncarnationId};
+use bridge_core::value::{self, Class, IncarnationId, RequestVerdict};
 use std::sync::Arc;
 
 /// Codex as the core sees it.
@@ -139,7 +139,7 @@ impl Drop for ServerStream {
 impl<L: Ledger> Agent for CodexAgent<L> {
     type Stream = CodexStream;
 
-    async fn ready(&self) -> Result<IncarnationId, AgentFault> {
+    async fn ready(&self, _home: Option<&str>) -> Result<IncarnationId, AgentFault> {
         self.host.learned.account.check(wall_now())?;
         let session = self.host.session().await?;
         self.host.usable(&session).await?;
@@ -279,29 +279,38 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         Ok(Looked { found, stream })
     }
 
-    async fn decline(&self, asked: &Asked) -> Result<(), AgentFault> {
+    async fn respond(
+        &self,
+        to: &AskedRef,
+        verdict: &RequestVerdict,
+    ) -> Result<Responded, AgentFault> {
         let session = self.host.session().await?;
-        if session.incarnation.incarnation_id != asked.incarnation {
-            return Ok(());
+        if session.incarnation.incarnation_id != to.incarnation {
+            return Ok(Responded::Gone);
         }
-        let Some(request) = session.connection.mailboxes.take_asked(&asked.rpc_id) else {
-            return Ok(());
+        if verdict.decision.accepts() {
+            let why = "nothing can be accepted yet".to_owned();
+            return Ok(Responded::Unfit { why });
+        }
+        let Some(request) = session.connection.mailboxes.take_asked(&to.rpc_id) else {
+            return Ok(Responded::Gone);
         };
         let outcome = request.decline();
         session
             .connection
             .respond(request.id, outcome)
             .await
-            .map_err(|error| of_call(&error, Deed::Harmless))
+            .map_err(|error| of_call(&error, Deed::Harmless))?;
+        Ok(Responded::Told)
     }
 
-    async fn end_life(&self, why: &str) {
+    async fn end_life(&self, _thread: &value::ThreadId, why: &str) {
         self.host.end_life(why).await;
     }
 
     /// Within 10 s; none is started for it. A Codex that stays silent is asked once more and then given up, and
     /// whoever follows a turn on it hears that.
-    async fn probe(&self) -> Result<(), AgentFault> {
+    async fn probe(&self, _thread: &value::ThreadId) -> Result<(), AgentFault> {
         match self.host.present().await {
             Some(session) => {
                 let alive = session.connection.sign_of_life().await;

@@ -11,7 +11,7 @@ use bridge_codex::turn::{ItemStage, TurnFold, TurnNews, TurnOutcome};
 use bridge_codex::wire::server_request::RequestKind as WireKind;
 use bridge_codex::wire::values::TurnStatus as WireStatus;
 use bridge_codex::wire::{Notification, ServerRequest, ThreadId, TurnId};
-use bridge_core::port::{Asked, ItemNote, TurnEnd, TurnEvent, TurnStatus};
+use bridge_core::port::{Asked, AskedRef, ItemNote, TurnEnd, TurnEvent, TurnStatus};
 use bridge_core::value::{self, Failure, IncarnationId, RequestKind, Timestamp, Usage};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -138,11 +138,15 @@ impl Mailboxes {
             return Err(Box::new(request));
         };
         mailbox.push(TurnEvent::Asked(Asked {
-            rpc_id: request.id.to_string(),
-            incarnation: mailbox.incarnation.clone(),
-            item_id: request.item_id().map(|id| value::ItemId::new(id.as_str())),
+            asked: AskedRef {
+                incarnation: mailbox.incarnation.clone(),
+                rpc_id: request.id.to_string(),
+                item_id: request.item_id().map(|id| value::ItemId::new(id.as_str())),
+            },
+            method: request.method.clone(),
             kind: kind_of(&request),
             headline: request.headline(),
+            shown: request.headline(),
             payload: request.params.to_string(),
         }));
         asked.insert(request.id.clone(), request);

@@ -185,6 +185,7 @@ mod tests {
                 hidden: vec![at("work/token")],
             },
             transport: TurnTransport::AppServer,
+            codex_home: None,
         };
         let ground = Ground {
             codex: real.join("codex"),

@@ -12,8 +12,8 @@ use bridge_core::port::{
 };
 use bridge_core::step::{Answered, Ask, Lose, Name, Note, Suspend};
 use bridge_core::value::{
-    ChannelId, Class, ClientId, EventKind, Failure, MessageId, Request, RequestDecision,
-    RequestState, ThreadId, Timestamp, TurnId,
+    ChannelId, Class, ClientId, Deciders, EffectDigest, EventKind, Failure, MessageId, Request,
+    RequestDecision, RequestState, RequestVerdict, ThreadId, Timestamp, TurnId,
 };
 use bridge_front::Live;
 use std::sync::{Arc, PoisonError};
@@ -125,10 +125,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             None => {}
             Some(Duty::Probe) => {
                 tracing::warn!(%message_id, "nothing was heard of a turn for too long");
-                if let Err(error) = self.agent.probe().await {
+                if let Err(error) = self.agent.probe(&turn.thread).await {
                     let reason = crate::term::escape_line(&error.failure.reason).into_owned();
                     tracing::error!(%message_id, reason, "codex does not answer and is ended");
-                    return self.agent.end_life("codex was silent").await;
+                    let why = "codex was silent";
+                    return self.agent.end_life(&turn.thread, why).await;
                 }
                 self.interrupt_turn(turn).await;
             }
@@ -141,7 +142,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Some(Duty::EndLife) => {
                 tracing::error!(%message_id, "a turn does not end; its codex is ended");
                 self.agent
-                    .end_life("a turn did not end when it was interrupted")
+                    .end_life(&turn.thread, "a turn did not end when it was interrupted")
                     .await;
             }
         }
@@ -206,6 +207,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     .await;
             }
             TurnEvent::Asked(asked) => self.asked(message_id, asked).await,
+            TurnEvent::Resolved(_) => {}
             TurnEvent::Ended(end) => self.ended(turn, end, cause).await,
             TurnEvent::Lost { why } => {
                 self.settle(Lose {
@@ -256,24 +258,34 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Ok(Some((message, _))) => message.life.attempt,
             Ok(None) | Err(_) => 0,
         };
+        let verdict = RequestVerdict {
+            decision: RequestDecision::Decline,
+            answers: None,
+            by: "codex-bridge".to_owned(),
+            via: "codex-bridge".to_owned(),
+            at: now(),
+        };
         let request = Request {
             request_id: request_id(),
             message_id: message_id.clone(),
             attempt,
-            incarnation: asked.incarnation.clone(),
-            rpc_id: asked.rpc_id.clone(),
-            item_id: asked.item_id.clone(),
-            kind: asked.kind.clone(),
-            headline: asked.headline.clone(),
+            incarnation: asked.asked.incarnation.clone(),
+            rpc_id: asked.asked.rpc_id.clone(),
+            item_id: asked.asked.item_id.clone(),
+            method: asked.method.clone(),
+            digest: EffectDigest::of(&asked.kind, &asked.shown),
+            kind: asked.kind,
+            headline: asked.headline,
+            shown: asked.shown,
             payload: clip(&asked.payload, REQUEST_PAYLOAD_MAX_CHARS),
-            state: RequestState::Decided {
-                decision: RequestDecision::Decline,
-                by: "codex-bridge".to_owned(),
-            },
+            deciders: Deciders::Owner,
+            state: RequestState::Decided(verdict.clone()),
             created_at: now(),
+            deadline: now(),
+            reminded: false,
         };
         self.settle(Ask { request, told }).await;
-        if let Err(error) = self.agent.decline(&asked).await {
+        if let Err(error) = self.agent.respond(&asked.asked, &verdict).await {
             tracing::warn!(%error, %message_id, "a question of codex could not be declined");
         }
     }

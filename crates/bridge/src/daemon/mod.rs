@@ -246,6 +246,7 @@ impl Settings {
             instructions,
             reads: tier.reads.clone(),
             transport: self.transport(&conversation.channel, &conversation.external_key),
+            codex_home: None,
         }
     }
 }

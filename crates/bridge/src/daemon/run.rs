@@ -308,7 +308,7 @@ fn open_channels(options: &RunOptions) -> anyhow::Result<Channels> {
 
 /// Starts Codex and looks whether it can take turns, before the first message does.
 async fn check_codex(daemon: Arc<CodexDaemon<SqliteLedger>>) {
-    if let Err(fault) = daemon.agent.ready().await {
+    if let Err(fault) = daemon.agent.ready(None).await {
         let reason = crate::term::escape_line(&fault.failure.reason).into_owned();
         tracing::warn!(
             class = fault.failure.class.word(),

@@ -5,11 +5,11 @@
 
 use super::vault::Vault;
 use bridge_core::port::{
-    Agent, AgentFault, Asked, Finding, Found, Looked, LostTurn, Started, Steer, Steered,
-    ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStream,
+    Agent, AgentFault, Asked, AskedRef, Finding, Found, Looked, LostTurn, Responded, Started,
+    Steer, Steered, ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStream,
 };
 use bridge_core::secrets::Veiled;
-use bridge_core::value::{Failure, IncarnationId, ThreadId, TurnId};
+use bridge_core::value::{Failure, IncarnationId, RequestVerdict, ThreadId, TurnId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -96,6 +96,7 @@ impl Filter {
     fn asked(&self, asked: Asked) -> Asked {
         Asked {
             headline: self.text(&asked.headline),
+            shown: self.text(&asked.shown),
             payload: self.text(&asked.payload),
             ..asked
         }
@@ -145,6 +146,7 @@ impl Filter {
                 why: self.text(&why),
             },
             TurnEvent::Named { thread } => TurnEvent::Named { thread },
+            TurnEvent::Resolved(asked) => TurnEvent::Resolved(asked),
             TurnEvent::Alive => TurnEvent::Alive,
         }
     }
@@ -181,8 +183,8 @@ impl<A: Agent> Veil<A> {
 impl<A: Agent> Agent for Veil<A> {
     type Stream = VeiledStream<A::Stream>;
 
-    async fn ready(&self) -> Result<IncarnationId, AgentFault> {
-        self.veiled(self.agent.ready().await)
+    async fn ready(&self, home: Option<&str>) -> Result<IncarnationId, AgentFault> {
+        self.veiled(self.agent.ready(home).await)
     }
 
     async fn open_thread(&self, spec: &ThreadSpec) -> Result<ThreadId, AgentFault> {
@@ -209,16 +211,25 @@ impl<A: Agent> Agent for Veil<A> {
         })
     }
 
-    async fn decline(&self, asked: &Asked) -> Result<(), AgentFault> {
-        self.veiled(self.agent.decline(asked).await)
+    async fn respond(
+        &self,
+        to: &AskedRef,
+        verdict: &RequestVerdict,
+    ) -> Result<Responded, AgentFault> {
+        match self.veiled(self.agent.respond(to, verdict).await)? {
+            Responded::Unfit { why } => Ok(Responded::Unfit {
+                why: self.filter.text(&why),
+            }),
+            heard @ (Responded::Told | Responded::Gone) => Ok(heard),
+        }
     }
 
-    async fn end_life(&self, why: &str) {
-        self.agent.end_life(why).await;
+    async fn end_life(&self, thread: &ThreadId, why: &str) {
+        self.agent.end_life(thread, why).await;
     }
 
-    async fn probe(&self) -> Result<(), AgentFault> {
-        self.veiled(self.agent.probe().await)
+    async fn probe(&self, thread: &ThreadId) -> Result<(), AgentFault> {
+        self.veiled(self.agent.probe(thread).await)
     }
 
     async fn steer(&self, steer: &Steer) -> Result<Steered, AgentFault> {

@@ -83,10 +83,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let spec = self.settings.thread_spec(message.tier, &conversation);
         make_workdir(&conversation)?;
         self.place_files(&message, &conversation).await?;
-        self.agent.ready().await?;
+        let home = spec.codex_home.as_deref();
+        self.agent.ready(home).await?;
         let thread = self.thread_of(&message, &conversation, &spec).await?;
         // Codex may have been started again meanwhile: the life that has the thread is the one that counts.
-        let ready = self.agent.ready().await?;
+        let ready = self.agent.ready(home).await?;
         let incarnation = match spec.transport {
             TurnTransport::AppServer => ready,
             TurnTransport::Exec => {

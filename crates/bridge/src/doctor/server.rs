@@ -103,10 +103,11 @@ async fn ask(agent: &CodexAgent<MemoryLedger>, workdir: &Path) -> Answers {
         instructions: String::new(),
         reads: Reads::Disk,
         transport: TurnTransport::AppServer,
+        codex_home: None,
     };
     let thread = agent.open_thread(&spec).await.map(drop);
     let ready = match &thread {
-        Ok(()) => Some(agent.ready().await.map(drop)),
+        Ok(()) => Some(agent.ready(None).await.map(drop)),
         Err(_) => None,
     };
     Answers {

@@ -47,6 +47,7 @@ pub(crate) fn spec(world: &World) -> ThreadSpec {
         instructions: String::new(),
         reads: Reads::Disk,
         transport: TurnTransport::AppServer,
+        codex_home: None,
     }
 }
 
@@ -88,7 +89,8 @@ pub(crate) async fn end(mut stream: CodexStream) -> TurnEnd {
                 | TurnEvent::Item(_)
                 | TurnEvent::Text { .. }
                 | TurnEvent::Retrying { .. }
-                | TurnEvent::Asked(_) => {}
+                | TurnEvent::Asked(_)
+                | TurnEvent::Resolved(_) => {}
             }
         }
     })
@@ -153,12 +155,14 @@ async fn a_text_given_to_a_codex_that_dies_is_in_doubt() {
 async fn c2_a_sign_of_life_is_given_in_mid_turn_and_missed_when_codex_is_frozen() {
     let world = World::new().await;
     let codex = codex(&world);
-    assert!(codex.probe().await.is_err(), "nothing is started for it");
+    let nobody = ThreadId::new("nobody");
+    let unstarted = codex.probe(&nobody).await;
+    assert!(unstarted.is_err(), "nothing is started for it");
     assert_eq!(world.processes(), []);
-    let (_, _, mut stream) = held(&world, &codex).await;
-    assert_eq!(codex.probe().await, Ok(()));
+    let (thread, _, mut stream) = held(&world, &codex).await;
+    assert_eq!(codex.probe(&thread).await, Ok(()));
     signal(world.codex_pid(), Signal::SIGSTOP);
-    let missed = codex.probe().await.unwrap_err();
+    let missed = codex.probe(&thread).await.unwrap_err();
     assert!(missed.failure.reason.contains("did not answer"), "{missed}");
     let lost = within("the end of a frozen codex", async {
         loop {

@@ -3,8 +3,8 @@
 //! It speaks of threads, turns and items in the core's words; JSON, sockets and processes stay behind it.
 
 use crate::value::{
-    ApprovalPolicy, ClientId, Failure, IncarnationId, ItemId, RequestKind, Sandbox, ThreadId,
-    TurnId, Usage,
+    ApprovalPolicy, ClientId, Failure, IncarnationId, ItemId, RequestKind, RequestVerdict, Sandbox,
+    ThreadId, TurnId, Usage,
 };
 use std::future::Future;
 
@@ -13,8 +13,11 @@ pub trait Agent: Send + Sync + 'static {
     /// A turn that can be followed to its end.
     type Stream: TurnStream;
 
-    /// Makes sure that the agent can take turns now; tells which life of it will.
-    fn ready(&self) -> impl Future<Output = Result<IncarnationId, AgentFault>> + Send;
+    /// Makes sure that the agent can take such turns now; tells which life of it will.
+    fn ready(
+        &self,
+        home: Option<&str>,
+    ) -> impl Future<Output = Result<IncarnationId, AgentFault>> + Send;
 
     /// Starts a new thread.
     fn open_thread(
@@ -41,14 +44,19 @@ pub trait Agent: Send + Sync + 'static {
         lost: &LostTurn,
     ) -> impl Future<Output = Result<Looked<Self::Stream>, AgentFault>> + Send;
 
-    /// Declines something the agent asked; the turn goes on without it.
-    fn decline(&self, asked: &Asked) -> impl Future<Output = Result<(), AgentFault>> + Send;
+    /// Answers something the agent asked. After an `Ambiguous` fault it may have heard it all the same.
+    fn respond(
+        &self,
+        to: &AskedRef,
+        verdict: &RequestVerdict,
+    ) -> impl Future<Output = Result<Responded, AgentFault>> + Send;
 
-    /// Ends the life of the agent that runs a turn which can't be stopped; its streams end as lost.
-    fn end_life(&self, why: &str) -> impl Future<Output = ()> + Send;
+    /// Ends the life of the agent that runs a turn on this thread which can't be stopped; its streams end as lost.
+    fn end_life(&self, thread: &ThreadId, why: &str) -> impl Future<Output = ()> + Send;
 
-    /// A cheap question with a short deadline: whether the agent is still there. A fault means that it is not.
-    fn probe(&self) -> impl Future<Output = Result<(), AgentFault>> + Send;
+    /// A cheap question with a short deadline: whether the agent that has this thread is still there. A fault means
+    /// that it is not.
+    fn probe(&self, thread: &ThreadId) -> impl Future<Output = Result<(), AgentFault>> + Send;
 
     /// Gives a running turn more text. After an `Ambiguous` fault it may have been heard all the same.
     fn steer(&self, steer: &Steer) -> impl Future<Output = Result<Steered, AgentFault>> + Send;
@@ -84,6 +92,8 @@ pub struct ThreadSpec {
     pub reads: Reads,
     /// Which program of Codex runs its turns.
     pub transport: TurnTransport,
+    /// Which CODEX_HOME it lives in; the usual one when absent. An absolute path kept as text.
+    pub codex_home: Option<String>,
 }
 
 /// What the commands of a thread may read: a sandbox that forbids all writing still shows the whole disk.
@@ -246,8 +256,10 @@ pub enum TurnEvent {
         /// What it says.
         message: String,
     },
-    /// The agent asked something, and was answered.
+    /// The agent asks something, and waits.
     Asked(Asked),
+    /// A question was settled without us: by another client of the agent, or by the end of what it was about.
+    Resolved(AskedRef),
     /// Something happened that is no news to anybody: the turn is alive.
     Alive,
     /// The end.
@@ -272,19 +284,44 @@ pub struct ItemNote {
     pub effect: bool,
 }
 
-/// Something the agent asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// Its JSON-RPC id, exactly as written.
-    pub rpc_id: String,
+/// Names a question of the agent: its ids start again with every life, so all of it counts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AskedRef {
     /// The life of the agent that asks.
     pub incarnation: IncarnationId,
+    /// Its JSON-RPC id, exactly as written.
+    pub rpc_id: String,
     /// The item it is about.
     pub item_id: Option<ItemId>,
+}
+
+/// What became of an answer to the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Responded {
+    /// It has it.
+    Told,
+    /// It does not ask that any more.
+    Gone,
+    /// The answer does not fit the question, which is still asked.
+    Unfit {
+        /// Why, and what would fit.
+        why: String,
+    },
+}
+
+/// Something the agent asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Which question it is.
+    pub asked: AskedRef,
+    /// Its own name for this kind of question.
+    pub method: String,
     /// What kind of answer it needs.
     pub kind: RequestKind,
     /// One line for people.
     pub headline: String,
+    /// All that is decided about, the same for the same effect whoever asks it and when.
+    pub shown: String,
     /// The whole payload.
     pub payload: String,
 }

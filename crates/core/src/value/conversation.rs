@@ -119,4 +119,12 @@ impl ApprovalPolicy {
             Self::Never => "never",
         }
     }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::OnRequest, Self::Untrusted, Self::Never]
+            .into_iter()
+            .find(|policy| policy.word() == word)
+    }
 }

@@ -54,6 +54,8 @@ text_id! {
     BootId;
     /// Known to the outside for one question that Codex asks; unguessable.
     RequestId;
+    /// A task of the control surfaces.
+    TaskId;
     /// What we send as `clientUserMessageId`: Codex gives it back after a crash.
     ClientId;
     /// Identity of one outbound piece, the same for every try.

@@ -15,6 +15,7 @@ mod incarnation;
 mod message;
 mod reply;
 mod request;
+mod task;
 mod time;
 mod turn;
 
@@ -27,13 +28,17 @@ pub use conversation::{ApprovalPolicy, Conversation, Sandbox, Tier};
 pub use event::{EventKind, ItemEvent};
 pub use ids::{
     BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, ItemId,
-    MessageId, ReplyKey, RequestId, Round, Seq, ThreadId, TurnId,
+    MessageId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
 };
 pub use incarnation::{Incarnation, ProcessStamp, Transport};
 pub use message::{Hold, Life, Message, MessageState, NextInput, SenderKind, StateName};
 pub use reply::{
     Ack, AckMode, AckState, Reply, ReplyKind, ReplyState, ReplyStateName, Twin, split_reply,
 };
-pub use request::{Decision as RequestDecision, Request, RequestKind, RequestState};
+pub use request::{
+    Deciders, Decision as RequestDecision, EffectDigest, Request, RequestKind, RequestState,
+    Verdict as RequestVerdict,
+};
+pub use task::{Notification, NotifyState, Task, TaskTerms};
 pub use time::Timestamp;
 pub use turn::{CutPolicy, Turn, TurnState, Usage};

@@ -1,8 +1,14 @@
 //! What Codex asks while a turn runs, as a durable row.
 //!
-//! A request is bound to one incarnation, item and shown payload; outside it is known by an unguessable id.
+//! A request is bound to one incarnation, item and shown payload; outside it is known by an unguessable id. Who may
+//! decide what is in [`crate::rules`], what a decision leads to in [`crate::step`].
 
 use super::{IncarnationId, ItemId, MessageId, RequestId, Timestamp};
+use sha2::{Digest, Sha256};
+use std::fmt;
+
+/// Characters of a request's id that stand for it in a chat.
+const CODE_CHARS: usize = 6;
 
 /// One question of Codex.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,16 +25,102 @@ pub struct Request {
     pub rpc_id: String,
     /// The item it is about.
     pub item_id: Option<ItemId>,
+    /// Codex's own name for this kind of question.
+    pub method: String,
     /// What kind of answer it needs.
     pub kind: RequestKind,
     /// What is shown to people, one line.
     pub headline: String,
+    /// All that is decided about: command, directory, sandbox, the whole diff, the questions.
+    pub shown: String,
+    /// What a grant is bound to.
+    pub digest: EffectDigest,
     /// The whole payload as Codex sent it.
     pub payload: String,
+    /// Who may decide.
+    pub deciders: Deciders,
     /// How far it is.
     pub state: RequestState,
     /// When it was asked.
     pub created_at: Timestamp,
+    /// When silence becomes a decline.
+    pub deadline: Timestamp,
+    /// Whether those who may decide were told a second time.
+    pub reminded: bool,
+}
+
+impl RequestId {
+    /// What stands for it in a chat. It is looked up only among the open questions of that conversation.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        self.as_str().get(..CODE_CHARS).unwrap_or(self.as_str())
+    }
+}
+
+/// Names what is decided about, whoever asks it and when: the same effect has the same digest.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EffectDigest(String);
+
+impl EffectDigest {
+    /// The digest of what a question of this kind shows.
+    #[must_use]
+    pub fn of(kind: &RequestKind, shown: &str) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(kind.word());
+        hash.update([0]);
+        hash.update(shown);
+        Self(
+            hash.finalize()
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+        )
+    }
+
+    /// One that was stored.
+    pub fn stored(digest: impl Into<String>) -> Self {
+        Self(digest.into())
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EffectDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Who may decide a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deciders {
+    /// The owner's own surfaces, and nobody else.
+    Owner,
+    /// Whoever sent the message, and the owner's surfaces.
+    Sender,
+}
+
+impl Deciders {
+    /// The stored word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Sender => "sender",
+        }
+    }
+
+    /// Reads the stored word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Owner, Self::Sender]
+            .into_iter()
+            .find(|deciders| deciders.word() == word)
+    }
 }
 
 /// What kind of answer a request needs.
@@ -85,15 +177,66 @@ impl RequestKind {
 /// How far a request is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestState {
-    /// Nobody has decided.
+    /// Codex waits, and nobody has decided.
     Open,
-    /// Decided, by whom and why; silence is never consent.
-    Decided {
-        /// What was decided.
-        decision: Decision,
-        /// Who decided.
-        by: String,
+    /// Codex died while it asked. It can still be decided: the decision answers the same question once.
+    Orphaned,
+    /// Decided; silence is never consent.
+    Decided(Verdict),
+    /// Decided while it was orphaned, and not used yet.
+    Granted(Verdict),
+    /// It is not asked any more.
+    Withdrawn {
+        /// Why.
+        why: String,
     },
+}
+
+impl RequestState {
+    /// The stored word.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Orphaned => "orphaned",
+            Self::Decided(_) => "decided",
+            Self::Granted(_) => "granted",
+            Self::Withdrawn { .. } => "withdrawn",
+        }
+    }
+
+    /// Whether somebody may still decide it.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        match self {
+            Self::Open | Self::Orphaned => true,
+            Self::Decided(_) | Self::Granted(_) | Self::Withdrawn { .. } => false,
+        }
+    }
+
+    /// What was decided.
+    #[must_use]
+    pub fn verdict(&self) -> Option<&Verdict> {
+        match self {
+            Self::Decided(verdict) | Self::Granted(verdict) => Some(verdict),
+            Self::Open | Self::Orphaned | Self::Withdrawn { .. } => None,
+        }
+    }
+}
+
+/// A decision, by whom and from where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What was decided.
+    pub decision: Decision,
+    /// What a question or a form was answered with, as JSON.
+    pub answers: Option<String>,
+    /// Who decided.
+    pub by: String,
+    /// From where: a surface, a rule, the deadline or a grant.
+    pub via: String,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// What was decided about a request.
@@ -101,25 +244,48 @@ pub enum RequestState {
 pub enum Decision {
     /// Do it, once.
     Accept,
+    /// Do it, and the same again in this session.
+    AcceptForSession,
     /// Do not; the turn goes on.
     Decline,
+    /// Do not, and end the turn.
+    Cancel,
 }
 
 impl Decision {
-    /// The stored word.
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Accept,
+        Self::AcceptForSession,
+        Self::Decline,
+        Self::Cancel,
+    ];
+
+    /// The word that people write and that is stored.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Accept => "accept",
+            Self::AcceptForSession => "acceptForSession",
             Self::Decline => "decline",
+            Self::Cancel => "cancel",
         }
     }
 
-    /// Reads the stored word.
+    /// Reads the word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Accept, Self::Decline]
+        Self::ALL
             .into_iter()
             .find(|decision| decision.word() == word)
+    }
+
+    /// Whether it lets Codex do what it asked for.
+    #[must_use]
+    pub fn accepts(self) -> bool {
+        match self {
+            Self::Accept | Self::AcceptForSession => true,
+            Self::Decline | Self::Cancel => false,
+        }
     }
 }

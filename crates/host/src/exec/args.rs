@@ -109,6 +109,7 @@ mod tests {
                 instructions: "a \"b\"\n\\\u{7f}".to_owned(),
                 reads: Reads::Disk,
                 transport: TurnTransport::Exec,
+                codex_home: None,
             },
             client_id: ClientId::new("m1.1"),
             text: "--help; the secret text".to_owned(),

@@ -6,19 +6,17 @@ use super::fields::Fields;
 use super::sql;
 use bridge_core::port::RowsError;
 use bridge_core::value::{
-    IncarnationId, ItemId, MessageId, Request, RequestDecision, RequestId, RequestKind,
-    RequestState,
+    Deciders, EffectDigest, IncarnationId, ItemId, MessageId, Request, RequestDecision, RequestId,
+    RequestKind, RequestState, RequestVerdict,
 };
 use rusqlite::{Connection, Row, params};
-
-const OPEN: &str = "open";
-const DECIDED: &str = "decided";
 
 macro_rules! select {
     ($tail:literal) => {
         concat!(
-            "SELECT request_id, message_id, attempt, incarnation, rpc_id, item_id, kind, headline, \
-             payload, state, decision, decided_by, created_at FROM request ",
+            "SELECT request_id, message_id, attempt, incarnation, rpc_id, item_id, method, kind, headline, \
+             shown, digest, payload, deciders, state, decision, answers, decided_by, via, decided_at, why, \
+             created_at, deadline, reminded FROM request ",
             $tail
         )
     };
@@ -33,35 +31,79 @@ fn read(row: &Row<'_>) -> Result<Request, RowsError> {
         incarnation: fields.id(IncarnationId::new)?,
         rpc_id: fields.next()?,
         item_id: fields.maybe_id(ItemId::new)?,
+        method: fields.next()?,
         kind: fields.word(|word| Some(RequestKind::from_word(word)))?,
         headline: fields.next()?,
+        shown: fields.next()?,
+        digest: EffectDigest::stored(fields.next::<String>()?),
         payload: fields.next()?,
+        deciders: fields.word(Deciders::from_word)?,
         state: read_state(&mut fields)?,
         created_at: fields.time()?,
+        deadline: fields.time()?,
+        reminded: fields.next()?,
     })
 }
 
 fn read_state(fields: &mut Fields<'_, '_>) -> Result<RequestState, RowsError> {
     let state: String = fields.next()?;
     let decision: Option<String> = fields.next()?;
+    let answers: Option<String> = fields.next()?;
     let by: Option<String> = fields.next()?;
+    let via: Option<String> = fields.next()?;
+    let at = fields.maybe_time()?;
+    let why: Option<String> = fields.next()?;
+    let verdict = |fields: &mut Fields<'_, '_>| {
+        let decision = decision.as_deref().and_then(RequestDecision::from_word);
+        Ok(RequestVerdict {
+            decision: fields.required("its decision can't be read", decision)?,
+            answers,
+            by: fields.required("nobody decided it", by)?,
+            via: fields.required("it was decided nowhere", via)?,
+            at: fields.required("it was decided at no time", at)?,
+        })
+    };
     match state.as_str() {
-        OPEN => Ok(RequestState::Open),
-        DECIDED => {
-            let decision = decision.as_deref().and_then(RequestDecision::from_word);
-            Ok(RequestState::Decided {
-                decision: fields.required("its decision can't be read", decision)?,
-                by: fields.required("nobody decided it", by)?,
-            })
-        }
+        "open" => Ok(RequestState::Open),
+        "orphaned" => Ok(RequestState::Orphaned),
+        "decided" => Ok(RequestState::Decided(verdict(fields)?)),
+        "granted" => Ok(RequestState::Granted(verdict(fields)?)),
+        "withdrawn" => Ok(RequestState::Withdrawn {
+            why: fields.required("it was withdrawn for no reason", why)?,
+        }),
         other => Err(fields.damaged(format!("unknown state {other:?}"))),
     }
 }
 
-fn state_columns(state: &RequestState) -> (&'static str, Option<&'static str>, Option<&str>) {
-    match state {
-        RequestState::Open => (OPEN, None, None),
-        RequestState::Decided { decision, by } => (DECIDED, Some(decision.word()), Some(by)),
+/// The columns of a state, in the order of the table.
+struct StateColumns<'s> {
+    state: &'static str,
+    decision: Option<&'static str>,
+    answers: Option<&'s str>,
+    by: Option<&'s str>,
+    via: Option<&'s str>,
+    at: Option<i64>,
+    why: Option<&'s str>,
+}
+
+impl<'s> StateColumns<'s> {
+    fn of(state: &'s RequestState) -> Self {
+        let verdict = state.verdict();
+        Self {
+            state: state.word(),
+            decision: verdict.map(|verdict| verdict.decision.word()),
+            answers: verdict.and_then(|verdict| verdict.answers.as_deref()),
+            by: verdict.map(|verdict| verdict.by.as_str()),
+            via: verdict.map(|verdict| verdict.via.as_str()),
+            at: verdict.map(|verdict| verdict.at.0),
+            why: match state {
+                RequestState::Withdrawn { why } => Some(why),
+                RequestState::Open
+                | RequestState::Orphaned
+                | RequestState::Decided(_)
+                | RequestState::Granted(_) => None,
+            },
+        }
     }
 }
 
@@ -78,12 +120,14 @@ pub(super) fn of_message(
 }
 
 pub(super) fn insert(conn: &Connection, request: &Request) -> Result<(), RowsError> {
-    let (state, decision, by) = state_columns(&request.state);
+    let state = StateColumns::of(&request.state);
     sql::write(
         conn,
-        "INSERT INTO request (request_id, message_id, attempt, incarnation, rpc_id, item_id, \
-         kind, headline, payload, state, decision, decided_by, created_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        "INSERT INTO request (request_id, message_id, attempt, incarnation, rpc_id, item_id, method, \
+         kind, headline, shown, digest, payload, deciders, state, decision, answers, decided_by, via, \
+         decided_at, why, created_at, deadline, reminded) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
+         ?20, ?21, ?22, ?23)",
         params![
             request.request_id.as_str(),
             request.message_id.as_str(),
@@ -91,13 +135,23 @@ pub(super) fn insert(conn: &Connection, request: &Request) -> Result<(), RowsErr
             request.incarnation.as_str(),
             request.rpc_id,
             request.item_id.as_ref().map(ItemId::as_str),
+            request.method,
             request.kind.word(),
             request.headline,
+            request.shown,
+            request.digest.as_str(),
             request.payload,
-            state,
-            decision,
-            by,
+            request.deciders.word(),
+            state.state,
+            state.decision,
+            state.answers,
+            state.by,
+            state.via,
+            state.at,
+            state.why,
             request.created_at.0,
+            request.deadline.0,
+            request.reminded,
         ],
         || format!("new request {}", request.request_id),
     )
@@ -108,12 +162,21 @@ pub(super) fn decide(
     id: &RequestId,
     state: &RequestState,
 ) -> Result<(), RowsError> {
-    let (state, decision, by) = state_columns(state);
+    let state = StateColumns::of(state);
     sql::write(
         conn,
-        "UPDATE request SET state = ?2, decision = ?3, decided_by = ?4 \
-         WHERE request_id = ?1 AND state = 'open'",
-        params![id.as_str(), state, decision, by],
+        "UPDATE request SET state = ?2, decision = ?3, answers = ?4, decided_by = ?5, via = ?6, \
+         decided_at = ?7, why = ?8 WHERE request_id = ?1 AND state = 'open'",
+        params![
+            id.as_str(),
+            state.state,
+            state.decision,
+            state.answers,
+            state.by,
+            state.via,
+            state.at,
+            state.why
+        ],
         || format!("decision of request {id}"),
     )
 }

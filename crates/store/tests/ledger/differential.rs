@@ -5,7 +5,7 @@
 use crate::fixture::{Fixture, InMemory, OnDisk};
 use crate::given::{
     Write, answered, attach, begin, claim, conversation, failure, found, incarnation, lose,
-    message, note, pace, reconcile, request, text,
+    message, note, pace, reconcile, request, text, verdict,
 };
 use crate::view::everything;
 use bridge_core::port::{Change, Found, Ledger, TurnStatus};
@@ -382,10 +382,7 @@ impl Pair {
                 self.both(Ask { request, told }).await;
             }
             5 => {
-                let state = RequestState::Decided {
-                    decision: RequestDecision::Decline,
-                    by: "nobody".to_owned(),
-                };
+                let state = RequestState::Decided(verdict(RequestDecision::Decline, "nobody"));
                 let request_id = RequestId::new(format!("r-{name}"));
                 self.both(Write(vec![Change::Decide { request_id, state }]))
                     .await;

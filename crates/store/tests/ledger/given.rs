@@ -9,10 +9,11 @@ use bridge_core::step::{
     Transition, Verdict,
 };
 use bridge_core::value::{
-    AckMode, BootId, ChannelId, Class, ConversationId, CutPolicy, Epoch, EventKind, ExternalId,
-    Failure, Incarnation, IncarnationId, ItemId, Message, MessageId, ProcessStamp, Reply, Request,
-    RequestId, RequestKind, RequestState, Sandbox, SenderKind, StateName, ThreadId, Tier,
-    Timestamp, Transport, TurnId, Usage,
+    AckMode, BootId, ChannelId, Class, ConversationId, CutPolicy, Deciders, EffectDigest, Epoch,
+    EventKind, ExternalId, Failure, Incarnation, IncarnationId, ItemId, Message, MessageId,
+    ProcessStamp, Reply, Request, RequestDecision, RequestId, RequestKind, RequestState,
+    RequestVerdict, Sandbox, SenderKind, StateName, ThreadId, Tier, Timestamp, Transport, TurnId,
+    Usage,
 };
 
 /// A ledger and a clock that moves when it is told to.
@@ -186,11 +187,27 @@ pub(crate) fn request(id: &str, request_id: &str) -> Request {
         incarnation: IncarnationId::new("i1"),
         rpc_id: "0".to_owned(),
         item_id: Some(ItemId::new("item")),
+        method: "item/commandExecution/requestApproval".to_owned(),
         kind: RequestKind::Command,
         headline: "run make".to_owned(),
+        shown: "make\nin /work".to_owned(),
+        digest: EffectDigest::of(&RequestKind::Command, "make\nin /work"),
         payload: r#"{"command":"make"}"#.to_owned(),
+        deciders: Deciders::Sender,
         state: RequestState::Open,
         created_at: Timestamp(5),
+        deadline: Timestamp(500),
+        reminded: false,
+    }
+}
+
+pub(crate) fn verdict(decision: RequestDecision, by: &str) -> RequestVerdict {
+    RequestVerdict {
+        decision,
+        answers: None,
+        by: by.to_owned(),
+        via: "cli".to_owned(),
+        at: Timestamp(6),
     }
 }
 

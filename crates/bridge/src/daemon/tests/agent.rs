@@ -2,11 +2,12 @@
 //! daemon goes, like a Codex behind its socket.
 
 use bridge_core::port::{
-    Agent, AgentFault, Asked, Finding, Found, ItemNote, Looked, LostTurn, Started, Steer, Steered,
-    ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStatus, TurnStream,
+    Agent, AgentFault, AskedRef, Finding, Found, ItemNote, Looked, LostTurn, Responded, Started,
+    Steer, Steered, ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStatus, TurnStream,
 };
 use bridge_core::value::{
-    Class, ClientId, Failure, IncarnationId, ItemId, ThreadId, Timestamp, TurnId, Usage,
+    Class, ClientId, Failure, IncarnationId, ItemId, RequestVerdict, ThreadId, Timestamp, TurnId,
+    Usage,
 };
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -75,7 +76,7 @@ fn end(turn_id: TurnId, text: String) -> TurnEvent {
 impl Agent for ScriptedAgent {
     type Stream = ScriptedStream;
 
-    async fn ready(&self) -> Result<IncarnationId, AgentFault> {
+    async fn ready(&self, _home: Option<&str>) -> Result<IncarnationId, AgentFault> {
         Ok(IncarnationId::new("i"))
     }
 
@@ -155,13 +156,13 @@ impl Agent for ScriptedAgent {
         Ok(Looked { found, stream })
     }
 
-    async fn decline(&self, _asked: &Asked) -> Result<(), AgentFault> {
-        Ok(())
+    async fn respond(&self, _: &AskedRef, _: &RequestVerdict) -> Result<Responded, AgentFault> {
+        Ok(Responded::Told)
     }
 
-    async fn end_life(&self, _why: &str) {}
+    async fn end_life(&self, _thread: &ThreadId, _why: &str) {}
 
-    async fn probe(&self) -> Result<(), AgentFault> {
+    async fn probe(&self, _thread: &ThreadId) -> Result<(), AgentFault> {
         Ok(())
     }
 

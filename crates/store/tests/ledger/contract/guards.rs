@@ -3,7 +3,7 @@
 use crate::fixture::Fixture;
 use crate::given::{
     World, Write, answered, attach, begin, conversation, fail, incarnation, lose, message, note,
-    reconcile, request, text,
+    reconcile, request, text, verdict,
 };
 use crate::view::everything;
 use bridge_core::port::{Change, Found, Ledger, LedgerError, RowsError};
@@ -336,10 +336,7 @@ pub(super) async fn an_older_opening_is_fenced<F: Fixture>() {
     };
     assert_eq!(error, fenced);
     after.does(text("a", "m2")).await;
-    let decided = RequestState::Decided {
-        decision: RequestDecision::Decline,
-        by: "nobody".to_owned(),
-    };
+    let decided = RequestState::Decided(verdict(RequestDecision::Decline, "nobody"));
     let request_id = RequestId::new("r");
     let state = decided;
     let late = Write(vec![Change::Decide { request_id, state }]);

@@ -2,7 +2,7 @@
 
 use crate::fixture::Fixture;
 use crate::given::{
-    World, Write, answered, attach, begin, fail, incarnation, message, note, request, text,
+    World, Write, answered, attach, begin, fail, incarnation, message, note, request, text, verdict,
 };
 use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
 use bridge_core::port::{Change, LedgerError, Read, RowsError};
@@ -120,17 +120,14 @@ pub(super) async fn requests_are_asked_and_decided_once<F: Fixture>() {
     let decide = || {
         Write(vec![Change::Decide {
             request_id: RequestId::new("r1"),
-            state: RequestState::Decided {
-                decision: RequestDecision::Accept,
-                by: "ann".to_owned(),
-            },
+            state: RequestState::Decided(verdict(RequestDecision::Accept, "ann")),
         }])
     };
     world.does(decide()).await;
     let found = world
         .reads(|rows| rows.request(&RequestId::new("r1")))
         .await;
-    assert!(matches!(found.unwrap().state, RequestState::Decided { .. }));
+    assert!(matches!(found.unwrap().state, RequestState::Decided(_)));
     let error = world.tries(decide()).await.unwrap_err();
     assert!(matches!(
         error,

@@ -1,0 +1,94 @@
+//! A task of the control surfaces: what was asked for, beside the conversation that it is.
+//!
+//! What it does is never stored here: it is derived from its messages and their questions.
+
+use super::{ApprovalPolicy, ConversationId, MessageId, Sandbox, TaskId, Timestamp};
+
+/// One task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Known outside.
+    pub task_id: TaskId,
+    /// Its conversation, which has no other purpose.
+    pub conversation_id: ConversationId,
+    /// Its first message, the prompt.
+    pub message_id: MessageId,
+    /// Who started it, by the front's own authenticated field.
+    pub starter: String,
+    /// The beginning of the prompt, one line.
+    pub prompt_summary: String,
+    /// How its turns run.
+    pub terms: TaskTerms,
+    /// Who is told when it is over.
+    pub notification: Notification,
+    /// When it was started.
+    pub created_at: Timestamp,
+}
+
+/// How a task's turns run: what its starter asked for and was allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskTerms {
+    /// Where it works; an absolute path kept as text.
+    pub cwd: String,
+    /// Which model; that of its tier when absent.
+    pub model: Option<String>,
+    /// What its commands may touch.
+    pub sandbox: Sandbox,
+    /// When Codex asks.
+    pub approval_policy: ApprovalPolicy,
+    /// Which CODEX_HOME; the usual one when absent.
+    pub codex_home: Option<String>,
+}
+
+/// The one notification of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notification {
+    /// Where it goes.
+    pub target: Option<String>,
+    /// How far it is.
+    pub state: NotifyState,
+    /// Sends begun.
+    pub tries: u32,
+    /// When the first one began.
+    pub first_try_at: Option<Timestamp>,
+    /// Why the newest one failed.
+    pub error: Option<String>,
+}
+
+/// How far a notification is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotifyState {
+    /// Nobody is to be told.
+    NoTarget,
+    /// It waits for the task's end, or for the next try.
+    Pending {
+        /// Not before this.
+        not_before: Option<Timestamp>,
+    },
+    /// A send was begun; its outcome is not known.
+    Sending,
+    /// It was taken.
+    Sent {
+        /// When.
+        at: Timestamp,
+    },
+    /// It was given up.
+    Failed {
+        /// When.
+        at: Timestamp,
+    },
+}
+
+impl NotifyState {
+    /// The stored word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NoTarget => "no_target",
+            Self::Pending { .. } => "pending",
+            Self::Sending => "sending",
+            Self::Sent { .. } => "sent",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}

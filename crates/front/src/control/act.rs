@@ -1,0 +1,127 @@
+//! The acts of control, in the words of the tool that other agents know, and why one is refused.
+
+use super::Caller;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::future::Future;
+
+/// Does what a caller may.
+pub trait Control: Clone + Send + Sync + 'static {
+    /// Does it, and gives the envelope that its caller is shown.
+    fn act(
+        &self,
+        caller: &Caller,
+        act: Act,
+    ) -> impl Future<Output = Result<Value, ControlError>> + Send;
+}
+
+/// One act. Where a task is named, a message of any channel may be named as well.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// Begin a task.
+    Start(StartArgs),
+    /// How a task is.
+    Status {
+        /// Which.
+        task_id: String,
+    },
+    /// The newest tasks.
+    List {
+        /// How many.
+        limit: Option<u32>,
+    },
+    /// Tell a running turn more.
+    Steer {
+        /// Which task.
+        task_id: String,
+        /// The text.
+        instruction: String,
+    },
+    /// End what runs.
+    Interrupt {
+        /// Which task.
+        task_id: String,
+    },
+    /// Answer a question of Codex.
+    Respond {
+        /// Which task.
+        task_id: String,
+        /// Which question, by its id or its code.
+        request_id: String,
+        /// `accept`, `acceptForSession`, `decline` or `cancel`; `decline` when absent.
+        decision: Option<String>,
+        /// What questions and forms are answered with.
+        answers: Option<Value>,
+    },
+    /// Send the notifications of finished tasks that are still unsent.
+    NotifyCompleted {
+        /// At most so many.
+        limit: Option<u32>,
+        /// Only say what would be sent.
+        dry_run: bool,
+    },
+}
+
+/// What a task is started with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartArgs {
+    /// What Codex is to do.
+    pub prompt: String,
+    /// Where it works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Which model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// `read-only` or `workspace-write`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
+    /// `on-request` or `untrusted`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_policy: Option<String>,
+    /// A CODEX_HOME that the configuration lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub codex_home: Option<String>,
+    /// Who is told when it is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify_target: Option<String>,
+    /// The caller's own id for it: the same one again is the same task.
+    #[serde(skip)]
+    pub key: Option<String>,
+}
+
+/// Why an act was not done. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ControlError {
+    /// What kind of refusal it is.
+    pub kind: ControlFault,
+    /// What happened and what to do.
+    pub message: String,
+}
+
+/// What kind of refusal an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlFault {
+    /// What was asked for can't be.
+    Invalid,
+    /// There is no such task, message or question.
+    Unknown,
+    /// It is not in a state for that.
+    Refused,
+    /// The caller may not.
+    Forbidden,
+    /// The daemon can't now.
+    Unavailable,
+}
+
+impl ControlError {
+    /// A refusal of this kind.
+    pub fn new(kind: ControlFault, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+        }
+    }
+}

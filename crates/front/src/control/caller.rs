@@ -1,0 +1,115 @@
+//! Who calls, and what they may do. Made from the connection and its token, never from what is said on it.
+
+/// Who calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// A name for people and the audit: `local owner`, or that of a token.
+    pub name: String,
+    /// From where.
+    pub via: Via,
+    /// What they may do.
+    pub grants: Grants,
+}
+
+impl Caller {
+    /// Whoever can open the private socket of the state directory.
+    #[must_use]
+    pub fn local_owner(via: Via) -> Self {
+        Self {
+            name: "local owner".to_owned(),
+            via,
+            grants: Grants::LocalOwner,
+        }
+    }
+
+    /// Whether they may do what needs this scope.
+    #[must_use]
+    pub fn may(&self, scope: Scope) -> bool {
+        match &self.grants {
+            Grants::LocalOwner => true,
+            Grants::Scopes(scopes) => scopes.contains(&scope),
+        }
+    }
+}
+
+/// From where somebody calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// The command line.
+    Cli,
+    /// The HTTP API.
+    Http,
+    /// An MCP client.
+    Mcp,
+    /// An A2A peer.
+    A2a,
+    /// A chat of a channel.
+    Chat,
+}
+
+impl Via {
+    /// The word in rows and views.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cli => "cli",
+            Self::Http => "http",
+            Self::Mcp => "mcp",
+            Self::A2a => "a2a",
+            Self::Chat => "chat",
+        }
+    }
+}
+
+/// What a caller may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grants {
+    /// Everything, with any directory of this machine.
+    LocalOwner,
+    /// What the scopes of a token say.
+    Scopes(Vec<Scope>),
+}
+
+/// What a token may be good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// See messages, tasks, questions and figures.
+    Read,
+    /// Send messages.
+    Send,
+    /// Start, steer and stop tasks, decline what Codex asks, act on dead letters.
+    Control,
+    /// Accept what Codex asks for.
+    Approve,
+    /// Make and revoke tokens, reload the configuration.
+    Admin,
+}
+
+impl Scope {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Read,
+        Self::Send,
+        Self::Control,
+        Self::Approve,
+        Self::Admin,
+    ];
+
+    /// The word on the command line, in rows and in the API.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Send => "send",
+            Self::Control => "control",
+            Self::Approve => "approve",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.word() == word)
+    }
+}
