@@ -62,7 +62,8 @@ fn values(conn: &Connection, table: &str, columns: &[String]) -> Vec<Vec<Value>>
 }
 
 fn tables(conn: &Connection) -> Vec<(String, Vec<String>)> {
-    let query = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
+    // No version before the fifth wrote a task, which made the table anew.
+    let query = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'task' ORDER BY name";
     let mut names = conn.prepare(query).unwrap();
     let names = names.query_map([], |row| row.get::<_, String>(0)).unwrap();
     let columns = |table: String| {
