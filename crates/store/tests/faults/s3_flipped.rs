@@ -18,7 +18,7 @@ use std::path::Path;
 
 const FLIPS: usize = 200;
 
-/// Columns by which rows are found and decided upon.
+/// Columns by which rows are found and decided upon. The attempt of an event is only shown.
 const GUARDED: [&str; 16] = [
     "row",
     "message_id",
@@ -54,7 +54,7 @@ fn everything(path: &Path) -> Option<(Vec<String>, Vec<String>)> {
         while let Some(row) = rows.next().ok()? {
             for (at, name) in names.iter().enumerate() {
                 let value = format!("{table}.{name} {:?}", row.get::<_, Value>(at).ok()?);
-                if GUARDED.contains(&name.as_str()) {
+                if GUARDED.contains(&name.as_str()) && !(table == "event" && name == "attempt") {
                     guarded.push(value.clone());
                 }
                 all.push(value);
