@@ -2,13 +2,14 @@
 
 use bridge_core::limits::clip;
 use bridge_core::value::{Conversation, Message, MessageState, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Longest beginning of a text in a list.
 const LINE_MAX_CHARS: usize = 200;
 
 /// Answer to `GET /v1/dead`: messages that only a person moves on, newest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DeadList {
     /// The messages.
     pub dead: Vec<DeadView>,
@@ -17,7 +18,7 @@ pub struct DeadList {
 }
 
 /// A dead letter, or a message that waits for a person.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DeadView {
     /// Its id.
     pub message_id: String,
@@ -48,7 +49,7 @@ pub struct DeadView {
 }
 
 /// What acting on a message came to.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ActView {
     /// Which.
     pub message_id: String,

@@ -1,4 +1,4 @@
-//! What others call: the HTTP API, today on `api.sock` for the local owner.
+//! What others call: the HTTP API on `api.sock` for the local owner, and on TCP for holders of tokens.
 //!
 //! Fronts read the ledger and hand what comes in to the [`Desk`]; they never decide about a message and never
 //! talk to Codex. JSON forms live here and nowhere else.
@@ -10,6 +10,7 @@ mod desk;
 mod hub;
 mod status;
 mod story;
+mod token;
 mod view;
 
 pub use control::{
@@ -20,6 +21,7 @@ pub use desk::{Desk, Health, NewMessage, SubmitError, Submitted};
 pub use hub::{Hub, Live, Subscription};
 pub use status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use story::{AckView, ActEntryView, AttemptView, ReplyView, StoryView};
+pub use token::TokenHash;
 pub use view::{
     AnswerView, EventView, FailureView, FileView, HoldView, LedgerView, MessageList, MessageView,
     Problem, RequestView, SubmitRequest, SubmitResponse, TextView, WhyView,

@@ -3,11 +3,12 @@
 use crate::view::LedgerView;
 use bridge_core::port::{Figures, StateCount};
 use bridge_core::value::{StateName, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Answer to `GET /v1/status`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct StatusView {
     /// How the daemon is.
     pub health: HealthView,
@@ -30,7 +31,7 @@ pub struct StatusView {
 }
 
 /// How many messages are where, in the words of people.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SummaryView {
     /// For a turn, behind another one, or for capacity.
     pub waiting: u64,
@@ -53,7 +54,7 @@ pub struct SummaryView {
 }
 
 /// How the daemon is.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct HealthView {
     /// Whether it can answer messages now.
     pub ready: bool,
@@ -74,7 +75,7 @@ pub struct HealthView {
 }
 
 /// How a channel is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChannelView {
     /// Which.
     pub channel: String,

@@ -4,10 +4,11 @@ use crate::view::{EventView, MessageView};
 use bridge_core::value::{
     Ack, AuditEntry, EventKind, ItemEvent, Reply, ReplyKind, ReplyState, Turn,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Answer to `GET /v1/messages/{id}`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct StoryView {
     /// Where it is, and its answer.
     #[serde(flatten)]
@@ -23,7 +24,7 @@ pub struct StoryView {
 }
 
 /// One attempt and its turn.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AttemptView {
     /// Its ordinal.
     pub attempt: u32,
@@ -54,7 +55,7 @@ pub struct AttemptView {
 }
 
 /// One piece that is sent back.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ReplyView {
     /// Its place among the pieces.
     pub ordinal: u32,
@@ -75,7 +76,7 @@ pub struct ReplyView {
 }
 
 /// Something a person did to a message.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ActEntryView {
     /// Milliseconds since the epoch.
     pub at: i64,
@@ -88,7 +89,7 @@ pub struct ActEntryView {
 }
 
 /// What is owed to the source of a message.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AckView {
     /// `none`, `on_custody` or `after_reply`.
     pub mode: String,

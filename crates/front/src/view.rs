@@ -7,10 +7,11 @@ use bridge_core::value::{
     Request, RequestState, Timestamp,
 };
 use bridge_core::why::{Case, Why, explain, worth_waiting};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Body of `POST /v1/messages`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubmitRequest {
     /// The text.
@@ -21,7 +22,7 @@ pub struct SubmitRequest {
 }
 
 /// Answer to `POST /v1/messages`: the message is on disk.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SubmitResponse {
     /// Its id.
     pub message_id: String,
@@ -30,7 +31,7 @@ pub struct SubmitResponse {
 }
 
 /// A message, where it is, and its answer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct MessageView {
     /// Its id.
     pub message_id: String,
@@ -83,7 +84,7 @@ pub struct MessageView {
 }
 
 /// Why a message waits.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct HoldView {
     /// Until when, in milliseconds since the epoch.
     pub until: i64,
@@ -92,7 +93,7 @@ pub struct HoldView {
 }
 
 /// A failure.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FailureView {
     /// `transient`, `capacity`, `config`, `permanent`, `ambiguous` or `bug`.
     pub class: String,
@@ -101,7 +102,7 @@ pub struct FailureView {
 }
 
 /// An answer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AnswerView {
     /// The text, whole.
     pub text: String,
@@ -114,7 +115,7 @@ pub struct AnswerView {
 }
 
 /// A file that came with a message or goes with its answer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FileView {
     /// What it is called.
     pub name: String,
@@ -127,7 +128,7 @@ pub struct FileView {
 }
 
 /// Something Codex asked.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RequestView {
     /// Its outside id.
     pub request_id: String,
@@ -142,7 +143,7 @@ pub struct RequestView {
 }
 
 /// Where a message is, in words.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WhyView {
     /// Where it is and what it waits for.
     pub now: String,
@@ -151,7 +152,7 @@ pub struct WhyView {
 }
 
 /// One item-level event.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EventView {
     /// Its place among the events of its message.
     pub ordinal: u32,
@@ -166,21 +167,21 @@ pub struct EventView {
 }
 
 /// The text Codex is writing, as far as it is.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TextView {
     /// The text so far.
     pub text: String,
 }
 
 /// A page of messages, newest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct MessageList {
     /// The messages.
     pub messages: Vec<MessageView>,
 }
 
 /// How the ledger is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LedgerView {
     /// `unchecked` since it was opened, `sound` or `damaged`.
     pub health: String,
@@ -199,7 +200,7 @@ pub struct LedgerView {
 }
 
 /// An error, as RFC 9457 has it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     /// What kind of problem.
     pub title: String,

@@ -16,6 +16,7 @@ use bridge_channel::loopback::Loopback;
 use bridge_channel::molecule::Molecule;
 use bridge_codex::wire::account::Secret;
 use bridge_core::port::{Agent, Ledger, TurnTransport};
+use bridge_front::api::{Api, Bar};
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
 use bridge_store::SqliteLedger;
 use bridge_store::sqlite::Soundness;
@@ -117,7 +118,7 @@ pub(crate) struct Ready {
 struct Serving {
     daemon: Arc<CodexDaemon<SqliteLedger>>,
     state: StateDir,
-    api: JoinHandle<std::io::Result<()>>,
+    api: JoinHandle<()>,
     api_stop: CancellationToken,
     loops: Loops,
     ledger_check: JoinHandle<()>,
@@ -245,11 +246,8 @@ async fn start(
 
     let desk = DaemonDesk::new(&daemon, daemon.ledger.gauge(), state.ledger());
     let api_stop = CancellationToken::new();
-    let api = tokio::spawn(bridge_front::api::serve(
-        listen(&state)?,
-        desk.clone(),
-        api_stop.clone(),
-    ));
+    let front = Api::new(desk.clone(), None, api_stop.clone());
+    let api = tokio::spawn(front.serve_local(listen(&state)?, Bar::none()));
     let heirs: Vec<Heir> = options.molecule.iter().map(heir).collect();
     daemon.import_sessions(&options.sessions, &heirs).await?;
     for molecule in &daemon.sink.molecule {

@@ -1,35 +1,36 @@
 //! What a person does by hand: look at dead letters, send them again, give them up, stop a message.
 
 use super::messages::{find, view};
+use super::read::{Params, Who};
 use super::{Context, ProblemResponse};
 use crate::dead::{ActView, DeadList, DeadView};
 use crate::{Desk, MessageView};
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::step::{CancelOutcome, RedriveOutcome};
 use bridge_core::value::{MessageId, StateName, Timestamp};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Whoever can open `api.sock`.
-const LOCAL_OWNER: &str = "local owner";
 /// Dead letters on a page for those who name no number.
 const PAGE_DEFAULT: u32 = 50;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Page {
+    /// How many, at most.
     limit: Option<u32>,
+    /// Older than this one: the `next` of the page before.
     before: Option<String>,
 }
 
 pub(super) async fn list<D: Desk>(
     State(context): State<Context<D>>,
-    page: Result<Query<Page>, QueryRejection>,
+    Params(page): Params<Page>,
 ) -> Result<Json<DeadList>, ProblemResponse> {
-    let Query(page) = page.map_err(|error| ProblemResponse::bad_request(error.body_text()))?;
     let limit = page.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX);
     let before = page.before.map(MessageId::new);
     let now = context.desk.now();
@@ -93,10 +94,11 @@ async fn conflict<D: Desk>(desk: &D, message_id: MessageId, why: &str) -> Acted 
 
 pub(super) async fn redrive<D: Desk>(
     State(context): State<Context<D>>,
+    Who(caller): Who,
     Path(id): Path<String>,
 ) -> Acted {
     let message_id = find(&context.desk, id).await?;
-    let done = context.desk.redrive(message_id.clone(), LOCAL_OWNER).await;
+    let done = context.desk.redrive(message_id.clone(), &caller.name).await;
     match done? {
         RedriveOutcome::Queued => acted(
             StatusCode::ACCEPTED,
@@ -129,10 +131,11 @@ pub(super) async fn redrive<D: Desk>(
 
 pub(super) async fn discard<D: Desk>(
     State(context): State<Context<D>>,
+    Who(caller): Who,
     Path(id): Path<String>,
 ) -> Acted {
     let message_id = find(&context.desk, id).await?;
-    let done = context.desk.discard(message_id.clone(), LOCAL_OWNER).await;
+    let done = context.desk.discard(message_id.clone(), &caller.name).await;
     match done? {
         true => acted(
             StatusCode::OK,
@@ -149,10 +152,11 @@ pub(super) async fn discard<D: Desk>(
 
 pub(super) async fn cancel<D: Desk>(
     State(context): State<Context<D>>,
+    Who(caller): Who,
     Path(id): Path<String>,
 ) -> Acted {
     let message_id = find(&context.desk, id).await?;
-    let done = context.desk.cancel(message_id.clone(), LOCAL_OWNER).await;
+    let done = context.desk.cancel(message_id.clone(), &caller.name).await;
     match done? {
         CancelOutcome::Cancelled => acted(
             StatusCode::OK,

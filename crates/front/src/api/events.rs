@@ -4,6 +4,8 @@
 //! Codex is writing, lossy; `end` is the last one, with the whole message.
 
 use super::messages::{find, view};
+use super::read::Who;
+use super::streams::Seat;
 use super::{Context, ProblemResponse};
 use crate::{Desk, EventView, Live, MessageView, Subscription, TextView};
 use axum::extract::{Path, State};
@@ -26,9 +28,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 pub(super) async fn stream<D: Desk>(
     State(context): State<Context<D>>,
+    Who(caller): Who,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ProblemResponse> {
+    let seat = context.shared.streams.sit(&caller)?;
     let message_id = find(&context.desk, id).await?;
     let after = headers
         .get("last-event-id")
@@ -47,6 +51,7 @@ pub(super) async fn stream<D: Desk>(
         queue: VecDeque::new(),
         first: true,
         ended: false,
+        _seat: seat,
     };
     let events = stream::unfold(watch, |mut watch| async move {
         let event = watch.next().await?;
@@ -65,6 +70,7 @@ struct Watch<D> {
     queue: VecDeque<Event>,
     first: bool,
     ended: bool,
+    _seat: Seat,
 }
 
 impl<D: Desk> Watch<D> {

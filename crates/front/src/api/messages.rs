@@ -1,18 +1,19 @@
 //! Messages: take one in, show one, list the newest.
 
+use super::read::{Body, Params, idempotency_key};
 use super::{Context, ProblemResponse};
 use crate::story::StoryRows;
 use crate::view::MessageRows;
 use crate::{Desk, MessageList, MessageView, NewMessage, StoryView, SubmitRequest, SubmitResponse};
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
 use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::step::Claim;
 use bridge_core::value::{Message, MessageId};
 use bridge_core::why::Case;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Shortest beginning of an id that is looked up.
@@ -21,22 +22,17 @@ const PREFIX_MIN_CHARS: usize = 4;
 pub(super) async fn submit<D: Desk>(
     State(context): State<Context<D>>,
     headers: HeaderMap,
-    body: Result<Json<SubmitRequest>, JsonRejection>,
+    Body(body): Body<SubmitRequest>,
 ) -> Result<(StatusCode, Json<SubmitResponse>), ProblemResponse> {
-    let Json(body) =
-        body.map_err(|rejection| ProblemResponse::bad_request(rejection.body_text()))?;
-    let key = headers
-        .get("idempotency-key")
-        .and_then(|key| key.to_str().ok())
-        .ok_or_else(|| {
-            ProblemResponse::bad_request(
-                "the header Idempotency-Key is missing: it makes sending twice safe",
-            )
-        })?;
+    let key = idempotency_key(&headers)?.ok_or_else(|| {
+        ProblemResponse::bad_request(
+            "the header Idempotency-Key is missing: it makes sending twice safe",
+        )
+    })?;
     let message = NewMessage {
         text: body.text,
         conversation: body.conversation,
-        key: key.to_owned(),
+        key,
     };
     let submitted = context.desk.submit(message).await?;
     let status = if submitted.duplicate {
@@ -78,16 +74,17 @@ fn unknown(message_id: &MessageId) -> ProblemResponse {
     ProblemResponse::not_found(format!("there is no message {message_id}"))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Page {
+    /// How many, at most.
     limit: Option<u32>,
 }
 
 pub(super) async fn list<D: Desk>(
     State(context): State<Context<D>>,
-    page: Result<Query<Page>, QueryRejection>,
+    Params(page): Params<Page>,
 ) -> Result<Json<MessageList>, ProblemResponse> {
-    let Query(page) = page.map_err(|error| ProblemResponse::bad_request(error.body_text()))?;
     let limit = page.limit.unwrap_or(20).min(PAGE_MAX);
     let (now, claim) = (context.desk.now(), context.desk.claim());
     let messages = context

@@ -1,62 +1,131 @@
-//! The HTTP API `/v1`: its routes, its limits and how it is served on a unix socket.
+//! The HTTP API: its routes (one table), its guard, its limits, and how it is served on `api.sock` and TCP.
 
+mod counters;
 mod dead;
 mod events;
+mod guard;
+mod limits;
 mod messages;
+mod openapi;
 mod problem;
+mod read;
+mod route;
+mod router;
+mod server;
+mod stall;
 mod status;
+mod streams;
+mod table;
+#[cfg(test)]
+mod tests;
 
-use crate::Desk;
+pub use guard::{Door, Hosts, HostsError, Peer};
+pub use route::{Access, Trace, Verb};
+pub use server::Bar;
+
+pub(crate) use problem::ProblemResponse;
+
+use crate::{Desk, TokenHash};
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::routing::{get, post};
-use std::io;
-use tokio::net::UnixListener;
+use std::fmt;
+use std::sync::Arc;
+use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 
-use problem::ProblemResponse;
-
-/// A message of Codex's longest input, as JSON with every character escaped, fits.
-const BODY_MAX_BYTES: usize = 8 * 1024 * 1024;
-
-/// Serves the API until told to stop; open streams end then.
-pub async fn serve<D: Desk>(
-    listener: UnixListener,
-    desk: D,
-    stop: CancellationToken,
-) -> io::Result<()> {
-    let state = Context {
-        desk,
-        stop: stop.clone(),
-    };
-    axum::serve(listener, router(state))
-        .with_graceful_shutdown(async move { stop.cancelled().await })
-        .await
-}
-
+/// The API of one daemon.
 #[derive(Clone)]
-struct Context<D> {
-    desk: D,
-    stop: CancellationToken,
+pub struct Api<D> {
+    context: Context<D>,
 }
 
-fn router<D: Desk>(context: Context<D>) -> Router {
-    Router::new()
-        .route("/healthz", get(status::healthz))
-        .route("/readyz", get(status::readyz::<D>))
-        .route("/v1/status", get(status::status::<D>))
-        .route(
-            "/v1/messages",
-            post(messages::submit::<D>).get(messages::list::<D>),
-        )
-        .route("/v1/messages/{id}", get(messages::show::<D>))
-        .route("/v1/messages/{id}/events", get(events::stream::<D>))
-        .route("/v1/messages/{id}/redrive", post(dead::redrive::<D>))
-        .route("/v1/messages/{id}/drop", post(dead::discard::<D>))
-        .route("/v1/messages/{id}/cancel", post(dead::cancel::<D>))
-        .route("/v1/dead", get(dead::list::<D>))
-        .fallback(|| async { ProblemResponse::not_found("there is no such route") })
-        .method_not_allowed_fallback(|| async { ProblemResponse::method_not_allowed() })
-        .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
-        .with_state(context)
+/// What handlers work with.
+#[derive(Clone)]
+pub(crate) struct Context<D> {
+    pub(crate) desk: D,
+    /// Streams end with it.
+    pub(crate) stop: CancellationToken,
+    shared: Arc<Shared>,
+}
+
+/// What all doors have in common.
+#[derive(Debug, Default)]
+struct Shared {
+    /// The owner's token, where there is a way to use it.
+    owner: Option<TokenHash>,
+    rates: guard::Rates,
+    streams: streams::Streams,
+    counters: counters::Counters,
+}
+
+/// One route, for whoever wants to try them all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteEntry {
+    /// How it is called.
+    pub verb: Verb,
+    /// Where, with `{name}` for what is filled in.
+    pub path: &'static str,
+    /// Who may call it.
+    pub access: Access,
+    /// What it leaves behind.
+    pub trace: Trace,
+}
+
+impl<D: Desk> Api<D> {
+    /// The API in front of a daemon; open streams end when `stop` is set. `owner` is the hash of the owner's token,
+    /// where TCP is served.
+    pub fn new(desk: D, owner: Option<TokenHash>, stop: CancellationToken) -> Self {
+        let shared = Shared {
+            owner,
+            ..Shared::default()
+        };
+        Self {
+            context: Context {
+                desk,
+                stop,
+                shared: Arc::new(shared),
+            },
+        }
+    }
+
+    /// Serves the local owner until told to stop.
+    pub async fn serve_local(self, listener: UnixListener, bar: Bar) {
+        let router = self.router(Door::Local);
+        server::serve(server::Local { listener, bar }, router, self.context.stop).await;
+    }
+
+    /// Serves holders of tokens until told to stop.
+    pub async fn serve_tcp(self, listener: TcpListener, hosts: Hosts, proxied: bool) {
+        let hosts = Arc::new(hosts);
+        let router = self.router(Door::Tcp { hosts, proxied });
+        server::serve(listener, router, self.context.stop).await;
+    }
+
+    /// The routes behind one door, without its connections.
+    pub fn router(&self, door: Door) -> Router {
+        router::router(self.context.clone(), door, table::routes())
+    }
+
+    /// All routes there are.
+    #[must_use]
+    pub fn routes() -> Vec<RouteEntry> {
+        let entry = |route: &route::Route<D>| RouteEntry {
+            verb: route.verb,
+            path: route.path,
+            access: route.access,
+            trace: route.trace,
+        };
+        table::routes().iter().map(entry).collect()
+    }
+
+    /// The OpenAPI document.
+    #[must_use]
+    pub fn openapi() -> serde_json::Value {
+        openapi::document(&table::routes::<D>())
+    }
+}
+
+impl<D> fmt::Debug for Api<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Api")
+    }
 }

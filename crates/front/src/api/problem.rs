@@ -1,5 +1,6 @@
 //! Errors of the API as RFC 9457 problems: what happened, what it means, what to do.
 
+use crate::control::Scope;
 use crate::{Problem, SubmitError};
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -7,52 +8,109 @@ use axum::response::{IntoResponse, Response};
 use bridge_core::port::LedgerError;
 use std::time::Duration;
 
+macro_rules! lacks {
+    ($scope:literal) => {
+        concat!(
+            "Bearer realm=\"codex-bridge\", error=\"insufficient_scope\", scope=\"",
+            $scope,
+            "\""
+        )
+    };
+}
+
 /// A problem on its way out.
 #[derive(Debug)]
-pub(super) struct ProblemResponse {
+pub(crate) struct ProblemResponse {
     status: StatusCode,
     detail: String,
+    challenge: Option<Challenge>,
     /// The message it is about, and where that one is.
     about: Option<(String, String)>,
     retry_after: Option<Duration>,
 }
 
+/// What a caller without the right token is told, in a header.
+#[derive(Clone, Copy, Debug)]
+enum Challenge {
+    Token,
+    Scope(Scope),
+}
+
 impl ProblemResponse {
-    fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self {
             status,
             detail: detail.into(),
+            challenge: None,
             about: None,
             retry_after: None,
         }
     }
 
-    pub(super) fn not_found(detail: impl Into<String>) -> Self {
+    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
 
     /// The message is somewhere else in its life.
-    pub(super) fn conflict(detail: String, message_id: String, state: String) -> Self {
+    pub(crate) fn conflict(detail: String, message_id: String, state: String) -> Self {
         Self {
             about: Some((message_id, state)),
             ..Self::new(StatusCode::CONFLICT, detail)
         }
     }
 
-    pub(super) fn method_not_allowed() -> Self {
+    pub(crate) fn method_not_allowed() -> Self {
         let detail = "this route does not take that method";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, detail)
     }
 
-    pub(super) fn bad_request(detail: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    pub(super) fn ambiguous(detail: impl Into<String>) -> Self {
+    pub(crate) fn ambiguous(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, detail)
     }
 
-    pub(super) fn unavailable(detail: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, detail)
+    }
+
+    /// Nobody we know calls.
+    pub(crate) fn unauthorized(detail: impl Into<String>) -> Self {
+        Self {
+            challenge: Some(Challenge::Token),
+            ..Self::new(StatusCode::UNAUTHORIZED, detail)
+        }
+    }
+
+    /// Says which scope the caller lacks.
+    pub(crate) fn needing(self, scope: Scope) -> Self {
+        Self {
+            challenge: Some(Challenge::Scope(scope)),
+            ..self
+        }
+    }
+
+    /// Too much at once; what the caller asked for was not done.
+    pub(crate) fn too_many(what: &str, wait: Duration) -> Self {
+        let seconds = wait.as_secs().saturating_add(1);
+        let detail = format!("{what}; nothing was done, ask again in {seconds} s");
+        Self {
+            retry_after: Some(Duration::from_secs(seconds)),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, detail)
+        }
+    }
+
+    /// A bug of ours.
+    pub(crate) fn bug() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the bridge has a bug here; what you asked for may have been done: look before you ask again",
+        )
+    }
+
+    pub(crate) fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     }
 }
@@ -95,6 +153,7 @@ impl IntoResponse for ProblemResponse {
         let Self {
             status,
             detail,
+            challenge,
             about,
             retry_after,
         } = self;
@@ -113,6 +172,25 @@ impl IntoResponse for ProblemResponse {
             let seconds = HeaderValue::from(after.as_secs().max(1));
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
         }
+        if let Some(challenge) = challenge {
+            let value = HeaderValue::from_static(challenge.header());
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, value);
+        }
         response
+    }
+}
+
+impl Challenge {
+    fn header(self) -> &'static str {
+        match self {
+            Self::Token => "Bearer realm=\"codex-bridge\"",
+            Self::Scope(Scope::Read) => lacks!("read"),
+            Self::Scope(Scope::Send) => lacks!("send"),
+            Self::Scope(Scope::Control) => lacks!("control"),
+            Self::Scope(Scope::Approve) => lacks!("approve"),
+            Self::Scope(Scope::Admin) => lacks!("admin"),
+        }
     }
 }

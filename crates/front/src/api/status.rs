@@ -13,14 +13,15 @@ pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
 
+/// Everybody may ask, so that it says only whether.
 pub(super) async fn readyz<D: Desk>(
     State(context): State<Context<D>>,
-) -> Result<Json<HealthView>, ProblemResponse> {
-    let health = context.desk.health().await;
-    if health.ready {
-        Ok(Json(view(health)))
-    } else {
-        Err(ProblemResponse::unavailable(health.detail))
+) -> Result<&'static str, ProblemResponse> {
+    match context.desk.health().await.ready {
+        true => Ok("ready\n"),
+        false => Err(ProblemResponse::unavailable(
+            "not ready: `codex-bridge status` says why",
+        )),
     }
 }
 

@@ -1,0 +1,150 @@
+//! The guard in front of all routes: foreign hosts and origins, who calls, how often, and handlers that panic.
+//!
+//! It runs before routing, so that a route can't be forgotten.
+
+mod hosts;
+mod identify;
+mod rate;
+
+pub use hosts::{Hosts, HostsError};
+pub(super) use identify::Identity;
+pub(super) use rate::Rates;
+
+use super::{Context, ProblemResponse};
+use crate::Desk;
+use crate::control::Grants;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+/// Which listener requests come through.
+#[derive(Clone, Debug)]
+pub enum Door {
+    /// `api.sock`: whoever can open it is the local owner.
+    Local,
+    /// TCP: a token is needed.
+    Tcp {
+        /// The names we answer to.
+        hosts: Arc<Hosts>,
+        /// Whether a proxy of ours stands in front and says where calls come from.
+        proxied: bool,
+    },
+}
+
+/// What is known about the other end of a connection.
+#[derive(Clone, Debug, Default)]
+pub struct Peer {
+    /// Its address.
+    pub address: Option<IpAddr>,
+    /// Why nothing from this connection is heard.
+    pub barred: Option<String>,
+}
+
+/// The guard of one door.
+#[derive(Clone)]
+pub(super) struct Gate<D> {
+    context: Context<D>,
+    door: Door,
+}
+
+impl<D> Gate<D> {
+    pub(super) fn new(context: Context<D>, door: Door) -> Self {
+        Self { context, door }
+    }
+}
+
+/// Looks at a request before it is routed.
+pub(super) async fn enter<D: Desk>(
+    State(gate): State<Gate<D>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let peer = request
+        .extensions_mut()
+        .remove::<Peer>()
+        .unwrap_or_default();
+    if let Some(why) = peer.barred {
+        return ProblemResponse::forbidden(why).into_response();
+    }
+    if let Door::Tcp { hosts, .. } = &gate.door
+        && let Err(refusal) = hosts.check(request.uri(), request.headers())
+    {
+        return ProblemResponse::forbidden(refusal).into_response();
+    }
+    let source = gate.source(peer.address, &request);
+    let identity = gate.identify(request.headers()).await;
+    let identity = match identity {
+        Ok(identity) => identity,
+        Err(problem) => return problem.into_response(),
+    };
+    let rated = match &identity {
+        Identity::Known(caller) => match caller.grants {
+            Grants::LocalOwner => None,
+            Grants::Scopes(_) => Some(format!("caller {}", caller.name)),
+        },
+        Identity::Nobody(_) => Some(source.clone()),
+    };
+    if let Some(wait) = rated.and_then(|who| gate.context.shared.rates.call(&who)) {
+        return ProblemResponse::too_many("too many calls", wait).into_response();
+    }
+    request.extensions_mut().insert(identity);
+    let response = gate.run(request, next).await;
+    if response.status() != StatusCode::UNAUTHORIZED {
+        return response;
+    }
+    match gate.context.shared.rates.failure(&source) {
+        Some(wait) => {
+            ProblemResponse::too_many("too many calls without a valid token", wait).into_response()
+        }
+        None => response,
+    }
+}
+
+impl<D: Desk> Gate<D> {
+    /// One handler's panic is one caller's problem (K16).
+    async fn run(&self, request: Request, next: Next) -> Response {
+        match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+            Ok(response) => response,
+            Err(_) => {
+                self.context.shared.counters.panicked();
+                tracing::error!("a handler of the API panicked; its caller got an error");
+                ProblemResponse::bug().into_response()
+            }
+        }
+    }
+
+    /// Where a call comes from, for counting refusals. A proxy of ours puts the caller's address last.
+    fn source(&self, address: Option<IpAddr>, request: &Request) -> String {
+        let proxied = match &self.door {
+            Door::Local => false,
+            Door::Tcp { proxied, .. } => *proxied,
+        };
+        let forwarded = request
+            .headers()
+            .get_all("x-forwarded-for")
+            .iter()
+            .next_back()
+            .and_then(|value| value.to_str().ok()?.rsplit(',').next()?.trim().parse().ok())
+            .filter(|_| proxied);
+        match forwarded.or(address) {
+            Some(address) => format!("address {}", coarse(address)),
+            None => "address unknown".to_owned(),
+        }
+    }
+}
+
+/// Whoever has one IPv6 address has the whole network of it.
+fn coarse(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => {
+            let network = address.to_bits() & !u128::from(u64::MAX);
+            IpAddr::V6(network.into())
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The router, made from the table: every route behind its access rule, and everything behind the guard.
+
+use super::guard::{Door, Gate, Identity, enter};
+use super::limits::{BODY_MAX_BYTES, CALL_DEADLINE};
+use super::route::{Access, Pace, Route};
+use super::{Context, ProblemResponse};
+use crate::Desk;
+use crate::control::Scope;
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+
+/// What a request is told that came past the guard; there is no such way.
+const UNSEEN: &str = "nobody looked who calls";
+
+/// What a route asks of its callers.
+#[derive(Clone, Copy, Debug)]
+struct Rule {
+    access: Access,
+    pace: Pace,
+}
+
+/// The routes behind one door.
+pub(super) fn router<D: Desk>(context: Context<D>, door: Door, routes: Vec<Route<D>>) -> Router {
+    let mut router = Router::new();
+    for route in routes {
+        let rule = Rule {
+            access: route.access,
+            pace: route.pace,
+        };
+        let handler = (route.handler)(&context).layer(from_fn_with_state(rule, admit));
+        router = router.route(route.path, handler);
+    }
+    let gate = Gate::new(context.clone(), door);
+    router
+        .fallback(|request: Request| async move {
+            refuse(
+                &request,
+                ProblemResponse::not_found("there is no such route"),
+            )
+        })
+        .method_not_allowed_fallback(|request: Request| async move {
+            refuse(&request, ProblemResponse::method_not_allowed())
+        })
+        .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
+        .layer(from_fn_with_state(gate, enter::<D>))
+        .with_state(context)
+}
+
+/// Strangers do not learn which routes there are.
+fn refuse(request: &Request, problem: ProblemResponse) -> ProblemResponse {
+    match request.extensions().get::<Identity>() {
+        Some(Identity::Known(_)) => problem,
+        Some(Identity::Nobody(why)) => ProblemResponse::unauthorized(*why),
+        None => ProblemResponse::unauthorized(UNSEEN),
+    }
+}
+
+/// Lets through who may call, for as long as a call may take.
+async fn admit(State(rule): State<Rule>, mut request: Request, next: Next) -> Response {
+    match (rule.access, request.extensions().get::<Identity>().cloned()) {
+        (Access::Public, _) => {}
+        (Access::Scope(scope), Some(Identity::Known(caller))) => {
+            if !caller.may(scope) {
+                return lacks(scope).into_response();
+            }
+            request.extensions_mut().insert(caller);
+        }
+        (Access::Scope(_), Some(Identity::Nobody(why))) => {
+            return ProblemResponse::unauthorized(why).into_response();
+        }
+        (Access::Scope(_), None) => {
+            return ProblemResponse::unauthorized(UNSEEN).into_response();
+        }
+    }
+    match rule.pace {
+        Pace::Stream => next.run(request).await,
+        Pace::Call => match tokio::time::timeout(CALL_DEADLINE, next.run(request)).await {
+            Ok(response) => response,
+            Err(_) => ProblemResponse::unavailable(
+                "the call took too long; what it began may still happen: look before you ask again",
+            )
+            .into_response(),
+        },
+    }
+}
+
+fn lacks(scope: Scope) -> ProblemResponse {
+    ProblemResponse::forbidden(format!(
+        "this token was not made for `{0}`: make one with `codex-bridge token add NAME --scope {0}`",
+        scope.word()
+    ))
+    .needing(scope)
+}

@@ -1,0 +1,122 @@
+//! The table of all routes. Router, OpenAPI document and the test of refusals are made from it.
+//!
+//! Whoever adds a surface adds rows here; what a row means is in `route`.
+
+use super::route::{Access, Route, Trace};
+use super::{dead, events, messages, openapi, status};
+use crate::control::Scope;
+use crate::{
+    ActView, DeadList, Desk, MessageList, StatusView, StoryView, SubmitRequest, SubmitResponse,
+};
+use axum::routing::{get, post};
+
+const PUBLIC: Access = Access::Public;
+const READ: Access = Access::Scope(Scope::Read);
+const SEND: Access = Access::Scope(Scope::Send);
+const CONTROL: Access = Access::Scope(Scope::Control);
+
+/// All routes.
+pub(crate) fn routes<D: Desk>() -> Vec<Route<D>> {
+    let mut routes = about();
+    routes.extend(of_messages());
+    routes
+}
+
+/// The daemon itself.
+fn about<D: Desk>() -> Vec<Route<D>> {
+    vec![
+        Route::get("/healthz", PUBLIC, "Whether the process lives", |_| {
+            get(status::healthz)
+        })
+        .answers_media("text/plain"),
+        Route::get(
+            "/readyz",
+            PUBLIC,
+            "Whether it can answer messages now",
+            |_| get(status::readyz::<D>),
+        )
+        .answers_media("text/plain"),
+        Route::get("/v1/openapi.json", READ, "This document", |_| {
+            get(openapi::show::<D>)
+        }),
+        Route::get(
+            "/v1/status",
+            READ,
+            "How the daemon is and how much is where",
+            |_| get(status::status::<D>),
+        )
+        .answers::<StatusView>(),
+    ]
+}
+
+fn of_messages<D: Desk>() -> Vec<Route<D>> {
+    vec![
+        Route::post(
+            "/v1/messages",
+            SEND,
+            Trace::Row,
+            "Take a message in",
+            |_| post(messages::submit::<D>),
+        )
+        .takes::<SubmitRequest>()
+        .answers::<SubmitResponse>()
+        .with_statuses(&[201, 200])
+        .with_headers(&[(
+            "Idempotency-Key",
+            "The sender's own id: the same one again is the same message",
+        )]),
+        Route::get("/v1/messages", READ, "Messages, newest first", |_| {
+            get(messages::list::<D>)
+        })
+        .asks::<messages::Page>()
+        .answers::<MessageList>(),
+        Route::get(
+            "/v1/messages/{id}",
+            READ,
+            "One message with its story",
+            |_| get(messages::show::<D>),
+        )
+        .answers::<StoryView>(),
+        Route::get(
+            "/v1/messages/{id}/events",
+            READ,
+            "What happens to one message",
+            |_| get(events::stream::<D>),
+        )
+        .streams(),
+        Route::post(
+            "/v1/messages/{id}/redrive",
+            CONTROL,
+            Trace::Audit(&["redrive"]),
+            "Send a dead letter again, or let a parked message go on",
+            |_| post(dead::redrive::<D>),
+        )
+        .answers::<ActView>()
+        .with_statuses(&[202]),
+        Route::post(
+            "/v1/messages/{id}/drop",
+            CONTROL,
+            Trace::Audit(&["discard"]),
+            "Give a dead letter or a parked message up",
+            |_| post(dead::discard::<D>),
+        )
+        .answers::<ActView>(),
+        Route::post(
+            "/v1/messages/{id}/cancel",
+            CONTROL,
+            Trace::Audit(&["cancel"]),
+            "Stop a message",
+            |_| post(dead::cancel::<D>),
+        )
+        .answers::<ActView>()
+        .with_statuses(&[200, 202]),
+        Route::get(
+            "/v1/dead",
+            READ,
+            "Dead letters and parked messages, newest first",
+            |_| get(dead::list::<D>),
+        )
+        .asks::<dead::Page>()
+        .answers::<DeadList>(),
+    ]
+}

@@ -1,0 +1,323 @@
+//! The router from outside, over a desk without rows: who is refused, and what one caller's trouble costs others.
+
+use super::guard::Peer;
+use super::route::{Access, Route, Trace, Verb};
+use super::{Api, Door, Hosts, router, table};
+use crate::control::Scope;
+use crate::{Desk, Health, Hub, NewMessage, SubmitError, Submitted, TokenHash};
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Method, Request, Response, StatusCode, header};
+use axum::routing::get;
+use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
+use bridge_core::step::{CancelOutcome, Claim, RedriveOutcome, Transition};
+use bridge_core::value::{Epoch, MessageId, Timestamp};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+const OWNER: &str = "the-owner's-token";
+const HOST: &str = "127.0.0.1:4141";
+
+/// A ledger that is away.
+#[derive(Clone, Default)]
+struct NoLedger;
+
+fn away() -> LedgerError {
+    LedgerError::Unavailable {
+        what: "there is none".to_owned(),
+    }
+}
+
+impl Ledger for NoLedger {
+    async fn transact<T: Transition>(
+        &self,
+        _transition: T,
+        _now: Timestamp,
+    ) -> Result<Committed<T::Outcome>, LedgerError> {
+        Err(away())
+    }
+
+    async fn read<V, F>(&self, _query: F) -> Result<V, LedgerError>
+    where
+        V: Send + 'static,
+        F: FnOnce(&dyn Read) -> Result<V, RowsError> + Send + 'static,
+    {
+        Err(away())
+    }
+
+    fn epoch(&self) -> Epoch {
+        Epoch(1)
+    }
+}
+
+#[derive(Clone, Default)]
+struct EmptyDesk {
+    ledger: NoLedger,
+    hub: Hub,
+}
+
+impl Desk for EmptyDesk {
+    type Ledger = NoLedger;
+
+    fn ledger(&self) -> &NoLedger {
+        &self.ledger
+    }
+
+    fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    async fn submit(&self, _message: NewMessage) -> Result<Submitted, SubmitError> {
+        Err(SubmitError::Stopping)
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn claim(&self) -> Claim {
+        Claim {
+            turns_max: 1,
+            turns_per_channel: 1,
+            one_writer: Vec::new(),
+            readers: Vec::new(),
+            now: Timestamp(0),
+        }
+    }
+
+    fn ledger_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    async fn cancel(&self, _: MessageId, _: &str) -> Result<CancelOutcome, LedgerError> {
+        Err(away())
+    }
+
+    async fn redrive(&self, _: MessageId, _: &str) -> Result<RedriveOutcome, LedgerError> {
+        Err(away())
+    }
+
+    async fn discard(&self, _: MessageId, _: &str) -> Result<bool, LedgerError> {
+        Err(away())
+    }
+
+    async fn health(&self) -> Health {
+        Health {
+            ready: true,
+            detail: "ready".to_owned(),
+            pid: 1,
+            version: "0".to_owned(),
+            codex: "none".to_owned(),
+            ledger: None,
+            channels: Vec::new(),
+        }
+    }
+}
+
+fn api() -> Api<EmptyDesk> {
+    let owner = Some(TokenHash::of(OWNER));
+    Api::new(EmptyDesk::default(), owner, CancellationToken::new())
+}
+
+fn tcp() -> Door {
+    Door::Tcp {
+        hosts: Arc::new(Hosts::new(4141, &[], None).unwrap()),
+        proxied: false,
+    }
+}
+
+/// Another address for every call, so that only the test of rates meets a rate.
+fn request(method: &Method, path: &str, address: u32) -> axum::http::request::Builder {
+    let peer = Peer {
+        address: Some(std::net::Ipv4Addr::from_bits(0x0a00_0000 + address).into()),
+        barred: None,
+    };
+    Request::builder()
+        .method(method.clone())
+        .uri(path.replace("{id}", "0198aaaa").replace("{name}", "ci"))
+        .header(header::HOST, HOST)
+        .extension(peer)
+}
+
+async fn call(router: &Router, request: axum::http::request::Builder) -> Response<Body> {
+    let request = request.body(Body::empty()).unwrap();
+    router.clone().oneshot(request).await.unwrap()
+}
+
+fn methods(verb: Verb) -> Vec<Method> {
+    match verb {
+        Verb::Get => vec![Method::GET, Method::HEAD],
+        Verb::Post => vec![Method::POST],
+        Verb::Delete => vec![Method::DELETE],
+        Verb::Any => vec![Method::GET, Method::POST, Method::DELETE, Method::PUT],
+    }
+}
+
+/// Every route with every method that it takes.
+fn every_call() -> Vec<(Method, &'static str, Access)> {
+    let routes = Api::<EmptyDesk>::routes();
+    assert!(routes.len() > 10);
+    let calls = routes.into_iter().flat_map(|route| {
+        let methods = methods(route.verb).into_iter();
+        methods.map(move |method| (method, route.path, route.access))
+    });
+    calls.collect()
+}
+
+#[tokio::test]
+async fn threat_1_every_route_but_the_public_ones_needs_a_token() {
+    let router = api().router(tcp());
+    let public: Vec<_> = every_call()
+        .into_iter()
+        .filter(|(_, _, access)| *access == Access::Public)
+        .map(|(_, path, _)| path)
+        .collect();
+    assert_eq!(public, ["/healthz", "/healthz", "/readyz", "/readyz"]);
+    let wrong = [
+        None,
+        Some("Bearer wrong"),
+        Some("Bearer "),
+        Some("Basic dGhlLW93bmVyJ3MtdG9rZW4="),
+        Some("the-owner's-token"),
+        Some("Bearer the-owner's-token2"),
+        Some("Bearer the-owner's-toke"),
+    ];
+    let mut address = 0;
+    for (method, path, access) in every_call() {
+        for token in wrong {
+            address += 1;
+            let mut request = request(&method, path, address);
+            if let Some(token) = token {
+                request = request.header(header::AUTHORIZATION, token);
+            }
+            let response = call(&router, request).await;
+            let what = format!("{method} {path} {token:?}");
+            match access {
+                Access::Public => assert_eq!(response.status(), StatusCode::OK, "{what}"),
+                Access::Scope(_) => {
+                    assert_eq!(response.status(), StatusCode::UNAUTHORIZED, "{what}");
+                    assert!(response.headers().contains_key(header::WWW_AUTHENTICATE));
+                    let kind = &response.headers()[header::CONTENT_TYPE];
+                    assert_eq!(kind, "application/problem+json", "{what}");
+                }
+            }
+        }
+    }
+    for (method, path) in [(Method::GET, "/nothing"), (Method::PUT, "/v1/status")] {
+        address += 1;
+        let response = call(&router, request(&method, path, address)).await;
+        assert_eq!(response.status(), StatusCode::UNAUTHORIZED, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn threat_3_a_foreign_host_or_origin_is_refused_on_every_route() {
+    let router = api().router(tcp());
+    let mut calls = every_call();
+    calls.push((Method::GET, "/nothing", Access::Public));
+    calls.push((Method::OPTIONS, "/v1/status", Access::Public));
+    for (method, path, _) in calls {
+        let owner = format!("Bearer {OWNER}");
+        for (name, value) in [
+            (header::HOST, "evil.test"),
+            (header::ORIGIN, "https://evil.test"),
+            (header::ORIGIN, "null"),
+        ] {
+            let mut request = request(&method, path, 1).header(header::AUTHORIZATION, &owner);
+            request
+                .headers_mut()
+                .unwrap()
+                .insert(name, value.parse().unwrap());
+            let response = call(&router, request).await;
+            assert_eq!(
+                response.status(),
+                StatusCode::FORBIDDEN,
+                "{method} {path} {value}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn threat_32_wrong_tokens_are_slowed_and_the_right_one_still_works() {
+    let router = api().router(tcp());
+    let with = |token: &str| {
+        request(&Method::GET, "/v1/openapi.json", 7)
+            .header(header::AUTHORIZATION, format!("Bearer {token}"))
+    };
+    let mut last = StatusCode::OK;
+    for _ in 0..=super::limits::FAILURES_BURST {
+        let response = call(&router, with("wrong")).await;
+        last = response.status();
+        if last == StatusCode::TOO_MANY_REQUESTS {
+            assert!(response.headers().contains_key(header::RETRY_AFTER));
+        }
+    }
+    assert_eq!(last, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(call(&router, with(OWNER)).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn threat_22_a_caller_that_calls_too_often_is_told_to_wait() {
+    let router = api().router(tcp());
+    let owner = format!("Bearer {OWNER}");
+    let mut refused = None;
+    for n in 0..=super::limits::CALLS_BURST * 2 {
+        let request = request(&Method::GET, "/v1/openapi.json", n);
+        let response = call(&router, request.header(header::AUTHORIZATION, &owner)).await;
+        if response.status() != StatusCode::OK {
+            refused = Some(response);
+            break;
+        }
+    }
+    let refused = refused.unwrap();
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert!(refused.headers().contains_key(header::RETRY_AFTER));
+    let local = api().router(Door::Local);
+    for _ in 0..super::limits::CALLS_BURST * 2 {
+        let response = call(&local, request(&Method::GET, "/healthz", 1)).await;
+        assert_eq!(response.status(), StatusCode::OK);
+    }
+}
+
+async fn trouble() -> &'static str {
+    panic!("a bug in a handler")
+}
+
+#[tokio::test]
+async fn k16_a_panic_in_a_handler_is_one_callers_error_and_is_counted() {
+    let api = api();
+    let mut routes = table::routes();
+    let path = "/trouble";
+    let access = Access::Scope(Scope::Read);
+    routes.push(Route::get(path, access, "Panics", |_| get(trouble)));
+    let router = router::router(api.context.clone(), Door::Local, routes);
+    let good = request(&Method::GET, "/readyz", 1);
+    let (bad, good) = tokio::join!(
+        call(&router, request(&Method::GET, path, 1)),
+        call(&router, good)
+    );
+    assert_eq!(bad.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(
+        bad.headers()[header::CONTENT_TYPE],
+        "application/problem+json"
+    );
+    assert_eq!(good.status(), StatusCode::OK);
+    assert_eq!(api.context.shared.counters.panics(), 1);
+    let again = call(&router, request(&Method::GET, "/readyz", 1)).await;
+    assert_eq!(again.status(), StatusCode::OK);
+}
+
+#[test]
+fn threat_28_every_route_that_acts_says_what_it_leaves_behind() {
+    for route in Api::<EmptyDesk>::routes() {
+        match (route.verb, route.trace) {
+            (Verb::Get, trace) => assert_eq!(trace, Trace::Nothing, "{}", route.path),
+            (Verb::Post | Verb::Delete | Verb::Any, Trace::Audit(words)) => {
+                assert!(!words.is_empty(), "{}", route.path);
+            }
+            (Verb::Post | Verb::Delete | Verb::Any, Trace::Row | Trace::Nothing) => {}
+        }
+    }
+}
