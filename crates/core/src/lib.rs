@@ -11,6 +11,7 @@ pub mod limits;
 pub mod port;
 pub mod prompt;
 pub mod retry;
+pub mod rules;
 pub mod secrets;
 pub mod step;
 pub mod value;
