@@ -13,6 +13,7 @@ pub mod prompt;
 pub mod retry;
 pub mod rules;
 pub mod secrets;
+pub mod show;
 pub mod step;
 pub mod value;
 pub mod why;
