@@ -3,6 +3,7 @@
 //! Text from Codex or a channel goes through [`escape`] before it reaches a terminal or a log: it could set
 //! titles, move the cursor, write the clipboard or reverse the reading direction.
 
+use bridge_core::show::is_hidden;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
@@ -33,13 +34,13 @@ pub(crate) fn escape_line(text: &str) -> Cow<'_, str> {
 }
 
 fn escape_with(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.chars().any(|c| is_dangerous(c) && !keep(c)) {
+    if !text.chars().any(|c| is_hidden(c) && !keep(c)) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         match c {
-            c if !is_dangerous(c) || keep(c) => shown.push(c),
+            c if !is_hidden(c) || keep(c) => shown.push(c),
             '\n' => shown.push_str("\\n"),
             '\t' => shown.push_str("\\t"),
             '\r' => shown.push_str("\\r"),
@@ -48,15 +49,6 @@ fn escape_with(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
         }
     }
     Cow::Owned(shown)
-}
-
-/// C0, C1, DEL, and the characters that reorder or hide text.
-fn is_dangerous(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
-        )
 }
 
 /// Colours for one stream.
@@ -186,7 +178,7 @@ mod tests {
             assert!(
                 !escape(text)
                     .chars()
-                    .any(|c| is_dangerous(c) && c != '\n' && c != '\t')
+                    .any(|c| is_hidden(c) && c != '\n' && c != '\t')
             );
         }
         assert_eq!(escape_line("a\nb\tc"), "a\\nb\\tc");

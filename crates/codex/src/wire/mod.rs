@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod config;
+mod effect;
 pub mod error_info;
 mod headline;
 pub mod ids;

@@ -1,0 +1,286 @@
+//! What the operator decided beforehand about what Codex asks: allowed, asked, denied, and who decides.
+//!
+//! The first rule that matches counts; without one the sender's tier does. Nothing in a message changes a rule. What
+//! lets through must fit as a whole, what holds back need only be in it somewhere.
+
+mod place;
+mod shell;
+#[cfg(test)]
+mod tests;
+
+pub use place::Place;
+pub use shell::{Prefix, quote};
+
+use crate::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier};
+
+/// What Codex wants to do, in facts that rules look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effect {
+    /// The command line, its words quoted as for a shell.
+    pub command: Option<String>,
+    /// Where it runs, and where relative paths begin.
+    pub cwd: Option<String>,
+    /// Every file or directory that would be changed or opened.
+    pub paths: Vec<String>,
+    /// Whether Codex says that it wants out of the sandbox.
+    pub escalated: bool,
+    /// What an accept would give beside command and paths (the network, input to a running command); no rule allows
+    /// that unseen.
+    pub beyond: Option<String>,
+}
+
+/// One question, as rules see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    /// Whose turn asks; from the channel, never from a text.
+    pub tier: Tier,
+    /// What kind of answer it needs.
+    pub kind: &'a RequestKind,
+    /// What it is about.
+    pub effect: &'a Effect,
+}
+
+/// What happens to a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// It is accepted without asking anybody.
+    Allow,
+    /// Somebody decides.
+    Ask,
+    /// It is declined without asking anybody.
+    Deny,
+}
+
+impl Ruling {
+    /// The word in the configuration.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+/// One decision of the operator, made beforehand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// What it is called where it is told about.
+    pub name: String,
+    /// Whose turns; empty for all.
+    pub tiers: Vec<Tier>,
+    /// Which questions; empty for all that the other conditions fit.
+    pub kinds: Vec<RequestKind>,
+    /// Commands by their first words.
+    pub commands: Vec<Prefix>,
+    /// Files and directories.
+    pub places: Vec<Place>,
+    /// What happens.
+    pub then: Ruling,
+    /// Who decides where somebody must; the tier's own answer when absent.
+    pub who: Option<Deciders>,
+    /// The operator knows that an `allow` is for peers too.
+    pub even_peers: bool,
+}
+
+/// All rules, in the order in which they count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// The rules.
+    pub rules: Vec<Rule>,
+}
+
+/// What happens to a question, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// What happens.
+    pub ruling: Ruling,
+    /// Who decides where somebody must.
+    pub who: Deciders,
+    /// The rule that said so.
+    pub because: Option<String>,
+    /// The same in a sentence.
+    pub why: String,
+}
+
+impl Policy {
+    /// What happens to a question.
+    #[must_use]
+    pub fn judge(&self, case: Case<'_>) -> Judgement {
+        if let Some(why) = unanswerable(case.kind) {
+            return Judgement {
+                ruling: Ruling::Deny,
+                who: Deciders::Owner,
+                because: None,
+                why,
+            };
+        }
+        let usual = usual_deciders(case.tier, case.kind);
+        match self.rules.iter().find(|rule| rule.matches(case)) {
+            Some(rule) => Judgement {
+                ruling: rule.then,
+                who: match (rule.who, peer_approval(case)) {
+                    (Some(who), false) => who,
+                    (None, _) | (_, true) => usual,
+                },
+                because: Some(rule.name.clone()),
+                why: format!("the rule `{}` says {}", rule.name, rule.then.word()),
+            },
+            None => Judgement {
+                ruling: Ruling::Ask,
+                who: usual,
+                because: None,
+                why: format!(
+                    "no rule matches, and what turns of the tier {} ask is decided by a person",
+                    case.tier.word()
+                ),
+            },
+        }
+    }
+}
+
+impl Rule {
+    /// Whether it says anything about this question.
+    #[must_use]
+    pub fn matches(&self, case: Case<'_>) -> bool {
+        let tier = self.tiers.is_empty() || self.tiers.contains(&case.tier);
+        let kind = self.kinds.is_empty() || self.kinds.contains(case.kind);
+        tier && kind && self.may_loosen(case) && self.fits(case)
+    }
+
+    /// What lets more through than a person would have seen is held to more.
+    fn may_loosen(&self, case: Case<'_>) -> bool {
+        match self.then {
+            Ruling::Ask | Ruling::Deny => true,
+            Ruling::Allow => {
+                is_approval(case.kind)
+                    && case.effect.beyond.is_none()
+                    && (case.tier != Tier::Peer || self.even_peers)
+            }
+        }
+    }
+
+    fn fits(&self, case: Case<'_>) -> bool {
+        let free = self.commands.is_empty() && self.places.is_empty();
+        match case.kind {
+            RequestKind::Command if self.commands.is_empty() => free,
+            RequestKind::Command => self.fits_command(case.effect.command.as_deref()),
+            RequestKind::FileChange | RequestKind::Permissions if self.places.is_empty() => free,
+            RequestKind::FileChange | RequestKind::Permissions => self.fits_paths(case.effect),
+            RequestKind::UserInput
+            | RequestKind::Elicitation
+            | RequestKind::ToolCall
+            | RequestKind::Other(_) => free,
+        }
+    }
+
+    fn fits_command(&self, line: Option<&str>) -> bool {
+        let Some(line) = line else { return false };
+        match self.loosens() {
+            true => self.commands.iter().any(|prefix| prefix.is_all_of(line)),
+            false => self.commands.iter().any(|prefix| prefix.is_in(line)),
+        }
+    }
+
+    fn fits_paths(&self, effect: &Effect) -> bool {
+        let mut seen = effect
+            .paths
+            .iter()
+            .map(|path| Place::seen_from(path, effect.cwd.as_deref()));
+        match self.loosens() {
+            true => {
+                !effect.paths.is_empty()
+                    && seen.all(|path| {
+                        path.is_some_and(|path| self.places.iter().any(|place| place.holds(&path)))
+                    })
+            }
+            // A path that can't be read may be anywhere.
+            false => seen.any(|path| {
+                path.is_none_or(|path| self.places.iter().any(|place| place.may_hold(&path)))
+            }),
+        }
+    }
+
+    /// Whether it gives more than the tier has by itself; then all of the question must fit it.
+    fn loosens(&self) -> bool {
+        match (self.then, self.who) {
+            (Ruling::Allow, _) | (Ruling::Ask, Some(Deciders::Sender)) => true,
+            (Ruling::Deny, _) | (Ruling::Ask, Some(Deciders::Owner) | None) => false,
+        }
+    }
+}
+
+/// Whether an accept lets Codex do something, instead of telling it something.
+#[must_use]
+pub fn is_approval(kind: &RequestKind) -> bool {
+    match kind {
+        RequestKind::Command | RequestKind::FileChange | RequestKind::Permissions => true,
+        RequestKind::UserInput
+        | RequestKind::Elicitation
+        | RequestKind::ToolCall
+        | RequestKind::Other(_) => false,
+    }
+}
+
+/// A peer decides no approval and fills in no form, whatever a rule says.
+fn peer_approval(case: Case<'_>) -> bool {
+    case.tier == Tier::Peer && *case.kind != RequestKind::UserInput
+}
+
+fn usual_deciders(tier: Tier, kind: &RequestKind) -> Deciders {
+    match (tier, kind) {
+        (Tier::Owner, _) | (Tier::Peer, RequestKind::UserInput) => Deciders::Sender,
+        (Tier::Peer | Tier::Tool, _) => Deciders::Owner,
+    }
+}
+
+/// What nobody could answer, as a reason.
+fn unanswerable(kind: &RequestKind) -> Option<String> {
+    match kind {
+        RequestKind::ToolCall => {
+            Some("codex-bridge gives Codex no tools, so nobody could answer this call".to_owned())
+        }
+        RequestKind::Other(method) => Some(format!(
+            "this version of codex-bridge does not know what `{method}` asks for"
+        )),
+        RequestKind::Command
+        | RequestKind::FileChange
+        | RequestKind::Permissions
+        | RequestKind::UserInput
+        | RequestKind::Elicitation => None,
+    }
+}
+
+/// What an accept would mean, for whoever decides; an accepted command is not always held by the sandbox.
+#[must_use]
+pub fn accept_means(
+    kind: &RequestKind,
+    escalated: bool,
+    sandbox: Sandbox,
+    policy: ApprovalPolicy,
+) -> &'static str {
+    match kind {
+        RequestKind::Command if sandbox == Sandbox::DangerFullAccess => {
+            "the command runs without a sandbox, as everything of this tier does"
+        }
+        RequestKind::Command if escalated => {
+            "the command runs outside the sandbox, with all the rights of this user"
+        }
+        RequestKind::Command => match policy {
+            ApprovalPolicy::Untrusted => {
+                "the command runs in the sandbox, and if that stops it, again outside of it without asking"
+            }
+            ApprovalPolicy::OnRequest | ApprovalPolicy::Never => {
+                "the command runs; where it asked to leave the sandbox, outside of it, with all the rights of this user"
+            }
+        },
+        RequestKind::FileChange => {
+            "the files are changed as shown, also where the sandbox would not let them"
+        }
+        RequestKind::Permissions => "commands of this turn get these rights beside their sandbox",
+        RequestKind::UserInput => "Codex is told the answer; it gets no rights by it",
+        RequestKind::Elicitation => "the MCP server that asks gets what is filled in",
+        RequestKind::ToolCall | RequestKind::Other(_) => "nothing: it can't be accepted",
+    }
+}

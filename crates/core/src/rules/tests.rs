@@ -1,0 +1,461 @@
+//! Rules as an operator reads them, and the ways around an `allow` that must not exist.
+
+use super::*;
+
+/// The same numbers in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).unwrap() % bound
+    }
+}
+
+fn prefix(text: &str) -> Prefix {
+    Prefix::parse(text).unwrap()
+}
+
+fn rule(then: Ruling) -> Rule {
+    Rule {
+        name: "r".to_owned(),
+        tiers: Vec::new(),
+        kinds: Vec::new(),
+        commands: Vec::new(),
+        places: Vec::new(),
+        then,
+        who: None,
+        even_peers: false,
+    }
+}
+
+fn commands(then: Ruling, prefixes: &[&str]) -> Policy {
+    let commands = prefixes.iter().map(|text| prefix(text)).collect();
+    Policy {
+        rules: vec![Rule {
+            commands,
+            ..rule(then)
+        }],
+    }
+}
+
+fn places(then: Ruling, paths: &[&str]) -> Policy {
+    let places = paths
+        .iter()
+        .map(|path| Place::parse(path).unwrap())
+        .collect();
+    Policy {
+        rules: vec![Rule {
+            places,
+            ..rule(then)
+        }],
+    }
+}
+
+fn run(line: &str) -> Effect {
+    Effect {
+        command: Some(line.to_owned()),
+        cwd: Some("/work".to_owned()),
+        ..Effect::default()
+    }
+}
+
+fn judge(policy: &Policy, tier: Tier, kind: &RequestKind, effect: &Effect) -> Judgement {
+    policy.judge(Case { tier, kind, effect })
+}
+
+fn ruling(policy: &Policy, line: &str) -> Ruling {
+    judge(policy, Tier::Owner, &RequestKind::Command, &run(line)).ruling
+}
+
+fn change(policy: &Policy, paths: &[&str]) -> Ruling {
+    let effect = Effect {
+        paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+        cwd: Some("/work".to_owned()),
+        ..Effect::default()
+    };
+    judge(policy, Tier::Owner, &RequestKind::FileChange, &effect).ruling
+}
+
+#[test]
+fn without_a_rule_the_tier_decides_who_is_asked() {
+    let none = Policy::default();
+    for (tier, kind, who) in [
+        (Tier::Owner, RequestKind::Command, Deciders::Sender),
+        (Tier::Owner, RequestKind::Elicitation, Deciders::Sender),
+        (Tier::Peer, RequestKind::Command, Deciders::Owner),
+        (Tier::Peer, RequestKind::FileChange, Deciders::Owner),
+        (Tier::Peer, RequestKind::Permissions, Deciders::Owner),
+        (Tier::Peer, RequestKind::Elicitation, Deciders::Owner),
+        (Tier::Peer, RequestKind::UserInput, Deciders::Sender),
+        (Tier::Tool, RequestKind::Command, Deciders::Owner),
+        (Tier::Tool, RequestKind::UserInput, Deciders::Owner),
+    ] {
+        let found = judge(&none, tier, &kind, &run("ls"));
+        assert_eq!(
+            (found.ruling, found.who),
+            (Ruling::Ask, who),
+            "{tier:?} {kind:?}"
+        );
+        assert_eq!(found.because, None);
+    }
+}
+
+#[test]
+fn what_nobody_can_answer_is_denied_whatever_rules_say() {
+    let policy = Policy {
+        rules: vec![rule(Ruling::Allow), rule(Ruling::Ask)],
+    };
+    for kind in [RequestKind::ToolCall, RequestKind::Other("x/y".to_owned())] {
+        let found = judge(&policy, Tier::Owner, &kind, &Effect::default());
+        assert_eq!(found.ruling, Ruling::Deny);
+    }
+}
+
+#[test]
+fn the_first_rule_that_matches_counts() {
+    let mut policy = commands(Ruling::Deny, &["git push"]);
+    policy.rules.push(Rule {
+        name: "git".to_owned(),
+        commands: vec![prefix("git")],
+        ..rule(Ruling::Allow)
+    });
+    assert_eq!(ruling(&policy, "git push origin main"), Ruling::Deny);
+    assert_eq!(ruling(&policy, "git status"), Ruling::Allow);
+    assert_eq!(ruling(&policy, "git status; git push"), Ruling::Deny);
+    assert_eq!(ruling(&policy, "ls"), Ruling::Ask);
+    let found = judge(&policy, Tier::Owner, &RequestKind::Command, &run("git log"));
+    assert_eq!(found.because.as_deref(), Some("git"));
+}
+
+#[test]
+fn an_allow_takes_the_command_as_codex_writes_it() {
+    let policy = commands(Ruling::Allow, &["git status", "cargo test"]);
+    for line in [
+        "git status",
+        "git status --short 'a b' \"c\" d\\ e *.rs",
+        "/bin/bash -lc 'git status -s'",
+        "bash -lc \"cargo test -p x\"",
+        "zsh -c 'git status'",
+        "git 'status'",
+    ] {
+        assert_eq!(ruling(&policy, line), Ruling::Allow, "{line}");
+    }
+    for line in [
+        "git",
+        "git statusx",
+        "git push",
+        "GIT status",
+        "Git Status",
+        "/tmp/git status",
+        "./git status",
+        "g?t status",
+        "git st*",
+        "PAGER=x git status",
+        "sudo git status",
+        "/tmp/bash -lc 'git status'",
+        "bash -lc 'git status' x",
+        "bash -lc 'bash -lc \"git status\"'",
+        "git\u{a0}status",
+        "ｇｉｔ status",
+        "gіt status",
+        "git \u{200b}status",
+        "git 'status",
+        "git status \\",
+        "# git status",
+        "",
+    ] {
+        assert_eq!(ruling(&policy, line), Ruling::Ask, "{line}");
+    }
+}
+
+/// Everything that makes two commands of one, or another one.
+const TAILS: &[&str] = &[
+    "; x",
+    ";x",
+    "&& x",
+    "|| x",
+    "| x",
+    "& x",
+    "&",
+    "$(x)",
+    "`x`",
+    "\nx",
+    "\r\nx",
+    "> f",
+    ">f",
+    "2>f",
+    ">>f",
+    "< f",
+    "<(x)",
+    "<<E\nx\nE",
+    "${X}",
+    "$X",
+    "\"$(x)\"",
+    "\"`x`\"",
+    "\"$X\"",
+    "(x)",
+    "\u{0}",
+    "\u{1b}[2J",
+    "'",
+    "\"",
+    "\\\nx",
+    "\u{2028}x",
+    "\u{85}x",
+    "$'a'",
+];
+
+#[test]
+fn no_allow_is_reached_with_something_beside_the_command() {
+    let policy = commands(Ruling::Allow, &["git status"]);
+    for tail in TAILS {
+        for between in ["", " ", "\t", " -s ", " 'a b' "] {
+            let script = format!("git status{between}{tail}");
+            for line in [
+                script.clone(),
+                format!("{tail}{between} git status"),
+                quote(&["/bin/bash", "-lc", script.as_str()]),
+                quote(&["bash", "-c", script.as_str()]),
+                format!("bash -lc 'git status'{between}{tail}"),
+            ] {
+                assert_ne!(ruling(&policy, &line), Ruling::Allow, "{line:?}");
+            }
+        }
+    }
+}
+
+/// A second reading of what is safe, so that no accident of the first one counts: outside quotes only plain characters.
+fn is_plainly_one_command(script: &str) -> bool {
+    let mut quote = None;
+    for c in script.chars() {
+        match (quote, c) {
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), c) if open == c => quote = None,
+            (None | Some('"'), '$' | '`') => return false,
+            (None, ';' | '&' | '|' | '<' | '>' | '(' | ')') => return false,
+            (_, c) if c.is_control() && c != '\t' => return false,
+            _ => {}
+        }
+    }
+    quote.is_none()
+}
+
+#[test]
+fn random_lines_reach_an_allow_only_as_one_command() {
+    const PIECES: &[&str] = &[
+        "git", "status", " ", " ", "'", "\"", ";", "|", "&", "$", "(", ")", "`", "\n", ">", "<",
+        "x", "GIT", "=", "\t", "ü", "\u{202e}", "#", "*", "-s",
+    ];
+    let policy = commands(Ruling::Allow, &["git status", "git"]);
+    let mut dice = Dice::new(7);
+    let mut allowed = 0;
+    for _ in 0..200_000 {
+        let length = dice.below(9);
+        let mut script = "git ".to_owned();
+        for _ in 0..length {
+            script.push_str(PIECES[dice.below(PIECES.len())]);
+        }
+        let line = match dice.below(2) {
+            0 => script.clone(),
+            _ => quote(&["/bin/bash", "-lc", script.as_str()]),
+        };
+        if ruling(&policy, &line) == Ruling::Allow {
+            allowed += 1;
+            assert!(is_plainly_one_command(&script), "{script:?}");
+        }
+    }
+    assert!(allowed > 1_000, "{allowed}");
+}
+
+#[test]
+fn words_that_were_quoted_are_read_back() {
+    let mut dice = Dice::new(11);
+    const CHARS: &[char] = &['a', ' ', '\'', '"', '\\', '$', '`', ';', '*', 'ü', '-', '='];
+    for _ in 0..20_000 {
+        let word = |dice: &mut Dice| -> String {
+            (0..dice.below(5))
+                .map(|_| CHARS[dice.below(CHARS.len())])
+                .collect()
+        };
+        let words: Vec<String> = (0..=dice.below(3)).map(|_| word(&mut dice)).collect();
+        assert_eq!(super::shell::simple(&quote(&words)).as_ref(), Some(&words));
+    }
+}
+
+#[test]
+fn a_deny_finds_its_command_wherever_it_stands() {
+    let policy = commands(Ruling::Deny, &["git push"]);
+    for line in [
+        "git push",
+        "/bin/bash -lc 'cd x && git push --force'",
+        "bash -lc 'make | tee log; git push'",
+        "echo $(git push)",
+        "echo \"`git push`\"",
+        "sudo -u x git push",
+        "env A=1 /usr/bin/git push",
+        "GIT PUSH",
+        "'git' \"push\"",
+        "g'i't pu\"sh\"",
+        "git \\\n push",
+        "$GIT push",
+        "git $WHAT",
+        "git${IFS}push",
+        "/usr/bin/g?t push",
+        "ssh host 'cd /x; git push'",
+        "bash -c \"bash -c 'bash -c \\\"git push\\\"'\"",
+        "echo 'unfinished ; git push",
+    ] {
+        assert_eq!(ruling(&policy, line), Ruling::Deny, "{line:?}");
+    }
+    for line in [
+        "git commit -m \"$MESSAGE\"",
+        "ls *.rs",
+        "[ -f x ] && make",
+        "git pull",
+        "echo pushing",
+    ] {
+        assert_eq!(ruling(&policy, line), Ruling::Ask, "{line:?}");
+    }
+    let rm = commands(Ruling::Deny, &["rm"]);
+    assert_eq!(ruling(&rm, "ls *"), Ruling::Ask);
+    assert_eq!(ruling(&rm, "[ -f x ] || { make; }"), Ruling::Ask);
+    assert_eq!(ruling(&rm, "find . | xargs rm -f"), Ruling::Deny);
+}
+
+#[test]
+fn all_changed_paths_must_be_allowed_and_one_that_is_denied_suffices() {
+    let allow = places(Ruling::Allow, &["/work/a", "/work/b/"]);
+    assert_eq!(change(&allow, &["/work/a/x", "/work/b"]), Ruling::Allow);
+    assert_eq!(change(&allow, &["a/x", "./b/../a/y"]), Ruling::Allow);
+    for paths in [
+        &["/work/a/x", "/etc/passwd"][..],
+        &["/work/a/../../etc/passwd"],
+        &["/work/ab"],
+        &["/work"],
+        &["../a"],
+        &["/WORK/a/x"],
+        &["/work/а/x"],
+        &[],
+    ] {
+        assert_eq!(change(&allow, paths), Ruling::Ask, "{paths:?}");
+    }
+    let deny = places(Ruling::Deny, &["/work/.git"]);
+    for paths in [
+        &["/work/a", "/work/.git/config"][..],
+        &[".git/hooks/x"],
+        &["/work/.GIT"],
+    ] {
+        assert_eq!(change(&deny, paths), Ruling::Deny, "{paths:?}");
+    }
+    assert_eq!(change(&deny, &["/work/.gitignore"]), Ruling::Ask);
+    let lost = Effect {
+        paths: vec!["relative".to_owned()],
+        ..Effect::default()
+    };
+    let found =
+        |policy: &Policy| judge(policy, Tier::Owner, &RequestKind::FileChange, &lost).ruling;
+    assert_eq!((found(&allow), found(&deny)), (Ruling::Ask, Ruling::Deny));
+}
+
+#[test]
+fn a_rule_about_commands_says_nothing_about_files_and_the_other_way_round() {
+    assert_eq!(
+        change(&commands(Ruling::Allow, &["git"]), &["/x"]),
+        Ruling::Ask
+    );
+    assert_eq!(ruling(&places(Ruling::Allow, &["/"]), "ls"), Ruling::Ask);
+    let input = judge(
+        &commands(Ruling::Deny, &["git"]),
+        Tier::Owner,
+        &RequestKind::UserInput,
+        &run("git"),
+    );
+    assert_eq!(input.ruling, Ruling::Ask);
+}
+
+#[test]
+fn a_peer_gets_no_approval_by_accident() {
+    let any = Policy {
+        rules: vec![rule(Ruling::Allow)],
+    };
+    let kinds = [
+        RequestKind::Command,
+        RequestKind::FileChange,
+        RequestKind::Permissions,
+    ];
+    for kind in &kinds {
+        assert_eq!(
+            judge(&any, Tier::Owner, kind, &run("ls")).ruling,
+            Ruling::Allow
+        );
+        let peer = judge(&any, Tier::Peer, kind, &run("ls"));
+        assert_eq!((peer.ruling, peer.who), (Ruling::Ask, Deciders::Owner));
+    }
+    let meant = Policy {
+        rules: vec![Rule {
+            even_peers: true,
+            ..rule(Ruling::Allow)
+        }],
+    };
+    assert_eq!(
+        judge(&meant, Tier::Peer, &kinds[0], &run("ls")).ruling,
+        Ruling::Allow
+    );
+    let sender = Policy {
+        rules: vec![Rule {
+            who: Some(Deciders::Sender),
+            even_peers: true,
+            ..rule(Ruling::Ask)
+        }],
+    };
+    for kind in kinds.iter().chain([&RequestKind::Elicitation]) {
+        assert_eq!(
+            judge(&sender, Tier::Peer, kind, &run("ls")).who,
+            Deciders::Owner
+        );
+        assert_eq!(
+            judge(&sender, Tier::Tool, kind, &run("ls")).who,
+            Deciders::Sender
+        );
+    }
+}
+
+#[test]
+fn questions_and_what_is_more_than_a_command_are_never_allowed_unseen() {
+    let any = Policy {
+        rules: vec![rule(Ruling::Allow)],
+    };
+    for kind in [RequestKind::UserInput, RequestKind::Elicitation] {
+        assert_eq!(
+            judge(&any, Tier::Owner, &kind, &Effect::default()).ruling,
+            Ruling::Ask
+        );
+    }
+    let network = Effect {
+        beyond: Some("network access to a.io".to_owned()),
+        ..run("git status")
+    };
+    assert_eq!(
+        judge(&any, Tier::Owner, &RequestKind::Command, &network).ruling,
+        Ruling::Ask
+    );
+}
+
+#[test]
+fn a_prefix_is_plain_words() {
+    for text in [
+        "", "  ", "git; x", "git $X", "g*", "A=1 git", "~/x", "'", "a\nb", "''", "a|b",
+    ] {
+        assert_eq!(Prefix::parse(text), None, "{text:?}");
+    }
+    assert_eq!(
+        prefix("git  commit '-m x'").words(),
+        ["git", "commit", "-m x"]
+    );
+}
