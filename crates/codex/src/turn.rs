@@ -4,7 +4,11 @@
 //! message the turn belongs to; when the end of a turn was not seen, [`crate::oracle`] reads it
 //! from the thread's history.
 
+mod changes;
+
 use std::collections::BTreeSet;
+
+pub use changes::OpenChanges;
 
 use crate::answer::{AgentText, Candidates};
 use crate::text::head;
@@ -261,6 +265,7 @@ impl TurnFold {
             | Notification::ThreadStatusChanged(_)
             | Notification::ThreadClosed(_)
             | Notification::ThreadArchived(_)
+            | Notification::ThreadSettingsUpdated(_)
             | Notification::TurnPlanUpdated(_)
             | Notification::CommandOutputDelta(_)
             | Notification::PatchUpdated(_)

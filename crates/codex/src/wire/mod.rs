@@ -5,10 +5,12 @@
 //! ignores an unknown field without a word, so a wrong name would mean "asked for nothing".
 //! No decisions here: what a turn amounts to belongs to [`crate::turn`].
 
+mod accept;
 pub mod account;
 pub mod config;
 mod effect;
 pub mod error_info;
+mod form;
 mod headline;
 pub mod ids;
 pub mod input;
@@ -19,6 +21,7 @@ pub mod outcome;
 pub mod policy;
 mod request_headline;
 pub mod server_request;
+pub mod shown;
 pub mod thread;
 pub mod turn;
 pub mod usage;

@@ -9,10 +9,11 @@ use serde_json::Value;
 use super::ReaderVisitor;
 use super::ids::{ItemId, ThreadId, TurnId};
 use super::item::{FileUpdate, Item};
-use super::thread::{Thread, ThreadStatus};
+use super::policy::SandboxPolicy;
+use super::thread::{PermissionProfile, Thread, ThreadStatus};
 use super::turn::{Turn, TurnError};
 use super::usage::{RateLimits, ThreadTokenUsage};
-use super::values::PlanStepStatus;
+use super::values::{ApprovalPolicy, ApprovalsReviewer, PlanStepStatus};
 use crate::rpc::RawId;
 
 /// Declares the notifications once: the enum, its reader, and the list for the schema check.
@@ -65,6 +66,7 @@ notifications! {
     "thread/status/changed" => ThreadStatusChanged(ThreadStatusChanged),
     "thread/closed" => ThreadClosed(ThreadNamed),
     "thread/archived" => ThreadArchived(ThreadNamed),
+    "thread/settings/updated" => ThreadSettingsUpdated(ThreadSettingsUpdated),
     "thread/tokenUsage/updated" => TokenUsageUpdated(TokenUsageUpdated),
     "turn/started" => TurnStarted(TurnNotice),
     "turn/completed" => TurnCompleted(TurnNotice),
@@ -100,6 +102,24 @@ pub struct ThreadStatusChanged {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadNamed {
     pub thread_id: ThreadId,
+}
+
+/// What the thread's turns may do from now on, whoever changed it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadSettingsUpdated {
+    pub thread_id: ThreadId,
+    pub thread_settings: EffectiveSettings,
+}
+
+/// The part of it that is power.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EffectiveSettings {
+    pub approval_policy: ApprovalPolicy,
+    pub approvals_reviewer: ApprovalsReviewer,
+    pub sandbox_policy: SandboxPolicy,
+    pub active_permission_profile: Option<PermissionProfile>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -236,6 +256,7 @@ impl Notification {
             Self::ThreadStarted(params) => Some(&params.thread.id),
             Self::ThreadStatusChanged(params) => Some(&params.thread_id),
             Self::ThreadClosed(params) | Self::ThreadArchived(params) => Some(&params.thread_id),
+            Self::ThreadSettingsUpdated(params) => Some(&params.thread_id),
             Self::TokenUsageUpdated(params) => Some(&params.thread_id),
             Self::TurnStarted(params) | Self::TurnCompleted(params) => Some(&params.thread_id),
             Self::TurnDiffUpdated(params) => Some(&params.thread_id),
@@ -274,6 +295,7 @@ impl Notification {
             | Self::ThreadStatusChanged(_)
             | Self::ThreadClosed(_)
             | Self::ThreadArchived(_)
+            | Self::ThreadSettingsUpdated(_)
             | Self::Warning(_)
             | Self::ConfigWarning(_)
             | Self::ServerRequestResolved(_)

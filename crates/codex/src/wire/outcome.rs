@@ -65,6 +65,9 @@ impl ServerRequest {
             RequestKind::Elicitation(asked) if asked.takes_no_content() => {
                 Ok(elicitation("accept", Value::Null))
             }
+            RequestKind::Elicitation(asked) if asked.tool_approval().is_some() => {
+                Ok(elicitation("accept", json!({})))
+            }
             RequestKind::Elicitation(_)
             | RequestKind::UserInput(_)
             | RequestKind::ToolCall(_)
@@ -87,6 +90,11 @@ impl ServerRequest {
             RequestKind::LegacyPatch(_) | RequestKind::LegacyExec(_) => {
                 Ok(decision("approved_for_session"))
             }
+            RequestKind::Elicitation(asked) if asked.tool_approval().is_some() => {
+                Ok(Outcome::Result(json!({
+                    "action": "accept", "content": {}, "_meta": {"persist": "session"},
+                })))
+            }
             RequestKind::Elicitation(_)
             | RequestKind::UserInput(_)
             | RequestKind::ToolCall(_)
@@ -97,8 +105,27 @@ impl ServerRequest {
         }
     }
 
+    /// Whether Codex ends the turn by itself when this is cancelled. After the cancel of any other kind the model goes
+    /// on, so the turn must be interrupted.
+    pub fn cancel_ends_turn(&self) -> bool {
+        match &self.kind {
+            RequestKind::Command(_)
+            | RequestKind::FileChange(_)
+            | RequestKind::LegacyPatch(_)
+            | RequestKind::LegacyExec(_) => true,
+            RequestKind::Permissions(_)
+            | RequestKind::UserInput(_)
+            | RequestKind::Elicitation(_)
+            | RequestKind::ToolCall(_)
+            | RequestKind::AuthRefresh(_)
+            | RequestKind::Attestation
+            | RequestKind::CurrentTime(_)
+            | RequestKind::Unknown { .. } => false,
+        }
+    }
+
     /// No, and stop: an approval ends the turn as interrupted. Kinds that know no such answer are
-    /// declined; interrupt the turn to stop it.
+    /// declined; see [`ServerRequest::cancel_ends_turn`].
     pub fn cancel(&self) -> Outcome {
         match &self.kind {
             RequestKind::Command(_) | RequestKind::FileChange(_) => decision("cancel"),

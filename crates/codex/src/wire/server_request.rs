@@ -21,6 +21,8 @@ pub struct ServerRequest {
     /// The whole payload, for what people are shown and what a grant is bound to.
     pub params: Value,
     pub kind: RequestKind,
+    /// The thread that a request of an unknown kind names.
+    stray_thread: Option<ThreadId>,
 }
 
 /// Declares the kinds that have params of interest, with the type that reads them.
@@ -94,6 +96,10 @@ pub struct CommandApproval {
     pub reason: Option<String>,
     /// Set when a running command wants to reach a host.
     pub network_approval_context: Option<NetworkContext>,
+    /// Set when the command would keep its sandbox and get these beside it.
+    pub additional_permissions: Option<Value>,
+    /// Where it would run; absent or `local` is this machine.
+    pub environment_id: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -172,12 +178,32 @@ pub struct Elicitation {
     pub url: Option<String>,
     /// JSON schema of the form.
     pub requested_schema: Option<Value>,
+    /// Codex's own words about it; [`Elicitation::tool_approval`] reads them.
+    #[serde(rename = "_meta")]
+    pub meta: Option<Value>,
 }
+
+/// The mark of a form that is none.
+const TOOL_APPROVAL: &str = "mcp_tool_call";
 
 impl Elicitation {
     /// Only a visited page is accepted without content.
     pub fn takes_no_content(&self) -> bool {
         self.mode == "url"
+    }
+
+    /// The form is empty and means "may this tool run?": Codex 0.166 asks so about every call of an MCP server's tool
+    /// that is not known to be read-only. An approval, whatever its method says: who may only answer questions must
+    /// not decide it. Gives what Codex says about the call.
+    pub fn tool_approval(&self) -> Option<&Value> {
+        let meta = self.meta.as_ref()?;
+        let kind = meta.get("codex_approval_kind")?;
+        (kind == TOOL_APPROVAL).then_some(meta)
+    }
+
+    /// Whether an accept needs something that no person can type.
+    pub fn needs_device(&self) -> bool {
+        self.mode == "openai/userVerification"
     }
 }
 
@@ -227,11 +253,16 @@ impl ServerRequest {
     /// Reads a request; never fails.
     pub fn parse(id: RawId, method: String, params: Value) -> Self {
         let kind = RequestKind::parse(&method, &params);
+        let stray_thread = ["threadId", "conversationId"]
+            .into_iter()
+            .find_map(|key| params.get(key).and_then(Value::as_str))
+            .map(ThreadId::from);
         Self {
             id,
             method,
             params,
             kind,
+            stray_thread,
         }
     }
 
@@ -247,9 +278,9 @@ impl ServerRequest {
             RequestKind::CurrentTime(request) => Some(&request.thread_id),
             RequestKind::LegacyPatch(request) => Some(&request.conversation_id),
             RequestKind::LegacyExec(request) => Some(&request.conversation_id),
-            RequestKind::AuthRefresh(_)
-            | RequestKind::Attestation
-            | RequestKind::Unknown { .. } => None,
+            // A new kind of question still hangs the turn that asks it.
+            RequestKind::Unknown { .. } => self.stray_thread.as_ref(),
+            RequestKind::AuthRefresh(_) | RequestKind::Attestation => None,
         }
     }
 
