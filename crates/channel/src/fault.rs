@@ -66,10 +66,15 @@ pub(crate) fn failure(
 
 /// The class of "not now", with what the platform said about when.
 pub(crate) fn capacity(refused: &Refused, now: Timestamp) -> Class {
+    capacity_after(refused.retry_after, now)
+}
+
+/// The same for an answer of which only `Retry-After` is known, in seconds.
+pub(crate) fn capacity_after(retry_after: Option<i64>, now: Timestamp) -> Class {
     let until =
         |seconds: i64| now.plus_ms(seconds.clamp(0, RETRY_AFTER_MAX_SECS).saturating_mul(1_000));
     Class::Capacity {
-        until: refused.retry_after.map(until),
+        until: retry_after.map(until),
     }
 }
 

@@ -7,10 +7,12 @@
 mod door;
 mod fault;
 pub mod files;
+pub mod guard;
 mod http;
 pub mod local;
 pub mod loopback;
 pub mod molecule;
+pub mod notify;
 mod poll;
 mod router;
 
