@@ -29,9 +29,11 @@ pub mod sandbox;
 mod shield;
 mod supervise;
 mod thread;
+mod told;
 mod transcript;
 mod transport;
 
 pub use agent::{CodexAgent, CodexStream};
 pub use host::{Health, HostOptions, TransportChoice};
 pub use launch::LaunchOptions;
+pub use told::{TellCommand, TellError};

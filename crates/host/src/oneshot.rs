@@ -1,10 +1,10 @@
-//! Runs a short helper program (`codex --version`, `npm install`) to its end, in a
+//! Runs a short helper program (`codex --version`, `npm install`, a command that is told of a task) to its end, in a
 //! process group of its own, within a deadline and with bounded memory.
 //!
 //! Long-lived Codex processes do not belong here: they have links, supervision and
 //! a grace period. What runs here is killed without one.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -58,6 +58,25 @@ struct Chunk {
     bytes: Vec<u8>,
 }
 
+/// Runs `command` with these bytes on its standard input; see [`run`]. A program that does not read them is no failure.
+pub(crate) fn run_with_input(
+    mut command: Command,
+    input: Vec<u8>,
+    deadline: Duration,
+) -> io::Result<(End, Output)> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // On a thread of its own: a program that does not read must not hold us beyond its deadline.
+        thread::spawn(move || pipe.write_all(&input));
+    }
+    to_the_end(child, deadline, &mut |_| {})
+}
+
 /// Runs `command` without standard input. `waiting` is called about every [`TICK`]
 /// with the time passed, so that a caller can show that something is happening.
 ///
@@ -69,13 +88,21 @@ pub(crate) fn run(
     deadline: Duration,
     waiting: &mut dyn FnMut(Duration),
 ) -> io::Result<(End, Output)> {
-    let started = Instant::now();
-    let mut child = command
+    let child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()?;
+    to_the_end(child, deadline, waiting)
+}
+
+fn to_the_end(
+    mut child: Child,
+    deadline: Duration,
+    waiting: &mut dyn FnMut(Duration),
+) -> io::Result<(End, Output)> {
+    let started = Instant::now();
     let chunks = read_streams(&mut child);
     let mut output = Output::default();
     loop {

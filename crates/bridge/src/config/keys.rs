@@ -6,6 +6,7 @@
 use super::exec::ExecConfig;
 use super::loopback::LoopbackConfig;
 use super::molecule::MoleculeConfig;
+use super::tasks::{NotifyConfig, TasksConfig};
 use super::tiers::Tiers;
 use crate::daemon::ProgressPace;
 use bridge_channel::files::{FILE_MAX_BYTES, MESSAGE_MAX_BYTES};
@@ -41,6 +42,10 @@ pub(crate) struct Config {
     pub(crate) codex: CodexConfig,
     /// What senders may do, by who they are. No message can change it.
     pub(crate) tiers: Tiers,
+    /// Tasks that callers start.
+    pub(crate) tasks: TasksConfig,
+    /// Who may be told that a task is finished.
+    pub(crate) notify: NotifyConfig,
     /// How long turns may take, and when they are tried again.
     pub(crate) turn: TurnConfig,
     /// Turns over `codex exec`.
@@ -87,6 +92,9 @@ pub(crate) struct CodexConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "PathBuf", length(min = 1))]
     pub(crate) home: Option<PathBuf>,
+    /// Other directories that a task may ask for as its CODEX_HOME; absolute, and they must exist. Each has a Codex
+    /// of its own while it is used.
+    pub(crate) homes: Vec<PathBuf>,
     /// How the daemon talks to Codex.
     pub(crate) transport: TransportKey,
     /// Names of environment variables that Codex may see beside the usual ones, such as the key of a model
@@ -188,6 +196,7 @@ impl Default for CodexConfig {
         Self {
             bin: None,
             home: None,
+            homes: Vec::new(),
             transport: TransportKey::Auto,
             env_pass: Vec::new(),
             linger_secs: 600,

@@ -126,13 +126,19 @@ impl Loaded {
     /// with tokens.
     pub(crate) fn hidden(&self) -> Vec<PathBuf> {
         let files = self.molecule.iter().filter_map(Workspace::token_file);
-        let hidden = self.file.as_deref().into_iter().chain(files);
+        let secrets = self.config.notify.webhook_secret_file.as_deref();
+        let hidden = self.file.as_deref().into_iter().chain(files).chain(secrets);
         self.places.hidden(hidden.map(Path::to_path_buf))
     }
 
     /// Whether a channel is on whose senders may be peers.
     pub(crate) fn serves_peers(&self) -> bool {
         self.config.loopback.url.is_some() || !self.molecule.is_empty()
+    }
+
+    /// What a directory that turns work in must not hold.
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
     }
 
     /// Where CODEX_HOME is in the end; nowhere without a home directory.
@@ -199,5 +205,6 @@ fn places(config: &Config, environment: &Environment, state_dir: Option<&Path>) 
         state_dir: environment.state_dir(state_dir).ok(),
         codex_home: config.codex.home.clone().or(default),
         home,
+        codex_homes: config.codex.homes.clone(),
     }
 }

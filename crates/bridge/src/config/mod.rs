@@ -17,6 +17,7 @@ mod places;
 mod schema;
 mod sense;
 mod shape;
+mod tasks;
 mod text;
 mod tiers;
 
@@ -25,6 +26,8 @@ pub(crate) use environment::Environment;
 pub(crate) use keys::Config;
 pub(crate) use load::{Loaded, load};
 pub(crate) use molecule::Workspace;
+pub(crate) use places::Places;
+pub(crate) use tasks::NotifyCommand;
 pub(crate) use tiers::{ReadsKey, TierConfig};
 
 #[cfg(test)]

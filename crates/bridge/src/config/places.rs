@@ -6,19 +6,21 @@ use std::path::{Path, PathBuf};
 /// What a writing turn must not have below its working directory: there lie its own approvals, the login,
 /// and everything the user owns.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places {
+pub(crate) struct Places {
     /// Where our state is.
     pub(super) state_dir: Option<PathBuf>,
     /// Where Codex keeps its login and threads.
     pub(super) codex_home: Option<PathBuf>,
     /// The user's home.
     pub(super) home: Option<PathBuf>,
+    /// Other places where a Codex keeps such things.
+    pub(super) codex_homes: Vec<PathBuf>,
 }
 
 impl Places {
     /// Why conversations may not work in `directory`; `None` when they may. One that turns can write in, or that
     /// is all they may read, must not hold what matters: `exposed`.
-    pub(super) fn refuse_workdir(&self, directory: &Path, exposed: bool) -> Option<String> {
+    pub(crate) fn refuse_workdir(&self, directory: &Path, exposed: bool) -> Option<String> {
         if !directory.is_absolute() {
             return Some("is not an absolute path; write it out from `/`".to_owned());
         }
@@ -34,13 +36,16 @@ impl Places {
         if resolved.parent().is_none() {
             return Some("is `/`; that is everything, name a directory".to_owned());
         }
+        let others = self.codex_homes.iter().map(|home| (home, "a CODEX_HOME"));
         [
             (&self.home, "the home directory"),
             (&self.state_dir, "the state directory"),
             (&self.codex_home, "CODEX_HOME"),
         ]
         .into_iter()
-        .find(|(place, _)| holds(&resolved, place.as_deref()))
+        .filter_map(|(place, name)| Some((place.as_ref()?, name)))
+        .chain(others)
+        .find(|(place, _)| resolve(place).starts_with(&resolved))
         .map(|(_, name)| {
             format!(
                 "names {shown}, which holds {name}; these turns may not have that, name a directory of its own"
@@ -51,16 +56,16 @@ impl Places {
     /// All of them as they are on disk, and what else must not be read.
     pub(super) fn hidden(&self, more: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
         let places = [&self.home, &self.state_dir, &self.codex_home];
-        let places = places.into_iter().flatten().cloned();
+        let places = places
+            .into_iter()
+            .flatten()
+            .chain(&self.codex_homes)
+            .cloned();
         let mut hidden: Vec<_> = places.chain(more).map(|place| resolve(&place)).collect();
         hidden.sort();
         hidden.dedup();
         hidden
     }
-}
-
-fn holds(directory: &Path, place: Option<&Path>) -> bool {
-    place.is_some_and(|place| resolve(place).starts_with(directory))
 }
 
 /// The place with the symbolic links of what exists of it resolved: a state directory that is not there yet
@@ -82,7 +87,7 @@ mod tests {
     fn a_directory_that_holds_what_matters_is_refused_for_writing() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
-        for name in ["home/u/project", "home/u/.codex", "var"] {
+        for name in ["home/u/project", "home/u/.codex", "var", "srv/other-home"] {
             std::fs::create_dir_all(at(name)).unwrap();
         }
         std::os::unix::fs::symlink(at("home/u"), at("link")).unwrap();
@@ -90,6 +95,7 @@ mod tests {
             state_dir: Some(at("var/not-there-yet/state")),
             codex_home: Some(at("home/u/.codex")),
             home: Some(at("home/u")),
+            codex_homes: vec![at("srv/other-home")],
         };
         for (name, says) in [
             ("home/u/project", None),
@@ -98,6 +104,7 @@ mod tests {
             ("link", Some("home directory")),
             ("home/u/.codex", Some("CODEX_HOME")),
             ("var", Some("state directory")),
+            ("srv", Some("a CODEX_HOME")),
             ("missing", Some("create it")),
         ] {
             let said = places.refuse_workdir(&at(name), true);
@@ -120,6 +127,7 @@ mod tests {
             home: Some(real.clone()),
             state_dir: Some(real.join("link/state")),
             codex_home: None,
+            codex_homes: Vec::new(),
         };
         let token = real.join("link/token");
         let hidden = places.hidden([token].into_iter());

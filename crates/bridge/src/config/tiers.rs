@@ -52,7 +52,7 @@ pub(crate) struct Tiers {
     pub(crate) owner: TierConfig<Owner>,
     /// Other agents, and people whom the channel can't tell from strangers.
     pub(crate) peer: TierConfig<Peer>,
-    /// Programs that start tasks through a tool. Nothing does yet: the keys wait for it.
+    /// Programs that start tasks through a tool. What a task asks for goes before these keys.
     pub(crate) tool: TierConfig<Tool>,
 }
 
