@@ -86,6 +86,9 @@ pub const TURN_BACKOFF_MAX_MS: i64 = 15 * 60_000;
 pub const REPLY_BACKOFF_BASE_MS: i64 = 1_000;
 /// Longest wait between two sends of one reply.
 pub const REPLY_BACKOFF_MAX_MS: i64 = 60_000;
+/// Longest wait between two sends of one notification: nobody sits before it.
+pub const NOTIFY_BACKOFF_MAX_MS: i64 = 10 * 60_000;
+
 /// A reply that could not be delivered for this long after its first try is given up and kept as a dead letter.
 pub const REPLY_AGE_MAX_MS: i64 = 24 * 3_600_000;
 
@@ -114,6 +117,9 @@ pub const REASON_MAX_CHARS: usize = 2_000;
 
 /// Longest payload of a question that is kept; Codex's own limit on a text.
 pub const REQUEST_PAYLOAD_MAX_CHARS: usize = MESSAGE_MAX_CHARS;
+
+/// Longest summary of a task's prompt.
+pub const PROMPT_SUMMARY_MAX_CHARS: usize = 300;
 
 /// Hard bound on rows that one read returns.
 pub const PAGE_MAX: u32 = 500;

@@ -5,9 +5,9 @@
 
 use crate::value::{
     Ack, AckState, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, Life, Message, MessageId, Reply, ReplyState,
-    ReplyStateName, Request, RequestId, RequestState, Round, SenderKind, Seq, StateName, ThreadId,
-    Tier, Timestamp, Turn, TurnId, Twin,
+    Incarnation, IncarnationId, ItemEvent, Life, Message, MessageId, Notification, NotifyState,
+    Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState, Round, SenderKind, Seq,
+    StateName, Task, TaskId, ThreadId, Tier, Timestamp, Turn, TurnId, Twin,
 };
 
 /// Why a read or a write inside a transaction failed. The whole transaction is rolled back.
@@ -314,6 +314,17 @@ pub trait Read {
     fn request(&self, request_id: &RequestId) -> Result<Option<Request>, RowsError>;
     /// All requests of a message, oldest first.
     fn requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError>;
+    /// Messages of a conversation, newest first, at most `limit`.
+    fn messages_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError>;
+    /// A task by its id.
+    fn task(&self, task_id: &TaskId) -> Result<Option<Task>, RowsError>;
+    /// The task that a conversation is, if it is one.
+    fn task_of(&self, id: &ConversationId) -> Result<Option<Task>, RowsError>;
+    /// Tasks, newest first, older than `before`, at most `limit`.
+    fn tasks(&self, before: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError>;
+    /// Tasks of which somebody is still to be told, oldest first, after `after`, at most `limit`; also those that are
+    /// not over yet.
+    fn untold_tasks(&self, after: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError>;
     /// Codex processes that are not known to have ended.
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError>;
 }
@@ -447,6 +458,17 @@ pub enum Change {
         request_id: RequestId,
         /// The new state.
         state: RequestState,
+    },
+    /// Inserts a task; its conversation and first message are there.
+    NewTask(Task),
+    /// Moves a task's notification, expecting its present state.
+    Notify {
+        /// Which task.
+        task_id: TaskId,
+        /// The state it must be in.
+        from: NotifyState,
+        /// The notification.
+        to: Notification,
     },
     /// Inserts a Codex process.
     NewIncarnation(Incarnation),

@@ -87,6 +87,8 @@ impl Rows for MemoryRows {
             Change::NewEvent(event) => self.new_event(event),
             Change::NewRequest(request) => self.new_request(request),
             Change::Decide { request_id, state } => self.decide(request_id, state),
+            Change::NewTask(task) => self.new_task(task),
+            Change::Notify { task_id, from, to } => self.notify(task_id, *from, to),
             Change::NewIncarnation(incarnation) => self.new_incarnation(incarnation),
             Change::IncarnationEnded { incarnation_id, at } => {
                 self.end_incarnation(incarnation_id, *at)

@@ -9,6 +9,7 @@ mod forget;
 mod read;
 mod rows;
 mod table;
+mod task;
 
 pub use rows::MemoryRows;
 

@@ -9,7 +9,7 @@ use bridge_core::port::{
 use bridge_core::value::{
     Ack, AckMode, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId,
     ExternalId, Hold, Incarnation, ItemEvent, Message, MessageId, MessageState, Reply, ReplyState,
-    Request, RequestId, Round, SenderKind, Seq, StateName, Timestamp, Turn, Twin,
+    Request, RequestId, Round, SenderKind, Seq, StateName, Task, TaskId, Timestamp, Turn, Twin,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
@@ -553,6 +553,29 @@ impl Read for MemoryRows {
             .filter_map(|(_, id)| self.requests.get(id))
             .cloned()
             .collect())
+    }
+
+    fn messages_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError> {
+        let all = (id.clone(), Seq(i64::MIN))..=(id.clone(), Seq(i64::MAX));
+        let newest = self.seqs.range(all).rev();
+        let messages = newest.filter_map(|(_, id)| self.messages.get(id));
+        Ok(messages.take(page(limit)).cloned().collect())
+    }
+
+    fn task(&self, task_id: &TaskId) -> Result<Option<Task>, RowsError> {
+        Ok(self.task_by_id(task_id).cloned())
+    }
+
+    fn task_of(&self, id: &ConversationId) -> Result<Option<Task>, RowsError> {
+        Ok(self.task_of_conversation(id).cloned())
+    }
+
+    fn tasks(&self, before: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError> {
+        Ok(self.newest_tasks(before, page(limit)))
+    }
+
+    fn untold_tasks(&self, after: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError> {
+        Ok(self.tasks_untold(after, page(limit)))
     }
 
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError> {

@@ -9,7 +9,7 @@ use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
     IncarnationId, ItemEvent, Message, MessageId, Reply, ReplyKey, Request, RequestId, Round, Seq,
-    Timestamp, Turn,
+    Task, Timestamp, Turn,
 };
 
 /// The rows of a ledger, without a runtime. Copies are cheap: tables are shared until one side writes.
@@ -46,6 +46,8 @@ pub struct MemoryRows {
     pub(super) audits: Table<u64, AuditEntry>,
     /// How far each source was read.
     pub(super) cursors: Table<ChannelId, String>,
+    /// In the order they were written.
+    pub(super) tasks: Table<u64, Task>,
 }
 
 impl MemoryRows {
@@ -95,8 +97,9 @@ impl MemoryRows {
             rounds,
             audits,
             cursors,
+            tasks,
         } = self;
-        let tables: [&mut dyn Transactional; 20] = [
+        let tables: [&mut dyn Transactional; 21] = [
             conversations,
             conversation_keys,
             messages,
@@ -117,6 +120,7 @@ impl MemoryRows {
             rounds,
             audits,
             cursors,
+            tasks,
         ];
         for table in tables {
             act(table);

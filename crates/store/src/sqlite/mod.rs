@@ -34,6 +34,7 @@ mod request;
 mod rows;
 mod sql;
 mod sums;
+mod task;
 mod turn;
 mod writer;
 

@@ -107,6 +107,10 @@ pub(super) const UNANSWERED_BEFORE: &str = "SELECT message_id FROM message INDEX
      WHERE place IN ('ready', 'held', 'behind', 'flight', 'kept') \
      AND conversation_id = ?1 AND seq < ?2 ORDER BY seq LIMIT 1";
 
+pub(super) const MESSAGES_OF: &str = select_message!(
+    "JOIN message_text USING (row) WHERE conversation_id = ?1 ORDER BY seq DESC LIMIT ?2"
+);
+
 pub(super) const UNANSWERED_OF: &str = select_message!(
     "INDEXED BY message_place JOIN message_text USING (row) \
      WHERE place IN ('ready', 'held', 'behind', 'flight', 'kept') \
@@ -366,6 +370,14 @@ pub(super) fn unanswered_of(
     limit: u32,
 ) -> Result<Vec<Message>, RowsError> {
     sql::many(conn, UNANSWERED_OF, (id.as_str(), page(limit)), read)
+}
+
+pub(super) fn messages_of(
+    conn: &Connection,
+    id: &ConversationId,
+    limit: u32,
+) -> Result<Vec<Message>, RowsError> {
+    sql::many(conn, MESSAGES_OF, (id.as_str(), page(limit)), read)
 }
 
 pub(super) fn heard_of_agent(

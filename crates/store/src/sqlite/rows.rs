@@ -4,7 +4,7 @@
 
 use super::{
     ack, answer, attached, audit, conversation, cursor, event, figures, forget, incarnation,
-    message, queue, reply, request, sql, turn,
+    message, queue, reply, request, sql, task, turn,
 };
 use bridge_core::port::{
     Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, Rows, RowsError, StateCount,
@@ -12,7 +12,7 @@ use bridge_core::port::{
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
     ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind, Seq, StateName,
-    Timestamp, Turn, Twin,
+    Task, TaskId, Timestamp, Turn, Twin,
 };
 use rusqlite::Connection;
 
@@ -138,6 +138,8 @@ impl Rows for SqliteRows<'_> {
             Change::NewEvent(event) => event::insert(conn, event),
             Change::NewRequest(request) => request::insert(conn, request),
             Change::Decide { request_id, state } => request::decide(conn, request_id, state),
+            Change::NewTask(task) => task::insert(conn, task),
+            Change::Notify { task_id, from, to } => task::notify(conn, task_id, *from, to),
             Change::NewIncarnation(incarnation) => incarnation::insert(conn, incarnation),
             Change::IncarnationEnded { incarnation_id, at } => {
                 incarnation::end(conn, incarnation_id, *at)
@@ -366,6 +368,26 @@ impl Read for SqliteRows<'_> {
 
     fn requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError> {
         request::of_message(self.conn, message_id)
+    }
+
+    fn messages_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError> {
+        queue::messages_of(self.conn, id, limit)
+    }
+
+    fn task(&self, task_id: &TaskId) -> Result<Option<Task>, RowsError> {
+        task::by_id(self.conn, task_id)
+    }
+
+    fn task_of(&self, id: &ConversationId) -> Result<Option<Task>, RowsError> {
+        task::of_conversation(self.conn, id)
+    }
+
+    fn tasks(&self, before: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError> {
+        task::newest(self.conn, before, limit)
+    }
+
+    fn untold_tasks(&self, after: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError> {
+        task::untold(self.conn, after, limit)
     }
 
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError> {

@@ -40,6 +40,8 @@ impl View {
         self.add("lanes", rows.lanes(None, PAGE_MAX)?);
         self.add("incarnations", rows.live_incarnations()?);
         self.add("prefix", rows.message_ids_by_prefix("m", 3)?);
+        self.add("tasks", rows.tasks(None, PAGE_MAX)?);
+        self.add("untold", rows.untold_tasks(None, PAGE_MAX)?);
         Ok(())
     }
 
@@ -90,6 +92,8 @@ impl View {
         self.add("last seq", rows.last_seq(conversation)?);
         self.add("next reply", rows.next_reply(conversation)?);
         self.add("lanes after", rows.lanes(Some(conversation), 1)?);
+        self.add("messages of", rows.messages_of(conversation, 2)?);
+        self.add("task of", rows.task_of(conversation)?);
         self.add("in flight of", rows.in_flight_of(conversation)?);
         self.add("followers", rows.followers(id)?);
         let told = rows.exchanges(conversation, message.seq, 2)?;

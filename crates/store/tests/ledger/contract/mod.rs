@@ -11,6 +11,7 @@ mod people;
 mod reads;
 mod replies;
 mod rounds;
+mod tasks;
 mod together;
 
 /// Runs every promise on every store. A promise that is not listed is dead code, and the build says so.
@@ -125,6 +126,13 @@ contract! {
             a_lost_word_about_a_wait_takes_no_answer_with_it,
             a_turn_that_ran_out_of_time_ends_its_message_however_it_ended,
             old_rows_go_and_dedupe_keys_stay_for_their_time,
+        }
+        tasks {
+            a_task_and_its_message_are_on_disk_together,
+            a_task_is_told_more_until_it_is_over,
+            a_finished_task_is_told_of_once,
+            a_notification_is_given_up_and_sent_again_when_asked_for,
+            a_task_goes_with_its_messages,
         }
         together {
             many_conversations_go_on_at_once,
