@@ -69,7 +69,7 @@ pub use resume::Resume;
 pub use send::{Send, SendOutcome};
 pub use suspend::Suspend;
 pub use task::{StartTask, SteerStored, SteerTask, TaskStarted};
-pub use tell::{Tell, Told};
+pub use tell::{Tell, TellOutcome};
 
 use crate::port::{Change, Read, Rows, RowsError};
 use crate::value::{ConversationId, Message, MessageId, StateName, Timestamp};

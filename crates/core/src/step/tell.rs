@@ -24,7 +24,7 @@ pub struct Tell {
 
 /// What is to be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum TellOutcome {
     /// Tell it this.
     Steer(Steer),
     /// Its text was given to the turn of this message; that one can be told.
@@ -45,7 +45,7 @@ pub struct View {
 
 impl Transition for Tell {
     type View = View;
-    type Outcome = Told;
+    type Outcome = TellOutcome;
     const NAME: &'static str = "tell";
 
     fn load(&self, rows: &dyn Read) -> Result<View, RowsError> {
@@ -57,19 +57,19 @@ impl Transition for Tell {
         })
     }
 
-    fn decide(self, view: View, now: Timestamp) -> Result<Decision<Told>, Refused> {
+    fn decide(self, view: View, now: Timestamp) -> Result<Decision<TellOutcome>, Refused> {
         let Some(message) = view.message else {
             return Err(Refused::new(Self::NAME, &self.message_id, None));
         };
         let (turn_id, turn) = match (&message.life.state, view.turn) {
             (MessageState::Steered { leader }, _) => {
-                return Ok(Decision::nothing(Told::Steered(leader.clone())));
+                return Ok(Decision::nothing(TellOutcome::Steered(leader.clone())));
             }
             (MessageState::Running { .. }, Some(_)) if message.life.stop.is_some() => {
-                return Ok(Decision::nothing(Told::Stopping));
+                return Ok(Decision::nothing(TellOutcome::Stopping));
             }
             (MessageState::Running { turn_id }, Some(turn)) => (turn_id.clone(), turn),
-            (other, _) => return Ok(Decision::nothing(Told::Idle(other.name()))),
+            (other, _) => return Ok(Decision::nothing(TellOutcome::Idle(other.name()))),
         };
         let said = format!("told by {}: {}", self.by, self.text);
         let mut changes = vec![Change::Audit(AuditEntry {
@@ -91,7 +91,7 @@ impl Transition for Tell {
             actions: vec![Action::Announce {
                 message_id: self.message_id.clone(),
             }],
-            outcome: Told::Steer(Steer {
+            outcome: TellOutcome::Steer(Steer {
                 thread: turn.thread,
                 turn_id,
                 client_id: ClientId::new(format!(

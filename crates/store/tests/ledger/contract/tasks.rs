@@ -6,7 +6,7 @@ use bridge_core::limits::REPLY_AGE_MAX_MS;
 use bridge_core::port::{Change, LedgerError, RowsError};
 use bridge_core::step::{
     Keep, MidTurn, NotifyBegin, NotifyEnd, NotifyStep, Prune, StartTask, SteerStored, SteerTask,
-    TaskStarted, Tell, Told,
+    TaskStarted, Tell, TellOutcome,
 };
 use bridge_core::value::{
     ApprovalPolicy, ChannelId, Class, ConversationId, ExternalId, Notification, NotifyState,
@@ -138,7 +138,7 @@ pub(super) async fn a_task_is_told_more_until_it_is_over<F: Fixture>() {
         stored("m1", false)
     );
     let idle = world.does(tell("t1")).await.outcome;
-    assert_eq!(idle, Told::Idle(StateName::Received));
+    assert_eq!(idle, TellOutcome::Idle(StateName::Received));
     let now = world.now;
     world.does(claim(16, now)).await;
     world.does(begin("t1", Sandbox::ReadOnly)).await;
@@ -147,7 +147,7 @@ pub(super) async fn a_task_is_told_more_until_it_is_over<F: Fixture>() {
         world.does(more("t1", "m2")).await.outcome,
         stored("m2", true)
     );
-    let Told::Steer(steer) = world.does(tell("t1")).await.outcome else {
+    let TellOutcome::Steer(steer) = world.does(tell("t1")).await.outcome else {
         panic!("a running turn can be told");
     };
     assert_eq!(
