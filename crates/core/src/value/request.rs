@@ -136,7 +136,7 @@ pub enum RequestKind {
     UserInput,
     /// A form or link of an MCP server.
     Elicitation,
-    /// A call of a tool that the client provides.
+    /// May this tool of an MCP server be called? It runs outside of every sandbox.
     ToolCall,
     /// Anything else, by its method name.
     Other(String),
