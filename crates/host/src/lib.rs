@@ -10,6 +10,7 @@ mod backlog;
 pub mod binary;
 mod book;
 mod connection;
+mod effect;
 pub mod env;
 mod exec;
 mod fault;

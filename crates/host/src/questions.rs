@@ -4,6 +4,7 @@
 //! A question stays here until it is answered or Codex says that it is settled, so that an answer which does not fit
 //! can be given again. What is answered is decided elsewhere.
 
+use crate::effect::effect;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::OpenChanges;
 use bridge_codex::wire::server_request::RequestKind as WireKind;
@@ -108,6 +109,7 @@ pub(crate) fn asked(
         kind: kind_of(request),
         headline: request.headline_in(&scene),
         shown: request.shown(&scene),
+        effect: effect(request, scene.changes),
         payload: request.params.to_string(),
     }
 }
@@ -118,11 +120,10 @@ fn kind_of(request: &ServerRequest) -> RequestKind {
         WireKind::FileChange(_) | WireKind::LegacyPatch(_) => RequestKind::FileChange,
         WireKind::Permissions(_) => RequestKind::Permissions,
         WireKind::UserInput(_) => RequestKind::UserInput,
-        // Its method says form, but it is an approval: whoever may only answer questions must not give it.
-        WireKind::Elicitation(asked) if asked.tool_approval().is_some() => RequestKind::ToolCall,
+        // Also the approval of a tool of an MCP server, which Codex asks for with an empty form.
         WireKind::Elicitation(_) => RequestKind::Elicitation,
-        WireKind::ToolCall(_)
-        | WireKind::AuthRefresh(_)
+        WireKind::ToolCall(_) => RequestKind::ToolCall,
+        WireKind::AuthRefresh(_)
         | WireKind::CurrentTime(_)
         | WireKind::Attestation
         | WireKind::Unknown { .. } => RequestKind::Other(request.method.clone()),
@@ -136,8 +137,8 @@ pub(crate) fn is_decidable(request: &ServerRequest) -> bool {
         | RequestKind::FileChange
         | RequestKind::Permissions
         | RequestKind::UserInput
-        | RequestKind::Elicitation
-        | RequestKind::ToolCall => true,
-        RequestKind::Other(_) => false,
+        | RequestKind::Elicitation => true,
+        // We offer Codex no tools of ours.
+        RequestKind::ToolCall | RequestKind::Other(_) => false,
     }
 }

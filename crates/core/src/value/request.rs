@@ -136,7 +136,7 @@ pub enum RequestKind {
     UserInput,
     /// A form or link of an MCP server.
     Elicitation,
-    /// May this tool of an MCP server be called? It runs outside of every sandbox.
+    /// A call of a tool that the client provides.
     ToolCall,
     /// Anything else, by its method name.
     Other(String),
