@@ -172,7 +172,10 @@ impl Mailbox {
     pub(crate) fn ask(&self, request: &ServerRequest) {
         let mut inner = locked(&self.inner);
         match &mut inner.stage {
-            Stage::Early { asked, .. } => asked.push(request.clone()),
+            Stage::Early { asked, .. } => {
+                asked.retain(|early| early.id != request.id);
+                asked.push(request.clone());
+            }
             Stage::Folding(_) => inner.ask(request, &self.frame),
         }
         drop(inner);

@@ -41,8 +41,13 @@ impl Mailboxes {
     }
 
     /// Opens a mailbox for a thread that is about to be looked at; nothing that comes meanwhile is missed.
+    /// What an earlier follower was asked is told again, whether or not Codex does.
     pub(crate) fn open_early(&self, thread: ThreadId, frame: Frame) -> Arc<Mailbox> {
-        self.insert(Mailbox::early(frame), thread)
+        let mailbox = Mailbox::early(frame);
+        for request in locked(&self.questions).open_on(&thread) {
+            mailbox.ask(&request);
+        }
+        self.insert(mailbox, thread)
     }
 
     fn insert(&self, mailbox: Mailbox, thread: ThreadId) -> Arc<Mailbox> {
@@ -287,6 +292,22 @@ mod tests {
         boxes.close(&thread(), &early);
         let next = running(&boxes);
         assert_eq!(asked(&next).await.asked.rpc_id, "0");
+    }
+
+    #[tokio::test]
+    async fn another_follower_is_told_once_what_is_still_asked() {
+        let boxes = Mailboxes::default();
+        let first = running(&boxes);
+        boxes.ask(command(0), Instant::now()).unwrap();
+        let before = asked(&first).await;
+        boxes.close(&thread(), &first);
+        let second = boxes.open_early(thread(), frame());
+        // Codex asks again as well.
+        boxes.ask(command(0), Instant::now()).unwrap();
+        second.bind(&thread(), TurnId::from("u"));
+        assert_eq!(asked(&second).await, before);
+        boxes.ask(command(1), Instant::now()).unwrap();
+        assert_eq!(asked(&second).await.asked.rpc_id, "1");
     }
 
     #[tokio::test]

@@ -54,6 +54,12 @@ impl Questions {
         found.into_iter().map(|(_, request)| request).collect()
     }
 
+    /// What is asked on this thread and was told to whoever followed it before.
+    pub(crate) fn open_on(&self, thread: &ThreadId) -> Vec<ServerRequest> {
+        let on_it = |request: &&ServerRequest| request.thread_id() == Some(thread);
+        self.open.values().filter(on_it).cloned().collect()
+    }
+
     /// What has waited for too long; to be declined.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<ServerRequest> {
         let mut late = Vec::new();
