@@ -7,6 +7,7 @@
 )]
 
 mod agent;
+mod asked;
 mod attachments;
 mod backlog;
 mod chat;
@@ -23,6 +24,7 @@ mod endless;
 mod exec;
 mod fake;
 mod foreign;
+mod homes;
 mod input;
 mod memory;
 mod model_faults;

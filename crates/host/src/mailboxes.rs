@@ -1,0 +1,383 @@
+//! All mailboxes of one connection, and who hears a question of Codex.
+//!
+//! A question for a thread that nobody follows waits a while for a follower: after a broken connection Codex asks again
+//! as soon as the thread is loaded, which may be before it is known which of its turns is ours.
+
+use crate::account::Account;
+use crate::host::wall_now;
+use crate::mailbox::{Frame, Mailbox};
+use crate::questions::{self, Questions};
+use bridge_codex::rpc::RawId;
+use bridge_codex::turn::TurnFold;
+use bridge_codex::wire::{Notification, ServerRequest, ThreadId};
+use bridge_core::port::{AskedRef, TurnEvent};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// All mailboxes of one connection, by thread. Where both locks are held, `by_thread` is the outer one.
+#[derive(Debug, Default)]
+pub(crate) struct Mailboxes {
+    by_thread: Mutex<HashMap<ThreadId, Arc<Mailbox>>>,
+    questions: Mutex<Questions>,
+    account: Arc<Account>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Mailboxes {
+    pub(crate) fn new(account: Arc<Account>) -> Self {
+        Self {
+            account,
+            ..Self::default()
+        }
+    }
+
+    /// Opens a mailbox for a turn that is about to start on an idle thread.
+    pub(crate) fn open(&self, fold: TurnFold, thread: ThreadId, frame: Frame) -> Arc<Mailbox> {
+        self.insert(Mailbox::folding(fold, frame), thread)
+    }
+
+    /// Opens a mailbox for a thread that is about to be looked at; nothing that comes meanwhile is missed.
+    /// What an earlier follower was asked is told again, whether or not Codex does.
+    pub(crate) fn open_early(&self, thread: ThreadId, frame: Frame) -> Arc<Mailbox> {
+        let mailbox = Mailbox::early(frame);
+        for request in locked(&self.questions).open_on(&thread) {
+            mailbox.ask(&request);
+        }
+        self.insert(mailbox, thread)
+    }
+
+    fn insert(&self, mailbox: Mailbox, thread: ThreadId) -> Arc<Mailbox> {
+        let mailbox = Arc::new(mailbox);
+        let mut boxes = locked(&self.by_thread);
+        let mut questions = locked(&self.questions);
+        for request in questions.take_unheard(&thread) {
+            mailbox.ask(&request);
+            questions.heard(request);
+        }
+        boxes.insert(thread, Arc::clone(&mailbox));
+        mailbox
+    }
+
+    /// Closes a mailbox, unless another one took its place.
+    pub(crate) fn close(&self, thread: &ThreadId, mailbox: &Arc<Mailbox>) {
+        let mut boxes = locked(&self.by_thread);
+        let present = boxes.get(thread);
+        if present.is_some_and(|present| Arc::ptr_eq(present, mailbox)) {
+            boxes.remove(thread);
+            let mut questions = locked(&self.questions);
+            for request in mailbox.take_untold() {
+                questions.unheard(request, Instant::now());
+            }
+        }
+    }
+
+    /// Whether a turn of this thread is followed or looked at.
+    pub(crate) fn has(&self, thread: &ThreadId) -> bool {
+        locked(&self.by_thread).contains_key(thread)
+    }
+
+    /// Whether nothing is followed or looked at.
+    pub(crate) fn is_empty(&self) -> bool {
+        locked(&self.by_thread).is_empty()
+    }
+
+    fn of(&self, thread: Option<&ThreadId>) -> Option<Arc<Mailbox>> {
+        locked(&self.by_thread).get(thread?).cloned()
+    }
+
+    pub(crate) fn deliver(&self, notification: &Notification) {
+        let Some(mailbox) = self.of(notification.thread_id()) else {
+            if let Notification::ServerRequestResolved(resolved) = notification {
+                locked(&self.questions).close(&resolved.request_id);
+            }
+            return;
+        };
+        if let Notification::ServerRequestResolved(resolved) = notification {
+            let open = locked(&self.questions).close(&resolved.request_id);
+            // One that we answered is not open any more.
+            if let Some(request) = open {
+                mailbox.resolve(&request);
+            }
+        }
+        let resets_at = self.account.resets_at(wall_now());
+        mailbox.deliver(notification, resets_at);
+    }
+
+    /// Hands a question to the follower of its thread, or keeps it for one; gives it back when nobody will ever hear
+    /// it or nobody can decide it.
+    pub(crate) fn ask(
+        &self,
+        request: ServerRequest,
+        now: Instant,
+    ) -> Result<(), Box<ServerRequest>> {
+        let boxes = locked(&self.by_thread);
+        let mailbox = request.thread_id().and_then(|thread| boxes.get(thread));
+        let mailbox = mailbox.filter(|mailbox| !mailbox.is_over());
+        let mut questions = locked(&self.questions);
+        if request.thread_id().is_none() || questions.is_full() {
+            return Err(Box::new(request));
+        }
+        if !questions::is_decidable(&request) {
+            if let Some(mailbox) = mailbox {
+                mailbox.tell_declined(&request);
+            }
+            return Err(Box::new(request));
+        }
+        match mailbox {
+            Some(mailbox) => {
+                mailbox.ask(&request);
+                questions.heard(request);
+            }
+            None => {
+                tracing::warn!(method = %request.method, "codex asks, and nobody follows that turn yet");
+                questions.unheard(request, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Questions that waited too long for a follower.
+    pub(crate) fn expire(&self, now: Instant) -> Vec<ServerRequest> {
+        locked(&self.questions).expire(now)
+    }
+
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        locked(&self.questions).next_expiry()
+    }
+
+    /// A question that is still asked.
+    pub(crate) fn question(&self, to: &AskedRef) -> Option<ServerRequest> {
+        locked(&self.questions).find(to).cloned()
+    }
+
+    /// Whoever takes a question out answers it; false when somebody else did, or Codex settled it.
+    pub(crate) fn take(&self, id: &RawId) -> bool {
+        locked(&self.questions).close(id).is_some()
+    }
+
+    /// The connection is gone: every follower hears it.
+    pub(crate) fn lose_all(&self, why: &str) {
+        for (_, mailbox) in locked(&self.by_thread).drain() {
+            mailbox.push(TurnEvent::Lost {
+                why: why.to_owned(),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mailbox::News;
+    use crate::power::Allowed;
+    use crate::questions::UNHEARD_PATIENCE;
+    use bridge_codex::wire::TurnId;
+    use bridge_core::port::{Asked, Reads, ThreadSpec, TurnTransport};
+    use bridge_core::value::{ApprovalPolicy, IncarnationId, RequestKind, Sandbox};
+    use serde_json::{Value, json};
+
+    fn frame() -> Frame {
+        let spec = ThreadSpec {
+            workdir: "/w".to_owned(),
+            sandbox: Sandbox::ReadOnly,
+            approval_policy: ApprovalPolicy::OnRequest,
+            model: None,
+            instructions: String::new(),
+            reads: Reads::Disk,
+            transport: TurnTransport::AppServer,
+            codex_home: None,
+        };
+        Frame {
+            incarnation: IncarnationId::new("life"),
+            allowed: Allowed::of(&spec),
+        }
+    }
+
+    fn thread() -> ThreadId {
+        ThreadId::from("t")
+    }
+
+    fn request(id: i64, method: &str, more: Value) -> ServerRequest {
+        let mut params = json!({"threadId": "t", "turnId": "u", "itemId": "i"});
+        for (key, value) in more.as_object().unwrap() {
+            params[key] = value.clone();
+        }
+        ServerRequest::parse(RawId::Integer(id), method.to_owned(), params)
+    }
+
+    fn command(id: i64) -> ServerRequest {
+        let params = json!({"command": "ls", "cwd": "/w"});
+        request(id, "item/commandExecution/requestApproval", params)
+    }
+
+    fn resolved(id: i64) -> Notification {
+        let params = json!({"threadId": "t", "requestId": id});
+        Notification::parse("serverRequest/resolved", &params)
+    }
+
+    fn running(boxes: &Mailboxes) -> Arc<Mailbox> {
+        let fold = TurnFold::new(thread(), Some(TurnId::from("u")), None);
+        boxes.open(fold, thread(), frame())
+    }
+
+    async fn event(mailbox: &Mailbox) -> TurnEvent {
+        match mailbox.next().await {
+            News::Event(event) => event,
+            News::Overpowered { turn_id } => panic!("{turn_id:?}"),
+        }
+    }
+
+    async fn asked(mailbox: &Mailbox) -> Asked {
+        match event(mailbox).await {
+            TurnEvent::Asked(asked) => asked,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_question_waits_for_its_follower_and_no_longer_than_its_patience() {
+        let boxes = Mailboxes::default();
+        let now = Instant::now();
+        boxes.ask(command(0), now).unwrap();
+        assert_eq!(boxes.next_expiry(), Some(now + UNHEARD_PATIENCE));
+        assert_eq!(boxes.expire(now), []);
+        let mailbox = running(&boxes);
+        let name = asked(&mailbox).await.asked;
+        assert!(boxes.question(&name).is_some());
+        assert_eq!(boxes.expire(now + UNHEARD_PATIENCE), []);
+
+        boxes.close(&thread(), &mailbox);
+        boxes.ask(command(1), now).unwrap();
+        assert_eq!(boxes.expire(now + UNHEARD_PATIENCE), [command(1)]);
+        assert_eq!(boxes.next_expiry(), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_while_a_thread_is_looked_at_is_told_when_the_turn_is_known() {
+        let boxes = Mailboxes::default();
+        let mailbox = boxes.open_early(thread(), frame());
+        let change = request(2, "item/fileChange/requestApproval", json!({}));
+        boxes.ask(change, Instant::now()).unwrap();
+        boxes.ask(command(3), Instant::now()).unwrap();
+        boxes.deliver(&resolved(3));
+        let item = json!({"type": "fileChange", "id": "i", "status": "inProgress",
+            "changes": [{"path": "/w/a", "kind": {"type": "add"}, "diff": "hello\n"}]});
+        let turn = json!({"id": "u", "status": "inProgress", "items": [item], "itemsView": "full"});
+        mailbox.recall(&[serde_json::from_value(turn).unwrap()]);
+        mailbox.bind(&thread(), TurnId::from("u"));
+        let asked = asked(&mailbox).await;
+        assert_eq!(
+            (asked.kind, asked.asked.rpc_id.as_str()),
+            (RequestKind::FileChange, "2")
+        );
+        assert!(asked.shown.contains("hello"), "{}", asked.shown);
+        assert_eq!(asked.effect.paths, ["/w/a"]);
+        boxes.deliver(&resolved(2));
+        assert_eq!(
+            event(&mailbox).await,
+            TurnEvent::Resolved(asked.asked.clone())
+        );
+        assert_eq!(boxes.question(&asked.asked), None);
+    }
+
+    #[tokio::test]
+    async fn a_look_that_finds_no_turn_leaves_its_questions_to_the_next() {
+        let boxes = Mailboxes::default();
+        let early = boxes.open_early(thread(), frame());
+        boxes.ask(command(0), Instant::now()).unwrap();
+        boxes.close(&thread(), &early);
+        let next = running(&boxes);
+        assert_eq!(asked(&next).await.asked.rpc_id, "0");
+    }
+
+    #[tokio::test]
+    async fn another_follower_is_told_once_what_is_still_asked() {
+        let boxes = Mailboxes::default();
+        let first = running(&boxes);
+        boxes.ask(command(0), Instant::now()).unwrap();
+        let before = asked(&first).await;
+        boxes.close(&thread(), &first);
+        let second = boxes.open_early(thread(), frame());
+        // Codex asks again as well.
+        boxes.ask(command(0), Instant::now()).unwrap();
+        second.bind(&thread(), TurnId::from("u"));
+        assert_eq!(asked(&second).await, before);
+        boxes.ask(command(1), Instant::now()).unwrap();
+        assert_eq!(asked(&second).await.asked.rpc_id, "1");
+    }
+
+    #[tokio::test]
+    async fn whoever_takes_a_question_answers_it_and_nobody_else() {
+        let boxes = Mailboxes::default();
+        let mailbox = running(&boxes);
+        boxes.ask(command(0), Instant::now()).unwrap();
+        let name = asked(&mailbox).await.asked;
+        let mut other = name.clone();
+        other.rpc_id = "\"0\"".to_owned();
+        assert_eq!(boxes.question(&other), None);
+        let request = boxes.question(&name).unwrap();
+        assert!(boxes.take(&request.id) && !boxes.take(&request.id));
+        // Our own answer is no news.
+        boxes.deliver(&resolved(0));
+        boxes.ask(command(1), Instant::now()).unwrap();
+        assert_eq!(asked(&mailbox).await.asked.rpc_id, "1");
+    }
+
+    #[tokio::test]
+    async fn what_nobody_can_decide_is_given_back_and_told() {
+        let boxes = Mailboxes::default();
+        let mailbox = running(&boxes);
+        for (id, method) in [(0, "brand/new"), (1, "item/tool/call")] {
+            let request = request(
+                id,
+                method,
+                json!({"callId": "c", "tool": "x", "arguments": {}}),
+            );
+            assert!(boxes.ask(request, Instant::now()).is_err(), "{method}");
+            let told = asked(&mailbox).await;
+            assert_eq!(told.method, method);
+            assert_eq!(
+                event(&mailbox).await,
+                TurnEvent::Resolved(told.asked.clone())
+            );
+            assert_eq!(boxes.question(&told.asked), None);
+        }
+        let method = "attestation/generate".to_owned();
+        let homeless = ServerRequest::parse(RawId::Integer(2), method, json!({}));
+        assert!(boxes.ask(homeless, Instant::now()).is_err());
+    }
+
+    #[tokio::test]
+    async fn more_power_than_allowed_is_told_once_and_is_why_the_turn_failed() {
+        let boxes = Mailboxes::default();
+        let mailbox = running(&boxes);
+        let update = |sandbox: &str| {
+            let settings = json!({"sandboxPolicy": {"type": sandbox}, "approvalPolicy": "on-request",
+                                  "approvalsReviewer": "user", "activePermissionProfile": null});
+            let params = json!({"threadId": "t", "threadSettings": settings});
+            Notification::parse("thread/settings/updated", &params)
+        };
+        boxes.deliver(&update("readOnly"));
+        for _ in 0..2 {
+            boxes.deliver(&update("dangerFullAccess"));
+        }
+        let News::Overpowered { turn_id } = mailbox.next().await else {
+            panic!("nobody was told");
+        };
+        assert_eq!(turn_id, TurnId::from("u"));
+        let turn =
+            json!({"id": "u", "status": "interrupted", "items": [], "itemsView": "notLoaded"});
+        let done = json!({"threadId": "t", "turn": turn});
+        boxes.deliver(&Notification::parse("turn/completed", &done));
+        let TurnEvent::Ended(end) = event(&mailbox).await else {
+            panic!("the end was not told");
+        };
+        let failure = end.failure.unwrap();
+        assert_eq!(failure.class, bridge_core::value::Class::Config);
+        assert!(failure.reason.contains("danger-full-access"), "{failure:?}");
+    }
+}
