@@ -8,6 +8,7 @@ mod control;
 mod dead;
 mod desk;
 mod hub;
+mod reload;
 mod status;
 mod story;
 mod token;
@@ -19,6 +20,7 @@ pub use control::{
 pub use dead::{ActView, DeadList, DeadView};
 pub use desk::{Desk, Health, NewMessage, SubmitError, Submitted};
 pub use hub::{Hub, Live, Subscription};
+pub use reload::ReloadView;
 pub use status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use story::{AckView, ActEntryView, AttemptView, ReplyView, StoryView};
 pub use token::TokenHash;

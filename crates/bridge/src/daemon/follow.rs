@@ -78,7 +78,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let gone = gone_since(turn.started_at);
         let left = turn.time_left();
         let mut watchdog = Watchdog::new(left, turn.patience.idle, Instant::now());
-        let mut progress = Progress::new(self.settings.progress, gone, Instant::now());
+        let mut progress = Progress::new(self.settings().progress, gone, Instant::now());
         if turn.attached {
             watchdog.know_nothing();
         }
