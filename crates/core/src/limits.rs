@@ -120,6 +120,8 @@ pub const REQUEST_PAYLOAD_MAX_CHARS: usize = MESSAGE_MAX_CHARS;
 
 /// Longest summary of a task's prompt.
 pub const PROMPT_SUMMARY_MAX_CHARS: usize = 300;
+/// Tokens of the API that are good at the same time; every call is compared with all of them.
+pub const TOKENS_MAX: usize = 200;
 
 /// Hard bound on rows that one read returns.
 pub const PAGE_MAX: u32 = 500;

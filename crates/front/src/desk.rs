@@ -1,8 +1,10 @@
 //! The desk: what a front needs from the daemon behind it.
 
-use crate::{ChannelView, Hub, LedgerView, ReloadView};
+use crate::{Caller, ChannelView, Hub, LedgerView, ReloadView};
 use bridge_core::port::{Ledger, LedgerError};
-use bridge_core::step::{CancelOutcome, Claim, RedriveOutcome};
+use bridge_core::step::{
+    AddToken, CancelOutcome, Claim, RedriveOutcome, RevokeToken, TokenAdded, UseToken,
+};
 use bridge_core::value::{MessageId, Timestamp};
 use std::future::Future;
 use std::time::Duration;
@@ -56,6 +58,26 @@ pub trait Desk: Clone + Send + Sync + 'static {
 
     /// Reads the configuration again, for `by`.
     fn reload(&self, by: &str) -> impl Future<Output = ReloadView> + Send;
+    /// A new token: random, and known to nobody else. `None` when the system has no randomness to give.
+    fn random_token(&self) -> Option<String>;
+
+    /// Makes a token known.
+    fn add_token(
+        &self,
+        token: AddToken,
+    ) -> impl Future<Output = Result<TokenAdded, LedgerError>> + Send;
+
+    /// Revokes a token; `false` when there is none of this name.
+    fn revoke_token(
+        &self,
+        token: RevokeToken,
+    ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
+
+    /// Notes that a token was used.
+    fn use_token(&self, token: UseToken) -> impl Future<Output = Result<(), LedgerError>> + Send;
+
+    /// How often each transition was committed since the start.
+    fn steps(&self) -> Vec<(&'static str, u64)>;
 
     /// How the daemon is.
     fn health(&self) -> impl Future<Output = Health> + Send;
@@ -70,6 +92,8 @@ pub struct NewMessage {
     pub conversation: Option<String>,
     /// The sender's own id for it.
     pub key: String,
+    /// Who sends it: what it may do and whose names it may use comes from this alone.
+    pub from: Caller,
 }
 
 /// A text that is a message now.
@@ -87,6 +111,11 @@ pub enum SubmitError {
     /// It can't become a message.
     #[error("{0}")]
     Unfit(String),
+    /// The key names another message already.
+    #[error(
+        "this Idempotency-Key was used for another text or conversation before; nothing was stored, use a new key for a new message"
+    )]
+    OtherBody,
     /// Too much waits already.
     #[error("too many messages wait already; nothing was stored, send it again later")]
     Full,

@@ -19,10 +19,34 @@ pub enum Live {
     Text(Arc<str>),
 }
 
+/// Changes of all messages that a slow watcher may be behind.
+const ALL_BEHIND_MAX: usize = 1024;
+
 /// Where news is published and watched.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Hub {
     watched: Arc<Mutex<HashMap<MessageId, broadcast::Sender<Live>>>>,
+    all: broadcast::Sender<MessageId>,
+}
+
+impl Default for Hub {
+    fn default() -> Self {
+        Self {
+            watched: Arc::default(),
+            all: broadcast::channel(ALL_BEHIND_MAX).0,
+        }
+    }
+}
+
+/// A watcher of every message.
+#[derive(Debug)]
+pub struct Everything(broadcast::Receiver<MessageId>);
+
+impl Everything {
+    /// The next message whose rows changed. `None` when some were missed: look at all that changed lately.
+    pub async fn next(&mut self) -> Option<MessageId> {
+        self.0.recv().await.ok()
+    }
 }
 
 /// One watcher's view of one message; watching ends when it is dropped.
@@ -34,8 +58,17 @@ pub struct Subscription {
 }
 
 impl Hub {
+    /// Watches every message, for changes of its rows.
+    #[must_use]
+    pub fn watch_all(&self) -> Everything {
+        Everything(self.all.subscribe())
+    }
+
     /// Publishes news; free when nobody watches.
     pub fn publish(&self, message_id: &MessageId, live: Live) {
+        if live == Live::Changed && self.all.receiver_count() > 0 {
+            let _unwatched = self.all.send(message_id.clone());
+        }
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = watched.get(message_id) {
             // No watcher left is fine: its entry goes when its subscription is dropped.

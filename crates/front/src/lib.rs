@@ -5,9 +5,11 @@
 
 pub mod api;
 mod control;
+mod conversation;
 mod dead;
 mod desk;
 mod hub;
+mod news;
 mod reload;
 mod status;
 mod story;
@@ -17,13 +19,15 @@ mod view;
 pub use control::{
     Act, Caller, Control, ControlError, ControlFault, Grants, Scope, StartArgs, Via,
 };
+pub use conversation::{ConversationList, ConversationStory, ConversationView};
 pub use dead::{ActView, DeadList, DeadView};
 pub use desk::{Desk, Health, NewMessage, SubmitError, Submitted};
-pub use hub::{Hub, Live, Subscription};
+pub use hub::{Everything, Hub, Live, Subscription};
+pub use news::{ItemNews, MarkView, RequestNews, StateNews};
 pub use reload::ReloadView;
 pub use status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use story::{AckView, ActEntryView, AttemptView, ReplyView, StoryView};
-pub use token::TokenHash;
+pub use token::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
 pub use view::{
     AnswerView, EventView, FailureView, FileView, HoldView, LedgerView, MessageList, MessageView,
     Problem, RequestView, SubmitRequest, SubmitResponse, TextView, WhyView,

@@ -178,6 +178,9 @@ pub struct TextView {
 pub struct MessageList {
     /// The messages.
     pub messages: Vec<MessageView>,
+    /// What to give as `before` for the next page; absent on the last one.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// How the ledger is.

@@ -7,7 +7,7 @@ use crate::value::{
     Ack, AckState, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId,
     Incarnation, IncarnationId, ItemEvent, Life, Message, MessageId, Notification, NotifyState,
     Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState, Round, SenderKind, Seq,
-    StateName, Task, TaskId, ThreadId, Tier, Timestamp, Turn, TurnId, Twin,
+    StateName, Task, TaskId, ThreadId, Tier, Timestamp, Token, Turn, TurnId, Twin,
 };
 
 /// Why a read or a write inside a transaction failed. The whole transaction is rolled back.
@@ -184,6 +184,25 @@ pub trait Read {
     fn message_ids_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<MessageId>, RowsError>;
     /// The newest messages, newest first.
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError>;
+    /// Messages that arrived before `before`, newest first: the next page.
+    fn older_messages(&self, before: &MessageId, limit: u32) -> Result<Vec<Message>, RowsError>;
+    /// Messages with something new since then, and those in flight, in id order, at most `limit`.
+    fn changed_since(&self, since: Timestamp, limit: u32) -> Result<Vec<MessageId>, RowsError>;
+    /// Messages of a conversation before `before`, newest first.
+    fn messages_before(
+        &self,
+        id: &ConversationId,
+        before: Option<Seq>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError>;
+    /// Conversations by id before `before`, newest first.
+    fn conversations(
+        &self,
+        before: Option<&ConversationId>,
+        limit: u32,
+    ) -> Result<Vec<Conversation>, RowsError>;
+    /// Tokens of the API: all good ones, then revoked ones, each by name.
+    fn tokens(&self) -> Result<Vec<Token>, RowsError>;
     /// Messages in one state, newest first, at most `limit`, older than `before`.
     fn messages_in(
         &self,
@@ -418,6 +437,22 @@ pub enum Change {
     },
     /// Adds an act of a person.
     Audit(AuditEntry),
+    /// Inserts a token; one of the same name must be revoked.
+    NewToken(Token),
+    /// Revokes a token that is good.
+    RevokeToken {
+        /// Which.
+        name: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// Records that a good token was used.
+    TokenUsed {
+        /// Which.
+        name: String,
+        /// When.
+        at: Timestamp,
+    },
     /// Inserts the turn of a new attempt.
     NewTurn(Turn),
     /// Rewrites a turn.

@@ -39,6 +39,7 @@ mod send;
 mod suspend;
 mod task;
 mod tell;
+mod token;
 mod touched;
 
 pub use acknowledge::Acknowledge;
@@ -72,6 +73,7 @@ pub use send::{Send, SendOutcome};
 pub use suspend::Suspend;
 pub use task::{StartTask, SteerStored, SteerTask, TaskStarted};
 pub use tell::{Tell, TellOutcome};
+pub use token::{AddToken, RevokeToken, TokenAdded, UseToken};
 
 use crate::port::{Change, Read, Rows, RowsError};
 use crate::value::{ConversationId, Message, MessageId, StateName, Timestamp};

@@ -17,6 +17,7 @@ mod reply;
 mod request;
 mod task;
 mod time;
+mod token;
 mod turn;
 
 pub use answer::{Answer, AnswerSource};
@@ -41,4 +42,5 @@ pub use request::{
 };
 pub use task::{Notification, NotifyState, Task, TaskTerms};
 pub use time::Timestamp;
+pub use token::Token;
 pub use turn::{CutPolicy, Turn, TurnState, Usage};

@@ -1,6 +1,7 @@
 //! What a person does by hand: look at dead letters, send them again, give them up, stop a message.
 
 use super::messages::{find, view};
+use super::page::Page;
 use super::read::{Params, Who};
 use super::{Context, ProblemResponse};
 use crate::dead::{ActView, DeadList, DeadView};
@@ -8,30 +9,15 @@ use crate::{Desk, MessageView};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::step::{CancelOutcome, RedriveOutcome};
 use bridge_core::value::{MessageId, StateName, Timestamp};
-use schemars::JsonSchema;
-use serde::Deserialize;
-
-/// Dead letters on a page for those who name no number.
-const PAGE_DEFAULT: u32 = 50;
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Page {
-    /// How many, at most.
-    limit: Option<u32>,
-    /// Older than this one: the `next` of the page before.
-    before: Option<String>,
-}
 
 pub(super) async fn list<D: Desk>(
     State(context): State<Context<D>>,
     Params(page): Params<Page>,
 ) -> Result<Json<DeadList>, ProblemResponse> {
-    let limit = page.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX);
+    let limit = page.limit();
     let before = page.before.map(MessageId::new);
     let now = context.desk.now();
     let found = context

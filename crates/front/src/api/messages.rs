@@ -1,6 +1,7 @@
 //! Messages: take one in, show one, list the newest.
 
-use super::read::{Body, Params, idempotency_key};
+use super::page::Page;
+use super::read::{Body, Params, Who, idempotency_key};
 use super::{Context, ProblemResponse};
 use crate::story::StoryRows;
 use crate::view::MessageRows;
@@ -13,14 +14,13 @@ use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::step::Claim;
 use bridge_core::value::{Message, MessageId};
 use bridge_core::why::Case;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Shortest beginning of an id that is looked up.
 const PREFIX_MIN_CHARS: usize = 4;
 
 pub(super) async fn submit<D: Desk>(
     State(context): State<Context<D>>,
+    Who(caller): Who,
     headers: HeaderMap,
     Body(body): Body<SubmitRequest>,
 ) -> Result<(StatusCode, Json<SubmitResponse>), ProblemResponse> {
@@ -33,6 +33,7 @@ pub(super) async fn submit<D: Desk>(
         text: body.text,
         conversation: body.conversation,
         key,
+        from: caller,
     };
     let submitted = context.desk.submit(message).await?;
     let status = if submitted.duplicate {
@@ -74,33 +75,31 @@ fn unknown(message_id: &MessageId) -> ProblemResponse {
     ProblemResponse::not_found(format!("there is no message {message_id}"))
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Page {
-    /// How many, at most.
-    limit: Option<u32>,
-}
-
 pub(super) async fn list<D: Desk>(
     State(context): State<Context<D>>,
     Params(page): Params<Page>,
 ) -> Result<Json<MessageList>, ProblemResponse> {
-    let limit = page.limit.unwrap_or(20).min(PAGE_MAX);
+    let limit = page.limit();
+    let before = page.before.map(MessageId::new);
     let (now, claim) = (context.desk.now(), context.desk.claim());
     let messages = context
         .desk
         .ledger()
         .read(move |rows| {
-            let newest = rows.newest_messages(limit)?;
-            newest
+            let found = match &before {
+                Some(before) => rows.older_messages(before, limit)?,
+                None => rows.newest_messages(limit)?,
+            };
+            found
                 .iter()
                 .map(|message| rows_of(rows, &message.message_id, &claim))
                 .filter_map(Result::transpose)
                 .collect::<Result<Vec<_>, RowsError>>()
         })
         .await?;
-    let messages = messages.into_iter().map(|rows| rows.view(now)).collect();
-    Ok(Json(MessageList { messages }))
+    let messages: Vec<_> = messages.into_iter().map(|rows| rows.view(now)).collect();
+    let next = Page::next(&messages, limit, |last| last.message_id.clone());
+    Ok(Json(MessageList { messages, next }))
 }
 
 /// The message with this id, or the only one whose id begins so.
@@ -139,7 +138,7 @@ pub(super) async fn view<D: Desk>(
         .ok_or_else(|| unknown(&message_id))
 }
 
-fn rows_of(
+pub(super) fn rows_of(
     rows: &dyn Read,
     message_id: &MessageId,
     claim: &Claim,

@@ -1,12 +1,16 @@
 //! The HTTP API: its routes (one table), its guard, its limits, and how it is served on `api.sock` and TCP.
 
+mod conversations;
 mod counters;
 mod dead;
 mod events;
 mod guard;
 mod limits;
 mod messages;
+mod metrics;
+mod news;
 mod openapi;
+mod page;
 mod problem;
 mod read;
 mod route;
@@ -18,6 +22,7 @@ mod streams;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 pub use guard::{Door, Hosts, HostsError, Peer};
 pub use route::{Access, Trace, Verb};
@@ -27,9 +32,11 @@ pub(crate) use problem::ProblemResponse;
 
 use crate::{Desk, TokenHash};
 use axum::Router;
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio::net::{TcpListener, UnixListener};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The API of one daemon.
@@ -53,8 +60,10 @@ struct Shared {
     /// The owner's token, where there is a way to use it.
     owner: Option<TokenHash>,
     rates: guard::Rates,
+    /// When the use of each token was noted last.
+    seen: Mutex<HashMap<String, Instant>>,
     streams: streams::Streams,
-    counters: counters::Counters,
+    counters: Arc<counters::Counters>,
 }
 
 /// One route, for whoever wants to try them all.
@@ -90,14 +99,19 @@ impl<D: Desk> Api<D> {
     /// Serves the local owner until told to stop.
     pub async fn serve_local(self, listener: UnixListener, bar: Bar) {
         let router = self.router(Door::Local);
-        server::serve(server::Local { listener, bar }, router, self.context.stop).await;
+        self.serve(server::Local { listener, bar }, router).await;
     }
 
     /// Serves holders of tokens until told to stop.
     pub async fn serve_tcp(self, listener: TcpListener, hosts: Hosts, proxied: bool) {
         let hosts = Arc::new(hosts);
         let router = self.router(Door::Tcp { hosts, proxied });
-        server::serve(listener, router, self.context.stop).await;
+        self.serve(listener, router).await;
+    }
+
+    async fn serve(self, socket: impl server::Socket, router: Router) {
+        let counters = Arc::clone(&self.context.shared.counters);
+        server::serve(socket, router, counters, self.context.stop).await;
     }
 
     /// The routes behind one door, without its connections.

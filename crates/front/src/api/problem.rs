@@ -68,6 +68,11 @@ impl ProblemResponse {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
+    /// It can be read, and can't be done.
+    pub(crate) fn unprocessable(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+    }
+
     pub(crate) fn ambiguous(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, detail)
     }
@@ -124,7 +129,7 @@ impl From<LedgerError> for ProblemResponse {
 impl From<SubmitError> for ProblemResponse {
     fn from(error: SubmitError) -> Self {
         let status = match &error {
-            SubmitError::Unfit(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            SubmitError::Unfit(_) | SubmitError::OtherBody => StatusCode::UNPROCESSABLE_ENTITY,
             SubmitError::Full => StatusCode::TOO_MANY_REQUESTS,
             SubmitError::NoRoom(_) => StatusCode::INSUFFICIENT_STORAGE,
             SubmitError::Slow { .. }
@@ -135,6 +140,7 @@ impl From<SubmitError> for ProblemResponse {
         let retry_after = match &error {
             SubmitError::Slow { retry_after, .. } => Some(*retry_after),
             SubmitError::Unfit(_)
+            | SubmitError::OtherBody
             | SubmitError::Full
             | SubmitError::NoRoom(_)
             | SubmitError::Damaged(_)

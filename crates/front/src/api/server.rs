@@ -2,6 +2,7 @@
 //!
 //! What a request means is the router's business.
 
+use super::counters::Counters;
 use super::guard::Peer;
 use super::limits::{
     ACCEPT_PAUSE, CONNECTIONS_MAX, HEAD_DEADLINE, HEAD_MAX_BYTES, HEADERS_MAX, STALL_DEADLINE,
@@ -92,7 +93,12 @@ impl Socket for TcpListener {
 }
 
 /// Serves until told to stop; then open connections finish what they do, and streams end.
-pub(super) async fn serve(socket: impl Socket, router: Router, stop: CancellationToken) {
+pub(super) async fn serve(
+    socket: impl Socket,
+    router: Router,
+    counters: Arc<Counters>,
+    stop: CancellationToken,
+) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let connections = TaskTracker::new();
     loop {
@@ -108,9 +114,10 @@ pub(super) async fn serve(socket: impl Socket, router: Router, stop: Cancellatio
         match accepted {
             Some((Ok((stream, peer)), place)) => {
                 let (router, stop) = (router.clone(), stop.clone());
+                let open = counters.opened();
                 connections.spawn(async move {
                     converse(Patient::new(stream, STALL_DEADLINE), peer, router, stop).await;
-                    drop(place);
+                    drop((place, open));
                 });
             }
             Some((Err(error), _)) => {

@@ -18,6 +18,12 @@ pub(super) struct Seat {
 }
 
 impl Streams {
+    /// How many there are.
+    pub(super) fn taken(&self) -> usize {
+        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.values().sum()
+    }
+
     /// Takes a place.
     pub(super) fn sit(&self, caller: &Caller) -> Result<Seat, ProblemResponse> {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);

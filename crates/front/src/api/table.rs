@@ -2,23 +2,28 @@
 //!
 //! Whoever adds a surface adds rows here; what a row means is in `route`.
 
+use super::page::Page;
 use super::route::{Access, Route, Trace};
-use super::{dead, events, messages, openapi, status};
+use super::{conversations, dead, events, messages, metrics, news, openapi, status, tokens};
 use crate::control::Scope;
 use crate::{
-    ActView, DeadList, Desk, MessageList, StatusView, StoryView, SubmitRequest, SubmitResponse,
+    ActView, ConversationList, ConversationStory, DeadList, Desk, MessageList, NewToken,
+    StatusView, StoryView, SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
 };
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 
 const PUBLIC: Access = Access::Public;
 const READ: Access = Access::Scope(Scope::Read);
 const SEND: Access = Access::Scope(Scope::Send);
+const ADMIN: Access = Access::Scope(Scope::Admin);
 const CONTROL: Access = Access::Scope(Scope::Control);
 
 /// All routes.
 pub(crate) fn routes<D: Desk>() -> Vec<Route<D>> {
     let mut routes = about();
     routes.extend(of_messages());
+    routes.extend(of_conversations());
+    routes.extend(of_tokens());
     routes
 }
 
@@ -39,6 +44,14 @@ fn about<D: Desk>() -> Vec<Route<D>> {
         Route::get("/v1/openapi.json", READ, "This document", |_| {
             get(openapi::show::<D>)
         }),
+        Route::get("/metrics", READ, "Figures for Prometheus", |_| {
+            get(metrics::show::<D>)
+        })
+        .answers_media(metrics::MEDIA),
+        Route::get("/v1/events", READ, "Everything that changes", |_| {
+            get(news::stream::<D>)
+        })
+        .streams(),
         Route::get(
             "/v1/status",
             READ,
@@ -46,6 +59,54 @@ fn about<D: Desk>() -> Vec<Route<D>> {
             |_| get(status::status::<D>),
         )
         .answers::<StatusView>(),
+    ]
+}
+
+fn of_conversations<D: Desk>() -> Vec<Route<D>> {
+    vec![
+        Route::get(
+            "/v1/conversations",
+            READ,
+            "Conversations, newest first",
+            |_| get(conversations::list::<D>),
+        )
+        .asks::<Page>()
+        .answers::<ConversationList>(),
+        Route::get(
+            "/v1/conversations/{id}",
+            READ,
+            "One conversation with its messages, newest first",
+            |_| get(conversations::show::<D>),
+        )
+        .asks::<Page>()
+        .answers::<ConversationStory>(),
+    ]
+}
+
+fn of_tokens<D: Desk>() -> Vec<Route<D>> {
+    vec![
+        Route::get("/v1/tokens", ADMIN, "Who has a token", |_| {
+            get(tokens::list::<D>)
+        })
+        .answers::<TokenList>(),
+        Route::post(
+            "/v1/tokens",
+            ADMIN,
+            Trace::Audit(&["token-add"]),
+            "Make a token; it is shown in this answer only",
+            |_| post(tokens::add::<D>),
+        )
+        .takes::<NewToken>()
+        .answers::<TokenMade>()
+        .with_statuses(&[201]),
+        Route::delete(
+            "/v1/tokens/{name}",
+            ADMIN,
+            Trace::Audit(&["token-revoke"]),
+            "Revoke a token",
+            |_| delete(tokens::revoke::<D>),
+        )
+        .answers::<TokenRevoked>(),
     ]
 }
 
@@ -68,7 +129,7 @@ fn of_messages<D: Desk>() -> Vec<Route<D>> {
         Route::get("/v1/messages", READ, "Messages, newest first", |_| {
             get(messages::list::<D>)
         })
-        .asks::<messages::Page>()
+        .asks::<Page>()
         .answers::<MessageList>(),
         Route::get(
             "/v1/messages/{id}",
@@ -116,7 +177,7 @@ fn of_messages<D: Desk>() -> Vec<Route<D>> {
             "Dead letters and parked messages, newest first",
             |_| get(dead::list::<D>),
         )
-        .asks::<dead::Page>()
+        .asks::<Page>()
         .answers::<DeadList>(),
     ]
 }

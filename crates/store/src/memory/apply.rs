@@ -67,6 +67,13 @@ impl Rows for MemoryRows {
                 self.audits.put(row, entry.clone());
                 Ok(())
             }
+            Change::NewToken(token) => self.new_token(token),
+            Change::RevokeToken { name, at } => {
+                self.edit_token(name, |token| token.revoked_at = Some(*at))
+            }
+            Change::TokenUsed { name, at } => {
+                self.edit_token(name, |token| token.last_used_at = Some(*at))
+            }
             Change::NewTurn(turn) => self.new_turn(turn),
             Change::Turn(turn) => self.turn_again(turn),
             Change::NewAnswer(answer) => self.new_answer(answer),

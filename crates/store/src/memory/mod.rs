@@ -10,6 +10,7 @@ mod read;
 mod rows;
 mod table;
 mod task;
+mod tokens;
 
 pub use rows::MemoryRows;
 

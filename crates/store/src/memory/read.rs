@@ -9,7 +9,8 @@ use bridge_core::port::{
 use bridge_core::value::{
     Ack, AckMode, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId,
     ExternalId, Hold, Incarnation, ItemEvent, Message, MessageId, MessageState, Reply, ReplyState,
-    Request, RequestId, Round, SenderKind, Seq, StateName, Task, TaskId, Timestamp, Turn, Twin,
+    Request, RequestId, Round, SenderKind, Seq, StateName, Task, TaskId, Timestamp, Token, Turn,
+    Twin,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
@@ -130,6 +131,44 @@ impl Read for MemoryRows {
             .take(page(limit))
             .cloned()
             .collect())
+    }
+
+    fn older_messages(&self, before: &MessageId, limit: u32) -> Result<Vec<Message>, RowsError> {
+        let newest = self.arrivals.iter().rev().map(|(_, id)| id);
+        let older = newest.skip_while(|id| *id != before).skip(1);
+        let older = older.filter_map(|id| self.messages.get(id));
+        Ok(older.take(page(limit)).cloned().collect())
+    }
+
+    fn changed_since(&self, since: Timestamp, limit: u32) -> Result<Vec<MessageId>, RowsError> {
+        Ok(self.changed(since, page(limit)))
+    }
+
+    fn messages_before(
+        &self,
+        id: &ConversationId,
+        before: Option<Seq>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError> {
+        let end = (id.clone(), before.unwrap_or(Seq(i64::MAX)));
+        let older = self.seqs.range((id.clone(), Seq(i64::MIN))..end).rev();
+        let older = older.filter_map(|(_, id)| self.messages.get(id));
+        Ok(older.take(page(limit)).cloned().collect())
+    }
+
+    fn conversations(
+        &self,
+        before: Option<&ConversationId>,
+        limit: u32,
+    ) -> Result<Vec<Conversation>, RowsError> {
+        let end = before.cloned().map_or(Bound::Unbounded, Bound::Excluded);
+        let older = self.conversations.range((Bound::Unbounded, end)).rev();
+        let older = older.map(|(_, conversation)| conversation.clone());
+        Ok(older.take(page(limit)).collect())
+    }
+
+    fn tokens(&self) -> Result<Vec<Token>, RowsError> {
+        Ok(self.all_tokens())
     }
 
     fn messages_in(

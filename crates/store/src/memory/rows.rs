@@ -9,7 +9,7 @@ use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
     IncarnationId, ItemEvent, Message, MessageId, Reply, ReplyKey, Request, RequestId, Round, Seq,
-    Task, Timestamp, Turn,
+    Task, Timestamp, Token, Turn,
 };
 
 /// The rows of a ledger, without a runtime. Copies are cheap: tables are shared until one side writes.
@@ -48,6 +48,7 @@ pub struct MemoryRows {
     pub(super) cursors: Table<ChannelId, String>,
     /// In the order they were written.
     pub(super) tasks: Table<u64, Task>,
+    pub(super) tokens: Table<String, Token>,
 }
 
 impl MemoryRows {
@@ -98,8 +99,9 @@ impl MemoryRows {
             audits,
             cursors,
             tasks,
+            tokens,
         } = self;
-        let tables: [&mut dyn Transactional; 21] = [
+        let tables: [&mut dyn Transactional; 22] = [
             conversations,
             conversation_keys,
             messages,
@@ -121,6 +123,7 @@ impl MemoryRows {
             audits,
             cursors,
             tasks,
+            tokens,
         ];
         for table in tables {
             act(table);

@@ -4,6 +4,7 @@
 
 use super::fields::Fields;
 use super::sql;
+use crate::page;
 use bridge_core::port::RowsError;
 use bridge_core::value::{ChannelId, Conversation, ConversationId, ThreadId, TurnId};
 use rusqlite::{Connection, Row, params};
@@ -47,6 +48,18 @@ pub(super) fn by_key(
 ) -> Result<Option<Conversation>, RowsError> {
     let query = select!("WHERE channel = ?1 AND external_key = ?2");
     sql::one(conn, query, [channel.as_str(), external_key], read)
+}
+
+/// Ids begin with the time, so that their order is that of the conversations.
+pub(super) fn older(
+    conn: &Connection,
+    before: Option<&ConversationId>,
+    limit: u32,
+) -> Result<Vec<Conversation>, RowsError> {
+    let query =
+        select!("WHERE ?1 IS NULL OR conversation_id < ?1 ORDER BY conversation_id DESC LIMIT ?2");
+    let before = before.map(ConversationId::as_str);
+    sql::many(conn, query, (before, page(limit)), read)
 }
 
 pub(super) fn insert(conn: &Connection, conversation: &Conversation) -> Result<(), RowsError> {

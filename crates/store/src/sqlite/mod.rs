@@ -25,6 +25,7 @@ mod log;
 mod message;
 mod migrate;
 mod open;
+mod pages;
 mod place;
 mod queue;
 mod reader;
@@ -35,6 +36,7 @@ mod rows;
 mod sql;
 mod sums;
 mod task;
+mod token;
 mod turn;
 mod writer;
 

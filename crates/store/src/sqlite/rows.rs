@@ -4,7 +4,7 @@
 
 use super::{
     ack, answer, attached, audit, conversation, cursor, event, figures, forget, incarnation,
-    message, queue, reply, request, sql, task, turn,
+    message, pages, queue, reply, request, sql, task, token, turn,
 };
 use bridge_core::port::{
     Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, Rows, RowsError, StateCount,
@@ -12,7 +12,7 @@ use bridge_core::port::{
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
     ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind, Seq, StateName,
-    Task, TaskId, Timestamp, Turn, Twin,
+    Task, TaskId, Timestamp, Token, Turn, Twin,
 };
 use rusqlite::Connection;
 
@@ -114,6 +114,9 @@ impl Rows for SqliteRows<'_> {
                 audit,
             } => forget::records(conn, *incarnations, *audit),
             Change::Audit(entry) => audit::insert(conn, entry),
+            Change::NewToken(token) => token::insert(conn, token),
+            Change::RevokeToken { name, at } => token::revoke(conn, name, *at),
+            Change::TokenUsed { name, at } => token::used(conn, name, *at),
             Change::NewTurn(turn) => turn::insert(conn, turn),
             Change::Turn(turn) => turn::update(conn, turn),
             Change::NewAnswer(answer) => answer::insert(conn, answer),
@@ -167,6 +170,35 @@ impl Read for SqliteRows<'_> {
 
     fn newest_messages(&self, limit: u32) -> Result<Vec<Message>, RowsError> {
         queue::newest(self.conn, limit)
+    }
+
+    fn older_messages(&self, before: &MessageId, limit: u32) -> Result<Vec<Message>, RowsError> {
+        pages::older(self.conn, before, limit)
+    }
+
+    fn changed_since(&self, since: Timestamp, limit: u32) -> Result<Vec<MessageId>, RowsError> {
+        pages::changed(self.conn, since, limit)
+    }
+
+    fn messages_before(
+        &self,
+        id: &ConversationId,
+        before: Option<Seq>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError> {
+        pages::of_conversation(self.conn, id, before, limit)
+    }
+
+    fn conversations(
+        &self,
+        before: Option<&ConversationId>,
+        limit: u32,
+    ) -> Result<Vec<Conversation>, RowsError> {
+        conversation::older(self.conn, before, limit)
+    }
+
+    fn tokens(&self) -> Result<Vec<Token>, RowsError> {
+        token::all(self.conn)
     }
 
     fn messages_in(

@@ -15,6 +15,8 @@ impl View {
     fn globals(&mut self, rows: &dyn Read, now: Timestamp) -> Result<(), RowsError> {
         self.add("newest", rows.newest_messages(PAGE_MAX)?);
         self.add("two newest", rows.newest_messages(2)?);
+        self.add("tokens", rows.tokens()?);
+        self.add("conversations", rows.conversations(None, 3)?);
         let all = HeadFilter::default();
         self.add("heads", rows.heads(now, &all, PAGE_MAX)?);
         self.add("first head", rows.heads(now, &all, 1)?);
@@ -82,6 +84,8 @@ impl View {
         self.add("later events", rows.events(id, 1, 2)?);
         self.add("last event", rows.last_event(id)?);
         self.add("requests", rows.requests(id)?);
+        self.add("older", rows.older_messages(id, 2)?);
+        self.add("changed", rows.changed_since(message.life.updated_at, 3)?);
         self.add("after", rows.unfinished(Some(id), 2)?);
         let conversation = &message.conversation_id;
         self.add(
@@ -89,6 +93,10 @@ impl View {
             rows.unanswered_before(conversation, message.seq)?,
         );
         self.add("conversation", rows.conversation(conversation)?);
+        let before = rows.messages_before(conversation, Some(message.seq), 2)?;
+        self.add("before in it", before);
+        let older = rows.conversations(Some(conversation), 1)?;
+        self.add("conversations before", older);
         self.add("last seq", rows.last_seq(conversation)?);
         self.add("next reply", rows.next_reply(conversation)?);
         self.add("lanes after", rows.lanes(Some(conversation), 1)?);

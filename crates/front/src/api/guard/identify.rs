@@ -4,11 +4,16 @@
 //! constant time, so that how long an answer takes says nothing about any of them.
 
 use super::{Door, Gate};
-use crate::api::ProblemResponse;
 use crate::api::limits::TOKEN_MAX_BYTES;
 use crate::control::{Caller, Grants, Scope, Via};
 use crate::{Desk, TokenHash};
 use axum::http::{HeaderMap, header};
+use bridge_core::port::Ledger;
+use bridge_core::step::UseToken;
+use bridge_core::value::Token;
+use std::sync::PoisonError;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Who calls.
 #[derive(Clone, Debug)]
@@ -23,35 +28,95 @@ pub(in crate::api) enum Identity {
 pub(super) struct Candidate {
     pub(super) hash: TokenHash,
     pub(super) caller: Caller,
+    /// The name of its row, where it has one.
+    pub(super) named: Option<String>,
 }
 
+/// How often the use of a token is written down.
+const USE_NOTED_EVERY: Duration = Duration::from_secs(60);
+
 impl<D: Desk> Gate<D> {
-    /// Finds out who calls. A ledger that can't be read knows no tokens but the owner's, which is in a file.
-    pub(super) async fn identify(&self, headers: &HeaderMap) -> Result<Identity, ProblemResponse> {
+    /// Finds out who calls.
+    pub(super) async fn identify(&self, headers: &HeaderMap) -> Identity {
         match &self.door {
-            Door::Local => Ok(Identity::Known(Caller::local_owner(Via::Cli))),
+            Door::Local => Identity::Known(Caller::local_owner(Via::Cli)),
             Door::Tcp { .. } => match bearer(headers) {
                 Ok(token) => self.holder(token).await,
-                Err(why) => Ok(Identity::Nobody(why)),
+                Err(why) => Identity::Nobody(why),
             },
         }
     }
 
-    async fn holder(&self, token: &str) -> Result<Identity, ProblemResponse> {
+    async fn holder(&self, token: &str) -> Identity {
         let presented = TokenHash::of(token);
-        let candidates = self.candidates().await?;
-        match among(&presented, candidates) {
-            Some(caller) => Ok(Identity::Known(caller)),
-            None => Ok(Identity::Nobody(
-                "the token is not valid: it was never made, or it was revoked",
-            )),
+        let found = among(&presented, self.candidates().await);
+        match found {
+            Some(candidate) => {
+                self.note_use(&candidate);
+                Identity::Known(candidate.caller)
+            }
+            None => {
+                Identity::Nobody("the token is not valid: it was never made, or it was revoked")
+            }
         }
     }
 
-    async fn candidates(&self) -> Result<Vec<Candidate>, ProblemResponse> {
-        let owner = self.context.shared.owner.clone();
-        Ok(owner.map(owner_candidate).into_iter().collect())
+    /// A ledger that can't be read knows no tokens; the owner's is in a file, and still works.
+    async fn candidates(&self) -> Vec<Candidate> {
+        let named = self.context.desk.ledger().read(|rows| rows.tokens()).await;
+        let named = named
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(named_candidate);
+        let owner = self.context.shared.owner.clone().map(owner_candidate);
+        named.chain(owner).collect()
     }
+
+    /// Not at every call, and nobody waits for it.
+    fn note_use(&self, candidate: &Candidate) {
+        let Some(name) = candidate.named.clone() else {
+            return;
+        };
+        let now = Instant::now();
+        let mut seen = self
+            .context
+            .shared
+            .seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let lately = seen
+            .get(&name)
+            .is_some_and(|at| now.duration_since(*at) < USE_NOTED_EVERY);
+        if lately {
+            return;
+        }
+        // Only names of good tokens come here, so that there are few.
+        seen.insert(name.clone(), now);
+        let desk = self.context.desk.clone();
+        tokio::spawn(async move {
+            if let Err(error) = desk.use_token(UseToken { name }).await {
+                tracing::debug!(%error, "the use of a token was not noted");
+            }
+        });
+    }
+}
+
+/// A token that was made with a name. Words that this version does not know are good for nothing.
+fn named_candidate(token: Token) -> Option<Candidate> {
+    let hash = TokenHash::from_hex(&token.hash).filter(|_| token.is_live())?;
+    let scopes = token
+        .scopes
+        .iter()
+        .filter_map(|word| Scope::from_word(word));
+    Some(Candidate {
+        hash,
+        caller: Caller {
+            name: token.name.clone(),
+            via: Via::Http,
+            grants: Grants::Scopes(scopes.collect()),
+        },
+        named: Some(token.name),
+    })
 }
 
 /// The holder of the token in the state directory: everything but being at this machine.
@@ -63,15 +128,16 @@ fn owner_candidate(hash: TokenHash) -> Candidate {
             via: Via::Http,
             grants: Grants::Scopes(Scope::ALL.to_vec()),
         },
+        named: None,
     }
 }
 
 /// The candidate that has this hash. All are looked at, whichever fits.
-fn among(presented: &TokenHash, candidates: Vec<Candidate>) -> Option<Caller> {
+fn among(presented: &TokenHash, candidates: Vec<Candidate>) -> Option<Candidate> {
     let mut found = None;
     for candidate in candidates {
         if presented.is(&candidate.hash) {
-            found = Some(candidate.caller);
+            found = Some(candidate);
         }
     }
     found

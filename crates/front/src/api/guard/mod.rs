@@ -61,9 +61,16 @@ impl<D> Gate<D> {
 /// Looks at a request before it is routed.
 pub(super) async fn enter<D: Desk>(
     State(gate): State<Gate<D>>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
+    let response = check(&gate, request, next).await;
+    let status = response.status().as_u16();
+    gate.context.shared.counters.answered(status);
+    response
+}
+
+async fn check<D: Desk>(gate: &Gate<D>, mut request: Request, next: Next) -> Response {
     let peer = request
         .extensions_mut()
         .remove::<Peer>()
@@ -78,10 +85,6 @@ pub(super) async fn enter<D: Desk>(
     }
     let source = gate.source(peer.address, &request);
     let identity = gate.identify(request.headers()).await;
-    let identity = match identity {
-        Ok(identity) => identity,
-        Err(problem) => return problem.into_response(),
-    };
     let rated = match &identity {
         Identity::Known(caller) => match caller.grants {
             Grants::LocalOwner => None,

@@ -11,6 +11,7 @@ mod people;
 mod reads;
 mod replies;
 mod rounds;
+mod surface;
 mod tasks;
 mod together;
 
@@ -126,6 +127,13 @@ contract! {
             a_lost_word_about_a_wait_takes_no_answer_with_it,
             a_turn_that_ran_out_of_time_ends_its_message_however_it_ended,
             old_rows_go_and_dedupe_keys_stay_for_their_time,
+        }
+        surface {
+            tokens_are_made_seen_and_revoked,
+            there_are_so_many_tokens_and_no_more,
+            pages_go_back_in_time,
+            what_changed_lately_is_found,
+            an_event_makes_its_message_new,
         }
         tasks {
             a_task_and_its_message_are_on_disk_together,

@@ -1,0 +1,149 @@
+//! Tokens of the API: made, revoked and seen. Making and revoking leaves an act behind; a token alone is none.
+
+use super::{Decision, Refused, Transition};
+use crate::limits::TOKENS_MAX;
+use crate::port::{Change, Read, RowsError};
+use crate::value::{AuditEntry, Timestamp, Token};
+
+/// Makes a token known.
+#[derive(Clone, Debug)]
+pub struct AddToken {
+    /// Its name; that of a revoked one may be used again.
+    pub name: String,
+    /// Its SHA-256 in hexadecimal.
+    pub hash: String,
+    /// What it is good for.
+    pub scopes: Vec<String>,
+    /// Who.
+    pub by: String,
+}
+
+/// What making a token came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenAdded {
+    /// It is good from now on.
+    Added,
+    /// Another one has the name.
+    Taken,
+    /// There are too many.
+    Full,
+}
+
+impl Transition for AddToken {
+    type View = Vec<Token>;
+    type Outcome = TokenAdded;
+    const NAME: &'static str = "add-token";
+
+    fn load(&self, rows: &dyn Read) -> Result<Vec<Token>, RowsError> {
+        rows.tokens()
+    }
+
+    fn decide(self, view: Vec<Token>, now: Timestamp) -> Result<Decision<TokenAdded>, Refused> {
+        let live = || view.iter().filter(|token| token.is_live());
+        if live().any(|token| token.name == self.name) {
+            return Ok(Decision::nothing(TokenAdded::Taken));
+        }
+        if live().count() >= TOKENS_MAX {
+            return Ok(Decision::nothing(TokenAdded::Full));
+        }
+        let entry = act(
+            &self.by,
+            "token-add",
+            &self.name,
+            self.scopes.join(" "),
+            now,
+        );
+        let token = Token {
+            name: self.name,
+            hash: self.hash,
+            scopes: self.scopes,
+            created_at: now,
+            last_used_at: None,
+            revoked_at: None,
+        };
+        Ok(Decision {
+            changes: vec![Change::NewToken(token), Change::Audit(entry)],
+            actions: Vec::new(),
+            outcome: TokenAdded::Added,
+        })
+    }
+}
+
+/// Makes a token good for nothing, for ever.
+#[derive(Clone, Debug)]
+pub struct RevokeToken {
+    /// Which.
+    pub name: String,
+    /// Who.
+    pub by: String,
+}
+
+impl Transition for RevokeToken {
+    type View = Vec<Token>;
+    /// Whether there was a good one of this name.
+    type Outcome = bool;
+    const NAME: &'static str = "revoke-token";
+
+    fn load(&self, rows: &dyn Read) -> Result<Vec<Token>, RowsError> {
+        rows.tokens()
+    }
+
+    fn decide(self, view: Vec<Token>, now: Timestamp) -> Result<Decision<bool>, Refused> {
+        let known = |token: &Token| token.is_live() && token.name == self.name;
+        if !view.iter().any(known) {
+            return Ok(Decision::nothing(false));
+        }
+        let entry = act(&self.by, "token-revoke", &self.name, String::new(), now);
+        let revoke = Change::RevokeToken {
+            name: self.name,
+            at: now,
+        };
+        Ok(Decision {
+            changes: vec![revoke, Change::Audit(entry)],
+            actions: Vec::new(),
+            outcome: true,
+        })
+    }
+}
+
+/// Notes that a token was used. Whoever sees it often notes it seldom.
+#[derive(Clone, Debug)]
+pub struct UseToken {
+    /// Which.
+    pub name: String,
+}
+
+impl Transition for UseToken {
+    type View = Vec<Token>;
+    type Outcome = ();
+    const NAME: &'static str = "use-token";
+
+    fn load(&self, rows: &dyn Read) -> Result<Vec<Token>, RowsError> {
+        rows.tokens()
+    }
+
+    fn decide(self, view: Vec<Token>, now: Timestamp) -> Result<Decision<()>, Refused> {
+        let known = |token: &Token| token.is_live() && token.name == self.name;
+        if !view.iter().any(known) {
+            return Ok(Decision::nothing(()));
+        }
+        Ok(Decision {
+            changes: vec![Change::TokenUsed {
+                name: self.name,
+                at: now,
+            }],
+            actions: Vec::new(),
+            outcome: (),
+        })
+    }
+}
+
+fn act(by: &str, what: &str, name: &str, detail: String, at: Timestamp) -> AuditEntry {
+    AuditEntry {
+        at,
+        actor: by.to_owned(),
+        what: what.to_owned(),
+        subject: format!("token {name}"),
+        detail,
+    }
+}

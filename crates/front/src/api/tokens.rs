@@ -1,0 +1,103 @@
+//! Tokens: who has one, making one, revoking one. A token is in one answer, the one to whoever made it.
+
+use super::read::{Body, Who};
+use super::{Context, ProblemResponse};
+use crate::control::Scope;
+use crate::token::{NAME_MAX_CHARS, is_name};
+use crate::{Desk, NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use bridge_core::port::Ledger;
+use bridge_core::step::{AddToken, RevokeToken, TokenAdded};
+
+pub(super) async fn list<D: Desk>(
+    State(context): State<Context<D>>,
+) -> Result<Json<TokenList>, ProblemResponse> {
+    let tokens = context.desk.ledger().read(|rows| rows.tokens()).await?;
+    let tokens = tokens.into_iter().map(TokenView::from).collect();
+    Ok(Json(TokenList { tokens }))
+}
+
+pub(super) async fn add<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    Body(new): Body<NewToken>,
+) -> Result<(StatusCode, Json<TokenMade>), ProblemResponse> {
+    let name = named(new.name)?;
+    let scopes = scopes(&new.scopes)?;
+    let Some(token) = context.desk.random_token() else {
+        return Err(ProblemResponse::unavailable(
+            "the system gives no random numbers now; no token was made",
+        ));
+    };
+    let words: Vec<String> = scopes.iter().map(|scope| scope.word().to_owned()).collect();
+    let added = context.desk.add_token(AddToken {
+        name: name.clone(),
+        hash: TokenHash::of(&token).hex(),
+        scopes: words.clone(),
+        by: caller.name,
+    });
+    match added.await? {
+        TokenAdded::Added => {
+            let made = TokenMade {
+                name,
+                scopes: words,
+                token,
+            };
+            Ok((StatusCode::CREATED, Json(made)))
+        }
+        TokenAdded::Taken => Err(ProblemResponse::ambiguous(format!(
+            "there is a token {name} already: revoke it first, or choose another name"
+        ))),
+        TokenAdded::Full => Err(ProblemResponse::ambiguous(
+            "there are too many tokens: revoke those that nobody uses",
+        )),
+    }
+}
+
+pub(super) async fn revoke<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    Path(name): Path<String>,
+) -> Result<Json<TokenRevoked>, ProblemResponse> {
+    let name = named(name)?;
+    let revoked = context.desk.revoke_token(RevokeToken {
+        name: name.clone(),
+        by: caller.name,
+    });
+    match revoked.await? {
+        true => Ok(Json(TokenRevoked { name })),
+        false => Err(ProblemResponse::not_found(format!(
+            "there is no token {name} that could be revoked"
+        ))),
+    }
+}
+
+fn named(name: String) -> Result<String, ProblemResponse> {
+    match is_name(&name) {
+        true => Ok(name),
+        false => Err(ProblemResponse::unprocessable(format!(
+            "a token's name is 1 to {NAME_MAX_CHARS} letters, digits, dots, dashes and underscores, and begins with a letter or digit"
+        ))),
+    }
+}
+
+fn scopes(words: &[String]) -> Result<Vec<Scope>, ProblemResponse> {
+    let known = Scope::ALL.map(Scope::word).join(", ");
+    let mut scopes = Vec::new();
+    for word in words {
+        let scope = Scope::from_word(word).ok_or_else(|| {
+            ProblemResponse::unprocessable(format!("{word:?} is no scope; there are {known}"))
+        })?;
+        if !scopes.contains(&scope) {
+            scopes.push(scope);
+        }
+    }
+    match scopes.is_empty() {
+        true => Err(ProblemResponse::unprocessable(format!(
+            "a token without a scope is good for nothing; there are {known}"
+        ))),
+        false => Ok(scopes),
+    }
+}

@@ -1,0 +1,62 @@
+//! Lists over messages that people and programs page through, and what changed lately.
+//!
+//! Each rests on an index, so that a page costs the same however much lies behind it.
+
+use super::fields::Fields;
+use super::message::{read, select_message};
+use super::sql;
+use crate::page;
+use bridge_core::port::RowsError;
+use bridge_core::value::{ConversationId, Message, MessageId, Seq, Timestamp};
+use rusqlite::Connection;
+
+const OLDER: &str = select_message!(
+    "JOIN message_text USING (row) \
+     WHERE row < (SELECT row FROM message WHERE message_id = ?1) ORDER BY row DESC LIMIT ?2"
+);
+
+const OF_CONVERSATION: &str = select_message!(
+    "JOIN message_text USING (row) WHERE conversation_id = ?1 AND seq < ?2 \
+     ORDER BY seq DESC LIMIT ?3"
+);
+
+/// What has something new. Those in flight are always among them: what Codex asks them changes without them.
+const CHANGED: &str = "SELECT message_id FROM message INDEXED BY message_open \
+         WHERE place IS NOT NULL AND (updated_at >= ?1 OR place = 'flight' OR state = 'unclear') \
+     UNION SELECT message_id FROM message INDEXED BY message_finished \
+         WHERE place IS NULL AND state = 'done' AND updated_at >= ?1 \
+     UNION SELECT message_id FROM message INDEXED BY message_finished \
+         WHERE place IS NULL AND state = 'dead' AND updated_at >= ?1 \
+     UNION SELECT message_id FROM message INDEXED BY message_finished \
+         WHERE place IS NULL AND state = 'cancelled' AND updated_at >= ?1 \
+     UNION SELECT message_id FROM event INDEXED BY event_at WHERE at >= ?1 \
+     ORDER BY message_id LIMIT ?2";
+
+pub(super) fn older(
+    conn: &Connection,
+    before: &MessageId,
+    limit: u32,
+) -> Result<Vec<Message>, RowsError> {
+    sql::many(conn, OLDER, (before.as_str(), page(limit)), read)
+}
+
+pub(super) fn of_conversation(
+    conn: &Connection,
+    id: &ConversationId,
+    before: Option<Seq>,
+    limit: u32,
+) -> Result<Vec<Message>, RowsError> {
+    let before = before.map_or(i64::MAX, |seq| seq.0);
+    let params = (id.as_str(), before, page(limit));
+    sql::many(conn, OF_CONVERSATION, params, read)
+}
+
+pub(super) fn changed(
+    conn: &Connection,
+    since: Timestamp,
+    limit: u32,
+) -> Result<Vec<MessageId>, RowsError> {
+    sql::many(conn, CHANGED, (since.0, page(limit)), |row| {
+        Fields::of("message", row).id(MessageId::new)
+    })
+}

@@ -1,0 +1,168 @@
+//! What the API's surface rests on: tokens, pages back in time, and what changed lately.
+
+use crate::fixture::Fixture;
+use crate::given::{World, answered, conversation, fail, message, note, text};
+use bridge_core::limits::TOKENS_MAX;
+use bridge_core::port::Ledger;
+use bridge_core::step::{AddToken, RevokeToken, TokenAdded, UseToken};
+use bridge_core::value::{AuditEntry, Class, Message, MessageId, Sandbox, Seq, Timestamp, Token};
+
+fn add(name: &str, hash: &str) -> AddToken {
+    AddToken {
+        name: name.to_owned(),
+        hash: hash.to_owned(),
+        scopes: vec!["read".to_owned(), "send".to_owned()],
+        by: "ann".to_owned(),
+    }
+}
+
+fn revoke(name: &str) -> RevokeToken {
+    RevokeToken {
+        name: name.to_owned(),
+        by: "bob".to_owned(),
+    }
+}
+
+async fn tokens<L: Ledger>(world: &World<L>) -> Vec<Token> {
+    world.reads(|rows| rows.tokens()).await
+}
+
+pub(super) async fn tokens_are_made_seen_and_revoked<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    assert_eq!(world.does(add("ci", "h1")).await.outcome, TokenAdded::Added);
+    assert_eq!(world.does(add("ci", "h2")).await.outcome, TokenAdded::Taken);
+    world.pass_ms(5);
+    let name = "ci".to_owned();
+    world.does(UseToken { name }).await;
+    let made = Timestamp(1_000_000);
+    let known = Token {
+        name: "ci".to_owned(),
+        hash: "h1".to_owned(),
+        scopes: vec!["read".to_owned(), "send".to_owned()],
+        created_at: made,
+        last_used_at: Some(made.plus_ms(5)),
+        revoked_at: None,
+    };
+    assert_eq!(tokens(&world).await, [known.clone()]);
+    assert!(!world.does(revoke("other")).await.outcome);
+    assert!(world.does(revoke("ci")).await.outcome);
+    assert!(!world.does(revoke("ci")).await.outcome, "once");
+    let name = "ci".to_owned();
+    world.does(UseToken { name }).await;
+    let revoked_at = Some(made.plus_ms(5));
+    let revoked = Token {
+        revoked_at,
+        ..known
+    };
+    assert_eq!(tokens(&world).await, [revoked]);
+    assert_eq!(world.does(add("ci", "h3")).await.outcome, TokenAdded::Added);
+    assert_eq!(world.does(add("a", "h4")).await.outcome, TokenAdded::Added);
+    assert!(world.does(revoke("a")).await.outcome);
+    let names: Vec<_> = tokens(&world).await.into_iter().map(|t| t.name).collect();
+    assert_eq!(names, ["ci", "a"], "good ones first");
+    let acts = world.reads(|rows| rows.audit(9)).await;
+    let line =
+        |act: AuditEntry| format!("{} {} {}{}", act.actor, act.what, act.subject, act.detail);
+    let acts: Vec<_> = acts.into_iter().map(line).collect();
+    assert_eq!(
+        acts,
+        [
+            "bob token-revoke token a",
+            "ann token-add token aread send",
+            "ann token-add token ciread send",
+            "bob token-revoke token ci",
+            "ann token-add token ciread send"
+        ]
+    );
+}
+
+pub(super) async fn there_are_so_many_tokens_and_no_more<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    for n in 0..TOKENS_MAX {
+        let added = world
+            .does(add(&format!("t{n}"), &format!("h{n}")))
+            .await
+            .outcome;
+        assert_eq!(added, TokenAdded::Added);
+    }
+    assert_eq!(world.does(add("more", "h")).await.outcome, TokenAdded::Full);
+    world.does(revoke("t7")).await.outcome;
+    assert_eq!(
+        world.does(add("more", "h")).await.outcome,
+        TokenAdded::Added
+    );
+}
+
+fn ids(messages: &[Message]) -> Vec<&str> {
+    messages.iter().map(|m| m.message_id.as_str()).collect()
+}
+
+pub(super) async fn pages_go_back_in_time<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    for (key, id) in [("a", "m4"), ("b", "m1"), ("a", "m3"), ("a", "m2")] {
+        world.does(text(key, id)).await;
+    }
+    let older = |before: &str, limit| {
+        let before = message(before);
+        world.reads(move |rows| rows.older_messages(&before, limit))
+    };
+    assert_eq!(ids(&older("m2", 2).await), ["m3", "m1"]);
+    assert_eq!(ids(&older("m1", 9).await), ["m4"]);
+    assert_eq!(ids(&older("nobody", 9).await), Vec::<&str>::new());
+    let of = |before: Option<Seq>| {
+        world.reads(move |rows| rows.messages_before(&conversation("a"), before, 2))
+    };
+    assert_eq!(ids(&of(None).await), ["m2", "m3"]);
+    assert_eq!(ids(&of(Some(Seq(2))).await), ["m4"]);
+    let conversations = |before: Option<&str>, limit| {
+        let before = before.map(conversation);
+        world.reads(move |rows| {
+            let found = rows.conversations(before.as_ref(), limit)?;
+            Ok(found
+                .into_iter()
+                .map(|c| c.external_key)
+                .collect::<Vec<_>>())
+        })
+    };
+    assert_eq!(conversations(None, 9).await, ["b", "a"]);
+    assert_eq!(conversations(None, 1).await, ["b"]);
+    assert_eq!(conversations(Some("b"), 9).await, ["a"]);
+}
+
+pub(super) async fn what_changed_lately_is_found<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.receives(&[("a", "m1")]).await;
+    world.claims().await;
+    world.does(fail("m1", Class::Permanent)).await;
+    world.receives(&[("b", "m2"), ("c", "m3")]).await;
+    assert_eq!(world.claims().await, "m2");
+    world.pass_ms(1_000);
+    let since = world.now;
+    let changed = world.reads(move |rows| rows.changed_since(since, 9)).await;
+    assert_eq!(changed, [message("m2")], "what is in flight");
+    world.pass_ms(1_000);
+    world.does(fail("m2", Class::Permanent)).await;
+    assert_eq!(world.claims().await, "m3");
+    world.does(text("d", "m4")).await;
+    let changed = |limit| world.reads(move |rows| rows.changed_since(since, limit));
+    let all = [message("m2"), message("m3"), message("m4")];
+    assert_eq!(changed(9).await, all);
+    assert_eq!(changed(2).await, all[..2]);
+}
+
+pub(super) async fn an_event_makes_its_message_new<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.runs("a", "m1", Sandbox::ReadOnly).await;
+    world.pass_ms(1_000);
+    world.does(note("m1", "an event", false)).await;
+    let noted = world.now;
+    world.does(answered("m1", "done", None)).await;
+    let changed = |at: Timestamp| world.reads(move |rows| rows.changed_since(at, 9));
+    assert_eq!(changed(noted).await, [message("m1")]);
+    assert_eq!(changed(noted.plus_ms(1)).await, Vec::<MessageId>::new());
+}
