@@ -120,6 +120,16 @@ pub const REQUEST_PAYLOAD_MAX_CHARS: usize = MESSAGE_MAX_CHARS;
 
 /// Longest summary of a task's prompt.
 pub const PROMPT_SUMMARY_MAX_CHARS: usize = 300;
+/// Questions that one message may make Codex ask; later ones are declined, so that a loop can't flood whoever decides.
+pub const REQUESTS_PER_MESSAGE_MAX: u32 = 1_000;
+/// What a chat is shown of a question; the whole of it is on the owner's surfaces.
+pub const SHOWN_IN_CHAT_MAX_CHARS: usize = 4_000;
+/// How long a question may wait before silence is a no, unless the operator says otherwise.
+pub const REQUEST_DEADLINE_MS: i64 = 3_600_000;
+/// How long after it was asked the sender is reminded, unless the operator says otherwise.
+pub const REQUEST_REMINDER_MS: i64 = 900_000;
+/// Turns that wait for a person take no place of a working one, but so many times the places are never exceeded in all.
+pub const WAITING_TURNS_FACTOR: u32 = 4;
 
 /// Hard bound on rows that one read returns.
 pub const PAGE_MAX: u32 = 500;
