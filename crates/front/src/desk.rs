@@ -2,7 +2,7 @@
 
 use crate::{ChannelView, Hub, LedgerView};
 use bridge_core::port::{Ledger, LedgerError};
-use bridge_core::step::{CancelOutcome, Claim, RedriveOutcome};
+use bridge_core::step::{CancelOutcome, Claim, Decide, DecideOutcome, RedriveOutcome};
 use bridge_core::value::{MessageId, Timestamp};
 use std::future::Future;
 use std::time::Duration;
@@ -53,6 +53,12 @@ pub trait Desk: Clone + Send + Sync + 'static {
         message_id: MessageId,
         by: &str,
     ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
+
+    /// Decides a question of Codex. What does not fit the question is refused before anything is written.
+    fn decide(
+        &self,
+        decide: Decide,
+    ) -> impl Future<Output = Result<DecideOutcome, LedgerError>> + Send;
 
     /// How the daemon is.
     fn health(&self) -> impl Future<Output = Health> + Send;

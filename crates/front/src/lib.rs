@@ -8,6 +8,7 @@ mod control;
 mod dead;
 mod desk;
 mod hub;
+mod request;
 mod status;
 mod story;
 mod token;
@@ -19,10 +20,13 @@ pub use control::{
 pub use dead::{ActView, DeadList, DeadView};
 pub use desk::{Desk, Health, NewMessage, SubmitError, Submitted};
 pub use hub::{Hub, Live, Subscription};
+pub use request::{
+    DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView, wants_secret,
+};
 pub use status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use story::{AckView, ActEntryView, AttemptView, ReplyView, StoryView};
 pub use token::TokenHash;
 pub use view::{
     AnswerView, EventView, FailureView, FileView, HoldView, LedgerView, MessageList, MessageView,
-    Problem, RequestView, SubmitRequest, SubmitResponse, TextView, WhyView,
+    Problem, SubmitRequest, SubmitResponse, TextView, WhyView,
 };

@@ -2,6 +2,7 @@
 
 use super::Daemon;
 use super::ids;
+use super::questions::misfit;
 use super::veil::Veil;
 use bridge_channel::local::{self, Inbound};
 use bridge_channel::molecule::ChannelHealth;
@@ -9,8 +10,8 @@ use bridge_channel::{Activity, Arrival, Assigned, Channels, Door, Page, Standing
 use bridge_core::limits::BACKLOG_MAX;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    Cancel, CancelOutcome, Claim, Discard, MidTurn, Receive, ReceivePage, Received, Redrive,
-    RedriveOutcome, Transition,
+    Cancel, CancelOutcome, Claim, Decide, DecideOutcome, DecideRefusal, Discard, MidTurn, Receive,
+    ReceivePage, Received, Redrive, RedriveOutcome, Transition,
 };
 use bridge_core::value::{ChannelId, ExternalId, MessageId, Timestamp};
 use bridge_front::{
@@ -242,6 +243,18 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
     async fn discard(&self, message_id: MessageId, by: &str) -> Result<bool, LedgerError> {
         let by = by.to_owned();
         self.commit(Discard { message_id, by }).await
+    }
+
+    async fn decide(&self, decide: Decide) -> Result<DecideOutcome, LedgerError> {
+        let id = decide.request_id.clone();
+        let ledger = &self.daemon.ledger;
+        let asked = ledger.read(move |rows| rows.request(&id)).await?;
+        let waits = asked.filter(|request| request.state.waits());
+        let misfit = waits.and_then(|request| misfit(&request, &decide.verdict));
+        match misfit {
+            Some(why) => Ok(DecideOutcome::Refused(DecideRefusal::Unfit { why })),
+            None => self.commit(decide).await,
+        }
     }
 
     async fn health(&self) -> Health {

@@ -13,8 +13,8 @@ use crate::value::{
 pub struct Tend {
     /// The same `now` the decision gets.
     pub now: Timestamp,
-    /// How long after it was asked the sender is reminded.
-    pub reminder_ms: i64,
+    /// How long after it was asked the sender is reminded; never when absent.
+    pub reminder_ms: Option<i64>,
 }
 
 /// What was found.
@@ -43,17 +43,19 @@ impl Transition for Tend {
     const NAME: &'static str = "tend";
 
     fn load(&self, rows: &dyn Read) -> Result<View, RowsError> {
-        let asked_by = self.now.plus_ms(self.reminder_ms.saturating_neg());
         let load = |request| match request {
             Some(request) => Question::load(rows, request),
             None => Ok(None),
         };
         let overdue = load(rows.overdue_request(self.now)?)?;
-        let forgotten = load(rows.unreminded_request(asked_by)?)?;
+        let (mut forgotten, mut reminder) = (None, None);
+        if let Some(after_ms) = self.reminder_ms {
+            let asked_by = self.now.plus_ms(after_ms.saturating_neg());
+            forgotten = load(rows.unreminded_request(asked_by)?)?;
+            let first = rows.next_unreminded()?;
+            reminder = first.map(|asked| asked.plus_ms(after_ms));
+        }
         let deadline = rows.next_deadline()?;
-        let reminder = rows
-            .next_unreminded()?
-            .map(|asked| asked.plus_ms(self.reminder_ms));
         Ok(View {
             overdue,
             forgotten,

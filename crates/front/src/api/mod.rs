@@ -9,6 +9,7 @@ mod messages;
 mod openapi;
 mod problem;
 mod read;
+mod requests;
 mod route;
 mod router;
 mod server;

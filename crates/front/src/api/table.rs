@@ -3,10 +3,11 @@
 //! Whoever adds a surface adds rows here; what a row means is in `route`.
 
 use super::route::{Access, Route, Trace};
-use super::{dead, events, messages, openapi, status};
+use super::{dead, events, messages, openapi, requests, status};
 use crate::control::Scope;
 use crate::{
-    ActView, DeadList, Desk, MessageList, StatusView, StoryView, SubmitRequest, SubmitResponse,
+    ActView, DeadList, DecisionRequest, DecisionView, Desk, MessageList, RequestEntry, RequestList,
+    StatusView, StoryView, SubmitRequest, SubmitResponse,
 };
 use axum::routing::{get, post};
 
@@ -19,6 +20,7 @@ const CONTROL: Access = Access::Scope(Scope::Control);
 pub(crate) fn routes<D: Desk>() -> Vec<Route<D>> {
     let mut routes = about();
     routes.extend(of_messages());
+    routes.extend(of_requests());
     routes
 }
 
@@ -118,5 +120,35 @@ fn of_messages<D: Desk>() -> Vec<Route<D>> {
         )
         .asks::<dead::Page>()
         .answers::<DeadList>(),
+    ]
+}
+
+/// What Codex asks.
+fn of_requests<D: Desk>() -> Vec<Route<D>> {
+    vec![
+        Route::get(
+            "/v1/requests",
+            READ,
+            "What Codex asks, newest first",
+            |_| get(requests::list::<D>),
+        )
+        .asks::<requests::Page>()
+        .answers::<RequestList>(),
+        Route::get(
+            "/v1/requests/{id}",
+            READ,
+            "One question with all that is decided about",
+            |_| get(requests::show::<D>),
+        )
+        .answers::<RequestEntry>(),
+        Route::post(
+            "/v1/requests/{id}/decision",
+            CONTROL,
+            Trace::Audit(&["decide"]),
+            "Decide what Codex asks; to accept needs `approve` as well",
+            |_| post(requests::decide::<D>),
+        )
+        .takes::<DecisionRequest>()
+        .answers::<DecisionView>(),
     ]
 }

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::{Method, Request, Response, StatusCode, header};
 use axum::routing::get;
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
-use bridge_core::step::{CancelOutcome, Claim, RedriveOutcome, Transition};
+use bridge_core::step::{CancelOutcome, Claim, Decide, DecideOutcome, RedriveOutcome, Transition};
 use bridge_core::value::{Epoch, MessageId, Timestamp};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -99,6 +99,10 @@ impl Desk for EmptyDesk {
     }
 
     async fn discard(&self, _: MessageId, _: &str) -> Result<bool, LedgerError> {
+        Err(away())
+    }
+
+    async fn decide(&self, _: Decide) -> Result<DecideOutcome, LedgerError> {
         Err(away())
     }
 

@@ -418,7 +418,7 @@ impl Pair {
             }
             5 => self.decide(&name).await,
             6 => {
-                let (now, reminder_ms) = (self.now, 5_000);
+                let (now, reminder_ms) = (self.now, Some(5_000));
                 self.both(Tend { now, reminder_ms }).await;
             }
             _ => {

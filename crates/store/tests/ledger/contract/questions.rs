@@ -300,7 +300,7 @@ pub(super) async fn an_orphan_that_is_asked_again_carries_on<F: Fixture>() {
     world.pass_ms(HOUR_MS);
     let tend = Tend {
         now: world.now,
-        reminder_ms: REMINDER_MS,
+        reminder_ms: Some(REMINDER_MS),
     };
     assert_eq!(world.does(tend).await.outcome, Tended::Did(id("r2")));
     world.goes_on().await;
@@ -318,7 +318,7 @@ pub(super) async fn silence_is_a_no_and_one_reminder_comes_before_it<F: Fixture>
     let first = world.asks("r1").await;
     let tend = |now| Tend {
         now,
-        reminder_ms: REMINDER_MS,
+        reminder_ms: Some(REMINDER_MS),
     };
     let idle = |at: Timestamp| Tended::Idle { next_due: Some(at) };
     let reminder = first.created_at.plus_ms(REMINDER_MS);
