@@ -1,34 +1,32 @@
 //! The core's `Agent` port over Codex: the core's words in, Codex's methods out, and back.
 
-use crate::connection::{CallError, Connection};
-use crate::exec::{ExecStream, NO_STEER, Runs};
+use crate::connection::CallError;
+use crate::exec::{NO_STEER, Runs};
 use crate::fault::{Deed, fault, of_call};
 use crate::history::settled_history;
-use crate::host::{Health, Host, HostOptions, wall_now};
-use crate::mailbox::Mailbox;
+use crate::homes::Homes;
+use crate::host::{Health, HostOptions, wall_now};
 use crate::operator;
-use crate::thread::{check_power, resume, settings, start};
+use crate::power::Allowed;
+use crate::reply::{Reply, reply};
+use crate::stream::{CodexStream, ServerStream, clean, interrupt};
+use crate::thread::{load, start};
 use bridge_codex::rpc::Refusal;
 use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
 use bridge_codex::wire::input::UserInput;
-use bridge_codex::wire::method::{
-    BackgroundTerminalsClean, TurnInterrupt, TurnInterruptParams, TurnStart, TurnStartParams,
-    TurnSteer, TurnSteerParams,
-};
-use bridge_codex::wire::thread::{ThreadIdParams, ThreadResumeParams};
-use bridge_codex::wire::values::SortDirection;
+use bridge_codex::wire::method::{TurnStart, TurnStartParams, TurnSteer, TurnSteerParams};
+use bridge_codex::wire::thread::ThreadOpened;
 use bridge_core::port::{
     Agent, AgentFault, AskedRef, Finding, Found, Ledger, LedgerError, Looked, LostTurn, Responded,
-    Started, Steer, Steered, ThreadSpec, ThreadTrouble, TurnEvent, TurnSpec, TurnStatus,
-    TurnStream, TurnTransport,
+    Started, Steer, Steered, ThreadSpec, ThreadTrouble, TurnSpec, TurnStatus, TurnTransport,
 };
 use bridge_core::value::{self, Class, IncarnationId, RequestVerdict};
 use std::sync::Arc;
 
 /// Codex as the core sees it.
 pub struct CodexAgent<L> {
-    host: Arc<Host<L>>,
+    homes: Homes<L>,
     runs: Runs,
 }
 
@@ -42,36 +40,43 @@ impl<L: Ledger> CodexAgent<L> {
     /// An agent that has not started anything yet.
     pub fn new(options: HostOptions, ledger: L) -> Self {
         Self {
-            host: Arc::new(Host::new(options, ledger)),
+            homes: Homes::new(options, ledger),
             runs: Runs::default(),
         }
     }
 
-    /// Attaches to the Codex that an earlier daemon left behind, and ends what can't be used.
+    /// Attaches to the Codex that an earlier daemon left behind in each home, and ends what can't be used.
     pub async fn adopt(&self) -> Result<(), LedgerError> {
-        self.host.adopt().await
+        self.homes.adopt().await
     }
 
-    /// How Codex is.
+    /// How the usual Codex is.
     pub fn health(&self) -> Health {
-        self.host.health()
+        self.homes.usual().health()
     }
 
-    /// What Codex said about its configuration since it was started.
+    /// How the Codex of each other CODEX_HOME is that has one now.
+    pub fn homes(&self) -> Vec<(String, Health)> {
+        self.homes.health()
+    }
+
+    /// What the usual Codex said about its configuration since it was started.
     pub async fn config_warnings(&self) -> Vec<String> {
-        self.host.config_warnings().await
+        self.homes.usual().config_warnings().await
     }
 
-    /// Ends Codex and everything it started.
+    /// Ends Codex in all homes and everything it started.
     pub async fn stop(&self) {
         self.runs.stop_all().await;
-        self.host.stop().await;
+        let all = self.homes.all();
+        futures_util::future::join_all(all.iter().map(|host| host.stop())).await;
     }
 
     /// Lets go of Codex without ending it. A run of `codex exec` can't be handed over and ends.
     pub async fn hand_over(&self) {
         self.runs.stop_all().await;
-        self.host.hand_over().await;
+        let all = self.homes.all();
+        futures_util::future::join_all(all.iter().map(|host| host.hand_over())).await;
     }
 }
 
@@ -100,63 +105,30 @@ fn unsteered(error: &CallError) -> Result<Steered, AgentFault> {
     }
 }
 
-/// The news of one turn.
-pub struct CodexStream(Source);
-
-enum Source {
-    Server(ServerStream),
-    Run(ExecStream),
-}
-
-/// The news of a turn on the app-server.
-struct ServerStream {
-    connection: Connection,
-    thread: ThreadId,
-    mailbox: Arc<Mailbox>,
-}
-
-impl std::fmt::Debug for CodexStream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CodexStream").finish_non_exhaustive()
-    }
-}
-
-impl TurnStream for CodexStream {
-    async fn next(&mut self) -> TurnEvent {
-        match &mut self.0 {
-            Source::Server(stream) => stream.mailbox.next().await,
-            Source::Run(stream) => stream.next().await,
-        }
-    }
-}
-
-impl Drop for ServerStream {
-    fn drop(&mut self) {
-        self.connection.mailboxes.close(&self.thread, &self.mailbox);
-    }
-}
-
 impl<L: Ledger> Agent for CodexAgent<L> {
     type Stream = CodexStream;
 
-    async fn ready(&self, _home: Option<&str>) -> Result<IncarnationId, AgentFault> {
-        self.host.learned.account.check(wall_now())?;
-        let session = self.host.session().await?;
-        self.host.usable(&session).await?;
+    async fn ready(&self, home: Option<&str>) -> Result<IncarnationId, AgentFault> {
+        let host = self.homes.of(home)?;
+        host.learned.account.check(wall_now())?;
+        let session = host.session().await?;
+        host.usable(&session).await?;
         Ok(session.incarnation.incarnation_id.clone())
     }
 
     async fn open_thread(&self, spec: &ThreadSpec) -> Result<value::ThreadId, AgentFault> {
-        let session = self.host.session().await?;
-        self.host.prove_shield(&session, spec).await?;
+        let host = self.homes.of(spec.codex_home.as_deref())?;
+        let session = host.session().await?;
+        host.prove_shield(&session, spec).await?;
         if spec.transport == TurnTransport::Exec {
             return Ok(Runs::unnamed());
         }
         let operator = operator::read(&session.connection, spec).await?;
-        let opened = start(&session, spec, &operator).await?;
+        let ThreadOpened { thread, .. } = start(&session, spec, &operator).await?;
+        let named = value::ThreadId::new(thread.id.as_str());
         let threads = &session.connection.threads;
-        threads.loaded(opened.thread.id.clone(), &opened.thread.status);
-        Ok(value::ThreadId::new(opened.thread.id.as_str()))
+        threads.loaded(thread.id, &thread.status, Allowed::of(spec));
+        Ok(named)
     }
 
     async fn resume_thread(
@@ -164,85 +136,73 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         thread: &value::ThreadId,
         spec: &ThreadSpec,
     ) -> Result<(), AgentFault> {
-        let session = self.host.session().await?;
+        let host = self.homes.of(spec.codex_home.as_deref())?;
+        let session = host.session().await?;
         if spec.transport == TurnTransport::Exec {
-            self.host.prove_shield(&session, spec).await?;
+            host.prove_shield(&session, spec).await?;
             return self.runs.release(&session, thread).await;
         }
         let thread = ThreadId::from(thread.as_str());
-        if session.connection.threads.is_loaded(&thread) {
+        let threads = &session.connection.threads;
+        let allowed = Allowed::of(spec);
+        if threads.is_loaded(&thread, &allowed) {
             return Ok(());
         }
-        self.host.prove_shield(&session, spec).await?;
-        let operator = operator::read(&session.connection, spec).await?;
-        let params = ThreadResumeParams {
-            thread_id: thread.clone(),
-            settings: settings(spec, &session.ground, &operator),
-            exclude_turns: true,
-            initial_turns_page: None,
-        };
-        let (opened, _) = resume(&session, params)
-            .await?
-            .into_parts(&SortDirection::Descending);
-        check_power(&opened, spec)?;
-        let threads = &session.connection.threads;
-        threads.loaded(thread, &opened.thread.status);
+        host.prove_shield(&session, spec).await?;
+        let opened = load(&session, &thread, spec).await?;
+        threads.loaded(thread, &opened.thread.status, allowed);
         Ok(())
     }
 
     async fn start_turn(&self, turn: &TurnSpec) -> Result<Started<CodexStream>, AgentFault> {
+        let host = self.homes.of(turn.spec.codex_home.as_deref())?;
         if turn.spec.transport == TurnTransport::Exec {
-            let Started { turn_id, stream } = self.runs.start(&self.host, turn).await?;
-            let stream = CodexStream(Source::Run(stream));
+            let Started { turn_id, stream } = self.runs.start(&host, turn).await?;
+            let stream = stream.into();
             return Ok(Started { turn_id, stream });
         }
-        let session = self.host.session().await?;
+        let session = host.session().await?;
+        let connection = &session.connection;
         let thread = ThreadId::from(turn.thread.as_str());
-        if !session.connection.threads.is_loaded(&thread) {
+        let allowed = Allowed::of(&turn.spec);
+        if !connection.threads.is_loaded(&thread, &allowed) {
             return Err(fault(
                 Class::Transient,
-                "codex was started again before the turn began",
+                "codex was started again, or its thread changed, before the turn began",
             ));
         }
         // Codex would put the message into that turn, whose answer is not ours.
-        if session.connection.threads.is_busy(&thread) {
+        if connection.threads.is_busy(&thread) {
             let reason = "another program runs a turn on this conversation's thread; the message is answered after it";
             return Err(fault(Class::Capacity { until: None }, reason));
         }
         let client_id = ClientId::from(turn.client_id.as_str());
         let fold = TurnFold::new(thread.clone(), None, Some(client_id.clone()));
-        let incarnation = session.incarnation.incarnation_id.clone();
-        let mailbox = session
-            .connection
-            .mailboxes
-            .open(fold, thread.clone(), incarnation);
-        let stream = ServerStream {
-            connection: session.connection.clone(),
-            thread: thread.clone(),
-            mailbox: Arc::clone(&mailbox),
-        };
+        let frame = session.frame(allowed);
+        let mailbox = connection.mailboxes.open(fold, thread.clone(), frame);
+        let stream = ServerStream::new(connection.clone(), thread.clone(), Arc::clone(&mailbox));
         let mut input = vec![UserInput::text(turn.text.clone())];
         let images = turn.images.iter().cloned();
         input.extend(images.map(|path| UserInput::LocalImage { path }));
-        let started = session
-            .connection
+        let started = connection
             .call::<TurnStart>(TurnStartParams::new(thread.clone(), client_id, input))
             .await
             .map_err(|error| of_call(&error, Deed::StartTurn))
             .inspect_err(|fault| {
                 if fault.thread != ThreadTrouble::None {
-                    session.connection.threads.unloaded(&thread);
+                    connection.threads.unloaded(&thread);
                 }
             })?;
         mailbox.bind(&thread, started.turn.id.clone());
         Ok(Started {
             turn_id: value::TurnId::new(started.turn.id.as_str()),
-            stream: CodexStream(Source::Server(stream)),
+            stream: stream.into(),
         })
     }
 
     async fn look(&self, lost: &LostTurn) -> Result<Looked<CodexStream>, AgentFault> {
-        let session = self.host.session().await?;
+        let host = self.homes.of(lost.turn.spec.codex_home.as_deref())?;
+        let session = host.session().await?;
         if lost.incarnation.is_run() {
             let found = self.runs.look(&session, lost).await?;
             return Ok(Looked {
@@ -250,19 +210,13 @@ impl<L: Ledger> Agent for CodexAgent<L> {
                 stream: None,
             });
         }
-        let incarnation = session.incarnation.incarnation_id.clone();
         let thread = ThreadId::from(lost.turn.thread.as_str());
-        let mailbox = session
-            .connection
-            .mailboxes
-            .open_early(thread.clone(), incarnation);
-        let stream = ServerStream {
-            connection: session.connection.clone(),
-            thread: thread.clone(),
-            mailbox: Arc::clone(&mailbox),
-        };
-        let found = settled_history(&session, lost).await?;
-        let transcripts = &self.host.learned.transcripts;
+        let connection = &session.connection;
+        let frame = session.frame(Allowed::of(&lost.turn.spec));
+        let mailbox = connection.mailboxes.open_early(thread.clone(), frame);
+        let stream = ServerStream::new(connection.clone(), thread.clone(), Arc::clone(&mailbox));
+        let found = settled_history(&session, lost, &mailbox).await?;
+        let transcripts = &host.learned.transcripts;
         let found = transcripts.believed(&lost.incarnation, &thread, found);
         let stream = match &found {
             Found::Turn(Finding {
@@ -272,46 +226,63 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             }) => {
                 // Not marked as loaded: the next turn resumes the thread and compares its power first.
                 mailbox.bind(&thread, TurnId::from(turn_id.as_str()));
-                Some(CodexStream(Source::Server(stream)))
+                Some(stream.into())
             }
             Found::Turn(_) | Found::Absent | Found::Foreign | Found::Unreadable { .. } => None,
         };
         Ok(Looked { found, stream })
     }
 
+    /// A question belongs to one life of Codex; nothing is started to answer it.
     async fn respond(
         &self,
         to: &AskedRef,
         verdict: &RequestVerdict,
     ) -> Result<Responded, AgentFault> {
-        let session = self.host.session().await?;
-        if session.incarnation.incarnation_id != to.incarnation {
-            return Ok(Responded::Gone);
-        }
-        if verdict.decision.accepts() {
-            let why = "nothing can be accepted yet".to_owned();
-            return Ok(Responded::Unfit { why });
-        }
-        let Some(request) = session.connection.mailboxes.take_asked(&to.rpc_id) else {
+        let Some(session) = self.homes.with_life(&to.incarnation) else {
             return Ok(Responded::Gone);
         };
-        let outcome = request.decline();
-        session
-            .connection
-            .respond(request.id, outcome)
-            .await
-            .map_err(|error| of_call(&error, Deed::Harmless))?;
+        let connection = &session.connection;
+        let Some(request) = connection.mailboxes.question(to) else {
+            return Ok(Responded::Gone);
+        };
+        let reply = match reply(&request, verdict) {
+            Ok(reply) => reply,
+            Err(why) => return Ok(Responded::Unfit { why }),
+        };
+        if !connection.mailboxes.take(&request.id) {
+            return Ok(Responded::Gone);
+        }
+        let said = match (reply, request.thread_id()) {
+            (Reply::Say(outcome), _) => Some(outcome),
+            (Reply::Interrupt { turn, else_say }, Some(thread)) => {
+                match interrupt(connection, thread, &turn).await {
+                    Ok(()) => None,
+                    Err(error) => {
+                        tracing::debug!(%error, "the turn of a cancelled question was not interrupted");
+                        Some(else_say)
+                    }
+                }
+            }
+            (Reply::Interrupt { else_say, .. }, None) => Some(else_say),
+        };
+        if let Some(outcome) = said {
+            let told = connection.respond(request.id, outcome).await;
+            told.map_err(|error| of_call(&error, Deed::Harmless))?;
+        }
         Ok(Responded::Told)
     }
 
-    async fn end_life(&self, _thread: &value::ThreadId, why: &str) {
-        self.host.end_life(why).await;
+    async fn end_life(&self, thread: &value::ThreadId, why: &str) {
+        let thread = ThreadId::from(thread.as_str());
+        self.homes.with_thread(&thread).end_life(why).await;
     }
 
     /// Within 10 s; none is started for it. A Codex that stays silent is asked once more and then given up, and
     /// whoever follows a turn on it hears that.
-    async fn probe(&self, _thread: &value::ThreadId) -> Result<(), AgentFault> {
-        match self.host.present().await {
+    async fn probe(&self, thread: &value::ThreadId) -> Result<(), AgentFault> {
+        let thread = ThreadId::from(thread.as_str());
+        match self.homes.with_thread(&thread).present() {
             Some(session) => {
                 let alive = session.connection.sign_of_life().await;
                 alive.map_err(|error| of_call(&error, Deed::Harmless))
@@ -325,12 +296,13 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             let why = NO_STEER.to_owned();
             return Ok(Steered::Refused { why });
         }
-        let Some(session) = self.host.present().await else {
+        let thread_id = ThreadId::from(steer.thread.as_str());
+        let Some(session) = self.homes.with_thread(&thread_id).present() else {
             let why = "codex is not running, and the turn has ended with it".to_owned();
             return Ok(Steered::Refused { why });
         };
         let params = TurnSteerParams {
-            thread_id: ThreadId::from(steer.thread.as_str()),
+            thread_id,
             expected_turn_id: TurnId::from(steer.turn_id.as_str()),
             input: vec![UserInput::text(steer.text.clone())],
             client_id: Some(ClientId::from(steer.client_id.as_str())),
@@ -341,6 +313,8 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         }
     }
 
+    /// The turn ends at once; its stream cleans up what it left running before it tells the end. Here that is done as
+    /// well, for a turn that nobody follows or that has just ended.
     async fn interrupt(
         &self,
         thread: &value::ThreadId,
@@ -350,20 +324,15 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             self.runs.stop(turn_id);
             return Ok(());
         }
-        let session = self.host.session().await?;
-        let thread_id = ThreadId::from(thread.as_str());
-        let params = TurnInterruptParams {
-            thread_id: thread_id.clone(),
-            turn_id: TurnId::from(turn_id.as_str()),
+        let thread = ThreadId::from(thread.as_str());
+        let Some(session) = self.homes.with_thread(&thread).present() else {
+            let reason = "codex is not running, and the turn has ended with it";
+            return Err(fault(Class::Transient, reason));
         };
-        let interrupted = session.connection.call::<TurnInterrupt>(params).await;
-        // The turn ends at once, but a command it started would run on; also that of a turn which has just ended.
+        let turn_id = TurnId::from(turn_id.as_str());
+        let interrupted = interrupt(&session.connection, &thread, &turn_id).await;
         let cleaned = match &interrupted {
-            Ok(_) | Err(CallError::Refused { .. }) => {
-                let params = ThreadIdParams { thread_id };
-                let call = session.connection.call::<BackgroundTerminalsClean>(params);
-                call.await.map(drop)
-            }
+            Ok(()) | Err(CallError::Refused { .. }) => clean(&session.connection, &thread).await,
             Err(_) => Ok(()),
         };
         interrupted

@@ -1,8 +1,10 @@
 //! What one connection knows of its threads: which it has loaded, and on which a turn runs, whoever began it.
 
+use crate::power::{Allowed, Reported};
+use bridge_codex::wire::notification::ThreadSettingsUpdated;
 use bridge_codex::wire::thread::ThreadStatus;
 use bridge_codex::wire::{Notification, ThreadId};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The threads of one connection; there are only those that were started or resumed over it.
@@ -13,7 +15,7 @@ pub(crate) struct ThreadBook {
 
 #[derive(Debug, Default)]
 struct Inner {
-    loaded: HashSet<ThreadId>,
+    loaded: HashMap<ThreadId, Allowed>,
     busy: HashSet<ThreadId>,
 }
 
@@ -22,16 +24,21 @@ impl ThreadBook {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a thread was loaded over this connection, so that its news arrives here.
-    pub(crate) fn is_loaded(&self, thread: &ThreadId) -> bool {
-        self.locked().loaded.contains(thread)
+    /// Whether a thread was loaded over this connection, so that its news arrives here, and may do just this since.
+    pub(crate) fn is_loaded(&self, thread: &ThreadId, allowed: &Allowed) -> bool {
+        self.locked().loaded.get(thread) == Some(allowed)
     }
 
-    /// A thread was loaded over this connection.
-    pub(crate) fn loaded(&self, thread: ThreadId, status: &ThreadStatus) {
+    /// Whether this connection has anything to do with a thread.
+    pub(crate) fn knows(&self, thread: &ThreadId) -> bool {
+        self.locked().loaded.contains_key(thread)
+    }
+
+    /// A thread was loaded over this connection, and may do this.
+    pub(crate) fn loaded(&self, thread: ThreadId, status: &ThreadStatus, allowed: Allowed) {
         let mut inner = self.locked();
         inner.note(&thread, is_busy(status));
-        inner.loaded.insert(thread);
+        inner.loaded.insert(thread, allowed);
     }
 
     /// Codex says that it has not loaded the thread after all.
@@ -47,6 +54,9 @@ impl ThreadBook {
     }
 
     pub(crate) fn notice(&self, notification: &Notification) {
+        if let Notification::ThreadSettingsUpdated(update) = notification {
+            self.locked().compare(update);
+        }
         let (thread, busy) = match notification {
             Notification::TurnStarted(notice) => (&notice.thread_id, true),
             Notification::TurnCompleted(notice) => (&notice.thread_id, false),
@@ -67,6 +77,19 @@ impl ThreadBook {
 }
 
 impl Inner {
+    /// Somebody gave the thread more power: it counts as not loaded, so that it is compared before its next turn.
+    fn compare(&mut self, update: &ThreadSettingsUpdated) {
+        let reported = Reported::from(&update.thread_settings);
+        let exceeded = self
+            .loaded
+            .get(&update.thread_id)
+            .and_then(|allowed| allowed.exceeded_by(reported));
+        if let Some(why) = exceeded {
+            tracing::error!(why, thread = %update.thread_id.as_str(), "a thread was given more power than configured");
+            self.loaded.remove(&update.thread_id);
+        }
+    }
+
     fn note(&mut self, thread: &ThreadId, busy: bool) {
         match busy {
             true => self.busy.insert(thread.clone()),

@@ -5,7 +5,7 @@ use crate::account::Account;
 use crate::backlog::{Backlog, Filler, backlog};
 use crate::book::ThreadBook;
 use crate::host::wall_now;
-use crate::mailbox::Mailboxes;
+use crate::mailboxes::Mailboxes;
 use crate::transcript::Transcripts;
 use crate::transport::{Reader, Writer};
 use bridge_codex::link::{CallId, Event, Ignored, Link, LinkError, LinkOptions, MAX_IN_FLIGHT};
@@ -125,6 +125,7 @@ impl Connection {
             life,
             learned,
             origin: Instant::now(),
+            declined: 0,
         };
         tokio::spawn(actor.run(inbox, incoming, closing));
         Self {
@@ -288,6 +289,8 @@ struct Actor {
     life: Incarnation,
     learned: Learned,
     origin: Instant,
+    /// Questions that were declined because nobody could be asked.
+    declined: u64,
 }
 
 impl Actor {
@@ -309,10 +312,7 @@ impl Actor {
                     Some(Err(why)) => Err(why),
                     None => Err("its reader ended".to_owned()),
                 },
-                () = tokio::time::sleep_until(deadline.into()) => {
-                    self.expire();
-                    Ok(())
-                }
+                () = tokio::time::sleep_until(deadline.into()) => self.expire(),
             };
             if let Err(why) = step {
                 break why;
@@ -338,13 +338,18 @@ impl Actor {
             .link
             .next_deadline()
             .unwrap_or_else(|| self.now_ms().saturating_add(far));
-        self.origin + std::time::Duration::from_millis(at)
+        let at = self.origin + std::time::Duration::from_millis(at);
+        self.mailboxes.next_expiry().map_or(at, |late| late.min(at))
     }
 
-    fn expire(&mut self) {
+    fn expire(&mut self) -> Result<(), String> {
         for call in self.link.expire(self.now_ms()) {
             self.settle(call, Err(Failed::Silent));
         }
+        for request in self.mailboxes.expire(Instant::now()) {
+            self.decline(&request, "nobody followed its turn in time")?;
+        }
+        Ok(())
     }
 
     fn settle(&mut self, call: CallId, result: Result<Value, Failed>) {
@@ -432,14 +437,21 @@ impl Actor {
         self.mailboxes.deliver(notification);
     }
 
-    /// A question of Codex goes to whoever follows its turn; one that nobody follows is declined.
-    fn request(&self, request: ServerRequest) -> Result<(), String> {
-        match self.mailboxes.ask(request) {
-            Ok(()) => Ok(()),
-            Err(unheard) => {
-                tracing::warn!(method = %unheard.method, "codex asked, and nobody follows that turn: declined");
-                self.put(self.link.respond(&unheard.id, unheard.decline()))
-            }
+    /// A question of Codex goes to whoever follows its turn; what nobody can decide is declined at once.
+    fn request(&mut self, request: ServerRequest) -> Result<(), String> {
+        if let Ok(time) = request.tell_time(wall_now().0 / 1000) {
+            return self.put(self.link.respond(&request.id, time));
         }
+        match self.mailboxes.ask(request, Instant::now()) {
+            Ok(()) => Ok(()),
+            Err(hopeless) => self.decline(&hopeless, "nobody can decide that"),
+        }
+    }
+
+    fn decline(&mut self, request: &ServerRequest, why: &str) -> Result<(), String> {
+        self.declined = self.declined.saturating_add(1);
+        let declined = self.declined;
+        tracing::warn!(method = %request.method, why, declined, "a question of codex was declined");
+        self.put(self.link.respond(&request.id, request.decline()))
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::fault::{Deed, fault, of_call};
 use crate::host::Session;
+use crate::mailbox::Mailbox;
 use crate::operator;
 use crate::thread::{resume, settings};
 use bridge_codex::oracle::{self, OurState};
@@ -36,11 +37,12 @@ const SETTLE_PAUSES: [Duration; 6] = [
 pub(crate) async fn settled_history(
     session: &Session,
     lost: &LostTurn,
+    mailbox: &Mailbox,
 ) -> Result<Found, AgentFault> {
     let same_life = session.incarnation.incarnation_id == lost.incarnation;
     let mut pauses = SETTLE_PAUSES.iter().filter(|_| same_life);
     loop {
-        let found = match history(session, lost).await {
+        let found = match history(session, lost, mailbox).await {
             Ok(found) => found,
             Err(fault) => lost_thread(fault, lost.after_turn.as_ref())?,
         };
@@ -64,7 +66,11 @@ fn may_change(found: &Found) -> bool {
 }
 
 /// Takes the writer, then reads: only a reader that holds the writer is told the truth.
-async fn history(session: &Session, lost: &LostTurn) -> Result<Found, AgentFault> {
+async fn history(
+    session: &Session,
+    lost: &LostTurn,
+    mailbox: &Mailbox,
+) -> Result<Found, AgentFault> {
     let thread = ThreadId::from(lost.turn.thread.as_str());
     let spec = &lost.turn.spec;
     let operator = operator::read(&session.connection, spec).await?;
@@ -77,6 +83,7 @@ async fn history(session: &Session, lost: &LostTurn) -> Result<Found, AgentFault
         ));
     }
     let (_, mut turns) = resumed.into_parts(&SortDirection::Descending);
+    mailbox.recall(&turns);
     let client_id = ClientId::from(lost.turn.client_id.as_str());
     let after = lost
         .after_turn

@@ -4,21 +4,24 @@
 use crate::connection::{Connection, Learned};
 use crate::fault::{Deed, fault, of_call};
 use crate::launch::{self, LaunchError, LaunchOptions, Launched, Leash};
+use crate::mailbox::Frame;
+use crate::power::Allowed;
 use crate::process;
 use crate::proof::{self, Shield};
 use crate::proven::Proven;
 use crate::shield::{Ground, real};
 use crate::supervise::{Permit, Supervisor};
 use bridge_codex::version::{FLOOR, Version};
+use bridge_codex::wire::ThreadId;
 use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, INITIALIZED, Initialize, InitializeParams,
 };
-use bridge_core::port::{AgentFault, Ledger, LedgerError, Reads, ThreadSpec};
+use bridge_core::port::{AgentFault, Ledger, Reads, ThreadSpec};
 use bridge_core::step::{Incarnate, IncarnationGone};
 use bridge_core::value::{Class, Incarnation, IncarnationId, Timestamp, Transport};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Mutex;
 
@@ -79,6 +82,14 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// What is known of a turn of this life that may do this.
+    pub(crate) fn frame(&self, allowed: Allowed) -> Frame {
+        Frame {
+            incarnation: self.incarnation.incarnation_id.clone(),
+            allowed,
+        }
+    }
+
     /// How long this Codex has lived. One that an earlier daemon left is older than our connection to it; the wall
     /// clock may have been set back since its start.
     fn age_ms(&self) -> u64 {
@@ -90,10 +101,16 @@ impl Session {
 
 pub(crate) struct Host<L> {
     pub(crate) options: HostOptions,
+    /// Which CODEX_HOME its Codex has; absent for the usual one.
+    pub(crate) home: Option<String>,
     ledger: L,
     origin: Instant,
     pub(crate) learned: Learned,
     state: Mutex<State>,
+    /// The session in `state`, for whoever must not wait until a start is over.
+    present: std::sync::Mutex<Option<Arc<Session>>>,
+    /// When it was last needed.
+    used: std::sync::Mutex<tokio::time::Instant>,
 }
 
 struct State {
@@ -109,7 +126,7 @@ struct State {
 }
 
 impl<L: Ledger> Host<L> {
-    pub(crate) fn new(options: HostOptions, ledger: L) -> Self {
+    pub(crate) fn new(options: HostOptions, home: Option<String>, ledger: L) -> Self {
         let starts_max = usize::try_from(options.restarts_per_minute).unwrap_or(usize::MAX);
         let state = State {
             current: None,
@@ -122,16 +139,18 @@ impl<L: Ledger> Host<L> {
         };
         Self {
             options,
+            home,
             ledger,
             origin: Instant::now(),
             learned: Learned::default(),
             state: Mutex::new(state),
+            present: std::sync::Mutex::default(),
+            used: std::sync::Mutex::new(tokio::time::Instant::now()),
         }
     }
 
-    /// Attaches to what an earlier daemon left, newest first, and ends the rest.
-    pub(crate) async fn adopt(&self) -> Result<(), LedgerError> {
-        let mut left = self.ledger.read(|rows| rows.live_incarnations()).await?;
+    /// Attaches to what an earlier daemon left of this home, newest first, and ends the rest.
+    pub(crate) async fn adopt(&self, mut left: Vec<Incarnation>) {
         left.sort_by_key(|incarnation| std::cmp::Reverse(incarnation.started_at));
         let mut state = self.state.lock().await;
         for incarnation in left {
@@ -139,6 +158,7 @@ impl<L: Ledger> Host<L> {
             let ours = process::boot_id().is_ok_and(|boot| boot == incarnation.boot_id)
                 && process::alive(&incarnation.keeper);
             let wanted = ours
+                && incarnation.codex_home == self.home
                 && state.current.is_none()
                 && incarnation.transport == Transport::Socket
                 && self.options.transport != TransportChoice::Only(Transport::Stdio);
@@ -152,7 +172,16 @@ impl<L: Ledger> Host<L> {
             launch::remove_directory(&incarnation);
             self.record_gone(&incarnation.incarnation_id).await;
         }
-        Ok(())
+    }
+
+    fn take_up(&self, state: &mut State, session: &Arc<Session>, leash: Leash) {
+        *locked(&self.present) = Some(Arc::clone(session));
+        state.current = Some((Arc::clone(session), leash));
+    }
+
+    fn let_go(&self, state: &mut State) -> Option<(Arc<Session>, Leash)> {
+        *locked(&self.present) = None;
+        state.current.take()
     }
 
     async fn attach(&self, state: &mut State, incarnation: &Incarnation) -> bool {
@@ -163,7 +192,7 @@ impl<L: Ledger> Host<L> {
         match attached {
             Ok((session, leash)) => {
                 tracing::info!(incarnation = %incarnation.incarnation_id, "attached to the codex process of an earlier daemon");
-                state.current = Some((Arc::new(session), leash));
+                self.take_up(state, &Arc::new(session), leash);
                 true
             }
             Err(error) => {
@@ -175,6 +204,7 @@ impl<L: Ledger> Host<L> {
 
     /// The living session; starts Codex when there is none.
     pub(crate) async fn session(&self) -> Result<Arc<Session>, AgentFault> {
+        *locked(&self.used) = tokio::time::Instant::now();
         let mut state = self.state.lock().await;
         if state.stopped {
             return Err(fault(Class::Transient, "the daemon is stopping"));
@@ -199,7 +229,7 @@ impl<L: Ledger> Host<L> {
     }
 
     async fn restart(&self, state: &mut State) -> Result<Arc<Session>, AgentFault> {
-        if let Some((session, leash)) = state.current.take() {
+        if let Some((session, leash)) = self.let_go(state) {
             let why = session.connection.closed().await;
             tracing::warn!(why, incarnation = %session.incarnation.incarnation_id, "codex is gone");
             // Before anything is read or started again, the old writer must be impossible.
@@ -244,7 +274,7 @@ impl<L: Ledger> Host<L> {
             return Err(error);
         }
         tracing::info!(codex = %describe(&session.incarnation), "codex is up");
-        state.current = Some((Arc::clone(&session), leash));
+        self.take_up(state, &session, leash);
         Ok(session)
     }
 
@@ -289,6 +319,7 @@ impl<L: Ledger> Host<L> {
         launch::launch(
             &self.options.launch,
             transport,
+            self.home.clone(),
             new_incarnation(),
             wall_now(),
         )
@@ -399,11 +430,27 @@ impl<L: Ledger> Host<L> {
         found
     }
 
-    /// The session that is there; none is started for it.
-    pub(crate) async fn present(&self) -> Option<Arc<Session>> {
-        let state = self.state.lock().await;
-        let (session, _) = state.current.as_ref()?;
-        session.connection.is_open().then(|| Arc::clone(session))
+    /// The session that is there; none is started for it, and a start that is under way is not waited for.
+    pub(crate) fn present(&self) -> Option<Arc<Session>> {
+        let session = locked(&self.present).clone()?;
+        session.connection.is_open().then_some(session)
+    }
+
+    /// Whether its Codex has to do with this thread, or had until its connection broke.
+    pub(crate) fn knows(&self, thread: &ThreadId) -> bool {
+        let session = locked(&self.present).clone();
+        session.is_some_and(|session| {
+            let connection = &session.connection;
+            connection.threads.knows(thread) || connection.mailboxes.has(thread)
+        })
+    }
+
+    /// How long nobody needed it.
+    pub(crate) fn idle(&self) -> Duration {
+        match self.present() {
+            Some(session) if !session.connection.mailboxes.is_empty() => Duration::ZERO,
+            Some(_) | None => locked(&self.used).elapsed(),
+        }
     }
 
     async fn login(&self, session: &Session) -> Result<(), AgentFault> {
@@ -484,7 +531,7 @@ impl<L: Ledger> Host<L> {
     pub(crate) async fn stop(&self) {
         let mut state = self.state.lock().await;
         state.stopped = true;
-        if let Some((session, leash)) = state.current.take() {
+        if let Some((session, leash)) = self.let_go(&mut state) {
             launch::stop(&session.incarnation, leash, IDLE_STOP_GRACE).await;
             self.record_gone(&session.incarnation.incarnation_id).await;
         }
@@ -494,7 +541,7 @@ impl<L: Ledger> Host<L> {
     pub(crate) async fn hand_over(&self) {
         let mut state = self.state.lock().await;
         state.stopped = true;
-        if let Some((session, leash)) = state.current.take() {
+        if let Some((session, leash)) = self.let_go(&mut state) {
             if session.incarnation.transport == Transport::Socket {
                 return;
             }
@@ -528,6 +575,10 @@ impl<L: Ledger> Host<L> {
         let ahead = uptime_ms.saturating_sub(self.uptime_ms());
         wall_now().plus_ms(i64::try_from(ahead).unwrap_or(i64::MAX))
     }
+}
+
+fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn describe(incarnation: &Incarnation) -> String {

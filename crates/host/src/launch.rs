@@ -86,7 +86,27 @@ impl LaunchError {
     }
 }
 
+/// The variable that says where Codex keeps its login, configuration and threads.
+const CODEX_HOME: &str = "CODEX_HOME";
+
 impl LaunchOptions {
+    /// The same for another CODEX_HOME.
+    pub(crate) fn with_home(&self, home: &str) -> Self {
+        let mut options = self.clone();
+        options.env.retain(|(name, _)| name != CODEX_HOME);
+        options.env.push((CODEX_HOME.into(), home.into()));
+        options
+    }
+
+    /// Where Codex lives without being told otherwise.
+    pub(crate) fn usual_home(&self) -> Option<PathBuf> {
+        let of = |wanted: &str| {
+            let found = self.env.iter().find(|(name, _)| name == wanted);
+            found.map(|(_, value)| PathBuf::from(value))
+        };
+        of(CODEX_HOME).or_else(|| of("HOME").map(|home| home.join(".codex")))
+    }
+
     fn codex_args(&self, transport: Transport, directory: &Path) -> Vec<String> {
         let listen = match transport {
             Transport::Socket => format!("unix://{}", directory.join(CODEX_SOCKET).display()),
@@ -130,6 +150,7 @@ impl LaunchOptions {
 pub(crate) async fn launch(
     options: &LaunchOptions,
     transport: Transport,
+    home: Option<String>,
     incarnation_id: IncarnationId,
     now: Timestamp,
 ) -> Result<Launched, LaunchError> {
@@ -147,6 +168,7 @@ pub(crate) async fn launch(
         keeper,
         directory: directory.display().to_string(),
         codex_version: options.codex_version.clone(),
+        codex_home: home,
         boot_id: process::boot_id()?,
         started_at: now,
         ended_at: None,

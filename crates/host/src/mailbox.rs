@@ -3,41 +3,52 @@
 //! The connection's task never waits for a follower: text is coalesced into its newest form, items queue up
 //! to a bound, and a follower that falls further behind loses sight of the turn and must reconcile.
 
-use crate::account::Account;
 use crate::fault;
-use crate::host::wall_now;
-use bridge_codex::rpc::RawId;
-use bridge_codex::turn::{ItemStage, TurnFold, TurnNews, TurnOutcome};
-use bridge_codex::wire::server_request::RequestKind as WireKind;
+use crate::power::{Allowed, Reported};
+use crate::questions;
+use bridge_codex::turn::{ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome};
+use bridge_codex::wire::notification::EffectiveSettings;
 use bridge_codex::wire::values::TurnStatus as WireStatus;
-use bridge_codex::wire::{Notification, ServerRequest, ThreadId, TurnId};
-use bridge_core::port::{Asked, AskedRef, ItemNote, TurnEnd, TurnEvent, TurnStatus};
-use bridge_core::value::{self, Failure, IncarnationId, RequestKind, Timestamp, Usage};
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use bridge_codex::wire::{Notification, ServerRequest, ThreadId, Turn, TurnId};
+use bridge_core::port::{ItemNote, TurnEnd, TurnEvent, TurnStatus};
+use bridge_core::value::{self, Class, Failure, IncarnationId, Timestamp, Usage};
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// Events that may wait for a follower.
 const QUEUE_MAX: usize = 4096;
 /// Notifications kept while it is not known yet which turn is followed.
 const EARLY_MAX: usize = 4096;
-/// Questions of Codex that may wait for an answer at the same time.
-const ASKED_MAX: usize = 256;
 
-/// All mailboxes of one connection, by thread.
-#[derive(Debug, Default)]
-pub(crate) struct Mailboxes {
-    by_thread: Mutex<HashMap<ThreadId, Arc<Mailbox>>>,
-    asked: Mutex<HashMap<RawId, ServerRequest>>,
-    account: Arc<Account>,
+/// Why a running turn was stopped; followed by what was reported.
+const OVERPOWERED: &str = "the turn was stopped, because another program gave its thread more power than configured while it ran";
+
+/// What is known of a turn before it is followed.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    /// The life of Codex that runs it.
+    pub(crate) incarnation: IncarnationId,
+    /// The most that it may do.
+    pub(crate) allowed: Allowed,
 }
 
 /// The mailbox of one followed turn.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
-    incarnation: IncarnationId,
+    frame: Frame,
     inner: Mutex<Inner>,
     wake: Notify,
+}
+
+/// What a follower is told.
+#[derive(Debug)]
+pub(crate) enum News {
+    Event(TurnEvent),
+    /// The turn may do more than it should, and must be stopped. Told once.
+    Overpowered {
+        turn_id: TurnId,
+    },
 }
 
 #[derive(Debug)]
@@ -49,143 +60,73 @@ struct Inner {
     /// Something happened since the last event that was read.
     alive: bool,
     over: bool,
+    /// The files of what may be asked about.
+    changes: OpenChanges,
+    power: Power,
 }
 
 #[derive(Debug)]
 enum Stage {
     /// The thread is being looked at; which turn is ours is not known yet.
-    Early(Vec<Notification>),
+    Early {
+        news: Vec<Notification>,
+        asked: Vec<ServerRequest>,
+    },
     Folding(Box<TurnFold>),
+}
+
+/// Whether the turn may do more than it should.
+#[derive(Debug)]
+enum Power {
+    AsAllowed,
+    Exceeded { why: String, told: bool },
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Mailboxes {
-    pub(crate) fn new(account: Arc<Account>) -> Self {
-        Self {
-            account,
-            ..Self::default()
-        }
+impl Mailbox {
+    /// For a turn that is about to start on an idle thread.
+    pub(crate) fn folding(fold: TurnFold, frame: Frame) -> Self {
+        Self::new(Stage::Folding(Box::new(fold)), frame)
     }
 
-    /// Opens a mailbox for a turn that is about to start on an idle thread.
-    pub(crate) fn open(
-        &self,
-        fold: TurnFold,
-        thread: ThreadId,
-        incarnation: IncarnationId,
-    ) -> Arc<Mailbox> {
-        self.insert(Stage::Folding(Box::new(fold)), thread, incarnation)
+    /// For a thread that is about to be looked at.
+    pub(crate) fn early(frame: Frame) -> Self {
+        let stage = Stage::Early {
+            news: Vec::new(),
+            asked: Vec::new(),
+        };
+        Self::new(stage, frame)
     }
 
-    /// Opens a mailbox for a thread that is about to be looked at; nothing that comes meanwhile is missed.
-    pub(crate) fn open_early(&self, thread: ThreadId, incarnation: IncarnationId) -> Arc<Mailbox> {
-        self.insert(Stage::Early(Vec::new()), thread, incarnation)
-    }
-
-    fn insert(&self, stage: Stage, thread: ThreadId, incarnation: IncarnationId) -> Arc<Mailbox> {
+    fn new(stage: Stage, frame: Frame) -> Self {
         let inner = Inner {
             stage,
             queue: VecDeque::new(),
             text: None,
             alive: false,
             over: false,
+            changes: OpenChanges::default(),
+            power: Power::AsAllowed,
         };
-        let mailbox = Arc::new(Mailbox {
-            incarnation,
+        Self {
+            frame,
             inner: Mutex::new(inner),
             wake: Notify::new(),
-        });
-        locked(&self.by_thread).insert(thread, Arc::clone(&mailbox));
-        mailbox
-    }
-
-    /// Closes a mailbox, unless another one took its place.
-    pub(crate) fn close(&self, thread: &ThreadId, mailbox: &Arc<Mailbox>) {
-        let mut boxes = locked(&self.by_thread);
-        if boxes
-            .get(thread)
-            .is_some_and(|present| Arc::ptr_eq(present, mailbox))
-        {
-            boxes.remove(thread);
         }
     }
 
-    pub(crate) fn deliver(&self, notification: &Notification) {
-        if let Notification::ServerRequestResolved(resolved) = notification {
-            locked(&self.asked).remove(&resolved.request_id);
-        }
-        let Some(thread) = notification.thread_id() else {
-            return;
-        };
-        let mailbox = locked(&self.by_thread).get(thread).cloned();
-        if let Some(mailbox) = mailbox {
-            let resets_at = self.account.resets_at(wall_now());
-            mailbox.deliver(notification, resets_at);
+    /// What the thread's history shows of changes that are under way: Codex tells of them once, and a question that
+    /// is asked again comes without them.
+    pub(crate) fn recall(&self, turns: &[Turn]) {
+        let mut inner = locked(&self.inner);
+        for item in turns.iter().flat_map(|turn| &turn.items) {
+            inner.changes.open(item);
         }
     }
 
-    /// Hands a question to the follower of its thread; gives it back when there is none.
-    pub(crate) fn ask(&self, request: ServerRequest) -> Result<(), Box<ServerRequest>> {
-        let mailbox = request
-            .thread_id()
-            .and_then(|thread| locked(&self.by_thread).get(thread).cloned());
-        let mut asked = locked(&self.asked);
-        let Some(mailbox) = mailbox.filter(|mailbox| asked.len() < ASKED_MAX && !mailbox.is_over())
-        else {
-            return Err(Box::new(request));
-        };
-        mailbox.push(TurnEvent::Asked(Asked {
-            asked: AskedRef {
-                incarnation: mailbox.incarnation.clone(),
-                rpc_id: request.id.to_string(),
-                item_id: request.item_id().map(|id| value::ItemId::new(id.as_str())),
-            },
-            method: request.method.clone(),
-            kind: kind_of(&request),
-            headline: request.headline(),
-            shown: request.headline(),
-            payload: request.params.to_string(),
-        }));
-        asked.insert(request.id.clone(), request);
-        Ok(())
-    }
-
-    /// Takes a question out, to answer it.
-    pub(crate) fn take_asked(&self, rpc_id: &str) -> Option<ServerRequest> {
-        let mut asked = locked(&self.asked);
-        let id = asked.keys().find(|id| id.to_string() == rpc_id).cloned()?;
-        asked.remove(&id)
-    }
-
-    /// The connection is gone: every follower hears it.
-    pub(crate) fn lose_all(&self, why: &str) {
-        for (_, mailbox) in locked(&self.by_thread).drain() {
-            mailbox.push(TurnEvent::Lost {
-                why: why.to_owned(),
-            });
-        }
-    }
-}
-
-fn kind_of(request: &ServerRequest) -> RequestKind {
-    match &request.kind {
-        WireKind::Command(_) | WireKind::LegacyExec(_) => RequestKind::Command,
-        WireKind::FileChange(_) | WireKind::LegacyPatch(_) => RequestKind::FileChange,
-        WireKind::Permissions(_) => RequestKind::Permissions,
-        WireKind::UserInput(_) => RequestKind::UserInput,
-        WireKind::Elicitation(_) => RequestKind::Elicitation,
-        WireKind::ToolCall(_) => RequestKind::ToolCall,
-        WireKind::AuthRefresh(_)
-        | WireKind::CurrentTime(_)
-        | WireKind::Attestation
-        | WireKind::Unknown { .. } => RequestKind::Other(request.method.clone()),
-    }
-}
-
-impl Mailbox {
     /// Codex named the turn that is followed: what came early is sorted now.
     pub(crate) fn bind(&self, thread: &ThreadId, turn_id: TurnId) {
         let mut inner = locked(&self.inner);
@@ -193,12 +134,15 @@ impl Mailbox {
             Stage::Folding(fold) => {
                 fold.bind(turn_id);
             }
-            Stage::Early(early) => {
-                let early = std::mem::take(early);
+            Stage::Early { news, asked } => {
+                let (news, asked) = (std::mem::take(news), std::mem::take(asked));
                 let fold = TurnFold::new(thread.clone(), Some(turn_id), None);
                 inner.stage = Stage::Folding(Box::new(fold));
-                for notification in &early {
+                for notification in &news {
                     inner.fold(notification, None);
+                }
+                for request in &asked {
+                    inner.ask(request, &self.frame);
                 }
             }
         }
@@ -206,11 +150,15 @@ impl Mailbox {
         self.wake.notify_one();
     }
 
-    fn deliver(&self, notification: &Notification, resets_at: Option<Timestamp>) {
+    pub(crate) fn deliver(&self, notification: &Notification, resets_at: Option<Timestamp>) {
         let mut inner = locked(&self.inner);
-        if let Stage::Early(early) = &mut inner.stage {
-            match early.len() < EARLY_MAX {
-                true => early.push(notification.clone()),
+        inner.changes.notice(notification);
+        if let Notification::ThreadSettingsUpdated(update) = notification {
+            inner.compare(&self.frame.allowed, &update.thread_settings);
+        }
+        if let Stage::Early { news, .. } = &mut inner.stage {
+            match news.len() < EARLY_MAX {
+                true => news.push(notification.clone()),
                 false => inner.lose("too much happened while the thread was looked at"),
             }
         } else {
@@ -220,30 +168,76 @@ impl Mailbox {
         self.wake.notify_one();
     }
 
+    /// Tells the follower that Codex asks; kept while it is not known which turn is followed.
+    pub(crate) fn ask(&self, request: &ServerRequest) {
+        let mut inner = locked(&self.inner);
+        match &mut inner.stage {
+            Stage::Early { asked, .. } => asked.push(request.clone()),
+            Stage::Folding(_) => inner.ask(request, &self.frame),
+        }
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    /// A question that nobody can decide: it was declined when it came, and the follower is told so.
+    pub(crate) fn tell_declined(&self, request: &ServerRequest) {
+        let mut inner = locked(&self.inner);
+        inner.ask(request, &self.frame);
+        let name = questions::name_of(request, &self.frame.incarnation);
+        inner.push(TurnEvent::Resolved(name));
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    /// A question was settled without us.
+    pub(crate) fn resolve(&self, request: &ServerRequest) {
+        let mut inner = locked(&self.inner);
+        match &mut inner.stage {
+            Stage::Early { asked, .. } => asked.retain(|early| early.id != request.id),
+            Stage::Folding(_) => {
+                let name = questions::name_of(request, &self.frame.incarnation);
+                inner.push(TurnEvent::Resolved(name));
+            }
+        }
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    /// Questions that were never told to anybody.
+    pub(crate) fn take_untold(&self) -> Vec<ServerRequest> {
+        match &mut locked(&self.inner).stage {
+            Stage::Early { asked, .. } => std::mem::take(asked),
+            Stage::Folding(_) => Vec::new(),
+        }
+    }
+
     /// Whether the turn has ended for whoever follows it: nobody would hear a question any more.
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         locked(&self.inner).over
     }
 
-    fn push(&self, event: TurnEvent) {
+    pub(crate) fn push(&self, event: TurnEvent) {
         locked(&self.inner).push(event);
         self.wake.notify_one();
     }
 
-    /// The next event; items first, then the newest text, then a mere sign of life.
-    pub(crate) async fn next(&self) -> TurnEvent {
+    /// The next news; that it must be stopped first, then items, then the newest text, then a mere sign of life.
+    pub(crate) async fn next(&self) -> News {
         loop {
             let woken = self.wake.notified();
             {
                 let mut inner = locked(&self.inner);
+                if let Some(turn_id) = inner.overpowered() {
+                    return News::Overpowered { turn_id };
+                }
                 if let Some(event) = inner.queue.pop_front() {
-                    return event;
+                    return News::Event(event);
                 }
                 if let Some(text) = inner.text.take() {
-                    return text;
+                    return News::Event(text);
                 }
                 if std::mem::take(&mut inner.alive) {
-                    return TurnEvent::Alive;
+                    return News::Event(TurnEvent::Alive);
                 }
             }
             woken.await;
@@ -252,6 +246,32 @@ impl Mailbox {
 }
 
 impl Inner {
+    fn ask(&mut self, request: &ServerRequest, frame: &Frame) {
+        let sandbox = frame.allowed.sandbox.word();
+        let asked = questions::asked(request, &frame.incarnation, sandbox, &self.changes);
+        self.push(TurnEvent::Asked(asked));
+    }
+
+    fn compare(&mut self, allowed: &Allowed, settings: &EffectiveSettings) {
+        if let (Power::AsAllowed, Some(why)) =
+            (&self.power, allowed.exceeded_by(Reported::from(settings)))
+        {
+            tracing::error!(why, "a running turn was given more power than configured");
+            self.power = Power::Exceeded { why, told: false };
+        }
+    }
+
+    /// The turn to stop, if it must be and nobody was told.
+    fn overpowered(&mut self) -> Option<TurnId> {
+        let (Stage::Folding(fold), Power::Exceeded { told, .. }) = (&self.stage, &mut self.power)
+        else {
+            return None;
+        };
+        let turn_id = fold.turn_id().filter(|_| !*told && !self.over)?;
+        *told = true;
+        Some(turn_id.clone())
+    }
+
     fn fold(&mut self, notification: &Notification, resets_at: Option<Timestamp>) {
         let Stage::Folding(fold) = &mut self.stage else {
             return;
@@ -301,7 +321,12 @@ impl Inner {
                 if outcome.joined {
                     tracing::warn!(turn_id = %outcome.turn_id.as_str(), "a message was put into a turn that another program had begun on its thread");
                 }
-                self.push(TurnEvent::Ended(end(*outcome, resets_at)));
+                let mut end = end(*outcome, resets_at);
+                if let Power::Exceeded { why, .. } = &self.power {
+                    let reason = format!("{OVERPOWERED}: {why}");
+                    end.failure = Some(Failure::new(Class::Config, reason));
+                }
+                self.push(TurnEvent::Ended(end));
             }
             Some(TurnNews::Started { .. } | TurnNews::Usage(_)) => self.alive = true,
             None => self.alive |= fold.concerns(notification),

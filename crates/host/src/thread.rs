@@ -3,17 +3,18 @@
 use crate::connection::CallError;
 use crate::fault::{Deed, fault, of_call};
 use crate::host::Session;
-use crate::operator::Operator;
-use crate::shield::{Ground, PROFILE, Reach, real};
+use crate::operator::{self, Operator};
+use crate::power::{Allowed, Reported, approval};
+use crate::shield::{Ground, Reach, real};
+use bridge_codex::wire::ThreadId;
 use bridge_codex::wire::method::{ThreadResume, ThreadSettingsUpdate, ThreadStart};
-use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::{
     ThreadOpened, ThreadResumeParams, ThreadResumed, ThreadSettings, ThreadSettingsUpdateParams,
     ThreadStartParams,
 };
-use bridge_codex::wire::values::{ApprovalPolicy as WireApproval, ApprovalsReviewer, SandboxMode};
+use bridge_codex::wire::values::{ApprovalsReviewer, SandboxMode, SortDirection};
 use bridge_core::port::{AgentFault, Reads, ThreadSpec};
-use bridge_core::value::{ApprovalPolicy, Class, Sandbox};
+use bridge_core::value::{Class, Sandbox};
 use serde_json::{Map, Value, json};
 
 /// What a thread is asked to be. A `sandbox` beside a profile would drop the profile without a word, so one of the
@@ -91,6 +92,8 @@ pub(crate) async fn start(
         let params = ThreadSettingsUpdateParams {
             thread_id: opened.thread.id.clone(),
             sandbox_policy: Some(operator.policy(spec.sandbox)),
+            approval_policy: None,
+            approvals_reviewer: None,
         };
         let given = connection.call::<ThreadSettingsUpdate>(params).await;
         given.map_err(harmless)?;
@@ -98,56 +101,58 @@ pub(crate) async fn start(
     Ok(opened)
 }
 
-fn approval(policy: ApprovalPolicy) -> WireApproval {
-    match policy {
-        ApprovalPolicy::OnRequest => WireApproval::OnRequest,
-        ApprovalPolicy::Untrusted => WireApproval::Untrusted,
-        ApprovalPolicy::Never => WireApproval::Never,
-    }
-}
-
-/// Codex ignores an unknown field without a word, so what it reports as effective is compared.
+/// What Codex reports as effective must not be more than what was asked for.
 pub(crate) fn check_power(opened: &ThreadOpened, spec: &ThreadSpec) -> Result<(), AgentFault> {
-    let sandbox = match opened.sandbox {
-        SandboxPolicy::ReadOnly { .. } => Sandbox::ReadOnly,
-        SandboxPolicy::WorkspaceWrite { .. } => Sandbox::WorkspaceWrite,
-        SandboxPolicy::DangerFullAccess | SandboxPolicy::Other { .. } => Sandbox::DangerFullAccess,
-    };
-    let complaint = if sandbox > spec.sandbox {
-        format!(
-            "sandbox `{}` was asked for and Codex reports `{}`",
-            spec.sandbox.word(),
-            sandbox.word()
-        )
-    } else if opened.approval_policy != approval(spec.approval_policy) {
-        format!(
-            "approval policy `{}` was asked for and Codex reports `{}`",
-            spec.approval_policy.word(),
-            opened.approval_policy.as_str()
-        )
-    } else if opened.approvals_reviewer != ApprovalsReviewer::User {
-        "approvals by a person were asked for, and Codex would decide by itself".to_owned()
-    } else if let Some(complaint) = unshielded(opened, &spec.reads) {
-        complaint
-    } else {
-        return Ok(());
-    };
-    let reason = format!(
-        "Codex would have more power than configured, so the turn was not begun: {complaint}. Look for requirements or a profile that override it in CODEX_HOME"
-    );
-    Err(fault(Class::Config, reason))
+    match Allowed::of(spec).exceeded_by(Reported::from(opened)) {
+        None => Ok(()),
+        Some(complaint) => {
+            let reason = format!(
+                "Codex would have more power than configured, so the turn was not begun: {complaint}. Look for requirements or a profile that override it in CODEX_HOME"
+            );
+            Err(fault(Class::Config, reason))
+        }
+    }
 }
 
-fn unshielded(opened: &ThreadOpened, reads: &Reads) -> Option<String> {
-    let active = opened.active_permission_profile.as_ref();
-    let active = active.map_or("none", |profile| profile.id.as_str());
-    match reads {
-        Reads::Disk => None,
-        Reads::Shielded { .. } if active == PROFILE => None,
-        Reads::Shielded { .. } => Some(format!(
-            "permission profile `{PROFILE}` was asked for and Codex reports `{active}`"
-        )),
+/// Loads a thread, takes its writer, and makes sure that it may do what it should and no more. A thread that Codex had
+/// loaded already keeps the power it had, from an older configuration of ours or from another program; it is given its
+/// own again.
+pub(crate) async fn load(
+    session: &Session,
+    thread: &ThreadId,
+    spec: &ThreadSpec,
+) -> Result<ThreadOpened, AgentFault> {
+    let operator = operator::read(&session.connection, spec).await?;
+    let again = async || {
+        let params = ThreadResumeParams {
+            thread_id: thread.clone(),
+            settings: settings(spec, &session.ground, &operator),
+            exclude_turns: true,
+            initial_turns_page: None,
+        };
+        let resumed = resume(session, params).await?;
+        Ok::<_, AgentFault>(resumed.into_parts(&SortDirection::Descending).0)
+    };
+    let mut opened = again().await?;
+    let met = Allowed::of(spec).is_met_by(Reported::from(&opened));
+    if !met && spec.reads == Reads::Disk {
+        let params = ThreadSettingsUpdateParams {
+            thread_id: thread.clone(),
+            sandbox_policy: Some(operator.policy(spec.sandbox)),
+            approval_policy: Some(approval(spec.approval_policy)),
+            approvals_reviewer: Some(ApprovalsReviewer::User),
+        };
+        let given = session.connection.call::<ThreadSettingsUpdate>(params);
+        match given.await {
+            Ok(_) => opened = again().await?,
+            // What is in force is compared all the same.
+            Err(error) => {
+                tracing::warn!(%error, "a thread could not be given its own settings again")
+            }
+        }
     }
+    check_power(&opened, spec)?;
+    Ok(opened)
 }
 
 /// Loads a thread and takes its writer. The settings are passed again: without them a thread comes back with
@@ -166,7 +171,9 @@ pub(crate) async fn resume(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shield::PROFILE;
     use bridge_core::port::TurnTransport;
+    use bridge_core::value::ApprovalPolicy;
 
     #[test]
     fn a_link_to_the_working_directory_unhides_nothing_in_it() {

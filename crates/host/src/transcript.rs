@@ -160,6 +160,7 @@ mod tests {
             },
             directory: directory.display().to_string(),
             codex_version: "0.166.0".to_owned(),
+            codex_home: None,
             boot_id: BootId::new("b"),
             started_at: Timestamp(0),
             ended_at: None,

@@ -7,9 +7,11 @@ use super::ids::{now, request_id};
 use bridge_codex::rpc::RawId;
 use bridge_codex::wire::ServerRequest;
 use bridge_codex::wire::values::GrantScope;
-use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
+use bridge_core::limits::{
+    REQUEST_DEADLINE_MS, REQUEST_PAYLOAD_MAX_CHARS, REQUEST_REMINDER_MS, clip,
+};
 use bridge_core::port::{Agent, Asked, AskedRef, Ledger, LedgerError, Responded, Sink};
-use bridge_core::rules::{Case, Judgement, Ruling};
+use bridge_core::rules::{Case, Judgement, Policy, Ruling};
 use bridge_core::step::{Ask, AskOutcome, Deaf, Resolve, Tend, Tended, Told, Unheard};
 use bridge_core::value::{
     Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId, RequestKind,
@@ -86,7 +88,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             deciders: judgement.who,
             state: RequestState::Open,
             created_at: at,
-            deadline: at.plus_ms(self.settings.approvals.deadline_ms()),
+            deadline: at.plus_ms(REQUEST_DEADLINE_MS),
             reminded: false,
         };
         if request.kind == RequestKind::UserInput && wants_secret(&request) {
@@ -97,7 +99,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     fn judge(&self, message: &Message, asked: &Asked) -> Judgement {
-        self.settings.policy.judge(Case {
+        Policy::default().judge(Case {
             tier: message.tier,
             kind: &asked.kind,
             effect: &asked.effect,
@@ -251,7 +253,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         for _ in 0..TEND_MAX {
             let tend = Tend {
                 now: now(),
-                reminder_ms: self.settings.approvals.reminder_ms(),
+                reminder_ms: Some(REQUEST_REMINDER_MS),
             };
             match self.commit(tend).await {
                 Ok(Tended::Did(request_id)) => {

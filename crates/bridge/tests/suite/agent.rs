@@ -16,8 +16,18 @@ use std::time::Duration;
 pub(crate) type Codex = CodexAgent<MemoryLedger>;
 
 pub(crate) fn codex(world: &World) -> Codex {
+    codex_over(world, MemoryLedger::new())
+}
+
+/// An agent that finds in this ledger what another one left.
+pub(crate) fn codex_over(world: &World, ledger: MemoryLedger) -> Codex {
+    CodexAgent::new(options(world), ledger)
+}
+
+pub(crate) fn options(world: &World) -> HostOptions {
     let env = [
         ("PATH", std::env::var_os("PATH").unwrap()),
+        ("HOME", world.path().into()),
         ("CODEX_HOME", world.codex_home().into()),
     ];
     let launch = LaunchOptions {
@@ -29,13 +39,12 @@ pub(crate) fn codex(world: &World) -> Codex {
         hidden_from_commands: Vec::new(),
         linger: Duration::from_secs(60),
     };
-    let options = HostOptions {
+    HostOptions {
         launch,
         transport: TransportChoice::Only(Transport::Socket),
         api_key: None,
         restarts_per_minute: 5,
-    };
-    CodexAgent::new(options, MemoryLedger::new())
+    }
 }
 
 pub(crate) fn spec(world: &World) -> ThreadSpec {

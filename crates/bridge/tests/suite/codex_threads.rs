@@ -405,6 +405,7 @@ async fn n12_a_pid_that_belongs_to_another_process_now_is_never_signalled() {
                 .display()
                 .to_string(),
             codex_version: "0.166.0".to_owned(),
+            codex_home: None,
             boot_id,
             started_at: Timestamp(1),
             ended_at: None,

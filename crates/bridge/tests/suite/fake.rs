@@ -19,17 +19,21 @@ pub(crate) struct Fake {
     pub(crate) daemon: Daemon,
 }
 
-/// Where `cargo` puts it: beside the binary that is tested.
 pub(crate) fn binary() -> String {
+    beside("fake-codex")
+}
+
+/// Where `cargo` puts a program of the sim: beside the binary that is tested.
+pub(crate) fn beside(name: &str) -> String {
     let deps = std::env::current_exe().unwrap();
     let target: PathBuf = deps.ancestors().nth(2).unwrap().into();
-    let fake = target.join("fake-codex");
+    let program = target.join(name);
     assert!(
-        fake.is_file(),
-        "there is no {}: build it with `cargo build -p bridge-sim --bin fake-codex`",
-        fake.display()
+        program.is_file(),
+        "there is no {}: build it with `cargo build -p bridge-sim --bins`",
+        program.display()
     );
-    fake.display().to_string()
+    program.display().to_string()
 }
 
 impl Fake {

@@ -5,6 +5,7 @@ use crate::world::{World, within};
 use bridge_sim::codex_for_tests;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -62,7 +63,12 @@ impl Foreign {
 
     /// A second client on the socket of the one Codex that runs in this world.
     pub(crate) async fn client(world: &World) -> Self {
-        let run = std::fs::read_dir(world.state_dir().join("run")).unwrap();
+        Self::client_in(&world.state_dir().join("run")).await
+    }
+
+    /// The same where the Codex that runs has its directory in this one.
+    pub(crate) async fn client_in(run: &Path) -> Self {
+        let run = std::fs::read_dir(run).unwrap();
         let sockets: Vec<_> = run
             .map(|entry| entry.unwrap().path().join("c.sock"))
             .collect();
@@ -129,6 +135,18 @@ impl Foreign {
             if message["id"] == id && message.get("method").is_none() {
                 assert_eq!(message.get("error"), None, "{method}");
                 return message["result"].clone();
+            }
+        }
+    }
+
+    /// Answers the next thing that Codex asks.
+    pub(crate) async fn answer_next(&mut self, result: Value) {
+        loop {
+            let message = self.next().await;
+            if message.get("method").is_some()
+                && let Some(id) = message.get("id")
+            {
+                return self.send(json!({"id": id, "result": result})).await;
             }
         }
     }

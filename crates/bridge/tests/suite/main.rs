@@ -7,6 +7,7 @@
 )]
 
 mod agent;
+mod asked;
 mod attachments;
 mod backlog;
 mod chat;

@@ -7,6 +7,7 @@ use super::headline::unwrap_shell;
 use super::server_request::{
     CommandApproval, Elicitation, RequestKind, ServerRequest, UserInputRequest,
 };
+use super::shown::Scene;
 use super::values::CommandApprovalKind;
 use crate::text::{MAX_HEADLINE_BYTES, one_line};
 
@@ -14,6 +15,23 @@ use crate::text::{MAX_HEADLINE_BYTES, one_line};
 const MAX_DETAIL_BYTES: usize = 110;
 
 impl ServerRequest {
+    /// The same, with the names of the files where they are known.
+    pub fn headline_in(&self, scene: &Scene<'_>) -> String {
+        let changes = scene.changes.unwrap_or_default();
+        let (RequestKind::FileChange(request), [first, rest @ ..]) = (&self.kind, changes) else {
+            return self.headline();
+        };
+        let what = detail(&format!("{} {}", first.kind.r#type, first.path));
+        let line = match rest.len() {
+            0 => what,
+            more => format!("{what} (+{more} more)"),
+        };
+        one_line(
+            &with_reason(line, request.reason.as_deref()),
+            MAX_HEADLINE_BYTES,
+        )
+    }
+
     /// A short sentence: "run `touch x` in /work (mock wants to escalate)".
     pub fn headline(&self) -> String {
         let line = match &self.kind {
@@ -144,6 +162,24 @@ mod tests {
             headline("brand/new", json!(null)),
             "something this bridge does not know (brand/new)"
         );
+    }
+
+    #[test]
+    fn a_change_is_named_by_its_files() {
+        let params = json!({"threadId": "t", "turnId": "u", "itemId": "i", "reason": null});
+        let method = "item/fileChange/requestApproval".to_owned();
+        let request = ServerRequest::parse(RawId::Integer(0), method, params);
+        let file = json!({"path": "/w/a", "kind": {"type": "add"}, "diff": "x"});
+        let changes = vec![serde_json::from_value(file).unwrap(); 2];
+        let scene = |changes| Scene {
+            sandbox: "read-only",
+            changes,
+        };
+        assert_eq!(
+            request.headline_in(&scene(Some(&changes))),
+            "add /w/a (+1 more)"
+        );
+        assert_eq!(request.headline_in(&scene(None)), "change files");
     }
 
     #[test]

@@ -133,6 +133,8 @@ fn threads() -> Vec<Sample> {
         sample::<ThreadSettingsUpdate>(ThreadSettingsUpdateParams {
             thread_id: thread_id(),
             sandbox_policy: Some(SandboxPolicy::DangerFullAccess),
+            approval_policy: Some(ApprovalPolicy::OnRequest),
+            approvals_reviewer: Some(ApprovalsReviewer::User),
         }),
     ]
 }

@@ -2,6 +2,7 @@
 //!
 //! It speaks of threads, turns and items in the core's words; JSON, sockets and processes stay behind it.
 
+use crate::rules::Effect;
 use crate::value::{
     ApprovalPolicy, ClientId, Failure, IncarnationId, ItemId, RequestKind, RequestVerdict, Sandbox,
     ThreadId, TurnId, Usage,
@@ -322,6 +323,8 @@ pub struct Asked {
     pub headline: String,
     /// All that is decided about, the same for the same effect whoever asks it and when.
     pub shown: String,
+    /// The same in the facts that rules look at.
+    pub effect: Effect,
     /// The whole payload.
     pub payload: String,
 }

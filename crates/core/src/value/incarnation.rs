@@ -15,6 +15,8 @@ pub struct Incarnation {
     pub directory: String,
     /// What the binary said it is.
     pub codex_version: String,
+    /// Which CODEX_HOME it has; absent for the usual one. An absolute path kept as text.
+    pub codex_home: Option<String>,
     /// The machine's boot it lives in.
     pub boot_id: BootId,
     /// When it was started.

@@ -91,6 +91,7 @@ impl Run {
             keeper: stamp,
             directory: directory.display().to_string(),
             codex_version: options.codex_version.clone(),
+            codex_home: turn.spec.codex_home.clone(),
             boot_id: process::boot_id()?,
             started_at: wall_now(),
             ended_at: None,

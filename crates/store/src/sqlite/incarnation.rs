@@ -19,6 +19,7 @@ fn read(row: &Row<'_>) -> Result<Incarnation, RowsError> {
         },
         directory: fields.next()?,
         codex_version: fields.next()?,
+        codex_home: fields.next()?,
         boot_id: fields.id(BootId::new)?,
         started_at: fields.time()?,
         ended_at: fields.maybe_time()?,
@@ -27,7 +28,7 @@ fn read(row: &Row<'_>) -> Result<Incarnation, RowsError> {
 
 pub(super) fn live(conn: &Connection) -> Result<Vec<Incarnation>, RowsError> {
     let query = "SELECT incarnation_id, transport, pid, start_ticks, directory, codex_version, \
-         boot_id, started_at, ended_at FROM incarnation WHERE ended_at IS NULL \
+         codex_home, boot_id, started_at, ended_at FROM incarnation WHERE ended_at IS NULL \
          ORDER BY started_at, incarnation_id";
     sql::many(conn, query, [], read)
 }
@@ -36,8 +37,8 @@ pub(super) fn insert(conn: &Connection, incarnation: &Incarnation) -> Result<(),
     sql::write(
         conn,
         "INSERT INTO incarnation (incarnation_id, transport, pid, start_ticks, directory, \
-         codex_version, boot_id, started_at, ended_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+         codex_version, codex_home, boot_id, started_at, ended_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![
             incarnation.incarnation_id.as_str(),
             incarnation.transport.word(),
@@ -45,6 +46,7 @@ pub(super) fn insert(conn: &Connection, incarnation: &Incarnation) -> Result<(),
             incarnation.keeper.start_ticks.cast_signed(),
             incarnation.directory,
             incarnation.codex_version,
+            incarnation.codex_home,
             incarnation.boot_id.as_str(),
             incarnation.started_at.0,
             incarnation.ended_at.map(|at| at.0),

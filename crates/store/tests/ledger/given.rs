@@ -221,6 +221,7 @@ pub(crate) fn incarnation(id: &str, started_at: i64) -> Incarnation {
         },
         directory: "/run/i".to_owned(),
         codex_version: "0.166.0".to_owned(),
+        codex_home: (started_at % 2 == 1).then(|| "/homes/other".to_owned()),
         boot_id: BootId::new("boot"),
         started_at: Timestamp(started_at),
         ended_at: None,

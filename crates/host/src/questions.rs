@@ -1,0 +1,144 @@
+//! The open questions of Codex on one connection: who hears them, how long they wait for somebody who does, and what
+//! they look like in the core's words.
+//!
+//! A question stays here until it is answered or Codex says that it is settled, so that an answer which does not fit
+//! can be given again. What is answered is decided elsewhere.
+
+use crate::effect::effect;
+use bridge_codex::rpc::RawId;
+use bridge_codex::turn::OpenChanges;
+use bridge_codex::wire::server_request::RequestKind as WireKind;
+use bridge_codex::wire::shown::Scene;
+use bridge_codex::wire::{ServerRequest, ThreadId};
+use bridge_core::port::{Asked, AskedRef};
+use bridge_core::value::{self, IncarnationId, RequestKind};
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// Questions that may be open at the same time on one connection; more are declined at once.
+const OPEN_MAX: usize = 256;
+/// How long a question waits for somebody who follows its thread, before it is declined. A lost turn is looked at again
+/// within seconds; after this nobody comes.
+pub(crate) const UNHEARD_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The book of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    open: HashMap<RawId, ServerRequest>,
+    unheard: VecDeque<(Instant, ServerRequest)>,
+}
+
+impl Questions {
+    pub(crate) fn is_full(&self) -> bool {
+        self.open.len().saturating_add(self.unheard.len()) >= OPEN_MAX
+    }
+
+    /// Somebody follows the thread of this one.
+    pub(crate) fn heard(&mut self, request: ServerRequest) {
+        self.open.insert(request.id.clone(), request);
+    }
+
+    /// Nobody follows its thread yet.
+    pub(crate) fn unheard(&mut self, request: ServerRequest, now: Instant) {
+        self.open.remove(&request.id);
+        self.unheard.push_back((now + UNHEARD_PATIENCE, request));
+    }
+
+    /// What waits for somebody who follows this thread.
+    pub(crate) fn take_unheard(&mut self, thread: &ThreadId) -> Vec<ServerRequest> {
+        let (found, rest) = self
+            .unheard
+            .drain(..)
+            .partition(|(_, request)| request.thread_id() == Some(thread));
+        self.unheard = rest;
+        found.into_iter().map(|(_, request)| request).collect()
+    }
+
+    /// What has waited for too long; to be declined.
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<ServerRequest> {
+        let mut late = Vec::new();
+        while let Some((_, request)) = self.unheard.pop_front_if(|(until, _)| *until <= now) {
+            late.push(request);
+        }
+        late
+    }
+
+    /// When [`Questions::expire`] has something to do.
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        self.unheard.front().map(|(until, _)| *until)
+    }
+
+    /// An open question by its name.
+    pub(crate) fn find(&self, to: &AskedRef) -> Option<&ServerRequest> {
+        self.open.values().find(|request| {
+            request.id.to_string() == to.rpc_id
+                && request.item_id().map(|id| id.as_str())
+                    == to.item_id.as_ref().map(|id| id.as_str())
+        })
+    }
+
+    /// It is settled; gives it back if it was open.
+    pub(crate) fn close(&mut self, id: &RawId) -> Option<ServerRequest> {
+        self.unheard.retain(|(_, request)| request.id != *id);
+        self.open.remove(id)
+    }
+}
+
+pub(crate) fn name_of(request: &ServerRequest, incarnation: &IncarnationId) -> AskedRef {
+    AskedRef {
+        incarnation: incarnation.clone(),
+        rpc_id: request.id.to_string(),
+        item_id: request.item_id().map(|id| value::ItemId::new(id.as_str())),
+    }
+}
+
+/// The question in the core's words.
+pub(crate) fn asked(
+    request: &ServerRequest,
+    incarnation: &IncarnationId,
+    sandbox: &str,
+    changes: &OpenChanges,
+) -> Asked {
+    let scene = Scene {
+        sandbox,
+        changes: request.item_id().and_then(|item_id| changes.of(item_id)),
+    };
+    Asked {
+        asked: name_of(request, incarnation),
+        method: request.method.clone(),
+        kind: kind_of(request),
+        headline: request.headline_in(&scene),
+        shown: request.shown(&scene),
+        effect: effect(request, scene.changes),
+        payload: request.params.to_string(),
+    }
+}
+
+fn kind_of(request: &ServerRequest) -> RequestKind {
+    match &request.kind {
+        WireKind::Command(_) | WireKind::LegacyExec(_) => RequestKind::Command,
+        WireKind::FileChange(_) | WireKind::LegacyPatch(_) => RequestKind::FileChange,
+        WireKind::Permissions(_) => RequestKind::Permissions,
+        WireKind::UserInput(_) => RequestKind::UserInput,
+        // Also the approval of a tool of an MCP server, which Codex asks for with an empty form.
+        WireKind::Elicitation(_) => RequestKind::Elicitation,
+        WireKind::ToolCall(_) => RequestKind::ToolCall,
+        WireKind::AuthRefresh(_)
+        | WireKind::CurrentTime(_)
+        | WireKind::Attestation
+        | WireKind::Unknown { .. } => RequestKind::Other(request.method.clone()),
+    }
+}
+
+/// Whether somebody can decide it. Other kinds are declined as soon as they come, because waiting could not help.
+pub(crate) fn is_decidable(request: &ServerRequest) -> bool {
+    match kind_of(request) {
+        RequestKind::Command
+        | RequestKind::FileChange
+        | RequestKind::Permissions
+        | RequestKind::UserInput
+        | RequestKind::Elicitation => true,
+        // We offer Codex no tools of ours.
+        RequestKind::ToolCall | RequestKind::Other(_) => false,
+    }
+}

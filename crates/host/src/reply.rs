@@ -1,0 +1,113 @@
+//! A verdict in Codex's words: which answer a decision is for each kind of question, and when the turn must be
+//! interrupted as well.
+//!
+//! | decision | commands, file changes | permissions | questions, forms | tools of MCP servers |
+//! | --- | --- | --- | --- | --- |
+//! | accept | this once | all or the part in the answers, for the turn | needs answers | this call |
+//! | accept for session | the same again is not asked | for the session | does not fit | the same tool is not asked again |
+//! | decline | the turn goes on | nothing is granted | no answer | the model hears no |
+//! | cancel | Codex ends the turn | we interrupt the turn | we interrupt the turn | we interrupt the turn |
+
+use bridge_codex::wire::values::GrantScope;
+use bridge_codex::wire::{Outcome, ServerRequest, TurnId};
+use bridge_core::value::{RequestDecision, RequestVerdict};
+use serde_json::Value;
+
+/// What is done about a question.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Reply {
+    /// Codex is told this.
+    Say(Outcome),
+    /// The turn is interrupted, which settles the question too. `else_say` is for a turn that has ended by itself.
+    Interrupt { turn: TurnId, else_say: Outcome },
+}
+
+/// Reads a verdict; an error says why it does not fit.
+pub(crate) fn reply(request: &ServerRequest, verdict: &RequestVerdict) -> Result<Reply, String> {
+    let answers = match verdict.answers.as_deref() {
+        Some(answers) if verdict.decision.accepts() => Some(
+            serde_json::from_str::<Value>(answers)
+                .map_err(|error| format!("the answers are not JSON ({error})"))?,
+        ),
+        Some(_) | None => None,
+    };
+    let answers = answers.as_ref().filter(|answers| !answers.is_null());
+    Ok(match verdict.decision {
+        RequestDecision::Accept => Reply::Say(request.accept_with(answers, &GrantScope::Turn)?),
+        RequestDecision::AcceptForSession => {
+            Reply::Say(request.accept_with(answers, &GrantScope::Session)?)
+        }
+        RequestDecision::Decline => Reply::Say(request.decline()),
+        RequestDecision::Cancel if request.cancel_ends_turn() => Reply::Say(request.cancel()),
+        RequestDecision::Cancel => match request.turn_id() {
+            Some(turn) => Reply::Interrupt {
+                turn: turn.clone(),
+                else_say: request.cancel(),
+            },
+            None => Reply::Say(request.cancel()),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bridge_codex::rpc::RawId;
+    use bridge_core::value::Timestamp;
+    use serde_json::json;
+
+    fn request(method: &str, more: &Value) -> ServerRequest {
+        let mut params = json!({"threadId": "t", "turnId": "u", "itemId": "i"});
+        for (key, value) in more.as_object().unwrap() {
+            params[key] = value.clone();
+        }
+        ServerRequest::parse(RawId::Integer(0), method.to_owned(), params)
+    }
+
+    fn verdict(decision: RequestDecision, answers: Option<&str>) -> RequestVerdict {
+        RequestVerdict {
+            decision,
+            answers: answers.map(str::to_owned),
+            by: "ann".to_owned(),
+            via: "cli".to_owned(),
+            at: Timestamp(0),
+        }
+    }
+
+    fn questions() -> ServerRequest {
+        let questions = json!([{"id": "q", "question": "?"}]);
+        let asked = json!({"isBlocking": true, "questions": questions});
+        request("item/tool/requestUserInput", &asked)
+    }
+
+    #[test]
+    fn cancel_ends_the_turn_of_every_kind() {
+        let cancel = verdict(RequestDecision::Cancel, None);
+        let command = request("item/commandExecution/requestApproval", &json!({}));
+        let said = Outcome::Result(json!({"decision": "cancel"}));
+        assert_eq!(reply(&command, &cancel), Ok(Reply::Say(said)));
+        let asked = json!({"permissions": {}, "serverName": "s", "mode": "form"});
+        for request in [
+            questions(),
+            request("item/permissions/requestApproval", &asked),
+            request("mcpServer/elicitation/request", &asked),
+        ] {
+            let reply = reply(&request, &cancel).unwrap();
+            let Reply::Interrupt { turn, .. } = reply else {
+                panic!("{request:?}: {reply:?}");
+            };
+            assert_eq!(turn, TurnId::from("u"));
+        }
+    }
+
+    #[test]
+    fn answers_that_do_not_read_are_unfit_and_a_decline_needs_none() {
+        let accept = |answers| reply(&questions(), &verdict(RequestDecision::Accept, answers));
+        assert!(accept(Some("{")).unwrap_err().contains("not JSON"));
+        assert!(accept(Some("null")).is_err() && accept(None).is_err());
+        let told = Outcome::Result(json!({"answers": {"q": {"answers": ["a"]}}}));
+        assert_eq!(accept(Some("\"a\"")), Ok(Reply::Say(told)));
+        let no = reply(&questions(), &verdict(RequestDecision::Decline, Some("{")));
+        assert_eq!(no, Ok(Reply::Say(Outcome::Result(json!({"answers": {}})))));
+    }
+}
