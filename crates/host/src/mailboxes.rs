@@ -163,3 +163,200 @@ impl Mailboxes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mailbox::News;
+    use crate::power::Allowed;
+    use crate::questions::UNHEARD_PATIENCE;
+    use bridge_codex::wire::TurnId;
+    use bridge_core::port::{Asked, Reads, ThreadSpec, TurnTransport};
+    use bridge_core::value::{ApprovalPolicy, IncarnationId, RequestKind, Sandbox};
+    use serde_json::{Value, json};
+
+    fn frame() -> Frame {
+        let spec = ThreadSpec {
+            workdir: "/w".to_owned(),
+            sandbox: Sandbox::ReadOnly,
+            approval_policy: ApprovalPolicy::OnRequest,
+            model: None,
+            instructions: String::new(),
+            reads: Reads::Disk,
+            transport: TurnTransport::AppServer,
+            codex_home: None,
+        };
+        Frame {
+            incarnation: IncarnationId::new("life"),
+            allowed: Allowed::of(&spec),
+        }
+    }
+
+    fn thread() -> ThreadId {
+        ThreadId::from("t")
+    }
+
+    fn request(id: i64, method: &str, more: Value) -> ServerRequest {
+        let mut params = json!({"threadId": "t", "turnId": "u", "itemId": "i"});
+        for (key, value) in more.as_object().unwrap() {
+            params[key] = value.clone();
+        }
+        ServerRequest::parse(RawId::Integer(id), method.to_owned(), params)
+    }
+
+    fn command(id: i64) -> ServerRequest {
+        let params = json!({"command": "ls", "cwd": "/w"});
+        request(id, "item/commandExecution/requestApproval", params)
+    }
+
+    fn resolved(id: i64) -> Notification {
+        let params = json!({"threadId": "t", "requestId": id});
+        Notification::parse("serverRequest/resolved", &params)
+    }
+
+    fn running(boxes: &Mailboxes) -> Arc<Mailbox> {
+        let fold = TurnFold::new(thread(), Some(TurnId::from("u")), None);
+        boxes.open(fold, thread(), frame())
+    }
+
+    async fn event(mailbox: &Mailbox) -> TurnEvent {
+        match mailbox.next().await {
+            News::Event(event) => event,
+            News::Overpowered { turn_id } => panic!("{turn_id:?}"),
+        }
+    }
+
+    async fn asked(mailbox: &Mailbox) -> Asked {
+        match event(mailbox).await {
+            TurnEvent::Asked(asked) => asked,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_question_waits_for_its_follower_and_no_longer_than_its_patience() {
+        let boxes = Mailboxes::default();
+        let now = Instant::now();
+        boxes.ask(command(0), now).unwrap();
+        assert_eq!(boxes.next_expiry(), Some(now + UNHEARD_PATIENCE));
+        assert_eq!(boxes.expire(now), []);
+        let mailbox = running(&boxes);
+        let name = asked(&mailbox).await.asked;
+        assert!(boxes.question(&name).is_some());
+        assert_eq!(boxes.expire(now + UNHEARD_PATIENCE), []);
+
+        boxes.close(&thread(), &mailbox);
+        boxes.ask(command(1), now).unwrap();
+        assert_eq!(boxes.expire(now + UNHEARD_PATIENCE), [command(1)]);
+        assert_eq!(boxes.next_expiry(), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_while_a_thread_is_looked_at_is_told_when_the_turn_is_known() {
+        let boxes = Mailboxes::default();
+        let mailbox = boxes.open_early(thread(), frame());
+        let change = request(2, "item/fileChange/requestApproval", json!({}));
+        boxes.ask(change, Instant::now()).unwrap();
+        boxes.ask(command(3), Instant::now()).unwrap();
+        boxes.deliver(&resolved(3));
+        let item = json!({"type": "fileChange", "id": "i", "status": "inProgress",
+            "changes": [{"path": "/w/a", "kind": {"type": "add"}, "diff": "hello\n"}]});
+        let turn = json!({"id": "u", "status": "inProgress", "items": [item], "itemsView": "full"});
+        mailbox.recall(&[serde_json::from_value(turn).unwrap()]);
+        mailbox.bind(&thread(), TurnId::from("u"));
+        let asked = asked(&mailbox).await;
+        assert_eq!(
+            (asked.kind, asked.asked.rpc_id.as_str()),
+            (RequestKind::FileChange, "2")
+        );
+        assert!(asked.shown.contains("hello"), "{}", asked.shown);
+        assert_eq!(asked.effect.paths, ["/w/a"]);
+        boxes.deliver(&resolved(2));
+        assert_eq!(
+            event(&mailbox).await,
+            TurnEvent::Resolved(asked.asked.clone())
+        );
+        assert_eq!(boxes.question(&asked.asked), None);
+    }
+
+    #[tokio::test]
+    async fn a_look_that_finds_no_turn_leaves_its_questions_to_the_next() {
+        let boxes = Mailboxes::default();
+        let early = boxes.open_early(thread(), frame());
+        boxes.ask(command(0), Instant::now()).unwrap();
+        boxes.close(&thread(), &early);
+        let next = running(&boxes);
+        assert_eq!(asked(&next).await.asked.rpc_id, "0");
+    }
+
+    #[tokio::test]
+    async fn whoever_takes_a_question_answers_it_and_nobody_else() {
+        let boxes = Mailboxes::default();
+        let mailbox = running(&boxes);
+        boxes.ask(command(0), Instant::now()).unwrap();
+        let name = asked(&mailbox).await.asked;
+        let mut other = name.clone();
+        other.rpc_id = "\"0\"".to_owned();
+        assert_eq!(boxes.question(&other), None);
+        let request = boxes.question(&name).unwrap();
+        assert!(boxes.take(&request.id) && !boxes.take(&request.id));
+        // Our own answer is no news.
+        boxes.deliver(&resolved(0));
+        boxes.ask(command(1), Instant::now()).unwrap();
+        assert_eq!(asked(&mailbox).await.asked.rpc_id, "1");
+    }
+
+    #[tokio::test]
+    async fn what_nobody_can_decide_is_given_back_and_told() {
+        let boxes = Mailboxes::default();
+        let mailbox = running(&boxes);
+        for (id, method) in [(0, "brand/new"), (1, "item/tool/call")] {
+            let request = request(
+                id,
+                method,
+                json!({"callId": "c", "tool": "x", "arguments": {}}),
+            );
+            assert!(boxes.ask(request, Instant::now()).is_err(), "{method}");
+            let told = asked(&mailbox).await;
+            assert_eq!(told.method, method);
+            assert_eq!(
+                event(&mailbox).await,
+                TurnEvent::Resolved(told.asked.clone())
+            );
+            assert_eq!(boxes.question(&told.asked), None);
+        }
+        let method = "attestation/generate".to_owned();
+        let homeless = ServerRequest::parse(RawId::Integer(2), method, json!({}));
+        assert!(boxes.ask(homeless, Instant::now()).is_err());
+    }
+
+    #[tokio::test]
+    async fn more_power_than_allowed_is_told_once_and_is_why_the_turn_failed() {
+        let boxes = Mailboxes::default();
+        let mailbox = running(&boxes);
+        let update = |sandbox: &str| {
+            let settings = json!({"sandboxPolicy": {"type": sandbox}, "approvalPolicy": "on-request",
+                                  "approvalsReviewer": "user", "activePermissionProfile": null});
+            let params = json!({"threadId": "t", "threadSettings": settings});
+            Notification::parse("thread/settings/updated", &params)
+        };
+        boxes.deliver(&update("readOnly"));
+        for _ in 0..2 {
+            boxes.deliver(&update("dangerFullAccess"));
+        }
+        let News::Overpowered { turn_id } = mailbox.next().await else {
+            panic!("nobody was told");
+        };
+        assert_eq!(turn_id, TurnId::from("u"));
+        let turn =
+            json!({"id": "u", "status": "interrupted", "items": [], "itemsView": "notLoaded"});
+        let done = json!({"threadId": "t", "turn": turn});
+        boxes.deliver(&Notification::parse("turn/completed", &done));
+        let TurnEvent::Ended(end) = event(&mailbox).await else {
+            panic!("the end was not told");
+        };
+        let failure = end.failure.unwrap();
+        assert_eq!(failure.class, bridge_core::value::Class::Config);
+        assert!(failure.reason.contains("danger-full-access"), "{failure:?}");
+    }
+}

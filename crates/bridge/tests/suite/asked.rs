@@ -10,7 +10,7 @@ use bridge_core::port::{
     TurnStatus, TurnStream,
 };
 use bridge_core::value::{
-    ClientId, IncarnationId, ItemId, RequestDecision, RequestKind, RequestVerdict, Sandbox,
+    Class, ClientId, IncarnationId, ItemId, RequestDecision, RequestKind, RequestVerdict, Sandbox,
     ThreadId, Timestamp, TurnId,
 };
 use bridge_host::CodexStream;
@@ -68,11 +68,8 @@ impl Rig {
         incarnation: IncarnationId,
     ) -> Turn {
         let spec = TurnSpec {
-            thread,
-            spec,
-            client_id: ClientId::new("m1.1"),
             text: text.to_owned(),
-            images: Vec::new(),
+            ..turn_spec(&thread, &spec)
         };
         let Started { turn_id, stream } = self.codex.start_turn(&spec).await.unwrap();
         Turn {
@@ -128,6 +125,16 @@ fn configured(world: &World) -> String {
         "{}\n[features]\nrequest_permissions_tool = true\ndefault_mode_request_user_input = true\n[mcp_servers.asker]\ncommand = {asker:?}\n",
         world.model.codex_config()
     )
+}
+
+fn turn_spec(thread: &ThreadId, spec: &ThreadSpec) -> TurnSpec {
+    TurnSpec {
+        thread: thread.clone(),
+        spec: spec.clone(),
+        client_id: ClientId::new("m1.1"),
+        text: "echo:again".to_owned(),
+        images: Vec::new(),
+    }
 }
 
 fn verdict(decision: RequestDecision, answers: Option<Value>) -> RequestVerdict {
@@ -392,6 +399,59 @@ async fn exists(path: &Path) {
     within("a file of a command", made).await;
 }
 
+/// Another client gives a thread of ours everything in mid-turn: the turn is stopped, and before the next one the thread
+/// is what it should be.
+#[tokio::test]
+async fn a_turn_that_is_given_more_power_is_stopped_and_the_thread_is_put_right() {
+    let rig = Rig::new().await;
+    let turn = rig.begin("hold:gate echo:no").await;
+    rig.world.model.wait_held("gate").await.unwrap();
+    let mut foreign = Foreign::client_in(&rig.world.path().join("run")).await;
+    let thread = turn.spec.thread.clone();
+    let named = json!({"threadId": thread.as_str()});
+    foreign.call("thread/resume", named.clone()).await;
+    let everything = json!({"threadId": thread.as_str(), "approvalPolicy": "never",
+                            "sandboxPolicy": {"type": "dangerFullAccess"}});
+    foreign.call("thread/settings/update", everything).await;
+    let (spec, incarnation) = (turn.spec.spec.clone(), turn.incarnation.clone());
+    let end = turn.end().await;
+    assert_eq!(end.status, TurnStatus::Interrupted);
+    let failure = end.failure.unwrap();
+    assert_eq!(failure.class, Class::Config);
+    assert!(failure.reason.contains("danger-full-access"), "{failure:?}");
+
+    let early = turn_spec(&thread, &spec);
+    assert!(rig.codex.start_turn(&early).await.is_err());
+    rig.codex.resume_thread(&thread, &spec).await.unwrap();
+    let reported = foreign.call("thread/resume", named).await;
+    assert_eq!(reported["sandbox"]["type"], "readOnly", "{reported:#}");
+    assert_eq!(reported["approvalPolicy"], "on-request");
+    let turn = rig.begin_on(thread, "echo:right", spec, incarnation).await;
+    turn.must_answer("right").await;
+    rig.codex.stop().await;
+}
+
+/// A tier that was given less after its thread was loaded has less from its next turn on.
+#[tokio::test]
+async fn a_loaded_thread_follows_the_configuration() {
+    let rig = Rig::new().await;
+    let writer = ThreadSpec {
+        sandbox: Sandbox::WorkspaceWrite,
+        ..agent::spec(&rig.world)
+    };
+    let turn = rig.begin_as("shell:touch one ;; echo:ok", writer).await;
+    let (thread, incarnation) = (turn.spec.thread.clone(), turn.incarnation.clone());
+    turn.must_answer("ok").await;
+    assert!(rig.world.path().join("one").exists());
+    let reader = agent::spec(&rig.world);
+    rig.codex.resume_thread(&thread, &reader).await.unwrap();
+    let text = "shell:touch two ;; echo:ok";
+    let turn = rig.begin_on(thread, text, reader, incarnation).await;
+    turn.must_answer("ok").await;
+    assert!(!rig.world.path().join("two").exists());
+    rig.codex.stop().await;
+}
+
 /// A turn ends with the commands it started, also with those that take no hint.
 #[tokio::test]
 async fn no_process_of_an_interrupted_turn_is_left() {
@@ -410,11 +470,8 @@ async fn no_process_of_an_interrupted_turn_is_left() {
     for name in ["one", "two"] {
         exists(&rig.world.path().join(name)).await;
     }
-    let thread = turn.spec.thread.clone();
-    let (interrupted, end) = tokio::join!(
-        rig.codex.interrupt(&thread, &turn.turn_id.clone()),
-        turn.end()
-    );
+    let (thread, turn_id) = (turn.spec.thread.clone(), turn.turn_id.clone());
+    let (interrupted, end) = tokio::join!(rig.codex.interrupt(&thread, &turn_id), turn.end());
     assert_eq!(interrupted, Ok(()));
     assert_eq!(end.status, TurnStatus::Interrupted);
     // Codex answers when it has sent the signal; the kernel takes a moment.

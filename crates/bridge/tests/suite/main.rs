@@ -24,6 +24,7 @@ mod endless;
 mod exec;
 mod fake;
 mod foreign;
+mod homes;
 mod input;
 mod memory;
 mod model_faults;
