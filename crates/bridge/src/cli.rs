@@ -1,5 +1,6 @@
 //! The command line: names, flags and help. What a command does is in its own module.
 
+use crate::policy::PolicyCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -67,6 +68,9 @@ pub(crate) enum Command {
     /// Check or describe the configuration file
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Say what would happen to something that Codex asks, and by which rule
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Run the daemon as a systemd service
     #[command(subcommand)]
     Service(ServiceCommand),

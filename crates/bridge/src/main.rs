@@ -10,6 +10,7 @@ mod drill;
 mod failpoint;
 mod keeper;
 mod notify;
+mod policy;
 mod serve;
 mod service;
 mod state;
@@ -59,6 +60,7 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
             json,
         ),
         Command::Config(ConfigCommand::Schema) => config::print_schema(),
+        Command::Policy(command) => policy::run(command, &common, &environment),
         Command::Service(command) => service::run(&command, &common, &environment),
         Command::Send(args) => match api(&common, &environment) {
             Ok(client) => send(&client, args, no_color).await,

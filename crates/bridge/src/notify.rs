@@ -57,6 +57,15 @@ impl Notifier {
         self.say(&format!("READY=1\nSTATUS={}", line(status)));
     }
 
+    /// The daemon reads its configuration again; [`Notifier::ready`] ends that.
+    pub(crate) fn reloading(&self) {
+        let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
+        if let Ok(now) = now {
+            let microseconds = Duration::from(now).as_micros();
+            self.say(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));
+        }
+    }
+
     /// One line for people, shown by `systemctl status`.
     pub(crate) fn status(&self, status: &str) {
         self.say(&format!("STATUS={}", line(status)));

@@ -1,11 +1,12 @@
 //! `run`: the daemon in the foreground, its log on stderr, its end by signal.
 
 use crate::cli::{Common, RunArgs};
-use crate::config::{self, Environment};
-use crate::daemon::{Ready, RunOptions, Stop, run as run_daemon};
+use crate::config::Environment;
+use crate::daemon::{Ready, RunOptions, Source, Stop, run as run_daemon};
 use crate::notify::Notifier;
 use crate::{telemetry, term};
 use std::process::ExitCode;
+use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -27,8 +28,14 @@ pub(crate) async fn run(args: RunArgs, common: &Common, environment: Environment
 
 async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> anyhow::Result<()> {
     let state_dir = environment.state_dir(common.state_dir.as_deref())?;
-    let mut loaded = config::load(common.config.as_deref(), &environment, Some(&state_dir))?;
-    loaded.override_with(args.codex_bin, args.workdir)?;
+    let source = Source {
+        file: common.config.clone(),
+        environment: environment.clone(),
+        state_dir: state_dir.clone(),
+        codex_bin: args.codex_bin,
+        workdir: args.workdir,
+    };
+    let loaded = source.load()?;
     let filter = environment.log_filter().unwrap_or(&loaded.config.log.level);
     telemetry::start(filter, environment.no_color(), environment.journal_stream());
     for warning in &loaded.warnings {
@@ -44,6 +51,7 @@ async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> an
     tokio::spawn(announce(serving));
     let options = RunOptions {
         handover: args.handover,
+        source: Some(source),
         notifier: Notifier::new(environment.service_manager(), std::process::id()),
         ..RunOptions::of(state_dir, loaded, &environment)
     };
@@ -64,10 +72,17 @@ async fn announce(serving: oneshot::Receiver<Ready>) {
     }
 }
 
-/// The first signal stops gently, the second one at once.
+/// The first signal stops gently, the second one at once; SIGHUP reads the configuration again.
 fn watch_signals(stop: Stop) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let reload = Arc::clone(&stop.reload);
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            reload.notify_one();
+        }
+    });
     tokio::spawn(async move {
         either(&mut terminate, &mut interrupt).await;
         tracing::info!("told to stop");

@@ -7,11 +7,19 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::{Compact, Format, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload;
+
+/// Changes what the log lets through.
+type Change = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
+
+/// The log of this process.
+static FILTER: OnceLock<Change> = OnceLock::new();
 
 /// Starts logging what this filter lets through. `journal` is `JOURNAL_STREAM`: what the service manager says that
 /// stderr is.
@@ -27,14 +35,32 @@ pub(crate) fn start(filter: &str, no_color: bool, journal: Option<&OsStr>) {
     let _already = match is_journal(journal) {
         true => {
             let log = log.with_ansi(false).event_format(Journal::new());
+            let log = log.with_filter_reloading();
+            keep(log.reload_handle());
             tracing::subscriber::set_global_default(log.finish())
         }
         false => {
             let colours = std::io::stderr().is_terminal() && !no_color;
             let log = log.with_ansi(colours).with_target(false);
+            let log = log.with_filter_reloading();
+            keep(log.reload_handle());
             tracing::subscriber::set_global_default(log.finish())
         }
     };
+}
+
+fn keep<S: 'static>(handle: reload::Handle<EnvFilter, S>) {
+    let change = move |filter| handle.reload(filter).map_err(|error| error.to_string());
+    let _first_one_counts = FILTER.set(Box::new(change));
+}
+
+/// Logs what this filter lets through from now on; or says why it does not.
+pub(crate) fn filter(text: &str) -> Result<(), String> {
+    let filter = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
+    match FILTER.get() {
+        Some(change) => change(filter),
+        None => Ok(()),
+    }
 }
 
 /// Whether stderr is what the variable names, `device:inode`: a shell started from a service inherits the variable

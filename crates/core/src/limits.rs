@@ -124,10 +124,6 @@ pub const PROMPT_SUMMARY_MAX_CHARS: usize = 300;
 pub const REQUESTS_PER_MESSAGE_MAX: u32 = 1_000;
 /// What a chat is shown of a question; the whole of it is on the owner's surfaces.
 pub const SHOWN_IN_CHAT_MAX_CHARS: usize = 4_000;
-/// How long a question may wait before silence is a no, unless the operator says otherwise.
-pub const REQUEST_DEADLINE_MS: i64 = 3_600_000;
-/// How long after it was asked the sender is reminded, unless the operator says otherwise.
-pub const REQUEST_REMINDER_MS: i64 = 900_000;
 /// Turns that wait for a person take no place of a working one, but so many times the places are never exceeded in all.
 pub const WAITING_TURNS_FACTOR: u32 = 4;
 

@@ -1,6 +1,6 @@
 //! The desk: what a front needs from the daemon behind it.
 
-use crate::{ChannelView, Hub, LedgerView};
+use crate::{ChannelView, Hub, LedgerView, ReloadView};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{CancelOutcome, Claim, Decide, DecideOutcome, RedriveOutcome};
 use bridge_core::value::{MessageId, Timestamp};
@@ -59,6 +59,9 @@ pub trait Desk: Clone + Send + Sync + 'static {
         &self,
         decide: Decide,
     ) -> impl Future<Output = Result<DecideOutcome, LedgerError>> + Send;
+
+    /// Reads the configuration again, for `by`.
+    fn reload(&self, by: &str) -> impl Future<Output = ReloadView> + Send;
 
     /// How the daemon is.
     fn health(&self) -> impl Future<Output = Health> + Send;
@@ -132,4 +135,6 @@ pub struct Health {
     pub ledger: Option<LedgerView>,
     /// How the channels are that can be away.
     pub channels: Vec<ChannelView>,
+    /// How the last reading of the configuration went, if it was read again.
+    pub reload: Option<ReloadView>,
 }

@@ -8,6 +8,7 @@ mod control;
 mod dead;
 mod desk;
 mod hub;
+mod reload;
 mod request;
 mod status;
 mod story;
@@ -20,6 +21,7 @@ pub use control::{
 pub use dead::{ActView, DeadList, DeadView};
 pub use desk::{Desk, Health, NewMessage, SubmitError, Submitted};
 pub use hub::{Hub, Live, Subscription};
+pub use reload::ReloadView;
 pub use request::{
     DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView, wants_secret,
 };

@@ -1,5 +1,6 @@
 //! How the daemon is and how much is where, as JSON. The names are stable: programs read them.
 
+use crate::reload::ReloadView;
 use crate::view::LedgerView;
 use bridge_core::port::{Figures, StateCount};
 use bridge_core::value::{StateName, Timestamp};
@@ -75,6 +76,9 @@ pub struct HealthView {
     /// How the channels are that can be away.
     #[serde(default)]
     pub channels: Vec<ChannelView>,
+    /// How the last reading of the configuration went; absent when it was read at the start alone.
+    #[serde(default)]
+    pub reload: Option<ReloadView>,
 }
 
 /// How a channel is.

@@ -3,7 +3,7 @@
 use super::api::ApiClient;
 use super::show::finish;
 use crate::term::{Paint, escape, size, span};
-use bridge_front::{ChannelView, HealthView, StatusView, SummaryView};
+use bridge_front::{ChannelView, HealthView, ReloadView, StatusView, SummaryView};
 use std::process::ExitCode;
 
 pub(crate) async fn status(client: &ApiClient, json: bool, no_color: bool) -> ExitCode {
@@ -24,6 +24,9 @@ fn words(status: &StatusView, paint: Paint) -> String {
     );
     if !health.ready && health.detail != health.codex {
         words.push_str(&format!("  {}\n", escape(&health.detail)));
+    }
+    if let Some(reload) = &health.reload {
+        words.push_str(&reload_line(reload, paint));
     }
     for channel in &health.channels {
         words.push_str(&channel_line(channel, paint));
@@ -89,6 +92,19 @@ fn vitals(health: &HealthView) -> String {
         ledger.health,
         size(ledger.log_bytes)
     )
+}
+
+/// What the last reading of the configuration left to do; nothing to say where it went well.
+fn reload_line(reload: &ReloadView, paint: Paint) -> String {
+    let line = match (&reload.error, reload.needs_restart.as_slice()) {
+        (None, []) => return String::new(),
+        (None, keys) => format!("restart the daemon for {}", keys.join(" ")),
+        (Some(error), _) => format!(
+            "the configuration on disk can't be used, the old one is in force: {}",
+            escape(error)
+        ),
+    };
+    format!("  {}\n", paint.yellow(&line))
 }
 
 /// Where messages are, in the order of their life, with what a person should know about them.

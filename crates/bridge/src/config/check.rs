@@ -2,12 +2,14 @@
 
 use super::environment::Environment;
 use super::error::{ConfigError, Place};
+use super::keys::Config;
 use super::load::{Loaded, load};
 use super::molecule::Workspace;
 use super::{file, schema};
 use crate::term::{escape, escape_line};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -79,6 +81,31 @@ fn rows(loaded: &Loaded) -> Vec<Row> {
     };
     let keys = schema::shape().keys_of(&values);
     keys.into_iter().map(row).collect()
+}
+
+/// The keys whose values differ; a list of tables counts as one key.
+pub(crate) fn differing(one: &Config, other: &Config) -> Vec<String> {
+    let values = |config: &Config| serde_json::to_value(config).unwrap_or_default();
+    let (one, other) = (values(one), values(other));
+    let shape = schema::shape();
+    let mut keys = shape.keys_of(&one);
+    keys.extend(shape.keys_of(&other));
+    let at = |value: &Value, key: &str| {
+        value
+            .pointer(&format!("/{}", key.replace('.', "/")))
+            .cloned()
+    };
+    let found: BTreeSet<String> = keys
+        .into_iter()
+        .filter(|key| at(&one, key) != at(&other, key))
+        .map(|key| {
+            let words = key
+                .split('.')
+                .take_while(|word| word.parse::<usize>().is_err());
+            words.collect::<Vec<_>>().join(".")
+        })
+        .collect();
+    found.into_iter().collect()
 }
 
 fn in_force(loaded: &Loaded, environment: &Environment) -> String {

@@ -6,6 +6,7 @@
 use super::exec::ExecConfig;
 use super::loopback::LoopbackConfig;
 use super::molecule::MoleculeConfig;
+use super::rules::{ApprovalsConfig, RuleConfig};
 use super::tasks::{NotifyConfig, TasksConfig};
 use super::tiers::Tiers;
 use crate::daemon::ProgressPace;
@@ -46,6 +47,10 @@ pub(crate) struct Config {
     pub(crate) tasks: TasksConfig,
     /// Who may be told that a task is finished.
     pub(crate) notify: NotifyConfig,
+    /// How long what Codex asks waits for a person.
+    pub(crate) approvals: ApprovalsConfig,
+    /// What is decided beforehand about what Codex asks; the first rule that matches counts.
+    pub(crate) rules: Vec<RuleConfig>,
     /// How long turns may take, and when they are tried again.
     pub(crate) turn: TurnConfig,
     /// Turns over `codex exec`.

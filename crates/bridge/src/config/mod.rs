@@ -14,6 +14,7 @@ mod load;
 mod loopback;
 mod molecule;
 mod places;
+mod rules;
 mod schema;
 mod sense;
 mod shape;
@@ -21,12 +22,14 @@ mod tasks;
 mod text;
 mod tiers;
 
-pub(crate) use check::{check, print_schema};
+pub(crate) use check::{check, differing, print_schema};
 pub(crate) use environment::Environment;
-pub(crate) use keys::Config;
+pub(crate) use error::ConfigError;
+pub(crate) use keys::{Config, DaemonConfig};
 pub(crate) use load::{Loaded, load};
 pub(crate) use molecule::Workspace;
 pub(crate) use places::Places;
+pub(crate) use rules::KindKey;
 pub(crate) use tasks::NotifyCommand;
 pub(crate) use tiers::{ReadsKey, TierConfig};
 

@@ -21,6 +21,8 @@ pub(super) enum Shape {
     Flag,
     /// A list of texts.
     Texts,
+    /// A list of some of these words.
+    Words(Vec<String>),
     /// Any number of tables with these keys and no others.
     Tables(BTreeMap<String, Shape>),
     /// Something the schema can say and no key of ours is; left to serde.
@@ -64,6 +66,7 @@ fn shape_of(schema: &Value) -> Shape {
         }
         Some("array") => match schema.get("items").map(shape_of) {
             Some(Shape::Table(keys)) => Shape::Tables(keys),
+            Some(Shape::Word(words)) => Shape::Words(words),
             Some(_) | None => Shape::Other,
         },
         Some(_) | None => Shape::Other,
@@ -100,6 +103,7 @@ impl Shape {
             | Self::Number { .. }
             | Self::Flag
             | Self::Texts
+            | Self::Words(_)
             | Self::Other => keys.push(path.to_owned()),
         }
     }
@@ -133,6 +137,7 @@ impl Shape {
             | Self::Number { .. }
             | Self::Flag
             | Self::Texts
+            | Self::Words(_)
             | Self::Other => keys.push(path.to_owned()),
         }
     }

@@ -157,6 +157,17 @@ fn wrong(shape: &Shape, value: &DeValue<'_>) -> Option<String> {
                 expected(shape)
             ))
         }
+        (Shape::Words(words), DeValue::Array(items)) => items.iter().find_map(|item| {
+            let wrong = match item.get_ref() {
+                DeValue::String(word) => wrong_word(words, word)?,
+                found => format!(
+                    "is of type {}; expected {}",
+                    found.type_str(),
+                    expected(shape)
+                ),
+            };
+            Some(format!("holds a value that {wrong}"))
+        }),
         (
             Shape::Table(_)
             | Shape::Tables(_)
@@ -164,7 +175,8 @@ fn wrong(shape: &Shape, value: &DeValue<'_>) -> Option<String> {
             | Shape::Text { .. }
             | Shape::Number { .. }
             | Shape::Flag
-            | Shape::Texts,
+            | Shape::Texts
+            | Shape::Words(_),
             found,
         ) => Some(format!(
             "is of type {}; expected {}",
@@ -197,6 +209,7 @@ fn expected(shape: &Shape) -> String {
         Shape::Number { min, max } => format!("a whole number from {min} to {max}"),
         Shape::Flag => "true or false".to_owned(),
         Shape::Texts => "a list of texts in quotes".to_owned(),
+        Shape::Words(words) => format!("a list of some of {}", quoted(words)),
         Shape::Other => "something else".to_owned(),
     }
 }

@@ -15,7 +15,7 @@ use bridge_core::step::{
 };
 use bridge_core::value::{ChannelId, ExternalId, MessageId, Timestamp};
 use bridge_front::{
-    ChannelView, Desk, Health, Hub, LedgerView, NewMessage, SubmitError, Submitted,
+    ChannelView, Desk, Health, Hub, LedgerView, NewMessage, ReloadView, SubmitError, Submitted,
 };
 use bridge_host::CodexAgent;
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
@@ -85,7 +85,7 @@ impl<L: Ledger> DaemonDesk<L> {
 
     /// The transition that takes an arrival in, with the ids and places it gets.
     fn assign(&self, arrival: Arrival) -> Receive {
-        let settings = &self.daemon.settings;
+        let settings = self.daemon.settings();
         let conversation_id = ids::conversation_id();
         let mid_turn = match arrival.extras.attachments.is_empty() {
             true => settings.mid_turn(arrival.tier, &arrival.channel, &arrival.conversation),
@@ -215,7 +215,7 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
     }
 
     fn claim(&self) -> Claim {
-        self.daemon.settings.claim(ids::now())
+        self.daemon.settings().claim(ids::now())
     }
 
     fn ledger_bytes(&self) -> Option<u64> {
@@ -257,6 +257,10 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
         }
     }
 
+    async fn reload(&self, by: &str) -> ReloadView {
+        self.daemon.reload(by).await
+    }
+
     async fn health(&self) -> Health {
         let codex = self.daemon.agent.inner().health();
         let stopping = self.daemon.stopping.is_cancelled();
@@ -284,6 +288,7 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             codex: codex.detail,
+            reload: self.daemon.last_reload(),
         }
     }
 }

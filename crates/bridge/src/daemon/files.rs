@@ -99,7 +99,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let Some((message, conversation)) = loaded else {
             return Ok(Parcel::default());
         };
-        if !self.settings.tier(message.tier).sandbox.can_write() {
+        if !self.settings().tier(message.tier).sandbox.can_write() {
             return Ok(Parcel::default());
         }
         let outbox = Outbox::new(&conversation.workdir, &conversation.conversation_id);
@@ -111,8 +111,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Err(error) => return Err(of_disk(&error)),
         };
         let (answered, open) = self.by_answer(aside).await.map_err(of_ledger)?;
-        let (depot, gatherer) = (self.settings.depot.clone(), outbox.clone());
-        let vault = Arc::clone(&self.settings.vault);
+        let (depot, gatherer) = (self.settings().depot.clone(), outbox.clone());
+        let vault = Arc::clone(&self.settings().vault);
         let gathered = blocking(move || {
             gatherer.clear(&answered)?;
             let gathered = gatherer.gather(&open, &depot, &vault.secrets())?;
@@ -172,7 +172,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     async fn try_sweep_files(&self) -> Result<usize, Failure> {
         let now = SystemTime::now();
-        let depot = self.settings.depot.clone();
+        let depot = self.settings().depot.clone();
         let old = blocking(move || depot.old(now, SWEEP_MAX)).await?;
         let old = old.map_err(|error| of_disk(&error))?;
         if old.is_empty() {
@@ -183,7 +183,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .read(move |rows| rows.unnamed_files(&old))
             .await
             .map_err(of_ledger)?;
-        let depot = self.settings.depot.clone();
+        let depot = self.settings().depot.clone();
         let swept = blocking(move || {
             unnamed.iter().try_fold(0, |swept, path| {
                 depot

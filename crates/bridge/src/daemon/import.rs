@@ -132,7 +132,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             channel: ChannelId::new(format!("{PREFIX}{workspace}")),
             external_key: key.to_owned(),
             thread: ThreadId::new(thread.hyphenated().to_string()),
-            workdir: self.settings.workdir(tier, &conversation_id),
+            workdir: self.settings().workdir(tier, &conversation_id),
             conversation_id,
         })
     }

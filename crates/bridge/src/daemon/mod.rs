@@ -18,6 +18,7 @@ mod prune;
 mod questions;
 mod reconcile;
 mod recover;
+mod reload;
 mod rescue;
 mod run;
 mod schedule;
@@ -31,6 +32,7 @@ mod work;
 
 pub(crate) use exec::ExecSettings;
 pub(crate) use progress::Pace as ProgressPace;
+pub(crate) use reload::Source;
 pub(crate) use run::{Ready, RunOptions, Stop, run};
 
 use self::follow::Running;
@@ -39,6 +41,7 @@ use crate::config::{Config, ReadsKey, TierConfig};
 use bridge_channel::files::{Depot, MESSAGE_MAX_FILES, outbox_of};
 use bridge_core::port::{Agent, Ledger, Reads, Sink, ThreadSpec};
 use bridge_core::prompt::{STANDING_INSTRUCTIONS, outbox_instructions};
+use bridge_core::rules::Policy;
 use bridge_core::step::{Claim, Keep, MidTurn, Pace};
 use bridge_core::value::{
     ApprovalPolicy, BootId, Conversation, ConversationId, CutPolicy, MessageId, Sandbox, Tier,
@@ -47,7 +50,7 @@ use bridge_core::value::{
 use bridge_front::Hub;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -59,7 +62,10 @@ pub(crate) struct Daemon<L, A, S> {
     pub(crate) agent: A,
     pub(crate) sink: S,
     pub(crate) hub: Hub,
-    pub(crate) settings: Settings,
+    /// The version in force; see [`Daemon::settings`].
+    settings: RwLock<Arc<Settings>>,
+    /// How the configuration is read again; set once the daemon is whole.
+    reloads: OnceLock<reload::Reloads>,
     /// Wakes the scheduler.
     wake: Notify,
     /// Wakes the ack lane.
@@ -107,6 +113,20 @@ pub(crate) struct Settings {
     pub(crate) owner: TierSettings,
     pub(crate) peer: TierSettings,
     pub(crate) tool: TierSettings,
+    /// What is decided beforehand about what Codex asks.
+    #[allow(dead_code, reason = "read by whoever answers what Codex asks")]
+    pub(crate) policy: Policy,
+    #[allow(dead_code, reason = "read by whoever answers what Codex asks")]
+    pub(crate) approvals: Approvals,
+}
+
+/// How long what Codex asks waits for a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Approvals {
+    /// When silence becomes a decline.
+    pub(crate) deadline: Duration,
+    /// When whoever may decide is told again; never when absent.
+    pub(crate) reminder: Option<Duration>,
 }
 
 /// What one tier's turns may do.
@@ -142,6 +162,8 @@ impl Settings {
             owner: TierSettings::new(&config.tiers.owner),
             peer: TierSettings::new(&config.tiers.peer),
             tool: TierSettings::new(&config.tiers.tool),
+            policy: config.policy(),
+            approvals: config.approvals.approvals(),
         }
     }
 
@@ -282,7 +304,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             agent,
             sink,
             hub: Hub::default(),
-            settings,
+            settings: RwLock::new(Arc::new(settings)),
+            reloads: OnceLock::new(),
             wake: Notify::new(),
             ack_wake: Notify::new(),
             doubt: Notify::new(),

@@ -7,11 +7,9 @@ use super::ids::{now, request_id};
 use bridge_codex::rpc::RawId;
 use bridge_codex::wire::ServerRequest;
 use bridge_codex::wire::values::GrantScope;
-use bridge_core::limits::{
-    REQUEST_DEADLINE_MS, REQUEST_PAYLOAD_MAX_CHARS, REQUEST_REMINDER_MS, clip,
-};
+use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{Agent, Asked, AskedRef, Ledger, LedgerError, Responded, Sink};
-use bridge_core::rules::{Case, Judgement, Policy, Ruling};
+use bridge_core::rules::{Case, Judgement, Ruling};
 use bridge_core::step::{Ask, AskOutcome, Deaf, Resolve, Tend, Tended, Told, Unheard};
 use bridge_core::value::{
     Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId, RequestKind,
@@ -72,6 +70,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let judgement = self.judge(&message, &asked);
         let at = now();
         let at_once = at_once(&judgement, at);
+        let deadline = milliseconds(self.settings().approvals.deadline);
         let mut request = Request {
             request_id: request_id(),
             message_id: message_id.clone(),
@@ -88,7 +87,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             deciders: judgement.who,
             state: RequestState::Open,
             created_at: at,
-            deadline: at.plus_ms(REQUEST_DEADLINE_MS),
+            deadline: at.plus_ms(deadline),
             reminded: false,
         };
         if request.kind == RequestKind::UserInput && wants_secret(&request) {
@@ -99,7 +98,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     fn judge(&self, message: &Message, asked: &Asked) -> Judgement {
-        Policy::default().judge(Case {
+        self.settings().policy.judge(Case {
             tier: message.tier,
             kind: &asked.kind,
             effect: &asked.effect,
@@ -253,7 +252,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         for _ in 0..TEND_MAX {
             let tend = Tend {
                 now: now(),
-                reminder_ms: Some(REQUEST_REMINDER_MS),
+                reminder_ms: self.settings().approvals.reminder.map(milliseconds),
             };
             match self.commit(tend).await {
                 Ok(Tended::Did(request_id)) => {
@@ -301,6 +300,10 @@ fn at_once(judgement: &Judgement, at: Timestamp) -> Option<RequestVerdict> {
         None => judgement.why.clone(),
     };
     Some(RequestVerdict::own(decision, &via, at))
+}
+
+fn milliseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn named(request: &Request) -> AskedRef {

@@ -62,11 +62,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .commit(Reconcile {
                 message_id: message_id.clone(),
                 found,
-                boot_id: self.settings.boot_id.clone(),
+                boot_id: self.settings().boot_id.clone(),
                 attachments: parcel.files(),
                 reply_max_chars: self.reply_max_chars(message_id).await,
                 on_cut: self.on_cut(message_id).await,
-                pace: self.settings.pace(),
+                pace: self.settings().pace(),
             })
             .await;
         self.let_go(message_id, parcel).await;
@@ -78,7 +78,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     turn_id,
                     started_at,
                     // A run of `codex exec` is never found running: it ends with whoever followed it.
-                    patience: self.settings.patience(TurnTransport::AppServer),
+                    patience: self.settings().patience(TurnTransport::AppServer),
                     attached: true,
                     heard,
                 };
@@ -109,7 +109,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             let lost = LostTurn {
                 turn: TurnSpec {
                     thread: turn.thread,
-                    spec: self.settings.thread_spec(message.tier, &conversation),
+                    spec: self.settings().thread_spec(message.tier, &conversation),
                     client_id: turn.client_id,
                     text: turn_text(&message, &[]),
                     images: Vec::new(),

@@ -4,6 +4,7 @@
 use super::desk::{CodexDaemon, DaemonDesk};
 use super::follow::Running;
 use super::import::Heir;
+use super::reload::{Reloads, Source};
 use super::vault::{self, Vault};
 use super::veil::Veil;
 use super::{Daemon, Settings, clock};
@@ -26,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::net::UnixListener;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -59,6 +60,8 @@ pub(crate) struct RunOptions {
     pub(crate) vault: Vault,
     /// Whoever supervises this process.
     pub(crate) notifier: Notifier,
+    /// How the configuration is read again.
+    pub(crate) source: Option<Source>,
 }
 
 impl RunOptions {
@@ -76,6 +79,7 @@ impl RunOptions {
             notifier: Notifier::default(),
             molecule: Vec::new(),
             sessions: Vec::new(),
+            source: None,
         }
     }
 
@@ -102,6 +106,8 @@ pub(crate) struct Stop {
     pub(crate) gently: CancellationToken,
     /// Do not wait any longer.
     pub(crate) now: CancellationToken,
+    /// No stop at all: read the configuration again.
+    pub(crate) reload: Arc<Notify>,
 }
 
 /// What the daemon says once it serves.
@@ -177,7 +183,9 @@ pub(crate) async fn run(
     };
     options.notifier.ready("serving");
     let alive = tokio::spawn(Arc::clone(&serving.daemon).keep_alive(options.notifier.clone()));
+    let hearing = reload_when_told(&serving.daemon, &options.notifier, &stop.reload);
     let taken_over = tokio::select! {
+        () = hearing => false,
         () = stop.gently.cancelled() => false,
         () = serving.daemon.fenced.cancelled() => true,
         () = replaced(&serving.lock) => true,
@@ -200,6 +208,23 @@ pub(crate) async fn run(
     remove_socket(&serving.state);
     serving.state.remove_short_dir();
     Ok(())
+}
+
+/// Reads the configuration again whenever a signal says so, for ever.
+async fn reload_when_told<L: Ledger>(
+    daemon: &Arc<CodexDaemon<L>>,
+    notifier: &Notifier,
+    told: &Notify,
+) {
+    loop {
+        told.notified().await;
+        notifier.reloading();
+        let view = daemon.reload("signal").await;
+        notifier.ready(match view.ok {
+            true => "serving",
+            false => "serving; the new configuration can't be used, see the log",
+        });
+    }
 }
 
 /// Returns when another daemon has this state directory. Its epoch keeps us from writing; this only spares the
@@ -243,6 +268,10 @@ async fn start(
         .over_exec(over_exec.map(|(_, molecule)| molecule.channel().clone()));
     let agent = Veil::new(agent, vault);
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
+    let (source, hidden) = (options.source.clone(), options.hidden.clone());
+    let _only_once = daemon
+        .reloads
+        .set(Reloads::new(source, options.config.clone(), hidden));
 
     let desk = DaemonDesk::new(&daemon, daemon.ledger.gauge(), state.ledger());
     let api_stop = CancellationToken::new();

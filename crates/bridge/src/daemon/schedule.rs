@@ -16,7 +16,7 @@ const FAULT_PAUSE: Duration = Duration::from_secs(1);
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn schedule(self: Arc<Self>) {
         while !self.stopping.is_cancelled() && !self.damaged.is_cancelled() {
-            let claimed = self.commit(self.settings.claim(now())).await;
+            let claimed = self.commit(self.settings().claim(now())).await;
             self.pulse.round();
             let sleep = match claimed {
                 Ok(ClaimOutcome::Claimed { message, .. }) => {

@@ -71,7 +71,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             failure,
             touched,
             on_cut,
-            pace: self.settings.pace(),
+            pace: self.settings().pace(),
         })
         .await;
     }
@@ -80,7 +80,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let Some((message, conversation)) = self.load(message_id).await? else {
             return Ok(());
         };
-        let spec = self.settings.thread_spec(message.tier, &conversation);
+        let spec = self.settings().thread_spec(message.tier, &conversation);
         make_workdir(&conversation)?;
         self.place_files(&message, &conversation).await?;
         let home = spec.codex_home.as_deref();
@@ -94,7 +94,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 IncarnationId::of_run(&ClientId::of(message_id, message.life.attempt))
             }
         };
-        let patience = self.settings.patience(spec.transport);
+        let patience = self.settings().patience(spec.transport);
         let started_at = now();
         let recap = self.recap(&message, &thread).await?;
         let begun = self
@@ -103,7 +103,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 thread: thread.clone(),
                 incarnation,
                 epoch: self.ledger.epoch(),
-                boot_id: self.settings.boot_id.clone(),
+                boot_id: self.settings().boot_id.clone(),
                 sandbox: spec.sandbox,
             })
             .await?;
@@ -216,7 +216,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// What follows a cut of this message's work, by who sent it.
     pub(crate) async fn on_cut(&self, message_id: &MessageId) -> CutPolicy {
         match self.load(message_id).await {
-            Ok(Some((message, _))) => self.settings.tier(message.tier).on_cut,
+            Ok(Some((message, _))) => self.settings().tier(message.tier).on_cut,
             Ok(None) | Err(_) => CutPolicy::Ask,
         }
     }

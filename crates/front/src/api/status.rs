@@ -54,6 +54,7 @@ fn view(health: Health) -> HealthView {
         version: health.version,
         codex: health.codex,
         ledger: health.ledger,
+        reload: health.reload,
         channels: health.channels,
     }
 }
