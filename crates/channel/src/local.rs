@@ -6,7 +6,9 @@
 use crate::door::{Arrival, Refusal, check_key, check_text};
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
 use bridge_core::step::{Extras, Verdict};
-use bridge_core::value::{AckMode, ChannelId, ExternalId, Message, Reply, SenderKind, Tier, Twin};
+use bridge_core::value::{
+    AckMode, ChannelId, Command, ExternalId, Message, Reply, SenderKind, Tier, Twin,
+};
 
 /// The channel's id in the ledger.
 pub const CHANNEL: &str = "local";
@@ -38,10 +40,13 @@ pub fn arrive(inbound: Inbound) -> Result<Arrival, Refusal> {
         kind: SenderKind::Person,
         sender: inbound.sender,
         tier: Tier::Owner,
-        body: inbound.text,
         ack: AckMode::None,
         verdict: Verdict::Fit,
-        extras: Extras::default(),
+        extras: Extras {
+            command: Command::read_word(&inbound.text),
+            ..Extras::default()
+        },
+        body: inbound.text,
     })
 }
 

@@ -1,9 +1,10 @@
 //! Rows for unit tests: one message of one conversation, in the state the test asks for.
 
 use crate::value::{
-    BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, Life, Message,
-    MessageId, MessageState, Round, Sandbox, SenderKind, Seq, ThreadId, Tier, Timestamp, Turn,
-    TurnState, Usage,
+    BootId, ChannelId, ClientId, ConversationId, Deciders, EffectDigest, Epoch, ExternalId,
+    IncarnationId, Life, Message, MessageId, MessageState, Request, RequestId, RequestKind,
+    RequestState, Round, Sandbox, SenderKind, Seq, ThreadId, Tier, Timestamp, Turn, TurnState,
+    Usage,
 };
 
 /// Message `m` of conversation `c`, received at 0.
@@ -48,5 +49,28 @@ pub(crate) fn turn(sandbox: Sandbox, touched: bool) -> Turn {
         started_at: Timestamp(0),
         ended_at: None,
         usage: Usage::default(),
+    }
+}
+
+/// A question of its turn, with an hour to decide.
+pub(crate) fn request(state: RequestState) -> Request {
+    Request {
+        request_id: RequestId::new("k3v9qaxxxxxxxxxxxxxxxxxxxx"),
+        message_id: MessageId::new("m"),
+        attempt: 1,
+        incarnation: IncarnationId::new("i"),
+        rpc_id: "0".to_owned(),
+        item_id: None,
+        method: "item/commandExecution/requestApproval".to_owned(),
+        kind: RequestKind::Command,
+        headline: "run make".to_owned(),
+        shown: "make".to_owned(),
+        digest: EffectDigest::of(&RequestKind::Command, "make"),
+        payload: "{}".to_owned(),
+        deciders: Deciders::Sender,
+        state,
+        created_at: Timestamp(0),
+        deadline: Timestamp(3_600_000),
+        reminded: false,
     }
 }

@@ -122,6 +122,12 @@ pub const REQUEST_PAYLOAD_MAX_CHARS: usize = MESSAGE_MAX_CHARS;
 pub const PROMPT_SUMMARY_MAX_CHARS: usize = 300;
 /// Tokens of the API that are good at the same time; every call is compared with all of them.
 pub const TOKENS_MAX: usize = 200;
+/// Questions that one message may make Codex ask; later ones are declined, so that a loop can't flood whoever decides.
+pub const REQUESTS_PER_MESSAGE_MAX: u32 = 1_000;
+/// What a chat is shown of a question; the whole of it is on the owner's surfaces.
+pub const SHOWN_IN_CHAT_MAX_CHARS: usize = 4_000;
+/// Turns that wait for a person take no place of a working one, but so many times the places are never exceeded in all.
+pub const WAITING_TURNS_FACTOR: u32 = 4;
 
 /// Hard bound on rows that one read returns.
 pub const PAGE_MAX: u32 = 500;

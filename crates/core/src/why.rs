@@ -8,7 +8,10 @@ pub use case::Case;
 
 use crate::limits;
 use crate::port::Kept;
-use crate::value::{Class, Hold, Message, MessageState, Reply, ReplyState, Timestamp};
+use crate::value::{
+    Class, Deciders, Hold, Message, MessageState, Reply, ReplyState, Request, RequestState,
+    Timestamp,
+};
 
 /// The explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +27,9 @@ pub struct Why {
 pub fn explain(case: &Case, now: Timestamp) -> Why {
     let message = &case.message;
     let (mut says, mut next) = place(case, now);
+    if let Some(asked) = case.asked.first() {
+        (says, next) = asks(&says, &next, asked, case.asked.len(), now);
+    }
     if let Some(stopped) = &message.life.stop
         && message.life.state.name().in_flight()
     {
@@ -45,6 +51,37 @@ pub fn explain(case: &Case, now: Timestamp) -> Why {
         };
     }
     Why { now: says, next }
+}
+
+/// Codex asks something: until when, and how it is decided.
+fn asks(says: &str, next: &str, asked: &Request, count: usize, now: Timestamp) -> (String, String) {
+    let (id, headline) = (&asked.message_id, &asked.headline);
+    let code = asked.request_id.code();
+    let more = match count {
+        0 | 1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    let who = match asked.deciders {
+        Deciders::Owner => "the owner of this bridge",
+        Deciders::Sender => "whoever sent it, or the owner of this bridge,",
+    };
+    let decide = format!(
+        "{who} decides: `codex-bridge respond {id} {code} accept`, or `decline`; without a word it is declined {}",
+        in_words(asked.deadline, now)
+    );
+    match asked.state {
+        RequestState::Orphaned => (
+            format!("{says}; Codex died while it asked: {headline}{more}"),
+            format!("{next}; {decide}; the decision counts when Codex asks the same again"),
+        ),
+        RequestState::Open
+        | RequestState::Decided(_)
+        | RequestState::Granted(_)
+        | RequestState::Withdrawn { .. } => (
+            format!("{says}, and waits for a decision: {headline}{more}"),
+            decide,
+        ),
+    }
 }
 
 /// It waits for its turn: for a time, behind another one, or for room.

@@ -3,7 +3,8 @@
 use crate::{Caller, ChannelView, Hub, LedgerView, ReloadView};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AddToken, CancelOutcome, Claim, RedriveOutcome, RevokeToken, TokenAdded, UseToken,
+    AddToken, CancelOutcome, Claim, Decide, DecideOutcome, RedriveOutcome, RevokeToken, TokenAdded,
+    UseToken,
 };
 use bridge_core::value::{MessageId, Timestamp};
 use std::future::Future;
@@ -55,6 +56,12 @@ pub trait Desk: Clone + Send + Sync + 'static {
         message_id: MessageId,
         by: &str,
     ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
+
+    /// Decides a question of Codex. What does not fit the question is refused before anything is written.
+    fn decide(
+        &self,
+        decide: Decide,
+    ) -> impl Future<Output = Result<DecideOutcome, LedgerError>> + Send;
 
     /// Reads the configuration again, for `by`.
     fn reload(&self, by: &str) -> impl Future<Output = ReloadView> + Send;

@@ -11,6 +11,7 @@ mod desk;
 mod hub;
 mod news;
 mod reload;
+mod request;
 mod status;
 mod story;
 mod token;
@@ -25,10 +26,13 @@ pub use desk::{Desk, Health, NewMessage, SubmitError, Submitted};
 pub use hub::{Everything, Hub, Live, Subscription};
 pub use news::{ItemNews, MarkView, RequestNews, StateNews};
 pub use reload::ReloadView;
+pub use request::{
+    DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView, wants_secret,
+};
 pub use status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use story::{AckView, ActEntryView, AttemptView, ReplyView, StoryView};
 pub use token::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
 pub use view::{
     AnswerView, EventView, FailureView, FileView, HoldView, LedgerView, MessageList, MessageView,
-    Problem, RequestView, SubmitRequest, SubmitResponse, TextView, WhyView,
+    Problem, SubmitRequest, SubmitResponse, TextView, WhyView,
 };

@@ -1,6 +1,7 @@
 //! News of all messages as JSON: small, and enough to know what to look at.
 
-use crate::view::{EventView, RequestView};
+use crate::request::RequestView;
+use crate::view::EventView;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

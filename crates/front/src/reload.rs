@@ -1,10 +1,11 @@
 //! What reading the configuration again came to, as JSON. The names are stable: programs read them.
 
 use bridge_core::value::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Answer to `POST /v1/reload`, and what `status` tells of the last one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReloadView {
     /// Whether the file could be used. If not, what was in force before still is.
     pub ok: bool,

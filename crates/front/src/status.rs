@@ -27,6 +27,9 @@ pub struct StatusView {
     pub acks_owed: u64,
     /// Replies that a platform did not take yet.
     pub replies_retried: u64,
+    /// Questions of Codex that wait for somebody.
+    #[serde(default)]
+    pub requests_waiting: u64,
     /// What the ledger takes on disk.
     pub ledger_bytes: Option<u64>,
 }
@@ -142,6 +145,7 @@ impl StatusView {
             suspects: figures.suspects,
             acks_owed: figures.acks_owed,
             replies_retried: figures.replies_retried,
+            requests_waiting: figures.requests_waiting,
             ledger_bytes,
         }
     }

@@ -1,10 +1,11 @@
 //! The JSON forms of the API. They are for programs and for our own command line; the core's values are not
 //! serialisable on purpose.
 
+use crate::request::RequestView;
 use crate::story::AckView;
 use bridge_core::value::{
     Answer, Attachment, Conversation, Failure, Hold, ItemEvent, MessageId, MessageState, Reply,
-    Request, RequestState, Timestamp,
+    Request, Timestamp,
 };
 use bridge_core::why::{Case, Why, explain, worth_waiting};
 use schemars::JsonSchema;
@@ -125,21 +126,6 @@ pub struct FileView {
     pub bytes: u64,
     /// Our own copy of it on this machine.
     pub path: String,
-}
-
-/// Something Codex asked.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct RequestView {
-    /// Its outside id.
-    pub request_id: String,
-    /// What kind of answer it needs.
-    pub kind: String,
-    /// One line for people.
-    pub headline: String,
-    /// `open`, or what was decided.
-    pub state: String,
-    /// Who decided.
-    pub by: Option<String>,
 }
 
 /// Where a message is, in words.
@@ -268,25 +254,6 @@ impl From<&ItemEvent> for EventView {
             kind: event.kind.word().to_owned(),
             text: event.text.clone(),
             at: event.at.0,
-        }
-    }
-}
-
-impl From<&Request> for RequestView {
-    fn from(request: &Request) -> Self {
-        let (state, by) = match &request.state {
-            RequestState::Decided(verdict) => (verdict.decision.word(), Some(verdict.by.clone())),
-            other => (
-                other.word(),
-                other.verdict().map(|verdict| verdict.by.clone()),
-            ),
-        };
-        Self {
-            request_id: request.request_id.to_string(),
-            kind: request.kind.word().to_owned(),
-            headline: request.headline.clone(),
-            state: state.to_owned(),
-            by,
         }
     }
 }

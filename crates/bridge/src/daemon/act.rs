@@ -36,26 +36,35 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Commits a transition that must not be lost: while the ledger can't take it (a full disk), it waits and
     /// tries again. A refusal means that somebody else moved the message on.
     pub(crate) async fn settle<T: Transition + Clone>(self: &Arc<Self>, transition: T) {
+        let _settled = self.insist(transition).await;
+    }
+
+    /// The same for those who need to know what came of it; nothing when somebody else moved the message on.
+    pub(crate) async fn insist<T: Transition + Clone>(
+        self: &Arc<Self>,
+        transition: T,
+    ) -> Option<T::Outcome> {
         for tries in 0_u32.. {
             let error = match self.commit(transition.clone()).await {
-                Ok(_) => return,
+                Ok(outcome) => return Some(outcome),
                 Err(LedgerError::Refused(refused)) => {
                     tracing::debug!(%refused, "a transition came too late");
-                    return;
+                    return None;
                 }
                 Err(error) => error,
             };
             tracing::error!(%error, transition = T::NAME, "the ledger did not take a transition");
             if error.class() != Class::Transient {
                 // The row stays where it is; the next start finds it and goes on from there.
-                return;
+                return None;
             }
             let pause = backoff_ms(tries, SETTLE_BASE_MS, SETTLE_MAX_MS, jitter());
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_millis(u64::try_from(pause).unwrap_or(1))) => {}
-                () = self.halt.cancelled() => return,
+                () = self.halt.cancelled() => return None,
             }
         }
+        None
     }
 
     pub(crate) fn perform(self: &Arc<Self>, actions: Vec<Action>) {
@@ -83,6 +92,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                         .spawn(async move { daemon.join(message_id).await });
                 }
                 Action::Interrupt { message_id } => self.interrupt(&message_id),
+                Action::Answer { request_id } => {
+                    let daemon = Arc::clone(self);
+                    self.tasks
+                        .spawn(async move { daemon.answer(request_id).await });
+                }
                 Action::Acknowledge { .. } => self.ack_wake.notify_one(),
                 Action::Announce { message_id } => self.hub.publish(&message_id, Live::Changed),
             }

@@ -2,6 +2,7 @@
 
 use super::Daemon;
 use super::ids;
+use super::questions::misfit;
 use super::veil::Veil;
 use bridge_channel::local::{self, Inbound};
 use bridge_channel::molecule::ChannelHealth;
@@ -9,8 +10,9 @@ use bridge_channel::{Activity, Arrival, Assigned, Channels, Door, Page, Standing
 use bridge_core::limits::BACKLOG_MAX;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    Cancel, CancelOutcome, Claim, Discard, MidTurn, Receive, ReceivePage, Received, Redrive,
-    RedriveOutcome, Transition,
+    AddToken, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, DecideRefusal, Discard, MidTurn,
+    Receive, ReceivePage, Received, Redrive, RedriveOutcome, RevokeToken, TokenAdded, Transition,
+    UseToken,
 };
 use bridge_core::value::{ChannelId, ExternalId, MessageId, Timestamp};
 use bridge_front::{
@@ -244,8 +246,40 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
         self.commit(Discard { message_id, by }).await
     }
 
+    async fn decide(&self, decide: Decide) -> Result<DecideOutcome, LedgerError> {
+        let id = decide.request_id.clone();
+        let ledger = &self.daemon.ledger;
+        let asked = ledger.read(move |rows| rows.request(&id)).await?;
+        let waits = asked.filter(|request| request.state.waits());
+        let misfit = waits.and_then(|request| misfit(&request, &decide.verdict));
+        match misfit {
+            Some(why) => Ok(DecideOutcome::Refused(DecideRefusal::Unfit { why })),
+            None => self.commit(decide).await,
+        }
+    }
+
     async fn reload(&self, by: &str) -> ReloadView {
         self.daemon.reload(by).await
+    }
+
+    fn random_token(&self) -> Option<String> {
+        None
+    }
+
+    async fn add_token(&self, token: AddToken) -> Result<TokenAdded, LedgerError> {
+        self.commit(token).await
+    }
+
+    async fn revoke_token(&self, token: RevokeToken) -> Result<bool, LedgerError> {
+        self.commit(token).await
+    }
+
+    async fn use_token(&self, token: UseToken) -> Result<(), LedgerError> {
+        self.commit(token).await
+    }
+
+    fn steps(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
     }
 
     async fn health(&self) -> Health {

@@ -3,21 +3,21 @@
 
 use super::Daemon;
 use super::activity::Doing;
-use super::ids::{now, request_id};
+use super::ids::now;
 use super::progress::Progress;
+use super::questions::{AskedBefore, Waiting};
 use super::watchdog::{Cause, Duty, Watchdog};
-use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{
-    Agent, Asked, ItemNote, Ledger, Sink, TurnEnd, TurnEvent, TurnStatus, TurnStream,
+    Agent, ItemNote, Ledger, Sink, TurnEnd, TurnEvent, TurnStatus, TurnStream,
 };
-use bridge_core::step::{Answered, Ask, Lose, Name, Note, Suspend};
+use bridge_core::step::{Answered, Lose, Name, Note, Suspend};
 use bridge_core::value::{
-    ChannelId, Class, ClientId, Deciders, EffectDigest, EventKind, Failure, MessageId, Request,
-    RequestDecision, RequestState, RequestVerdict, ThreadId, Timestamp, TurnId,
+    ChannelId, Class, ClientId, EventKind, Failure, MessageId, ThreadId, Timestamp, TurnId,
 };
 use bridge_front::Live;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -42,11 +42,11 @@ impl Followed {
         Failure::new(Class::Permanent, format!("timed out after {timeout}s"))
     }
 
-    /// A turn's time counts from its beginning, also when it is followed again after a restart.
-    fn time_left(&self) -> Duration {
-        let gone = u64::try_from(now().since_ms(self.started_at)).unwrap_or(0);
-        let timeout = self.patience.timeout;
-        timeout.saturating_sub(Duration::from_millis(gone))
+    /// A turn's time counts from its beginning, also when it is followed again after a restart, but for what it waited
+    /// for people.
+    fn time_left(&self, waited: Duration) -> Duration {
+        let worked = gone_since(self.started_at).saturating_sub(waited);
+        self.patience.timeout.saturating_sub(worked)
     }
 }
 
@@ -66,6 +66,8 @@ pub(crate) struct Running {
     pub(crate) turn_id: TurnId,
     /// Set when a person stopped it.
     pub(crate) stop: CancellationToken,
+    /// What it waits for that a person must decide.
+    pub(crate) waiting: Arc<Waiting>,
     /// Whose platform may show what it does; not known before its row was read.
     pub(crate) channel: Option<ChannelId>,
     /// The newest thing it began.
@@ -74,10 +76,16 @@ pub(crate) struct Running {
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn follow(self: &Arc<Self>, turn: Followed, mut stream: A::Stream) {
-        let stop = self.note_running(&turn).await;
+        let before = match turn.attached {
+            true => self.asked_before(&turn).await,
+            false => AskedBefore::default(),
+        };
+        let (waiting, mut asked) = watch::channel(before.open);
+        let stop = self.note_running(&turn, waiting).await;
         let gone = gone_since(turn.started_at);
-        let left = turn.time_left();
+        let left = turn.time_left(before.waited);
         let mut watchdog = Watchdog::new(left, turn.patience.idle, Instant::now());
+        watchdog.person(!asked.borrow_and_update().is_empty(), Instant::now());
         let mut progress = Progress::new(self.settings().progress, gone, Instant::now());
         if turn.attached {
             watchdog.know_nothing();
@@ -99,6 +107,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 () = stop.cancelled(), if !ending => {
                     let duty = watchdog.stop(Instant::now());
                     self.do_duty(&turn, duty, watchdog.cause()).await;
+                    continue;
+                }
+                Ok(()) = asked.changed() => {
+                    let waits = !asked.borrow_and_update().is_empty();
+                    watchdog.person(waits, Instant::now());
                     continue;
                 }
                 () = self.halt.cancelled() => break,
@@ -156,12 +169,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// Registers the turn first and reads the row then, so that no stop falls between the two.
-    async fn note_running(&self, turn: &Followed) -> CancellationToken {
+    async fn note_running(&self, turn: &Followed, waiting: Waiting) -> CancellationToken {
         let stop = CancellationToken::new();
         let running = Running {
             thread: turn.thread.clone(),
             turn_id: turn.turn_id.clone(),
             stop: stop.clone(),
+            waiting: Arc::new(waiting),
             channel: None,
             doing: None,
         };
@@ -206,8 +220,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.note(message_id, EventKind::Retrying, message, false)
                     .await;
             }
-            TurnEvent::Asked(asked) => self.asked(message_id, asked).await,
-            TurnEvent::Resolved(_) => {}
+            TurnEvent::Asked(asked) => self.asked(turn, asked).await,
+            TurnEvent::Resolved(asked) => self.resolved(turn, asked).await,
             TurnEvent::Ended(end) => self.ended(turn, end, cause).await,
             TurnEvent::Lost { why } => {
                 self.settle(Lose {
@@ -245,48 +259,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         if item.effect || !item.completed {
             self.note(message_id, kind, item.headline, item.effect)
                 .await;
-        }
-    }
-
-    /// Nobody can answer yet, and silence is never consent: journaled as declined, then declined.
-    async fn asked(self: &Arc<Self>, message_id: &MessageId, asked: Asked) {
-        let told = format!(
-            "Codex asked: {}. Declined: nobody here can answer it",
-            asked.headline
-        );
-        let attempt = match self.load(message_id).await {
-            Ok(Some((message, _))) => message.life.attempt,
-            Ok(None) | Err(_) => 0,
-        };
-        let verdict = RequestVerdict {
-            decision: RequestDecision::Decline,
-            answers: None,
-            by: "codex-bridge".to_owned(),
-            via: "codex-bridge".to_owned(),
-            at: now(),
-        };
-        let request = Request {
-            request_id: request_id(),
-            message_id: message_id.clone(),
-            attempt,
-            incarnation: asked.asked.incarnation.clone(),
-            rpc_id: asked.asked.rpc_id.clone(),
-            item_id: asked.asked.item_id.clone(),
-            method: asked.method.clone(),
-            digest: EffectDigest::of(&asked.kind, &asked.shown),
-            kind: asked.kind,
-            headline: asked.headline,
-            shown: asked.shown,
-            payload: clip(&asked.payload, REQUEST_PAYLOAD_MAX_CHARS),
-            deciders: Deciders::Owner,
-            state: RequestState::Decided(verdict.clone()),
-            created_at: now(),
-            deadline: now(),
-            reminded: false,
-        };
-        self.settle(Ask { request, told }).await;
-        if let Err(error) = self.agent.respond(&asked.asked, &verdict).await {
-            tracing::warn!(%error, %message_id, "a question of codex could not be declined");
         }
     }
 

@@ -19,7 +19,35 @@ pub(crate) fn conversation_id() -> ConversationId {
     ConversationId::new(Uuid::now_v7().to_string())
 }
 
-/// Unguessable: 122 random bits.
+/// Crockford's alphabet: no letter in it looks like another sign.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+/// As many as hold 128 bits.
+const REQUEST_ID_CHARS: u32 = 26;
+
+/// Unguessable, and short enough in its beginning for people to type: 244 random bits go into 130 of its signs.
 pub(crate) fn request_id() -> RequestId {
-    RequestId::new(Uuid::new_v4().simple().to_string())
+    let random = Uuid::new_v4().as_u128() ^ Uuid::new_v4().as_u128().rotate_left(64);
+    let sign = |place: u32| {
+        let index = usize::try_from((random >> (5 * place).min(127)) & 31).unwrap_or(0);
+        ALPHABET.get(index).map_or('0', |sign| char::from(*sign))
+    };
+    RequestId::new((0..REQUEST_ID_CHARS).map(sign).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_ids_are_signs_that_can_not_be_mistaken() {
+        let (one, other) = (request_id(), request_id());
+        assert_ne!(one.code(), other.code());
+        for id in [one, other] {
+            assert_eq!(id.as_str().len(), 26);
+            assert!(
+                id.as_str().bytes().all(|sign| ALPHABET.contains(&sign)),
+                "{id}"
+            );
+        }
+    }
 }

@@ -15,6 +15,7 @@ mod import;
 mod lane;
 mod progress;
 mod prune;
+mod questions;
 mod reconcile;
 mod recover;
 mod reload;

@@ -25,7 +25,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 }
                 Ok(ClaimOutcome::Buried) => continue,
                 Ok(ClaimOutcome::Idle { next_due } | ClaimOutcome::Full { next_due }) => {
-                    until(next_due)
+                    let question = self.tend().await;
+                    until([next_due, question].into_iter().flatten().min())
                 }
                 Err(error @ LedgerError::Fenced { .. }) => {
                     tracing::error!(%error, "this daemon must stop");

@@ -12,6 +12,9 @@ use tokio::time::Instant;
 /// How long an interrupt may take to end a turn.
 const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Longer than anybody may take to decide.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3_600);
+
 /// Items at work that are remembered; a turn with more of them is not idle anyway.
 const WORKING_MAX: usize = 1_024;
 
@@ -27,6 +30,8 @@ pub(super) struct Watchdog {
     working: BTreeSet<ItemId>,
     /// What is at work is not known yet: the turn ran before it was watched.
     unknown: bool,
+    /// Since when a person must decide something; no clock runs meanwhile.
+    person: Option<Instant>,
     stage: Stage,
 }
 
@@ -68,7 +73,20 @@ impl Watchdog {
             last_sign: now,
             working: BTreeSet::new(),
             unknown: false,
+            person: None,
             stage: Stage::Watching,
+        }
+    }
+
+    /// A person must decide something, or has done so: the time between is nobody's but theirs.
+    pub(super) fn person(&mut self, asked: bool, now: Instant) {
+        match (asked, self.person.take()) {
+            (true, since) => self.person = since.or(Some(now)),
+            (false, Some(since)) => {
+                self.deadline += now.saturating_duration_since(since);
+                self.last_sign = now;
+            }
+            (false, None) => {}
         }
     }
 
@@ -81,6 +99,7 @@ impl Watchdog {
     pub(super) fn wake(&self) -> Instant {
         match self.stage {
             Stage::Ending(_, until) => until,
+            Stage::Watching if let Some(since) = self.person => since + NEVER,
             Stage::Watching if self.working.is_empty() && !self.unknown => {
                 self.deadline.min(self.last_sign + self.idle)
             }
@@ -198,6 +217,24 @@ mod tests {
         assert_eq!(dog.due(start + 1_000 * SECOND), None);
         dog.heard(&command("a", true), start + 1_000 * SECOND);
         assert_eq!(dog.due(start + 1_300 * SECOND), Some(Duty::Probe));
+    }
+
+    #[test]
+    fn no_clock_runs_while_a_person_decides() {
+        let start = Instant::now();
+        let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
+        dog.person(true, start + 100 * SECOND);
+        dog.person(true, start + 200 * SECOND);
+        assert_eq!(dog.due(start + 5_000 * SECOND), None);
+        dog.person(false, start + 5_100 * SECOND);
+        assert_eq!(dog.due(start + 5_399 * SECOND), None);
+        dog.heard(&command("a", false), start + 5_399 * SECOND);
+        assert_eq!(dog.due(start + 6_799 * SECOND), None);
+        assert_eq!(dog.due(start + 6_800 * SECOND), Some(Duty::Interrupt));
+        let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
+        dog.person(true, start);
+        assert_eq!(dog.stop(start + SECOND), Some(Duty::Interrupt));
+        assert_eq!(dog.due(start + 11 * SECOND), Some(Duty::EndLife));
     }
 
     #[test]

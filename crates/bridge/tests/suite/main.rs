@@ -39,6 +39,8 @@ mod people;
 mod platforms;
 mod power;
 mod processes;
+mod requests;
+mod requests_deaths;
 mod schedule;
 mod secrets;
 mod service;

@@ -71,30 +71,6 @@ async fn a_message_can_be_looked_at_wherever_it_is_and_its_turn_comes_in_order()
     assert_eq!(daemon.stop().await, Some(0));
 }
 
-/// C10 as it is today: nobody can answer what Codex asks, so it is declined, and everybody is told.
-#[tokio::test]
-async fn c10_what_codex_asks_is_declined_and_told_and_its_turn_goes_on() {
-    let world = World::new().await;
-    let daemon = world.daemon().await;
-    let text = "escal:touch asked-for ;; echo:done";
-    let ended = world.run(&["send", "-c", "a", text]).await;
-    ended.must(
-        0,
-        &["running `touch asked-for`", "Codex asked: ", "Declined: "],
-    );
-    assert_eq!(ended.stdout, "done\n");
-    let id = ended.stderr.split_whitespace().nth(2).unwrap();
-    let shown = world.run(&["show", id]).await;
-    let asked = shown.stdout.lines().find(|line| line.contains("asked "));
-    let asked = asked.unwrap_or_else(|| panic!("{shown:?}"));
-    assert!(asked.contains("touch asked-for"), "{asked}");
-    assert!(asked.contains("(decline"), "{asked}");
-    let work = std::fs::read_dir(world.state_dir().join("work")).unwrap();
-    let made = work.filter(|entry| entry.as_ref().unwrap().path().join("asked-for").exists());
-    assert_eq!(made.count(), 0, "what was declined was not done");
-    assert_eq!(daemon.stop().await, Some(0));
-}
-
 #[tokio::test]
 async fn a_person_who_stops_waiting_finds_the_answer_later() {
     let world = World::new().await;

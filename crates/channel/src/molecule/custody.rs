@@ -40,7 +40,9 @@ impl Sorted {
 /// Whether a message is about what the bridge does now, and so not part of the talk that others wait in.
 fn overtakes(arrival: &Arrival) -> bool {
     match &arrival.extras.command {
-        Some(Command::Stop | Command::Status) => true,
+        Some(Command::Stop | Command::Status | Command::Decide { .. } | Command::Answer { .. }) => {
+            true
+        }
         // What was said before it belongs to the talk before it.
         Some(Command::New) | None => false,
     }

@@ -307,11 +307,12 @@ fn hops(writer: &Writer, body: &Value) -> u32 {
     }
 }
 
-/// Only people talk to the bridge itself; what an agent writes is data.
+/// Only people talk to the bridge itself; what an agent writes is data, but for the answer to what it is asked.
 fn command(writer: &Writer, text: &str) -> Option<Command> {
     match writer {
         Writer::Canvas => Command::read(text),
-        Writer::Peer(_) | Writer::Own | Writer::Unknown(_) => None,
+        Writer::Peer(_) => Command::read_answer(text),
+        Writer::Own | Writer::Unknown(_) => None,
     }
 }
 

@@ -15,7 +15,7 @@ pub use agent::{
 };
 pub use ledger::{Committed, Ledger, LedgerError};
 pub use rows::{
-    Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read, Rows, RowsError,
-    StateCount,
+    Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read, RequestsOf, Rows,
+    RowsError, StateCount,
 };
 pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};

@@ -6,8 +6,8 @@
 use crate::value::{
     Ack, AckState, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId,
     Incarnation, IncarnationId, ItemEvent, Life, Message, MessageId, Notification, NotifyState,
-    Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState, Round, SenderKind, Seq,
-    StateName, Task, TaskId, ThreadId, Tier, Timestamp, Token, Turn, TurnId, Twin,
+    Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState, RequestStateName, Round,
+    SenderKind, Seq, StateName, Task, TaskId, ThreadId, Tier, Timestamp, Token, Turn, TurnId, Twin,
 };
 
 /// Why a read or a write inside a transaction failed. The whole transaction is rolled back.
@@ -55,6 +55,8 @@ pub struct Flight {
     pub suspect: bool,
     /// Where it works.
     pub workdir: String,
+    /// Codex asks something and waits for a person.
+    pub waiting: bool,
 }
 
 /// Heads that must not be claimed now, whatever their place in the line.
@@ -168,6 +170,8 @@ pub struct Figures {
     pub acks_owed: u64,
     /// Replies that were tried before and are not delivered yet.
     pub replies_retried: u64,
+    /// Questions of Codex that wait for somebody.
+    pub requests_waiting: u64,
 }
 
 /// What a transition, and whoever explains rows to people, may read.
@@ -344,8 +348,45 @@ pub trait Read {
     /// Tasks of which somebody is still to be told, oldest first, after `after`, at most `limit`; also those that are
     /// not over yet.
     fn untold_tasks(&self, after: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError>;
+    /// Requests of a message by Codex's own name for them, oldest first: the name of one life may come again.
+    fn requests_named(
+        &self,
+        message_id: &MessageId,
+        incarnation: &IncarnationId,
+        rpc_id: &str,
+    ) -> Result<Vec<Request>, RowsError>;
+    /// Requests of a message that wait or are granted, oldest first.
+    fn live_requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError>;
+    /// How many requests a message has.
+    fn requests_asked(&self, message_id: &MessageId) -> Result<u32, RowsError>;
+    /// Waiting requests of a conversation whose id begins with this code.
+    fn requests_by_code(&self, id: &ConversationId, code: &str) -> Result<Vec<Request>, RowsError>;
+    /// Requests, newest first, asked before `before`, at most `limit`; only waiting ones where that is asked for.
+    fn newest_requests(
+        &self,
+        waiting: bool,
+        before: Option<&RequestId>,
+        limit: u32,
+    ) -> Result<Vec<Request>, RowsError>;
+    /// The waiting or granted request that is past its deadline for the longest time.
+    fn overdue_request(&self, now: Timestamp) -> Result<Option<Request>, RowsError>;
+    /// The next deadline of a waiting or granted request.
+    fn next_deadline(&self) -> Result<Option<Timestamp>, RowsError>;
+    /// The oldest open request that was asked at `asked_by` or before and of which nobody was reminded.
+    fn unreminded_request(&self, asked_by: Timestamp) -> Result<Option<Request>, RowsError>;
+    /// When the oldest open request of which nobody was reminded was asked.
+    fn next_unreminded(&self) -> Result<Option<Timestamp>, RowsError>;
     /// Codex processes that are not known to have ended.
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError>;
+}
+
+/// Which requests a change is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestsOf {
+    /// Those of a message.
+    Message(MessageId),
+    /// Those that one life of Codex asked.
+    Incarnation(IncarnationId),
 }
 
 /// One transaction: reads, and writes that are applied in order or not at all.
@@ -487,12 +528,28 @@ pub enum Change {
     NewEvent(ItemEvent),
     /// Inserts a request.
     NewRequest(Request),
-    /// Moves a request that must be open.
-    Decide {
+    /// Moves a request, expecting its present state.
+    Request {
         /// Which.
         request_id: RequestId,
+        /// The state it must be in.
+        from: RequestStateName,
         /// The new state.
-        state: RequestState,
+        to: RequestState,
+    },
+    /// Records that those who may decide an open request were told a second time.
+    Reminded {
+        /// Which.
+        request_id: RequestId,
+    },
+    /// The life of Codex that asked is over: what was open is orphaned.
+    Orphan(RequestsOf),
+    /// Nobody needs an answer any more: what waits or is granted is withdrawn.
+    Withdraw {
+        /// Whose.
+        message_id: MessageId,
+        /// Why.
+        why: String,
     },
     /// Inserts a task; its conversation and first message are there.
     NewTask(Task),

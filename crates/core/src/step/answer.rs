@@ -2,7 +2,7 @@
 //! after this, Codex is never called again for the message.
 
 use super::followers::{self, Follower};
-use super::outbox::Outbox;
+use super::outbox::{Outbox, withdraw};
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
@@ -130,6 +130,7 @@ pub(super) fn journal(rows: Rows<'_>, said: Said, now: Timestamp) -> Decision<()
             from: message.life.state.name(),
             life: message.life.moved(MessageState::Answered, now),
         },
+        withdraw(&message_id, "its turn has ended"),
     ];
     if let Some(turn) = turn {
         changes.push(Change::Turn(Turn {

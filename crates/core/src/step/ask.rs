@@ -1,49 +1,294 @@
-//! Ask: Codex asked something while a turn runs. The question and its answer are rows.
+//! Ask: Codex asked something while a turn runs. The question is a row before anybody answers it, and is known again
+//! when Codex asks it again: after our restart by its name, after a death of Codex by its effect.
 //!
-//! Silence is never consent: what nobody can answer is declined, and the event says so.
+//! Silence is never consent: what nobody may decide is declined here, and the event says so.
 
+use super::question::{self, Question};
 use super::{Action, Decision, Refused, Transition};
+use crate::limits;
 use crate::port::{Change, Read, RowsError};
-use crate::value::{EventKind, Message, MessageId, Request, Timestamp};
+use crate::value::{
+    Message, MessageId, Request, RequestDecision, RequestId, RequestKind, RequestState,
+    RequestVerdict as Verdict, Timestamp,
+};
 
-/// Journals a question of Codex, with its decision when it has one.
+/// Journals a question of Codex.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// The question.
+    /// The question, open. Its attempt and time are set here.
     pub request: Request,
-    /// One line for people about what became of it.
-    pub told: String,
+    /// Set when a rule decides and nobody is asked.
+    pub at_once: Option<Verdict>,
+}
+
+/// What becomes of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AskOutcome {
+    /// Somebody must decide.
+    Waits {
+        /// Known outside by this.
+        request_id: RequestId,
+    },
+    /// Codex is to be told this now.
+    Answer {
+        /// Known outside by this.
+        request_id: RequestId,
+        /// What was decided.
+        verdict: Verdict,
+    },
+}
+
+/// The rows that decide.
+#[derive(Debug)]
+pub struct View {
+    message: Option<Message>,
+    replies: usize,
+    last_event: u32,
+    /// What the same life of Codex asked by the same name.
+    named: Vec<Request>,
+    /// What the message still waits for, or has a grant for.
+    live: Vec<Request>,
+    asked: u32,
 }
 
 impl Transition for Ask {
-    type View = (Option<Message>, u32);
-    type Outcome = ();
+    type View = View;
+    type Outcome = AskOutcome;
     const NAME: &'static str = "ask";
 
-    fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        let message_id: &MessageId = &self.request.message_id;
-        Ok((rows.message(message_id)?, rows.last_event(message_id)?))
+    fn load(&self, rows: &dyn Read) -> Result<View, RowsError> {
+        let Request {
+            message_id,
+            incarnation,
+            rpc_id,
+            ..
+        } = &self.request;
+        Ok(View {
+            message: rows.message(message_id)?,
+            replies: rows.replies(message_id)?.len(),
+            last_event: rows.last_event(message_id)?,
+            named: rows.requests_named(message_id, incarnation, rpc_id)?,
+            live: rows.live_requests(message_id)?,
+            asked: rows.requests_asked(message_id)?,
+        })
     }
 
-    fn decide(self, view: Self::View, now: Timestamp) -> Result<Decision<()>, Refused> {
-        let (Some(message), last_event) = view else {
-            return Err(Refused::new(Self::NAME, &self.request.message_id, None));
+    fn decide(self, view: View, now: Timestamp) -> Result<Decision<AskOutcome>, Refused> {
+        let message_id: &MessageId = &self.request.message_id;
+        let message = match view.message {
+            Some(message) if message.life.state.name().in_flight() => message,
+            other => return Err(Refused::new(Self::NAME, message_id, other.as_ref())),
         };
-        let mut changes = Vec::with_capacity(2);
-        changes.extend(super::note::event(
-            &message,
-            last_event,
-            EventKind::Asked,
-            &self.told,
+        let request = Request {
+            attempt: message.life.attempt,
+            state: RequestState::Open,
+            created_at: now,
+            reminded: false,
+            ..self.request
+        };
+        let fresh = Fresh {
+            at_once: self
+                .at_once
+                .or_else(|| nobody_asked(&message, view.asked, now)),
+            question: Question::new(request, message, view.replies, view.last_event),
             now,
+            changes: Vec::new(),
+        };
+        match known(&view.named, &fresh.question.request) {
+            Some(known) => Ok(fresh.again(known)),
+            None => Ok(fresh.insert(&view.named, &view.live)),
+        }
+    }
+}
+
+/// The same question of the same life of Codex: by its name, its item and what was shown.
+fn known(named: &[Request], asked: &Request) -> Option<Request> {
+    let same = named.iter().rev().find(|known| {
+        known.item_id == asked.item_id
+            && known.digest == asked.digest
+            && !matches!(known.state, RequestState::Withdrawn { .. })
+    });
+    same.cloned()
+}
+
+/// What is decided without asking anybody, whatever the rules say.
+fn nobody_asked(message: &Message, asked: u32, now: Timestamp) -> Option<Verdict> {
+    let verdict = |decision, via| Verdict::own(decision, via, now);
+    if message.life.stop.is_some() {
+        return Some(verdict(
+            RequestDecision::Cancel,
+            "the message is being stopped",
         ));
-        changes.push(Change::NewRequest(self.request));
-        Ok(Decision {
-            changes,
-            actions: vec![Action::Announce {
-                message_id: message.message_id,
-            }],
-            outcome: (),
-        })
+    }
+    (asked >= limits::REQUESTS_PER_MESSAGE_MAX).then(|| {
+        verdict(
+            RequestDecision::Decline,
+            "too many questions of one message",
+        )
+    })
+}
+
+/// A question that was just heard.
+struct Fresh {
+    question: Question,
+    at_once: Option<Verdict>,
+    now: Timestamp,
+    changes: Vec<Change>,
+}
+
+impl Fresh {
+    /// Codex asks again what it asked before our restart.
+    fn again(mut self, known: Request) -> Decision<AskOutcome> {
+        let request_id = known.request_id.clone();
+        let state = known.state.clone();
+        let old = Question {
+            request: known,
+            ..self.question.clone()
+        };
+        let outcome = match state {
+            RequestState::Open | RequestState::Withdrawn { .. } => AskOutcome::Waits { request_id },
+            RequestState::Orphaned => {
+                self.changes.push(old.moved(RequestState::Open));
+                AskOutcome::Waits { request_id }
+            }
+            RequestState::Decided(verdict) => AskOutcome::Answer {
+                request_id,
+                verdict,
+            },
+            RequestState::Granted(verdict) => {
+                self.changes
+                    .push(old.moved(RequestState::Decided(verdict.clone())));
+                AskOutcome::Answer {
+                    request_id,
+                    verdict,
+                }
+            }
+        };
+        let message_id = self.question.message.message_id;
+        Decision {
+            changes: self.changes,
+            actions: vec![Action::Announce { message_id }],
+            outcome,
+        }
+    }
+
+    fn insert(mut self, named: &[Request], live: &[Request]) -> Decision<AskOutcome> {
+        self.retract_namesakes(named);
+        let request = &self.question.request;
+        let same = |other: &&Request| other.digest == request.digest && other.kind == request.kind;
+        let grant = live
+            .iter()
+            .filter(same)
+            .find_map(|other| match &other.state {
+                RequestState::Granted(verdict) if other.deadline > self.now => {
+                    Some((other.clone(), verdict.clone()))
+                }
+                _ => None,
+            });
+        let orphan = live
+            .iter()
+            .filter(same)
+            .find(|other| other.state == RequestState::Orphaned)
+            .cloned();
+        if let Some(orphan) = orphan {
+            self.carry_on(orphan);
+        }
+        if let Some((grant, verdict)) = grant {
+            self.changes.push(Change::Request {
+                request_id: grant.request_id,
+                from: grant.state.name(),
+                to: RequestState::Decided(verdict.clone()),
+            });
+            let verdict = Verdict {
+                via: Verdict::GRANT.to_owned(),
+                at: self.now,
+                ..verdict
+            };
+            return self.decided(verdict);
+        }
+        match self.at_once.take() {
+            Some(verdict) => self.decided(verdict),
+            None => self.waits(),
+        }
+    }
+
+    /// The same name for something else: what was shown before can't be decided any more.
+    fn retract_namesakes(&mut self, named: &[Request]) {
+        for other in named {
+            if other.state == RequestState::Open {
+                self.changes.push(Change::Request {
+                    request_id: other.request_id.clone(),
+                    from: other.state.name(),
+                    to: RequestState::Withdrawn {
+                        why: "Codex asks something else instead".to_owned(),
+                    },
+                });
+            }
+        }
+    }
+
+    /// A new life of Codex asks what the old one asked: whoever had time to decide has no more of it.
+    fn carry_on(&mut self, orphan: Request) {
+        let request = &mut self.question.request;
+        if orphan.deadline > self.now {
+            request.deadline = orphan.deadline.min(request.deadline);
+        }
+        self.changes.push(Change::Request {
+            request_id: orphan.request_id,
+            from: orphan.state.name(),
+            to: RequestState::Withdrawn {
+                why: format!("asked again as {}", request.request_id),
+            },
+        });
+    }
+
+    fn decided(mut self, verdict: Verdict) -> Decision<AskOutcome> {
+        self.question.request.state = RequestState::Decided(verdict.clone());
+        let request = self.question.request.clone();
+        let request_id = request.request_id.clone();
+        let line = question::line(&request, &verdict);
+        let notice = match request.kind {
+            // Nobody could have known of it otherwise.
+            RequestKind::ToolCall | RequestKind::Other(_) => {
+                Some(format!("{line}. This bridge can't do that."))
+            }
+            RequestKind::Command
+            | RequestKind::FileChange
+            | RequestKind::Permissions
+            | RequestKind::UserInput
+            | RequestKind::Elicitation => None,
+        };
+        self.changes.push(Change::NewRequest(request));
+        let actions = self
+            .question
+            .tell(&line, notice, self.now, &mut self.changes);
+        Decision {
+            changes: self.changes,
+            actions,
+            outcome: AskOutcome::Answer {
+                request_id,
+                verdict,
+            },
+        }
+    }
+
+    fn waits(mut self) -> Decision<AskOutcome> {
+        let request = self.question.request.clone();
+        let request_id = request.request_id.clone();
+        let line = format!("Codex asks: {}", request.headline);
+        let notice = self.question.asks(self.now);
+        let at = request.deadline;
+        self.changes.push(Change::NewRequest(request));
+        let mut actions = self
+            .question
+            .tell(&line, Some(notice), self.now, &mut self.changes);
+        // It does not hold a place while it waits, and its time is watched by the scheduler.
+        actions.push(Action::Schedule);
+        actions.push(Action::ScheduleAt { at });
+        Decision {
+            changes: self.changes,
+            actions,
+            outcome: AskOutcome::Waits { request_id },
+        }
     }
 }

@@ -5,9 +5,7 @@ use super::outbox::Outbox;
 use super::{Action, Decision, Refused, Transition};
 use crate::limits;
 use crate::port::{Change, Flight, Head, HeadFilter, Kept, Read, RowsError};
-use crate::value::{
-    ChannelId, Conversation, Message, MessageState, Reply, Round, StateName, Tier, Timestamp,
-};
+use crate::value::{Conversation, Message, MessageState, Reply, Round, StateName, Tier, Timestamp};
 
 /// Looks for one message to work on.
 #[derive(Clone, Debug)]
@@ -76,9 +74,13 @@ impl Claim {
 
     /// What the turns at work leave room for; nothing when there is no room at all.
     fn filter(&self, flight: &[Flight]) -> Option<HeadFilter> {
-        let count = |channel: &ChannelId| flight.iter().filter(|f| f.channel == *channel).count();
-        let reached = |count: usize, max: u32| u32::try_from(count).unwrap_or(u32::MAX) >= max;
-        if reached(flight.len(), self.turns_max) {
+        let full = |max: u32, ours: &dyn Fn(&Flight) -> bool| {
+            let all = flight.iter().filter(|flight| ours(flight));
+            let working = all.clone().filter(|flight| !flight.waiting).count();
+            let with_waiting = max.saturating_mul(limits::WAITING_TURNS_FACTOR);
+            reached(working, max) || reached(all.count(), with_waiting)
+        };
+        if full(self.turns_max, &|_| true) {
             return None;
         }
         let mut filter = HeadFilter {
@@ -90,15 +92,16 @@ impl Claim {
             channel,
             tier,
             workdir,
+            waiting,
             ..
         } in flight
         {
-            if reached(count(channel), self.turns_per_channel)
-                && !filter.full_channels.contains(channel)
+            if !filter.full_channels.contains(channel)
+                && full(self.turns_per_channel, &|other| other.channel == *channel)
             {
                 filter.full_channels.push(channel.clone());
             }
-            if self.one_writer.contains(workdir) && !self.readers.contains(tier) {
+            if !waiting && self.one_writer.contains(workdir) && !self.readers.contains(tier) {
                 filter.busy_workdirs.push(workdir.clone());
             }
         }
@@ -191,6 +194,10 @@ impl Transition for Claim {
             },
         })
     }
+}
+
+fn reached(count: usize, max: u32) -> bool {
+    u32::try_from(count).unwrap_or(u32::MAX) >= max
 }
 
 fn bury(message: &Message, replies: usize, now: Timestamp) -> Decision<ClaimOutcome> {

@@ -1,7 +1,7 @@
 //! Incarnate: a Codex process was started; the row is how the next daemon finds it. Gone: it ended.
 
 use super::{Decision, Refused, Transition};
-use crate::port::{Change, Read, RowsError};
+use crate::port::{Change, Read, RequestsOf, RowsError};
 use crate::value::{Incarnation, IncarnationId, Timestamp};
 
 /// Records a Codex process that was just started.
@@ -52,6 +52,9 @@ impl Transition for IncarnationGone {
     fn decide(self, live: bool, now: Timestamp) -> Result<Decision<()>, Refused> {
         let mut changes = Vec::new();
         if live {
+            changes.push(Change::Orphan(RequestsOf::Incarnation(
+                self.incarnation_id.clone(),
+            )));
             changes.push(Change::IncarnationEnded {
                 incarnation_id: self.incarnation_id,
                 at: now,

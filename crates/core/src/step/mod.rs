@@ -14,6 +14,7 @@ mod blind;
 mod cancel;
 mod claim;
 mod confirm;
+mod decide;
 mod fail;
 mod followers;
 mod import;
@@ -27,6 +28,7 @@ mod obey;
 mod outbox;
 mod page;
 mod prune;
+mod question;
 mod receive;
 mod reconcile;
 mod record;
@@ -39,12 +41,13 @@ mod send;
 mod suspend;
 mod task;
 mod tell;
+mod tend;
 mod token;
 mod touched;
 
 pub use acknowledge::Acknowledge;
 pub use answer::Answered;
-pub use ask::Ask;
+pub use ask::{Ask, AskOutcome};
 pub use attach::Attach;
 pub use begin::{Begin, Begun};
 pub use bind::{Bind, Unbind};
@@ -52,6 +55,7 @@ pub use blind::Blind;
 pub use cancel::{Cancel, CancelOutcome};
 pub use claim::{Claim, ClaimOutcome};
 pub use confirm::Confirm;
+pub use decide::{Authority, Deaf, Decide, DecideOutcome, DecideRefusal, Resolve, Told, Unheard};
 pub use fail::{Fail, Pace};
 pub use import::{Adopted, Import, Imported};
 pub use incarnate::{Incarnate, IncarnationGone};
@@ -73,10 +77,11 @@ pub use send::{Send, SendOutcome};
 pub use suspend::Suspend;
 pub use task::{StartTask, SteerStored, SteerTask, TaskStarted};
 pub use tell::{Tell, TellOutcome};
+pub use tend::{Tend, Tended};
 pub use token::{AddToken, RevokeToken, TokenAdded, UseToken};
 
 use crate::port::{Change, Read, Rows, RowsError};
-use crate::value::{ConversationId, Message, MessageId, StateName, Timestamp};
+use crate::value::{ConversationId, Message, MessageId, RequestId, StateName, Timestamp};
 
 /// One arrow of the message machine.
 pub trait Transition: core::marker::Send + 'static {
@@ -170,6 +175,11 @@ pub enum Action {
     Acknowledge {
         /// Which.
         message_id: MessageId,
+    },
+    /// A question of Codex was decided: tell Codex.
+    Answer {
+        /// Which.
+        request_id: RequestId,
     },
     /// Tell whoever watches this message that its rows changed.
     Announce {

@@ -1,27 +1,48 @@
 //! A chat command is done and answered in the transaction that takes it in, so it never waits behind a turn, and a
 //! row that is shown twice does it once.
 
+use super::decide::{Authority, DecideOutcome};
 use super::outbox::Outbox;
+use super::question::{self, Question};
 use super::seat::Seated;
 use super::{Action, Cancel, CancelOutcome, Refused, Transition};
 use crate::limits::STOP_MAX;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
-    Command, ConversationId, Message, MessageState, ReplyKind, StateName, Timestamp,
+    Command, ConversationId, Message, MessageState, ReplyKind, RequestDecision, RequestVerdict,
+    StateName, Timestamp,
 };
 
-/// The messages of a conversation that have no answer yet, with the number of replies each has.
+/// What a command of the chat is about, as far as its conversation goes.
 #[derive(Debug, Default)]
-pub(super) struct Pending(Vec<(Message, usize)>);
+pub(super) struct Pending {
+    /// The messages that have no answer yet, with the number of replies each has.
+    unanswered: Vec<(Message, usize)>,
+    /// The open questions with the code that was named.
+    asked: Vec<Question>,
+}
 
 impl Pending {
-    pub(super) fn load(rows: &dyn Read, id: &ConversationId) -> Result<Self, RowsError> {
-        let waiting = rows.unanswered_of(id, STOP_MAX)?;
-        let with_replies = waiting.into_iter().map(|message| {
-            let replies = rows.replies(&message.message_id)?.len();
-            Ok((message, replies))
-        });
-        with_replies.collect::<Result<_, _>>().map(Self)
+    pub(super) fn load(
+        rows: &dyn Read,
+        id: &ConversationId,
+        command: &Command,
+    ) -> Result<Self, RowsError> {
+        let mut pending = Self::default();
+        match command {
+            Command::New | Command::Stop | Command::Status => {
+                for message in rows.unanswered_of(id, STOP_MAX)? {
+                    let replies = rows.replies(&message.message_id)?.len();
+                    pending.unanswered.push((message, replies));
+                }
+            }
+            Command::Decide { code, .. } | Command::Answer { code, .. } => {
+                for request in rows.requests_by_code(id, code)? {
+                    pending.asked.extend(Question::load(rows, request)?);
+                }
+            }
+        }
+        Ok(pending)
     }
 }
 
@@ -42,6 +63,24 @@ pub(super) fn obey(
         }
         Command::Stop => stop(message, pending, now, changes, &mut actions)?,
         Command::Status => status(&pending, now),
+        Command::Decide { code, accept } => {
+            let decision = match accept {
+                true => RequestDecision::Accept,
+                false => RequestDecision::Decline,
+            };
+            let said = Said {
+                decision,
+                answers: None,
+            };
+            decide(message, &code, said, pending, now, changes, &mut actions)?
+        }
+        Command::Answer { code, text } => {
+            let said = Said {
+                decision: RequestDecision::Accept,
+                answers: Some(question::json_text(&text)),
+            };
+            decide(message, &code, said, pending, now, changes, &mut actions)?
+        }
     };
     changes.push(Change::Live {
         message_id: message.message_id.clone(),
@@ -55,6 +94,62 @@ pub(super) fn obey(
     Ok(actions)
 }
 
+/// What a person said to a question.
+struct Said {
+    decision: RequestDecision,
+    answers: Option<String>,
+}
+
+/// A word to a question of Codex: by the code that was shown with it, in the conversation it was shown in.
+fn decide(
+    command: &Message,
+    code: &str,
+    said: Said,
+    pending: Pending,
+    now: Timestamp,
+    changes: &mut Vec<Change>,
+    actions: &mut Vec<Action>,
+) -> Result<String, Refused> {
+    let mut asked = pending.asked.into_iter();
+    let question = match (asked.next(), asked.next()) {
+        (Some(question), None) => question,
+        (None, _) => {
+            return Ok(format!(
+                "There is no open question with the code {code} here."
+            ));
+        }
+        (Some(_), Some(_)) => {
+            return Ok(format!(
+                "Two open questions have the code {code}: decide them on the command line."
+            ));
+        }
+    };
+    let verdict = RequestVerdict {
+        decision: said.decision,
+        answers: said.answers,
+        by: command.sender.clone(),
+        via: "chat".to_owned(),
+        at: now,
+    };
+    let authority = Authority::Sender {
+        conversation_id: command.conversation_id.clone(),
+        sender: command.sender.clone(),
+        tier: command.tier,
+    };
+    let headline = question.request.headline.clone();
+    Ok(match question.rule(verdict, &authority, now, changes)? {
+        Ok(ruled) => {
+            actions.extend(ruled.actions);
+            let later = match ruled.outcome {
+                DecideOutcome::Granted => " Codex is told when it asks again.",
+                DecideOutcome::Applied | DecideOutcome::Refused(_) => "",
+            };
+            format!("{}: {headline}.{later}", question::past(said.decision))
+        }
+        Err(refusal) => format!("That does not count: {refusal}."),
+    })
+}
+
 fn stop(
     command: &Message,
     pending: Pending,
@@ -63,7 +158,7 @@ fn stop(
     actions: &mut Vec<Action>,
 ) -> Result<String, Refused> {
     let (mut ended, mut ending) = (0_u32, 0_u32);
-    for (message, replies) in pending.0 {
+    for (message, replies) in pending.unanswered {
         let cancel = Cancel {
             message_id: message.message_id.clone(),
             by: format!("{} in the chat", command.sender),
@@ -87,7 +182,7 @@ fn stop(
 
 fn status(pending: &Pending, now: Timestamp) -> String {
     let (mut lines, mut waiting) = (Vec::new(), 0_u32);
-    for (message, _) in &pending.0 {
+    for (message, _) in &pending.unanswered {
         let minutes = (now.0 - message.received_at.0).max(0) / 60_000;
         match message.life.state.name() {
             StateName::Received | StateName::Steered => waiting += 1,

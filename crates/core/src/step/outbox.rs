@@ -4,9 +4,17 @@ use super::Action;
 use crate::limits;
 use crate::port::Change;
 use crate::value::{
-    Attachment, Failure, Life, Message, MessageState, Reply, ReplyKey, ReplyKind, ReplyState,
-    Timestamp, split_reply,
+    Attachment, Failure, Life, Message, MessageId, MessageState, Reply, ReplyKey, ReplyKind,
+    ReplyState, Timestamp, split_reply,
 };
+
+/// What Codex asked for a message needs no answer any more.
+pub(super) fn withdraw(message_id: &MessageId, why: &str) -> Change {
+    Change::Withdraw {
+        message_id: message_id.clone(),
+        why: why.to_owned(),
+    }
+}
 
 /// Writes replies of one message, after those it already has.
 pub(super) struct Outbox<'a> {
@@ -142,6 +150,9 @@ impl<'a> Outbox<'a> {
         changes: &mut Vec<Change>,
     ) -> Vec<Action> {
         let message_id = self.message.message_id.clone();
+        if state.name().finished() {
+            changes.push(withdraw(&message_id, "its message is over"));
+        }
         changes.push(Change::Live {
             message_id: message_id.clone(),
             from: self.message.life.state.name(),

@@ -135,8 +135,8 @@ impl Transition for Receive {
                     .in_flight_of(conversation_id)?
                     .is_some_and(|message| message.life.state.name() == StateName::Running);
             }
-            if self.extras.command.is_some() {
-                pending = Pending::load(rows, conversation_id)?;
+            if let Some(command) = &self.extras.command {
+                pending = Pending::load(rows, conversation_id, command)?;
             }
         }
         Ok(View {

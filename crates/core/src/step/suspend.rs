@@ -4,7 +4,7 @@ use super::followers;
 use super::outbox::Outbox;
 use super::touched::{View, ended};
 use super::{Action, Decision, Refused, Transition, expect};
-use crate::port::{Change, Read, RowsError};
+use crate::port::{Change, Read, RequestsOf, RowsError};
 use crate::value::{MessageId, MessageState, NextInput, StateName, Timestamp};
 
 /// Journals that a stop of the daemon cut an attempt, and that its end was seen.
@@ -54,6 +54,9 @@ impl Transition for Suspend {
                 actions,
                 outcome: (),
             });
+        }
+        if begun {
+            changes.push(Change::Orphan(RequestsOf::Message(self.message_id.clone())));
         }
         changes.push(Change::Live {
             message_id: self.message_id.clone(),

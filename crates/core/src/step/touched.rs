@@ -7,7 +7,7 @@ use super::Action;
 use super::followers::{self, Follower};
 use super::outbox::Outbox;
 use crate::limits;
-use crate::port::{Change, Read, RowsError};
+use crate::port::{Change, Read, RequestsOf, RowsError};
 use crate::value::{
     CutPolicy, EventKind, Failure, Hold, Life, Message, MessageId, MessageState, NextInput, Reply,
     Timestamp, Turn, TurnState,
@@ -143,6 +143,10 @@ impl Again<'_> {
             &self.failure.reason,
             now,
         ));
+        // The turn that asked is over and the message goes on: a decision counts when the same is asked again.
+        changes.push(Change::Orphan(RequestsOf::Message(
+            message.message_id.clone(),
+        )));
         if self.touched == Some(CutPolicy::Ask) {
             return outbox.park(&life, cut(&self.failure), now, changes);
         }

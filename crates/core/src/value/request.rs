@@ -1,7 +1,7 @@
 //! What Codex asks while a turn runs, as a durable row.
 //!
 //! A request is bound to one incarnation, item and shown payload; outside it is known by an unguessable id. Who may
-//! decide what is in [`crate::rules`], what a decision leads to in [`crate::step`].
+//! decide what is in the rules, what a decision leads to in [`crate::step`].
 
 use super::{IncarnationId, ItemId, MessageId, RequestId, Timestamp};
 use sha2::{Digest, Sha256};
@@ -192,16 +192,60 @@ pub enum RequestState {
     },
 }
 
+/// A state without its data: for guards and storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestStateName {
+    /// See [`RequestState::Open`].
+    Open,
+    /// See [`RequestState::Orphaned`].
+    Orphaned,
+    /// See [`RequestState::Decided`].
+    Decided,
+    /// See [`RequestState::Granted`].
+    Granted,
+    /// See [`RequestState::Withdrawn`].
+    Withdrawn,
+}
+
+impl RequestStateName {
+    /// The stored word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Orphaned => "orphaned",
+            Self::Decided => "decided",
+            Self::Granted => "granted",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
 impl RequestState {
     /// The stored word.
     #[must_use]
     pub fn word(&self) -> &'static str {
+        self.name().word()
+    }
+
+    /// The state without its data.
+    #[must_use]
+    pub fn name(&self) -> RequestStateName {
         match self {
-            Self::Open => "open",
-            Self::Orphaned => "orphaned",
-            Self::Decided(_) => "decided",
-            Self::Granted(_) => "granted",
-            Self::Withdrawn { .. } => "withdrawn",
+            Self::Open => RequestStateName::Open,
+            Self::Orphaned => RequestStateName::Orphaned,
+            Self::Decided(_) => RequestStateName::Decided,
+            Self::Granted(_) => RequestStateName::Granted,
+            Self::Withdrawn { .. } => RequestStateName::Withdrawn,
+        }
+    }
+
+    /// Whether it has a deadline that still matters: it waits, or its grant may be used.
+    #[must_use]
+    pub fn lives(&self) -> bool {
+        match self {
+            Self::Open | Self::Orphaned | Self::Granted(_) => true,
+            Self::Decided(_) | Self::Withdrawn { .. } => false,
         }
     }
 
@@ -225,7 +269,7 @@ impl RequestState {
 }
 
 /// A decision, by whom and from where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// What was decided.
     pub decision: Decision,
@@ -237,6 +281,38 @@ pub struct Verdict {
     pub via: String,
     /// When.
     pub at: Timestamp,
+}
+
+impl Verdict {
+    /// From where a decision comes that nobody made in time.
+    pub const DEADLINE: &'static str = "deadline";
+    /// From where a decision comes that was made while Codex was dead.
+    pub const GRANT: &'static str = "grant";
+
+    /// A decision of the bridge itself.
+    #[must_use]
+    pub fn own(decision: Decision, via: &str, at: Timestamp) -> Self {
+        Self {
+            decision,
+            answers: None,
+            by: "codex-bridge".to_owned(),
+            via: via.to_owned(),
+            at,
+        }
+    }
+}
+
+/// Answers may be secret, and are not for logs.
+impl fmt::Debug for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verdict")
+            .field("decision", &self.decision)
+            .field("answers", &self.answers.as_ref().map(|_| "(given)"))
+            .field("by", &self.by)
+            .field("via", &self.via)
+            .field("at", &self.at)
+            .finish()
+    }
 }
 
 /// What was decided about a request.

@@ -3,7 +3,7 @@
 use crate::port::{Kept, Read, RowsError};
 use crate::step::Claim;
 use crate::value::{
-    Ack, AckMode, AckState, Message, MessageId, MessageState, Reply, StateName, Turn,
+    Ack, AckMode, AckState, Message, MessageId, MessageState, Reply, Request, StateName, Turn,
 };
 
 /// Everything that `why` looks at.
@@ -25,6 +25,8 @@ pub struct Case {
     pub lane: Option<Box<Reply>>,
     /// What keeps the scheduler from claiming it, beside its own hold.
     pub kept: Option<Kept>,
+    /// What Codex asked for it and nobody has decided.
+    pub asked: Vec<Request>,
 }
 
 impl Case {
@@ -55,7 +57,13 @@ impl Case {
             true => rows.followers(message_id)?,
             false => Vec::new(),
         };
+        let mut asked = match message.life.state.name().awaits_answer() {
+            true => rows.live_requests(message_id)?,
+            false => Vec::new(),
+        };
+        asked.retain(|request| request.state.waits());
         Ok(Some(Self {
+            asked,
             turn: rows.turn(message_id, message.life.attempt)?,
             followers: followers.into_iter().map(|m| m.message_id).collect(),
             ack: rows.ack(message_id)?,

@@ -20,6 +20,7 @@ fn case(state: MessageState) -> Case {
         ack: None,
         lane: None,
         kept: None,
+        asked: Vec::new(),
     }
 }
 
@@ -376,4 +377,25 @@ fn people_wait_for_what_comes_by_itself_soon() {
     assert!(!worth(hold(Class::Capacity { until: None }, 3_600_000)));
     assert!(!worth(hold(Class::Config, 15_000)));
     assert!(!worth(MessageState::Done));
+}
+
+#[test]
+fn a_question_says_who_decides_until_when_and_how() {
+    let mut asked = case(MessageState::Running {
+        turn_id: TurnId::new("t"),
+    });
+    asked.asked = vec![crate::fixture::request(RequestState::Open)];
+    let Why { now, next } = explain(&asked, Timestamp(0));
+    assert!(now.ends_with("waits for a decision: run make"), "{now}");
+    for words in [
+        "codex-bridge respond m k3v9qa accept",
+        "declined in 60 min",
+        "whoever sent it",
+    ] {
+        assert!(next.contains(words), "{words}: {next}");
+    }
+    asked.asked = vec![crate::fixture::request(RequestState::Orphaned)];
+    let Why { now, next } = explain(&asked, Timestamp(0));
+    assert!(now.contains("Codex died while it asked: run make"), "{now}");
+    assert!(next.contains("asks the same again"), "{next}");
 }

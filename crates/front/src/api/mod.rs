@@ -13,6 +13,7 @@ mod openapi;
 mod page;
 mod problem;
 mod read;
+mod requests;
 mod route;
 mod router;
 mod server;

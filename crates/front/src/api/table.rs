@@ -4,11 +4,14 @@
 
 use super::page::Page;
 use super::route::{Access, Route, Trace};
-use super::{conversations, dead, events, messages, metrics, news, openapi, status, tokens};
+use super::{
+    conversations, dead, events, messages, metrics, news, openapi, requests, status, tokens,
+};
 use crate::control::Scope;
 use crate::{
-    ActView, ConversationList, ConversationStory, DeadList, Desk, MessageList, NewToken,
-    StatusView, StoryView, SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
+    ActView, ConversationList, ConversationStory, DeadList, DecisionRequest, DecisionView, Desk,
+    MessageList, NewToken, RequestEntry, RequestList, StatusView, StoryView, SubmitRequest,
+    SubmitResponse, TokenList, TokenMade, TokenRevoked,
 };
 use axum::routing::{delete, get, post};
 
@@ -24,6 +27,7 @@ pub(crate) fn routes<D: Desk>() -> Vec<Route<D>> {
     routes.extend(of_messages());
     routes.extend(of_conversations());
     routes.extend(of_tokens());
+    routes.extend(of_requests());
     routes
 }
 
@@ -179,5 +183,35 @@ fn of_messages<D: Desk>() -> Vec<Route<D>> {
         )
         .asks::<Page>()
         .answers::<DeadList>(),
+    ]
+}
+
+/// What Codex asks.
+fn of_requests<D: Desk>() -> Vec<Route<D>> {
+    vec![
+        Route::get(
+            "/v1/requests",
+            READ,
+            "What Codex asks, newest first",
+            |_| get(requests::list::<D>),
+        )
+        .asks::<requests::Page>()
+        .answers::<RequestList>(),
+        Route::get(
+            "/v1/requests/{id}",
+            READ,
+            "One question with all that is decided about",
+            |_| get(requests::show::<D>),
+        )
+        .answers::<RequestEntry>(),
+        Route::post(
+            "/v1/requests/{id}/decision",
+            CONTROL,
+            Trace::Audit(&["decide"]),
+            "Decide what Codex asks; to accept needs `approve` as well",
+            |_| post(requests::decide::<D>),
+        )
+        .takes::<DecisionRequest>()
+        .answers::<DecisionView>(),
     ]
 }

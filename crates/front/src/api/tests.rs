@@ -4,14 +4,15 @@ use super::guard::Peer;
 use super::route::{Access, Route, Trace, Verb};
 use super::{Api, Door, Hosts, router, table};
 use crate::control::Scope;
-use crate::{Desk, Health, Hub, NewMessage, SubmitError, Submitted, TokenHash};
+use crate::{Desk, Health, Hub, NewMessage, ReloadView, SubmitError, Submitted, TokenHash};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request, Response, StatusCode, header};
 use axum::routing::get;
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{
-    AddToken, CancelOutcome, Claim, RedriveOutcome, RevokeToken, TokenAdded, Transition, UseToken,
+    AddToken, CancelOutcome, Claim, Decide, DecideOutcome, RedriveOutcome, RevokeToken, TokenAdded,
+    Transition, UseToken,
 };
 use bridge_core::value::{Epoch, MessageId, Timestamp};
 use std::sync::Arc;
@@ -124,9 +125,18 @@ impl Desk for EmptyDesk {
         vec![("answer", 3)]
     }
 
+    async fn decide(&self, _: Decide) -> Result<DecideOutcome, LedgerError> {
+        Err(away())
+    }
+
+    async fn reload(&self, _: &str) -> ReloadView {
+        ReloadView::failed(Timestamp(0), "there is no file".to_owned())
+    }
+
     async fn health(&self) -> Health {
         Health {
             ready: true,
+            reload: None,
             detail: "ready".to_owned(),
             pid: 1,
             version: "0".to_owned(),

@@ -6,8 +6,8 @@ use super::MemoryRows;
 use bridge_core::port::{Change, Rows, RowsError};
 use bridge_core::value::{
     Ack, AckState, Answer, Conversation, ConversationId, Incarnation, IncarnationId, ItemEvent,
-    Life, Message, MessageId, Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState,
-    StateName, ThreadId, Timestamp, Turn,
+    Life, Message, MessageId, Reply, ReplyState, ReplyStateName, StateName, ThreadId, Timestamp,
+    Turn,
 };
 
 impl Rows for MemoryRows {
@@ -93,9 +93,22 @@ impl Rows for MemoryRows {
             Change::Ack { message_id, state } => self.owe(message_id, *state),
             Change::NewEvent(event) => self.new_event(event),
             Change::NewRequest(request) => self.new_request(request),
-            Change::Decide { request_id, state } => self.decide(request_id, state),
             Change::NewTask(task) => self.new_task(task),
             Change::Notify { task_id, from, to } => self.notify(task_id, *from, to),
+            Change::Request {
+                request_id,
+                from,
+                to,
+            } => self.move_request(request_id, *from, to),
+            Change::Reminded { request_id } => self.remind(request_id),
+            Change::Orphan(of) => {
+                self.orphan(of);
+                Ok(())
+            }
+            Change::Withdraw { message_id, why } => {
+                self.withdraw(message_id, why);
+                Ok(())
+            }
             Change::NewIncarnation(incarnation) => self.new_incarnation(incarnation),
             Change::IncarnationEnded { incarnation_id, at } => {
                 self.end_incarnation(incarnation_id, *at)
@@ -331,35 +344,6 @@ impl MemoryRows {
             || format!("new event {}/{}", event.message_id, event.ordinal),
         )?;
         self.events.put(key, event.clone());
-        Ok(())
-    }
-
-    fn new_request(&mut self, request: &Request) -> Result<(), RowsError> {
-        let id = &request.request_id;
-        let message_id = &request.message_id;
-        guard(
-            !self.requests.contains(id) && self.messages.contains(message_id),
-            || format!("new request {id}"),
-        )?;
-        let all = (message_id.clone(), 0)..=(message_id.clone(), u64::MAX);
-        let last = self.asked.range(all).next_back();
-        let ordinal = last.map_or(1, |((_, last), _)| last + 1);
-        self.asked.put((message_id.clone(), ordinal), id.clone());
-        self.requests.put(id.clone(), request.clone());
-        Ok(())
-    }
-
-    fn decide(&mut self, id: &RequestId, state: &RequestState) -> Result<(), RowsError> {
-        let open = self
-            .requests
-            .get(id)
-            .filter(|request| request.state == RequestState::Open);
-        let request = found(open, || format!("decision of request {id}"))?;
-        let request = Request {
-            state: state.clone(),
-            ..request.clone()
-        };
-        self.requests.put(id.clone(), request);
         Ok(())
     }
 }

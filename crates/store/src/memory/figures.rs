@@ -15,6 +15,10 @@ pub(super) fn of(rows: &MemoryRows, since: Timestamp) -> Figures {
     });
     let owed = rows.acks.iter().filter(|(id, ack)| rows.payable(id, ack));
     let retried = rows.replies.iter().filter(|(_, reply)| is_retried(reply));
+    let waiting = rows
+        .requests
+        .iter()
+        .filter(|(_, request)| request.state.waits());
     Figures {
         answered: count(answered.count()),
         oldest_unanswered: unanswered().map(|message| message.received_at).min(),
@@ -26,6 +30,7 @@ pub(super) fn of(rows: &MemoryRows, since: Timestamp) -> Figures {
         ),
         acks_owed: count(owed.count()),
         replies_retried: count(retried.count()),
+        requests_waiting: count(waiting.count()),
     }
 }
 

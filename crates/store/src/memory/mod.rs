@@ -7,6 +7,7 @@ mod apply;
 mod figures;
 mod forget;
 mod read;
+mod request;
 mod rows;
 mod table;
 mod task;

@@ -8,9 +8,9 @@ use bridge_core::port::{
 };
 use bridge_core::value::{
     Ack, AckMode, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId,
-    ExternalId, Hold, Incarnation, ItemEvent, Message, MessageId, MessageState, Reply, ReplyState,
-    Request, RequestId, Round, SenderKind, Seq, StateName, Task, TaskId, Timestamp, Token, Turn,
-    Twin,
+    ExternalId, Hold, Incarnation, IncarnationId, ItemEvent, Message, MessageId, MessageState,
+    Reply, ReplyState, Request, RequestId, Round, SenderKind, Seq, StateName, Task, TaskId,
+    Timestamp, Token, Turn, Twin,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
@@ -467,6 +467,7 @@ impl Read for MemoryRows {
                     tier: message.tier,
                     suspect: message.life.suspect,
                     workdir: conversation.workdir.clone(),
+                    waiting: self.is_asked(&message.message_id),
                 })
             })
             .collect())
@@ -585,11 +586,20 @@ impl Read for MemoryRows {
     }
 
     fn requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError> {
-        let all = (message_id.clone(), 0)..=(message_id.clone(), u64::MAX);
+        Ok(self.requests_of(message_id).cloned().collect())
+    }
+
+    fn requests_named(
+        &self,
+        message_id: &MessageId,
+        incarnation: &IncarnationId,
+        rpc_id: &str,
+    ) -> Result<Vec<Request>, RowsError> {
+        let named =
+            |request: &&Request| request.incarnation == *incarnation && request.rpc_id == rpc_id;
         Ok(self
-            .asked
-            .range(all)
-            .filter_map(|(_, id)| self.requests.get(id))
+            .requests_of(message_id)
+            .filter(named)
             .cloned()
             .collect())
     }
@@ -615,6 +625,50 @@ impl Read for MemoryRows {
 
     fn untold_tasks(&self, after: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError> {
         Ok(self.tasks_untold(after, page(limit)))
+    }
+
+    fn live_requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError> {
+        let live = self
+            .requests_of(message_id)
+            .filter(|request| request.state.lives());
+        Ok(live.cloned().collect())
+    }
+
+    fn requests_asked(&self, message_id: &MessageId) -> Result<u32, RowsError> {
+        let asked = self.requests_of(message_id).count();
+        Ok(u32::try_from(asked).unwrap_or(u32::MAX))
+    }
+
+    fn requests_by_code(&self, id: &ConversationId, code: &str) -> Result<Vec<Request>, RowsError> {
+        Ok(self.with_code(id, code))
+    }
+
+    fn newest_requests(
+        &self,
+        waiting: bool,
+        before: Option<&RequestId>,
+        limit: u32,
+    ) -> Result<Vec<Request>, RowsError> {
+        Ok(self.newest(waiting, before, page(limit)))
+    }
+
+    fn overdue_request(&self, now: Timestamp) -> Result<Option<Request>, RowsError> {
+        Ok(self.overdue_question(now).cloned())
+    }
+
+    fn next_deadline(&self) -> Result<Option<Timestamp>, RowsError> {
+        Ok(self.first_deadline().map(|request| request.deadline))
+    }
+
+    fn unreminded_request(&self, asked_by: Timestamp) -> Result<Option<Request>, RowsError> {
+        let first = self.first_unreminded();
+        Ok(first
+            .filter(|request| request.created_at <= asked_by)
+            .cloned())
+    }
+
+    fn next_unreminded(&self) -> Result<Option<Timestamp>, RowsError> {
+        Ok(self.first_unreminded().map(|request| request.created_at))
     }
 
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError> {

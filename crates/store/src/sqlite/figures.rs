@@ -1,6 +1,6 @@
 //! What `status` counts. Every query rests on an index of what is open or new, so that old rows cost nothing.
 
-use super::{ack, sql};
+use super::{ack, request, sql};
 use bridge_core::port::{Figures, RowsError};
 use bridge_core::value::Timestamp;
 use rusqlite::{Connection, Params};
@@ -34,6 +34,7 @@ pub(super) fn since(conn: &Connection, since: Timestamp) -> Result<Figures, Rows
             ("", -1),
         )?,
         replies_retried: count(conn, RETRIED, [])?,
+        requests_waiting: count(conn, request::WAITING, [])?,
     })
 }
 

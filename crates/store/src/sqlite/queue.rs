@@ -55,7 +55,8 @@ pub(super) const OVERDUE: &str = select_message!(
      WHERE state = 'parked' AND hold_until <= ?1 ORDER BY hold_until, message_id LIMIT 1"
 );
 
-pub(super) const FLIGHT: &str = "SELECT message.channel, tier, suspect, workdir \
+pub(super) const FLIGHT: &str = "SELECT message.channel, tier, suspect, workdir, \
+     EXISTS (SELECT 1 FROM request WHERE request.message_id = message.message_id AND request.state = 'open') \
      FROM message INDEXED BY message_place JOIN conversation USING (conversation_id) \
      WHERE place = 'flight'";
 
@@ -239,6 +240,7 @@ pub(super) fn flight(conn: &Connection) -> Result<Vec<Flight>, RowsError> {
             tier: fields.word(Tier::from_word)?,
             suspect: fields.next()?,
             workdir: fields.next()?,
+            waiting: fields.next()?,
         })
     })
 }

@@ -4,10 +4,12 @@
 
 use super::fields::Fields;
 use super::sql;
-use bridge_core::port::RowsError;
+use crate::page;
+use bridge_core::port::{RequestsOf, RowsError};
 use bridge_core::value::{
-    Deciders, EffectDigest, IncarnationId, ItemId, MessageId, Request, RequestDecision, RequestId,
-    RequestKind, RequestState, RequestVerdict,
+    ConversationId, Deciders, EffectDigest, IncarnationId, ItemId, MessageId, Request,
+    RequestDecision, RequestId, RequestKind, RequestState, RequestStateName, RequestVerdict,
+    Timestamp,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -157,16 +159,126 @@ pub(super) fn insert(conn: &Connection, request: &Request) -> Result<(), RowsErr
     )
 }
 
-pub(super) fn decide(
+pub(super) fn named(
+    conn: &Connection,
+    message_id: &MessageId,
+    incarnation: &IncarnationId,
+    rpc_id: &str,
+) -> Result<Vec<Request>, RowsError> {
+    let query = select!("WHERE message_id = ?1 AND incarnation = ?2 AND rpc_id = ?3 ORDER BY row");
+    let params = (message_id.as_str(), incarnation.as_str(), rpc_id);
+    sql::many(conn, query, params, read)
+}
+
+pub(super) fn live(conn: &Connection, message_id: &MessageId) -> Result<Vec<Request>, RowsError> {
+    let query = select!(
+        "WHERE message_id = ?1 AND (state = 'open' OR state = 'orphaned' OR state = 'granted') ORDER BY row"
+    );
+    sql::many(conn, query, [message_id.as_str()], read)
+}
+
+pub(super) fn asked(conn: &Connection, message_id: &MessageId) -> Result<u32, RowsError> {
+    let query = "SELECT count(*) FROM request WHERE message_id = ?1";
+    let count = sql::number(conn, query, [message_id.as_str()])?.unwrap_or(0);
+    Ok(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// Few requests live at a time, so their index is looked through.
+pub(super) fn by_code(
+    conn: &Connection,
+    id: &ConversationId,
+    code: &str,
+) -> Result<Vec<Request>, RowsError> {
+    let query = select!(
+        "INDEXED BY request_waiting \
+         WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND state <> 'granted' \
+         AND substr(request_id, 1, length(?2)) = ?2 \
+         AND (SELECT conversation_id FROM message WHERE message.message_id = request.message_id) = ?1 \
+         ORDER BY row"
+    );
+    sql::many(conn, query, (id.as_str(), code), read)
+}
+
+pub(super) fn newest(
+    conn: &Connection,
+    waiting: bool,
+    before: Option<&RequestId>,
+    limit: u32,
+) -> Result<Vec<Request>, RowsError> {
+    let before = before.map_or("", RequestId::as_str);
+    let params = (before, page(limit));
+    match waiting {
+        true => sql::many(
+            conn,
+            select!(
+                "INDEXED BY request_waiting \
+                 WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND state <> 'granted' \
+                 AND (?1 = '' OR row < (SELECT row FROM request WHERE request_id = ?1)) \
+                 ORDER BY row DESC LIMIT ?2"
+            ),
+            params,
+            read,
+        ),
+        false => sql::many(
+            conn,
+            select!(
+                "WHERE ?1 = '' OR row < (SELECT row FROM request WHERE request_id = ?1) \
+                 ORDER BY row DESC LIMIT ?2"
+            ),
+            params,
+            read,
+        ),
+    }
+}
+
+pub(super) fn overdue(conn: &Connection, now: Timestamp) -> Result<Option<Request>, RowsError> {
+    let query = select!(
+        "INDEXED BY request_waiting \
+         WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND deadline <= ?1 \
+         ORDER BY deadline, request_id LIMIT 1"
+    );
+    sql::one(conn, query, [now.0], read)
+}
+
+pub(super) fn next_deadline(conn: &Connection) -> Result<Option<Timestamp>, RowsError> {
+    let query = "SELECT min(deadline) FROM request INDEXED BY request_waiting \
+         WHERE state = 'open' OR state = 'orphaned' OR state = 'granted'";
+    Ok(sql::number(conn, query, [])?.map(Timestamp))
+}
+
+pub(super) fn unreminded(
+    conn: &Connection,
+    asked_by: Timestamp,
+) -> Result<Option<Request>, RowsError> {
+    let query = select!(
+        "INDEXED BY request_waiting \
+         WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND state = 'open' \
+         AND reminded = 0 AND created_at <= ?1 ORDER BY created_at, request_id LIMIT 1"
+    );
+    sql::one(conn, query, [asked_by.0], read)
+}
+
+pub(super) fn next_unreminded(conn: &Connection) -> Result<Option<Timestamp>, RowsError> {
+    let query = "SELECT min(created_at) FROM request INDEXED BY request_waiting \
+         WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND state = 'open' AND reminded = 0";
+    Ok(sql::number(conn, query, [])?.map(Timestamp))
+}
+
+/// Questions that wait for somebody.
+pub(super) const WAITING: &str = "SELECT count(*) FROM request INDEXED BY request_waiting \
+     WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND state <> 'granted'";
+
+pub(super) fn moved(
     conn: &Connection,
     id: &RequestId,
-    state: &RequestState,
+    from: RequestStateName,
+    to: &RequestState,
 ) -> Result<(), RowsError> {
-    let state = StateColumns::of(state);
+    let state = StateColumns::of(to);
     sql::write(
         conn,
         "UPDATE request SET state = ?2, decision = ?3, answers = ?4, decided_by = ?5, via = ?6, \
-         decided_at = ?7, why = ?8 WHERE request_id = ?1 AND state = 'open'",
+         decided_at = ?7, why = ?8 WHERE request_id = ?1 AND state = ?9",
         params![
             id.as_str(),
             state.state,
@@ -175,8 +287,45 @@ pub(super) fn decide(
             state.by,
             state.via,
             state.at,
-            state.why
+            state.why,
+            from.word(),
         ],
-        || format!("decision of request {id}"),
+        || format!("request {id}, which must be {}", from.word()),
+    )
+}
+
+pub(super) fn reminded(conn: &Connection, id: &RequestId) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "UPDATE request SET reminded = 1 WHERE request_id = ?1 AND state = 'open'",
+        [id.as_str()],
+        || format!("reminder of request {id}"),
+    )
+}
+
+pub(super) fn orphan(conn: &Connection, of: &RequestsOf) -> Result<(), RowsError> {
+    match of {
+        RequestsOf::Message(id) => sql::run(
+            conn,
+            "UPDATE request SET state = 'orphaned' WHERE message_id = ?1 AND state = 'open'",
+            [id.as_str()],
+        ),
+        RequestsOf::Incarnation(id) => sql::run(
+            conn,
+            "UPDATE request INDEXED BY request_waiting SET state = 'orphaned' \
+             WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') \
+             AND state = 'open' AND incarnation = ?1",
+            [id.as_str()],
+        ),
+    }
+}
+
+pub(super) fn withdraw(conn: &Connection, id: &MessageId, why: &str) -> Result<(), RowsError> {
+    sql::run(
+        conn,
+        "UPDATE request SET state = 'withdrawn', decision = NULL, answers = NULL, decided_by = NULL, \
+         via = NULL, decided_at = NULL, why = ?2 \
+         WHERE message_id = ?1 AND (state = 'open' OR state = 'orphaned' OR state = 'granted')",
+        (id.as_str(), why),
     )
 }

@@ -11,8 +11,8 @@ use bridge_core::port::{
 };
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
-    ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind, Seq, StateName,
-    Task, TaskId, Timestamp, Token, Turn, Twin,
+    IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind,
+    Seq, StateName, Task, TaskId, Timestamp, Token, Turn, Twin,
 };
 use rusqlite::Connection;
 
@@ -140,9 +140,16 @@ impl Rows for SqliteRows<'_> {
             Change::Ack { message_id, state } => ack::update(conn, message_id, *state),
             Change::NewEvent(event) => event::insert(conn, event),
             Change::NewRequest(request) => request::insert(conn, request),
-            Change::Decide { request_id, state } => request::decide(conn, request_id, state),
             Change::NewTask(task) => task::insert(conn, task),
             Change::Notify { task_id, from, to } => task::notify(conn, task_id, *from, to),
+            Change::Request {
+                request_id,
+                from,
+                to,
+            } => request::moved(conn, request_id, *from, to),
+            Change::Reminded { request_id } => request::reminded(conn, request_id),
+            Change::Orphan(of) => request::orphan(conn, of),
+            Change::Withdraw { message_id, why } => request::withdraw(conn, message_id, why),
             Change::NewIncarnation(incarnation) => incarnation::insert(conn, incarnation),
             Change::IncarnationEnded { incarnation_id, at } => {
                 incarnation::end(conn, incarnation_id, *at)
@@ -420,6 +427,52 @@ impl Read for SqliteRows<'_> {
 
     fn untold_tasks(&self, after: Option<&TaskId>, limit: u32) -> Result<Vec<Task>, RowsError> {
         task::untold(self.conn, after, limit)
+    }
+
+    fn requests_named(
+        &self,
+        message_id: &MessageId,
+        incarnation: &IncarnationId,
+        rpc_id: &str,
+    ) -> Result<Vec<Request>, RowsError> {
+        request::named(self.conn, message_id, incarnation, rpc_id)
+    }
+
+    fn live_requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError> {
+        request::live(self.conn, message_id)
+    }
+
+    fn requests_asked(&self, message_id: &MessageId) -> Result<u32, RowsError> {
+        request::asked(self.conn, message_id)
+    }
+
+    fn requests_by_code(&self, id: &ConversationId, code: &str) -> Result<Vec<Request>, RowsError> {
+        request::by_code(self.conn, id, code)
+    }
+
+    fn newest_requests(
+        &self,
+        waiting: bool,
+        before: Option<&RequestId>,
+        limit: u32,
+    ) -> Result<Vec<Request>, RowsError> {
+        request::newest(self.conn, waiting, before, limit)
+    }
+
+    fn overdue_request(&self, now: Timestamp) -> Result<Option<Request>, RowsError> {
+        request::overdue(self.conn, now)
+    }
+
+    fn next_deadline(&self) -> Result<Option<Timestamp>, RowsError> {
+        request::next_deadline(self.conn)
+    }
+
+    fn unreminded_request(&self, asked_by: Timestamp) -> Result<Option<Request>, RowsError> {
+        request::unreminded(self.conn, asked_by)
+    }
+
+    fn next_unreminded(&self) -> Result<Option<Timestamp>, RowsError> {
+        request::next_unreminded(self.conn)
     }
 
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError> {

@@ -62,7 +62,7 @@ pub(crate) async fn every_state<L: Ledger>(ledger: &L) {
     world.does(note("running", "ran make", true)).await;
     let asked = Ask {
         request: request("running", "r1"),
-        told: "asked".to_owned(),
+        at_once: None,
     };
     world.does(asked).await;
     world.loses("unclear", "unclear", Sandbox::ReadOnly).await;

@@ -10,14 +10,13 @@ use crate::given::{
 use crate::view::everything;
 use bridge_core::port::{Change, Found, Ledger, TurnStatus};
 use bridge_core::step::{
-    Acknowledge, Answered, Ask, Bind, Blind, Cancel, Claim, Confirm, Discard, Fail, Incarnate,
-    IncarnationGone, Join, Keep, Leave, MidTurn, Prune, Redrive, Refuse, Resume, Send, Suspend,
-    Transition, Unbind, Verdict,
+    Acknowledge, Answered, Ask, Authority, Bind, Blind, Cancel, Claim, Confirm, Deaf, Decide,
+    Discard, Fail, Incarnate, IncarnationGone, Join, Keep, Leave, MidTurn, Prune, Redrive, Refuse,
+    Resume, Send, Suspend, Tend, Told, Transition, Unbind, Unheard, Verdict,
 };
 use bridge_core::value::{
     AckMode, AckState, BootId, Class, ClientId, CutPolicy, ExternalId, IncarnationId,
-    RequestDecision, RequestId, RequestState, Sandbox, SenderKind, StateName, ThreadId, Tier,
-    Timestamp,
+    RequestDecision, RequestId, Sandbox, SenderKind, StateName, ThreadId, Tier, Timestamp,
 };
 use std::fmt::Debug;
 
@@ -331,15 +330,46 @@ impl Pair {
         }
     }
 
+    /// A question is decided, or its decision is not heard.
+    async fn decide(&mut self, name: &str) {
+        let request_id = RequestId::new(format!("r-{name}"));
+        let decision = self.dice.choose(&RequestDecision::ALL);
+        match self.dice.below(4) {
+            0 => {
+                let because = self.dice.choose(&[
+                    Deaf::Gone,
+                    Deaf::Unfit {
+                        why: "no".to_owned(),
+                    },
+                ]);
+                self.both(Unheard {
+                    request_id,
+                    because,
+                })
+                .await;
+            }
+            1 => self.both(Told { request_id }).await,
+            _ => {
+                let mut verdict = verdict(decision, "ann");
+                verdict.answers = Some("{}".to_owned());
+                self.both(Decide {
+                    request_id,
+                    verdict,
+                    authority: Authority::Owner,
+                })
+                .await;
+            }
+        }
+    }
+
     /// Writes that fail after the first of them.
     async fn half(&mut self, id: &str) {
         let ack = Change::Ack {
             message_id: message(id),
             state: AckState::Given,
         };
-        let nothing = Change::Decide {
+        let nothing = Change::Reminded {
             request_id: RequestId::new("nothing"),
-            state: RequestState::Open,
         };
         self.both(Write(vec![ack, nothing])).await;
     }
@@ -352,7 +382,7 @@ impl Pair {
             .dice
             .choose(&[ThreadId::new("thread"), ThreadId::new("other")]);
         let name = format!("i{}", self.dice.below(3));
-        match self.dice.below(7) {
+        match self.dice.below(8) {
             0 => {
                 self.both(Bind {
                     conversation_id,
@@ -377,15 +407,19 @@ impl Pair {
                 self.both(IncarnationGone { incarnation_id }).await;
             }
             4 => {
-                let request = request(&id, &format!("r-{name}"));
-                let told = "asked".to_owned();
-                self.both(Ask { request, told }).await;
+                let mut request = request(&id, &format!("r-{name}"));
+                request.deadline = self.now.plus_ms(10_000);
+                request.incarnation = IncarnationId::new(self.dice.choose(&["i1", "i2"]));
+                let at_once = self
+                    .dice
+                    .one_in(4)
+                    .then(|| verdict(RequestDecision::Decline, "a rule"));
+                self.both(Ask { request, at_once }).await;
             }
-            5 => {
-                let state = RequestState::Decided(verdict(RequestDecision::Decline, "nobody"));
-                let request_id = RequestId::new(format!("r-{name}"));
-                self.both(Write(vec![Change::Decide { request_id, state }]))
-                    .await;
+            5 => self.decide(&name).await,
+            6 => {
+                let (now, reminder_ms) = (self.now, Some(5_000));
+                self.both(Tend { now, reminder_ms }).await;
             }
             _ => {
                 self.memory.reopen();

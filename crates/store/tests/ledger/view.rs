@@ -44,6 +44,35 @@ impl View {
         self.add("prefix", rows.message_ids_by_prefix("m", 3)?);
         self.add("tasks", rows.tasks(None, PAGE_MAX)?);
         self.add("untold", rows.untold_tasks(None, PAGE_MAX)?);
+        self.add("all requests", rows.newest_requests(false, None, 3)?);
+        self.add(
+            "waiting requests",
+            rows.newest_requests(true, None, PAGE_MAX)?,
+        );
+        self.add("overdue request", rows.overdue_request(now)?);
+        self.add("next deadline", rows.next_deadline()?);
+        self.add("unreminded", rows.unreminded_request(now.plus_ms(-5_000))?);
+        self.add("next unreminded", rows.next_unreminded()?);
+        Ok(())
+    }
+
+    fn requests(&mut self, rows: &dyn Read, message: &Message) -> Result<(), RowsError> {
+        let id = &message.message_id;
+        let requests = rows.requests(id)?;
+        for request in &requests {
+            let verdict = request.state.verdict();
+            self.add("answers", verdict.map(|verdict| verdict.answers.as_deref()));
+            let named = rows.requests_named(id, &request.incarnation, &request.rpc_id)?;
+            self.add("named", named);
+            let older = rows.newest_requests(false, Some(&request.request_id), 2)?;
+            self.add("older requests", older);
+            let code = request.request_id.code();
+            let with_code = rows.requests_by_code(&message.conversation_id, code)?;
+            self.add("with code", with_code);
+        }
+        self.add("requests", requests);
+        self.add("live requests", rows.live_requests(id)?);
+        self.add("asked", rows.requests_asked(id)?);
         Ok(())
     }
 
@@ -83,9 +112,9 @@ impl View {
         self.add("events", rows.events(id, 0, PAGE_MAX)?);
         self.add("later events", rows.events(id, 1, 2)?);
         self.add("last event", rows.last_event(id)?);
-        self.add("requests", rows.requests(id)?);
         self.add("older", rows.older_messages(id, 2)?);
         self.add("changed", rows.changed_since(message.life.updated_at, 3)?);
+        self.requests(rows, message)?;
         self.add("after", rows.unfinished(Some(id), 2)?);
         let conversation = &message.conversation_id;
         self.add(

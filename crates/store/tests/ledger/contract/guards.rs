@@ -11,8 +11,8 @@ use bridge_core::step::{Confirm, Resume, Transition};
 use bridge_core::value::{
     Ack, AckMode, AckState, Answer, AnswerSource, Class, Conversation, Epoch, ExternalId,
     IncarnationId, ItemEvent, Life, Message, MessageState, Reply, ReplyKey, ReplyState,
-    ReplyStateName, RequestDecision, RequestId, RequestState, Sandbox, Seq, StateName, ThreadId,
-    Timestamp, Turn, TurnId,
+    ReplyStateName, RequestDecision, RequestId, RequestState, RequestStateName, Sandbox, Seq,
+    StateName, ThreadId, Timestamp, Turn, TurnId,
 };
 
 async fn refused<L: Ledger, T: Transition>(world: &World<L>, transition: T)
@@ -277,9 +277,18 @@ fn unknown(sample: &Sample) -> Vec<Change> {
             ..sample.event.clone()
         }),
         Change::NewRequest(request("nobody", "r2")),
-        Change::Decide {
+        Change::Request {
             request_id: RequestId::new("r9"),
-            state: RequestState::Open,
+            from: RequestStateName::Open,
+            to: RequestState::Orphaned,
+        },
+        Change::Request {
+            request_id: RequestId::new("r1"),
+            from: RequestStateName::Decided,
+            to: RequestState::Open,
+        },
+        Change::Reminded {
+            request_id: RequestId::new("r9"),
         },
         Change::IncarnationEnded {
             incarnation_id: IncarnationId::new("i9"),
@@ -338,8 +347,11 @@ pub(super) async fn an_older_opening_is_fenced<F: Fixture>() {
     after.does(text("a", "m2")).await;
     let decided = RequestState::Decided(verdict(RequestDecision::Decline, "nobody"));
     let request_id = RequestId::new("r");
-    let state = decided;
-    let late = Write(vec![Change::Decide { request_id, state }]);
+    let late = Write(vec![Change::Request {
+        request_id,
+        from: RequestStateName::Open,
+        to: decided,
+    }]);
     assert_eq!(before.tries(late).await.unwrap_err(), fenced);
     assert_eq!(after.reads(|rows| rows.backlog()).await, 2);
 }

@@ -8,6 +8,7 @@ mod guards;
 mod life;
 mod lost;
 mod people;
+mod questions;
 mod reads;
 mod replies;
 mod rounds;
@@ -69,6 +70,22 @@ contract! {
             the_reason_that_is_told_is_the_one_that_holds,
             a_suspect_waits_for_another_one_and_says_so,
         }
+        questions {
+            a_question_is_a_row_that_is_known_again,
+            the_same_name_for_something_else_is_another_question,
+            one_of_a_thousand_decisions_counts,
+            a_decision_that_does_not_count_says_why,
+            an_orphan_is_granted_and_the_grant_answers_once,
+            an_orphan_that_is_asked_again_carries_on,
+            silence_is_a_no_and_one_reminder_comes_before_it,
+            questions_end_with_their_turn,
+            a_no_that_ends_the_turn_ends_the_message,
+            a_decision_that_codex_does_not_hear_is_kept_or_withdrawn,
+            an_answer_is_forgotten_when_it_was_told,
+            a_word_in_the_chat_counts_from_the_right_sender_only,
+            a_turn_that_waits_for_a_person_takes_no_place,
+            questions_come_in_pages,
+        }
         replies {
             a_lane_sends_in_order_of_messages_and_pieces,
             a_notice_keeps_its_place_in_the_lane,
@@ -101,7 +118,6 @@ contract! {
             unfinished_messages_come_in_pages,
             the_newest_messages_come_first,
             events_are_bounded,
-            requests_are_asked_and_decided_once,
             incarnations_live_until_they_end,
             a_reader_knows_what_a_message_waits_behind,
             files_are_named_by_messages_and_replies_as_long_as_they_are_kept,

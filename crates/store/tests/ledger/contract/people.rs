@@ -45,6 +45,7 @@ pub(super) async fn figures_tell_what_the_states_do_not<F: Fixture>() {
         operator: 1,
         acks_owed: 0,
         replies_retried: 0,
+        requests_waiting: 0,
     };
     assert_eq!(figures(&world, start).await, found);
     let later = figures(&world, world.now.plus_ms(1)).await;

@@ -1,16 +1,11 @@
 //! What people and recovery ask.
 
 use crate::fixture::Fixture;
-use crate::given::{
-    World, Write, answered, attach, begin, fail, incarnation, message, note, request, text, verdict,
-};
+use crate::given::{World, answered, attach, begin, fail, incarnation, message, note, text};
 use bridge_core::limits::{EVENTS_PER_MESSAGE_MAX, PAGE_MAX};
-use bridge_core::port::{Change, LedgerError, Read, RowsError};
-use bridge_core::step::{Answered, Ask, Extras, Incarnate, IncarnationGone, Keep, Prune, Receive};
-use bridge_core::value::{
-    AckMode, Attachment, Class, IncarnationId, MessageId, RequestDecision, RequestId, RequestKind,
-    RequestState, Sandbox, Seq,
-};
+use bridge_core::port::Read;
+use bridge_core::step::{Answered, Extras, Incarnate, IncarnationGone, Keep, Prune, Receive};
+use bridge_core::value::{AckMode, Attachment, Class, IncarnationId, MessageId, Sandbox, Seq};
 
 fn ids<'a>(messages: impl IntoIterator<Item = &'a bridge_core::value::Message>) -> Vec<&'a str> {
     messages
@@ -102,41 +97,6 @@ pub(super) async fn events_are_bounded<F: Fixture>() {
     assert_eq!(all.len(), PAGE_MAX.min(EVENTS_PER_MESSAGE_MAX) as usize);
     let none = world.reads(|rows| rows.last_event(&message("other"))).await;
     assert_eq!(none, 0);
-}
-
-pub(super) async fn requests_are_asked_and_decided_once<F: Fixture>() {
-    let fixture = F::open();
-    let mut world = World::over(fixture.ledger());
-    world.runs("a", "m1", Sandbox::ReadOnly).await;
-    let mut strange = request("m1", "a-later-one");
-    strange.kind = RequestKind::Other("mcp/strange".to_owned());
-    strange.item_id = None;
-    for request in [request("m1", "r1"), strange.clone()] {
-        let told = "asked".to_owned();
-        world.does(Ask { request, told }).await;
-    }
-    let all = world.reads(|rows| rows.requests(&message("m1"))).await;
-    assert_eq!(all, [request("m1", "r1"), strange]);
-    let decide = || {
-        Write(vec![Change::Decide {
-            request_id: RequestId::new("r1"),
-            state: RequestState::Decided(verdict(RequestDecision::Accept, "ann")),
-        }])
-    };
-    world.does(decide()).await;
-    let found = world
-        .reads(|rows| rows.request(&RequestId::new("r1")))
-        .await;
-    assert!(matches!(found.unwrap().state, RequestState::Decided(_)));
-    let error = world.tries(decide()).await.unwrap_err();
-    assert!(matches!(
-        error,
-        LedgerError::Rows(RowsError::Conflict { .. })
-    ));
-    let none = world
-        .reads(|rows| rows.request(&RequestId::new("r2")))
-        .await;
-    assert_eq!(none, None);
 }
 
 pub(super) async fn incarnations_live_until_they_end<F: Fixture>() {

@@ -1,0 +1,369 @@
+//! What Codex asks while a turn runs, from the question to the answer: judged by the rules, written down, told to
+//! Codex once it is decided. What a decision means is the core's; here it only reaches who must hear it.
+
+use super::Daemon;
+use super::follow::Followed;
+use super::ids::{now, request_id};
+use bridge_codex::rpc::RawId;
+use bridge_codex::wire::ServerRequest;
+use bridge_codex::wire::values::GrantScope;
+use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
+use bridge_core::port::{Agent, Asked, AskedRef, Ledger, LedgerError, Responded, Sink};
+use bridge_core::rules::{Case, Judgement, Ruling};
+use bridge_core::step::{Ask, AskOutcome, Deaf, Resolve, Tend, Tended, Told, Unheard};
+use bridge_core::value::{
+    Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId, RequestKind,
+    RequestState, RequestVerdict, Timestamp,
+};
+use bridge_front::wants_secret;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Questions whose time has come that are settled in one go; the rest is due at once.
+const TEND_MAX: usize = 100;
+/// How soon open questions are looked at again when the ledger failed.
+const TEND_PAUSE_MS: i64 = 1_000;
+
+/// The questions of one turn that a person has not decided yet: while there are any, no clock of the turn runs.
+pub(super) type Waiting = watch::Sender<BTreeSet<RequestId>>;
+
+/// What is known of the questions of a turn that ran before it was followed.
+#[derive(Debug, Default)]
+pub(super) struct AskedBefore {
+    /// How long it waited for people so far.
+    pub(super) waited: Duration,
+    /// What it waits for now.
+    pub(super) open: BTreeSet<RequestId>,
+}
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    /// Codex asks. The question is on disk before anybody hears of it.
+    pub(super) async fn asked(self: &Arc<Self>, turn: &Followed, asked: Asked) {
+        let message_id = &turn.message_id;
+        let to = asked.asked.clone();
+        let Some(ask) = self.question(message_id, asked).await else {
+            return self.decline(&to, message_id).await;
+        };
+        match self.insist(ask).await {
+            Some(AskOutcome::Waits { request_id }) => {
+                tracing::info!(%message_id, %request_id, "codex asks, and waits for a decision");
+                self.waits_for(message_id, |open| open.insert(request_id));
+            }
+            Some(AskOutcome::Answer {
+                request_id,
+                verdict,
+            }) => {
+                tracing::info!(%message_id, %request_id, via = %verdict.via, decision = verdict.decision.word(), "codex asks, and is answered");
+                self.tell_at_once(&to, &request_id, &verdict).await;
+            }
+            None if self.halt.is_cancelled() => {}
+            None => self.decline(&to, message_id).await,
+        }
+    }
+
+    /// The question as a row, with what the rules say to it.
+    async fn question(&self, message_id: &MessageId, asked: Asked) -> Option<Ask> {
+        let (message, _) = self.load(message_id).await.ok().flatten()?;
+        let judgement = self.judge(&message, &asked);
+        let at = now();
+        let at_once = at_once(&judgement, at);
+        let deadline = milliseconds(self.settings().approvals.deadline);
+        let mut request = Request {
+            request_id: request_id(),
+            message_id: message_id.clone(),
+            attempt: message.life.attempt,
+            incarnation: asked.asked.incarnation,
+            rpc_id: asked.asked.rpc_id,
+            item_id: asked.asked.item_id,
+            method: asked.method,
+            digest: EffectDigest::of(&asked.kind, &asked.shown),
+            kind: asked.kind,
+            headline: asked.headline,
+            shown: asked.shown,
+            payload: clip(&asked.payload, REQUEST_PAYLOAD_MAX_CHARS),
+            deciders: judgement.who,
+            state: RequestState::Open,
+            created_at: at,
+            deadline: at.plus_ms(deadline),
+            reminded: false,
+        };
+        if request.kind == RequestKind::UserInput && wants_secret(&request) {
+            // What is written in a chat stays there.
+            request.deciders = Deciders::Owner;
+        }
+        Some(Ask { request, at_once })
+    }
+
+    fn judge(&self, message: &Message, asked: &Asked) -> Judgement {
+        self.settings().policy.judge(Case {
+            tier: message.tier,
+            kind: &asked.kind,
+            effect: &asked.effect,
+        })
+    }
+
+    /// The rows can't take the question: its message is over.
+    async fn decline(&self, to: &AskedRef, message_id: &MessageId) {
+        let verdict = RequestVerdict::own(RequestDecision::Decline, "its message is over", now());
+        if let Err(error) = self.agent.respond(to, &verdict).await {
+            tracing::warn!(%error, %message_id, "a question of codex could not be declined");
+        }
+    }
+
+    /// Codex is told what was decided before it asked. Whether it still listens changes nothing.
+    async fn tell_at_once(
+        self: &Arc<Self>,
+        to: &AskedRef,
+        request_id: &RequestId,
+        verdict: &RequestVerdict,
+    ) {
+        match self.agent.respond(to, verdict).await {
+            Ok(Responded::Told | Responded::Gone) => self.forget_secret(request_id).await,
+            Ok(Responded::Unfit { why }) => {
+                let request_id = request_id.clone();
+                let because = Deaf::Unfit { why };
+                self.settle(Unheard {
+                    request_id,
+                    because,
+                })
+                .await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, %request_id, "an answer could not be given to codex");
+            }
+        }
+    }
+
+    /// Tells Codex what was decided. A decision that does not reach it is not lost: while it lives it asks again.
+    pub(crate) async fn answer(self: Arc<Self>, request_id: RequestId) {
+        let Some((request, verdict)) = self.decided(&request_id).await else {
+            return;
+        };
+        let to = named(&request);
+        let because = match self.agent.respond(&to, &verdict).await {
+            Ok(Responded::Told) => {
+                self.forget_secret(&request_id).await;
+                None
+            }
+            // The end of the turn is under way by itself.
+            Ok(Responded::Gone) if verdict.decision == RequestDecision::Cancel => None,
+            Ok(Responded::Gone) => Some(Deaf::Gone),
+            Ok(Responded::Unfit { why }) => Some(Deaf::Unfit { why }),
+            Err(error) => {
+                tracing::warn!(%error, %request_id, "a decision could not be given to codex");
+                None
+            }
+        };
+        let waits = matches!(because, Some(Deaf::Unfit { .. }));
+        if let Some(because) = because {
+            tracing::info!(%request_id, ?because, "codex did not take a decision");
+            let request_id = request_id.clone();
+            self.settle(Unheard {
+                request_id,
+                because,
+            })
+            .await;
+        }
+        if !waits {
+            self.waits_for(&request.message_id, |open| open.remove(&request_id));
+        }
+    }
+
+    async fn decided(&self, request_id: &RequestId) -> Option<(Request, RequestVerdict)> {
+        let id = request_id.clone();
+        let request = match self.ledger.read(move |rows| rows.request(&id)).await {
+            Ok(request) => request?,
+            Err(error) => {
+                tracing::error!(%error, %request_id, "a decision can't be read");
+                self.doubt.notify_one();
+                return None;
+            }
+        };
+        match request.state.clone() {
+            RequestState::Decided(verdict) => Some((request, verdict)),
+            RequestState::Open
+            | RequestState::Orphaned
+            | RequestState::Granted(_)
+            | RequestState::Withdrawn { .. } => None,
+        }
+    }
+
+    /// Secret answers are kept until Codex has them, and no longer.
+    async fn forget_secret(self: &Arc<Self>, request_id: &RequestId) {
+        let Some((request, verdict)) = self.decided(request_id).await else {
+            return;
+        };
+        if verdict.answers.is_some() && wants_secret(&request) {
+            let request_id = request_id.clone();
+            self.settle(Told { request_id }).await;
+        }
+    }
+
+    /// Codex let go of a question by itself.
+    pub(super) async fn resolved(self: &Arc<Self>, turn: &Followed, asked: AskedRef) {
+        let resolve = Resolve {
+            message_id: turn.message_id.clone(),
+            incarnation: asked.incarnation,
+            rpc_id: asked.rpc_id,
+        };
+        for request_id in self.insist(resolve).await.unwrap_or_default() {
+            self.waits_for(&turn.message_id, |open| open.remove(&request_id));
+        }
+    }
+
+    /// Changes what a followed turn waits for.
+    fn waits_for(
+        &self,
+        message_id: &MessageId,
+        change: impl FnOnce(&mut BTreeSet<RequestId>) -> bool,
+    ) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = running.get(message_id) {
+            running.waiting.send_if_modified(change);
+        }
+    }
+
+    /// The questions of a turn that is followed again: time spent waiting for a person does not count.
+    pub(super) async fn asked_before(&self, turn: &Followed) -> AskedBefore {
+        let id = turn.message_id.clone();
+        let rows = self.ledger.read(move |rows| {
+            let attempt = rows.message(&id)?.map(|message| message.life.attempt);
+            let mut requests = rows.requests(&id)?;
+            requests.retain(|request| Some(request.attempt) == attempt);
+            Ok(requests)
+        });
+        match rows.await {
+            Ok(requests) => AskedBefore {
+                waited: waited(&requests, now()),
+                open: open(&requests),
+            },
+            Err(error) => {
+                tracing::warn!(%error, message_id = %turn.message_id, "what a turn asked before can't be read");
+                AskedBefore::default()
+            }
+        }
+    }
+
+    /// Settles the questions whose time has come; tells when the next one is due.
+    pub(super) async fn tend(self: &Arc<Self>) -> Option<Timestamp> {
+        for _ in 0..TEND_MAX {
+            let tend = Tend {
+                now: now(),
+                reminder_ms: self.settings().approvals.reminder.map(milliseconds),
+            };
+            match self.commit(tend).await {
+                Ok(Tended::Did(request_id)) => {
+                    tracing::info!(%request_id, "a question of codex was not decided in time, or is told of again");
+                }
+                Ok(Tended::Idle { next_due }) => return next_due,
+                Err(error) => {
+                    tracing::error!(%error, "open questions can't be looked at");
+                    return Some(now().plus_ms(TEND_PAUSE_MS));
+                }
+            }
+        }
+        Some(now())
+    }
+
+    /// What the ledger's failure may have swallowed: decisions of running turns that Codex was not told.
+    pub(super) async fn answer_again(self: &Arc<Self>) -> Result<(), LedgerError> {
+        let running: Vec<MessageId> = {
+            let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            running.keys().cloned().collect()
+        };
+        for message_id in running {
+            let requests = self.ledger.read(move |rows| rows.requests(&message_id));
+            for request in requests.await? {
+                if let RequestState::Decided(verdict) = &request.state {
+                    let to = named(&request);
+                    self.tell_at_once(&to, &request.request_id, verdict).await;
+                    self.waits_for(&request.message_id, |open| open.remove(&request.request_id));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the rules decide without a person.
+fn at_once(judgement: &Judgement, at: Timestamp) -> Option<RequestVerdict> {
+    let decision = match judgement.ruling {
+        Ruling::Ask => return None,
+        Ruling::Allow => RequestDecision::Accept,
+        Ruling::Deny => RequestDecision::Decline,
+    };
+    let via = match &judgement.because {
+        Some(rule) => format!("rule {rule}"),
+        None => judgement.why.clone(),
+    };
+    Some(RequestVerdict::own(decision, &via, at))
+}
+
+fn milliseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn named(request: &Request) -> AskedRef {
+    AskedRef {
+        incarnation: request.incarnation.clone(),
+        rpc_id: request.rpc_id.clone(),
+        item_id: request.item_id.clone(),
+    }
+}
+
+fn open(requests: &[Request]) -> BTreeSet<RequestId> {
+    let open = requests
+        .iter()
+        .filter(|request| request.state == RequestState::Open);
+    open.map(|request| request.request_id.clone()).collect()
+}
+
+/// How long at least one of these questions was open.
+fn waited(requests: &[Request], now: Timestamp) -> Duration {
+    let mut spans: Vec<(Timestamp, Timestamp)> = requests
+        .iter()
+        .filter_map(|request| match &request.state {
+            RequestState::Open => Some((request.created_at, now)),
+            RequestState::Decided(verdict) => Some((request.created_at, verdict.at)),
+            RequestState::Orphaned | RequestState::Granted(_) | RequestState::Withdrawn { .. } => {
+                None
+            }
+        })
+        .collect();
+    spans.sort_unstable();
+    let (mut until, mut all) = (Timestamp(i64::MIN), 0_i64);
+    for (from, to) in spans {
+        all = all.saturating_add(to.since_ms(from.max(until)).max(0));
+        until = until.max(to);
+    }
+    Duration::from_millis(u64::try_from(all).unwrap_or(0))
+}
+
+/// Why a decision does not fit its question, as far as the row tells.
+pub(super) fn misfit(request: &Request, verdict: &RequestVerdict) -> Option<String> {
+    let scope = match verdict.decision {
+        RequestDecision::Accept => GrantScope::Turn,
+        RequestDecision::AcceptForSession => GrantScope::Session,
+        RequestDecision::Decline | RequestDecision::Cancel => return None,
+    };
+    let params: Value = serde_json::from_str(&request.payload).ok()?;
+    let asked = ServerRequest::parse(RawId::Integer(0), request.method.clone(), params);
+    let answers = match verdict
+        .answers
+        .as_deref()
+        .map(serde_json::from_str::<Value>)
+    {
+        None => None,
+        Some(Ok(answers)) => Some(answers),
+        Some(Err(error)) => return Some(format!("the answers are not JSON ({error})")),
+    };
+    let answers = answers.as_ref().filter(|answers| !answers.is_null());
+    asked.accept_with(answers, &scope).err()
+}
+
+#[cfg(test)]
+#[path = "questions_tests.rs"]
+mod tests;

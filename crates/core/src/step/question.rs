@@ -1,0 +1,204 @@
+//! What the life of a question has in common: the rows that decide about it, the guard that lets one decision win,
+//! and the words for those who wait. The arrows are in `ask`, `decide` and `tend`.
+
+use super::outbox::Outbox;
+use super::{Action, note};
+use crate::limits;
+use crate::port::{Change, Read, RowsError};
+use crate::value::{
+    Deciders, EventKind, Message, MessageState, ReplyKind, Request, RequestDecision, RequestKind,
+    RequestState, RequestVerdict as Verdict, SenderKind, Tier, Timestamp,
+};
+use crate::why::in_words;
+
+/// A question with the rows that are written beside it.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub(super) request: Request,
+    pub(super) message: Message,
+    pub(super) replies: usize,
+    pub(super) last_event: u32,
+}
+
+impl Question {
+    /// Reads what hangs on a question; nothing when its message is gone.
+    pub(super) fn load(rows: &dyn Read, request: Request) -> Result<Option<Self>, RowsError> {
+        let message_id = &request.message_id;
+        let Some(message) = rows.message(message_id)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            replies: rows.replies(message_id)?.len(),
+            last_event: rows.last_event(message_id)?,
+            message,
+            request,
+        }))
+    }
+
+    /// The question of a message whose other rows are known.
+    pub(super) fn new(request: Request, message: Message, replies: usize, last_event: u32) -> Self {
+        Self {
+            request,
+            message,
+            replies,
+            last_event,
+        }
+    }
+
+    /// Moves the question; the guard on its present state lets one of many win.
+    pub(super) fn moved(&self, to: RequestState) -> Change {
+        Change::Request {
+            request_id: self.request.request_id.clone(),
+            from: self.request.state.name(),
+            to,
+        }
+    }
+
+    /// Journals a line about it, and tells its sender where `notice` has words.
+    pub(super) fn tell(
+        &self,
+        line: &str,
+        notice: Option<String>,
+        now: Timestamp,
+        changes: &mut Vec<Change>,
+    ) -> Vec<Action> {
+        changes.extend(note::event(
+            &self.message,
+            self.last_event,
+            EventKind::Asked,
+            line,
+            now,
+        ));
+        let message_id = self.message.message_id.clone();
+        let mut actions = vec![Action::Announce { message_id }];
+        if let Some(notice) = notice {
+            let outbox = Outbox::of(&self.message, self.replies, None);
+            changes.extend(outbox.queue(ReplyKind::Notice, &notice, now));
+            actions.push(Action::Deliver {
+                conversation_id: self.message.conversation_id.clone(),
+            });
+        }
+        actions
+    }
+
+    /// Whether the turn that asks may still be alive, so that an answer can reach it.
+    pub(super) fn turn_lives(&self) -> bool {
+        matches!(
+            self.message.life.state,
+            MessageState::Starting | MessageState::Running { .. }
+        )
+    }
+
+    /// What the sender is told when Codex begins to wait.
+    pub(super) fn asks(&self, now: Timestamp) -> String {
+        let Request {
+            headline,
+            shown,
+            deadline,
+            ..
+        } = &self.request;
+        let until = in_words(*deadline, now);
+        if !self.sender_decides() {
+            return format!(
+                "Codex asks something that the owner of this bridge must decide: {headline}. It waits, and is \
+declined {until} without a word."
+            );
+        }
+        let shown = limits::clip(shown, limits::SHOWN_IN_CHAT_MAX_CHARS);
+        format!(
+            "Codex asks: {headline}\n\n{shown}\n\n{}; without a word it is declined {until}.",
+            self.how()
+        )
+    }
+
+    /// What a sender writes to answer it.
+    fn how(&self) -> String {
+        let code = self.request.request_id.code();
+        match self.request.kind {
+            RequestKind::UserInput => {
+                format!("Write `answer {code} …` with your answer, or `decline {code}`")
+            }
+            RequestKind::Command
+            | RequestKind::FileChange
+            | RequestKind::Permissions
+            | RequestKind::Elicitation
+            | RequestKind::ToolCall
+            | RequestKind::Other(_) => {
+                format!("Write `approve {code}` or `decline {code}`")
+            }
+        }
+    }
+
+    /// The same, once more, shortly before nobody's word counts as a no.
+    pub(super) fn reminds(&self, now: Timestamp) -> Option<String> {
+        let until = in_words(self.request.deadline, now);
+        self.sender_decides().then(|| {
+            format!(
+                "Codex still waits for an answer: {}. {}; it is declined {until}.",
+                self.request.headline,
+                self.how()
+            )
+        })
+    }
+
+    /// What the sender is told when somebody else settled it.
+    pub(super) fn settled(&self, verdict: &Verdict) -> Option<String> {
+        (verdict.by != self.message.sender).then(|| {
+            format!(
+                "{}: {} (by {}, {})",
+                past(verdict.decision),
+                self.request.headline,
+                verdict.by,
+                verdict.via
+            )
+        })
+    }
+
+    /// Whether the one who sent the message may decide in the same conversation.
+    fn sender_decides(&self) -> bool {
+        match (self.message.tier, self.request.deciders) {
+            (Tier::Owner, Deciders::Owner | Deciders::Sender) => {
+                self.message.kind == SenderKind::Person
+            }
+            (Tier::Peer, Deciders::Sender) => self.request.kind == RequestKind::UserInput,
+            (Tier::Tool, Deciders::Sender) => true,
+            (Tier::Peer | Tier::Tool, Deciders::Owner) => false,
+        }
+    }
+}
+
+/// What was decided, in the words of people.
+pub(super) fn past(decision: RequestDecision) -> &'static str {
+    match decision {
+        RequestDecision::Accept => "Approved",
+        RequestDecision::AcceptForSession => "Approved for this session",
+        RequestDecision::Decline => "Declined",
+        RequestDecision::Cancel => "Declined, and the turn ended",
+    }
+}
+
+/// Journaled about a decision.
+pub(super) fn line(request: &Request, verdict: &Verdict) -> String {
+    format!(
+        "{} by {} ({}): {}",
+        past(verdict.decision),
+        verdict.by,
+        verdict.via,
+        request.headline
+    )
+}
+
+/// A text as JSON: what a chat says to a question is one string, and only the edges know the question's own form.
+pub(super) fn json_text(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    json.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => json.extend(['\\', c]),
+            c if c < ' ' => json.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => json.push(c),
+        }
+    }
+    json.push('"');
+    json
+}

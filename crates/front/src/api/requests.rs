@@ -1,0 +1,204 @@
+//! What Codex asks: the list, one question, and the decision about it. Whether a decision counts is the core's.
+
+use super::read::{Body, Params, Who};
+use super::{Context, ProblemResponse};
+use crate::control::Scope;
+use crate::request::{DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView};
+use crate::{Caller, Desk};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use bridge_core::limits::PAGE_MAX;
+use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
+use bridge_core::value::{Request, RequestDecision, RequestId, RequestVerdict};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Questions on a page for those who name no number.
+const PAGE_DEFAULT: u32 = 50;
+/// Shortest beginning of an id that is looked for.
+const PREFIX_MIN_CHARS: usize = 4;
+/// The channel whose conversations are tasks.
+const TASKS: &str = "task";
+
+/// Which questions.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Which {
+    /// Those that somebody may decide.
+    #[default]
+    Open,
+    /// All of them.
+    All,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    /// `open` for those that somebody may decide, `all` for all.
+    #[serde(default)]
+    state: Which,
+    /// How many, at most.
+    limit: Option<u32>,
+    /// Older than this one: the `next` of the page before.
+    before: Option<String>,
+}
+
+pub(super) async fn list<D: Desk>(
+    State(context): State<Context<D>>,
+    Params(page): Params<Page>,
+) -> Result<Json<RequestList>, ProblemResponse> {
+    let limit = page.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX);
+    let before = page.before.map(RequestId::new);
+    let waiting = match page.state {
+        Which::Open => true,
+        Which::All => false,
+    };
+    let ledger = context.desk.ledger();
+    let found = ledger.read(move |rows| page_of(rows, waiting, before.as_ref(), limit));
+    Ok(Json(found.await?))
+}
+
+fn page_of(
+    rows: &dyn Read,
+    waiting: bool,
+    before: Option<&RequestId>,
+    limit: u32,
+) -> Result<RequestList, RowsError> {
+    let found = rows.newest_requests(waiting, before, limit)?;
+    // A whole page may be the last one too; then the next one is empty.
+    let more = found.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
+    let next = found.last().filter(|_| more);
+    let next = next.map(|last| last.request_id.to_string());
+    let requests = found
+        .iter()
+        .map(|request| entry(rows, request, RequestView::from(request)))
+        .collect::<Result<_, _>>()?;
+    Ok(RequestList { requests, next })
+}
+
+fn entry(
+    rows: &dyn Read,
+    asked: &Request,
+    request: RequestView,
+) -> Result<RequestEntry, RowsError> {
+    let message = rows.message(&asked.message_id)?;
+    let conversation = match &message {
+        Some(message) => rows.conversation(&message.conversation_id)?,
+        None => None,
+    };
+    let conversation = conversation.map_or_else(String::new, |found| found.external_key);
+    let channel = message.map_or_else(String::new, |message| message.channel.to_string());
+    Ok(RequestEntry {
+        message_id: asked.message_id.to_string(),
+        task_id: (channel == TASKS).then(|| conversation.clone()),
+        channel,
+        conversation,
+        request,
+    })
+}
+
+pub(super) async fn show<D: Desk>(
+    State(context): State<Context<D>>,
+    Path(id): Path<String>,
+) -> Result<Json<RequestEntry>, ProblemResponse> {
+    let request_id = find(&context.desk, id).await?;
+    Ok(Json(look(&context.desk, request_id).await?))
+}
+
+async fn look<D: Desk>(desk: &D, request_id: RequestId) -> Result<RequestEntry, ProblemResponse> {
+    let id = request_id.clone();
+    let found = desk.ledger().read(move |rows| match rows.request(&id)? {
+        Some(request) => entry(rows, &request, RequestView::whole(&request)).map(Some),
+        None => Ok(None),
+    });
+    found.await?.ok_or_else(|| unknown(request_id.as_str()))
+}
+
+fn unknown(id: &str) -> ProblemResponse {
+    ProblemResponse::not_found(format!("there is no question {id}"))
+}
+
+/// The question with this id, or the only one that waits and whose id begins so.
+async fn find<D: Desk>(desk: &D, id: String) -> Result<RequestId, ProblemResponse> {
+    let named = id.clone();
+    let found = desk.ledger().read(move |rows| {
+        let whole = RequestId::new(named.clone());
+        if rows.request(&whole)?.is_some() || named.chars().count() < PREFIX_MIN_CHARS {
+            return Ok(vec![whole]);
+        }
+        let waiting = rows.newest_requests(true, None, PAGE_MAX)?;
+        Ok(waiting
+            .into_iter()
+            .map(|request| request.request_id)
+            .filter(|id| id.as_str().starts_with(&named))
+            .collect())
+    });
+    let mut found = found.await?.into_iter();
+    match (found.next(), found.next()) {
+        (Some(request_id), None) => Ok(request_id),
+        (Some(_), Some(_)) => Err(ProblemResponse::ambiguous(format!(
+            "several questions begin with {id}: give more of the id"
+        ))),
+        (None, _) => Err(unknown(&id)),
+    }
+}
+
+pub(super) async fn decide<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+    Body(body): Body<DecisionRequest>,
+) -> Result<Json<DecisionView>, ProblemResponse> {
+    let Some(decision) = RequestDecision::from_word(&body.decision) else {
+        let words: Vec<_> = RequestDecision::ALL.map(RequestDecision::word).into();
+        let detail = format!("the decision must be one of {}", words.join(", "));
+        return Err(ProblemResponse::bad_request(detail));
+    };
+    may(&caller, decision)?;
+    let request_id = find(&context.desk, id).await?;
+    let decide = Decide {
+        request_id: request_id.clone(),
+        verdict: RequestVerdict {
+            decision,
+            answers: body.answers.map(|answers| answers.to_string()),
+            by: caller.name.clone(),
+            via: caller.via.word().to_owned(),
+            at: context.desk.now(),
+        },
+        authority: Authority::Owner,
+    };
+    let outcome = match context.desk.decide(decide).await? {
+        DecideOutcome::Applied => "applied",
+        DecideOutcome::Granted => "granted",
+        DecideOutcome::Refused(refusal) => return Err(refused(&refusal)),
+    };
+    Ok(Json(DecisionView {
+        outcome: outcome.to_owned(),
+        request: look(&context.desk, request_id).await?,
+    }))
+}
+
+/// To accept is a scope of its own: whoever may decline need not be trusted with the machine.
+fn may(caller: &Caller, decision: RequestDecision) -> Result<(), ProblemResponse> {
+    match decision.accepts() && !caller.may(Scope::Approve) {
+        false => Ok(()),
+        true => Err(ProblemResponse::forbidden(
+            "this token may decline what Codex asks, not accept it: make one with `--scope approve`",
+        )
+        .needing(Scope::Approve)),
+    }
+}
+
+fn refused(refusal: &DecideRefusal) -> ProblemResponse {
+    let status = match refusal {
+        DecideRefusal::Unknown => StatusCode::NOT_FOUND,
+        DecideRefusal::Decided { .. }
+        | DecideRefusal::Expired
+        | DecideRefusal::Withdrawn { .. } => StatusCode::CONFLICT,
+        DecideRefusal::NotYours { .. } => StatusCode::FORBIDDEN,
+        DecideRefusal::Unfit { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    ProblemResponse::new(status, format!("the decision does not count: {refusal}"))
+}
