@@ -50,6 +50,7 @@ impl Transition for NotifyBegin {
             return Ok(Decision::nothing(NotifyStep::Nothing));
         };
         let again = match task.notification.state {
+            NotifyState::NoTarget if self.asked => return Ok(nobody(task)),
             NotifyState::NoTarget | NotifyState::Sent { .. } => {
                 return Ok(Decision::nothing(NotifyStep::Nothing));
             }
@@ -89,6 +90,22 @@ impl Transition for NotifyBegin {
                 again,
             },
         })
+    }
+}
+
+/// Notes that nobody is to be told; a person is shown such a task once.
+fn nobody(task: Task) -> Decision<NotifyStep> {
+    Decision {
+        changes: vec![Change::Notify {
+            task_id: task.task_id,
+            from: NotifyState::NoTarget,
+            to: Notification {
+                tries: task.notification.tries.saturating_add(1),
+                ..task.notification
+            },
+        }],
+        actions: Vec::new(),
+        outcome: NotifyStep::Nothing,
     }
 }
 

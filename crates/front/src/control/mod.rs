@@ -5,6 +5,21 @@
 
 mod act;
 mod caller;
+mod desk;
+mod envelope;
+mod interrupt;
+mod notice;
+mod notify;
+mod respond;
+mod rows;
+mod standing;
+mod start;
+#[cfg(test)]
+mod tests;
 
 pub use act::{Act, Control, ControlError, ControlFault, StartArgs};
 pub use caller::{Caller, Grants, Scope, Via};
+pub use desk::DeskControl;
+pub use notice::Notice;
+pub(crate) use rows::{NotFound, Subject, TaskRows};
+pub use start::prompt_summary;

@@ -1,0 +1,1 @@
+//! Control over a desk that is a script.
