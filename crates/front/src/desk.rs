@@ -115,6 +115,7 @@ pub trait Desk: Clone + Send + Sync + 'static {
     fn notify_task(
         &self,
         task_id: &TaskId,
+        by: &str,
     ) -> impl Future<Output = Result<Option<NotifyState>, LedgerError>> + Send;
 
     /// How the daemon is.

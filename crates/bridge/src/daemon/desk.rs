@@ -311,8 +311,12 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
         self.tell_turn(message_id, text, by).await
     }
 
-    async fn notify_task(&self, task_id: &TaskId) -> Result<Option<NotifyState>, LedgerError> {
-        self.daemon.tell_of(task_id, true).await
+    async fn notify_task(
+        &self,
+        task_id: &TaskId,
+        by: &str,
+    ) -> Result<Option<NotifyState>, LedgerError> {
+        self.daemon.tell_of(task_id, Some(by)).await
     }
 
     async fn health(&self) -> Health {

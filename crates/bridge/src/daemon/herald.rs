@@ -108,7 +108,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 let daemon = Arc::clone(self);
                 let task_id = task.task_id;
                 self.tasks.spawn(async move {
-                    if let Err(error) = daemon.tell_of(&task_id, false).await {
+                    if let Err(error) = daemon.tell_of(&task_id, None).await {
                         tracing::error!(%error, %task_id, "a notification met a fault of the ledger");
                     }
                 });
@@ -120,14 +120,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(super) async fn tell_of(
         self: &Arc<Self>,
         task_id: &TaskId,
-        asked: bool,
+        asked: Option<&str>,
     ) -> Result<Option<NotifyState>, LedgerError> {
         let Some(_on_its_way) = self.telling.take(task_id) else {
             return Ok(None);
         };
         let begin = NotifyBegin {
             task_id: task_id.clone(),
-            asked,
+            asked: asked.map(ToOwned::to_owned),
         };
         let (task, again) = match self.commit(begin).await? {
             NotifyStep::Send { task, again } => (task, again),

@@ -44,7 +44,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let id = conversation.conversation_id.clone();
         let task = self.ledger.read(move |rows| rows.task_of(&id)).await;
         match task {
-            Ok(Some(task)) => self.settings.task_spec(&task, conversation),
+            Ok(Some(task)) => {
+                // A turn that was begun is looked for whatever became of its directory.
+                if message.life.state.name() != StateName::Unclear {
+                    self.settings.still_fits(&task)?;
+                }
+                Ok(self.settings.task_spec(&task, conversation))
+            }
             Ok(None) => Err(Failure::new(
                 Class::Permanent,
                 "the task of this message is gone, and with it how it was to run",

@@ -90,12 +90,8 @@ impl Settings {
         real.to_str().map(ToOwned::to_owned)
     }
 
-    /// How a task's turns run now: what it was given, as far as the configuration still allows it.
-    pub(super) fn task_spec(
-        &self,
-        task: &Task,
-        conversation: &Conversation,
-    ) -> Result<ThreadSpec, Failure> {
+    /// Whether this machine still has what a task was given.
+    pub(super) fn still_fits(&self, task: &Task) -> Result<(), Failure> {
         let config = |what: String| Failure::new(Class::Config, what);
         let terms = &task.terms;
         if let Some(home) = &terms.codex_home
@@ -113,14 +109,20 @@ impl Settings {
                 terms.cwd
             )));
         }
+        Ok(())
+    }
+
+    /// How a task's turns run: its tier's ways, changed by what it was given.
+    pub(super) fn task_spec(&self, task: &Task, conversation: &Conversation) -> ThreadSpec {
+        let terms = &task.terms;
         let base = self.thread_spec(Tier::Tool, conversation);
-        Ok(ThreadSpec {
+        ThreadSpec {
             workdir: terms.cwd.clone(),
             sandbox: terms.sandbox,
             approval_policy: terms.approval_policy,
             model: terms.model.clone().or(base.model.clone()),
             codex_home: terms.codex_home.clone(),
             ..base
-        })
+        }
     }
 }

@@ -21,6 +21,8 @@ mod stall;
 mod status;
 mod streams;
 mod table;
+mod task_events;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod tokens;

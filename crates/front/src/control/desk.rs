@@ -5,6 +5,7 @@ use super::rows::{Subject, TaskRows};
 use super::{Act, Caller, Control, ControlError, ControlFault, Scope};
 use crate::desk::{Desk, Steering, SubmitError};
 use bridge_core::port::{Ledger, LedgerError};
+use bridge_core::value::TaskId;
 use serde_json::{Value, json};
 
 /// Tasks in a list for those who name no number.
@@ -60,10 +61,12 @@ impl<D: Desk> DeskControl<D> {
         Ok(envelope(&rows, &message))
     }
 
-    async fn list(&self, limit: Option<u32>) -> Done {
+    /// A page of tasks, newest first, older than `before`.
+    pub(crate) async fn page(&self, limit: Option<u32>, before: Option<String>) -> Done {
         let limit = limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
+        let before = before.map(TaskId::new);
         let rows = self.desk.ledger().read(move |rows| {
-            let tasks = rows.tasks(None, limit)?.into_iter();
+            let tasks = rows.tasks(before.as_ref(), limit)?.into_iter();
             let loaded = tasks.map(|task| TaskRows::load(rows, Subject::Task(Box::new(task))));
             loaded
                 .filter_map(Result::transpose)
@@ -71,7 +74,10 @@ impl<D: Desk> DeskControl<D> {
         });
         let rows: Vec<TaskRows> = rows.await.map_err(unavailable)?;
         let tasks: Vec<Value> = rows.iter().map(|rows| view(rows, Told::Line)).collect();
-        Ok(json!({ "success": true, "tasks": tasks }))
+        let full = tasks.len() >= limit as usize;
+        let last = tasks.last().filter(|_| full);
+        let next = last.and_then(|task| task.get("task_id").cloned());
+        Ok(json!({ "success": true, "tasks": tasks, "next": next }))
     }
 
     async fn steer(&self, caller: &Caller, task_id: &str, instruction: String) -> Done {
@@ -123,7 +129,7 @@ impl<D: Desk> Control for DeskControl<D> {
         match act {
             Act::Start(args) => self.start(caller, args).await,
             Act::Status { task_id } => self.status(&task_id).await,
-            Act::List { limit } => self.list(limit).await,
+            Act::List { limit } => self.page(limit, None).await,
             Act::Steer {
                 task_id,
                 instruction,
@@ -139,7 +145,7 @@ impl<D: Desk> Control for DeskControl<D> {
                 self.respond(caller, &task_id, &request_id, decision, answers)
                     .await
             }
-            Act::NotifyCompleted { limit, dry_run } => self.notify(limit, dry_run).await,
+            Act::NotifyCompleted { limit, dry_run } => self.notify(caller, limit, dry_run).await,
         }
     }
 }

@@ -12,6 +12,7 @@ mod notice;
 mod notify;
 mod respond;
 mod rows;
+mod shape;
 mod standing;
 mod start;
 #[cfg(test)]
@@ -21,5 +22,6 @@ pub use act::{Act, Control, ControlError, ControlFault, StartArgs};
 pub use caller::{Caller, Grants, Scope, Via};
 pub use desk::DeskControl;
 pub use notice::Notice;
-pub(crate) use rows::{NotFound, Subject, TaskRows};
+pub(crate) use rows::{NotFound, Subject};
+pub(crate) use shape::{NotifyEnvelope, TaskEnvelope, TaskListEnvelope};
 pub use start::prompt_summary;

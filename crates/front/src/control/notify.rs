@@ -2,7 +2,7 @@
 
 use super::desk::{Done, unavailable};
 use super::envelope::{notification_word, seconds};
-use super::{DeskControl, Notice};
+use super::{Caller, DeskControl, Notice};
 use crate::desk::Desk;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
@@ -15,12 +15,12 @@ const NOTIFY_DEFAULT: u32 = 10;
 const NOTIFY_MAX: u32 = 50;
 
 impl<D: Desk> DeskControl<D> {
-    pub(super) async fn notify(&self, limit: Option<u32>, dry_run: bool) -> Done {
+    pub(super) async fn notify(&self, caller: &Caller, limit: Option<u32>, dry_run: bool) -> Done {
         let limit = limit.unwrap_or(NOTIFY_DEFAULT).clamp(1, NOTIFY_MAX);
         let due = self.desk.ledger().read(move |rows| due(rows, limit));
         let mut told = Vec::new();
         for (task, notice) in due.await.map_err(unavailable)? {
-            told.push(self.tell_one(task, &notice, dry_run).await?);
+            told.push(self.tell_one(caller, task, &notice, dry_run).await?);
         }
         Ok(json!({
             "success": true,
@@ -30,7 +30,7 @@ impl<D: Desk> DeskControl<D> {
         }))
     }
 
-    async fn tell_one(&self, task: Task, notice: &Notice, dry_run: bool) -> Done {
+    async fn tell_one(&self, caller: &Caller, task: Task, notice: &Notice, dry_run: bool) -> Done {
         let mut told = json!({
             "task_id": task.task_id.to_string(),
             "status": notice.status,
@@ -49,7 +49,7 @@ impl<D: Desk> DeskControl<D> {
         if dry_run {
             return Ok(told);
         }
-        let now = self.desk.notify_task(&task.task_id).await;
+        let now = self.desk.notify_task(&task.task_id, &caller.name).await;
         let state = now.map_err(unavailable)?;
         let task_id = task.task_id.clone();
         let row = self.desk.ledger().read(move |rows| rows.task(&task_id));

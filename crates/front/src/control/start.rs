@@ -37,7 +37,11 @@ impl<D: Desk> DeskControl<D> {
             false => "Codex task started; it runs through app-server JSON-RPC.",
             true => "This Codex task was started before with the same key.",
         };
-        Ok(envelope(&rows, message))
+        let mut told = envelope(&rows, message);
+        if let Some(told) = told.as_object_mut() {
+            told.insert("duplicate".to_owned(), begun.duplicate.into());
+        }
+        Ok(told)
     }
 }
 
