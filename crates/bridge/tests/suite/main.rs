@@ -40,6 +40,7 @@ mod platforms;
 mod power;
 mod processes;
 mod requests;
+mod requests_chat;
 mod requests_deaths;
 mod schedule;
 mod secrets;
