@@ -114,3 +114,33 @@ async fn c12_a_decision_for_a_dead_codex_does_not_answer_the_next_one() {
     assert!(!stage.made("one") && !stage.made("two"));
     assert_eq!(daemon.stop().await, Some(0));
 }
+
+/// Over pipes Codex dies with the daemon: the turn goes on with another, asks the same again, and the question that is
+/// answered then runs its command once.
+#[tokio::test]
+async fn over_pipes_a_question_is_asked_again_after_the_daemon_died() {
+    let settings = "[codex]\ntransport = \"stdio\"\nrestarts_per_minute = 600\n[tiers.owner]\non_cut = \"continue\"\n";
+    let stage = Stage::new(settings).await;
+    let mut daemon = stage.daemon().await;
+    let text = "escal:echo ran >> log ;; echo:done";
+    let asking = stage.asks(&mut daemon, text, 1).await;
+    let before = stage.waiting().await;
+    daemon.kill_9().await;
+    let mut daemon = stage.daemon().await;
+    daemon.log.wait_times(WAITS, 1).await;
+    let after = stage.waiting().await;
+    assert_ne!(after["request_id"], before["request_id"], "{after:#}");
+    assert_eq!(after["digest"], before["digest"], "{after:#}");
+    assert_eq!(after["deadline"], before["deadline"], "{after:#}");
+    let id = before["request_id"].as_str().unwrap();
+    let (status, late) = stage.decide(id, "accept", Value::Null).await;
+    assert_eq!(status, 409, "{late:#}");
+    let detail = late["detail"].as_str().unwrap();
+    assert!(detail.contains("asked again as"), "{detail}");
+    stage.rules("accept", Value::Null).await;
+    let shown = stage.world.finished(&asking.message_id).await;
+    assert_eq!(shown["answer"]["text"], "done", "{shown:#}");
+    let log = std::fs::read_to_string(stage.work.join("log")).unwrap();
+    assert_eq!(log, "ran\n");
+    assert_eq!(daemon.stop().await, Some(0));
+}
