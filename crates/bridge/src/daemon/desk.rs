@@ -14,10 +14,7 @@ use bridge_core::step::{
     Receive, ReceivePage, Received, Redrive, RedriveOutcome, RevokeToken, TokenAdded, Transition,
     UseToken,
 };
-use bridge_core::value::{
-    ChannelId, ExternalId, MessageId, NotifyState, RequestId, RequestVerdict, Task, TaskId,
-    Timestamp,
-};
+use bridge_core::value::{ChannelId, ExternalId, MessageId, NotifyState, Task, TaskId, Timestamp};
 use bridge_front::{
     ChannelView, Desk, Health, Hub, LedgerView, NewMessage, NewTask, ReloadView, StartError,
     Steering, SubmitError, Submitted, TaskBegun,

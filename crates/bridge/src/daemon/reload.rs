@@ -111,6 +111,7 @@ fn taken(old: &Config, new: &Config) -> Config {
         tiers: new.tiers.clone(),
         approvals: new.approvals.clone(),
         rules: new.rules.clone(),
+        tasks: new.tasks.clone(),
         turn: new.turn.clone(),
         retention: new.retention.clone(),
         log: new.log.clone(),
@@ -137,6 +138,8 @@ impl Settings {
         );
         Self {
             exec: self.exec.clone(),
+            tasks: self.tasks.with_roots(&config.tasks.roots),
+            notify: self.notify.clone(),
             ..next.guarding(&self.vault).hiding(hidden)
         }
     }
