@@ -1,5 +1,6 @@
 //! The command line: names, flags and help. What a command does is in its own module.
 
+use crate::audit::AuditArgs;
 use crate::policy::PolicyCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -71,6 +72,13 @@ pub(crate) enum Command {
     /// Say what would happen to something that Codex asks, and by which rule
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Let the running daemon read its configuration again, as SIGHUP does
+    #[command(
+        after_help = "Rules, approvals, tiers, turns, retention and the log take effect for what begins afterwards; other keys are named and wait for a restart.\n\nExit codes: 0 the file is in force; 1 it can't be used, and nothing changed"
+    )]
+    Reload(ReloadArgs),
+    /// List what people did by hand, and check that nobody changed the record
+    Audit(AuditArgs),
     /// Run the daemon as a systemd service
     #[command(subcommand)]
     Service(ServiceCommand),
@@ -275,6 +283,13 @@ pub(crate) enum DeadCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReloadArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,5 +1,6 @@
 //! The binary `codex-bridge`: reads the command line and hands over to the module of the command.
 
+mod audit;
 mod cli;
 mod client;
 mod config;
@@ -60,6 +61,11 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
             json,
         ),
         Command::Config(ConfigCommand::Schema) => config::print_schema(),
+        Command::Audit(args) => audit::run(&args, &common, &environment),
+        Command::Reload(args) => match api(&common, &environment) {
+            Ok(client) => client::reload(&client, args.json).await,
+            Err(error) => complain(&error.to_string()),
+        },
         Command::Policy(command) => policy::run(command, &common, &environment),
         Command::Service(command) => service::run(&command, &common, &environment),
         Command::Send(args) => match api(&common, &environment) {

@@ -2,7 +2,7 @@
 
 use crate::state::{StateDir, StateError};
 use bridge_front::{
-    ActView, DeadList, Problem, StatusView, StoryView, SubmitRequest, SubmitResponse,
+    ActView, DeadList, Problem, ReloadView, StatusView, StoryView, SubmitRequest, SubmitResponse,
 };
 use reqwest::{Client, Response, StatusCode};
 use serde::de::DeserializeOwned;
@@ -123,6 +123,15 @@ impl ApiClient {
         let call = self
             .client
             .get("http://localhost/v1/status")
+            .timeout(CALL_DEADLINE);
+        self.read(call.send().await).await
+    }
+
+    /// Lets the daemon read its configuration again.
+    pub(crate) async fn reload(&self) -> Result<ReloadView, ClientError> {
+        let call = self
+            .client
+            .post("http://localhost/v1/reload")
             .timeout(CALL_DEADLINE);
         self.read(call.send().await).await
     }

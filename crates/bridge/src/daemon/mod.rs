@@ -131,9 +131,7 @@ pub(crate) struct Settings {
     pub(crate) peer: TierSettings,
     pub(crate) tool: TierSettings,
     /// What is decided beforehand about what Codex asks.
-    #[allow(dead_code, reason = "read by whoever answers what Codex asks")]
     pub(crate) policy: Policy,
-    #[allow(dead_code, reason = "read by whoever answers what Codex asks")]
     pub(crate) approvals: Approvals,
 }
 
