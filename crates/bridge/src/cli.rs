@@ -79,6 +79,9 @@ pub(crate) enum Command {
     Reload(ReloadArgs),
     /// List what people did by hand, and check that nobody changed the record
     Audit(AuditArgs),
+    /// Describe the HTTP API
+    #[command(subcommand)]
+    Api(ApiCommand),
     /// Run the daemon as a systemd service
     #[command(subcommand)]
     Service(ServiceCommand),
@@ -101,6 +104,9 @@ pub(crate) struct RunArgs {
     /// A directory that all conversations work in together, instead of one each
     #[arg(long, value_name = "DIR")]
     pub(crate) workdir: Option<PathBuf>,
+    /// Serve the HTTP API over TCP as well, for holders of a token; port 0 picks a free one [default: $CODEX_BRIDGE_LISTEN]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<String>,
     /// On SIGTERM, leave Codex working behind its socket for the next daemon
     #[arg(long)]
     pub(crate) handover: bool,
@@ -343,6 +349,12 @@ pub(crate) enum ConfigCommand {
         json: bool,
     },
     /// Print the JSON Schema of codex-bridge.toml
+    Schema,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ApiCommand {
+    /// Print the OpenAPI document, as `GET /v1/openapi.json` gives it
     Schema,
 }
 

@@ -21,7 +21,7 @@ mod upkeep;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Parser;
-use cli::{Cli, Command, Common, ConfigCommand, DeadCommand, SendArgs};
+use cli::{ApiCommand, Cli, Command, Common, ConfigCommand, DeadCommand, SendArgs};
 use client::{ApiClient, SendOptions};
 use config::Environment;
 use state::StateDir;
@@ -67,6 +67,7 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
             Err(error) => complain(&error.to_string()),
         },
         Command::Policy(command) => policy::run(command, &common, &environment),
+        Command::Api(ApiCommand::Schema) => daemon::print_openapi(),
         Command::Service(command) => service::run(&command, &common, &environment),
         Command::Send(args) => match api(&common, &environment) {
             Ok(client) => send(&client, args, no_color).await,

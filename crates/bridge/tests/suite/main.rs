@@ -25,6 +25,7 @@ mod exec;
 mod fake;
 mod foreign;
 mod homes;
+mod http;
 mod input;
 mod memory;
 mod model_faults;
