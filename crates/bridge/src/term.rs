@@ -6,6 +6,7 @@
 use bridge_core::show::is_hidden;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Prints lines on stdout. A reader that went away wants no more of it, which is no fault; `println!` would panic.
 ///
@@ -72,6 +73,12 @@ impl Paint {
         }
     }
 
+    /// No colours, for tests and for what is no terminal.
+    #[cfg(test)]
+    pub(crate) fn plain() -> Self {
+        Self { on: false }
+    }
+
     fn wrap(self, code: &str, text: &str) -> String {
         if self.on {
             format!("\u{1b}[{code}m{text}\u{1b}[0m")
@@ -109,6 +116,42 @@ impl Paint {
     pub(crate) fn cyan(self, text: &str) -> String {
         self.wrap("36", text)
     }
+}
+
+/// Cells that a text takes on a terminal.
+pub(crate) fn cells(text: &str) -> usize {
+    UnicodeWidthStr::width(text)
+}
+
+/// A text cut into pieces of at most `width` cells, so that nothing of it is hidden; at least one piece.
+pub(crate) fn fold(text: &str, width: usize) -> Vec<String> {
+    let mut pieces = Vec::new();
+    let (mut piece, mut used) = (String::new(), 0);
+    for c in text.chars() {
+        let cells = UnicodeWidthChar::width(c).unwrap_or(0);
+        if used + cells > width.max(2) {
+            pieces.push(std::mem::take(&mut piece));
+            used = 0;
+        }
+        piece.push(c);
+        used += cells;
+    }
+    pieces.push(piece);
+    pieces
+}
+
+/// The end of a text, as much of it as `width` cells show.
+pub(crate) fn tail(text: &str, width: usize) -> String {
+    let mut used = 0;
+    let kept: Vec<char> = text
+        .chars()
+        .rev()
+        .take_while(|c| {
+            used += UnicodeWidthChar::width(*c).unwrap_or(0);
+            used <= width
+        })
+        .collect();
+    kept.into_iter().rev().collect()
 }
 
 /// A moment as people write it, in UTC.
@@ -157,6 +200,16 @@ mod tests {
         assert_eq!(size(1_023), "1023 B");
         assert_eq!(size(2_048), "2 KiB");
         assert_eq!(size(3 << 20), "3 MiB");
+    }
+
+    #[test]
+    fn a_text_is_folded_by_the_cells_it_takes_and_nothing_is_hidden() {
+        assert_eq!(fold("", 5), [""]);
+        assert_eq!(fold("abcdefg", 3), ["abc", "def", "g"]);
+        assert_eq!(fold("漢字ab", 3), ["漢", "字a", "b"]);
+        assert_eq!(cells("漢a"), 3);
+        assert_eq!(tail("abc漢", 3), "c漢");
+        assert_eq!(tail("ab", 9), "ab");
     }
 
     #[test]

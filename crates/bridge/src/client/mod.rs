@@ -1,10 +1,13 @@
 //! The command line's side of `api.sock`: find the running daemon, ask it, follow a message through restarts.
 
 mod api;
+mod ask;
 mod dead;
 mod interrupt;
 mod progress;
 mod redrive;
+mod scene;
+mod screen;
 mod send;
 mod show;
 mod sse;
