@@ -1,5 +1,7 @@
 //! The commands that control tasks, questions and tokens: names, flags and help. What they do is in `client::control`.
 
+use bridge_front::Scope;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -218,8 +220,8 @@ pub(crate) enum TokenCommand {
         #[arg(value_name = "NAME")]
         name: String,
         /// What it may do; may be given more than once
-        #[arg(long, value_name = "SCOPE", value_delimiter = ',', required = true)]
-        scope: Vec<TokenScope>,
+        #[arg(long, value_name = "SCOPE", value_delimiter = ',', required = true, value_parser = PossibleValuesParser::new(Scope::ALL.map(Scope::word)))]
+        scope: Vec<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -239,32 +241,4 @@ pub(crate) enum TokenCommand {
         #[arg(long)]
         json: bool,
     },
-}
-
-/// What a token may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TokenScope {
-    /// Look at everything
-    Read,
-    /// Send messages
-    Send,
-    /// Start, steer and stop tasks, and decline what Codex asks
-    Control,
-    /// Accept what Codex asks
-    Approve,
-    /// Tokens and reload
-    Admin,
-}
-
-impl TokenScope {
-    /// The word of the API.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Send => "send",
-            Self::Control => "control",
-            Self::Approve => "approve",
-            Self::Admin => "admin",
-        }
-    }
 }

@@ -2,6 +2,7 @@
 
 mod api;
 mod ask;
+mod control;
 mod dead;
 mod interrupt;
 mod progress;
@@ -13,8 +14,10 @@ mod show;
 mod sse;
 mod status;
 mod story;
+mod watch;
 
 pub(crate) use api::ApiClient;
+pub(crate) use control::{control, interrupt_task, is_task, task_status};
 pub(crate) use dead::{drop_dead, list_dead, show_dead};
 pub(crate) use interrupt::interrupt;
 pub(crate) use progress::Progress;

@@ -73,7 +73,12 @@ impl Progress {
         if self.quiet {
             return;
         }
-        let lines = self.scene.event(event, &self.prefix, self.screen.paint(), self.screen.width());
+        let lines = self.scene.event(
+            event,
+            &self.prefix,
+            self.screen.paint(),
+            self.screen.width(),
+        );
         self.screen.lines(&lines);
     }
 

@@ -101,7 +101,11 @@ mod tests {
         for (kind, text, shown) in [
             ("item/started", "running `ls`", "a • running `ls`"),
             ("item/completed", "running `ls`", "a ✓ running `ls`"),
-            ("item/completed", "running `false` (exit code 1)", "a ✗ running `false` (exit code 1)"),
+            (
+                "item/completed",
+                "running `false` (exit code 1)",
+                "a ✗ running `false` (exit code 1)",
+            ),
             ("turn/retrying", "again", "a ↻ again"),
             ("request", "may it?", "a ? may it?"),
             ("bridge", "\u{1b}[2J\n", "a ! \\e[2J\\n"),
@@ -114,7 +118,8 @@ mod tests {
     #[test]
     fn a_long_line_is_folded_below_its_own_beginning() {
         let text = "running `printf aaaaaaaaaaaaaaaa`";
-        let lines = Scene::default().event(&event("item/started", text), "", Paint::plain(), Some(30));
+        let lines =
+            Scene::default().event(&event("item/started", text), "", Paint::plain(), Some(30));
         assert_eq!(lines, ["• running `printf aaaaaaaaaaa", "  aaaaa`"]);
     }
 }

@@ -113,7 +113,9 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
 
 /// What is said to whoever goes away from a message that goes on.
 pub(super) fn leaving(id: &str) -> String {
-    format!("left; {id} goes on: `codex-bridge watch {id}` shows it again, `codex-bridge interrupt {id}` stops it")
+    format!(
+        "left; {id} goes on: `codex-bridge watch {id}` shows it again, `codex-bridge interrupt {id}` stops it"
+    )
 }
 
 fn report(outcome: Outcome, json: bool, paint: Paint) -> ExitCode {

@@ -116,7 +116,10 @@ impl<'a> Asker<'a> {
             return;
         };
         self.waiting.retain(|waiting| waiting != id);
-        let asked = self.talk.as_ref().is_some_and(|talk| talk.question.request_id == id);
+        let asked = self
+            .talk
+            .as_ref()
+            .is_some_and(|talk| talk.question.request_id == id);
         if asked {
             self.talk = None;
             self.keys.show();

@@ -92,7 +92,11 @@ impl Dialogue {
             };
             above.push(format!("  {} {}{help}", at + 1, option.label));
         }
-        let how = match (field.options.is_empty(), field.typed.is_some(), field.secret) {
+        let how = match (
+            field.options.is_empty(),
+            field.typed.is_some(),
+            field.secret,
+        ) {
             (_, _, true) => "type it (it is not shown)",
             (true, _, _) => "type the answer",
             (false, true, _) => "a number, or type another answer",
@@ -191,7 +195,10 @@ impl Dialogue {
 }
 
 fn chosen(field: &Field, line: &str) -> Result<Value, String> {
-    let number = line.parse::<usize>().ok().filter(|_| !field.options.is_empty());
+    let number = line
+        .parse::<usize>()
+        .ok()
+        .filter(|_| !field.options.is_empty());
     match (number, field.typed) {
         (Some(number), _) => number
             .checked_sub(1)
@@ -266,7 +273,9 @@ mod tests {
         assert_eq!(choice.decision, "accept");
         assert_eq!(
             choice.answers,
-            Some(json!({"color": {"answers": ["Blue"]}, "why": {"answers": ["because"]}, "key": {"answers": ["123"]}}))
+            Some(
+                json!({"color": {"answers": ["Blue"]}, "why": {"answers": ["because"]}, "key": {"answers": ["123"]}})
+            )
         );
     }
 

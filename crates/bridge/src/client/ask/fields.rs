@@ -82,7 +82,11 @@ fn of_property(id: &str, schema: &Value, required: bool) -> Field {
         .collect::<Vec<_>>()
         .join(": ");
     let mut options: Vec<_> = list(&schema["enum"])
-        .zip(list(&schema["enumNames"]).map(Some).chain(std::iter::repeat(None)))
+        .zip(
+            list(&schema["enumNames"])
+                .map(Some)
+                .chain(std::iter::repeat(None)),
+        )
         .map(|(value, name)| choice(name.unwrap_or(value), value))
         .collect();
     let titled = list(&schema["oneOf"]).filter(|one| !one["const"].is_null());
@@ -96,7 +100,11 @@ fn of_property(id: &str, schema: &Value, required: bool) -> Field {
     };
     Field {
         id: id.to_owned(),
-        title: if title.is_empty() { id.to_owned() } else { title },
+        title: if title.is_empty() {
+            id.to_owned()
+        } else {
+            title
+        },
         options,
         typed,
         required,

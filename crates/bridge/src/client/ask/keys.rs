@@ -3,9 +3,7 @@
 //! The terminal is read only from the first question on, so that nothing is taken from the shell behind us, and what
 //! was typed before a question was shown is thrown away: it can't have been meant for it.
 
-use nix::sys::termios::{
-    FlushArg, LocalFlags, SetArg, Termios, tcflush, tcgetattr, tcsetattr,
-};
+use nix::sys::termios::{FlushArg, LocalFlags, SetArg, Termios, tcflush, tcgetattr, tcsetattr};
 use std::io::{self, IsTerminal};
 use tokio::sync::mpsc;
 

@@ -95,7 +95,9 @@ impl Question {
         let whose = self.task_id.as_ref().unwrap_or(&self.message_id);
         match self.kind.as_str() {
             "user_input" | "elicitation" => vec![
-                format!("codex-bridge respond {whose} {code} accept --answers '{{\"NAME\":\"…\"}}'"),
+                format!(
+                    "codex-bridge respond {whose} {code} accept --answers '{{\"NAME\":\"…\"}}'"
+                ),
                 format!("codex-bridge decline {code}"),
             ],
             _ => vec![

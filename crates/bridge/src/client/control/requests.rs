@@ -46,7 +46,11 @@ fn list_words(questions: &[Question], paint: Paint) -> String {
 }
 
 pub(super) async fn respond(client: &ApiClient, args: &RespondArgs) -> ExitCode {
-    let answers: Option<Value> = match args.answers.as_deref().map(serde_json::from_str).transpose()
+    let answers: Option<Value> = match args
+        .answers
+        .as_deref()
+        .map(serde_json::from_str)
+        .transpose()
     {
         Ok(answers) => answers,
         Err(error) => {
@@ -61,7 +65,11 @@ pub(super) async fn respond(client: &ApiClient, args: &RespondArgs) -> ExitCode 
         body["answers"] = answers;
     }
     let done = match checked(&args.id) {
-        Ok(id) => client.post(&format!("/v1/tasks/{id}/respond"), Some(&body), None).await,
+        Ok(id) => {
+            client
+                .post(&format!("/v1/tasks/{id}/respond"), Some(&body), None)
+                .await
+        }
         Err(error) => Err(error),
     };
     answered(client, done, args.json, |_| {
@@ -84,9 +92,7 @@ pub(super) async fn decide(client: &ApiClient, args: &DecideArgs, decision: &str
         Err(error) => return failed(client, &error),
     };
     match client.decide(&question.request_id, decision, None).await {
-        Ok(answer) if args.json => {
-            crate::client::show::print_json(&answer, ExitCode::SUCCESS)
-        }
+        Ok(answer) if args.json => crate::client::show::print_json(&answer, ExitCode::SUCCESS),
         Ok(_) => {
             let code = question.handle();
             let said = format!("{code}: {}: {}", decided(decision), question.headline);
@@ -131,8 +137,12 @@ async fn find(client: &ApiClient, code: &str) -> Result<Found, ClientError> {
         return Ok(Found::One(Box::new(question)));
     }
     let past = client.newest_requests().await?;
-    Ok(Found::Not(match past.iter().find(|question| is_it(question)) {
-        Some(question) => format!("{}; only the first answer counts", question.outcome()),
-        None => format!("nothing with the code {code} is asked; `codex-bridge requests` shows what is"),
-    }))
+    Ok(Found::Not(
+        match past.iter().find(|question| is_it(question)) {
+            Some(question) => format!("{}; only the first answer counts", question.outcome()),
+            None => format!(
+                "nothing with the code {code} is asked; `codex-bridge requests` shows what is"
+            ),
+        },
+    ))
 }

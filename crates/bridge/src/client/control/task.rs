@@ -57,7 +57,11 @@ pub(super) async fn steer(client: &ApiClient, args: SteerArgs) -> ExitCode {
     };
     let body = json!({ "instruction": instruction });
     let steered = match checked(&args.id) {
-        Ok(id) => client.post(&format!("/v1/tasks/{id}/steer"), Some(&body), None).await,
+        Ok(id) => {
+            client
+                .post(&format!("/v1/tasks/{id}/steer"), Some(&body), None)
+                .await
+        }
         Err(error) => Err(error),
     };
     answered(client, steered, args.json, |envelope| {
@@ -85,7 +89,11 @@ fn steer_words(envelope: &Value) -> String {
 
 pub(crate) async fn interrupt_task(client: &ApiClient, id: &str, json: bool) -> ExitCode {
     let stopped = match checked(id) {
-        Ok(id) => client.post(&format!("/v1/tasks/{id}/interrupt"), None, None).await,
+        Ok(id) => {
+            client
+                .post(&format!("/v1/tasks/{id}/interrupt"), None, None)
+                .await
+        }
         Err(error) => Err(error),
     };
     let envelope = match stopped {
@@ -98,7 +106,9 @@ pub(crate) async fn interrupt_task(client: &ApiClient, id: &str, json: bool) -> 
         "completed" | "failed" => ExitCode::FAILURE,
         _ => ExitCode::from(EXIT_LATER),
     };
-    answered(client, Ok(envelope), json, |envelope| (interrupt_words(envelope), code))
+    answered(client, Ok(envelope), json, |envelope| {
+        (interrupt_words(envelope), code)
+    })
 }
 
 fn interrupt_words(envelope: &Value) -> String {
@@ -106,7 +116,9 @@ fn interrupt_words(envelope: &Value) -> String {
     let id = text(task, "task_id");
     let said = match (text(task, "status"), text(envelope, "message")) {
         ("cancelled", _) => format!("{id} is stopped"),
-        (status, "") => format!("{id} is not stopped yet: it is {status}; see `codex-bridge status {id}`"),
+        (status, "") => {
+            format!("{id} is not stopped yet: it is {status}; see `codex-bridge status {id}`")
+        }
         (_, message) => format!("{id}: {message}"),
     };
     escape(&said).into_owned()
@@ -133,9 +145,18 @@ mod tests {
     #[test]
     fn steering_says_what_became_of_it() {
         for (envelope, said) in [
-            (json!({"steer": "steered"}), "steered: the running turn has it"),
-            (json!({"steer": "queued", "why": "no turn runs"}), "queued for the next turn: no turn runs"),
-            (json!({"steer": "refused", "why": "it ended"}), "refused: it ended"),
+            (
+                json!({"steer": "steered"}),
+                "steered: the running turn has it",
+            ),
+            (
+                json!({"steer": "queued", "why": "no turn runs"}),
+                "queued for the next turn: no turn runs",
+            ),
+            (
+                json!({"steer": "refused", "why": "it ended"}),
+                "refused: it ended",
+            ),
         ] {
             assert_eq!(steer_words(&envelope), said);
         }

@@ -1,8 +1,8 @@
 //! `token add`, `list` and `revoke`: what other programs come in with over TCP.
 
-use super::{answered, refused};
 use super::words::text;
-use crate::cli::{TokenCommand, TokenScope};
+use super::{answered, refused};
+use crate::cli::TokenCommand;
 use crate::client::api::{ApiClient, ClientError};
 use crate::client::show::{print, print_json};
 use crate::term::{self, escape_line, when};
@@ -14,7 +14,9 @@ pub(super) async fn token(client: &ApiClient, command: TokenCommand) -> ExitCode
         TokenCommand::Add { name, scope, json } => add(client, &name, &scope, json).await,
         TokenCommand::List { json } => {
             let found = client.get("/v1/tokens").await;
-            answered(client, found, json, |page| (list_words(page), ExitCode::SUCCESS))
+            answered(client, found, json, |page| {
+                (list_words(page), ExitCode::SUCCESS)
+            })
         }
         TokenCommand::Revoke { name, json } => {
             let done = match fits(&name) {
@@ -30,8 +32,7 @@ pub(super) async fn token(client: &ApiClient, command: TokenCommand) -> ExitCode
 }
 
 /// The token goes alone to stdout, so that it can be put into a file without being seen.
-async fn add(client: &ApiClient, name: &str, scopes: &[TokenScope], json: bool) -> ExitCode {
-    let scopes: Vec<_> = scopes.iter().map(|scope| scope.word()).collect();
+async fn add(client: &ApiClient, name: &str, scopes: &[String], json: bool) -> ExitCode {
     let body = json!({ "name": name, "scopes": scopes });
     let made: Result<Value, ClientError> = client.post("/v1/tokens", Some(&body), None).await;
     match made {

@@ -48,7 +48,11 @@ pub(super) fn task_words(task: &Value, now_ms: i64, paint: Paint) -> String {
         }
     };
     line("task", text(task, "prompt_summary"));
-    let mut terms = vec![text(task, "cwd"), text(task, "sandbox"), text(task, "approval_policy")];
+    let mut terms = vec![
+        text(task, "cwd"),
+        text(task, "sandbox"),
+        text(task, "approval_policy"),
+    ];
     terms.push(text(task, "model"));
     terms.retain(|term| !term.is_empty());
     line("terms", &terms.join(", "));
