@@ -73,10 +73,14 @@ impl Paint {
         }
     }
 
-    /// No colours, for tests and for what is no terminal.
     #[cfg(test)]
     pub(crate) fn plain() -> Self {
         Self { on: false }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn always() -> Self {
+        Self { on: true }
     }
 
     fn wrap(self, code: &str, text: &str) -> String {
@@ -123,18 +127,22 @@ pub(crate) fn cells(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
-/// A text cut into pieces of at most `width` cells, so that nothing of it is hidden; at least one piece.
+/// A text cut into pieces of at most `width` cells, behind a space where there is one, so that nothing of it is
+/// hidden; at least one piece.
 pub(crate) fn fold(text: &str, width: usize) -> Vec<String> {
     let mut pieces = Vec::new();
     let (mut piece, mut used) = (String::new(), 0);
     for c in text.chars() {
-        let cells = UnicodeWidthChar::width(c).unwrap_or(0);
-        if used + cells > width.max(2) {
-            pieces.push(std::mem::take(&mut piece));
-            used = 0;
+        let own = UnicodeWidthChar::width(c).unwrap_or(0);
+        if used + own > width.max(2) {
+            let cut = piece.rfind(' ').map(|at| at + 1);
+            let cut = cut.filter(|cut| cells(piece.get(..*cut).unwrap_or("")) > used / 2);
+            let rest = piece.split_off(cut.unwrap_or(piece.len()));
+            pieces.push(std::mem::replace(&mut piece, rest));
+            used = cells(&piece);
         }
         piece.push(c);
-        used += cells;
+        used += own;
     }
     pieces.push(piece);
     pieces
@@ -207,6 +215,9 @@ mod tests {
         assert_eq!(fold("", 5), [""]);
         assert_eq!(fold("abcdefg", 3), ["abc", "def", "g"]);
         assert_eq!(fold("漢字ab", 3), ["漢", "字a", "b"]);
+        assert_eq!(fold("one two three", 9), ["one two ", "three"]);
+        assert_eq!(fold("a bcdefghijk", 6), ["a bcde", "fghijk"]);
+        assert_eq!(fold("aaa     b", 5), ["aaa  ", "   b"]);
         assert_eq!(cells("漢a"), 3);
         assert_eq!(tail("abc漢", 3), "c漢");
         assert_eq!(tail("ab", 9), "ab");

@@ -77,7 +77,7 @@ impl Question {
     fn meaning(&self) -> &'static str {
         match self.kind.as_str() {
             "command" => {
-                "accept: it runs, once. Codex asks because it may not run on its own here; accepted, it may run outside the sandbox"
+                "accept: it runs, once; for the session: this same command is not asked about again"
             }
             "file_change" => "accept: exactly this change is written, once",
             "permissions" => {
@@ -116,21 +116,19 @@ impl Question {
         width: Option<usize>,
     ) -> Vec<String> {
         let room = width.map(|width| width.saturating_sub(4).max(WIDTH_MIN));
-        let bar = paint.yellow("│");
-        let mut lines = vec![format!(
-            "{} {}",
-            paint.yellow("┌"),
-            paint.bold(&escape_line(&self.title(now_ms)))
-        )];
+        let (corner, bar) = (paint.yellow("┌"), paint.yellow("│"));
+        let mut lines = Vec::new();
         let mut add = |text: &str, look: &dyn Fn(&str) -> String| {
             let text = escape_line(text);
             let pieces = room.map_or_else(|| vec![text.to_string()], |room| fold(&text, room));
             for (at, piece) in pieces.iter().enumerate() {
                 // What is folded is told from a new line, which a text could otherwise pretend to be.
                 let gap = if at == 0 { " " } else { "  " };
-                lines.push(format!("{bar}{gap}{}", look(piece)));
+                let edge = if lines.is_empty() { &corner } else { &bar };
+                lines.push(format!("{edge}{gap}{}", look(piece)));
             }
         };
+        add(&self.title(now_ms), &|piece| paint.bold(piece));
         add(&self.headline, &|piece| paint.bold(piece));
         for line in self.shown.lines() {
             add(line, &|piece| self.tint(line, piece, paint));
@@ -160,9 +158,13 @@ impl Question {
         title
     }
 
-    /// Diffs in their usual colours.
+    /// Diffs in their usual colours; they are the indented lines of a change.
     fn tint(&self, line: &str, piece: &str, paint: Paint) -> String {
-        match (self.kind.as_str(), line.chars().next()) {
+        let inner = line.strip_prefix("  ").map(str::trim_start);
+        match (
+            self.kind.as_str(),
+            inner.and_then(|inner| inner.chars().next()),
+        ) {
             ("file_change", Some('+')) => paint.green(piece),
             ("file_change", Some('-')) => paint.red(piece),
             ("file_change", Some('@')) => paint.cyan(piece),
@@ -201,7 +203,8 @@ mod tests {
             message_id: "0199".to_owned(),
             kind: "file_change".to_owned(),
             headline: "may it change a.rs?".to_owned(),
-            shown: "cwd: /w\n@@ -1 +1 @@\n-old\n+new\u{1b}[2J".to_owned(),
+            shown: "diff:\n    @@ -1 +1 @@\n    -old\n    +new\u{1b}[2J\nsandbox: read-only"
+                .to_owned(),
             deadline: 61_000,
             state: "open".to_owned(),
             ..Question::default()
@@ -216,13 +219,28 @@ mod tests {
             [
                 "┌ Codex asks (k3x9qz), message 0199, declined in 60 s if nobody answers",
                 "│ may it change a.rs?",
-                "│ cwd: /w",
-                "│ @@ -1 +1 @@",
-                "│ -old",
-                "│ +new\\e[2J",
+                "│ diff:",
+                "│     @@ -1 +1 @@",
+                "│     -old",
+                "│     +new\\e[2J",
+                "│ sandbox: read-only",
                 "│ accept: exactly this change is written, once",
                 "└ codex-bridge approve k3x9qz  ·  codex-bridge decline k3x9qz",
             ]
+        );
+    }
+
+    #[test]
+    fn a_diff_has_its_colours_and_nothing_else_has() {
+        let lines = patch().lines(Reader::Person, 1_000, Paint::always(), None);
+        let with = |text: &str| lines.iter().find(|line| line.contains(text)).unwrap();
+        assert!(with("-old").contains("\u{1b}[31m"), "{}", with("-old"));
+        assert!(with("+new").contains("\u{1b}[32m"), "{}", with("+new"));
+        let sandbox = with("sandbox:");
+        assert_eq!(
+            sandbox.matches('\u{1b}').count(),
+            2,
+            "only the bar: {sandbox}"
         );
     }
 

@@ -169,7 +169,7 @@ codex-0123456789ab is waiting for approval
 ┌ Codex asks (k3x9qz), task codex-0123456789ab, declined in 60 s if nobody answers
 │ may it run?
 │ command: git push
-│ accept: it runs, once. Codex asks because it may not run on its own here; accepted, it may run outside the sandbox
+│ accept: it runs, once; for the session: this same command is not asked about again
 └ codex-bridge approve k3x9qz  ·  codex-bridge decline k3x9qz
 "
         );
