@@ -17,7 +17,9 @@ mod story;
 mod watch;
 
 pub(crate) use api::ApiClient;
-pub(crate) use control::{control, interrupt_task, is_task, task_status};
+pub(crate) use control::{
+    approve_when_asked, control, interrupt_task, is_task, start_task, task_status,
+};
 pub(crate) use dead::{drop_dead, list_dead, show_dead};
 pub(crate) use interrupt::interrupt;
 pub(crate) use progress::Progress;
@@ -25,3 +27,4 @@ pub(crate) use redrive::{Redriving, redrive};
 pub(crate) use send::{Outcome, SendOptions, Sender, send};
 pub(crate) use show::{show, why};
 pub(crate) use status::status;
+pub(crate) use watch::{Target, Watcher};

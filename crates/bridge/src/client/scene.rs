@@ -120,6 +120,6 @@ mod tests {
         let text = "running `printf aaaaaaaaaaaaaaaa`";
         let lines =
             Scene::default().event(&event("item/started", text), "", Paint::plain(), Some(30));
-        assert_eq!(lines, ["• running `printf aaaaaaaaaaa", "  aaaaa`"]);
+        assert_eq!(lines, ["• running `printf ", "  aaaaaaaaaaaaaaaa`"]);
     }
 }

@@ -3,9 +3,12 @@
 //! How a person's words become an answer is in `dialogue`; who is asked and when is in `asker`.
 
 use crate::term::{Paint, escape_line, fold, span};
+use bridge_core::show;
 use serde::Deserialize;
 use serde_json::Value;
 
+/// How a tab is shown, so that it is seen and takes its place.
+const TAB: &str = "→   ";
 /// Narrowest box; a terminal that is narrower wraps by itself.
 const WIDTH_MIN: usize = 20;
 
@@ -32,6 +35,10 @@ pub(crate) struct Question {
     pub(crate) by: Option<String>,
     /// On which surface.
     pub(crate) via: Option<String>,
+    /// What was decided while nobody asked.
+    pub(crate) decision: Option<String>,
+    /// Why it is not asked any more.
+    pub(crate) why: Option<String>,
 }
 
 /// How the one who reads the box can answer.
@@ -129,8 +136,10 @@ impl Question {
             }
         };
         add(&self.title(now_ms), &|piece| paint.bold(piece));
-        add(&self.headline, &|piece| paint.bold(piece));
-        for line in self.shown.lines() {
+        add(&show::effect_line(&self.headline), &|piece| {
+            paint.bold(piece)
+        });
+        for line in self.canonical().lines() {
             add(line, &|piece| self.tint(line, piece, paint));
         }
         if !self.meaning().is_empty() {
@@ -158,6 +167,15 @@ impl Question {
         title
     }
 
+    /// What is decided about, so that nothing in it hides or passes for something else.
+    fn canonical(&self) -> String {
+        let shown = match self.kind.as_str() {
+            "user_input" | "elicitation" => show::words(&self.shown),
+            _ => show::effect(&self.shown),
+        };
+        shown.replace('\t', TAB)
+    }
+
     /// Diffs in their usual colours; they are the indented lines of a change.
     fn tint(&self, line: &str, piece: &str, paint: Paint) -> String {
         let inner = line.strip_prefix("  ").map(str::trim_start);
@@ -181,12 +199,19 @@ impl Question {
             (None, None) => String::new(),
         };
         let code = self.handle();
-        match self.state.as_str() {
+        let state = match (self.state.as_str(), self.decision.as_deref()) {
+            ("granted", Some(decision)) => decision,
+            (state, _) => state,
+        };
+        match state {
             "accept" => format!("{code} was accepted{by}"),
             "acceptForSession" => format!("{code} was accepted for the session{by}"),
             "decline" => format!("{code} was declined{by}"),
             "cancel" => format!("{code} was declined and its turn ended{by}"),
-            "withdrawn" => format!("{code} is not asked any more{by}"),
+            "withdrawn" => match &self.why {
+                Some(why) => format!("{code} is not asked any more: {why}"),
+                None => format!("{code} is not asked any more"),
+            },
             state => format!("{code} is {state}{by}"),
         }
     }
@@ -222,7 +247,7 @@ mod tests {
                 "│ diff:",
                 "│     @@ -1 +1 @@",
                 "│     -old",
-                "│     +new\\e[2J",
+                "│     +new<U+001B>[2J",
                 "│ sandbox: read-only",
                 "│ accept: exactly this change is written, once",
                 "└ codex-bridge approve k3x9qz  ·  codex-bridge decline k3x9qz",
@@ -247,7 +272,7 @@ mod tests {
     #[test]
     fn a_long_line_is_folded_and_can_not_look_like_the_end_of_the_box() {
         let question = Question {
-            shown: format!("{}└ a accept", " ".repeat(60)),
+            shown: format!("{}└ a accept", "x ".repeat(30)),
             ..patch()
         };
         let lines = question.lines(Reader::Person, 1_000, Paint::plain(), Some(40));

@@ -63,6 +63,15 @@ fn whole(path: &Path) -> anyhow::Result<String> {
     text.ok_or_else(|| anyhow::anyhow!("{} is not UTF-8", whole.display()))
 }
 
+/// Starts a task; gives its id.
+pub(crate) async fn start_task(
+    client: &ApiClient,
+    terms: &StartArgs,
+) -> Result<String, ClientError> {
+    let envelope = submit(client, terms).await?;
+    Ok(text(&envelope["task"], "task_id").to_owned())
+}
+
 /// Hands the task over; the same key makes a repetition harmless.
 async fn submit(client: &ApiClient, terms: &StartArgs) -> Result<Value, ClientError> {
     let body =

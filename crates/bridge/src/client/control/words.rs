@@ -65,6 +65,7 @@ pub(super) fn task_words(task: &Value, now_ms: i64, paint: Paint) -> String {
     }
     line("last", text(task, "last_progress_summary"));
     line("error", text(task, "error_summary"));
+    line("stop", text(task, "stopping"));
     let target = text(task, "notify_target");
     if !target.is_empty() {
         let state = text(task, "notification_status");
@@ -79,7 +80,10 @@ pub(super) fn task_words(task: &Value, now_ms: i64, paint: Paint) -> String {
             words.push_str(&format!("{line}\n"));
         }
     }
-    let answer = text(task, "final_summary");
+    let answer = match text(task, "answer") {
+        "" => text(task, "final_summary"),
+        whole => whole,
+    };
     if !answer.is_empty() {
         words.push_str(&format!("\n{}\n", escape(answer)));
     }

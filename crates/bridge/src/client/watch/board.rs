@@ -24,6 +24,9 @@ pub(crate) struct Board {
 struct Named {
     name: String,
     scene: Scene,
+    /// The newest event that was told: a stream that goes on tells a little of what it told before.
+    ordinal: u32,
+    state: String,
 }
 
 impl Board {
@@ -45,6 +48,10 @@ impl Board {
         match news {
             News::Item { message_id, event } => {
                 let named = self.named(message_id);
+                if event.ordinal <= named.ordinal {
+                    return (Vec::new(), None);
+                }
+                named.ordinal = event.ordinal;
                 let prefix = if many {
                     format!("{} ", named.name)
                 } else {
@@ -64,6 +71,22 @@ impl Board {
                     None => (Vec::new(), None),
                 }
             }
+            News::Moved {
+                message_id,
+                conversation,
+                state,
+            } => {
+                let named = self.named(message_id);
+                if !conversation.is_empty() {
+                    named.name = escape_line(conversation).into_owned();
+                }
+                if named.state == *state {
+                    return (Vec::new(), None);
+                }
+                named.state.clone_from(state);
+                let name = named.name.clone();
+                (vec![line(many, &name, "…", state, paint)], None)
+            }
             News::Text { message_id, text } => {
                 let live = match many {
                     true => format!("{}: {text}", self.named(message_id).name),
@@ -72,8 +95,12 @@ impl Board {
                 (Vec::new(), Some(live))
             }
             News::End(message) if many => {
-                let name = self.called(message).name.clone();
-                self.scenes.remove(&message.message_id);
+                let named = self.called(message);
+                if named.state == message.state {
+                    return (Vec::new(), None);
+                }
+                named.state.clone_from(&message.state);
+                let name = named.name.clone();
                 (vec![line(many, &name, "■", &ended(message), paint)], None)
             }
             News::Reset => {
@@ -104,7 +131,7 @@ impl Board {
             .entry(message_id.to_owned())
             .or_insert_with(|| Named {
                 name: tail_of(message_id),
-                scene: Scene::default(),
+                ..Named::default()
             })
     }
 
@@ -219,7 +246,18 @@ mod tests {
             many.tell(&state, plain, None).0,
             ["main … Codex works on it"]
         );
-        assert_eq!(many.tell(&item, plain, None).0, ["main • running `ls`"]);
+        assert_eq!(many.tell(&item, plain, None).0, [""; 0], "told once");
+        let later = read(
+            "item",
+            &json!({"message_id": "0199-aaaaaa", "ordinal": 2, "attempt": 1, "kind": "item/completed", "text": "running `ls`", "at": 0}),
+        );
+        assert_eq!(many.tell(&later, plain, None).0, ["main ✓ running `ls`"]);
+        let moved = read(
+            "state",
+            &json!({"message_id": "0199-bbbbbb", "conversation": "b", "state": "running"}),
+        );
+        assert_eq!(many.tell(&moved, plain, None).0, ["b … running"]);
+        assert_eq!(many.tell(&moved, plain, None).0, [""; 0], "said once");
         assert_eq!(many.tell(&text, plain, None).1.unwrap(), "main: so far");
         let dead = read("end", &message("dead", "given up"));
         assert_eq!(many.tell(&dead, plain, None).0, ["main ■ dead: given up"]);

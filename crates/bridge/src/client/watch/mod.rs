@@ -132,6 +132,14 @@ impl<'a> Watcher<'a> {
         Self::new(client, target, Show::People(board, screen), asker)
     }
 
+    /// For somebody who reads, and answers elsewhere.
+    pub(crate) fn who_reads(client: &'a ApiClient, target: Target, no_color: bool) -> Self {
+        let screen = Screen::new(To::Stdout, no_color);
+        let asker = Asker::new(client, Mode::Tell);
+        let board = Board::new(target == Target::All);
+        Self::new(client, target, Show::People(board, screen), asker)
+    }
+
     fn for_programs(client: &'a ApiClient, target: Target) -> Self {
         let nobody = Asker::new(client, Mode::Silent);
         Self::new(client, target, Show::Programs, nobody)
@@ -205,7 +213,7 @@ impl<'a> Watcher<'a> {
         let path = format!("/v1/messages?limit={RUNNING_MAX}");
         let list: MessageList = self.client.get(&path).await?;
         for message in list.messages.into_iter().rev() {
-            if !matches!(message.state.as_str(), "done" | "dead" | "cancelled") {
+            if !is_over(&message.state) {
                 self.tell(&News::State(Box::new(message)));
             }
         }
@@ -267,6 +275,7 @@ impl<'a> Watcher<'a> {
         if let (Scope::Messages(ids), Some(id)) = (&mut self.scope, news.message_id()) {
             ids.insert(id.to_owned());
         }
+        let news = self.with_its_end(news).await;
         self.tell(&news);
         match news {
             News::End(message) if self.target != Target::All => return Ok(Some(*message)),
@@ -274,6 +283,21 @@ impl<'a> Watcher<'a> {
             _ => {}
         }
         Ok(None)
+    }
+
+    /// The stream of everything says that a message ended; people want to know how.
+    async fn with_its_end(&self, news: News) -> News {
+        match &news {
+            News::Moved {
+                message_id, state, ..
+            } if is_over(state) && matches!(self.show, Show::People(..)) => {
+                match self.client.message(message_id).await {
+                    Ok(story) => News::End(Box::new(story.message)),
+                    Err(_) => news,
+                }
+            }
+            _ => news,
+        }
     }
 
     fn tell(&mut self, news: &News) {
@@ -298,6 +322,10 @@ impl<'a> Watcher<'a> {
             Show::Programs => term::complain(text),
         }
     }
+}
+
+fn is_over(state: &str) -> bool {
+    matches!(state, "done" | "dead" | "cancelled")
 }
 
 fn broken(why: &str) -> ClientError {

@@ -15,6 +15,12 @@ pub(crate) enum News {
     },
     /// Where a message is.
     State(Box<MessageView>),
+    /// That a message is somewhere else in its life, when everything is watched.
+    Moved {
+        message_id: String,
+        conversation: String,
+        state: String,
+    },
     /// What Codex is writing.
     Text { message_id: String, text: String },
     /// It is over: the message with its answer, or with the reason why there is none.
@@ -42,7 +48,12 @@ impl News {
             },
             "text" => Self::Text {
                 message_id,
-                text: data["text"].as_str().unwrap_or_default().to_owned(),
+                text: text(&data, "text"),
+            },
+            "state" if data["why"].is_null() => Self::Moved {
+                message_id,
+                conversation: text(&data, "conversation"),
+                state: text(&data, "state"),
             },
             "state" => Self::State(Box::new(serde_json::from_value(data)?)),
             "end" => Self::End(Box::new(serde_json::from_value(data)?)),
@@ -57,16 +68,22 @@ impl News {
         match self {
             Self::Item { event, .. } => event.kind == "request",
             Self::State(_) | Self::Asked | Self::Reset | Self::End(_) => true,
-            Self::Text { .. } | Self::Other => false,
+            Self::Moved { .. } | Self::Text { .. } | Self::Other => false,
         }
     }
 
     /// Whose news it is.
     pub(crate) fn message_id(&self) -> Option<&str> {
         match self {
-            Self::Item { message_id, .. } | Self::Text { message_id, .. } => Some(message_id),
+            Self::Item { message_id, .. }
+            | Self::Moved { message_id, .. }
+            | Self::Text { message_id, .. } => Some(message_id),
             Self::State(message) | Self::End(message) => Some(&message.message_id),
             Self::Asked | Self::Reset | Self::Other => None,
         }
     }
+}
+
+fn text(data: &Value, key: &str) -> String {
+    data[key].as_str().unwrap_or_default().to_owned()
 }
