@@ -189,7 +189,7 @@ pub(crate) struct NotifyArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// How many
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=50))]
     pub(crate) limit: u32,
     /// Print JSON
     #[arg(long)]

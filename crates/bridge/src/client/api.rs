@@ -183,7 +183,18 @@ impl ApiClient {
         body: Option<&Value>,
         key: Option<&str>,
     ) -> Result<Value, ClientError> {
-        let mut call = self.client.post(at(path)).timeout(CALL_DEADLINE);
+        self.post_within(CALL_DEADLINE, path, body, key).await
+    }
+
+    /// Does something that takes its time.
+    pub(super) async fn post_within(
+        &self,
+        deadline: Duration,
+        path: &str,
+        body: Option<&Value>,
+        key: Option<&str>,
+    ) -> Result<Value, ClientError> {
+        let mut call = self.client.post(at(path)).timeout(deadline);
         if let Some(body) = body {
             call = call.json(body);
         }

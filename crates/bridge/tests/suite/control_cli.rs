@@ -272,7 +272,7 @@ async fn every_command_of_control_calls_its_route_and_says_what_came_of_it() {
         with("steer", "steered"),
     );
     let mut stopped = envelope.clone();
-    stopped["task"]["status"] = json!("cancelled");
+    stopped["interrupt"] = json!("cancelled");
     api.answers("POST /v1/tasks/codex-0123/interrupt", 200, stopped);
     api.answers("POST /v1/tasks/codex-0123/respond", 200, envelope.clone());
     let notified = json!({"success": true, "notifications": [{"task_id": "codex-1", "status": "completed", "notification_status": "dry_run", "target": "local"}]});

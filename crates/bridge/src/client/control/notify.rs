@@ -7,11 +7,15 @@ use crate::client::api::ApiClient;
 use crate::term::escape_line;
 use serde_json::{Value, json};
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long it may take: targets are called one after the other, and each has its own bound.
+const DEADLINE: Duration = Duration::from_secs(1_800);
 
 pub(super) async fn notify(client: &ApiClient, args: &NotifyArgs) -> ExitCode {
     let body = json!({ "limit": args.limit, "dry_run": args.dry_run });
     let done = client
-        .post("/v1/tasks/notify-completed", Some(&body), None)
+        .post_within(DEADLINE, "/v1/tasks/notify-completed", Some(&body), None)
         .await;
     answered(client, done, args.json, told)
 }

@@ -7,7 +7,7 @@ use crate::client::api::{ApiClient, ClientError};
 use crate::client::screen::To;
 use crate::client::send::{EXIT_INTERRUPTED, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
 use crate::client::show::{print, print_json};
-use crate::client::watch::{Target, Watcher, ending};
+use crate::client::watch::{Target, Watcher, ending, last_words};
 use crate::term::{self, escape, escape_line};
 use bridge_front::StartArgs;
 use serde_json::Value;
@@ -121,8 +121,7 @@ async fn attend(client: &ApiClient, id: &str, json: bool, no_color: bool) -> Exi
     match &message.answer {
         Some(answer) => print(&escape(&answer.text), code),
         None => {
-            let said = format!("no answer: {}; {}", message.why.now, message.why.next);
-            term::complain(&escape(&said));
+            term::complain(&last_words(&message, term::Paint::stderr(no_color)));
             code
         }
     }

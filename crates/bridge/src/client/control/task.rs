@@ -100,10 +100,8 @@ pub(crate) async fn interrupt_task(client: &ApiClient, id: &str, json: bool) -> 
         Ok(envelope) => envelope,
         Err(error) => return refused(client, &error, json),
     };
-    let task = &envelope["task"];
-    let code = match text(task, "status") {
+    let code = match text(&envelope, "interrupt") {
         "cancelled" => ExitCode::SUCCESS,
-        "completed" | "failed" => ExitCode::FAILURE,
         _ => ExitCode::from(EXIT_LATER),
     };
     answered(client, Ok(envelope), json, |envelope| {
@@ -114,7 +112,7 @@ pub(crate) async fn interrupt_task(client: &ApiClient, id: &str, json: bool) -> 
 fn interrupt_words(envelope: &Value) -> String {
     let task = &envelope["task"];
     let id = text(task, "task_id");
-    let said = match (text(task, "status"), text(envelope, "message")) {
+    let said = match (text(envelope, "interrupt"), text(envelope, "message")) {
         ("cancelled", _) => format!("{id} is stopped"),
         (status, "") => {
             format!("{id} is not stopped yet: it is {status}; see `codex-bridge status {id}`")

@@ -181,9 +181,11 @@ pub(crate) fn last_words(message: &MessageView, paint: Paint) -> String {
         None => {
             let title = match message.state.as_str() {
                 "cancelled" => "stopped:",
-                _ => "no answer:",
+                "dead" => "no answer:",
+                _ => "waiting:",
             };
-            format!("{} {}", paint.red(title), escape(&message.why.now))
+            let said = format!("{}; {}", message.why.now, message.why.next);
+            format!("{} {}", paint.red(title), escape(&said))
         }
     }
 }

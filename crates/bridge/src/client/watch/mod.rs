@@ -16,7 +16,8 @@ use super::show::print;
 use super::sse::{SseEvent, SseReader};
 use crate::cli::WatchArgs;
 use crate::term;
-use board::{Board, last_words};
+use board::Board;
+pub(crate) use board::last_words;
 use bridge_front::{MessageList, MessageView};
 use news::News;
 use serde_json::{Value, json};
@@ -114,8 +115,8 @@ pub(crate) fn ending(message: &MessageView) -> ExitCode {
     match (&message.answer, message.state.as_str()) {
         (Some(_), _) => ExitCode::SUCCESS,
         (None, "cancelled") => ExitCode::from(EXIT_STOPPED),
-        (None, "parked") => ExitCode::from(EXIT_LATER),
-        (None, _) => ExitCode::FAILURE,
+        (None, state) if is_over(state) => ExitCode::FAILURE,
+        (None, _) => ExitCode::from(EXIT_LATER),
     }
 }
 
@@ -177,7 +178,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Watches until what is watched has ended; everything never ends. A daemon that goes away is waited for.
+    /// Watches until what is watched has ended or waits for somebody to act; everything never ends. A daemon that goes away is waited for.
     pub(crate) async fn until_its_end(&mut self) -> Result<MessageView, ClientError> {
         let mut away: Option<Instant> = None;
         let mut pause = RETRY_MIN;
@@ -279,6 +280,10 @@ impl<'a> Watcher<'a> {
         self.tell(&news);
         match news {
             News::End(message) if self.target != Target::All => return Ok(Some(*message)),
+            // It goes on only when somebody acts.
+            News::State(message) if self.target != Target::All && !message.worth_waiting => {
+                return Ok(Some(*message));
+            }
             news if news.may_ask() => self.look().await?,
             _ => {}
         }
