@@ -1,6 +1,6 @@
 //! What `send` and `watch` show while Codex works: what it is doing, not only that it does something.
 
-use super::scene::{Place, Scene};
+use super::scene::{Place, Scene, diff_lines};
 use super::screen::{Screen, To};
 use crate::term::escape_line;
 use bridge_front::{EventView, MessageView};
@@ -94,6 +94,15 @@ impl Progress {
     /// The text Codex is writing: its end, on a line that is overwritten.
     pub(crate) fn text(&mut self, text: &str) {
         self.live(text);
+    }
+
+    /// What Codex changed in files.
+    pub(crate) fn diff(&mut self, text: &str) {
+        if !self.quiet {
+            let (paint, width) = (self.screen.paint(), self.screen.width());
+            let lines = diff_lines(text, &self.prefix, paint, width);
+            self.screen.lines(&lines);
+        }
     }
 
     fn live(&mut self, text: &str) {

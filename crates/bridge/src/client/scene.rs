@@ -3,6 +3,8 @@
 use crate::term::{Paint, escape_line, fold};
 use bridge_front::{EventView, MessageView};
 
+/// Lines of a diff that are shown while Codex works; the file has the rest.
+const DIFF_MAX_LINES: usize = 200;
 /// Narrowest column that a text is folded into.
 const ROOM_MIN: usize = 20;
 
@@ -72,6 +74,47 @@ impl Scene {
     }
 }
 
+/// What was changed in files, in the usual colours, below the line that names it.
+pub(crate) fn diff_lines(
+    text: &str,
+    prefix: &str,
+    paint: Paint,
+    width: Option<usize>,
+) -> Vec<String> {
+    let indent = crate::term::cells(prefix) + 2;
+    let mut lines = Vec::new();
+    for line in text.lines().take(DIFF_MAX_LINES) {
+        let inner = line
+            .strip_prefix("  ")
+            .and_then(|inner| inner.chars().next());
+        let shown = escape_line(line).replace("\\t", "    ");
+        let pieces = match width {
+            Some(width) => fold(&shown, width.saturating_sub(indent + 1).max(ROOM_MIN)),
+            None => vec![shown],
+        };
+        let tint = |piece: &String| match inner {
+            Some('+') => paint.green(piece),
+            Some('-') => paint.red(piece),
+            Some('@') => paint.cyan(piece),
+            Some(_) | None => paint.dim(piece),
+        };
+        lines.extend(
+            pieces
+                .iter()
+                .map(|piece| format!("{:indent$}{}", "", tint(piece))),
+        );
+    }
+    let more = text.lines().count().saturating_sub(DIFF_MAX_LINES);
+    if more > 0 {
+        lines.push(format!(
+            "{:indent$}{}",
+            "",
+            paint.dim(&format!("… {more} more lines"))
+        ));
+    }
+    lines
+}
+
 /// Headlines of commands say how they ended, if it was not well.
 fn ended_badly(text: &str) -> bool {
     text.ends_with(')') && (text.contains(" (exit code ") || text.contains(" (failed"))
@@ -113,6 +156,27 @@ mod tests {
         ] {
             assert_eq!(said(kind, text), shown);
         }
+    }
+
+    #[test]
+    fn a_diff_is_shown_in_its_colours_and_a_long_one_is_cut() {
+        let text = "update a.rs:\n  @@ -1 +1 @@\n  -old\u{1b}\n  +new";
+        let lines = diff_lines(text, "", Paint::plain(), None);
+        assert_eq!(
+            lines,
+            [
+                "  update a.rs:",
+                "    @@ -1 +1 @@",
+                "    -old\\e",
+                "    +new"
+            ]
+        );
+        let lines = diff_lines(text, "", Paint::always(), None);
+        assert!(lines[2].contains("\u{1b}[31m"), "{lines:?}");
+        assert!(lines[3].contains("\u{1b}[32m"), "{lines:?}");
+        let long = "x\n".repeat(DIFF_MAX_LINES + 5);
+        let lines = diff_lines(&long, "", Paint::plain(), None);
+        assert_eq!(lines.last().unwrap(), "  … 5 more lines");
     }
 
     #[test]

@@ -329,6 +329,7 @@ fn told(
             *seen = item.ordinal;
             progress.event(&item);
         }
+        "diff" => progress.diff(&parse::<TextView>(&event.data)?.text),
         "text" => progress.text(&parse::<TextView>(&event.data)?.text),
         "state" => {
             let message: MessageView = parse(&event.data)?;

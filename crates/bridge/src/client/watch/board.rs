@@ -1,7 +1,7 @@
 //! What a watcher has before their eyes: each message's lines with its name, and how a watched one ended.
 
 use super::news::News;
-use crate::client::scene::{Place, Scene};
+use crate::client::scene::{Place, Scene, diff_lines};
 use crate::client::screen::Screen;
 use crate::term::{Paint, escape, escape_line};
 use bridge_front::MessageView;
@@ -93,6 +93,15 @@ impl Board {
                     false => text.clone(),
                 };
                 (Vec::new(), Some(live))
+            }
+            News::Diff { message_id, text } => {
+                let name = self.named(message_id).name.clone();
+                let prefix = if many {
+                    format!("{name} ")
+                } else {
+                    String::new()
+                };
+                (diff_lines(text, &prefix, paint, width), None)
             }
             News::End(message) if many => {
                 let named = self.called(message);

@@ -23,6 +23,8 @@ pub(crate) enum News {
     },
     /// What Codex is writing.
     Text { message_id: String, text: String },
+    /// What Codex changed in files.
+    Diff { message_id: String, text: String },
     /// It is over: the message with its answer, or with the reason why there is none.
     End(Box<MessageView>),
     /// Something happened to a question.
@@ -50,6 +52,10 @@ impl News {
                 message_id,
                 text: text(&data, "text"),
             },
+            "diff" => Self::Diff {
+                message_id,
+                text: text(&data, "text"),
+            },
             "state" if data["why"].is_null() => Self::Moved {
                 message_id,
                 conversation: text(&data, "conversation"),
@@ -68,7 +74,7 @@ impl News {
         match self {
             Self::Item { event, .. } => event.kind == "request",
             Self::State(_) | Self::Asked | Self::Reset | Self::End(_) => true,
-            Self::Moved { .. } | Self::Text { .. } | Self::Other => false,
+            Self::Moved { .. } | Self::Text { .. } | Self::Diff { .. } | Self::Other => false,
         }
     }
 
@@ -77,6 +83,7 @@ impl News {
         match self {
             Self::Item { message_id, .. }
             | Self::Moved { message_id, .. }
+            | Self::Diff { message_id, .. }
             | Self::Text { message_id, .. } => Some(message_id),
             Self::State(message) | Self::End(message) => Some(&message.message_id),
             Self::Asked | Self::Reset | Self::Other => None,
