@@ -14,6 +14,7 @@ mod chat;
 mod codex_faults;
 mod codex_streams;
 mod codex_threads;
+mod control_asks;
 mod control_cli;
 mod crash;
 mod crash_points;
