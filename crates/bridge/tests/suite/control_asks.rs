@@ -110,3 +110,26 @@ async fn a_watched_question_survives_a_kill_of_the_daemon_and_is_answered_after_
     assert!(made(&world).is_some(), "what was accepted was done");
     assert_eq!(daemon.stop().await, Some(0));
 }
+
+#[tokio::test]
+async fn what_codex_changes_in_files_is_shown_as_it_changes_it() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let ended = world
+        .run(&[
+            "send",
+            "patch:poem.txt:an fsync is a promise ;; echo:written",
+        ])
+        .await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.stdout, "written\n");
+    let change = ended
+        .stderr
+        .lines()
+        .skip_while(|line| !line.contains("poem.txt:"));
+    let change: Vec<_> = change.take(2).map(str::trim).collect();
+    assert_eq!(change.len(), 2, "{ended:?}");
+    assert!(change[0].starts_with("add "), "{ended:?}");
+    assert_eq!(change[1], "an fsync is a promise", "{ended:?}");
+    assert_eq!(daemon.stop().await, Some(0));
+}

@@ -143,6 +143,7 @@ impl<'a> Asker<'a> {
         };
         show(&question, Reader::Person, screen);
         let talk = Dialogue::new(question);
+        self.keys.forget();
         self.prompt(&talk, screen);
         self.talk = Some(talk);
     }

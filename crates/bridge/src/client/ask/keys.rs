@@ -24,11 +24,17 @@ impl Keys {
         io::stdin().is_terminal()
     }
 
-    /// Forgets what was typed so far and listens from now on; `hidden`: what is typed is not shown.
-    pub(crate) fn listen(&mut self, hidden: bool) {
+    /// Forgets what was typed so far.
+    pub(crate) fn forget(&mut self) {
         let _not_a_terminal = tcflush(io::stdin(), FlushArg::TCIFLUSH);
-        let lines = self.lines.get_or_insert_with(read);
-        while lines.try_recv().is_ok() {}
+        if let Some(lines) = &mut self.lines {
+            while lines.try_recv().is_ok() {}
+        }
+    }
+
+    /// Listens from now on; `hidden`: what is typed is not shown.
+    pub(crate) fn listen(&mut self, hidden: bool) {
+        self.lines.get_or_insert_with(read);
         match hidden {
             true => self.hide(),
             false => self.show(),

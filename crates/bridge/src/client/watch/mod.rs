@@ -190,16 +190,14 @@ impl<'a> Watcher<'a> {
                 Err(error) if error.may_pass() => Some(error),
                 Err(error) => return Err(error),
             };
-            let since = *away.get_or_insert_with(|| {
-                pause = RETRY_MIN;
-                Instant::now()
-            });
-            match lost {
-                None if pause == RETRY_MIN => self.warn(
-                    "the stream of news ended; going on when the daemon is back (the work is safe)",
-                ),
-                Some(error) if since.elapsed() > AWAY_MAX => return Err(error),
-                None | Some(_) => {}
+            match (away, lost) {
+                (None, _) => {
+                    self.warn("the stream of news ended; going on when the daemon is back (the work is safe)");
+                    pause = RETRY_MIN;
+                    away = Some(Instant::now());
+                }
+                (Some(since), Some(error)) if since.elapsed() > AWAY_MAX => return Err(error),
+                (Some(_), _) => {}
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(RETRY_MAX);
