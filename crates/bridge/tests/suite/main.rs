@@ -16,6 +16,7 @@ mod codex_streams;
 mod codex_threads;
 mod control_asks;
 mod control_cli;
+mod control_tasks;
 mod crash;
 mod crash_points;
 mod dead;
