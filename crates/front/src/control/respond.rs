@@ -3,7 +3,8 @@
 use super::desk::{Done, permit, unavailable};
 use super::envelope::{Told, protocol, view};
 use super::{Caller, ControlError, ControlFault, DeskControl, Scope};
-use crate::desk::{Deciding, Desk};
+use crate::desk::Desk;
+use bridge_core::step::{Authority, Decide, DecideOutcome};
 use bridge_core::value::{Request, RequestDecision, RequestVerdict};
 use serde_json::{Value, json};
 
@@ -32,11 +33,16 @@ impl<D: Desk> DeskControl<D> {
             via: caller.via.word().to_owned(),
             at: self.desk.now(),
         };
-        let decided = self.desk.decide(request.request_id.clone(), verdict).await;
-        let later = match decided.map_err(unavailable)? {
-            Deciding::Counts { later } => later,
-            Deciding::Refused { why } => {
-                return Err(ControlError::new(ControlFault::Refused, why));
+        let decide = Decide {
+            request_id: request.request_id.clone(),
+            verdict,
+            authority: Authority::Owner,
+        };
+        let later = match self.desk.decide(decide).await.map_err(unavailable)? {
+            DecideOutcome::Applied => false,
+            DecideOutcome::Granted => true,
+            DecideOutcome::Refused(refusal) => {
+                return Err(ControlError::new(ControlFault::Refused, refusal.to_string()));
             }
         };
         let rows = self.look(task_id).await?;
