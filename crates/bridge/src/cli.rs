@@ -1,5 +1,12 @@
 //! The command line: names, flags and help. What a command does is in its own module.
 
+mod control;
+
+pub(crate) use control::{
+    ControlCommand, DecideArgs, ListArgs, NotifyArgs, RequestsArgs, RespondArgs, StartArgs,
+    SteerArgs, TokenCommand, WatchArgs,
+};
+
 use crate::audit::AuditArgs;
 use crate::policy::PolicyCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -52,13 +59,15 @@ pub(crate) enum Command {
     Show(IdArgs),
     /// Explain where a message is, what it waits for and what happens next
     Why(IdArgs),
-    /// Stop a message, before it began or while Codex works on it
+    #[command(flatten)]
+    Control(ControlCommand),
+    /// Stop a task or a message, before it began or while Codex works on it
     #[command(alias = "cancel")]
     Interrupt(InterruptArgs),
     /// Messages that only you can move on: given up, or waiting for your word
     #[command(subcommand)]
     Dead(DeadCommand),
-    /// Show how the daemon is and how many messages are where
+    /// Show how the daemon is and how many messages are where, or how one task is
     Status(StatusArgs),
     /// Check Codex, its login and sandbox, and this machine; say what to do
     Doctor(DoctorArgs),
@@ -177,7 +186,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 the answer was printed; 1 refused, or finished without an answer; 3 somebody stopped it; 75 the message is kept and answered later, see `show`, or waits for you\n\nExample: codex-bridge send -c review 'Look at the last commit'"
+    after_help = "Exit codes: 0 the answer was printed; 1 refused, or finished without an answer; 3 somebody stopped it; 75 the message is kept and answered later, see `show`, or waits for you; 130 you left with Ctrl-C, it goes on\n\nOn a terminal, what Codex asks is answered right there.\n\nExample: codex-bridge send -c review 'Look at the last commit'"
 )]
 pub(crate) struct SendArgs {
     /// The message; `-` reads it from standard input. Put `--` before a text that looks like a flag
@@ -209,10 +218,10 @@ pub(crate) struct IdArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 it is stopped; 1 it is not: too late, or given to the turn of another message; 75 its turn has not ended yet\n\nExample: codex-bridge interrupt 019a8c7e"
+    after_help = "Exit codes: 0 it is stopped; 1 it is not: too late, or given to the turn of another message; 75 its turn has not ended yet\n\nExample: codex-bridge interrupt codex-3f2a"
 )]
 pub(crate) struct InterruptArgs {
-    /// The message's id, or the beginning of it
+    /// The task's or message's id, or the beginning of it
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     /// How long to wait for the end of its turn; it is interrupted all the same
@@ -288,7 +297,13 @@ pub(crate) enum DeadCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  codex-bridge status                the daemon\n  codex-bridge status codex-3f2a     one task: what it did last, and what it asks"
+)]
 pub(crate) struct StatusArgs {
+    /// A task's or message's id, or the beginning of it
+    #[arg(value_name = "TASK")]
+    pub(crate) task: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -20,8 +20,8 @@ mod term;
 mod upkeep;
 
 use anyhow::{Context, anyhow, bail};
-use clap::Parser;
-use cli::{ApiCommand, Cli, Command, Common, ConfigCommand, DeadCommand, SendArgs};
+use clap::{CommandFactory, Parser};
+use cli::{ApiCommand, Cli, Command, Common, ConfigCommand, ControlCommand, DeadCommand, SendArgs};
 use client::{ApiClient, SendOptions};
 use config::Environment;
 use state::StateDir;
@@ -81,7 +81,16 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
             Ok(client) => client::why(&client, &args.id, args.json, no_color).await,
             Err(error) => complain(&error.to_string()),
         },
+        // It needs no daemon.
+        Command::Control(ControlCommand::Completions { shell }) => completions(shell),
+        Command::Control(command) => match api(&common, &environment) {
+            Ok(client) => client::control(&client, command, no_color).await,
+            Err(error) => complain(&error.to_string()),
+        },
         Command::Interrupt(args) => match api(&common, &environment) {
+            Ok(client) if client::is_task(&args.id) => {
+                client::interrupt_task(&client, &args.id, args.json).await
+            }
             Ok(client) => {
                 let wait = Duration::from_secs(args.wait);
                 client::interrupt(&client, &args.id, wait, args.json).await
@@ -93,7 +102,10 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
             Err(error) => complain(&error.to_string()),
         },
         Command::Status(args) => match api(&common, &environment) {
-            Ok(client) => client::status(&client, args.json, no_color).await,
+            Ok(client) => match args.task {
+                Some(task) => client::task_status(&client, &task, args.json, no_color).await,
+                None => client::status(&client, args.json, no_color).await,
+            },
             Err(error) => complain(&error.to_string()),
         },
         // Handled before the runtime starts.
@@ -138,12 +150,9 @@ async fn dead(client: &ApiClient, command: DeadCommand, no_color: bool) -> ExitC
 }
 
 async fn send(client: &ApiClient, args: SendArgs, no_color: bool) -> ExitCode {
-    let text = match args.text.as_str() {
-        "-" => match read_stdin() {
-            Ok(text) => text,
-            Err(error) => return complain(&format!("not sent: {error:#}")),
-        },
-        _ => args.text,
+    let text = match text_or_stdin(args.text) {
+        Ok(text) => text,
+        Err(error) => return complain(&format!("not sent: {error:#}")),
     };
     let options = SendOptions {
         text,
@@ -154,6 +163,23 @@ async fn send(client: &ApiClient, args: SendArgs, no_color: bool) -> ExitCode {
         no_color,
     };
     client::send(client, options).await
+}
+
+/// A text of the command line; `-` stands for standard input.
+fn text_or_stdin(text: String) -> anyhow::Result<String> {
+    match text.as_str() {
+        "-" => read_stdin(),
+        _ => Ok(text),
+    }
+}
+
+fn completions(shell: clap_complete::Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "codex-bridge", &mut script);
+    match term::print(String::from_utf8_lossy(&script).trim_end()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&format!("this could not be printed: {error}")),
+    }
 }
 
 fn read_stdin() -> anyhow::Result<String> {

@@ -6,7 +6,7 @@
 use crate::fault;
 use crate::power::{Allowed, Reported};
 use crate::questions;
-use bridge_codex::turn::{ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome};
+use bridge_codex::turn::{ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome, made};
 use bridge_codex::wire::notification::EffectiveSettings;
 use bridge_codex::wire::values::TurnStatus as WireStatus;
 use bridge_codex::wire::{Notification, ServerRequest, ThreadId, Turn, TurnId};
@@ -309,6 +309,7 @@ impl Inner {
                     completed,
                     headline,
                     effect,
+                    diff: made(notification),
                 }));
             }
             Some(TurnNews::Text { item_id, text }) => {
