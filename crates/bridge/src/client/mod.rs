@@ -11,7 +11,7 @@ mod sse;
 mod status;
 mod story;
 
-pub(crate) use api::ApiClient;
+pub(crate) use api::{ApiClient, ClientError};
 pub(crate) use dead::{drop_dead, list_dead, show_dead};
 pub(crate) use interrupt::interrupt;
 pub(crate) use progress::Progress;

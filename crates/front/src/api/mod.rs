@@ -25,7 +25,7 @@ mod table;
 mod tests;
 mod tokens;
 
-pub use guard::{Door, Hosts, HostsError, Peer};
+pub use guard::{Door, Hosts, HostsError, Peer, VIA_HEADER};
 pub use route::{Access, Trace, Verb};
 pub use server::Bar;
 

@@ -11,10 +11,11 @@ mod resources;
 mod server;
 mod sessions;
 mod small;
+mod stdio;
 mod wait;
 
 #[cfg(test)]
 mod tests;
 
 pub use http::route;
-pub use server::{McpServer, Who};
+pub use stdio::serve_stdio;

@@ -28,7 +28,7 @@ const REQUESTS_LOOKED_AT: u32 = 50;
 
 /// Whose acts the calls are.
 #[derive(Clone, Debug)]
-pub enum Who {
+pub(super) enum Who {
     /// Always the same one: whoever started this process.
     Always(Caller),
     /// The one that the HTTP request was found to come from. A session's first caller does not speak for the others.
@@ -37,14 +37,14 @@ pub enum Who {
 
 /// The MCP server over some [`Control`].
 #[derive(Clone, Debug)]
-pub struct McpServer<C> {
+pub(super) struct McpServer<C> {
     control: C,
     who: Who,
 }
 
 impl<C: Control> McpServer<C> {
     /// A server whose calls go to `control`.
-    pub fn new(control: C, who: Who) -> Self {
+    pub(super) fn new(control: C, who: Who) -> Self {
         Self { control, who }
     }
 

@@ -1,6 +1,6 @@
 //! The server as a client of the official SDK sees it, over a control that answers as a script says.
 
-use super::{McpServer, Who};
+use super::server::{McpServer, Who};
 use crate::{Act, Caller, Control, ControlError, ControlFault, StartArgs, Via};
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientConfig, ClientRequest,
