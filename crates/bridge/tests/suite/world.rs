@@ -405,7 +405,7 @@ impl Ended {
 }
 
 impl Lines {
-    fn of(stderr: ChildStderr) -> Self {
+    pub(crate) fn of(stderr: ChildStderr) -> Self {
         let (said, heard) = watch::channel(String::new());
         tokio::spawn(async move {
             let mut lines = BufReader::new(stderr).lines();

@@ -6,6 +6,7 @@ mod dead;
 mod events;
 mod guard;
 mod limits;
+mod mcp;
 mod messages;
 mod metrics;
 mod news;

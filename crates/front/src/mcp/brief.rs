@@ -8,13 +8,12 @@ pub(super) fn task(envelope: &Value) -> Value {
         return envelope.clone();
     };
     let mut brief = Map::new();
-    brief.insert("success".to_owned(), json!(true));
     for (name, from) in FIELDS {
         if let Some(value) = task.get(from).filter(|value| !value.is_null()) {
             brief.insert((*name).to_owned(), value.clone());
         }
     }
-    for name in ["steer", "why", "message"] {
+    for name in ["success", "steer", "why", "message", "error"] {
         if let Some(value) = envelope.get(name).filter(|value| !value.is_null()) {
             brief.insert(name.to_owned(), value.clone());
         }

@@ -164,6 +164,10 @@ fn tools() -> Vec<Tool> {
 /// The envelope as text for whoever knows the ancestor, and as structured content for whoever reads that.
 fn told(result: Result<Value, ControlError>) -> CallToolResponse {
     match result {
+        // Control has a few refusals that also show the task.
+        Ok(envelope) if envelope.get("success") == Some(&json!(false)) => {
+            CallToolResult::structured_error(envelope)
+        }
         Ok(envelope) => CallToolResult::structured(envelope),
         Err(error) => {
             CallToolResult::structured_error(json!({"success": false, "error": error.message}))

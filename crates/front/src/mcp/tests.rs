@@ -186,7 +186,7 @@ async fn every_action_of_the_ancestor_becomes_its_act() {
             },
         ),
         (
-            json!({"action": "respond", "task_id": "codex-1", "instruction": "r1", "decision": "accept",
+            json!({"action": "respond", "task_id": "codex-1", "instruction": "r1",
                 "answers": {"q": {"answers": ["a"]}}}),
             Act::Respond {
                 task_id: id,
@@ -418,4 +418,21 @@ async fn what_is_not_declared_is_not_answered() {
     assert!(
         matches!(prompts, Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND)
     );
+}
+
+#[tokio::test]
+async fn a_refusal_that_shows_the_task_is_an_error_all_the_same() {
+    let refused = json!({"success": false, "error": "the turn is over", "steer": "refused", "why": "the turn is over",
+        "task": {"task_id": "codex-1", "status": "completed", "answer": "whole", "final_summary": "who…"}});
+    let control = Scripted::with([Ok(refused.clone())]);
+    let (client, _) = connect(&control).await;
+    let arguments = json!({"action": "steer", "task_id": "codex-1", "instruction": "more"});
+    assert_eq!(
+        read(&told(&client, "codex_bridge", arguments).await),
+        refused
+    );
+    let arguments = json!({"task_id": "codex-1", "instruction": "more"});
+    let brief = read(&told(&client, "codex_steer", arguments).await);
+    assert_eq!(brief["error"], "the turn is over");
+    assert_eq!(brief["answer"], "whole");
 }
