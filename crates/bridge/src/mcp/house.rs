@@ -1,13 +1,10 @@
 //! The daemon behind `mcp`: whichever runs on the state directory, or one of our own in this process.
 
-use crate::cli::Common;
 use crate::client::{ApiClient, ClientError};
-use crate::config::{self, Environment};
-use crate::daemon::{RunOptions, Stop, run as run_daemon};
+use crate::daemon::{RunOptions, Source, Stop, run as run_daemon};
 use crate::state::{StateDir, StateError};
 use crate::term;
 use bridge_front::{ControlError, ControlFault};
-use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
@@ -18,46 +15,23 @@ const START_PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is looked for meanwhile.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a daemon of our own is started with.
-#[derive(Debug)]
-pub(super) struct Recipe {
-    codex_bin: Option<PathBuf>,
-    config: Option<PathBuf>,
-    state_dir: PathBuf,
-    environment: Environment,
-}
-
-impl Recipe {
-    pub(super) fn new(
-        codex_bin: Option<PathBuf>,
-        common: Common,
-        environment: Environment,
-    ) -> anyhow::Result<Self> {
-        Ok(Self {
-            codex_bin,
-            state_dir: environment.state_dir(common.state_dir.as_deref())?,
-            config: common.config,
-            environment,
-        })
+/// What a daemon of our own is started with. Read anew each time: what was wrong may have been mended since.
+fn options(source: &Source) -> anyhow::Result<RunOptions> {
+    let loaded = source.load()?;
+    for warning in &loaded.warnings {
+        tracing::warn!("{}", term::escape_line(warning));
     }
-
-    /// Read anew for each daemon: what was wrong may have been mended since.
-    fn options(&self) -> anyhow::Result<RunOptions> {
-        let state_dir = self.state_dir.clone();
-        let config = self.config.as_deref();
-        let mut loaded = config::load(config, &self.environment, Some(&state_dir))?;
-        loaded.override_with(self.codex_bin.clone(), None)?;
-        for warning in &loaded.warnings {
-            tracing::warn!("{}", term::escape_line(warning));
-        }
-        Ok(RunOptions::of(state_dir, loaded, &self.environment))
-    }
+    let state_dir = source.state_dir.clone();
+    Ok(RunOptions {
+        source: Some(source.clone()),
+        ..RunOptions::of(state_dir, loaded, &source.environment)
+    })
 }
 
 /// Finds the daemon, or runs it.
 #[derive(Debug)]
 pub(super) struct House {
-    recipe: Recipe,
+    source: Source,
     stop: Stop,
     known: Mutex<Known>,
 }
@@ -75,9 +49,9 @@ enum Known {
 }
 
 impl House {
-    pub(super) fn new(recipe: Recipe, stop: Stop) -> Self {
+    pub(super) fn new(source: Source, stop: Stop) -> Self {
         Self {
-            recipe,
+            source,
             stop,
             known: Mutex::default(),
         }
@@ -123,7 +97,7 @@ impl House {
             if self.stop.gently.is_cancelled() {
                 return Err(unavailable("this MCP server is stopping"));
             }
-            let state = StateDir::existing(&self.recipe.state_dir);
+            let state = StateDir::existing(&self.source.state_dir);
             let error = match state.holder() {
                 None => match self.start().await {
                     Ok(Some(own)) => return Ok(own),
@@ -139,7 +113,7 @@ impl House {
             if !error.may_pass() || Instant::now() >= deadline {
                 return Err(unavailable(&format!(
                     "The codex-bridge daemon of {} does not serve: {error}. `codex-bridge status` says more",
-                    self.recipe.state_dir.display()
+                    self.source.state_dir.display()
                 )));
             }
             tokio::time::sleep(LOOK).await;
@@ -148,7 +122,7 @@ impl House {
 
     /// Runs a daemon in this process; nothing when another one has the state directory already.
     async fn start(&self) -> anyhow::Result<Option<Known>> {
-        let options = self.recipe.options()?;
+        let options = options(&self.source)?;
         let (ready, serving) = oneshot::channel();
         let mut daemon = tokio::spawn(run_daemon(options, ready, self.stop.clone()));
         tokio::select! {
@@ -157,7 +131,7 @@ impl House {
                     codex = ready.codex_version,
                     "no daemon ran here: this server runs one while it lives",
                 );
-                let client = ApiClient::new(StateDir::existing(&self.recipe.state_dir))?;
+                let client = ApiClient::new(StateDir::existing(&self.source.state_dir))?;
                 Ok(Some(Known::Own(client, tokio::spawn(told(daemon)))))
             }
             ended = &mut daemon => match ended? {

@@ -7,13 +7,13 @@ mod house;
 
 use crate::cli::{Common, McpArgs};
 use crate::config::Environment;
-use crate::daemon::Stop;
+use crate::daemon::{Source, Stop};
 use crate::{serve, telemetry, term};
 use anyhow::Context;
 use bridge_front::mcp::serve_stdio;
 use bridge_front::{Caller, Via};
 use control::ApiControl;
-use house::{House, Recipe};
+use house::House;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -35,8 +35,14 @@ async fn try_run(args: McpArgs, common: Common, environment: Environment) -> any
     telemetry::start(filter, environment.no_color(), environment.journal_stream());
     let stop = Stop::default();
     serve::watch_signals(stop.clone())?;
-    let recipe = Recipe::new(args.codex_bin, common, environment)?;
-    let house = Arc::new(House::new(recipe, stop.clone()));
+    let source = Source {
+        state_dir: environment.state_dir(common.state_dir.as_deref())?,
+        file: common.config,
+        codex_bin: args.codex_bin,
+        workdir: None,
+        environment,
+    };
+    let house = Arc::new(House::new(source, stop.clone()));
     // Unfinished tasks go on at once; whoever calls meanwhile waits for it, and is told if it fails.
     let early = tokio::spawn({
         let house = Arc::clone(&house);
