@@ -15,6 +15,7 @@ pub mod molecule;
 pub mod notify;
 mod poll;
 mod router;
+pub mod task;
 
 pub use door::{Activity, Arrival, Assigned, Door, Page, Refusal, Standing};
 pub use router::Channels;

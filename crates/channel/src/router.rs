@@ -3,6 +3,7 @@
 use crate::local::{self, LocalSink};
 use crate::loopback::{self, Loopback};
 use crate::molecule::{ChannelHealth, Molecule};
+use crate::task;
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
 use bridge_core::value::{ChannelId, Class, Failure, Message, Reply, Twin};
 
@@ -28,7 +29,8 @@ impl Channels {
     fn way(&self, channel: &ChannelId) -> Way<'_> {
         let molecule = || self.molecule.iter().find(|own| own.channel() == channel);
         match (channel.as_str(), &self.loopback) {
-            (local::CHANNEL, _) => Way::Local,
+            // Answers to tasks are read where they were started.
+            (local::CHANNEL | task::CHANNEL, _) => Way::Local,
             (loopback::CHANNEL, Some(loopback)) => Way::Loopback(loopback),
             (_, _) => molecule().map_or(Way::Gone, Way::Molecule),
         }

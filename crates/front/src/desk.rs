@@ -6,7 +6,10 @@ use bridge_core::step::{
     AddToken, CancelOutcome, Claim, Decide, DecideOutcome, RedriveOutcome, RevokeToken, TokenAdded,
     UseToken,
 };
-use bridge_core::value::{MessageId, Timestamp};
+use bridge_core::value::{
+    ApprovalPolicy, MessageId, NotifyState, Sandbox, Task, TaskId,
+    Timestamp,
+};
 use std::future::Future;
 use std::time::Duration;
 
@@ -86,6 +89,35 @@ pub trait Desk: Clone + Send + Sync + 'static {
     /// How often each transition was committed since the start.
     fn steps(&self) -> Vec<(&'static str, u64)>;
 
+    /// Starts a task; when this resolves, it is on disk.
+    fn start_task(
+        &self,
+        task: NewTask,
+    ) -> impl Future<Output = Result<TaskBegun, StartError>> + Send;
+
+    /// Tells a task more, and waits for Codex's word where a turn runs.
+    fn steer_task(
+        &self,
+        task: &Task,
+        text: String,
+        by: &str,
+    ) -> impl Future<Output = Result<Steering, SubmitError>> + Send;
+
+    /// Tells the running turn of a message more; nothing is stored but the act.
+    fn tell(
+        &self,
+        message_id: MessageId,
+        text: String,
+        by: &str,
+    ) -> impl Future<Output = Result<Steering, LedgerError>> + Send;
+
+    /// Sends the notification of a task that is over, once, also one that was given up before.
+    fn notify_task(
+        &self,
+        task_id: &TaskId,
+        by: &str,
+    ) -> impl Future<Output = Result<Option<NotifyState>, LedgerError>> + Send;
+
     /// How the daemon is.
     fn health(&self) -> impl Future<Output = Health> + Send;
 }
@@ -101,6 +133,72 @@ pub struct NewMessage {
     pub key: String,
     /// Who sends it: what it may do and whose names it may use comes from this alone.
     pub from: Caller,
+}
+
+/// A task that a caller wants. What may not be is refused by whoever made it; what it means on this machine is the
+/// desk's to judge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTask {
+    /// What Codex is to do.
+    pub prompt: String,
+    /// Where it works; a directory of its own when absent.
+    pub cwd: Option<String>,
+    /// Which model; that of the tier when absent.
+    pub model: Option<String>,
+    /// What its commands may touch; what the tier says when absent.
+    pub sandbox: Option<Sandbox>,
+    /// When Codex asks; what the tier says when absent.
+    pub approval_policy: Option<ApprovalPolicy>,
+    /// Which CODEX_HOME; the usual one when absent.
+    pub codex_home: Option<String>,
+    /// Who is told when it is over.
+    pub notify_target: Option<String>,
+    /// The caller's own id for it.
+    pub key: Option<String>,
+    /// Who starts it.
+    pub starter: String,
+    /// Whether they may name any directory, or only what lies under the configured roots.
+    pub any_directory: bool,
+}
+
+/// A task that is on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskBegun {
+    /// The task.
+    pub task: Task,
+    /// Whether it was here before.
+    pub duplicate: bool,
+}
+
+/// Why a task was not started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// What it asks for can't be.
+    #[error("{0}")]
+    Invalid(String),
+    /// The caller may not have it.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The door is closed.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+}
+
+/// What became of a text for a running turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Steering {
+    /// The turn has it.
+    Steered,
+    /// It waits for the next turn.
+    Queued {
+        /// Why.
+        why: String,
+    },
+    /// Nobody has it.
+    Refused {
+        /// Why, and what to do.
+        why: String,
+    },
 }
 
 /// A text that is a message now.

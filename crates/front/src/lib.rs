@@ -19,11 +19,14 @@ mod token;
 mod view;
 
 pub use control::{
-    Act, Caller, Control, ControlError, ControlFault, Grants, Scope, StartArgs, Via,
+    Act, Caller, Control, ControlError, ControlFault, DeskControl, Grants, Notice, Scope,
+    StartArgs, Via, prompt_summary,
 };
 pub use conversation::{ConversationList, ConversationStory, ConversationView};
 pub use dead::{ActView, DeadList, DeadView};
-pub use desk::{Desk, Health, NewMessage, SubmitError, Submitted};
+pub use desk::{
+    Desk, Health, NewMessage, NewTask, StartError, Steering, SubmitError, Submitted, TaskBegun,
+};
 pub use hub::{Everything, Hub, Live, Subscription};
 pub use news::{ItemNews, MarkView, RequestNews, StateNews};
 pub use reload::ReloadView;

@@ -30,7 +30,6 @@ pub(crate) use load::{Loaded, load};
 pub(crate) use molecule::Workspace;
 pub(crate) use places::Places;
 pub(crate) use rules::KindKey;
-pub(crate) use tasks::NotifyCommand;
 pub(crate) use tiers::{ReadsKey, TierConfig};
 
 #[cfg(test)]

@@ -98,7 +98,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                         .spawn(async move { daemon.answer(request_id).await });
                 }
                 Action::Acknowledge { .. } => self.ack_wake.notify_one(),
-                Action::Announce { message_id } => self.hub.publish(&message_id, Live::Changed),
+                Action::Announce { message_id } => {
+                    self.hub.publish(&message_id, Live::Changed);
+                    self.look_for_ends();
+                }
             }
         }
     }

@@ -14,9 +14,13 @@ use bridge_core::step::{
     Receive, ReceivePage, Received, Redrive, RedriveOutcome, RevokeToken, TokenAdded, Transition,
     UseToken,
 };
-use bridge_core::value::{ChannelId, ExternalId, MessageId, Timestamp};
+use bridge_core::value::{
+    ChannelId, ExternalId, MessageId, NotifyState, RequestId, RequestVerdict, Task, TaskId,
+    Timestamp,
+};
 use bridge_front::{
-    ChannelView, Desk, Health, Hub, LedgerView, NewMessage, ReloadView, SubmitError, Submitted,
+    ChannelView, Desk, Health, Hub, LedgerView, NewMessage, NewTask, ReloadView, StartError,
+    Steering, SubmitError, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
@@ -28,7 +32,7 @@ pub(super) type CodexDaemon<L> = Daemon<L, Veil<CodexAgent<L>>, Channels>;
 
 /// A handle for the fronts and the channels: the door that everything comes in through.
 pub(super) struct DaemonDesk<L> {
-    daemon: Arc<CodexDaemon<L>>,
+    pub(super) daemon: Arc<CodexDaemon<L>>,
     /// Asked before anything is taken in.
     gauge: Gauge,
     /// The ledger's file, to tell its size.
@@ -55,7 +59,10 @@ impl<L: Ledger> DaemonDesk<L> {
     }
 
     /// Commits on a task of its own: a caller that goes away after the commit must not take what follows with it.
-    async fn commit<T: Transition>(&self, transition: T) -> Result<T::Outcome, LedgerError> {
+    pub(super) async fn commit<T: Transition>(
+        &self,
+        transition: T,
+    ) -> Result<T::Outcome, LedgerError> {
         let daemon = Arc::clone(&self.daemon);
         let committed = tokio::spawn(async move { daemon.commit(transition).await }).await;
         committed.map_err(|_| LedgerError::Unavailable {
@@ -64,7 +71,7 @@ impl<L: Ledger> DaemonDesk<L> {
     }
 
     /// Whether one more may come in. What is in already is known by its key, however closed the door is.
-    async fn admit(&self, arrival: &Arrival) -> Result<Option<MessageId>, Pressure> {
+    pub(super) async fn admit(&self, arrival: &Arrival) -> Result<Option<MessageId>, Pressure> {
         let Err(pressure) = self.gauge.admit() else {
             return Ok(None);
         };
@@ -85,7 +92,7 @@ impl<L: Ledger> DaemonDesk<L> {
     }
 
     /// The transition that takes an arrival in, with the ids and places it gets.
-    fn assign(&self, arrival: Arrival) -> Receive {
+    pub(super) fn assign(&self, arrival: Arrival) -> Receive {
         let settings = self.daemon.settings();
         let conversation_id = ids::conversation_id();
         let mid_turn = match arrival.extras.attachments.is_empty() {
@@ -282,6 +289,36 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
         Vec::new()
     }
 
+    async fn start_task(&self, task: NewTask) -> Result<TaskBegun, StartError> {
+        self.begin_task(task).await
+    }
+
+    async fn steer_task(
+        &self,
+        task: &Task,
+        text: String,
+        by: &str,
+    ) -> Result<Steering, SubmitError> {
+        self.tell_task(task, text, by).await
+    }
+
+    async fn tell(
+        &self,
+        message_id: MessageId,
+        text: String,
+        by: &str,
+    ) -> Result<Steering, LedgerError> {
+        self.tell_turn(message_id, text, by).await
+    }
+
+    async fn notify_task(
+        &self,
+        task_id: &TaskId,
+        by: &str,
+    ) -> Result<Option<NotifyState>, LedgerError> {
+        self.daemon.tell_of(task_id, Some(by)).await
+    }
+
     async fn health(&self) -> Health {
         let codex = self.daemon.agent.inner().health();
         let stopping = self.daemon.stopping.is_cancelled();
@@ -315,7 +352,7 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
 }
 
 /// Why the door is closed, in the fronts' words.
-fn closed(pressure: Pressure) -> SubmitError {
+pub(super) fn closed(pressure: Pressure) -> SubmitError {
     let detail = pressure.to_string();
     match pressure {
         Pressure::DiskLow { .. } => SubmitError::NoRoom(detail),

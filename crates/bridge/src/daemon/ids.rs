@@ -1,6 +1,6 @@
 //! Randomness and new ids: the things the pure core is given as arguments, beside the [`super::clock`].
 
-use bridge_core::value::{ConversationId, MessageId, RequestId};
+use bridge_core::value::{ConversationId, MessageId, RequestId, TaskId};
 use uuid::Uuid;
 
 pub(crate) use super::clock::now;
@@ -17,6 +17,18 @@ pub(crate) fn message_id() -> MessageId {
 
 pub(crate) fn conversation_id() -> ConversationId {
     ConversationId::new(Uuid::now_v7().to_string())
+}
+
+/// As other agents know them: twelve random hexadecimal digits behind a word.
+pub(crate) fn task_id() -> TaskId {
+    let random = Uuid::new_v4().simple().to_string();
+    let digits: String = random.chars().take(12).collect();
+    TaskId::new(format!("codex-{digits}"))
+}
+
+/// A word that nothing else has.
+pub(crate) fn mark() -> String {
+    Uuid::new_v4().simple().to_string()
 }
 
 /// Crockford's alphabet: no letter in it looks like another sign.

@@ -10,9 +10,11 @@ mod desk;
 mod exec;
 mod files;
 mod follow;
+mod herald;
 mod ids;
 mod import;
 mod lane;
+mod notice;
 mod progress;
 mod prune;
 mod questions;
@@ -23,6 +25,8 @@ mod rescue;
 mod run;
 mod schedule;
 mod steer;
+mod tasks;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod vault;
@@ -36,8 +40,10 @@ pub(crate) use reload::Source;
 pub(crate) use run::{Ready, RunOptions, Stop, run};
 
 use self::follow::Running;
+use self::notice::NotifySettings;
+use self::terms::TaskSettings;
 use self::vault::Vault;
-use crate::config::{Config, ReadsKey, TierConfig};
+use crate::config::{Config, Places, ReadsKey, TierConfig};
 use bridge_channel::files::{Depot, MESSAGE_MAX_FILES, outbox_of};
 use bridge_core::port::{Agent, Ledger, Reads, Sink, ThreadSpec};
 use bridge_core::prompt::{STANDING_INSTRUCTIONS, outbox_instructions};
@@ -50,6 +56,7 @@ use bridge_core::value::{
 use bridge_front::Hub;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -70,6 +77,12 @@ pub(crate) struct Daemon<L, A, S> {
     wake: Notify,
     /// Wakes the ack lane.
     ack_wake: Notify,
+    /// Wakes the notifications.
+    tell_wake: Notify,
+    /// Whether somebody is still to be told of a task: without it nothing wakes them.
+    untold: AtomicBool,
+    /// Notifications that are on their way.
+    telling: herald::Telling,
     /// The ledger failed under a transition: what it asks for may have been swallowed.
     doubt: Notify,
     /// Held by whoever gives a message to a running turn: they go one after the other.
@@ -110,6 +123,10 @@ pub(crate) struct Settings {
     pub(crate) depot: Depot,
     /// What no file that is sent may hold.
     pub(crate) vault: Arc<Vault>,
+    /// What tasks may be.
+    pub(crate) tasks: TaskSettings,
+    /// Who can be told of them.
+    pub(crate) notify: NotifySettings,
     pub(crate) owner: TierSettings,
     pub(crate) peer: TierSettings,
     pub(crate) tool: TierSettings,
@@ -159,6 +176,12 @@ impl Settings {
             work_root,
             depot,
             vault: Arc::default(),
+            tasks: TaskSettings {
+                roots: config.tasks.roots.clone(),
+                homes: config.codex.homes.clone(),
+                places: Places::default(),
+            },
+            notify: NotifySettings::default(),
             owner: TierSettings::new(&config.tiers.owner),
             peer: TierSettings::new(&config.tiers.peer),
             tool: TierSettings::new(&config.tiers.tool),
@@ -185,6 +208,20 @@ impl Settings {
                     .collect();
             }
         }
+        self
+    }
+
+    /// What a directory that turns write in must not hold.
+    #[must_use]
+    pub(crate) fn keeping_out_of(mut self, places: Places) -> Self {
+        self.tasks.places = places;
+        self
+    }
+
+    /// Who can be told of tasks.
+    #[must_use]
+    pub(crate) fn telling(mut self, notify: NotifySettings) -> Self {
+        self.notify = notify;
         self
     }
 
@@ -251,7 +288,9 @@ impl Settings {
     fn thread_spec(&self, tier: Tier, conversation: &Conversation) -> ThreadSpec {
         let tier = self.tier(tier);
         let mut instructions = STANDING_INSTRUCTIONS.to_owned();
-        if tier.sandbox.can_write() {
+        // Nobody takes files from a task: its directory is the caller's own.
+        let is_task = conversation.channel.as_str() == bridge_channel::task::CHANNEL;
+        if tier.sandbox.can_write() && !is_task {
             let outbox = outbox_of(&conversation.workdir, &conversation.conversation_id);
             let bytes_max = self.depot.max_bytes();
             instructions.push(' ');
@@ -308,6 +347,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             reloads: OnceLock::new(),
             wake: Notify::new(),
             ack_wake: Notify::new(),
+            tell_wake: Notify::new(),
+            untold: AtomicBool::new(true),
+            telling: herald::Telling::default(),
             doubt: Notify::new(),
             joining: tokio::sync::Mutex::default(),
             hands: rescue::Hands::default(),

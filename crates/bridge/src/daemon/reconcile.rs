@@ -47,7 +47,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     async fn look(self: &Arc<Self>, message_id: &MessageId) -> Result<(), Failure> {
-        let lost = self.lost_turn(message_id).await.map_err(ledger_failure)?;
+        let lost = self.lost_turn(message_id).await?;
         let Some((lost, started_at)) = lost else {
             return Ok(());
         };
@@ -93,23 +93,23 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     async fn lost_turn(
         self: &Arc<Self>,
         message_id: &MessageId,
-    ) -> Result<Option<(LostTurn, Timestamp)>, LedgerError> {
-        let Some((message, conversation)) = self.load(message_id).await? else {
+    ) -> Result<Option<(LostTurn, Timestamp)>, Failure> {
+        let loaded = self.load(message_id).await.map_err(ledger_failure)?;
+        let Some((message, conversation)) = loaded else {
             return Ok(None);
         };
         if message.life.state.name() != StateName::Unclear {
             return Ok(None);
         }
         let (id, attempt) = (message_id.clone(), message.life.attempt);
-        let turn = self
-            .ledger
-            .read(move |rows| rows.turn(&id, attempt))
-            .await?;
+        let turn = self.ledger.read(move |rows| rows.turn(&id, attempt)).await;
+        let turn = turn.map_err(ledger_failure)?;
+        let spec = self.spec_of(&message, &conversation).await?;
         Ok(turn.map(|turn| {
             let lost = LostTurn {
                 turn: TurnSpec {
                     thread: turn.thread,
-                    spec: self.settings().thread_spec(message.tier, &conversation),
+                    spec,
                     client_id: turn.client_id,
                     text: turn_text(&message, &[]),
                     images: Vec::new(),

@@ -4,17 +4,19 @@
 use super::desk::{CodexDaemon, DaemonDesk};
 use super::follow::Running;
 use super::import::Heir;
+use super::notice::NotifySettings;
 use super::reload::{Reloads, Source};
 use super::vault::{self, Vault};
 use super::veil::Veil;
 use super::{Daemon, Settings, clock};
-use crate::config::{Config, Environment, Loaded, Workspace};
+use crate::config::{Config, Environment, Loaded, Places, Workspace};
 use crate::notify::Notifier;
 use crate::state::{Lock, StateDir, StateError};
 use bridge_channel::Channels;
 use bridge_channel::files::Depot;
 use bridge_channel::loopback::Loopback;
 use bridge_channel::molecule::Molecule;
+use bridge_channel::notify::Webhook;
 use bridge_codex::wire::account::Secret;
 use bridge_core::port::{Agent, Ledger, TurnTransport};
 use bridge_front::api::{Api, Bar};
@@ -56,6 +58,8 @@ pub(crate) struct RunOptions {
     pub(crate) handover: bool,
     /// What no shielded turn may read.
     pub(crate) hidden: Vec<PathBuf>,
+    /// What a directory that turns write in must not hold.
+    pub(crate) places: Places,
     /// What no text may carry to people.
     pub(crate) vault: Vault,
     /// Whoever supervises this process.
@@ -69,6 +73,7 @@ impl RunOptions {
     pub(crate) fn new(state_dir: PathBuf, config: Config, environment: &Environment) -> Self {
         Self {
             hidden: vec![state_dir.clone()],
+            places: Places::default(),
             state_dir,
             vault: Vault::new(environment.secrets(&config)),
             search_path: environment.path().map(ToOwned::to_owned),
@@ -86,16 +91,31 @@ impl RunOptions {
     /// The same for a whole configuration, which also knows what lies where.
     pub(crate) fn of(state_dir: PathBuf, loaded: Loaded, environment: &Environment) -> Self {
         let hidden = loaded.hidden();
+        let places = loaded.places().clone();
         let logins = loaded.codex_home().map(vault::codex_logins);
         let sessions = environment.old_state_dirs(&state_dir);
         let mut options = Self::new(state_dir, loaded.config, environment);
         options.hidden = hidden;
+        options.places = places;
         options.molecule = loaded.molecule;
         options.sessions = sessions;
         logins
             .into_iter()
             .for_each(|source| options.vault.add(source));
         options
+    }
+}
+
+/// What a command that is told of a task may know of this process: no key, no proxy, nothing of ours.
+const COMMAND_ENV: [&str; 8] = [
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR",
+];
+
+impl RunOptions {
+    fn command_env(&self) -> Vec<(OsString, OsString)> {
+        let known = |name: &OsString| COMMAND_ENV.iter().any(|known| name == known);
+        let env = self.codex_env.iter().filter(|(name, _)| known(name));
+        env.cloned().collect()
     }
 }
 
@@ -141,6 +161,7 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).acks()),
             tokio::spawn(Arc::clone(daemon).prune()),
             tokio::spawn(Arc::clone(daemon).rescue()),
+            tokio::spawn(Arc::clone(daemon).notifications()),
         ];
         if let Some(loopback) = daemon.sink.loopback.clone() {
             let (door, stop) = (door.clone(), daemon.stopping.clone());
@@ -261,10 +282,18 @@ async fn start(
         molecule.keep_files_in(depot.clone());
         vault.add(Box::new(move || tokens(&molecule)));
     }
+    let molecules = channels.molecule.iter().map(|own| own.channel().clone());
+    let env = options.command_env();
+    let notify = NotifySettings::new(&options.config, &env).through(molecules);
+    if let Some(webhook) = notify.webhook.clone() {
+        vault.add(Box::new(move || signing_secrets(&webhook)));
+    }
     let vault = Arc::new(vault);
     let settings = Settings::new(&options.config, boot_id, state.work(), depot.clone())
         .guarding(&vault)
         .hiding(&options.hidden)
+        .keeping_out_of(options.places.clone())
+        .telling(notify)
         .over_exec(over_exec.map(|(_, molecule)| molecule.channel().clone()));
     let agent = Veil::new(agent, vault);
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
@@ -304,6 +333,13 @@ async fn start(
         ledger_check,
         lock,
     })
+}
+
+/// The secrets by which webhooks are signed.
+fn signing_secrets(webhook: &Webhook) -> Vec<String> {
+    let secrets = webhook.secrets();
+    let values = secrets.iter().map(|secret| secret.expose().to_owned());
+    values.collect()
 }
 
 /// The tokens of a workspace, old ones too.

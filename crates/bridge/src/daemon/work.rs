@@ -80,7 +80,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let Some((message, conversation)) = self.load(message_id).await? else {
             return Ok(());
         };
-        let spec = self.settings().thread_spec(message.tier, &conversation);
+        let spec = self.spec_of(&message, &conversation).await?;
         make_workdir(&conversation)?;
         self.place_files(&message, &conversation).await?;
         let home = spec.codex_home.as_deref();

@@ -5,15 +5,17 @@ use super::{Decision, Refused, Transition};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::retry::backoff_ms;
-use crate::value::{Class, Failure, Notification, NotifyState, Task, TaskId, Timestamp};
+use crate::value::{
+    AuditEntry, Class, Failure, Notification, NotifyState, Task, TaskId, Timestamp,
+};
 
 /// Begins to send a notification.
 #[derive(Clone, Debug)]
 pub struct NotifyBegin {
     /// Of which task.
     pub task_id: TaskId,
-    /// A person asked for it: one that was given up is tried again, and a pause is not kept.
-    pub asked: bool,
+    /// Who asked for it: one that was given up is tried again then, and a pause is not kept.
+    pub asked: Option<String>,
 }
 
 /// What is to be sent.
@@ -50,15 +52,18 @@ impl Transition for NotifyBegin {
             return Ok(Decision::nothing(NotifyStep::Nothing));
         };
         let again = match task.notification.state {
+            NotifyState::NoTarget if self.asked.is_some() => return Ok(nobody(task)),
             NotifyState::NoTarget | NotifyState::Sent { .. } => {
                 return Ok(Decision::nothing(NotifyStep::Nothing));
             }
-            NotifyState::Failed { .. } if !self.asked => {
+            NotifyState::Failed { .. } if self.asked.is_none() => {
                 return Ok(Decision::nothing(NotifyStep::Nothing));
             }
             NotifyState::Pending {
                 not_before: Some(at),
-            } if at > now && !self.asked => return Ok(Decision::nothing(NotifyStep::Later(at))),
+            } if at > now && self.asked.is_none() => {
+                return Ok(Decision::nothing(NotifyStep::Later(at)));
+            }
             NotifyState::Pending { .. } | NotifyState::Failed { .. } => false,
             NotifyState::Sending => true,
         };
@@ -78,8 +83,17 @@ impl Transition for NotifyBegin {
             from: task.notification.state,
             to: notification.clone(),
         };
+        let audit = self.asked.map(|by| {
+            Change::Audit(AuditEntry {
+                at: now,
+                actor: by,
+                what: "notify".to_owned(),
+                subject: task.message_id.to_string(),
+                detail: format!("of task {}", task.task_id),
+            })
+        });
         Ok(Decision {
-            changes: vec![change],
+            changes: [Some(change), audit].into_iter().flatten().collect(),
             actions: Vec::new(),
             outcome: NotifyStep::Send {
                 task: Box::new(Task {
@@ -89,6 +103,22 @@ impl Transition for NotifyBegin {
                 again,
             },
         })
+    }
+}
+
+/// Notes that nobody is to be told; a person is shown such a task once.
+fn nobody(task: Task) -> Decision<NotifyStep> {
+    Decision {
+        changes: vec![Change::Notify {
+            task_id: task.task_id,
+            from: NotifyState::NoTarget,
+            to: Notification {
+                tries: task.notification.tries.saturating_add(1),
+                ..task.notification
+            },
+        }],
+        actions: Vec::new(),
+        outcome: NotifyStep::Nothing,
     }
 }
 

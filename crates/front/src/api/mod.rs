@@ -22,6 +22,8 @@ mod stall;
 mod status;
 mod streams;
 mod table;
+mod task_events;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod tokens;

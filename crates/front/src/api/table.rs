@@ -5,9 +5,10 @@
 use super::page::Page;
 use super::route::{Access, Route, Trace};
 use super::{
-    conversations, dead, events, messages, metrics, news, openapi, requests, status, tokens,
+    conversations, dead, events, messages, metrics, news, openapi, requests, status, task_events,
+    tasks, tokens,
 };
-use crate::control::Scope;
+use crate::control::{NotifyEnvelope, Scope, StartArgs, TaskEnvelope, TaskListEnvelope};
 use crate::{
     ActView, ConversationList, ConversationStory, DeadList, DecisionRequest, DecisionView, Desk,
     MessageList, NewToken, RequestEntry, RequestList, StatusView, StoryView, SubmitRequest,
@@ -29,6 +30,7 @@ pub(crate) fn routes<D: Desk>() -> Vec<Route<D>> {
     routes.extend(of_conversations());
     routes.extend(of_tokens());
     routes.extend(of_requests());
+    routes.extend(of_tasks());
     routes
 }
 
@@ -112,6 +114,91 @@ fn of_tokens<D: Desk>() -> Vec<Route<D>> {
             |_| delete(tokens::revoke::<D>),
         )
         .answers::<TokenRevoked>(),
+    ]
+}
+
+fn of_tasks<D: Desk>() -> Vec<Route<D>> {
+    let mut routes = vec![
+        Route::post("/v1/tasks", CONTROL, Trace::Row, "Start a task", |_| {
+            post(tasks::start::<D>)
+        })
+        .takes::<StartArgs>()
+        .answers::<TaskEnvelope>()
+        .with_statuses(&[201, 200])
+        .with_headers(&[(
+            "Idempotency-Key",
+            "The caller's own id: the same one again is the same task",
+        )]),
+        Route::get("/v1/tasks", READ, "Tasks, newest first", |_| {
+            get(tasks::list::<D>)
+        })
+        .asks::<tasks::TaskPage>()
+        .answers::<TaskListEnvelope>(),
+        Route::get(
+            "/v1/tasks/{id}",
+            READ,
+            "One task, or a message as one",
+            |_| get(tasks::show::<D>),
+        )
+        .answers::<TaskEnvelope>(),
+        Route::get(
+            "/v1/tasks/{id}/events",
+            READ,
+            "What happens to all messages of a task",
+            |_| get(task_events::stream::<D>),
+        )
+        .streams(),
+    ];
+    routes.extend(acts_on_tasks());
+    routes
+}
+
+fn acts_on_tasks<D: Desk>() -> Vec<Route<D>> {
+    vec![
+        Route::post(
+            "/v1/tasks/{id}/steer",
+            CONTROL,
+            Trace::Row,
+            "Tell a task more",
+            |_| post(tasks::steer::<D>),
+        )
+        .takes::<tasks::SteerBody>()
+        .answers::<TaskEnvelope>(),
+        Route::post(
+            "/v1/messages/{id}/steer",
+            CONTROL,
+            Trace::Audit(&["tell"]),
+            "Tell the running turn of a message more",
+            |_| post(tasks::steer::<D>),
+        )
+        .takes::<tasks::SteerBody>()
+        .answers::<TaskEnvelope>(),
+        Route::post(
+            "/v1/tasks/{id}/interrupt",
+            CONTROL,
+            Trace::Audit(&["cancel"]),
+            "End everything of a task that has no answer",
+            |_| post(tasks::interrupt::<D>),
+        )
+        .answers::<TaskEnvelope>(),
+        Route::post(
+            "/v1/tasks/{id}/respond",
+            CONTROL,
+            Trace::Audit(&["decide"]),
+            "Decide what Codex asks; to accept needs `approve` too",
+            |_| post(tasks::respond::<D>),
+        )
+        .takes::<tasks::RespondBody>()
+        .answers::<TaskEnvelope>(),
+        Route::post(
+            "/v1/tasks/notify-completed",
+            CONTROL,
+            Trace::Audit(&["notify"]),
+            "Send the notifications of finished tasks that are still unsent",
+            |_| post(tasks::notify::<D>),
+        )
+        .takes::<tasks::NotifyBody>()
+        .answers::<NotifyEnvelope>(),
     ]
 }
 

@@ -4,7 +4,10 @@ use super::guard::Peer;
 use super::route::{Access, Route, Trace, Verb};
 use super::{Api, Door, Hosts, router, table};
 use crate::control::Scope;
-use crate::{Desk, Health, Hub, NewMessage, ReloadView, SubmitError, Submitted, TokenHash};
+use crate::{
+    Desk, Health, Hub, NewMessage, NewTask, ReloadView, StartError, Steering, SubmitError,
+    Submitted, TaskBegun, TokenHash,
+};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request, Response, StatusCode, header};
@@ -14,7 +17,7 @@ use bridge_core::step::{
     AddToken, CancelOutcome, Claim, Decide, DecideOutcome, RedriveOutcome, RevokeToken, TokenAdded,
     Transition, UseToken,
 };
-use bridge_core::value::{Epoch, MessageId, Timestamp};
+use bridge_core::value::{Epoch, MessageId, NotifyState, Task, TaskId, Timestamp};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -131,6 +134,22 @@ impl Desk for EmptyDesk {
 
     async fn reload(&self, _: &str) -> ReloadView {
         ReloadView::failed(Timestamp(0), "there is no file".to_owned())
+    }
+
+    async fn start_task(&self, _: NewTask) -> Result<TaskBegun, StartError> {
+        Err(SubmitError::Stopping.into())
+    }
+
+    async fn steer_task(&self, _: &Task, _: String, _: &str) -> Result<Steering, SubmitError> {
+        Err(SubmitError::Stopping)
+    }
+
+    async fn tell(&self, _: MessageId, _: String, _: &str) -> Result<Steering, LedgerError> {
+        Err(away())
+    }
+
+    async fn notify_task(&self, _: &TaskId, _: &str) -> Result<Option<NotifyState>, LedgerError> {
+        Err(away())
     }
 
     async fn health(&self) -> Health {

@@ -1,6 +1,7 @@
 //! The acts of control, in the words of the tool that other agents know, and why one is refused.
 
 use super::Caller;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::future::Future;
@@ -63,7 +64,7 @@ pub enum Act {
 }
 
 /// What a task is started with.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartArgs {
     /// What Codex is to do.

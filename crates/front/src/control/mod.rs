@@ -5,6 +5,23 @@
 
 mod act;
 mod caller;
+mod desk;
+mod envelope;
+mod interrupt;
+mod notice;
+mod notify;
+mod respond;
+mod rows;
+mod shape;
+mod standing;
+mod start;
+#[cfg(test)]
+mod tests;
 
 pub use act::{Act, Control, ControlError, ControlFault, StartArgs};
 pub use caller::{Caller, Grants, Scope, Via};
+pub use desk::DeskControl;
+pub use notice::Notice;
+pub(crate) use rows::{NotFound, Subject};
+pub(crate) use shape::{NotifyEnvelope, TaskEnvelope, TaskListEnvelope};
+pub use start::prompt_summary;

@@ -65,7 +65,7 @@ fn tell(id: &str) -> Tell {
 fn notify(id: &str) -> NotifyBegin {
     NotifyBegin {
         task_id: TaskId::new(id),
-        asked: false,
+        asked: None,
     }
 }
 
@@ -233,7 +233,7 @@ pub(super) async fn a_notification_is_given_up_and_sent_again_when_asked_for<F: 
     assert_eq!(state, Some(failed));
     assert_eq!(world.does(notify("t1")).await.outcome, NotifyStep::Nothing);
     let asked = NotifyBegin {
-        asked: true,
+        asked: Some("ann".to_owned()),
         ..notify("t1")
     };
     let step = world.does(asked).await.outcome;

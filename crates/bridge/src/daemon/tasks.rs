@@ -1,0 +1,285 @@
+//! Tasks behind the desk: one is started, told more, and its turns get the terms that it was given.
+
+use super::Daemon;
+use super::desk::{DaemonDesk, closed};
+use super::ids;
+use bridge_channel::task;
+use bridge_core::port::{Agent, Ledger, LedgerError, Sink, Steered, ThreadSpec, TurnTransport};
+use bridge_core::step::{
+    Join, Leave, MidTurn, Note, Receive, StartTask, SteerStored, SteerTask, TaskStarted, Tell,
+    TellOutcome,
+};
+use bridge_core::value::{
+    Class, Conversation, EventKind, ExternalId, Failure, Message, MessageId, Notification,
+    NotifyState, StateName, Task,
+};
+use bridge_front::{NewTask, StartError, Steering, SubmitError, TaskBegun, prompt_summary};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a caller waits for Codex to take a text. What it says later counts all the same.
+const STEER_WAIT: Duration = Duration::from_secs(15);
+
+/// What became of a message that was given to a running turn.
+pub(super) enum Joined {
+    /// The turn has it.
+    Taken,
+    /// It waits for its own turn.
+    Waits(String),
+    /// It may have been heard; the turn's end says so.
+    Unknown,
+}
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    /// How the turns of a message run: by its tier, or by the terms of the task that its conversation is.
+    pub(super) async fn spec_of(
+        &self,
+        message: &Message,
+        conversation: &Conversation,
+    ) -> Result<ThreadSpec, Failure> {
+        if conversation.channel.as_str() != task::CHANNEL {
+            return Ok(self.settings.thread_spec(message.tier, conversation));
+        }
+        let id = conversation.conversation_id.clone();
+        let task = self.ledger.read(move |rows| rows.task_of(&id)).await;
+        match task {
+            Ok(Some(task)) => {
+                // A turn that was begun is looked for whatever became of its directory.
+                if message.life.state.name() != StateName::Unclear {
+                    self.settings.still_fits(&task)?;
+                }
+                Ok(self.settings.task_spec(&task, conversation))
+            }
+            Ok(None) => Err(Failure::new(
+                Class::Permanent,
+                "the task of this message is gone, and with it how it was to run",
+            )),
+            Err(error) => Err(Failure::new(error.class(), error.to_string())),
+        }
+    }
+
+    /// Gives a waiting message to the running turn of its conversation. What the turn did not take waits for its
+    /// own turn; after an unknown outcome the turn's end says what it heard.
+    pub(super) async fn join_turn(self: &Arc<Self>, message_id: MessageId) -> Joined {
+        // One after the other: a text that is told must not overtake one that came before it.
+        let _order = self.joining.lock().await;
+        let join = Join {
+            message_id: message_id.clone(),
+        };
+        let steer = match self.commit(join).await {
+            Ok(Some(steer)) => steer,
+            Ok(None) => return Joined::Waits("the turn can't be given more now".to_owned()),
+            Err(LedgerError::Refused(refused)) => return Joined::Waits(refused.to_string()),
+            Err(error) => {
+                tracing::error!(%error, %message_id, "a message could not be given to a running turn");
+                return Joined::Waits(error.to_string());
+            }
+        };
+        let refused = match self.agent.steer(&steer).await {
+            Ok(Steered::Taken) => return Joined::Taken,
+            Ok(Steered::Refused { why }) => why,
+            Err(fault) if fault.failure.class == Class::Ambiguous => return Joined::Unknown,
+            Err(fault) => fault.failure.reason,
+        };
+        let why = crate::term::escape_line(&refused).into_owned();
+        tracing::info!(%message_id, why, "the running turn did not take a message");
+        self.settle(Leave { message_id }).await;
+        Joined::Waits(format!("the running turn did not take it: {refused}"))
+    }
+}
+
+impl<L: Ledger> DaemonDesk<L> {
+    pub(super) async fn begin_task(&self, new: NewTask) -> Result<TaskBegun, StartError> {
+        let daemon = &self.daemon;
+        if daemon.stopping.is_cancelled() {
+            return Err(SubmitError::Stopping.into());
+        }
+        if let Some(target) = &new.notify_target {
+            daemon
+                .settings
+                .notify
+                .check(target)
+                .map_err(StartError::Invalid)?;
+        }
+        let (task_id, message_id) = (ids::task_id(), ids::message_id());
+        let conversation_id = ids::conversation_id();
+        let terms = daemon.settings.terms(&new, &conversation_id)?;
+        let external_id = match &new.key {
+            Some(key) => ExternalId::new(format!("start:{}:{key}", new.starter)),
+            None => ExternalId::new(format!("start:{task_id}")),
+        };
+        let prompt_summary = prompt_summary(&new.prompt);
+        let arrival = task::arrive(&task_id, new.prompt, external_id, new.starter.clone())
+            .map_err(|refusal| StartError::Invalid(refusal.to_string()))?;
+        self.admitted(&arrival).await?;
+        let state = match new.notify_target {
+            Some(_) => NotifyState::Pending { not_before: None },
+            None => NotifyState::NoTarget,
+        };
+        let task = Task {
+            task_id,
+            conversation_id: conversation_id.clone(),
+            message_id: message_id.clone(),
+            starter: new.starter,
+            prompt_summary,
+            notification: Notification {
+                target: new.notify_target,
+                state,
+                tries: 0,
+                first_try_at: None,
+                error: None,
+            },
+            created_at: ids::now(),
+            terms,
+        };
+        let receive = Receive {
+            message_id,
+            conversation_id,
+            workdir: task.terms.cwd.clone(),
+            mid_turn: MidTurn::Queue,
+            ..self.assign(arrival)
+        };
+        let started = self.commit(StartTask { receive, task }).await;
+        match started.map_err(SubmitError::from)? {
+            TaskStarted::New(task) => {
+                if task.notification.target.is_some() {
+                    daemon.untold.store(true, Ordering::SeqCst);
+                }
+                Ok(TaskBegun {
+                    task,
+                    duplicate: false,
+                })
+            }
+            TaskStarted::Known(task) => Ok(TaskBegun {
+                task,
+                duplicate: true,
+            }),
+            TaskStarted::Full => Err(SubmitError::Full.into()),
+        }
+    }
+
+    /// Whether one more may come in; what is known already may, however closed the door is.
+    async fn admitted(&self, arrival: &bridge_channel::Arrival) -> Result<(), SubmitError> {
+        self.admit(arrival).await.map(drop).map_err(closed)
+    }
+
+    pub(super) async fn tell_task(
+        &self,
+        task: &Task,
+        text: String,
+        by: &str,
+    ) -> Result<Steering, SubmitError> {
+        if self.daemon.stopping.is_cancelled() {
+            return Err(SubmitError::Stopping);
+        }
+        let external_id = ExternalId::new(format!("steer:{}", ids::message_id()));
+        let arrival = task::arrive(&task.task_id, text, external_id, by.to_owned())
+            .map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
+        self.admitted(&arrival).await?;
+        let settings = &self.daemon.settings;
+        let transport = settings.transport(&arrival.channel, &arrival.conversation);
+        let receive = Receive {
+            workdir: task.terms.cwd.clone(),
+            mid_turn: match transport {
+                TurnTransport::AppServer => MidTurn::Steer,
+                TurnTransport::Exec => MidTurn::Queue,
+            },
+            ..self.assign(arrival)
+        };
+        match self.commit(SteerTask { receive }).await? {
+            SteerStored::Over => Ok(Steering::Refused {
+                why: "the task is over: start a new one".to_owned(),
+            }),
+            SteerStored::Full => Err(SubmitError::Full),
+            SteerStored::Stored { running: false, .. } => Ok(Steering::Queued {
+                why: "no turn of the task runs now".to_owned(),
+            }),
+            SteerStored::Stored {
+                message_id,
+                running: true,
+            } => Ok(self.join_now(message_id).await),
+        }
+    }
+
+    /// Gives a stored text to the running turn; a caller that goes away takes nothing with it.
+    async fn join_now(&self, message_id: MessageId) -> Steering {
+        let daemon = Arc::clone(&self.daemon);
+        let joining = self
+            .daemon
+            .tasks
+            .spawn(async move { daemon.join_turn(message_id).await });
+        match tokio::time::timeout(STEER_WAIT, joining).await {
+            Ok(Ok(Joined::Taken)) => Steering::Steered,
+            Ok(Ok(Joined::Waits(why))) => Steering::Queued { why },
+            Ok(Ok(Joined::Unknown)) | Ok(Err(_)) | Err(_) => Steering::Queued {
+                why: "Codex did not say in time whether the running turn has it; if not, the next turn gets it".to_owned(),
+            },
+        }
+    }
+
+    /// Tells the running turn of a message of any channel.
+    pub(super) async fn tell_turn(
+        &self,
+        message_id: MessageId,
+        text: String,
+        by: &str,
+    ) -> Result<Steering, LedgerError> {
+        let tell = Tell {
+            message_id: message_id.clone(),
+            text,
+            by: by.to_owned(),
+            mark: ids::mark(),
+        };
+        let steer = match self.commit(tell).await? {
+            TellOutcome::Steer(steer) => steer,
+            other => return Ok(Steering::Refused { why: idle(other) }),
+        };
+        let daemon = Arc::clone(&self.daemon);
+        let telling = self.daemon.tasks.spawn(async move {
+            let refused = match daemon.agent.steer(&steer).await {
+                Ok(Steered::Taken) => return Steering::Steered,
+                Ok(Steered::Refused { why }) => why,
+                Err(fault) => fault.failure.reason,
+            };
+            let why = format!("the running turn did not take it: {refused}");
+            daemon
+                .settle(Note {
+                    message_id,
+                    kind: EventKind::Bridge,
+                    text: why.clone(),
+                    effect: false,
+                })
+                .await;
+            Steering::Refused { why }
+        });
+        match tokio::time::timeout(STEER_WAIT, telling).await {
+            Ok(Ok(steering)) => Ok(steering),
+            Ok(Err(_)) | Err(_) => Ok(Steering::Refused {
+                why: "Codex did not say in time whether the running turn has it: look at the events before you say it again".to_owned(),
+            }),
+        }
+    }
+}
+
+/// Why a message has no turn to tell, and what to do.
+fn idle(outcome: TellOutcome) -> String {
+    match outcome {
+        TellOutcome::Steer(_) => String::new(),
+        TellOutcome::Steered(leader) => {
+            format!("its text was given to the turn of message {leader}: steer that one")
+        }
+        TellOutcome::Stopping => "somebody stopped it, and its turn is ending".to_owned(),
+        TellOutcome::Idle(state) if state.finished() || !state.awaits_answer() => {
+            "it is answered or over: send a new message to its conversation".to_owned()
+        }
+        TellOutcome::Idle(StateName::Parked) => {
+            "it waits for a person to say how it goes on: let it go on with `codex-bridge dead redrive`"
+                .to_owned()
+        }
+        TellOutcome::Idle(_) => {
+            "no turn of it runs now: try again when it does, or send a new message to its conversation"
+                .to_owned()
+        }
+    }
+}

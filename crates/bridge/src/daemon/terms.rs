@@ -1,0 +1,128 @@
+//! What a task may be on this machine: where it may work, whose Codex it may have, who may be told. What a task asks for
+//! is typed already; nothing here reads a text as a setting.
+
+use super::Settings;
+use crate::config::Places;
+use bridge_core::port::{Reads, ThreadSpec};
+use bridge_core::value::{Class, Conversation, ConversationId, Failure, Task, TaskTerms, Tier};
+use bridge_front::{NewTask, StartError};
+use std::path::{Path, PathBuf};
+
+/// What the configuration says about tasks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TaskSettings {
+    /// Below these, token holders may let tasks work.
+    pub(crate) roots: Vec<PathBuf>,
+    /// CODEX_HOMEs that a task may ask for.
+    pub(crate) homes: Vec<PathBuf>,
+    /// What a directory that turns write in must not hold.
+    pub(crate) places: Places,
+}
+
+fn invalid(what: impl Into<String>) -> StartError {
+    StartError::Invalid(what.into())
+}
+
+impl Settings {
+    /// The terms of a new task.
+    pub(super) fn terms(
+        &self,
+        new: &NewTask,
+        conversation_id: &ConversationId,
+    ) -> Result<TaskTerms, StartError> {
+        let tier = self.tier(Tier::Tool);
+        let sandbox = new.sandbox.unwrap_or(tier.sandbox);
+        let exposed = sandbox.can_write() || tier.reads != Reads::Disk;
+        let cwd = match (&new.cwd, &tier.workdir) {
+            (Some(cwd), _) => self.directory(cwd, new.any_directory, exposed)?,
+            (None, Some(shared)) => shared.display().to_string(),
+            (None, None) => {
+                let own = self.work_root.join(conversation_id.as_str());
+                own.display().to_string()
+            }
+        };
+        Ok(TaskTerms {
+            cwd,
+            model: new.model.clone(),
+            sandbox,
+            approval_policy: new.approval_policy.unwrap_or(tier.approval_policy),
+            codex_home: match &new.codex_home {
+                Some(home) => Some(self.home(home)?),
+                None => None,
+            },
+        })
+    }
+
+    /// The directory that a caller named, by its real place.
+    fn directory(&self, cwd: &str, any: bool, exposed: bool) -> Result<String, StartError> {
+        let path = Path::new(cwd);
+        if let Some(what) = self.tasks.places.refuse_workdir(path, exposed) {
+            return Err(invalid(format!("cwd {what}")));
+        }
+        let real = path
+            .canonicalize()
+            .map_err(|error| invalid(format!("cwd names {cwd}: {error}")))?;
+        let below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| real.starts_with(root));
+        if !any && !self.tasks.roots.iter().any(below) {
+            return Err(StartError::Forbidden(format!(
+                "cwd names {cwd}, which lies under none of the directories that `tasks.roots` of the configuration lists; leave cwd out for a directory of its own"
+            )));
+        }
+        real.to_str()
+            .map(ToOwned::to_owned)
+            .ok_or_else(|| invalid("cwd is no UTF-8"))
+    }
+
+    /// The CODEX_HOME that a caller named, if the configuration lists it.
+    fn home(&self, wanted: &str) -> Result<String, StartError> {
+        match self.listed_home(wanted) {
+            Some(home) => Ok(home),
+            None => Err(invalid(format!(
+                "codex_home {wanted} is not listed in `codex.homes` of the configuration"
+            ))),
+        }
+    }
+
+    fn listed_home(&self, wanted: &str) -> Option<String> {
+        let real = Path::new(wanted).canonicalize().ok()?;
+        let listed = |home: &&PathBuf| home.canonicalize().is_ok_and(|home| home == real);
+        self.tasks.homes.iter().find(listed)?;
+        real.to_str().map(ToOwned::to_owned)
+    }
+
+    /// Whether this machine still has what a task was given.
+    pub(super) fn still_fits(&self, task: &Task) -> Result<(), Failure> {
+        let config = |what: String| Failure::new(Class::Config, what);
+        let terms = &task.terms;
+        if let Some(home) = &terms.codex_home
+            && self.listed_home(home).is_none()
+        {
+            return Err(config(format!(
+                "this task's CODEX_HOME {home} is not listed in `codex.homes` any more: put it back, or stop the task"
+            )));
+        }
+        let own = Path::new(&terms.cwd).starts_with(&self.work_root);
+        let real = Path::new(&terms.cwd).canonicalize();
+        if !own && !real.is_ok_and(|real| real == Path::new(&terms.cwd)) {
+            return Err(config(format!(
+                "this task's directory {} is gone or has become a link: put it back, or stop the task",
+                terms.cwd
+            )));
+        }
+        Ok(())
+    }
+
+    /// How a task's turns run: its tier's ways, changed by what it was given.
+    pub(super) fn task_spec(&self, task: &Task, conversation: &Conversation) -> ThreadSpec {
+        let terms = &task.terms;
+        let base = self.thread_spec(Tier::Tool, conversation);
+        ThreadSpec {
+            workdir: terms.cwd.clone(),
+            sandbox: terms.sandbox,
+            approval_policy: terms.approval_policy,
+            model: terms.model.clone().or(base.model.clone()),
+            codex_home: terms.codex_home.clone(),
+            ..base
+        }
+    }
+}

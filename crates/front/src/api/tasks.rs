@@ -1,0 +1,170 @@
+//! Tasks over HTTP: control's acts with its envelopes; a refusal is a problem that says the same.
+
+use super::read::{Body, Params, Who, idempotency_key};
+use super::{Context, ProblemResponse};
+use crate::Desk;
+use crate::control::{Act, Control, ControlError, ControlFault, DeskControl, StartArgs};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Which tasks.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TaskPage {
+    /// How many, at most.
+    limit: Option<u32>,
+    /// Older than this one: the `next` of the page before.
+    before: Option<String>,
+}
+
+/// More for a running turn.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SteerBody {
+    /// The text.
+    instruction: String,
+}
+
+/// A decision about what Codex asks.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RespondBody {
+    /// Which question, by its id or its code.
+    request_id: String,
+    /// `accept`, `acceptForSession`, `decline` or `cancel`; `decline` when absent.
+    #[serde(default)]
+    decision: Option<String>,
+    /// What questions and forms are answered with.
+    #[serde(default)]
+    answers: Option<Value>,
+}
+
+/// Which notifications.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct NotifyBody {
+    /// How many, at most.
+    limit: Option<u32>,
+    /// Only say what would be sent.
+    dry_run: bool,
+}
+
+type Told = Result<Json<Value>, ProblemResponse>;
+
+impl From<ControlError> for ProblemResponse {
+    fn from(error: ControlError) -> Self {
+        let status = match error.kind {
+            ControlFault::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+            ControlFault::Unknown => StatusCode::NOT_FOUND,
+            ControlFault::Refused => StatusCode::CONFLICT,
+            ControlFault::Forbidden => StatusCode::FORBIDDEN,
+            ControlFault::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, error.message)
+    }
+}
+
+/// An envelope that says no is a problem here.
+fn told(envelope: Value) -> Told {
+    match envelope.get("success") {
+        Some(Value::Bool(false)) => {
+            let why = envelope.get("error").and_then(Value::as_str);
+            let why = why.unwrap_or("it was refused");
+            Err(ProblemResponse::new(StatusCode::CONFLICT, why))
+        }
+        Some(_) | None => Ok(Json(envelope)),
+    }
+}
+
+async fn act<D: Desk>(context: Context<D>, Who(caller): Who, act: Act) -> Told {
+    let control = DeskControl::new(context.desk);
+    told(control.act(&caller, act).await?)
+}
+
+pub(super) async fn start<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    headers: HeaderMap,
+    Body(args): Body<StartArgs>,
+) -> Result<(StatusCode, Json<Value>), ProblemResponse> {
+    let args = StartArgs {
+        key: idempotency_key(&headers)?,
+        ..args
+    };
+    let control = DeskControl::new(context.desk);
+    let envelope = control.act(&caller, Act::Start(args)).await?;
+    let status = match envelope.get("duplicate") {
+        Some(Value::Bool(true)) => StatusCode::OK,
+        Some(_) | None => StatusCode::CREATED,
+    };
+    Ok((status, Json(envelope)))
+}
+
+pub(super) async fn list<D: Desk>(
+    State(context): State<Context<D>>,
+    Params(page): Params<TaskPage>,
+) -> Told {
+    let control = DeskControl::new(context.desk);
+    Ok(Json(control.page(page.limit, page.before).await?))
+}
+
+pub(super) async fn show<D: Desk>(
+    State(context): State<Context<D>>,
+    who: Who,
+    Path(task_id): Path<String>,
+) -> Told {
+    act(context, who, Act::Status { task_id }).await
+}
+
+/// For tasks and for messages of any channel.
+pub(super) async fn steer<D: Desk>(
+    State(context): State<Context<D>>,
+    who: Who,
+    Path(task_id): Path<String>,
+    Body(body): Body<SteerBody>,
+) -> Told {
+    let steer = Act::Steer {
+        task_id,
+        instruction: body.instruction,
+    };
+    act(context, who, steer).await
+}
+
+pub(super) async fn interrupt<D: Desk>(
+    State(context): State<Context<D>>,
+    who: Who,
+    Path(task_id): Path<String>,
+) -> Told {
+    act(context, who, Act::Interrupt { task_id }).await
+}
+
+pub(super) async fn respond<D: Desk>(
+    State(context): State<Context<D>>,
+    who: Who,
+    Path(task_id): Path<String>,
+    Body(body): Body<RespondBody>,
+) -> Told {
+    let respond = Act::Respond {
+        task_id,
+        request_id: body.request_id,
+        decision: body.decision,
+        answers: body.answers,
+    };
+    act(context, who, respond).await
+}
+
+pub(super) async fn notify<D: Desk>(
+    State(context): State<Context<D>>,
+    who: Who,
+    Body(body): Body<NotifyBody>,
+) -> Told {
+    let notify = Act::NotifyCompleted {
+        limit: body.limit,
+        dry_run: body.dry_run,
+    };
+    act(context, who, notify).await
+}

@@ -1,0 +1,195 @@
+//! Control over the desk: each act is checked against what its caller may do, done by the desk, and answered from rows.
+
+use super::envelope::{Told, envelope, protocol, view};
+use super::rows::{Subject, TaskRows};
+use super::{Act, Caller, Control, ControlError, ControlFault, Scope};
+use crate::desk::{Desk, Steering, SubmitError};
+use bridge_core::port::{Ledger, LedgerError};
+use bridge_core::value::TaskId;
+use serde_json::{Value, json};
+
+/// Tasks in a list for those who name no number.
+const LIST_DEFAULT: u32 = 10;
+/// Most tasks in one list.
+const LIST_MAX: u32 = 200;
+
+/// Control of the daemon behind a desk.
+#[derive(Clone, Debug)]
+pub struct DeskControl<D> {
+    pub(super) desk: D,
+}
+
+/// An answer.
+pub(super) type Done = Result<Value, ControlError>;
+
+impl<D: Desk> DeskControl<D> {
+    /// Over this desk.
+    pub fn new(desk: D) -> Self {
+        Self { desk }
+    }
+
+    pub(super) async fn subject(&self, id: &str) -> Result<Subject, ControlError> {
+        let named = id.trim().to_owned();
+        let found = self
+            .desk
+            .ledger()
+            .read(move |rows| Subject::find(rows, &named))
+            .await
+            .map_err(unavailable)?;
+        found.map_err(|not| not.of(id))
+    }
+
+    pub(super) async fn rows(&self, subject: Subject, id: &str) -> Result<TaskRows, ControlError> {
+        let found = self
+            .desk
+            .ledger()
+            .read(move |rows| TaskRows::load(rows, subject))
+            .await
+            .map_err(unavailable)?;
+        found.ok_or_else(|| super::NotFound::Unknown.of(id))
+    }
+
+    /// The task as it is now.
+    pub(super) async fn look(&self, id: &str) -> Result<TaskRows, ControlError> {
+        let subject = self.subject(id).await?;
+        self.rows(subject, id).await
+    }
+
+    async fn status(&self, task_id: &str) -> Done {
+        let rows = self.look(task_id).await?;
+        let message = format!("The task is {}.", rows.standing().word());
+        Ok(envelope(&rows, &message))
+    }
+
+    /// A page of tasks, newest first, older than `before`.
+    pub(crate) async fn page(&self, limit: Option<u32>, before: Option<String>) -> Done {
+        let limit = limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
+        let before = before.map(TaskId::new);
+        let rows = self.desk.ledger().read(move |rows| {
+            let tasks = rows.tasks(before.as_ref(), limit)?.into_iter();
+            let loaded = tasks.map(|task| TaskRows::load(rows, Subject::Task(Box::new(task))));
+            loaded
+                .filter_map(Result::transpose)
+                .collect::<Result<Vec<_>, _>>()
+        });
+        let rows: Vec<TaskRows> = rows.await.map_err(unavailable)?;
+        let tasks: Vec<Value> = rows.iter().map(|rows| view(rows, Told::Line)).collect();
+        let full = tasks.len() >= limit as usize;
+        let last = tasks.last().filter(|_| full);
+        let next = last.and_then(|task| task.get("task_id").cloned());
+        Ok(json!({ "success": true, "tasks": tasks, "next": next }))
+    }
+
+    async fn steer(&self, caller: &Caller, task_id: &str, instruction: String) -> Done {
+        if instruction.trim().is_empty() {
+            let words = "codex_bridge steer requires task_id and instruction.";
+            return Err(ControlError::new(ControlFault::Invalid, words));
+        }
+        let subject = self.subject(task_id).await?;
+        let steering = match &subject {
+            Subject::Task(task) => {
+                let told = self.desk.steer_task(task, instruction, &caller.name);
+                told.await.map_err(closed)?
+            }
+            Subject::Message(message_id) => {
+                let told = self
+                    .desk
+                    .tell(message_id.clone(), instruction, &caller.name);
+                told.await.map_err(unavailable)?
+            }
+        };
+        let rows = self.look(task_id).await?;
+        let (word, why) = match steering {
+            Steering::Steered => ("steered", None),
+            Steering::Queued { why } => ("queued", Some(why)),
+            Steering::Refused { why } => ("refused", Some(why)),
+        };
+        let task = view(&rows, Told::Whole);
+        let turn = task.get("codex_turn_id").cloned();
+        let mut said = json!({
+            "success": word != "refused",
+            "steer": word,
+            "why": why,
+            "task": task,
+            "protocol": protocol(rows.transport),
+        });
+        if let Some(said) = said.as_object_mut() {
+            match word {
+                "refused" => said.insert("error".to_owned(), json!(why)),
+                _ => said.insert("result".to_owned(), json!({ "turnId": turn })),
+            };
+        }
+        Ok(said)
+    }
+}
+
+impl<D: Desk> Control for DeskControl<D> {
+    async fn act(&self, caller: &Caller, act: Act) -> Done {
+        permit(caller, scope_of(&act))?;
+        match act {
+            Act::Start(args) => self.start(caller, args).await,
+            Act::Status { task_id } => self.status(&task_id).await,
+            Act::List { limit } => self.page(limit, None).await,
+            Act::Steer {
+                task_id,
+                instruction,
+            } => self.steer(caller, &task_id, instruction).await,
+            Act::Interrupt { task_id } => self.interrupt(caller, &task_id).await,
+            Act::Respond {
+                task_id,
+                request_id,
+                decision,
+                answers,
+            } => {
+                let decision = decision.as_deref();
+                self.respond(caller, &task_id, &request_id, decision, answers)
+                    .await
+            }
+            Act::NotifyCompleted { limit, dry_run } => self.notify(caller, limit, dry_run).await,
+        }
+    }
+}
+
+fn scope_of(act: &Act) -> Scope {
+    match act {
+        Act::Status { .. } | Act::List { .. } | Act::NotifyCompleted { dry_run: true, .. } => {
+            Scope::Read
+        }
+        Act::Start(_)
+        | Act::Steer { .. }
+        | Act::Interrupt { .. }
+        | Act::Respond { .. }
+        | Act::NotifyCompleted { dry_run: false, .. } => Scope::Control,
+    }
+}
+
+pub(super) fn permit(caller: &Caller, scope: Scope) -> Result<(), ControlError> {
+    match caller.may(scope) {
+        true => Ok(()),
+        false => Err(ControlError::new(
+            ControlFault::Forbidden,
+            format!(
+                "this token was not made for `{0}`: make one with `codex-bridge token add NAME --scope {0}`",
+                scope.word()
+            ),
+        )),
+    }
+}
+
+pub(super) fn unavailable(error: LedgerError) -> ControlError {
+    let said = format!("the ledger can't be used now: {error}");
+    ControlError::new(ControlFault::Unavailable, said)
+}
+
+pub(super) fn closed(error: SubmitError) -> ControlError {
+    let kind = match &error {
+        SubmitError::Unfit(_) => ControlFault::Invalid,
+        SubmitError::Full
+        | SubmitError::NoRoom(_)
+        | SubmitError::Slow { .. }
+        | SubmitError::Damaged(_)
+        | SubmitError::Stopping
+        | SubmitError::Ledger(_) => ControlFault::Unavailable,
+    };
+    ControlError::new(kind, error.to_string())
+}

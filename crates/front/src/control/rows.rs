@@ -1,0 +1,169 @@
+//! The rows that say how a task is, or how a message of any channel is in the same words. Nothing is derived here.
+
+use crate::control::{ControlError, ControlFault};
+use bridge_core::port::{Read, RowsError};
+use bridge_core::value::{
+    Answer, Conversation, ItemEvent, Message, MessageId, Request, Task, TaskId, Transport, Turn,
+};
+
+/// Messages of a task that are looked at, the newest ones.
+const MESSAGES_LOOKED_AT: u32 = 50;
+/// Events that are told, the newest ones, as in the tool that other agents know.
+pub(super) const EVENTS_TOLD: usize = 20;
+/// Shortest beginning of a message's id that is looked up.
+const PREFIX_MIN_CHARS: usize = 4;
+/// What begins the id of a task.
+const TASK_PREFIX: &str = "codex-";
+
+/// What an id names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// A task.
+    Task(Box<Task>),
+    /// A message of another channel.
+    Message(MessageId),
+}
+
+/// Why an id names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotFound {
+    /// Nothing has it.
+    Unknown,
+    /// Several messages begin so.
+    Several,
+}
+
+impl NotFound {
+    pub(crate) fn of(self, id: &str) -> ControlError {
+        match self {
+            Self::Unknown => ControlError::new(
+                ControlFault::Unknown,
+                format!("Unknown Codex bridge task: {id}"),
+            ),
+            Self::Several => ControlError::new(
+                ControlFault::Invalid,
+                format!("several messages begin with {id}: give more of the id"),
+            ),
+        }
+    }
+}
+
+impl Subject {
+    /// The task or message with this id; of a message its beginning will do.
+    pub(crate) fn find(rows: &dyn Read, id: &str) -> Result<Result<Self, NotFound>, RowsError> {
+        if id.starts_with(TASK_PREFIX) {
+            let task = rows.task(&TaskId::new(id))?;
+            return Ok(task
+                .map(|task| Self::Task(Box::new(task)))
+                .ok_or(NotFound::Unknown));
+        }
+        if id.chars().count() < PREFIX_MIN_CHARS {
+            return Ok(Err(NotFound::Unknown));
+        }
+        let mut found = rows.message_ids_by_prefix(id, 2)?;
+        let message_id = match (found.pop(), found.pop()) {
+            (Some(message_id), None) => message_id,
+            (Some(_), Some(_)) => return Ok(Err(NotFound::Several)),
+            (None, _) => return Ok(Err(NotFound::Unknown)),
+        };
+        let Some(message) = rows.message(&message_id)? else {
+            return Ok(Err(NotFound::Unknown));
+        };
+        Ok(Ok(match rows.task_of(&message.conversation_id)? {
+            Some(task) => Self::Task(Box::new(task)),
+            None => Self::Message(message_id),
+        }))
+    }
+}
+
+/// Everything that is told about one task or message.
+#[derive(Debug)]
+pub(crate) struct TaskRows {
+    pub(super) task: Option<Task>,
+    pub(super) conversation: Option<Conversation>,
+    /// Oldest first, with the answer and the newest turn of each.
+    pub(super) messages: Vec<MessageRows>,
+    /// Oldest first.
+    pub(super) events: Vec<ItemEvent>,
+    /// What Codex waits for.
+    pub(super) asked: Vec<Request>,
+    /// How we talk to Codex.
+    pub(super) transport: Transport,
+}
+
+/// One message of a task.
+#[derive(Debug)]
+pub(super) struct MessageRows {
+    pub(super) message: Message,
+    pub(super) answer: Option<Answer>,
+    pub(super) turn: Option<Turn>,
+}
+
+impl TaskRows {
+    pub(crate) fn load(rows: &dyn Read, subject: Subject) -> Result<Option<Self>, RowsError> {
+        let (task, messages) = match subject {
+            Subject::Task(task) => {
+                let mut messages = rows.messages_of(&task.conversation_id, MESSAGES_LOOKED_AT)?;
+                messages.reverse();
+                (Some(*task), messages)
+            }
+            Subject::Message(message_id) => {
+                (None, rows.message(&message_id)?.into_iter().collect())
+            }
+        };
+        let Some(first) = messages.first() else {
+            return Ok(None);
+        };
+        let live = rows.live_incarnations()?;
+        Ok(Some(Self {
+            task,
+            conversation: rows.conversation(&first.conversation_id)?,
+            events: newest_events(rows, &messages)?,
+            asked: asked(rows, &messages)?,
+            messages: messages
+                .into_iter()
+                .map(|message| MessageRows::load(rows, message))
+                .collect::<Result<_, _>>()?,
+            transport: live
+                .last()
+                .map_or(Transport::Socket, |incarnation| incarnation.transport),
+        }))
+    }
+}
+
+impl MessageRows {
+    fn load(rows: &dyn Read, message: Message) -> Result<Self, RowsError> {
+        Ok(Self {
+            answer: rows.answer(&message.message_id)?,
+            turn: rows.turn(&message.message_id, message.life.attempt)?,
+            message,
+        })
+    }
+}
+
+fn asked(rows: &dyn Read, messages: &[Message]) -> Result<Vec<Request>, RowsError> {
+    let mut asked = Vec::new();
+    for message in messages {
+        if !message.life.state.name().finished() {
+            asked.extend(rows.requests(&message.message_id)?);
+        }
+    }
+    asked.retain(|request| request.state.waits());
+    Ok(asked)
+}
+
+fn newest_events(rows: &dyn Read, messages: &[Message]) -> Result<Vec<ItemEvent>, RowsError> {
+    let told = u32::try_from(EVENTS_TOLD).unwrap_or(u32::MAX);
+    let mut events = Vec::new();
+    for message in messages.iter().rev() {
+        let last = rows.last_event(&message.message_id)?;
+        events.extend(rows.events(&message.message_id, last.saturating_sub(told), told)?);
+    }
+    events.sort_by(|one, other| {
+        let key = |event: &ItemEvent| (event.at, event.message_id.clone(), event.ordinal);
+        key(one).cmp(&key(other))
+    });
+    let surplus = events.len().saturating_sub(EVENTS_TOLD);
+    events.drain(..surplus);
+    Ok(events)
+}

@@ -1,0 +1,108 @@
+//! Start: what a caller asks for is read here, word by word, and refused in the words that other agents know. Whether
+//! this machine has it is the desk's to judge.
+
+use super::desk::{Done, closed};
+use super::envelope::{envelope, summary};
+use super::rows::Subject;
+use super::{Caller, ControlError, ControlFault, DeskControl, Grants, StartArgs};
+use crate::desk::{Desk, NewTask, StartError};
+use bridge_core::limits::PROMPT_SUMMARY_MAX_CHARS;
+use bridge_core::value::{ApprovalPolicy, Sandbox};
+
+/// Longest name of a model.
+const MODEL_MAX_CHARS: usize = 200;
+
+/// The beginning of a prompt, one line.
+#[must_use]
+pub fn prompt_summary(prompt: &str) -> String {
+    summary(prompt, PROMPT_SUMMARY_MAX_CHARS)
+}
+
+impl<D: Desk> DeskControl<D> {
+    pub(super) async fn start(&self, caller: &Caller, args: StartArgs) -> Done {
+        let new = wanted(caller, args)?;
+        let begun = self
+            .desk
+            .start_task(new)
+            .await
+            .map_err(|error| match error {
+                StartError::Invalid(why) => ControlError::new(ControlFault::Invalid, why),
+                StartError::Forbidden(why) => ControlError::new(ControlFault::Forbidden, why),
+                StartError::Submit(error) => closed(error),
+            })?;
+        let task_id = begun.task.task_id.to_string();
+        let subject = Subject::Task(Box::new(begun.task));
+        let rows = self.rows(subject, &task_id).await?;
+        let message = match begun.duplicate {
+            false => "Codex task started; it runs through app-server JSON-RPC.",
+            true => "This Codex task was started before with the same key.",
+        };
+        let mut told = envelope(&rows, message);
+        if let Some(told) = told.as_object_mut() {
+            told.insert("duplicate".to_owned(), begun.duplicate.into());
+        }
+        Ok(told)
+    }
+}
+
+fn invalid(message: impl Into<String>) -> ControlError {
+    ControlError::new(ControlFault::Invalid, message)
+}
+
+/// An empty text is the same as none: that is how other agents leave something out.
+fn given(text: Option<String>) -> Option<String> {
+    text.map(|text| text.trim().to_owned())
+        .filter(|text| !text.is_empty())
+}
+
+fn wanted(caller: &Caller, args: StartArgs) -> Result<NewTask, ControlError> {
+    if args.prompt.trim().is_empty() {
+        return Err(invalid("codex_bridge start requires a non-empty prompt."));
+    }
+    let model = given(args.model);
+    if let Some(model) = &model
+        && (model.chars().nth(MODEL_MAX_CHARS).is_some() || model.chars().any(char::is_control))
+    {
+        return Err(invalid("model is no name of a model."));
+    }
+    Ok(NewTask {
+        sandbox: given(args.sandbox).as_deref().map(sandbox).transpose()?,
+        approval_policy: given(args.approval_policy)
+            .as_deref()
+            .map(approval_policy)
+            .transpose()?,
+        prompt: args.prompt,
+        cwd: given(args.cwd),
+        model,
+        codex_home: given(args.codex_home),
+        notify_target: given(args.notify_target),
+        key: args.key,
+        starter: caller.name.clone(),
+        any_directory: match &caller.grants {
+            Grants::LocalOwner => true,
+            Grants::Scopes(_) => false,
+        },
+    })
+}
+
+fn sandbox(word: &str) -> Result<Sandbox, ControlError> {
+    match Sandbox::from_word(word) {
+        Some(sandbox @ (Sandbox::ReadOnly | Sandbox::WorkspaceWrite)) => Ok(sandbox),
+        Some(Sandbox::DangerFullAccess) => Err(invalid(
+            "codex_bridge refuses danger-full-access as a default bridge sandbox.",
+        )),
+        None => Err(invalid(
+            "sandbox must be one of read-only, workspace-write.",
+        )),
+    }
+}
+
+fn approval_policy(word: &str) -> Result<ApprovalPolicy, ControlError> {
+    match ApprovalPolicy::from_word(word) {
+        Some(policy @ (ApprovalPolicy::OnRequest | ApprovalPolicy::Untrusted)) => Ok(policy),
+        Some(ApprovalPolicy::Never) => Err(invalid("codex_bridge refuses approval_policy=never.")),
+        None => Err(invalid(
+            "approval_policy must be one of on-request, untrusted.",
+        )),
+    }
+}

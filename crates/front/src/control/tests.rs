@@ -1,0 +1,222 @@
+//! How a task stands and what its envelope holds, over rows made by hand.
+
+use super::envelope::{Told, view};
+use super::rows::{MessageRows, TaskRows};
+use super::shape::task_keys;
+use bridge_core::value::{
+    Answer, AnswerSource, ApprovalPolicy, ChannelId, ConversationId, Deciders, EffectDigest,
+    EventKind, ExternalId, IncarnationId, ItemEvent, Life, Message, MessageId, MessageState,
+    Notification, NotifyState, Request, RequestId, RequestKind, RequestState, Round, Sandbox,
+    SenderKind, Seq, Task, TaskId, TaskTerms, Tier, Timestamp, Transport, TurnId,
+};
+use serde_json::{Value, json};
+
+fn message(seq: i64, state: MessageState) -> Message {
+    let at = Timestamp(seq);
+    Message {
+        message_id: MessageId::new(format!("m{seq}")),
+        conversation_id: ConversationId::new("c"),
+        seq: Seq(seq),
+        channel: ChannelId::new("task"),
+        external_id: ExternalId::new(format!("x{seq}")),
+        kind: SenderKind::Person,
+        sender: "ann".to_owned(),
+        tier: Tier::Tool,
+        body: "do\n\tit".to_owned(),
+        attachments: Vec::new(),
+        said_at: at,
+        hops: 0,
+        round: Round(0),
+        received_at: at,
+        life: Life::new(at).moved(state, at),
+    }
+}
+
+fn answer(seq: i64) -> Answer {
+    Answer {
+        message_id: MessageId::new(format!("m{seq}")),
+        attempt: 1,
+        source: AnswerSource::Live,
+        text: format!("answer {seq}"),
+        created_at: Timestamp(2_500),
+    }
+}
+
+fn task() -> Task {
+    Task {
+        task_id: TaskId::new("codex-0123456789ab"),
+        conversation_id: ConversationId::new("c"),
+        message_id: MessageId::new("m1"),
+        starter: "local owner".to_owned(),
+        prompt_summary: "do it".to_owned(),
+        terms: TaskTerms {
+            cwd: "/work".to_owned(),
+            model: None,
+            sandbox: Sandbox::ReadOnly,
+            approval_policy: ApprovalPolicy::OnRequest,
+            codex_home: None,
+        },
+        notification: Notification {
+            target: None,
+            state: NotifyState::NoTarget,
+            tries: 0,
+            first_try_at: None,
+            error: None,
+        },
+        created_at: Timestamp(1_000),
+    }
+}
+
+fn rows(states: Vec<(MessageState, bool)>) -> TaskRows {
+    let messages = (1..)
+        .zip(states)
+        .map(|(seq, (state, answered))| MessageRows {
+            message: message(seq, state),
+            answer: answered.then(|| answer(seq)),
+            turn: None,
+        });
+    TaskRows {
+        task: Some(task()),
+        conversation: None,
+        messages: messages.collect(),
+        events: Vec::new(),
+        asked: Vec::new(),
+        transport: Transport::Socket,
+    }
+}
+
+fn asks(kind: RequestKind) -> Request {
+    Request {
+        request_id: RequestId::new("0123456789abcdefghjkmnpqrs"),
+        message_id: MessageId::new("m1"),
+        attempt: 1,
+        incarnation: IncarnationId::new("i"),
+        rpc_id: "0".to_owned(),
+        item_id: None,
+        method: "item/commandExecution/requestApproval".to_owned(),
+        digest: EffectDigest::of(&kind, "make"),
+        kind,
+        headline: "run make".to_owned(),
+        shown: "make".to_owned(),
+        payload: "{\"command\":\"make\"}".to_owned(),
+        deciders: Deciders::Owner,
+        state: RequestState::Open,
+        created_at: Timestamp(2_000),
+        deadline: Timestamp(9_000),
+        reminded: false,
+    }
+}
+
+fn running() -> MessageState {
+    MessageState::Running {
+        turn_id: TurnId::new("t"),
+    }
+}
+
+fn reason(text: &str) -> String {
+    text.to_owned()
+}
+
+#[test]
+fn a_task_stands_where_its_messages_are() {
+    let dead = || MessageState::Dead {
+        reason: reason("broken"),
+    };
+    let cancelled = || MessageState::Cancelled {
+        reason: reason("stopped by ann"),
+    };
+    let parked = MessageState::Parked {
+        until: Timestamp(9),
+        reason: reason("cut"),
+    };
+    let steered = MessageState::Steered {
+        leader: MessageId::new("m1"),
+    };
+    let received = || MessageState::Received { hold: None };
+    for (states, word) in [
+        (vec![(received(), false)], "queued"),
+        (vec![(MessageState::Claimed, false)], "starting"),
+        (vec![(MessageState::Starting, false)], "starting"),
+        (vec![(running(), false)], "working"),
+        (vec![(running(), false), (steered, false)], "working"),
+        (
+            vec![(MessageState::Unclear { hold: None }, false)],
+            "unclear",
+        ),
+        (vec![(parked, false)], "parked"),
+        (vec![(MessageState::Answered, true)], "completed"),
+        (vec![(MessageState::Done, true)], "completed"),
+        (vec![(dead(), false)], "failed"),
+        (vec![(dead(), true)], "completed"),
+        (vec![(cancelled(), false)], "cancelled"),
+        (
+            vec![(MessageState::Done, true), (received(), false)],
+            "queued",
+        ),
+        (
+            vec![(MessageState::Done, true), (cancelled(), false)],
+            "cancelled",
+        ),
+        (
+            vec![(dead(), false), (MessageState::Done, true)],
+            "completed",
+        ),
+    ] {
+        let rows = rows(states);
+        assert_eq!(rows.standing().word(), word, "{:?}", rows.messages);
+    }
+    let mut asked = rows(vec![(running(), false)]);
+    asked.asked = vec![asks(RequestKind::Command)];
+    assert_eq!(asked.standing().word(), "waiting_for_approval");
+    asked.asked = vec![asks(RequestKind::UserInput)];
+    assert_eq!(asked.standing().word(), "waiting_for_user_input");
+}
+
+#[test]
+fn the_envelope_has_the_keys_that_are_described_and_no_others() {
+    let mut rows = rows(vec![(MessageState::Done, true)]);
+    rows.events = vec![ItemEvent {
+        message_id: MessageId::new("m1"),
+        ordinal: 1,
+        attempt: 1,
+        kind: EventKind::Completed,
+        text: "ran make".to_owned(),
+        at: Timestamp(2_000),
+    }];
+    let told = view(&rows, Told::Whole);
+    let mut keys: Vec<String> = told.as_object().unwrap().keys().cloned().collect();
+    let mut described = task_keys();
+    keys.sort();
+    described.sort();
+    assert_eq!(keys, described);
+    for (key, value) in [
+        ("status", json!("completed")),
+        ("final_summary", json!("answer 1")),
+        ("answer", json!("answer 1")),
+        ("created_at", json!(1.0)),
+        ("completed_at", json!(2.5)),
+        ("notification_status", Value::Null),
+        ("last_progress_summary", json!("item/completed: ran make")),
+        ("degraded_mode", json!("none")),
+    ] {
+        assert_eq!(told[key], value, "{key}");
+    }
+    let event = &told["recent_events"][0];
+    assert_eq!(event["source_event_type"], "item/completed");
+    assert_eq!(event["normalized_status"], "working");
+    assert_eq!(event["created_at"], json!(2.0));
+    assert!(view(&rows, Told::Notice).get("answer").is_none());
+    assert!(view(&rows, Told::Line).get("recent_events").is_none());
+}
+
+#[test]
+fn what_codex_asks_is_shown_as_it_was_sent() {
+    let mut rows = rows(vec![(running(), false)]);
+    rows.asked = vec![asks(RequestKind::Command)];
+    let told = view(&rows, Told::Whole);
+    let asked = &told["pending_requests"][0];
+    assert_eq!(asked["payload"], json!({ "command": "make" }));
+    assert_eq!(asked["code"], "012345");
+    assert_eq!(asked["status"], "pending");
+    assert_eq!(asked["deadline"], json!(9.0));
+}
