@@ -69,6 +69,8 @@ pub(crate) enum Command {
     Dead(DeadCommand),
     /// Show how the daemon is and how many messages are where, or how one task is
     Status(StatusArgs),
+    /// Serve MCP on standard input and output, for agents that start it themselves
+    Mcp(McpArgs),
     /// Check Codex, its login and sandbox, and this machine; say what to do
     Doctor(DoctorArgs),
     /// Copy the ledger to a file, also while the daemon runs
@@ -119,6 +121,16 @@ pub(crate) struct RunArgs {
     /// On SIGTERM, leave Codex working behind its socket for the next daemon
     #[arg(long)]
     pub(crate) handover: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Started by an MCP client, with `codex-bridge` as command and `mcp` as argument. It talks to the daemon of the state directory; where none runs, it runs one while it lives. Its log is on stderr."
+)]
+pub(crate) struct McpArgs {
+    /// The Codex binary of a daemon that it runs itself [default: $CODEX_BRIDGE_CODEX_BIN, or `codex` on the PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) codex_bin: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

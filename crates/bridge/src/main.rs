@@ -10,6 +10,7 @@ mod doctor;
 mod drill;
 mod failpoint;
 mod keeper;
+mod mcp;
 mod notify;
 mod policy;
 mod serve;
@@ -38,7 +39,15 @@ fn main() -> ExitCode {
         Command::Keeper(args) => keeper::keep(args),
         Command::KeeperExec(args) => keeper::exec(&args),
         command => match tokio::runtime::Runtime::new() {
-            Ok(runtime) => runtime.block_on(dispatch(command, common)),
+            Ok(runtime) => {
+                let reads_stdin = matches!(command, Command::Mcp(_));
+                let code = runtime.block_on(dispatch(command, common));
+                if reads_stdin {
+                    // A read of standard input can't be called off, and nothing else is left to wait for.
+                    runtime.shutdown_background();
+                }
+                code
+            }
             Err(error) => complain(&format!("start: {error}")),
         },
     }
@@ -51,6 +60,7 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
         Command::Run(args) => serve::run(args, &common, environment).await,
         Command::Demo(args) => demo::run(args, environment).await,
         Command::Drill(args) => drill::run(args, environment).await,
+        Command::Mcp(args) => mcp::run(args, common, environment).await,
         Command::Doctor(args) => doctor::run(args, &common, &environment).await,
         Command::Backup(args) => upkeep::backup(&args, &common, &environment),
         Command::Recover(args) => upkeep::recover(&args, &common, &environment),

@@ -75,7 +75,7 @@ async fn announce(serving: oneshot::Receiver<Ready>) {
 }
 
 /// The first signal stops gently, the second one at once; SIGHUP reads the configuration again.
-fn watch_signals(stop: Stop) -> std::io::Result<()> {
+pub(crate) fn watch_signals(stop: Stop) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// How long one call may take; streams have no such end.
 const CALL_DEADLINE: Duration = Duration::from_secs(30);
+/// How long an act of control may take: longer than the API gives it, which says better what happened.
+const CONTROL_DEADLINE: Duration = Duration::from_secs(70);
 /// Longest answer that is read.
 const BODY_MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Open questions that are looked at; nobody answers more by hand.
@@ -110,6 +112,25 @@ impl ApiClient {
                 Err(StateError::NoDaemon { path }.into())
             }
         }
+    }
+
+    /// A call for somebody who came through another surface; the API answers with JSON.
+    pub(crate) async fn call(
+        &self,
+        method: reqwest::Method,
+        path: &str,
+        body: Option<&serde_json::Value>,
+        via: bridge_front::Via,
+    ) -> Result<serde_json::Value, ClientError> {
+        let mut call = self
+            .client
+            .request(method, format!("http://localhost{path}"))
+            .header(bridge_front::api::VIA_HEADER, via.word())
+            .timeout(CONTROL_DEADLINE);
+        if let Some(body) = body {
+            call = call.json(body);
+        }
+        self.read(call.send().await).await
     }
 
     pub(crate) async fn submit(

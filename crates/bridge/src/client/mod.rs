@@ -17,7 +17,7 @@ mod status;
 mod story;
 mod watch;
 
-pub(crate) use api::ApiClient;
+pub(crate) use api::{ApiClient, ClientError};
 pub(crate) use control::{
     approve_when_asked, control, interrupt_task, is_task, start_task, task_status,
 };

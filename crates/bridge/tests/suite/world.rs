@@ -410,7 +410,7 @@ impl Lines {
         Self(heard)
     }
 
-    fn of(stderr: ChildStderr) -> Self {
+    pub(crate) fn of(stderr: ChildStderr) -> Self {
         let (said, heard) = watch::channel(String::new());
         tokio::spawn(async move {
             let mut lines = BufReader::new(stderr).lines();

@@ -26,6 +26,7 @@ const CONTROL: Access = Access::Scope(Scope::Control);
 pub(crate) fn routes<D: Desk>() -> Vec<Route<D>> {
     let mut routes = about();
     routes.extend(of_operators());
+    routes.push(super::mcp::row());
     routes.extend(of_messages());
     routes.extend(of_conversations());
     routes.extend(of_tokens());
