@@ -83,7 +83,7 @@ async fn a_question_is_shown_whole_and_answered_at_the_terminal_and_never_by_ent
     asks(&api, &command_question());
     let screen = terminal.screen.wait_for("l later > ").await;
     for words in [
-        "rm -rf build<U+202E>",
+        "rm -rf build\\u{202e}",
         "cwd: /w",
         "declined in ",
         "accept: it runs, once",
