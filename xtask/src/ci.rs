@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 
 use crate::cli::{Length, Plan, Schedules, Step};
 use crate::report::Report;
-use crate::{tidy, tools};
+use crate::{kits, tidy, tools};
 
 /// Variables of the caller that would make a test talk to a real platform, use a real
 /// login or write into a real state directory.
@@ -56,7 +56,8 @@ fn run_steps(root: &Path, plan: &Plan, report: &mut Report) -> anyhow::Result<()
             Step::Test => {
                 report.step("set up packages", || tools::packages(tools::PACKAGES))?;
                 let codex = report.step("set up codex", || tools::codex(root))?;
-                report.step(name, || test(root, &codex, &plan.test_args))?;
+                let kit = report.step("set up MCP kit", || tools::mcp_kit(root))?;
+                report.step(name, || test(root, &codex, &kit, &plan.test_args))?;
             }
         }
     }
@@ -84,13 +85,13 @@ fn check_dependencies(root: &Path, deny: &Path) -> anyhow::Result<()> {
     run_command(&mut command)
 }
 
-fn test(root: &Path, codex: &Path, args: &[String]) -> anyhow::Result<()> {
+fn test(root: &Path, codex: &Path, kit: &Path, args: &[String]) -> anyhow::Result<()> {
     let mut command = cargo(root);
     command.arg("test").args(packages_of(args)).args(args);
     for name in NOT_FOR_TESTS {
         command.env_remove(name);
     }
-    run_command(command.env(CODEX_BIN, codex))
+    run_command(command.env(CODEX_BIN, codex).env(kits::MCP_KIT, kit))
 }
 
 /// Plays the simulation of `bridge-sim` at full speed.

@@ -12,6 +12,7 @@ Commands:
   test    Everything that CI does; needs Rust and Node.js, sets up the rest in target/tools
   tidy    Check the rules of the tree: directions, names, sizes, habits
   codex   Install the pinned Codex into target/tools and print its path
+  mcp-kit Install the MCP Inspector and conformance suite into target/tools and print where
   simulate
           Play seeded schedules of faults over the core, in release
   bench   Measure the release build with the pinned Codex, and print tables
@@ -44,6 +45,7 @@ pub enum Command {
     Test(Plan),
     Tidy,
     Codex,
+    McpKit,
     Simulate(Schedules),
     Bench(Length),
 }
@@ -121,6 +123,7 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
         "test" => parse_test(args),
         "tidy" => alone(args, Command::Tidy),
         "codex" => alone(args, Command::Codex),
+        "mcp-kit" => alone(args, Command::McpKit),
         "simulate" => parse_simulate(args),
         "bench" => parse_bench(args),
         other => Err(format!("there is no chore `{other}`")),

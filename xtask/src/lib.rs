@@ -6,6 +6,7 @@
 
 pub mod ci;
 pub mod cli;
+pub mod kits;
 mod report;
 pub mod tidy;
 pub mod tools;

@@ -38,6 +38,10 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Tidy => tidy::run(&root),
         Command::Simulate(schedules) => ci::simulate(&root, schedules),
         Command::Bench(length) => ci::bench(&root, length),
+        Command::McpKit => {
+            println!("{}", tools::mcp_kit(&root)?.display());
+            Ok(())
+        }
         Command::Codex => {
             println!("{}", tools::codex(&root)?.display());
             Ok(())

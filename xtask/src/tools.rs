@@ -12,6 +12,7 @@ use bridge_codex::version::{PINNED, Version};
 use bridge_host::install;
 
 use crate::ci::{cargo, clean, run_command};
+use crate::kits;
 
 /// The cargo-deny that `deny.toml` is written for.
 const CARGO_DENY: &str = "0.20.2";
@@ -43,6 +44,15 @@ pub fn codex(root: &Path) -> anyhow::Result<PathBuf> {
     let version: Version = PINNED.parse()?;
     let path = install::install(&tools(root), &version, &mut |line| eprintln!("{line}"))?;
     Ok(path)
+}
+
+/// The kits of others that judge our MCP server, installed if need be; their directory.
+///
+/// # Errors
+///
+/// See [`kits::mcp`].
+pub fn mcp_kit(root: &Path) -> anyhow::Result<PathBuf> {
+    kits::mcp(&tools(root))
 }
 
 /// A cargo-deny that reads our `deny.toml`: the one on `PATH`, or one of our own.

@@ -9,6 +9,7 @@ mod conversation;
 mod dead;
 mod desk;
 mod hub;
+pub mod mcp;
 mod news;
 mod reload;
 mod request;

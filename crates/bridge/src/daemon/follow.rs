@@ -259,6 +259,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             self.note(message_id, kind, item.headline, item.effect)
                 .await;
         }
+        if let Some(diff) = item.diff {
+            self.hub.publish(message_id, Live::Diff(diff.into()));
+        }
     }
 
     async fn ended(self: &Arc<Self>, turn: &Followed, end: TurnEnd, cause: Option<Cause>) {

@@ -10,6 +10,7 @@ use bridge_codex::wire::values::GrantScope;
 use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{Agent, Asked, AskedRef, Ledger, LedgerError, Responded, Sink};
 use bridge_core::rules::{Case, Judgement, Ruling};
+use bridge_core::show;
 use bridge_core::step::{Ask, AskOutcome, Deaf, Resolve, Tend, Tended, Told, Unheard};
 use bridge_core::value::{
     Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId, RequestKind,
@@ -95,6 +96,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let at = now();
         let at_once = at_once(&judgement, at);
         let deadline = milliseconds(self.settings().approvals.deadline);
+        let shown = show::question(&asked.kind, &asked.shown);
         let mut request = Request {
             request_id: request_id(),
             message_id: message_id.clone(),
@@ -103,10 +105,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             rpc_id: asked.asked.rpc_id,
             item_id: asked.asked.item_id,
             method: asked.method,
-            digest: EffectDigest::of(&asked.kind, &asked.shown),
+            digest: EffectDigest::of(&asked.kind, &shown),
+            headline: show::question(&asked.kind, &asked.headline),
             kind: asked.kind,
-            headline: asked.headline,
-            shown: asked.shown,
+            shown,
             payload: clip(&asked.payload, REQUEST_PAYLOAD_MAX_CHARS),
             deciders: judgement.who,
             state: RequestState::Open,

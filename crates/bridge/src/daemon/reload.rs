@@ -22,6 +22,7 @@ pub(crate) struct Source {
     /// Flags go before the file each time.
     pub(crate) codex_bin: Option<PathBuf>,
     pub(crate) workdir: Option<PathBuf>,
+    pub(crate) listen: Option<String>,
 }
 
 impl Source {
@@ -32,6 +33,7 @@ impl Source {
             &self.environment,
             Some(&self.state_dir),
         )?;
+        loaded.listen_on(self.listen.clone());
         loaded.override_with(self.codex_bin.clone(), self.workdir.clone())?;
         Ok(loaded)
     }

@@ -6,6 +6,7 @@ mod dead;
 mod events;
 mod guard;
 mod limits;
+mod mcp;
 mod messages;
 mod metrics;
 mod news;
@@ -13,6 +14,7 @@ mod openapi;
 mod page;
 mod problem;
 mod read;
+mod reload;
 mod requests;
 mod route;
 mod router;
@@ -27,7 +29,7 @@ mod tasks;
 mod tests;
 mod tokens;
 
-pub use guard::{Door, Hosts, HostsError, Peer};
+pub use guard::{Door, Hosts, HostsError, Peer, VIA_HEADER};
 pub use route::{Access, Trace, Verb};
 pub use server::Bar;
 

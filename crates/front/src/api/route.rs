@@ -127,10 +127,6 @@ impl<D> Route<D> {
     }
 
     /// A protocol of its own behind one path; what it lets a caller do is its own business beside `access`.
-    #[allow(
-        dead_code,
-        reason = "the protocols that use it come with their own rows"
-    )]
     pub(crate) fn any(
         path: &'static str,
         access: Access,

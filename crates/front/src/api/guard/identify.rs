@@ -39,7 +39,7 @@ impl<D: Desk> Gate<D> {
     /// Finds out who calls.
     pub(super) async fn identify(&self, headers: &HeaderMap) -> Identity {
         match &self.door {
-            Door::Local => Identity::Known(Caller::local_owner(Via::Cli)),
+            Door::Local => Identity::Known(Caller::local_owner(via(headers))),
             Door::Tcp { .. } => match bearer(headers) {
                 Ok(token) => self.holder(token).await,
                 Err(why) => Identity::Nobody(why),
@@ -117,6 +117,16 @@ fn named_candidate(token: Token) -> Option<Candidate> {
         },
         named: Some(token.name),
     })
+}
+
+/// The header in which our own programs say for whom they speak. It is for the records: all of them are the owner's.
+pub const VIA_HEADER: &str = "codex-bridge-via";
+
+fn via(headers: &HeaderMap) -> Via {
+    match headers.get(VIA_HEADER) {
+        Some(word) if word == Via::Mcp.word() => Via::Mcp,
+        Some(_) | None => Via::Cli,
+    }
 }
 
 /// The holder of the token in the state directory: everything but being at this machine.

@@ -8,6 +8,7 @@ mod rate;
 
 pub use hosts::{Hosts, HostsError};
 pub(super) use identify::Identity;
+pub use identify::VIA_HEADER;
 pub(super) use rate::Rates;
 
 use super::{Context, ProblemResponse};

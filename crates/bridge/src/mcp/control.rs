@@ -1,0 +1,186 @@
+//! Acts as calls to the daemon's API, and its problems as refusals that a model can act on.
+
+use super::house::House;
+use crate::client::ClientError;
+use bridge_front::{Act, Caller, Control, ControlError, ControlFault};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Control over `api.sock`.
+#[derive(Clone, Debug)]
+pub(super) struct ApiControl {
+    house: Arc<House>,
+}
+
+impl ApiControl {
+    pub(super) fn new(house: Arc<House>) -> Self {
+        Self { house }
+    }
+}
+
+impl Control for ApiControl {
+    async fn act(&self, caller: &Caller, act: Act) -> Result<Value, ControlError> {
+        let Call { method, path, body } = Call::of(act)?;
+        let client = self.house.client().await?;
+        let told = client.call(method, &path, body.as_ref(), caller.via).await;
+        match told {
+            Ok(envelope) => Ok(envelope),
+            Err(error) => {
+                if matches!(error, ClientError::Unreachable { .. }) {
+                    self.house.forget().await;
+                }
+                Err(refusal(&error))
+            }
+        }
+    }
+}
+
+/// One call to the API.
+#[derive(Debug, PartialEq)]
+struct Call {
+    method: Method,
+    path: String,
+    body: Option<Value>,
+}
+
+impl Call {
+    fn of(act: Act) -> Result<Self, ControlError> {
+        Ok(match act {
+            Act::Start(args) => {
+                let body = serde_json::to_value(args);
+                let body = body.map_err(|error| invalid(&error.to_string()))?;
+                Self::post("/v1/tasks".to_owned(), body)
+            }
+            Act::Status { task_id } => Self::get(task(&task_id)?),
+            Act::List { limit: None } => Self::get("/v1/tasks".to_owned()),
+            Act::List { limit: Some(limit) } => Self::get(format!("/v1/tasks?limit={limit}")),
+            Act::Steer {
+                task_id,
+                instruction,
+            } => Self::post(
+                format!("{}/steer", task(&task_id)?),
+                json!({"instruction": instruction}),
+            ),
+            Act::Interrupt { task_id } => Self {
+                method: Method::POST,
+                path: format!("{}/interrupt", task(&task_id)?),
+                body: None,
+            },
+            Act::Respond {
+                task_id,
+                request_id,
+                decision,
+                answers,
+            } => Self::post(
+                format!("{}/respond", task(&task_id)?),
+                given(json!({"request_id": request_id, "decision": decision, "answers": answers})),
+            ),
+            Act::NotifyCompleted { limit, dry_run } => Self::post(
+                "/v1/tasks/notify-completed".to_owned(),
+                given(json!({"limit": limit, "dry_run": dry_run})),
+            ),
+        })
+    }
+
+    fn get(path: String) -> Self {
+        Self {
+            method: Method::GET,
+            path,
+            body: None,
+        }
+    }
+
+    fn post(path: String, body: Value) -> Self {
+        Self {
+            method: Method::POST,
+            path,
+            body: Some(body),
+        }
+    }
+}
+
+/// Without what was not given.
+fn given(mut body: Value) -> Value {
+    if let Some(body) = body.as_object_mut() {
+        body.retain(|_, value| !value.is_null());
+    }
+    body
+}
+
+/// Ids are letters, digits and dashes; anything else could name another route.
+fn task(task_id: &str) -> Result<String, ControlError> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    match !task_id.is_empty() && task_id.chars().all(fits) {
+        true => Ok(format!("/v1/tasks/{task_id}")),
+        false => Err(ControlError::new(
+            ControlFault::Unknown,
+            format!("Unknown Codex bridge task: {task_id}"),
+        )),
+    }
+}
+
+fn invalid(message: &str) -> ControlError {
+    ControlError::new(ControlFault::Invalid, message)
+}
+
+fn refusal(error: &ClientError) -> ControlError {
+    match error {
+        ClientError::Refused(problem) => {
+            ControlError::new(fault(problem.status), problem.detail.clone())
+        }
+        ClientError::NotNow(problem) => {
+            ControlError::new(ControlFault::Unavailable, problem.detail.clone())
+        }
+        ClientError::Unreachable { why, .. } => ControlError::new(
+            ControlFault::Unavailable,
+            format!(
+                "The codex-bridge daemon went away during this call ({why}). What the call asked for may or may \
+                 not have been done: look with action=list or codex_list. Tasks are kept and go on when a daemon \
+                 is back; the next call finds it, or runs one."
+            ),
+        ),
+        ClientError::State(_) | ClientError::NotAnId(_) | ClientError::Unreadable(_) => {
+            ControlError::new(ControlFault::Unavailable, error.to_string())
+        }
+    }
+}
+
+fn fault(status: u16) -> ControlFault {
+    match status {
+        401 | 403 => ControlFault::Forbidden,
+        404 => ControlFault::Unknown,
+        409 => ControlFault::Refused,
+        500.. => ControlFault::Unavailable,
+        _ => ControlFault::Invalid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_could_name_another_route_is_unknown() {
+        for id in ["", "a/b", "../tokens", "codex-1?x", "codex 1", "%2e"] {
+            let refused = Call::of(Act::Status {
+                task_id: id.to_owned(),
+            });
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.message, format!("Unknown Codex bridge task: {id}"));
+        }
+    }
+
+    #[test]
+    fn only_what_was_given_is_sent() {
+        let call = Call::of(Act::Respond {
+            task_id: "codex-1".to_owned(),
+            request_id: "r1".to_owned(),
+            decision: None,
+            answers: None,
+        });
+        let call = call.unwrap();
+        assert_eq!(call.path, "/v1/tasks/codex-1/respond");
+        assert_eq!(call.body, Some(json!({"request_id": "r1"})));
+    }
+}

@@ -1,0 +1,105 @@
+//! Which daemon serves a stdio server: the one that runs, its own where none does, and what happens when it goes.
+
+use crate::rig::Mcp;
+use crate::world::World;
+use serde_json::json;
+
+#[tokio::test]
+async fn without_a_daemon_it_runs_one_and_a_second_server_uses_it() {
+    let world = World::new().await;
+    let mut first = Mcp::start(&world).await;
+    first
+        .log
+        .wait_for("this server runs one while it lives")
+        .await;
+    let started = json!({"prompt": "echo:kept", "wait_seconds": 60});
+    let done = first.client.done("codex_start", started).await;
+    assert_eq!(done["status"], "completed", "{done:#}");
+    assert_eq!(done["answer"], "kept");
+
+    let second = Mcp::start(&world).await;
+    let listed = second.client.done("codex_list", json!({})).await;
+    assert_eq!(listed["tasks"][0]["task_id"], done["task_id"]);
+    assert_eq!(world.json(&["status", "--json"]).await["pid"], first.pid());
+
+    // Its daemon ends with it and leaves nothing behind; the second one runs its own from then on.
+    assert_eq!(first.close().await, Some(0));
+    let listed = second.client.done("codex_list", json!({})).await;
+    assert_eq!(listed["tasks"][0]["task_id"], done["task_id"]);
+    assert_eq!(world.json(&["status", "--json"]).await["pid"], second.pid());
+    assert_eq!(second.close().await, Some(0));
+    assert_eq!(world.processes(), []);
+}
+
+#[tokio::test]
+async fn a_daemon_that_goes_away_during_a_call_is_told_of_and_the_task_is_kept() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let mcp = Mcp::start(&world).await;
+    let started = mcp
+        .client
+        .done("codex_start", json!({"prompt": "hold:door echo:kept"}))
+        .await;
+    let id = started["task_id"].as_str().unwrap().to_owned();
+    world.model.wait_held("door").await.unwrap();
+
+    let waiting = mcp.client.refused("codex_wait", json!({"task_id": id}));
+    let killed = daemon.kill_9();
+    let (why, ()) = tokio::join!(waiting, killed);
+    assert!(why.contains("daemon went away during this call"), "{why}");
+
+    // The next call runs a daemon, which attaches to the Codex that still works.
+    world.model.release("door");
+    let done = mcp.client.done("codex_wait", json!({"task_id": id})).await;
+    assert_eq!(done["answer"], "kept", "{done:#}");
+    assert_eq!(mcp.close().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_daemon_that_cannot_start_is_explained_in_every_answer() {
+    let world = World::with_settings("[codex]\nbin = \"/nowhere/codex\"\n").await;
+    let mut world = world;
+    world.set_env("CODEX_BRIDGE_CODEX_BIN", "/nowhere/codex");
+    let mcp = Mcp::start(&world).await;
+    for (tool, arguments) in [
+        ("codex_bridge", json!({"action": "list"})),
+        ("codex_list", json!({})),
+    ] {
+        let why = mcp.client.refused(tool, arguments).await;
+        assert!(
+            why.contains("could not start one") && why.contains("codex-bridge doctor"),
+            "{why}"
+        );
+    }
+    assert_eq!(mcp.close().await, Some(0));
+}
+
+#[tokio::test]
+async fn nothing_but_the_protocol_is_on_standard_output() {
+    let world = World::new().await;
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"0"}}}"#;
+    let ended = world
+        .run_with_input(&["mcp"], format!("{hello}\n").as_bytes())
+        .await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let lines: Vec<serde_json::Value> = ended
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 1, "{ended:?}");
+    assert_eq!(lines[0]["result"]["serverInfo"]["name"], "codex-bridge");
+    assert!(lines[0]["result"]["capabilities"].get("prompts").is_none());
+}
+
+#[tokio::test]
+async fn a_signal_ends_it_while_its_client_still_listens() {
+    let world = World::new().await;
+    let mut mcp = Mcp::start(&world).await;
+    mcp.log
+        .wait_for("this server runs one while it lives")
+        .await;
+    crate::world::signal(mcp.pid(), nix::sys::signal::Signal::SIGTERM);
+    crate::world::gone(mcp.pid()).await;
+    assert!(world.processes().is_empty());
+}

@@ -1,0 +1,84 @@
+//! A client of the official SDK, and the stdio server that it starts.
+
+use crate::world::{Lines, World, within};
+use rmcp::model::{CallToolRequestParams, CallToolResult};
+use rmcp::service::RunningService;
+use rmcp::{RoleClient, ServiceExt};
+use serde_json::Value;
+use std::process::Stdio;
+use tokio::process::Child;
+
+/// A client, whichever way it is connected.
+pub(crate) struct Client(pub(crate) RunningService<RoleClient, ()>);
+
+/// `codex-bridge mcp` and the client that started it.
+pub(crate) struct Mcp {
+    pub(crate) client: Client,
+    pub(crate) log: Lines,
+    child: Child,
+}
+
+impl Mcp {
+    pub(crate) async fn start(world: &World) -> Self {
+        let mut command = world.command(&["mcp"]);
+        command.stdin(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let log = Lines::of(child.stderr.take().unwrap());
+        let client = within("the handshake", ().serve((stdout, stdin)))
+            .await
+            .unwrap();
+        Self {
+            client: Client(client),
+            log,
+            child,
+        }
+    }
+
+    /// Closes its standard input, as clients do; gives its exit code.
+    pub(crate) async fn close(mut self) -> Option<i32> {
+        self.client.0.cancel().await.unwrap();
+        let ended = within("the end of mcp", self.child.wait()).await;
+        ended.unwrap().code()
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id().unwrap()).unwrap()
+    }
+}
+
+impl Client {
+    pub(crate) async fn call(&self, tool: &'static str, arguments: Value) -> CallToolResult {
+        let call =
+            CallToolRequestParams::new(tool).with_arguments(arguments.as_object().unwrap().clone());
+        within(tool, self.0.call_tool(call)).await.unwrap()
+    }
+
+    /// A call that must work; what it said.
+    pub(crate) async fn done(&self, tool: &'static str, arguments: Value) -> Value {
+        let said = self.told(tool, arguments).await;
+        assert_eq!(said["success"], true, "{said:#}");
+        said
+    }
+
+    /// A call that must be refused; why.
+    pub(crate) async fn refused(&self, tool: &'static str, arguments: Value) -> String {
+        let said = self.told(tool, arguments).await;
+        assert_eq!(said["success"], false, "{said:#}");
+        said["error"].as_str().unwrap().to_owned()
+    }
+
+    /// The text of a result: JSON, the same as its structured content, and an error where it says so.
+    async fn told(&self, tool: &'static str, arguments: Value) -> Value {
+        let result = self.call(tool, arguments).await;
+        let text = result.content.first().unwrap().as_text().unwrap();
+        let said: Value = serde_json::from_str(&text.text).unwrap();
+        assert_eq!(result.structured_content.as_ref(), Some(&said));
+        assert_eq!(
+            said["success"] == true,
+            result.is_error != Some(true),
+            "{said:#}"
+        );
+        said
+    }
+}

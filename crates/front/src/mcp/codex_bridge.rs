@@ -1,0 +1,135 @@
+//! The tool `codex_bridge`, as agents of the ancestor know it: its parameters, its words, its envelope.
+
+use super::arguments::{Arguments, invalid};
+use crate::{Act, ControlError, StartArgs};
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+pub(super) const NAME: &str = "codex_bridge";
+
+const DESCRIPTION: &str = "Start and control local Codex tasks through the Codex app-server protocol. \
+    Actions: start (returns a task_id at once), status, list, steer, interrupt (or cancel), respond, notify_completed. \
+    Tasks are durable: they go on when this tool, its client or the daemon restarts. \
+    A task in waiting_for_approval or waiting_for_user_input has pending_requests; answer one with action=respond, \
+    instruction=its request_id and a decision or answers. What nobody answers in time is declined. \
+    Every result is JSON: {\"success\": true, \"task\": {...}} or {\"success\": false, \"error\": \"...\"}.";
+
+pub(super) fn tool() -> Tool {
+    Tool::new(NAME, DESCRIPTION, schema()).with_annotations(
+        ToolAnnotations::with_title("Codex bridge")
+            .read_only(false)
+            .destructive(true)
+            .idempotent(false)
+            .open_world(true),
+    )
+}
+
+/// The ancestor's names, enums and required parameters, no more and no less.
+fn schema() -> JsonObject {
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let choice = |values: &[&str], description: &str| json!({"type": "string", "enum": values, "description": description});
+    let properties = json!({
+        "action": choice(
+            &["start", "status", "list", "notify_completed", "steer", "interrupt", "cancel", "respond"],
+            "Bridge operation to perform.",
+        ),
+        "prompt": text("Task prompt for action=start."),
+        "task_id": text("Task id (codex-...) for status and control actions; the id of a message of another channel works too."),
+        "instruction": text("Steering text for steer, or pending request id for respond."),
+        "decision": choice(
+            &["accept", "acceptForSession", "decline", "cancel"],
+            "Approval decision for action=respond. Default decline.",
+        ),
+        "answers": {
+            "type": "object",
+            "description": "requestUserInput answers keyed by Codex question id, e.g. {'q1': {'answers': ['value']}}.",
+        },
+        "cwd": text("Working directory for the Codex thread. Default: a new directory of the task's own."),
+        "model": text("Optional Codex model override."),
+        "sandbox": choice(
+            &["read-only", "workspace-write"],
+            "Codex sandbox mode. Default read-only. danger-full-access is intentionally not exposed.",
+        ),
+        "approval_policy": choice(
+            &["untrusted", "on-request"],
+            "Codex approval policy. Default as configured for tasks.",
+        ),
+        "codex_home": text("Optional CODEX_HOME override for isolated runs; only directories that the configuration lists."),
+        "notify_target": text(
+            "Optional completion notification target for action=start: 'local', 'webhook:<url>', \
+             'molecule:<workspace>' or 'command:<name>'.",
+        ),
+        "limit": {"type": "integer", "description": "Most tasks for action=list and notify_completed. Default 10."},
+        "dry_run": {
+            "type": "boolean",
+            "description": "For action=notify_completed, preview notifications without sending or marking tasks.",
+        },
+    });
+    let schema = json!({"type": "object", "properties": properties, "required": ["action"]});
+    match schema {
+        Value::Object(schema) => schema,
+        _ => JsonObject::new(),
+    }
+}
+
+/// What a call asks for. Parameters that its action does not use are ignored, as they always were.
+pub(super) fn act(arguments: Option<JsonObject>) -> Result<Act, ControlError> {
+    let given = Arguments::new(NAME, arguments);
+    let action = given.text("action")?.unwrap_or_default();
+    match action.trim().to_lowercase().as_str() {
+        "start" => Ok(Act::Start(StartArgs {
+            prompt: given.text("prompt")?.unwrap_or_default(),
+            cwd: given.text("cwd")?,
+            model: given.text("model")?,
+            sandbox: given.text("sandbox")?,
+            approval_policy: given.text("approval_policy")?,
+            codex_home: given.text("codex_home")?,
+            notify_target: given.text("notify_target")?,
+            key: None,
+        })),
+        "status" => Ok(Act::Status {
+            task_id: given
+                .text("task_id")?
+                .ok_or_else(|| words("codex_bridge status requires task_id."))?,
+        }),
+        "list" => Ok(Act::List {
+            limit: given.number("limit")?,
+        }),
+        "notify_completed" => Ok(Act::NotifyCompleted {
+            limit: given.number("limit")?,
+            dry_run: given.flag("dry_run")?,
+        }),
+        "steer" => {
+            let words = || words("codex_bridge steer requires task_id and instruction.");
+            Ok(Act::Steer {
+                task_id: given.text("task_id")?.ok_or_else(words)?,
+                instruction: given.text("instruction")?.ok_or_else(words)?,
+            })
+        }
+        "interrupt" | "cancel" => Ok(Act::Interrupt {
+            task_id: given
+                .text("task_id")?
+                .ok_or_else(|| words("codex_bridge interrupt requires task_id."))?,
+        }),
+        "respond" => {
+            let words =
+                || words("codex_bridge respond requires task_id and instruction=request_id.");
+            let answers = given.object("answers")?;
+            // Its agents answered questions without a decision.
+            let answered = answers.as_ref().map(|_| "accept".to_owned());
+            Ok(Act::Respond {
+                task_id: given.text("task_id")?.ok_or_else(words)?,
+                request_id: given.text("instruction")?.ok_or_else(words)?,
+                decision: given.text("decision")?.or(answered),
+                answers,
+            })
+        }
+        _ => Err(words(
+            "action must be one of start, status, list, notify_completed, steer, interrupt, respond.",
+        )),
+    }
+}
+
+fn words(text: &str) -> ControlError {
+    invalid(text.to_owned())
+}

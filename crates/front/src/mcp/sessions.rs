@@ -1,0 +1,168 @@
+//! Sessions of `/mcp`: each belongs to the caller that opened it, they end when unused, and there are not many.
+//!
+//! Only clients of the protocol's older revisions have sessions. What a request may do is never taken from its
+//! session: every request brings its own caller.
+
+use futures_util::Stream;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::WorkerTransport;
+use rmcp::transport::common::server_side_http::{ServerSseMessage, SessionId};
+use rmcp::transport::streamable_http_server::session::SessionManager;
+use rmcp::transport::streamable_http_server::session::local::{
+    LocalSessionManager, LocalSessionManagerError, LocalSessionWorker,
+};
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// Most sessions; the one that was not used for longest makes room. Its client is told to begin again (404).
+const SESSIONS_MAX: usize = 64;
+/// Most sessions of one caller, so that one does not take the places of all others.
+const SESSIONS_PER_CALLER: usize = 16;
+/// How long a session may be silent; longer than the longest call.
+const SILENCE_MAX: Duration = Duration::from_secs(30 * 60);
+
+tokio::task_local! {
+    /// Who sent the HTTP request that is being answered.
+    pub(super) static CALLER: String;
+}
+
+/// The sessions, and whose they are.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    inner: LocalSessionManager,
+    owned: Mutex<HashMap<SessionId, Owned>>,
+}
+
+#[derive(Debug)]
+struct Owned {
+    caller: String,
+    used: Instant,
+}
+
+impl Sessions {
+    pub(super) fn new() -> Self {
+        let mut inner = LocalSessionManager::default();
+        inner.session_config.keep_alive = Some(SILENCE_MAX);
+        Self {
+            inner,
+            owned: Mutex::default(),
+        }
+    }
+
+    /// Whether the request that is being answered may use this session. Our own housekeeping may use all.
+    async fn is_theirs(&self, id: &SessionId) -> bool {
+        let Ok(caller) = CALLER.try_with(Clone::clone) else {
+            return true;
+        };
+        match self.owned.lock().await.get_mut(id) {
+            Some(owned) if owned.caller == caller => {
+                owned.used = Instant::now();
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// The sessions that must go before this caller gets another one.
+    async fn make_room(
+        &self,
+        owned: &mut HashMap<SessionId, Owned>,
+        caller: &str,
+    ) -> Vec<SessionId> {
+        let open = self.inner.sessions.read().await;
+        owned.retain(|id, _| open.contains_key(id));
+        drop(open);
+        let mut gone = Vec::new();
+        let theirs = |owned: &Owned| owned.caller == caller;
+        if owned.values().filter(|owned| theirs(owned)).count() >= SESSIONS_PER_CALLER {
+            gone.extend(take_oldest(owned, theirs));
+        }
+        if owned.len() >= SESSIONS_MAX {
+            gone.extend(take_oldest(owned, |_| true));
+        }
+        gone
+    }
+}
+
+fn take_oldest(
+    owned: &mut HashMap<SessionId, Owned>,
+    of: impl Fn(&Owned) -> bool,
+) -> Option<SessionId> {
+    let oldest = owned.iter().filter(|(_, owned)| of(owned));
+    let id = oldest.min_by_key(|(_, owned)| owned.used)?.0.clone();
+    owned.remove(&id);
+    Some(id)
+}
+
+impl SessionManager for Sessions {
+    type Error = LocalSessionManagerError;
+    type Transport = WorkerTransport<LocalSessionWorker>;
+
+    async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
+        let caller = CALLER.try_with(Clone::clone).unwrap_or_default();
+        // Held until the new one is counted: two at once must not pass the bound.
+        let mut owned = self.owned.lock().await;
+        let gone = self.make_room(&mut owned, &caller).await;
+        let (id, transport) = self.inner.create_session().await?;
+        let used = Instant::now();
+        owned.insert(id.clone(), Owned { caller, used });
+        drop(owned);
+        for id in gone {
+            self.inner.close_session(&id).await?;
+        }
+        Ok((id, transport))
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, Self::Error> {
+        self.inner.initialize_session(id, message).await
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
+        Ok(self.is_theirs(id).await && self.inner.has_session(id).await?)
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
+        if !self.is_theirs(id).await {
+            return Ok(());
+        }
+        self.owned.lock().await.remove(id);
+        self.inner.close_session(id).await
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        self.inner.create_stream(id, message).await
+    }
+
+    async fn accept_message(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<(), Self::Error> {
+        self.inner.accept_message(id, message).await
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        self.inner.create_standalone_stream(id).await
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last_event_id: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        self.inner.resume(id, last_event_id).await
+    }
+}

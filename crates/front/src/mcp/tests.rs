@@ -1,0 +1,438 @@
+//! The server as a client of the official SDK sees it, over a control that answers as a script says.
+
+use super::server::{McpServer, Who};
+use crate::{Act, Caller, Control, ControlError, ControlFault, StartArgs, Via};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientConfig, ClientRequest,
+    ErrorCode, ProgressNotificationParam, ReadResourceRequestParams, Request,
+};
+use rmcp::service::{NotificationContext, PeerRequestOptions, RunningService, ServiceError};
+use rmcp::{ClientHandler, RoleClient, ServiceExt};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use tokio::sync::mpsc;
+
+type Answer = Result<Value, ControlError>;
+
+#[derive(Clone, Default)]
+struct Scripted {
+    acts: Arc<Mutex<Vec<(Caller, Act)>>>,
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    heard: Option<mpsc::UnboundedSender<()>>,
+}
+
+impl Scripted {
+    fn with(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let answers = Arc::new(Mutex::new(answers.into_iter().collect()));
+        Self {
+            answers,
+            ..Self::default()
+        }
+    }
+
+    fn acts(&self) -> Vec<Act> {
+        let acts = self.acts.lock().unwrap();
+        acts.iter().map(|(_, act)| act.clone()).collect()
+    }
+}
+
+impl Control for Scripted {
+    async fn act(&self, caller: &Caller, act: Act) -> Answer {
+        self.acts.lock().unwrap().push((caller.clone(), act));
+        if let Some(heard) = &self.heard {
+            let _unheard = heard.send(());
+        }
+        let mut answers = self.answers.lock().unwrap();
+        match answers.len() {
+            0 => Ok(json!({"success": true})),
+            1 => answers.front().cloned().unwrap(),
+            _ => answers.pop_front().unwrap(),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Client(mpsc::UnboundedSender<ProgressNotificationParam>);
+
+impl ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        ClientConfig::default()
+    }
+
+    async fn on_progress(
+        &self,
+        news: ProgressNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        let _unheard = self.0.send(news);
+    }
+}
+
+type Connected = RunningService<RoleClient, Client>;
+
+async fn connect(
+    control: &Scripted,
+) -> (
+    Connected,
+    mpsc::UnboundedReceiver<ProgressNotificationParam>,
+) {
+    let (ours, theirs) = tokio::io::duplex(1 << 20);
+    let server = McpServer::new(control.clone(), Who::Always(Caller::local_owner(Via::Mcp)));
+    tokio::spawn(async move {
+        let running = server.serve(theirs).await.unwrap();
+        running.waiting().await.unwrap();
+    });
+    let (news, heard) = mpsc::unbounded_channel();
+    (Client(news).serve(ours).await.unwrap(), heard)
+}
+
+fn call(name: &'static str, arguments: &Value) -> CallToolRequestParams {
+    CallToolRequestParams::new(name).with_arguments(arguments.as_object().unwrap().clone())
+}
+
+async fn told(client: &Connected, name: &'static str, arguments: Value) -> CallToolResult {
+    client.call_tool(call(name, &arguments)).await.unwrap()
+}
+
+/// The text is the structured content, and says whether it is an error.
+fn read(result: &CallToolResult) -> Value {
+    let text = result.content.first().unwrap().as_text().unwrap();
+    let value: Value = serde_json::from_str(&text.text).unwrap();
+    assert_eq!(result.structured_content.as_ref(), Some(&value));
+    assert_eq!(
+        value["success"],
+        json!(result.is_error != Some(true)),
+        "{value}"
+    );
+    value
+}
+
+fn task(status: &str, progress: &str) -> Answer {
+    Ok(json!({"success": true, "task": {
+        "task_id": "codex-1", "status": status, "last_progress_summary": progress, "pending_requests": [],
+    }}))
+}
+
+#[tokio::test]
+async fn every_action_of_the_ancestor_becomes_its_act() {
+    let control = Scripted::default();
+    let (client, _) = connect(&control).await;
+    let (id, request) = ("codex-1".to_owned(), "r1".to_owned());
+    let cases = [
+        (
+            json!({"action": "start", "prompt": "p", "cwd": "/w", "model": "m", "sandbox": "read-only",
+                "approval_policy": "untrusted", "codex_home": "/h", "notify_target": "local"}),
+            Act::Start(StartArgs {
+                prompt: "p".to_owned(),
+                cwd: Some("/w".to_owned()),
+                model: Some("m".to_owned()),
+                sandbox: Some("read-only".to_owned()),
+                approval_policy: Some("untrusted".to_owned()),
+                codex_home: Some("/h".to_owned()),
+                notify_target: Some("local".to_owned()),
+                key: None,
+            }),
+        ),
+        // The ancestor's agents send what they do not use, and its refusals come from control.
+        (
+            json!({"action": " Start ", "prompt": "  ", "limit": null}),
+            Act::Start(StartArgs::default()),
+        ),
+        (
+            json!({"action": "status", "task_id": "codex-1"}),
+            Act::Status {
+                task_id: id.clone(),
+            },
+        ),
+        (json!({"action": "list"}), Act::List { limit: None }),
+        (
+            json!({"action": "list", "limit": 3}),
+            Act::List { limit: Some(3) },
+        ),
+        (
+            json!({"action": "notify_completed", "dry_run": true, "limit": 2}),
+            Act::NotifyCompleted {
+                limit: Some(2),
+                dry_run: true,
+            },
+        ),
+        (
+            json!({"action": "steer", "task_id": "codex-1", "instruction": "more"}),
+            Act::Steer {
+                task_id: id.clone(),
+                instruction: "more".to_owned(),
+            },
+        ),
+        (
+            json!({"action": "interrupt", "task_id": "codex-1"}),
+            Act::Interrupt {
+                task_id: id.clone(),
+            },
+        ),
+        (
+            json!({"action": "cancel", "task_id": "codex-1"}),
+            Act::Interrupt {
+                task_id: id.clone(),
+            },
+        ),
+        (
+            json!({"action": "respond", "task_id": "codex-1", "instruction": "r1"}),
+            Act::Respond {
+                task_id: id.clone(),
+                request_id: request.clone(),
+                decision: None,
+                answers: None,
+            },
+        ),
+        (
+            json!({"action": "respond", "task_id": "codex-1", "instruction": "r1",
+                "answers": {"q": {"answers": ["a"]}}}),
+            Act::Respond {
+                task_id: id,
+                request_id: request,
+                decision: Some("accept".to_owned()),
+                answers: Some(json!({"q": {"answers": ["a"]}})),
+            },
+        ),
+    ];
+    for (arguments, act) in cases {
+        read(&told(&client, "codex_bridge", arguments).await);
+        assert_eq!(control.acts().pop(), Some(act));
+    }
+}
+
+#[tokio::test]
+async fn what_the_ancestor_refused_is_refused_in_its_words_and_nothing_is_done() {
+    let control = Scripted::default();
+    let (client, _) = connect(&control).await;
+    let none =
+        "action must be one of start, status, list, notify_completed, steer, interrupt, respond.";
+    let respond = "codex_bridge respond requires task_id and instruction=request_id.";
+    let steer = "codex_bridge steer requires task_id and instruction.";
+    let cases = [
+        (json!({}), none),
+        (json!({"action": "explode"}), none),
+        (
+            json!({"action": "status"}),
+            "codex_bridge status requires task_id.",
+        ),
+        (
+            json!({"action": "interrupt"}),
+            "codex_bridge interrupt requires task_id.",
+        ),
+        (
+            json!({"action": "cancel", "task_id": ""}),
+            "codex_bridge interrupt requires task_id.",
+        ),
+        (json!({"action": "steer", "task_id": "codex-1"}), steer),
+        (json!({"action": "steer", "instruction": "more"}), steer),
+        (json!({"action": "respond", "task_id": "codex-1"}), respond),
+        (
+            json!({"action": "list", "limit": "many"}),
+            "codex_bridge: limit must be a whole number that is not negative.",
+        ),
+    ];
+    for (arguments, words) in cases {
+        let value = read(&told(&client, "codex_bridge", arguments).await);
+        assert_eq!(value, json!({"success": false, "error": words}));
+    }
+    assert_eq!(control.acts(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_tells_what_the_task_does_and_ends_when_it_asks() {
+    let control = Scripted::with([
+        task("queued", ""),
+        task("working", "ls"),
+        task("working", "ls"),
+        Ok(json!({"success": true, "task": {
+            "task_id": "codex-1", "status": "waiting_for_approval", "pending_requests": [
+                {"request_id": "r1", "method": "item/commandExecution/requestApproval", "kind": "command",
+                 "shown": "rm -r x", "deadline": 7.0, "payload": {"long": true}},
+            ],
+        }})),
+    ]);
+    let (client, mut heard) = connect(&control).await;
+    let value = read(&told(&client, "codex_wait", json!({"task_id": "codex-1"})).await);
+    assert_eq!(value["status"], "waiting_for_approval");
+    assert_eq!(value["requests"][0]["shown"], "rm -r x");
+    assert_eq!(value["requests"][0]["payload"], Value::Null);
+    assert!(value["next"].as_str().unwrap().contains("codex_respond"));
+    let first = heard.recv().await.unwrap();
+    let second = heard.recv().await.unwrap();
+    assert_eq!(first.message.as_deref(), Some("queued"));
+    assert_eq!(second.message.as_deref(), Some("working: ls"));
+    assert!(second.progress > first.progress);
+    assert_eq!(control.acts().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_over_says_so_and_gives_signs_of_life_meanwhile() {
+    let control = Scripted::with([task("working", "ls")]);
+    let (client, mut heard) = connect(&control).await;
+    let arguments = json!({"task_id": "codex-1", "timeout_seconds": 35});
+    let value = read(&told(&client, "codex_wait", arguments).await);
+    assert_eq!(value["timed_out"], json!(true));
+    assert!(value["next"].as_str().unwrap().contains("codex_wait"));
+    for _ in 0..3 {
+        assert_eq!(
+            heard.recv().await.unwrap().message.as_deref(),
+            Some("working: ls")
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calling_a_wait_off_leaves_the_task_alone() {
+    let (looks, mut looked) = mpsc::unbounded_channel();
+    let control = Scripted {
+        heard: Some(looks),
+        ..Scripted::with([task("working", "ls")])
+    };
+    let (client, _) = connect(&control).await;
+    let request = ClientRequest::CallToolRequest(Request::new(call(
+        "codex_wait",
+        &json!({"task_id": "codex-1"}),
+    )));
+    let waiting = client
+        .send_cancellable_request(request, PeerRequestOptions::no_options())
+        .await
+        .unwrap();
+    looked.recv().await.unwrap();
+    let cancelled = CancelledNotificationParam::new(Some(waiting.id.clone()), None);
+    client.notify_cancelled(cancelled).await.unwrap();
+    // The server still answers, and the wait no longer looks.
+    read(&told(&client, "codex_bridge", json!({"action": "list"})).await);
+    let acts = control.acts();
+    let is_a_look = |act: &Act| matches!(act, Act::Status { .. } | Act::List { .. });
+    assert!(acts.iter().all(is_a_look), "{acts:?}");
+}
+
+#[tokio::test]
+async fn a_daemon_that_went_away_is_told_of() {
+    let gone = ControlError::new(
+        ControlFault::Unavailable,
+        "the daemon went away: start it again",
+    );
+    let control = Scripted::with([Err(gone)]);
+    let (client, _) = connect(&control).await;
+    for (tool, arguments) in [
+        ("codex_bridge", json!({"action": "list"})),
+        ("codex_wait", json!({"task_id": "codex-1"})),
+        ("codex_requests", json!({})),
+    ] {
+        let value = read(&told(&client, tool, arguments).await);
+        assert_eq!(value["error"], "the daemon went away: start it again");
+    }
+}
+
+#[tokio::test]
+async fn small_tools_say_what_they_miss_and_what_they_do_not_know() {
+    let control = Scripted::default();
+    let (client, _) = connect(&control).await;
+    let cases = [
+        ("codex_start", json!({}), "codex_start requires prompt."),
+        (
+            "codex_respond",
+            json!({"task_id": "codex-1", "request_id": "r1"}),
+            "codex_respond requires decision.",
+        ),
+        (
+            "codex_steer",
+            json!({"task_id": "codex-1", "text": "more"}),
+            "codex_steer has no parameter \"text\"; it has: instruction, task_id.",
+        ),
+    ];
+    for (tool, arguments, words) in cases {
+        let value = read(&told(&client, tool, arguments).await);
+        assert_eq!(value["error"], words);
+    }
+    assert_eq!(control.acts(), []);
+    let unknown = client.call_tool(call("codex_explode", &json!({}))).await;
+    assert!(
+        matches!(unknown, Err(ServiceError::McpError(error)) if error.code == ErrorCode::INVALID_PARAMS)
+    );
+}
+
+#[tokio::test]
+async fn open_requests_of_all_tasks_are_in_one_place() {
+    let listed = json!({"success": true, "tasks": [
+        {"task_id": "codex-1", "status": "completed"},
+        {"task_id": "codex-2", "status": "waiting_for_user_input"},
+    ]});
+    let asked = json!({"success": true, "task": {"task_id": "codex-2", "pending_requests": [
+        {"request_id": "r2", "method": "item/tool/requestUserInput", "payload": {"questions": [{"id": "q1"}]}},
+    ]}});
+    let control = Scripted::with([Ok(listed), Ok(asked)]);
+    let (client, _) = connect(&control).await;
+    let value = read(&told(&client, "codex_requests", json!({})).await);
+    let expected = json!([{"task_id": "codex-2", "request_id": "r2", "method": "item/tool/requestUserInput",
+        "payload": {"questions": [{"id": "q1"}]}}]);
+    assert_eq!(value["requests"], expected);
+}
+
+#[tokio::test]
+async fn tasks_are_resources() {
+    let listed =
+        json!({"success": true, "tasks": [{"task_id": "codex-1", "prompt_summary": "tidy up"}]});
+    let unknown = ControlError::new(ControlFault::Unknown, "Unknown Codex bridge task: codex-9");
+    let control = Scripted::with([Ok(listed), task("working", "ls"), Err(unknown)]);
+    let (client, _) = connect(&control).await;
+    let resources = client.list_all_resources().await.unwrap();
+    let uris: Vec<&str> = resources
+        .iter()
+        .map(|resource| resource.uri.as_str())
+        .collect();
+    assert_eq!(
+        uris,
+        ["codex-bridge://tasks", "codex-bridge://tasks/codex-1"]
+    );
+    let templates = client.list_all_resource_templates().await.unwrap();
+    assert_eq!(templates[0].uri_template, "codex-bridge://tasks/{task_id}");
+
+    let read = |uri: &str| client.read_resource(ReadResourceRequestParams::new(uri));
+    let contents = read("codex-bridge://tasks/codex-1").await.unwrap().contents;
+    let text = serde_json::to_value(&contents[0]).unwrap();
+    assert!(text["text"].as_str().unwrap().contains("working"), "{text}");
+    for (uri, words) in [
+        (
+            "codex-bridge://tasks/codex-9",
+            "Unknown Codex bridge task: codex-9",
+        ),
+        ("codex-bridge://elsewhere", "there is no such resource"),
+    ] {
+        match read(uri).await {
+            Err(ServiceError::McpError(error)) => assert_eq!(error.message, words),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_declared_is_not_answered() {
+    let (client, _) = connect(&Scripted::default()).await;
+    let capabilities = &client.peer_info().unwrap().capabilities;
+    assert!(capabilities.prompts.is_none() && capabilities.completions.is_none());
+    let prompts = client.list_prompts(None).await;
+    assert!(
+        matches!(prompts, Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND)
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_that_shows_the_task_is_an_error_all_the_same() {
+    let refused = json!({"success": false, "error": "the turn is over", "steer": "refused", "why": "the turn is over",
+        "task": {"task_id": "codex-1", "status": "completed", "answer": "whole", "final_summary": "who…"}});
+    let control = Scripted::with([Ok(refused.clone())]);
+    let (client, _) = connect(&control).await;
+    let arguments = json!({"action": "steer", "task_id": "codex-1", "instruction": "more"});
+    assert_eq!(
+        read(&told(&client, "codex_bridge", arguments).await),
+        refused
+    );
+    let arguments = json!({"task_id": "codex-1", "instruction": "more"});
+    let brief = read(&told(&client, "codex_steer", arguments).await);
+    assert_eq!(brief["error"], "the turn is over");
+    assert_eq!(brief["answer"], "whole");
+}
