@@ -225,9 +225,8 @@ async fn a_webhook_that_says_no_is_given_up_and_sent_again_when_asked_for() {
         dry["notifications"][0]["notification_status"], "dry_run",
         "{dry:#}"
     );
-    let ask = "POST /v1/tasks/notify-completed";
-    let (body, all) = (json!({}), call(&world, ask, Some(&json!({}))));
-    drop(body);
+    let body = json!({});
+    let all = call(&world, "POST /v1/tasks/notify-completed", Some(&body));
     let (told, ()) = tokio::join!(all, async {
         called(&listener).await.answer("200 OK").await;
     });

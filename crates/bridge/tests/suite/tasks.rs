@@ -71,7 +71,7 @@ async fn a_task_is_started_shown_and_listed_in_the_words_that_agents_know() {
     let daemon = world.daemon().await;
     let id = start(
         &world,
-        json!({"prompt": "hold:one\necho:done", "notify_target": "local"}),
+        json!({"prompt": "shell:true ;; hold:one\necho:done", "notify_target": "local"}),
     )
     .await;
     assert!(id.starts_with("codex-") && id.len() == 18, "{id}");
@@ -83,7 +83,7 @@ async fn a_task_is_started_shown_and_listed_in_the_words_that_agents_know() {
         ("status", json!("working")),
         ("sandbox", json!("read-only")),
         ("approval_policy", json!("on-request")),
-        ("prompt_summary", json!("hold:one echo:done")),
+        ("prompt_summary", json!("shell:true ;; hold:one echo:done")),
         ("notification_status", json!("pending")),
         ("active_connection", json!(true)),
     ] {
@@ -134,7 +134,7 @@ async fn what_a_task_may_not_be_is_refused_at_the_door() {
     let world = World::new().await.with_own_home();
     let daemon = world.daemon().await;
     let home = world.path().join("person").display().to_string();
-    let state = world.path().display().to_string();
+    let state = world.state_dir().display().to_string();
     for (args, words) in [
         (
             json!({"prompt": " "}),
