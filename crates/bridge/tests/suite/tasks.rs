@@ -345,3 +345,40 @@ async fn messages_of_other_channels_are_steered_stopped_and_shown_like_tasks() {
     assert_eq!(status, 409, "{late:#}");
     assert_eq!(daemon.stop().await, Some(0));
 }
+
+#[tokio::test]
+async fn a_question_of_a_task_is_shown_and_answered_by_its_code() {
+    let world = World::new().await.with_own_home();
+    let mut daemon = world.daemon().await;
+    let place = outside_every_sandbox();
+    let made = place.path().join("made");
+    for (times, decision, exists) in [(1, None, false), (2, Some("accept"), true)] {
+        let prompt = format!("escal:touch {} ;; echo:ok", made.display());
+        let id = start(&world, json!({"prompt": prompt})).await;
+        daemon
+            .log
+            .wait_times("and waits for a decision", times)
+            .await;
+        let shown = get(&world, &format!("/v1/tasks/{id}")).await;
+        let task = &shown["task"];
+        assert_eq!(task["status"], "waiting_for_approval", "{shown:#}");
+        let asked = &task["pending_requests"][0];
+        assert_eq!(
+            asked["method"], "item/commandExecution/requestApproval",
+            "{asked:#}"
+        );
+        let path = format!("/v1/tasks/{id}/respond");
+        let (status, said) = post(&world, &path, json!({"request_id": "nope"})).await;
+        assert_eq!(status, 404);
+        let words = format!("No pending Codex request 'nope' for task {id}.");
+        assert_eq!(said["detail"], json!(words));
+        let body = json!({"request_id": asked["code"], "decision": decision});
+        let (status, said) = post(&world, &path, body).await;
+        assert_eq!(status, 200, "{said:#}");
+        assert_eq!(said["response"]["decision"], decision.unwrap_or("decline"));
+        let (_, task) = finished(&world, &id).await;
+        assert_eq!(task["status"], "completed", "{task:#}");
+        assert_eq!(made.exists(), exists, "{decision:?}");
+    }
+    assert_eq!(daemon.stop().await, Some(0));
+}
