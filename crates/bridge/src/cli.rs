@@ -1,5 +1,13 @@
 //! The command line: names, flags and help. What a command does is in its own module.
 
+mod control;
+
+pub(crate) use control::{
+    ControlCommand, DecideArgs, ListArgs, NotifyArgs, RequestsArgs, RespondArgs, StartArgs,
+    SteerArgs, TokenCommand, WatchArgs,
+};
+
+use crate::audit::AuditArgs;
 use crate::policy::PolicyCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -51,13 +59,15 @@ pub(crate) enum Command {
     Show(IdArgs),
     /// Explain where a message is, what it waits for and what happens next
     Why(IdArgs),
-    /// Stop a message, before it began or while Codex works on it
+    #[command(flatten)]
+    Control(ControlCommand),
+    /// Stop a task or a message, before it began or while Codex works on it
     #[command(alias = "cancel")]
     Interrupt(InterruptArgs),
     /// Messages that only you can move on: given up, or waiting for your word
     #[command(subcommand)]
     Dead(DeadCommand),
-    /// Show how the daemon is and how many messages are where
+    /// Show how the daemon is and how many messages are where, or how one task is
     Status(StatusArgs),
     /// Serve MCP on standard input and output, for agents that start it themselves
     Mcp(McpArgs),
@@ -73,6 +83,16 @@ pub(crate) enum Command {
     /// Say what would happen to something that Codex asks, and by which rule
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Let the running daemon read its configuration again, as SIGHUP does
+    #[command(
+        after_help = "Rules, approvals, tiers, turns, retention and the log take effect for what begins afterwards; other keys are named and wait for a restart.\n\nExit codes: 0 the file is in force; 1 it can't be used, and nothing changed"
+    )]
+    Reload(ReloadArgs),
+    /// List what people did by hand, and check that nobody changed the record
+    Audit(AuditArgs),
+    /// Describe the HTTP API
+    #[command(subcommand)]
+    Api(ApiCommand),
     /// Run the daemon as a systemd service
     #[command(subcommand)]
     Service(ServiceCommand),
@@ -95,6 +115,9 @@ pub(crate) struct RunArgs {
     /// A directory that all conversations work in together, instead of one each
     #[arg(long, value_name = "DIR")]
     pub(crate) workdir: Option<PathBuf>,
+    /// Serve the HTTP API over TCP as well, for holders of a token; port 0 picks a free one [default: $CODEX_BRIDGE_LISTEN]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<String>,
     /// On SIGTERM, leave Codex working behind its socket for the next daemon
     #[arg(long)]
     pub(crate) handover: bool,
@@ -175,7 +198,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 the answer was printed; 1 refused, or finished without an answer; 3 somebody stopped it; 75 the message is kept and answered later, see `show`, or waits for you\n\nExample: codex-bridge send -c review 'Look at the last commit'"
+    after_help = "Exit codes: 0 the answer was printed; 1 refused, or finished without an answer; 3 somebody stopped it; 75 the message is kept and answered later, see `show`, or waits for you; 130 you left with Ctrl-C, it goes on\n\nOn a terminal, what Codex asks is answered right there.\n\nExample: codex-bridge send -c review 'Look at the last commit'"
 )]
 pub(crate) struct SendArgs {
     /// The message; `-` reads it from standard input. Put `--` before a text that looks like a flag
@@ -207,10 +230,10 @@ pub(crate) struct IdArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 it is stopped; 1 it is not: too late, or given to the turn of another message; 75 its turn has not ended yet\n\nExample: codex-bridge interrupt 019a8c7e"
+    after_help = "Exit codes: 0 it is stopped; 1 it is not: too late, or given to the turn of another message; 75 its turn has not ended yet\n\nExample: codex-bridge interrupt codex-3f2a"
 )]
 pub(crate) struct InterruptArgs {
-    /// The message's id, or the beginning of it
+    /// The task's or message's id, or the beginning of it
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     /// How long to wait for the end of its turn; it is interrupted all the same
@@ -286,7 +309,20 @@ pub(crate) enum DeadCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  codex-bridge status                the daemon\n  codex-bridge status codex-3f2a     one task: what it did last, and what it asks"
+)]
 pub(crate) struct StatusArgs {
+    /// A task's or message's id, or the beginning of it
+    #[arg(value_name = "TASK")]
+    pub(crate) task: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReloadArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -340,6 +376,12 @@ pub(crate) enum ConfigCommand {
         json: bool,
     },
     /// Print the JSON Schema of codex-bridge.toml
+    Schema,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ApiCommand {
+    /// Print the OpenAPI document, as `GET /v1/openapi.json` gives it
     Schema,
 }
 

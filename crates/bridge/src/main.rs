@@ -1,5 +1,6 @@
 //! The binary `codex-bridge`: reads the command line and hands over to the module of the command.
 
+mod audit;
 mod cli;
 mod client;
 mod config;
@@ -20,8 +21,8 @@ mod term;
 mod upkeep;
 
 use anyhow::{Context, anyhow, bail};
-use clap::Parser;
-use cli::{Cli, Command, Common, ConfigCommand, DeadCommand, SendArgs};
+use clap::{CommandFactory, Parser};
+use cli::{ApiCommand, Cli, Command, Common, ConfigCommand, ControlCommand, DeadCommand, SendArgs};
 use client::{ApiClient, SendOptions};
 use config::Environment;
 use state::StateDir;
@@ -70,7 +71,13 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
             json,
         ),
         Command::Config(ConfigCommand::Schema) => config::print_schema(),
+        Command::Audit(args) => audit::run(&args, &common, &environment),
+        Command::Reload(args) => match api(&common, &environment) {
+            Ok(client) => client::reload(&client, args.json).await,
+            Err(error) => complain(&error.to_string()),
+        },
         Command::Policy(command) => policy::run(command, &common, &environment),
+        Command::Api(ApiCommand::Schema) => daemon::print_openapi(),
         Command::Service(command) => service::run(&command, &common, &environment),
         Command::Send(args) => match api(&common, &environment) {
             Ok(client) => send(&client, args, no_color).await,
@@ -84,7 +91,16 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
             Ok(client) => client::why(&client, &args.id, args.json, no_color).await,
             Err(error) => complain(&error.to_string()),
         },
+        // It needs no daemon.
+        Command::Control(ControlCommand::Completions { shell }) => completions(shell),
+        Command::Control(command) => match api(&common, &environment) {
+            Ok(client) => client::control(&client, command, no_color).await,
+            Err(error) => complain(&error.to_string()),
+        },
         Command::Interrupt(args) => match api(&common, &environment) {
+            Ok(client) if client::is_task(&args.id) => {
+                client::interrupt_task(&client, &args.id, args.json).await
+            }
             Ok(client) => {
                 let wait = Duration::from_secs(args.wait);
                 client::interrupt(&client, &args.id, wait, args.json).await
@@ -96,7 +112,10 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
             Err(error) => complain(&error.to_string()),
         },
         Command::Status(args) => match api(&common, &environment) {
-            Ok(client) => client::status(&client, args.json, no_color).await,
+            Ok(client) => match args.task {
+                Some(task) => client::task_status(&client, &task, args.json, no_color).await,
+                None => client::status(&client, args.json, no_color).await,
+            },
             Err(error) => complain(&error.to_string()),
         },
         // Handled before the runtime starts.
@@ -141,12 +160,9 @@ async fn dead(client: &ApiClient, command: DeadCommand, no_color: bool) -> ExitC
 }
 
 async fn send(client: &ApiClient, args: SendArgs, no_color: bool) -> ExitCode {
-    let text = match args.text.as_str() {
-        "-" => match read_stdin() {
-            Ok(text) => text,
-            Err(error) => return complain(&format!("not sent: {error:#}")),
-        },
-        _ => args.text,
+    let text = match text_or_stdin(args.text) {
+        Ok(text) => text,
+        Err(error) => return complain(&format!("not sent: {error:#}")),
     };
     let options = SendOptions {
         text,
@@ -157,6 +173,23 @@ async fn send(client: &ApiClient, args: SendArgs, no_color: bool) -> ExitCode {
         no_color,
     };
     client::send(client, options).await
+}
+
+/// A text of the command line; `-` stands for standard input.
+fn text_or_stdin(text: String) -> anyhow::Result<String> {
+    match text.as_str() {
+        "-" => read_stdin(),
+        _ => Ok(text),
+    }
+}
+
+fn completions(shell: clap_complete::Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "codex-bridge", &mut script);
+    match term::print(String::from_utf8_lossy(&script).trim_end()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&format!("this could not be printed: {error}")),
+    }
 }
 
 fn read_stdin() -> anyhow::Result<String> {

@@ -34,6 +34,7 @@ async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> an
         state_dir: state_dir.clone(),
         codex_bin: args.codex_bin,
         workdir: args.workdir,
+        listen: args.listen,
     };
     let loaded = source.load()?;
     let filter = environment.log_filter().unwrap_or(&loaded.config.log.level);
@@ -66,6 +67,7 @@ async fn announce(serving: oneshot::Receiver<Ready>) {
             codex = %ready.codex.display(),
             version = ready.codex_version,
             api = %ready.api_socket.display(),
+            listen = ready.listen.map(tracing::field::display),
             resumed = ready.resumed,
             "ready"
         );

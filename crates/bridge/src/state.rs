@@ -112,6 +112,16 @@ impl StateDir {
         self.root.join("files")
     }
 
+    /// The token of the owner, for whoever calls over TCP.
+    pub(crate) fn token_file(&self) -> PathBuf {
+        self.root.join("token")
+    }
+
+    /// Says at which address the API is served over TCP, while it is.
+    pub(crate) fn listen_file(&self) -> PathBuf {
+        self.root.join("listen")
+    }
+
     /// The socket of the API.
     pub(crate) fn api_socket(&self) -> PathBuf {
         let path = self.root.join("api.sock");

@@ -6,6 +6,7 @@
 use bridge_core::show::is_hidden;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Prints lines on stdout. A reader that went away wants no more of it, which is no fault; `println!` would panic.
 ///
@@ -72,6 +73,16 @@ impl Paint {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn plain() -> Self {
+        Self { on: false }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn always() -> Self {
+        Self { on: true }
+    }
+
     fn wrap(self, code: &str, text: &str) -> String {
         if self.on {
             format!("\u{1b}[{code}m{text}\u{1b}[0m")
@@ -109,6 +120,46 @@ impl Paint {
     pub(crate) fn cyan(self, text: &str) -> String {
         self.wrap("36", text)
     }
+}
+
+/// Cells that a text takes on a terminal.
+pub(crate) fn cells(text: &str) -> usize {
+    UnicodeWidthStr::width(text)
+}
+
+/// A text cut into pieces of at most `width` cells, behind a space where there is one, so that nothing of it is
+/// hidden; at least one piece.
+pub(crate) fn fold(text: &str, width: usize) -> Vec<String> {
+    let mut pieces = Vec::new();
+    let (mut piece, mut used) = (String::new(), 0);
+    for c in text.chars() {
+        let own = UnicodeWidthChar::width(c).unwrap_or(0);
+        if used + own > width.max(2) {
+            let cut = piece.rfind(' ').map(|at| at + 1);
+            let cut = cut.filter(|cut| cells(piece.get(..*cut).unwrap_or("")) > used / 2);
+            let rest = piece.split_off(cut.unwrap_or(piece.len()));
+            pieces.push(std::mem::replace(&mut piece, rest));
+            used = cells(&piece);
+        }
+        piece.push(c);
+        used += own;
+    }
+    pieces.push(piece);
+    pieces
+}
+
+/// The end of a text, as much of it as `width` cells show.
+pub(crate) fn tail(text: &str, width: usize) -> String {
+    let mut used = 0;
+    let kept: Vec<char> = text
+        .chars()
+        .rev()
+        .take_while(|c| {
+            used += UnicodeWidthChar::width(*c).unwrap_or(0);
+            used <= width
+        })
+        .collect();
+    kept.into_iter().rev().collect()
 }
 
 /// A moment as people write it, in UTC.
@@ -157,6 +208,19 @@ mod tests {
         assert_eq!(size(1_023), "1023 B");
         assert_eq!(size(2_048), "2 KiB");
         assert_eq!(size(3 << 20), "3 MiB");
+    }
+
+    #[test]
+    fn a_text_is_folded_by_the_cells_it_takes_and_nothing_is_hidden() {
+        assert_eq!(fold("", 5), [""]);
+        assert_eq!(fold("abcdefg", 3), ["abc", "def", "g"]);
+        assert_eq!(fold("漢字ab", 3), ["漢", "字a", "b"]);
+        assert_eq!(fold("one two three", 9), ["one two ", "three"]);
+        assert_eq!(fold("a bcdefghijk", 6), ["a bcde", "fghijk"]);
+        assert_eq!(fold("aaa     b", 5), ["aaa  ", "   b"]);
+        assert_eq!(cells("漢a"), 3);
+        assert_eq!(tail("abc漢", 3), "c漢");
+        assert_eq!(tail("ab", 9), "ab");
     }
 
     #[test]

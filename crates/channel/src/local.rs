@@ -1,6 +1,6 @@
-//! The local channel: the person at this machine's command line, the owner.
+//! The local channel: the person at this machine's command line, the owner; and holders of tokens.
 //!
-//! Texts come in through `api.sock`; a reply is delivered when its row is readable there, so the sink has
+//! Texts come in through the API; a reply is delivered when its row is readable there, so the sink has
 //! nothing to send and can't show a reply twice.
 
 use crate::door::{Arrival, Refusal, check_key, check_text};
@@ -26,6 +26,8 @@ pub struct Inbound {
     pub external_id: String,
     /// Who is at the keyboard, for display.
     pub sender: String,
+    /// What they may do.
+    pub tier: Tier,
 }
 
 /// Checks a text at the door.
@@ -39,11 +41,15 @@ pub fn arrive(inbound: Inbound) -> Result<Arrival, Refusal> {
         external_id: ExternalId::new(inbound.external_id),
         kind: SenderKind::Person,
         sender: inbound.sender,
-        tier: Tier::Owner,
+        tier: inbound.tier,
         ack: AckMode::None,
         verdict: Verdict::Fit,
         extras: Extras {
-            command: Command::read_word(&inbound.text),
+            // Whoever holds a token for sending does not hold one for deciding.
+            command: match inbound.tier {
+                Tier::Owner => Command::read_word(&inbound.text),
+                Tier::Peer | Tier::Tool => None,
+            },
             ..Extras::default()
         },
         body: inbound.text,
@@ -97,6 +103,7 @@ mod tests {
             conversation: conversation.to_owned(),
             external_id: "e1".to_owned(),
             sender: "me".to_owned(),
+            tier: Tier::Owner,
         })
     }
 

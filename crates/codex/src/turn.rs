@@ -8,7 +8,7 @@ mod changes;
 
 use std::collections::BTreeSet;
 
-pub use changes::OpenChanges;
+pub use changes::{OpenChanges, made};
 
 use crate::answer::{AgentText, Candidates};
 use crate::text::head;

@@ -10,6 +10,8 @@ mod tests;
 
 pub use letters::is_hidden;
 
+use crate::rules::is_approval;
+use crate::value::RequestKind;
 use letters::{is_always_odd, is_odd_beside_latin, looks_latin};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -19,11 +21,20 @@ const RUN_MAX_CHARS: usize = 60;
 /// Most line ends in a row that are shown as they are.
 const EMPTY_LINES_MAX: usize = 4;
 /// Longest text that is shown whole; whole diffs of ordinary size are.
-pub const SHOWN_MAX_CHARS: usize = 60_000;
+pub const SHOWN_MAX_CHARS: usize = 400_000;
 /// How much of a longer one is shown of its end.
-const TAIL_CHARS: usize = 20_000;
+const TAIL_CHARS: usize = 100_000;
 /// Hexadecimal digits of a hash that bind what is folded.
 const HASH_DIGITS: usize = 32;
+
+/// All that is decided about in a question of this kind.
+#[must_use]
+pub fn question(kind: &RequestKind, text: &str) -> String {
+    match is_approval(kind) {
+        true => effect(text),
+        false => words(text),
+    }
+}
 
 /// A command or a change of files, on as many lines as it has.
 #[must_use]
@@ -162,10 +173,22 @@ fn push_sign(shown: &mut String, sign: char, rest: &str, manner: &Manner) {
     let begins_a_mark = sign == '<' && rest.starts_with(|c: char| c == 'U' || c.is_ascii_digit());
     let kept = manner.lines && matches!(sign, '\n' | '\t');
     let hidden = is_hidden(sign) || (sign.is_whitespace() && sign != ' ');
-    let odd = manner.letters && is_always_odd(sign);
+    let odd =
+        manner.letters && is_always_odd(sign) && !(manner.lines && is_prose(shown, sign, rest));
     match begins_a_mark || odd || (hidden && !kept) {
         true => push_mark(shown, sign),
         false => shown.push(sign),
+    }
+}
+
+/// Signs of ordinary text, where several lines are shown: pauses, and an apostrophe between two letters.
+fn is_prose(before: &str, sign: char, rest: &str) -> bool {
+    match sign {
+        '\u{2013}' | '\u{2014}' | '\u{2026}' => true,
+        '\u{2019}' => {
+            before.ends_with(char::is_alphabetic) && rest.starts_with(char::is_alphabetic)
+        }
+        _ => false,
     }
 }
 

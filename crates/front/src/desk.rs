@@ -7,8 +7,7 @@ use bridge_core::step::{
     UseToken,
 };
 use bridge_core::value::{
-    ApprovalPolicy, MessageId, NotifyState, Sandbox, Task, TaskId,
-    Timestamp,
+    ApprovalPolicy, MessageId, NotifyState, Sandbox, Task, TaskId, Timestamp,
 };
 use std::future::Future;
 use std::time::Duration;

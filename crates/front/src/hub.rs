@@ -17,6 +17,8 @@ pub enum Live {
     Changed,
     /// The text that Codex is writing, as far as it is.
     Text(Arc<str>),
+    /// What Codex changed in files just now.
+    Diff(Arc<str>),
 }
 
 /// Changes of all messages that a slow watcher may be behind.

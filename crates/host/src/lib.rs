@@ -10,6 +10,7 @@ mod backlog;
 pub mod binary;
 mod book;
 mod connection;
+pub mod descent;
 mod effect;
 pub mod env;
 mod exec;

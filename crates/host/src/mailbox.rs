@@ -6,7 +6,7 @@
 use crate::fault;
 use crate::power::{Allowed, Reported};
 use crate::questions;
-use bridge_codex::turn::{ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome};
+use bridge_codex::turn::{ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome, made};
 use bridge_codex::wire::notification::EffectiveSettings;
 use bridge_codex::wire::values::TurnStatus as WireStatus;
 use bridge_codex::wire::{Notification, ServerRequest, ThreadId, Turn, TurnId};
@@ -44,7 +44,7 @@ pub(crate) struct Mailbox {
 /// What a follower is told.
 #[derive(Debug)]
 pub(crate) enum News {
-    Event(TurnEvent),
+    Event(Box<TurnEvent>),
     /// The turn may do more than it should, and must be stopped. Told once.
     Overpowered {
         turn_id: TurnId,
@@ -234,13 +234,13 @@ impl Mailbox {
                     return News::Overpowered { turn_id };
                 }
                 if let Some(event) = inner.queue.pop_front() {
-                    return News::Event(event);
+                    return News::Event(Box::new(event));
                 }
                 if let Some(text) = inner.text.take() {
-                    return News::Event(text);
+                    return News::Event(Box::new(text));
                 }
                 if std::mem::take(&mut inner.alive) {
-                    return News::Event(TurnEvent::Alive);
+                    return News::Event(Box::new(TurnEvent::Alive));
                 }
             }
             woken.await;
@@ -309,6 +309,7 @@ impl Inner {
                     completed,
                     headline,
                     effect,
+                    diff: made(notification),
                 }));
             }
             Some(TurnNews::Text { item_id, text }) => {

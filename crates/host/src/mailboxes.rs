@@ -226,7 +226,7 @@ mod tests {
 
     async fn event(mailbox: &Mailbox) -> TurnEvent {
         match mailbox.next().await {
-            News::Event(event) => event,
+            News::Event(event) => *event,
             News::Overpowered { turn_id } => panic!("{turn_id:?}"),
         }
     }

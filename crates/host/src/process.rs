@@ -38,6 +38,12 @@ pub fn alive(process: &ProcessStamp) -> bool {
     stamp(process.pid).is_some_and(|now| now.start_ticks == process.start_ticks)
 }
 
+/// The pid of the process that `pid` belongs to.
+#[must_use]
+pub(crate) fn parent(pid: i32) -> Option<i32> {
+    Stat::read(pid).map(|stat| stat.parent)
+}
+
 /// Pids of the living children of `parent`.
 #[must_use]
 pub fn children(parent: i32) -> Vec<i32> {

@@ -77,8 +77,8 @@ impl ServerStream {
         loop {
             match &self.due {
                 Due::Nothing => match self.mailbox.next().await {
-                    News::Event(event) if is_cut(&event) => self.due = Due::Clean(Box::new(event)),
-                    News::Event(event) => return event,
+                    News::Event(event) if is_cut(&event) => self.due = Due::Clean(event),
+                    News::Event(event) => return *event,
                     News::Overpowered { turn_id } => self.due = Due::Stop(turn_id),
                 },
                 Due::Stop(turn_id) => {

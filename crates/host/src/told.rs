@@ -123,14 +123,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_failure_has_its_last_words_and_a_flood_is_no_trouble() {
-        let told = shell("echo no room >&2; exit 3", LONG).tell(vec![b'x'; 1 << 20]);
+        let failing = shell("echo no room >&2; exit 3", LONG);
+        let told = failing.tell(vec![b'x'; 1 << 20]);
         let error = told.await.unwrap_err().to_string();
         assert!(
             error.contains("status: 3") && error.ends_with("no room"),
             "{error}"
         );
-        let slow = shell("exec sleep 1000", Duration::from_millis(100)).tell(Vec::new());
-        assert!(matches!(slow.await, Err(TellError::Overrun { .. })));
+        let slow = shell("exec sleep 1000", Duration::from_millis(100));
+        assert!(matches!(
+            slow.tell(Vec::new()).await,
+            Err(TellError::Overrun { .. })
+        ));
         let missing = TellCommand {
             program: "/nonexistent/program".to_owned(),
             ..shell("", LONG)

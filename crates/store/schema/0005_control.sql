@@ -89,9 +89,11 @@ CREATE TABLE token (
 ) STRICT, WITHOUT ROWID;
 
 -- Each row's sum is over its own fields and the sum of the row before; the sum of the newest row that retention
--- removed is kept, so that the chain has a beginning. Rows from before have none.
+-- removed is kept, so that the chain has a beginning, and that of the newest row, so that it has an end. Rows from
+-- before have none.
 ALTER TABLE audit ADD COLUMN sum TEXT;
 ALTER TABLE instance ADD COLUMN audit_sum TEXT;
+ALTER TABLE instance ADD COLUMN audit_head TEXT;
 
 -- Which CODEX_HOME a Codex process has; absent for the usual one.
 ALTER TABLE incarnation ADD COLUMN codex_home TEXT;

@@ -82,7 +82,7 @@ impl Room {
     pub(super) fn may_use_external(self) -> Option<&'static [&'static str]> {
         match self {
             Self::Core => Some(&["sha2", "thiserror"]),
-            Self::Codex => Some(&["serde", "serde_json", "thiserror"]),
+            Self::Codex => Some(&["serde", "serde_json", "sha2", "thiserror"]),
             Self::Host
             | Self::Store
             | Self::Channel

@@ -1,11 +1,15 @@
 //! Calls to the API over the daemon's unix socket.
 
+use super::ask::Question;
 use crate::state::{StateDir, StateError};
+use bridge_core::limits::PAGE_MAX;
 use bridge_front::{
-    ActView, DeadList, Problem, StatusView, StoryView, SubmitRequest, SubmitResponse,
+    ActView, DeadList, Problem, ReloadView, StatusView, StoryView, SubmitRequest, SubmitResponse,
 };
 use reqwest::{Client, Response, StatusCode};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// How long one call may take; streams have no such end.
@@ -14,6 +18,8 @@ const CALL_DEADLINE: Duration = Duration::from_secs(30);
 const CONTROL_DEADLINE: Duration = Duration::from_secs(70);
 /// Longest answer that is read.
 const BODY_MAX_BYTES: usize = 64 * 1024 * 1024;
+/// Open questions that are looked at; nobody answers more by hand.
+const OPEN_MAX: usize = 1_000;
 
 /// Why a call gave nothing.
 #[derive(Debug, thiserror::Error)]
@@ -29,8 +35,10 @@ pub(crate) enum ClientError {
     /// The daemon is stopping or its ledger is not usable now.
     #[error("{}", .0.detail)]
     NotNow(Problem),
-    #[error("{0:?} is no message's id: give it, or its beginning, as `send` printed it")]
+    #[error("{0:?} is no message's id: give it, or its beginning, as it was printed")]
     NotAnId(String),
+    #[error("{0:?} is no token's name: letters, digits, dots, dashes and underscores")]
+    NotAName(String),
     #[error("the daemon gave an answer that this command can't read: {0}; is it another version?")]
     Unreadable(String),
 }
@@ -40,7 +48,11 @@ impl ClientError {
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::NotNow(_) => true,
-            Self::State(_) | Self::Refused(_) | Self::NotAnId(_) | Self::Unreadable(_) => false,
+            Self::State(_)
+            | Self::Refused(_)
+            | Self::NotAnId(_)
+            | Self::NotAName(_)
+            | Self::Unreadable(_) => false,
         }
     }
 }
@@ -148,6 +160,15 @@ impl ApiClient {
         self.read(call.send().await).await
     }
 
+    /// Lets the daemon read its configuration again.
+    pub(crate) async fn reload(&self) -> Result<ReloadView, ClientError> {
+        let call = self
+            .client
+            .post("http://localhost/v1/reload")
+            .timeout(CALL_DEADLINE);
+        self.read(call.send().await).await
+    }
+
     /// One page of dead letters, older than `before`.
     pub(crate) async fn dead(
         &self,
@@ -177,6 +198,106 @@ impl ApiClient {
             .get(format!("{}/events", path_of(id)?))
             .header("Last-Event-ID", after.to_string());
         self.accept(call.send().await).await
+    }
+
+    /// What is at this path of the API.
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let call = self.client.get(at(path)).timeout(CALL_DEADLINE);
+        self.read(call.send().await).await
+    }
+
+    /// Does something; the same key makes a repetition harmless.
+    pub(super) async fn post(
+        &self,
+        path: &str,
+        body: Option<&Value>,
+        key: Option<&str>,
+    ) -> Result<Value, ClientError> {
+        self.post_within(CALL_DEADLINE, path, body, key).await
+    }
+
+    /// Does something that takes its time.
+    pub(super) async fn post_within(
+        &self,
+        deadline: Duration,
+        path: &str,
+        body: Option<&Value>,
+        key: Option<&str>,
+    ) -> Result<Value, ClientError> {
+        let mut call = self.client.post(at(path)).timeout(deadline);
+        if let Some(body) = body {
+            call = call.json(body);
+        }
+        if let Some(key) = key {
+            call = call.header("Idempotency-Key", key);
+        }
+        self.read(call.send().await).await
+    }
+
+    /// Removes what is at this path.
+    pub(super) async fn delete(&self, path: &str) -> Result<Value, ClientError> {
+        let call = self.client.delete(at(path)).timeout(CALL_DEADLINE);
+        let response = self.accept(call.send().await).await?;
+        match response.status() {
+            StatusCode::NO_CONTENT => Ok(Value::Null),
+            _ => self.parse(response).await,
+        }
+    }
+
+    /// Opens a stream of news, after the event that was seen last.
+    pub(super) async fn stream(
+        &self,
+        path: &str,
+        after: Option<&str>,
+    ) -> Result<Response, ClientError> {
+        let mut call = self.client.get(at(path));
+        if let Some(after) = after {
+            call = call.header("Last-Event-ID", after);
+        }
+        self.accept(call.send().await).await
+    }
+
+    /// All questions that wait for an answer.
+    pub(super) async fn open_requests(&self) -> Result<Vec<Question>, ClientError> {
+        let mut open = Vec::new();
+        let mut path = format!("/v1/requests?state=open&limit={PAGE_MAX}");
+        loop {
+            let page: Questions = self.get(&path).await?;
+            open.extend(page.requests);
+            match page.next {
+                Some(next) if open.len() < OPEN_MAX => {
+                    let next = checked(&next)?;
+                    path = format!("/v1/requests?state=open&limit={PAGE_MAX}&before={next}");
+                }
+                Some(_) | None => return Ok(open),
+            }
+        }
+    }
+
+    /// The newest questions, however they ended.
+    pub(super) async fn newest_requests(&self) -> Result<Vec<Question>, ClientError> {
+        let path = format!("/v1/requests?state=all&limit={PAGE_MAX}");
+        Ok(self.get::<Questions>(&path).await?.requests)
+    }
+
+    /// One question.
+    pub(super) async fn request(&self, id: &str) -> Result<Question, ClientError> {
+        self.get(&format!("/v1/requests/{}", checked(id)?)).await
+    }
+
+    /// Decides one.
+    pub(super) async fn decide(
+        &self,
+        id: &str,
+        decision: &str,
+        answers: Option<Value>,
+    ) -> Result<Value, ClientError> {
+        let mut body = json!({ "decision": decision });
+        if let Some(answers) = answers {
+            body["answers"] = answers;
+        }
+        let path = format!("/v1/requests/{}/decision", checked(id)?);
+        self.post(&path, Some(&body), None).await
     }
 
     async fn accept(
@@ -230,12 +351,24 @@ impl ApiClient {
     }
 }
 
+/// A page of questions.
+#[derive(Debug, Deserialize)]
+struct Questions {
+    requests: Vec<Question>,
+    #[serde(default)]
+    next: Option<String>,
+}
+
+fn at(path: &str) -> String {
+    format!("http://localhost{path}")
+}
+
 fn path_of(id: &str) -> Result<String, ClientError> {
     Ok(format!("http://localhost/v1/messages/{}", checked(id)?))
 }
 
 /// Ids are letters, digits and dashes; anything else could name another route.
-fn checked(id: &str) -> Result<&str, ClientError> {
+pub(super) fn checked(id: &str) -> Result<&str, ClientError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
     if id.is_empty() || !id.chars().all(fits) {
         return Err(ClientError::NotAnId(id.to_owned()));

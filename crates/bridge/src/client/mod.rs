@@ -1,21 +1,32 @@
 //! The command line's side of `api.sock`: find the running daemon, ask it, follow a message through restarts.
 
 mod api;
+mod ask;
+mod control;
 mod dead;
 mod interrupt;
 mod progress;
 mod redrive;
+mod reload;
+mod scene;
+mod screen;
 mod send;
 mod show;
 mod sse;
 mod status;
 mod story;
+mod watch;
 
 pub(crate) use api::{ApiClient, ClientError};
+pub(crate) use control::{
+    approve_when_asked, control, interrupt_task, is_task, start_task, task_status,
+};
 pub(crate) use dead::{drop_dead, list_dead, show_dead};
 pub(crate) use interrupt::interrupt;
 pub(crate) use progress::Progress;
 pub(crate) use redrive::{Redriving, redrive};
+pub(crate) use reload::reload;
 pub(crate) use send::{Outcome, SendOptions, Sender, send};
 pub(crate) use show::{show, why};
 pub(crate) use status::status;
+pub(crate) use watch::{Target, Watcher};

@@ -1,36 +1,33 @@
-//! What `send` shows on stderr while Codex works: what it is doing, not only that it does something.
+//! What `send` and `watch` show while Codex works: what it is doing, not only that it does something.
 
-use crate::term::{Paint, escape_line};
+use super::scene::{Place, Scene, diff_lines};
+use super::screen::{Screen, To};
+use crate::term::escape_line;
 use bridge_front::{EventView, MessageView};
-use std::io::{IsTerminal, Write};
-
-/// Longest live line, so that it stays on one line of most terminals.
-const LIVE_MAX_CHARS: usize = 90;
 
 /// Shows progress; silent when asked to be.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    paint: Paint,
+    screen: Screen,
     quiet: bool,
     /// A line that is overwritten by the next one; only on a terminal.
     live: bool,
-    open: bool,
-    last: String,
-    /// The newest event, which a state need not repeat.
-    last_event: String,
+    scene: Scene,
     prefix: String,
 }
 
 impl Progress {
     pub(crate) fn new(quiet: bool, no_color: bool) -> Self {
-        let live = std::io::stderr().is_terminal();
+        Self::on(To::Stderr, quiet, no_color)
+    }
+
+    /// On this stream.
+    pub(crate) fn on(to: To, quiet: bool, no_color: bool) -> Self {
         Self {
-            paint: Paint::stderr(no_color),
+            screen: Screen::new(to, no_color),
             quiet,
-            live,
-            open: false,
-            last: String::new(),
-            last_event: String::new(),
+            live: true,
+            scene: Scene::default(),
             prefix: String::new(),
         }
     }
@@ -45,86 +42,77 @@ impl Progress {
         }
     }
 
+    /// Where the lines go.
+    pub(crate) fn screen(&mut self) -> &mut Screen {
+        &mut self.screen
+    }
+
     /// Something that stays.
     pub(crate) fn line(&mut self, mark: &str, text: &str) {
         if self.quiet {
             return;
         }
-        self.clear();
-        let text = escape_line(text);
-        let (prefix, mark) = (&self.prefix, self.paint.cyan(mark));
-        write_stderr(&format!("{prefix}{mark} {}\n", self.paint.dim(&text)));
+        let paint = self.screen.paint();
+        let line = format!(
+            "{}{} {}",
+            self.prefix,
+            paint.cyan(mark),
+            paint.dim(&escape_line(text))
+        );
+        self.screen.lines(&[line]);
     }
 
     /// A warning that stays, also when quiet.
     pub(crate) fn warn(&mut self, text: &str) {
-        self.clear();
-        write_stderr(&format!("{}\n", self.paint.yellow(&escape_line(text))));
+        let line = self.screen.paint().yellow(&escape_line(text));
+        self.screen.lines(&[line]);
     }
 
     /// An item-level event.
     pub(crate) fn event(&mut self, event: &EventView) {
-        let mark = match event.kind.as_str() {
-            "item/started" => "•",
-            "item/completed" => "✓",
-            "turn/retrying" => "↻",
-            "request" => "?",
-            _ => "!",
-        };
-        self.line(mark, &event.text);
-        self.last_event.clone_from(&event.text);
+        if self.quiet {
+            return;
+        }
+        let lines = self.scene.event(
+            event,
+            &self.prefix,
+            self.screen.paint(),
+            self.screen.width(),
+        );
+        self.screen.lines(&lines);
     }
 
     /// Where the message is; said only when it changed.
     pub(crate) fn state(&mut self, message: &MessageView) {
-        if self.last != message.why.now {
-            self.last.clone_from(&message.why.now);
-            let waits = message.hold.is_some()
-                || matches!(message.state.as_str(), "unclear" | "parked" | "steered");
-            let reason = message
-                .hold
-                .as_ref()
-                .map(|hold| hold.failure.reason.as_str());
-            match waits {
-                true if reason == Some(&self.last_event) => self.line("…", &message.why.next),
-                true => self.line("…", &format!("{}; {}", message.why.now, message.why.next)),
-                false => self.live(&message.why.now),
-            }
+        match self.scene.state(message) {
+            Some(Place::Stays(text)) => self.line("…", &text),
+            Some(Place::Passes(text)) => self.live(&text),
+            None => {}
         }
     }
 
     /// The text Codex is writing: its end, on a line that is overwritten.
     pub(crate) fn text(&mut self, text: &str) {
-        let tail: Vec<char> = text.chars().rev().take(LIVE_MAX_CHARS).collect();
-        let tail: String = tail.into_iter().rev().collect();
-        self.live(&tail);
+        self.live(text);
+    }
+
+    /// What Codex changed in files.
+    pub(crate) fn diff(&mut self, text: &str) {
+        if !self.quiet {
+            let (paint, width) = (self.screen.paint(), self.screen.width());
+            let lines = diff_lines(text, &self.prefix, paint, width);
+            self.screen.lines(&lines);
+        }
     }
 
     fn live(&mut self, text: &str) {
-        if self.quiet || !self.live {
-            return;
+        if !self.quiet && self.live {
+            self.screen.live(text);
         }
-        let text: String = escape_line(text).chars().take(LIVE_MAX_CHARS).collect();
-        write_stderr(&format!(
-            "\r\u{1b}[2K{} {}",
-            self.paint.cyan("⋯"),
-            self.paint.dim(&text)
-        ));
-        self.open = true;
     }
 
     /// Removes the live line.
     pub(crate) fn clear(&mut self) {
-        if std::mem::take(&mut self.open) {
-            write_stderr("\r\u{1b}[2K");
-        }
+        self.screen.clear();
     }
-}
-
-fn write_stderr(text: &str) {
-    let mut stderr = std::io::stderr().lock();
-    // A closed stderr must not stop the message.
-    let _closed = stderr
-        .write_all(text.as_bytes())
-        .and_then(|()| stderr.flush());
 }

@@ -2,6 +2,7 @@
 //! with the reason why there is none.
 
 use super::api::{ApiClient, ClientError};
+use super::ask::{Asker, Mode, Scope};
 use super::progress::Progress;
 use super::show::{print, print_json};
 use super::sse::{SseEvent, SseReader};
@@ -13,15 +14,19 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// First pause before the daemon is asked again; doubles up to [`RETRY_MAX`].
-const RETRY_MIN: Duration = Duration::from_millis(50);
-const RETRY_MAX: Duration = Duration::from_secs(2);
+pub(super) const RETRY_MIN: Duration = Duration::from_millis(50);
+pub(super) const RETRY_MAX: Duration = Duration::from_secs(2);
 /// How long a message that was never taken in is offered to a daemon that is restarting.
-const SUBMIT_PATIENCE: Duration = Duration::from_secs(15);
+pub(super) const SUBMIT_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Exit code when the answer may still come: the message is kept (EX_TEMPFAIL).
 pub(super) const EXIT_LATER: u8 = 75;
+/// Exit code after Ctrl-C, as shells have it: we left, the work goes on.
+pub(super) const EXIT_INTERRUPTED: u8 = 130;
+/// How often the open questions are looked at while one is before somebody's eyes, beside what the news say.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Exit code when somebody stopped the message.
-const EXIT_STOPPED: u8 = 3;
+pub(super) const EXIT_STOPPED: u8 = 3;
 
 /// What `send` was asked.
 #[derive(Clone, Debug)]
@@ -72,7 +77,20 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let followed = sender.follow(&message_id, &mut progress).await;
+    let mut asker = match options.json {
+        true => Asker::new(client, Mode::Tell),
+        false => Asker::for_screen(client, progress.screen()),
+    };
+    let attended = sender.attend(&message_id, &mut progress, &mut asker);
+    let followed = tokio::select! {
+        followed = attended => followed,
+        _ = tokio::signal::ctrl_c() => {
+            drop(asker);
+            progress.screen().retract();
+            term::complain(&leaving(&message_id));
+            return ExitCode::from(EXIT_INTERRUPTED);
+        }
+    };
     progress.clear();
     match followed {
         Ok(Outcome::StillWorking(message_id)) if options.json => {
@@ -91,6 +109,13 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
             ExitCode::from(EXIT_LATER)
         }
     }
+}
+
+/// What is said to whoever goes away from a message that goes on.
+pub(super) fn leaving(id: &str) -> String {
+    format!(
+        "left; {id} goes on: `codex-bridge watch {id}` shows it again, `codex-bridge interrupt {id}` stops it"
+    )
 }
 
 fn report(outcome: Outcome, json: bool, paint: Paint) -> ExitCode {
@@ -198,18 +223,28 @@ impl Sender<'_> {
         }
     }
 
-    /// Follows a message until it ends, also while the daemon is away.
+    /// Follows a message until it ends, also while the daemon is away; nobody hears what Codex asks.
     pub(crate) async fn follow(
         &self,
         message_id: &str,
         progress: &mut Progress,
     ) -> Result<Outcome, ClientError> {
+        let mut nobody = Asker::new(self.client, Mode::Silent);
+        self.attend(message_id, progress, &mut nobody).await
+    }
+
+    /// Follows a message until it ends, and puts what Codex asks before whoever is there.
+    pub(crate) async fn attend(
+        &self,
+        message_id: &str,
+        progress: &mut Progress,
+        asker: &mut Asker<'_>,
+    ) -> Result<Outcome, ClientError> {
         let mut seen = 0;
         let mut pause = RETRY_MIN;
         loop {
-            let watched =
-                tokio::time::timeout_at(self.deadline, self.watch(message_id, &mut seen, progress));
-            let error = match watched.await {
+            let watched = self.watch(message_id, &mut seen, progress, asker);
+            let error = match tokio::time::timeout_at(self.deadline, watched).await {
                 Err(_elapsed) => return Ok(Outcome::StillWorking(message_id.to_owned())),
                 Ok(Ok(Some(outcome))) => return Ok(outcome),
                 Ok(Ok(None)) => None,
@@ -235,22 +270,51 @@ impl Sender<'_> {
         message_id: &str,
         seen: &mut u32,
         progress: &mut Progress,
+        asker: &mut Asker<'_>,
     ) -> Result<Option<Outcome>, ClientError> {
+        let scope = Scope::Messages([message_id.to_owned()].into());
         let mut stream = self.client.events(message_id, *seen).await?;
         let mut reader = SseReader::default();
-        while let Ok(Some(chunk)) = stream.chunk().await {
+        loop {
+            let chunk = tokio::select! {
+                chunk = stream.chunk() => chunk,
+                line = asker.typed() => {
+                    asker.take(line, progress.screen()).await;
+                    continue;
+                }
+                () = tokio::time::sleep(LOOK_EVERY), if asker.is_asking() => {
+                    asker.look(&scope, progress.screen()).await?;
+                    continue;
+                }
+            };
+            let Ok(Some(chunk)) = chunk else {
+                return Ok(None);
+            };
             let Some(events) = reader.feed(&chunk) else {
                 return Err(ClientError::Unreadable(
                     "the stream of events is broken".to_owned(),
                 ));
             };
             for event in events {
+                let looks = may_ask(&event);
                 if let Some(outcome) = told(&event, seen, progress)? {
+                    progress.screen().retract();
                     return Ok(Some(outcome));
+                }
+                if looks {
+                    asker.look(&scope, progress.screen()).await?;
                 }
             }
         }
-        Ok(None)
+    }
+}
+
+/// Whether an event can mean that Codex asks something, or does not any more.
+pub(super) fn may_ask(event: &SseEvent) -> bool {
+    match event.name.as_str() {
+        "state" => true,
+        "item" => event.data.contains("\"request\""),
+        name => name.starts_with("request"),
     }
 }
 
@@ -265,6 +329,7 @@ fn told(
             *seen = item.ordinal;
             progress.event(&item);
         }
+        "diff" => progress.diff(&parse::<TextView>(&event.data)?.text),
         "text" => progress.text(&parse::<TextView>(&event.data)?.text),
         "state" => {
             let message: MessageView = parse(&event.data)?;

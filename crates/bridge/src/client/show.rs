@@ -46,6 +46,16 @@ pub(super) fn finish<T: Serialize>(
     }
 }
 
+/// Prints what the daemon said: as it is for programs, in words for people.
+pub(super) fn finish_value(
+    client: &ApiClient,
+    result: Result<serde_json::Value, ClientError>,
+    json: bool,
+    words: impl FnOnce(&serde_json::Value) -> String,
+) -> ExitCode {
+    finish(client, result, json, true, |found, _| words(found))
+}
+
 /// Prints a value for programs; `code` if that works.
 pub(super) fn print_json(value: &impl Serialize, code: ExitCode) -> ExitCode {
     match serde_json::to_string_pretty(value) {

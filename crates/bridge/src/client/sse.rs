@@ -10,6 +10,8 @@ const EVENT_MAX_BYTES: usize = 64 * 1024 * 1024;
 pub(super) struct SseEvent {
     pub(super) name: String,
     pub(super) data: String,
+    /// What a reader resumes after; empty where it can't.
+    pub(super) id: String,
 }
 
 /// Cuts a byte stream into events.
@@ -47,6 +49,7 @@ impl SseReader {
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
             "event" => value.clone_into(&mut self.event.name),
+            "id" => value.clone_into(&mut self.event.id),
             "data" => {
                 if !self.event.data.is_empty() {
                     self.event.data.push('\n');
@@ -73,13 +76,14 @@ mod tests {
                 .chunks(size)
                 .flat_map(|chunk| reader.feed(chunk).unwrap())
                 .collect();
-            let event = |name: &str, data: &str| SseEvent {
+            let event = |name: &str, data: &str, id: &str| SseEvent {
                 name: name.to_owned(),
                 data: data.to_owned(),
+                id: id.to_owned(),
             };
             assert_eq!(
                 events,
-                [event("item", "{\"a\":1}"), event("end", "x\ny")],
+                [event("item", "{\"a\":1}", "1"), event("end", "x\ny", "")],
                 "{size}"
             );
         }

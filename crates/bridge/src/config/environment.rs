@@ -17,6 +17,8 @@ const OLD_STATE_DIR: &str = "CODEX_CHANNEL_MOLECULE_STATE_DIR";
 const OLD_STATE: &str = ".codex-channel-molecule";
 /// Names the Codex executable.
 pub(crate) const CODEX_BIN: &str = "CODEX_BRIDGE_CODEX_BIN";
+/// Where the API is served over TCP.
+pub(crate) const LISTEN: &str = "CODEX_BRIDGE_LISTEN";
 /// Says what is logged.
 pub(crate) const LOG: &str = "CODEX_BRIDGE_LOG";
 /// Names the place at which a debug build dies, for tests.
@@ -117,6 +119,11 @@ impl Environment {
             allowed.push((CODEX_HOME.into(), home.into()));
         }
         allowed
+    }
+
+    /// Where the API is served over TCP.
+    pub(crate) fn listen(&self) -> Option<String> {
+        self.text(LISTEN)
     }
 
     /// The user's home.

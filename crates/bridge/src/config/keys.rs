@@ -4,6 +4,7 @@
 //! file says about them together (a directory that must exist, say) is judged in [`super::sense`].
 
 use super::exec::ExecConfig;
+use super::http::HttpConfig;
 use super::loopback::LoopbackConfig;
 use super::molecule::MoleculeConfig;
 use super::rules::{ApprovalsConfig, RuleConfig};
@@ -63,6 +64,8 @@ pub(crate) struct Config {
     pub(crate) files: FilesConfig,
     /// A platform on this machine: what `drill` and the tests run, and a template for real ones.
     pub(crate) loopback: LoopbackConfig,
+    /// The HTTP API over TCP, for holders of a token.
+    pub(crate) http: HttpConfig,
     /// What is logged.
     pub(crate) log: LogConfig,
 }

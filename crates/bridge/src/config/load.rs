@@ -89,6 +89,15 @@ impl Loaded {
         }
     }
 
+    /// Where the API is served over TCP, as a flag says; [`Loaded::override_with`] judges it.
+    pub(crate) fn listen_on(&mut self, listen: Option<String>) {
+        if let Some(listen) = listen {
+            self.config.http.listen = Some(listen);
+            let flag = "--listen";
+            self.origins.set("http.listen", Place::Flag { flag });
+        }
+    }
+
     /// Puts the flags of a command on top of everything, and judges what they say like the rest.
     pub(crate) fn override_with(
         &mut self,
@@ -185,6 +194,10 @@ fn overlay(config: &mut Config, origins: &mut Origins, environment: &Environment
     if let Some(bin) = environment.codex_bin() {
         config.codex.bin = Some(bin.to_owned());
         origins.set("codex.bin", variable(environment::CODEX_BIN));
+    }
+    if let Some(listen) = environment.listen() {
+        config.http.listen = Some(listen);
+        origins.set("http.listen", variable(environment::LISTEN));
     }
     if let Some(level) = environment.log_filter() {
         level.clone_into(&mut config.log.level);

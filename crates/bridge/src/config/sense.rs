@@ -48,6 +48,9 @@ pub(super) fn problems(config: &Config, origins: &Origins, places: &Places) -> V
     if let Some((key, what)) = config.loopback.problem() {
         say(key, what);
     }
+    for (key, what) in config.http.problems() {
+        say(key, what);
+    }
     if let Err(error) = EnvFilter::builder().parse(&config.log.level) {
         let what = format!("is no log filter ({error}); write a level such as `info`");
         say("log.level", what);

@@ -28,6 +28,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.doubt.notify_one();
             }
         })?;
+        self.tally.count(T::NAME);
         failpoint::pass(T::NAME, Side::After);
         self.perform(committed.actions);
         Ok(committed.outcome)

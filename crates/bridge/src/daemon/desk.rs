@@ -1,6 +1,7 @@
 //! The daemon as the fronts see it.
 
 use super::Daemon;
+use super::doors;
 use super::ids;
 use super::questions::misfit;
 use super::veil::Veil;
@@ -15,11 +16,10 @@ use bridge_core::step::{
     UseToken,
 };
 use bridge_core::value::{
-    ChannelId, ExternalId, MessageId, NotifyState, RequestId, RequestVerdict, Task, TaskId,
-    Timestamp,
+    ChannelId, ExternalId, MessageId, NotifyState, Task, TaskId, Tier, Timestamp,
 };
 use bridge_front::{
-    ChannelView, Desk, Health, Hub, LedgerView, NewMessage, NewTask, ReloadView, StartError,
+    ChannelView, Desk, Health, Hub, LedgerView, NewMessage, NewTask, ReloadView, Scope, StartError,
     Steering, SubmitError, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
@@ -110,6 +110,60 @@ impl<L: Ledger> DaemonDesk<L> {
     }
 }
 
+impl<L: Ledger> DaemonDesk<L> {
+    /// A key that was here before must mean the same message: its row has the text.
+    async fn same(
+        &self,
+        message_id: MessageId,
+        text: String,
+        key: String,
+    ) -> Result<Submitted, SubmitError> {
+        let known = message_id.clone();
+        let read = self.daemon.ledger.read(move |rows| {
+            let Some(message) = rows.message(&known)? else {
+                return Ok(true);
+            };
+            let conversation = rows.conversation(&message.conversation_id)?;
+            let same_key = conversation.is_none_or(|known| known.external_key == key);
+            Ok(same_key && message.body == text)
+        });
+        match read.await? {
+            true => Ok(Submitted {
+                message_id,
+                duplicate: true,
+            }),
+            false => Err(SubmitError::OtherBody),
+        }
+    }
+}
+
+/// What a caller's text is on the local channel. Whoever can make tokens is the owner; holders of other tokens have
+/// conversations and keys of their own, so that they can neither speak in the owner's nor find out the owner's keys.
+fn inbound(message: NewMessage) -> Inbound {
+    let NewMessage {
+        text,
+        conversation,
+        key,
+        from,
+    } = message;
+    let conversation = conversation.unwrap_or_else(|| local::DEFAULT_CONVERSATION.to_owned());
+    let owner = from.may(Scope::Admin);
+    let own = |name: String| match owner {
+        true => name,
+        false => format!("{}/{name}", from.name),
+    };
+    Inbound {
+        text,
+        conversation: own(conversation),
+        external_id: own(key),
+        sender: from.name.clone(),
+        tier: match owner {
+            true => Tier::Owner,
+            false => Tier::Tool,
+        },
+    }
+}
+
 impl<L: Ledger> Door for DaemonDesk<L> {
     async fn take_in(&self, arrival: Arrival) -> Result<Received, LedgerError> {
         match self.admit(&arrival).await {
@@ -191,14 +245,8 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
         if self.daemon.stopping.is_cancelled() {
             return Err(SubmitError::Stopping);
         }
-        let inbound = Inbound {
-            text: message.text,
-            conversation: message
-                .conversation
-                .unwrap_or_else(|| local::DEFAULT_CONVERSATION.to_owned()),
-            external_id: message.key,
-            sender: "local owner".to_owned(),
-        };
+        let inbound = inbound(message);
+        let (text, key) = (inbound.text.clone(), inbound.conversation.clone());
         let arrival =
             local::arrive(inbound).map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
         let received = match self.admit(&arrival).await.map_err(closed)? {
@@ -210,10 +258,7 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
                 message_id,
                 duplicate: false,
             }),
-            Received::Duplicate(message_id) => Ok(Submitted {
-                message_id,
-                duplicate: true,
-            }),
+            Received::Duplicate(message_id) => self.same(message_id, text, key).await,
             Received::Full => Err(SubmitError::Full),
         }
     }
@@ -270,7 +315,10 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
     }
 
     fn random_token(&self) -> Option<String> {
-        None
+        let token = doors::random_token();
+        token
+            .inspect_err(|error| tracing::error!(%error, "no random numbers for a token"))
+            .ok()
     }
 
     async fn add_token(&self, token: AddToken) -> Result<TokenAdded, LedgerError> {
@@ -286,7 +334,7 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
     }
 
     fn steps(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
+        self.daemon.tally.counts()
     }
 
     async fn start_task(&self, task: NewTask) -> Result<TaskBegun, StartError> {

@@ -5,7 +5,7 @@ use super::Daemon;
 use super::activity::Doing;
 use super::ids::now;
 use super::progress::Progress;
-use super::questions::{AskedBefore, Waiting};
+use super::questions::{AskedBefore, Questions};
 use super::watchdog::{Cause, Duty, Watchdog};
 use bridge_core::port::{
     Agent, ItemNote, Ledger, Sink, TurnEnd, TurnEvent, TurnStatus, TurnStream,
@@ -17,7 +17,6 @@ use bridge_core::value::{
 use bridge_front::Live;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -66,8 +65,8 @@ pub(crate) struct Running {
     pub(crate) turn_id: TurnId,
     /// Set when a person stopped it.
     pub(crate) stop: CancellationToken,
-    /// What it waits for that a person must decide.
-    pub(crate) waiting: Arc<Waiting>,
+    /// What it asked.
+    pub(crate) questions: Arc<Questions>,
     /// Whose platform may show what it does; not known before its row was read.
     pub(crate) channel: Option<ChannelId>,
     /// The newest thing it began.
@@ -80,8 +79,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             true => self.asked_before(&turn).await,
             false => AskedBefore::default(),
         };
-        let (waiting, mut asked) = watch::channel(before.open);
-        let stop = self.note_running(&turn, waiting).await;
+        let (questions, mut asked) = Questions::new(before.open);
+        let stop = self.note_running(&turn, questions).await;
         let gone = gone_since(turn.started_at);
         let left = turn.time_left(before.waited);
         let mut watchdog = Watchdog::new(left, turn.patience.idle, Instant::now());
@@ -169,13 +168,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// Registers the turn first and reads the row then, so that no stop falls between the two.
-    async fn note_running(&self, turn: &Followed, waiting: Waiting) -> CancellationToken {
+    async fn note_running(&self, turn: &Followed, questions: Questions) -> CancellationToken {
         let stop = CancellationToken::new();
         let running = Running {
             thread: turn.thread.clone(),
             turn_id: turn.turn_id.clone(),
             stop: stop.clone(),
-            waiting: Arc::new(waiting),
+            questions: Arc::new(questions),
             channel: None,
             doing: None,
         };
@@ -259,6 +258,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         if item.effect || !item.completed {
             self.note(message_id, kind, item.headline, item.effect)
                 .await;
+        }
+        if let Some(diff) = item.diff {
+            self.hub.publish(message_id, Live::Diff(diff.into()));
         }
     }
 

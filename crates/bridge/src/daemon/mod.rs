@@ -7,6 +7,7 @@ mod activity;
 mod alive;
 mod clock;
 mod desk;
+mod doors;
 mod exec;
 mod files;
 mod follow;
@@ -25,6 +26,7 @@ mod rescue;
 mod run;
 mod schedule;
 mod steer;
+mod tally;
 mod tasks;
 mod terms;
 #[cfg(test)]
@@ -34,6 +36,7 @@ mod veil;
 mod watchdog;
 mod work;
 
+pub(crate) use doors::print_openapi;
 pub(crate) use exec::ExecSettings;
 pub(crate) use progress::Pace as ProgressPace;
 pub(crate) use reload::Source;
@@ -97,6 +100,8 @@ pub(crate) struct Daemon<L, A, S> {
     fenced: CancellationToken,
     /// Set: the ledger is damaged. Nothing more is claimed or taken in; what runs is finished and written down.
     damaged: CancellationToken,
+    /// What was committed.
+    tally: tally::Tally,
     /// Moves as long as the scheduler does.
     pulse: alive::Pulse,
     tasks: TaskTracker,
@@ -131,9 +136,7 @@ pub(crate) struct Settings {
     pub(crate) peer: TierSettings,
     pub(crate) tool: TierSettings,
     /// What is decided beforehand about what Codex asks.
-    #[allow(dead_code, reason = "read by whoever answers what Codex asks")]
     pub(crate) policy: Policy,
-    #[allow(dead_code, reason = "read by whoever answers what Codex asks")]
     pub(crate) approvals: Approvals,
 }
 
@@ -357,6 +360,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             halt: CancellationToken::new(),
             fenced: CancellationToken::new(),
             damaged: CancellationToken::new(),
+            tally: tally::Tally::default(),
             pulse: alive::Pulse::default(),
             tasks: TaskTracker::new(),
             lanes: Mutex::default(),

@@ -109,7 +109,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .map_err(|error| Failure::new(error.class(), error.to_string()))?
             .ok_or_else(|| gone("the task's messages are gone"))?;
         let id = format!("{ID_PREFIX}{}", task.task_id);
-        let settings = &self.settings.notify;
+        let settings = self.settings();
+        let settings = &settings.notify;
         match target {
             Target::Local => Ok(()),
             Target::Webhook(url) => {

@@ -10,6 +10,7 @@ use bridge_codex::wire::values::GrantScope;
 use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{Agent, Asked, AskedRef, Ledger, LedgerError, Responded, Sink};
 use bridge_core::rules::{Case, Judgement, Ruling};
+use bridge_core::show;
 use bridge_core::step::{Ask, AskOutcome, Deaf, Resolve, Tend, Tended, Told, Unheard};
 use bridge_core::value::{
     Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId, RequestKind,
@@ -18,7 +19,7 @@ use bridge_core::value::{
 use bridge_front::wants_secret;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -27,8 +28,27 @@ const TEND_MAX: usize = 100;
 /// How soon open questions are looked at again when the ledger failed.
 const TEND_PAUSE_MS: i64 = 1_000;
 
-/// The questions of one turn that a person has not decided yet: while there are any, no clock of the turn runs.
-pub(super) type Waiting = watch::Sender<BTreeSet<RequestId>>;
+/// The questions of one turn.
+#[derive(Debug)]
+pub(crate) struct Questions {
+    /// Those that a person has not decided yet: while there are any, no clock of the turn runs.
+    open: watch::Sender<BTreeSet<RequestId>>,
+    /// Those that Codex asked while we listened; after a restart it asks again, a moment after the turn is found.
+    heard: Mutex<BTreeSet<RequestId>>,
+}
+
+impl Questions {
+    /// Those of a turn that waits for these; the receiver hears of every change.
+    pub(super) fn new(open: BTreeSet<RequestId>) -> (Self, watch::Receiver<BTreeSet<RequestId>>) {
+        let (open, changes) = watch::channel(open);
+        let heard = Mutex::default();
+        (Self { open, heard }, changes)
+    }
+
+    fn heard(&self) -> MutexGuard<'_, BTreeSet<RequestId>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// What is known of the questions of a turn that ran before it was followed.
 #[derive(Debug, Default)]
@@ -50,7 +70,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         match self.insist(ask).await {
             Some(AskOutcome::Waits { request_id }) => {
                 tracing::info!(%message_id, %request_id, "codex asks, and waits for a decision");
-                self.waits_for(message_id, |open| open.insert(request_id));
+                if let Some(questions) = self.questions_of(message_id) {
+                    questions.heard().insert(request_id.clone());
+                    questions
+                        .open
+                        .send_if_modified(|open| open.insert(request_id));
+                }
             }
             Some(AskOutcome::Answer {
                 request_id,
@@ -71,6 +96,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let at = now();
         let at_once = at_once(&judgement, at);
         let deadline = milliseconds(self.settings().approvals.deadline);
+        let shown = show::question(&asked.kind, &asked.shown);
         let mut request = Request {
             request_id: request_id(),
             message_id: message_id.clone(),
@@ -79,10 +105,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             rpc_id: asked.asked.rpc_id,
             item_id: asked.asked.item_id,
             method: asked.method,
-            digest: EffectDigest::of(&asked.kind, &asked.shown),
+            digest: EffectDigest::of(&asked.kind, &shown),
+            headline: show::question(&asked.kind, &asked.headline),
             kind: asked.kind,
-            headline: asked.headline,
-            shown: asked.shown,
+            shown,
             payload: clip(&asked.payload, REQUEST_PAYLOAD_MAX_CHARS),
             deciders: judgement.who,
             state: RequestState::Open,
@@ -150,6 +176,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
             // The end of the turn is under way by itself.
             Ok(Responded::Gone) if verdict.decision == RequestDecision::Cancel => None,
+            // It has not asked again since we found its turn; when it does, it is told.
+            Ok(Responded::Gone) if self.is_unheard(&request) => None,
             Ok(Responded::Gone) => Some(Deaf::Gone),
             Ok(Responded::Unfit { why }) => Some(Deaf::Unfit { why }),
             Err(error) => {
@@ -168,7 +196,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .await;
         }
         if !waits {
-            self.waits_for(&request.message_id, |open| open.remove(&request_id));
+            self.no_longer_waits(&request.message_id, &request_id);
         }
     }
 
@@ -210,20 +238,30 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             rpc_id: asked.rpc_id,
         };
         for request_id in self.insist(resolve).await.unwrap_or_default() {
-            self.waits_for(&turn.message_id, |open| open.remove(&request_id));
+            self.no_longer_waits(&turn.message_id, &request_id);
         }
     }
 
-    /// Changes what a followed turn waits for.
-    fn waits_for(
-        &self,
-        message_id: &MessageId,
-        change: impl FnOnce(&mut BTreeSet<RequestId>) -> bool,
-    ) {
+    /// The questions of a turn that is followed now.
+    fn questions_of(&self, message_id: &MessageId) -> Option<Arc<Questions>> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(running) = running.get(message_id) {
-            running.waiting.send_if_modified(change);
+        running
+            .get(message_id)
+            .map(|running| Arc::clone(&running.questions))
+    }
+
+    fn no_longer_waits(&self, message_id: &MessageId, request_id: &RequestId) {
+        if let Some(questions) = self.questions_of(message_id) {
+            questions
+                .open
+                .send_if_modified(|open| open.remove(request_id));
         }
+    }
+
+    /// Whether a followed turn asked this before we listened, and not again since.
+    fn is_unheard(&self, request: &Request) -> bool {
+        self.questions_of(&request.message_id)
+            .is_some_and(|questions| !questions.heard().contains(&request.request_id))
     }
 
     /// The questions of a turn that is followed again: time spent waiting for a person does not count.
@@ -280,7 +318,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 if let RequestState::Decided(verdict) = &request.state {
                     let to = named(&request);
                     self.tell_at_once(&to, &request.request_id, verdict).await;
-                    self.waits_for(&request.message_id, |open| open.remove(&request.request_id));
+                    self.no_longer_waits(&request.message_id, &request.request_id);
                 }
             }
         }

@@ -22,6 +22,7 @@ pub(crate) struct Source {
     /// Flags go before the file each time.
     pub(crate) codex_bin: Option<PathBuf>,
     pub(crate) workdir: Option<PathBuf>,
+    pub(crate) listen: Option<String>,
 }
 
 impl Source {
@@ -32,6 +33,7 @@ impl Source {
             &self.environment,
             Some(&self.state_dir),
         )?;
+        loaded.listen_on(self.listen.clone());
         loaded.override_with(self.codex_bin.clone(), self.workdir.clone())?;
         Ok(loaded)
     }
@@ -111,6 +113,7 @@ fn taken(old: &Config, new: &Config) -> Config {
         tiers: new.tiers.clone(),
         approvals: new.approvals.clone(),
         rules: new.rules.clone(),
+        tasks: new.tasks.clone(),
         turn: new.turn.clone(),
         retention: new.retention.clone(),
         log: new.log.clone(),
@@ -137,6 +140,8 @@ impl Settings {
         );
         Self {
             exec: self.exec.clone(),
+            tasks: self.tasks.with_roots(&config.tasks.roots),
+            notify: self.notify.clone(),
             ..next.guarding(&self.vault).hiding(hidden)
         }
     }

@@ -2,6 +2,7 @@
 //! without leaving a process or a half-told story.
 
 use super::desk::{CodexDaemon, DaemonDesk};
+use super::doors::{self, Doors};
 use super::follow::Running;
 use super::import::Heir;
 use super::notice::NotifySettings;
@@ -11,7 +12,7 @@ use super::veil::Veil;
 use super::{Daemon, Settings, clock};
 use crate::config::{Config, Environment, Loaded, Places, Workspace};
 use crate::notify::Notifier;
-use crate::state::{Lock, StateDir, StateError};
+use crate::state::{Lock, StateDir};
 use bridge_channel::Channels;
 use bridge_channel::files::Depot;
 use bridge_channel::loopback::Loopback;
@@ -19,16 +20,14 @@ use bridge_channel::molecule::Molecule;
 use bridge_channel::notify::Webhook;
 use bridge_codex::wire::account::Secret;
 use bridge_core::port::{Agent, Ledger, TurnTransport};
-use bridge_front::api::{Api, Bar};
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
 use bridge_store::SqliteLedger;
 use bridge_store::sqlite::Soundness;
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-use tokio::net::UnixListener;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -38,7 +37,7 @@ const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
 /// How often the daemon looks whether another one took its place.
 const LOCK_LOOK: Duration = Duration::from_secs(2);
 /// How long the last tasks may take to let go.
-const HALT_PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const HALT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the daemon is started with.
 pub(crate) struct RunOptions {
@@ -134,6 +133,8 @@ pub(crate) struct Stop {
 #[derive(Clone, Debug)]
 pub(crate) struct Ready {
     pub(crate) api_socket: PathBuf,
+    /// Where TCP is served.
+    pub(crate) listen: Option<SocketAddr>,
     pub(crate) codex: PathBuf,
     pub(crate) codex_version: String,
     /// Unfinished messages that were found.
@@ -144,8 +145,7 @@ pub(crate) struct Ready {
 struct Serving {
     daemon: Arc<CodexDaemon<SqliteLedger>>,
     state: StateDir,
-    api: JoinHandle<()>,
-    api_stop: CancellationToken,
+    doors: doors::Open,
     loops: Loops,
     ledger_check: JoinHandle<()>,
     lock: Lock,
@@ -219,14 +219,13 @@ pub(crate) async fn run(
         .stop(drain, options.handover || taken_over, &stop.now)
         .await;
     serving.loops.ended().await;
-    serving.api_stop.cancel();
-    let _ended = tokio::time::timeout(HALT_PATIENCE, serving.api).await;
+    serving.doors.close().await;
     alive.abort();
     if taken_over {
         // Codex, the socket and the directory are the other daemon's now.
         anyhow::bail!("another daemon has taken over this ledger; this one stopped");
     }
-    remove_socket(&serving.state);
+    doors::remove_traces(&serving.state);
     serving.state.remove_short_dir();
     Ok(())
 }
@@ -288,6 +287,10 @@ async fn start(
     if let Some(webhook) = notify.webhook.clone() {
         vault.add(Box::new(move || signing_secrets(&webhook)));
     }
+    let doors = Doors::bind(&state, &options.config.http).await?;
+    if let Some(token) = doors.secret() {
+        vault.add(Box::new(move || vec![token.clone()]));
+    }
     let vault = Arc::new(vault);
     let settings = Settings::new(&options.config, boot_id, state.work(), depot.clone())
         .guarding(&vault)
@@ -303,9 +306,7 @@ async fn start(
         .set(Reloads::new(source, options.config.clone(), hidden));
 
     let desk = DaemonDesk::new(&daemon, daemon.ledger.gauge(), state.ledger());
-    let api_stop = CancellationToken::new();
-    let front = Api::new(desk.clone(), None, api_stop.clone());
-    let api = tokio::spawn(front.serve_local(listen(&state)?, Bar::none()));
+    let doors = doors.open(desk.clone());
     let heirs: Vec<Heir> = options.molecule.iter().map(heir).collect();
     daemon.import_sessions(&options.sessions, &heirs).await?;
     for molecule in &daemon.sink.molecule {
@@ -315,6 +316,7 @@ async fn start(
     let loops = Loops::start(&daemon, desk);
     let said = Ready {
         api_socket: state.api_socket(),
+        listen: doors.address,
         codex: codex.path,
         codex_version: codex.version.to_string(),
         resumed,
@@ -327,8 +329,7 @@ async fn start(
     Ok(Serving {
         daemon,
         state,
-        api,
-        api_stop,
+        doors,
         loops,
         ledger_check,
         lock,
@@ -422,29 +423,6 @@ fn host_options(
         api_key: options.api_key.clone(),
         restarts_per_minute: config.codex.restarts_per_minute,
     })
-}
-
-/// Binds the API's socket. The lock is held, so a file that is there belongs to a daemon that is gone.
-fn listen(state: &StateDir) -> Result<UnixListener, StateError> {
-    let path = state.api_socket();
-    remove_socket(state);
-    let not_writable = |source| StateError::NotWritable {
-        path: path.clone(),
-        source,
-    };
-    let listener = UnixListener::bind(&path).map_err(not_writable)?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
-        .map_err(not_writable)?;
-    Ok(listener)
-}
-
-fn remove_socket(state: &StateDir) {
-    let path = state.api_socket();
-    if let Err(error) = std::fs::remove_file(&path)
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        tracing::warn!(%error, path = %path.display(), "an old socket could not be removed");
-    }
 }
 
 impl<L: Ledger> CodexDaemon<L> {

@@ -39,7 +39,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         conversation: &Conversation,
     ) -> Result<ThreadSpec, Failure> {
         if conversation.channel.as_str() != task::CHANNEL {
-            return Ok(self.settings.thread_spec(message.tier, conversation));
+            return Ok(self.settings().thread_spec(message.tier, conversation));
         }
         let id = conversation.conversation_id.clone();
         let task = self.ledger.read(move |rows| rows.task_of(&id)).await;
@@ -47,9 +47,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Ok(Some(task)) => {
                 // A turn that was begun is looked for whatever became of its directory.
                 if message.life.state.name() != StateName::Unclear {
-                    self.settings.still_fits(&task)?;
+                    self.settings().still_fits(&task)?;
                 }
-                Ok(self.settings.task_spec(&task, conversation))
+                Ok(self.settings().task_spec(&task, conversation))
             }
             Ok(None) => Err(Failure::new(
                 Class::Permanent,
@@ -97,19 +97,20 @@ impl<L: Ledger> DaemonDesk<L> {
         }
         if let Some(target) = &new.notify_target {
             daemon
-                .settings
+                .settings()
                 .notify
                 .check(target)
                 .map_err(StartError::Invalid)?;
         }
         let (task_id, message_id) = (ids::task_id(), ids::message_id());
         let conversation_id = ids::conversation_id();
-        let terms = daemon.settings.terms(&new, &conversation_id)?;
+        let terms = daemon.settings().terms(&new, &conversation_id)?;
         let external_id = match &new.key {
             Some(key) => ExternalId::new(format!("start:{}:{key}", new.starter)),
             None => ExternalId::new(format!("start:{task_id}")),
         };
         let prompt_summary = prompt_summary(&new.prompt);
+        let wanted = prompt_summary.clone();
         let arrival = task::arrive(&task_id, new.prompt, external_id, new.starter.clone())
             .map_err(|refusal| StartError::Invalid(refusal.to_string()))?;
         self.admitted(&arrival).await?;
@@ -151,6 +152,9 @@ impl<L: Ledger> DaemonDesk<L> {
                     duplicate: false,
                 })
             }
+            TaskStarted::Known(task) if task.prompt_summary != wanted => {
+                Err(SubmitError::OtherBody.into())
+            }
             TaskStarted::Known(task) => Ok(TaskBegun {
                 task,
                 duplicate: true,
@@ -177,7 +181,7 @@ impl<L: Ledger> DaemonDesk<L> {
         let arrival = task::arrive(&task.task_id, text, external_id, by.to_owned())
             .map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
         self.admitted(&arrival).await?;
-        let settings = &self.daemon.settings;
+        let settings = self.daemon.settings();
         let transport = settings.transport(&arrival.channel, &arrival.conversation);
         let receive = Receive {
             workdir: task.terms.cwd.clone(),

@@ -19,6 +19,16 @@ pub(crate) struct TaskSettings {
     pub(crate) places: Places,
 }
 
+impl TaskSettings {
+    /// The same with other roots.
+    pub(super) fn with_roots(&self, roots: &[PathBuf]) -> Self {
+        Self {
+            roots: roots.to_vec(),
+            ..self.clone()
+        }
+    }
+}
+
 fn invalid(what: impl Into<String>) -> StartError {
     StartError::Invalid(what.into())
 }

@@ -130,6 +130,7 @@ impl Filter {
         match event {
             TurnEvent::Item(mut item) => {
                 item.headline = self.text(&item.headline);
+                item.diff = item.diff.map(|diff| self.text(&diff));
                 TurnEvent::Item(item)
             }
             // It comes again and again as it grows, and is counted when it is whole.

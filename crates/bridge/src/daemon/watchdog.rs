@@ -174,6 +174,7 @@ mod tests {
             completed,
             headline: "ran a build".to_owned(),
             effect: true,
+            diff: None,
         })
     }
 

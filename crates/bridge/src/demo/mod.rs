@@ -1,6 +1,7 @@
 //! `demo`: the main job on this machine alone. A scripted model, a Molecule platform, a private CODEX_HOME and a daemon
 //! are started, messages of people and of an agent go through the real Codex, Codex is killed once, and nothing is left.
 
+mod asking;
 pub(crate) mod codex;
 mod molecule;
 mod stage;
@@ -68,4 +69,5 @@ fn where_next(paint: Paint) {
     say("  codex-bridge doctor             check Codex, its sandbox and this machine");
     say("  codex-bridge run                start the daemon");
     say("  codex-bridge send \"Hello\"       talk to it from another terminal");
+    say("  codex-bridge start \"Do it\"      start a task; `watch` shows it and asks what it asks");
 }

@@ -92,6 +92,13 @@ impl Stage {
         })
     }
 
+    /// A directory for a task to work in.
+    pub(super) fn project(&self) -> anyhow::Result<PathBuf> {
+        let project = self.directory.path().join("project");
+        std::fs::create_dir(&project).context("make a directory for the task")?;
+        Ok(project)
+    }
+
     /// Kills the Codex process as a crash would, without a warning.
     pub(super) fn kill_codex(&self) -> anyhow::Result<()> {
         let ours = i32::try_from(std::process::id())?;

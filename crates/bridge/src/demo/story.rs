@@ -1,7 +1,8 @@
-//! What the demo shows: two conversations side by side, memory, a command in the sandbox, a platform, and a crash.
+//! What the demo shows: two conversations side by side, memory, a command in the sandbox, a platform, a
+//! question, and a crash.
 
-use super::say;
 use super::stage::Stage;
+use super::{asking, say};
 use crate::client::{Outcome, Progress, SendOptions, Sender};
 use crate::term::{Paint, escape};
 use anyhow::{Context, bail};
@@ -9,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long one message of the demo may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The gate that a message waits at while Codex is killed.
 const GATE: &str = "crash";
@@ -54,7 +55,12 @@ pub(super) async fn tell(stage: &Stage, paint: Paint) -> anyhow::Result<()> {
     )?;
     chapter(
         paint,
-        "4. Codex is killed in the middle of a turn (kill -9)",
+        "4. A task wants to leave its sandbox: it asks, and a person says yes",
+    );
+    asking::tell(stage, paint).await?;
+    chapter(
+        paint,
+        "5. Codex is killed in the middle of a turn (kill -9)",
     );
     crash(stage, paint).await
 }

@@ -1,9 +1,10 @@
 //! The state directory, the room on its disk, whether a daemon has it, and the ledger in it.
 
 use super::report::{Check, Report};
+use crate::audit::verdict;
 use crate::config::Environment;
 use crate::state::StateDir;
-use bridge_store::sqlite::{Depth, Inspection, inspect};
+use bridge_store::sqlite::{Depth, Inspection, audit, inspect};
 use nix::sys::statvfs::statvfs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -41,6 +42,7 @@ pub(super) fn prepare(
     report.add(disk(state.root()));
     report.add(daemon(state.holder()));
     report.add(ledger(&state.ledger()));
+    report.add(record(&state.ledger()));
     Some(state)
 }
 
@@ -132,6 +134,27 @@ fn ledger(path: &Path) -> Check {
             format!("damaged: {}", findings.join("\n")),
             recover,
         ),
+        Err(error) => Check::of_error(id, title, &error),
+    }
+}
+
+/// What people did by hand, and whether nobody changed it afterwards.
+fn record(path: &Path) -> Check {
+    let (id, title) = ("audit", "record of acts");
+    match audit(path, 1) {
+        Ok(None) => Check::ok(id, title, "empty"),
+        Ok(Some(record)) => {
+            let said = verdict(&record.chain);
+            match record.chain {
+                Ok(_) => Check::ok(id, title, said),
+                Err(_) => Check::fail(
+                    id,
+                    title,
+                    said,
+                    "find out who writes to the ledger beside the daemon; `codex-bridge audit` shows what is left",
+                ),
+            }
+        }
         Err(error) => Check::of_error(id, title, &error),
     }
 }

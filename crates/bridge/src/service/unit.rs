@@ -130,7 +130,10 @@ fn start_lines(plan: &Plan) -> Vec<String> {
     if plan.handover {
         words.push("--handover".to_owned());
     }
-    let mut lines = vec![format!("ExecStart={}", words.join(" "))];
+    let mut lines = vec![
+        format!("ExecStart={}", words.join(" ")),
+        "ExecReload=/bin/kill -HUP $MAINPID".to_owned(),
+    ];
     if let Some(user) = &plan.run_as {
         lines.push(format!("User={user}"));
     }

@@ -452,32 +452,59 @@ async fn a_loaded_thread_follows_the_configuration() {
     rig.codex.stop().await;
 }
 
-/// A turn ends with the commands it started, also with those that take no hint.
-#[tokio::test]
-async fn no_process_of_an_interrupted_turn_is_left() {
-    let rig = Rig::new().await;
-    let mark = format!("stubborn-{}", std::process::id());
-    let deaf = format!("trap : TERM INT HUP; touch NAME; while true; do sleep 1; : {mark}; done");
-    let other = deaf.replace("NAME", "two");
-    let stubborn = format!("setsid bash -c '{other}' & {}", deaf.replace("NAME", "one"));
+/// A turn with commands in the background that take no hint, one of them in a session of its own. They hold the mark.
+async fn deaf_turn(rig: &Rig, mark: &str, then: &str) -> Turn {
+    let deaf = |name: &str| {
+        format!("trap : TERM INT HUP; touch {name}; while true; do sleep 1; : {mark}; done")
+    };
+    let commands = format!("setsid bash -c '{}' & {}", deaf("two"), deaf("one"));
+    let call = json!({"cmd": commands, "yield_time_ms": 250});
     let spec = ThreadSpec {
         sandbox: Sandbox::WorkspaceWrite,
         ..agent::spec(&rig.world)
     };
     let turn = rig
-        .begin_as(&format!("shell:{stubborn} ;; echo:no"), spec)
+        .begin_as(&format!("tool:exec_command:{call} ;; {then}"), spec)
         .await;
     for name in ["one", "two"] {
         exists(&rig.world.path().join(name)).await;
     }
+    turn
+}
+
+/// Codex answers when it has sent the signal; the kernel takes a moment.
+async fn all_gone(mark: &str) {
+    for (pid, _) in processes_with(mark) {
+        gone(pid).await;
+    }
+}
+
+#[tokio::test]
+async fn no_process_of_an_interrupted_turn_is_left() {
+    let rig = Rig::new().await;
+    let mark = format!("interrupted-{}", std::process::id());
+    let turn = deaf_turn(&rig, &mark, "hold:gate echo:no").await;
+    rig.world.model.wait_held("gate").await.unwrap();
+    assert_ne!(processes_with(&mark), []);
     let (thread, turn_id) = (turn.spec.thread.clone(), turn.turn_id.clone());
     let (interrupted, end) = tokio::join!(rig.codex.interrupt(&thread, &turn_id), turn.end());
     assert_eq!(interrupted, Ok(()));
     assert_eq!(end.status, TurnStatus::Interrupted);
-    // Codex answers when it has sent the signal; the kernel takes a moment.
-    for (pid, _) in processes_with(&mark) {
-        gone(pid).await;
-    }
+    all_gone(&mark).await;
     rig.codex.stop().await;
     assert_eq!(rig.world.processes(), []);
+}
+
+/// Codex ends the turn by itself then, and nobody else would clean up.
+#[tokio::test]
+async fn no_process_of_a_turn_is_left_whose_question_was_cancelled() {
+    let rig = Rig::new().await;
+    let mark = format!("cancelled-{}", std::process::id());
+    let mut turn = deaf_turn(&rig, &mark, "escal:true ;; echo:no").await;
+    let asked = turn.asked().await;
+    assert_ne!(processes_with(&mark), []);
+    rig.told(&asked, RequestDecision::Cancel, None).await;
+    assert_eq!(turn.end().await.status, TurnStatus::Interrupted);
+    all_gone(&mark).await;
+    rig.codex.stop().await;
 }

@@ -33,6 +33,9 @@ async fn the_demo_shows_memory_and_a_crash_and_leaves_nothing() {
         "before this one: \"My favourite colour is teal.",
         "codex on the canvas: It is green.",
         "codex to agent scout: Only what you told me.",
+        "if nobody answers",
+        "you: codex-bridge approve ",
+        "Published, after you said yes.",
         "Finished, in spite of the crash.",
         "Where to go next",
     ] {

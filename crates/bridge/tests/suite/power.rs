@@ -54,6 +54,30 @@ async fn threat_25_a_command_in_a_turn_reaches_neither_socket() {
     }
 }
 
+/// Without a sandbox the socket can be opened; who is at its other end is looked at, also after a fork that lets go of
+/// its parent.
+#[tokio::test]
+async fn threat_25_without_a_sandbox_a_command_still_does_not_control_the_bridge() {
+    let settings = "[tiers.owner]\nsandbox = \"danger-full-access\"\n";
+    let world = World::with_settings(settings).await.with_own_home();
+    let daemon = world.daemon().await;
+    let bridge = env!("CARGO_BIN_EXE_codex-bridge");
+    let status = format!(
+        "{bridge} --state-dir {} status",
+        world.state_dir().display()
+    );
+    let direct = format!("shell:{status} 2>&1; echo code=$? ;; echo:ok");
+    let detached =
+        format!("shell:mkfifo said && (setsid {status} >said 2>&1 &) && cat said ;; echo:ok");
+    for command in [direct, detached] {
+        assert_eq!(world.ask("a", &command).await, "ok");
+        let said = last_output(&world);
+        assert!(said.contains("does not control the bridge"), "{said}");
+    }
+    assert_eq!(world.run(&["status"]).await.code, Some(0));
+    daemon.stop().await;
+}
+
 /// The sandbox that was asked for is the one in force: inside it writes, outside it does not.
 #[tokio::test]
 async fn a_turn_writes_in_its_working_directory_and_nowhere_else() {

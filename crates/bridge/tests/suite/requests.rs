@@ -352,7 +352,7 @@ async fn c10_silence_is_a_no_at_the_deadline_and_the_turn_goes_on() {
 /// Rules answer without a person, and what no rule allows still asks.
 #[tokio::test]
 async fn a_rule_answers_what_it_names_and_nothing_else() {
-    let rules = "[[rules]]\nname = \"touch one\"\nthen = \"allow\"\ncommand = [\"touch one\"]\n[[rules]]\nname = \"no two\"\nthen = \"deny\"\ncommand = [\"touch two\"]\n";
+    let rules = "[[rules]]\nname = \"touch one\"\ntier = [\"owner\"]\nthen = \"allow\"\ncommand = [\"touch one\"]\n[[rules]]\nname = \"no two\"\nthen = \"deny\"\ncommand = [\"touch two\"]\n";
     let stage = Stage::new(rules).await;
     let mut daemon = stage.daemon().await;
     assert_eq!(

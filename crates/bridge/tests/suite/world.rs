@@ -405,6 +405,11 @@ impl Ended {
 }
 
 impl Lines {
+    /// What somebody else collects.
+    pub(crate) fn heard(heard: watch::Receiver<String>) -> Self {
+        Self(heard)
+    }
+
     pub(crate) fn of(stderr: ChildStderr) -> Self {
         let (said, heard) = watch::channel(String::new());
         tokio::spawn(async move {
@@ -439,7 +444,7 @@ impl Lines {
         assert!(heard, "it ended without saying {what}:\n{}", self.text());
     }
 
-    async fn closed(&mut self) {
+    pub(crate) async fn closed(&mut self) {
         within("the end of its output", async {
             while self.0.changed().await.is_ok() {}
         })

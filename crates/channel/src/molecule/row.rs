@@ -144,7 +144,7 @@ impl Letter<'_> {
             said_at: self.row.at().map(Stamp::in_ms),
             attachments: Vec::new(),
             hops: hops(writer, &body),
-            command: command(writer, &text),
+            command: command(writer, &text, files.is_empty()),
         };
         match verdict {
             Verdict::Fit => self.incoming(writer, text, Verdict::Fit, extras, files),
@@ -308,12 +308,14 @@ fn hops(writer: &Writer, body: &Value) -> u32 {
 }
 
 /// Only people talk to the bridge itself; what an agent writes is data, but for the answer to what it is asked.
-fn command(writer: &Writer, text: &str) -> Option<Command> {
-    match writer {
+fn command(writer: &Writer, text: &str, alone: bool) -> Option<Command> {
+    let told = match writer {
         Writer::Canvas => Command::read(text),
         Writer::Peer(_) => Command::read_answer(text),
         Writer::Own | Writer::Unknown(_) => None,
-    }
+    };
+    // An answer is words; what comes with files may only read like one.
+    told.filter(|told| alone || !matches!(told, Command::Answer { .. }))
 }
 
 #[cfg(test)]

@@ -7,12 +7,29 @@ use std::collections::BTreeMap;
 use crate::wire::Notification;
 use crate::wire::ids::ItemId;
 use crate::wire::item::{FileUpdate, Item};
+use crate::wire::shown::diff_lines;
 use crate::wire::values::PatchStatus;
 
 /// Changes that may be open at once.
 const MAX_OPEN: usize = 64;
 /// Bytes that they may have together.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
+
+/// Longest diff that is shown of a change that was made; the files themselves have the rest.
+const MAX_MADE_BYTES: usize = 32 * 1024;
+
+/// What was changed in files, when a notification says that a change was made; of a long one the beginning.
+pub fn made(notification: &Notification) -> Option<String> {
+    match notification {
+        Notification::ItemCompleted(notice) => match &notice.item {
+            Item::FileChange(change) if change.status == PatchStatus::Completed => {
+                Some(diff_lines(&change.changes, MAX_MADE_BYTES))
+            }
+            _other => None,
+        },
+        _other => None,
+    }
+}
 
 /// The open file changes of one thread.
 #[derive(Debug, Default)]

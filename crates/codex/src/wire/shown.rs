@@ -157,6 +157,11 @@ fn named(change: &FileUpdate) -> String {
     }
 }
 
+/// What a change does to files, for whoever watches; of a long one the beginning.
+pub fn diff_lines(changes: &[FileUpdate], limit: usize) -> String {
+    head(&diff(changes), limit).to_owned()
+}
+
 fn diff(changes: &[FileUpdate]) -> String {
     let mut text = String::new();
     for change in changes {

@@ -283,6 +283,8 @@ pub struct ItemNote {
     pub headline: String,
     /// Whether it may touch the world.
     pub effect: bool,
+    /// What it changed in files, bounded; shown to whoever watches and never stored.
+    pub diff: Option<String>,
 }
 
 /// Names a question of the agent: its ids start again with every life, so all of it counts.

@@ -68,6 +68,9 @@ fn threat_11_nothing_hides_behind_padding() {
     assert_eq!(effect_line(&row), "echo <9000 times U+0061>; rm");
     let tabs = format!("ls{}; rm", " \t".repeat(400));
     assert!(effect(&tabs).starts_with("ls<800 blanks with 0 line ends, sha256 "));
+    let prose = "+It’s done — mostly… ‘a; b’";
+    let marked = "+It’s done — mostly… <U+2018>a; b<U+2019>";
+    assert_eq!(effect(prose), marked);
     let honest = format!("fn x() {{\n{}deep();\n\n\n}}", " ".repeat(48));
     assert_eq!(effect(&honest), honest);
 }
@@ -75,7 +78,7 @@ fn threat_11_nothing_hides_behind_padding() {
 #[test]
 fn threat_11_a_text_without_end_shows_its_ends_and_is_bound_by_its_hash() {
     let long = |secret: &str| {
-        let filler: String = (0..20_000).map(|n| format!("{n} ")).collect();
+        let filler: String = (0..60_000).map(|n| format!("{n} ")).collect();
         format!("first {filler}{secret}{filler}last")
     };
     let (one, other) = (effect(&long("x")), effect(&long("y")));

@@ -292,3 +292,115 @@ impl Fresh {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::step::{Authority, Decide, DecideOutcome, DecideRefusal};
+    use crate::value::{EffectDigest, MessageState, TurnId};
+
+    fn running() -> Message {
+        let turn_id = TurnId::new("t");
+        fixture::message(MessageState::Running { turn_id }, |life| life.attempt = 1)
+    }
+
+    fn view(named: Vec<Request>, live: Vec<Request>, asked: u32) -> View {
+        View {
+            message: Some(running()),
+            replies: 1,
+            last_event: 1,
+            named,
+            live,
+            asked,
+        }
+    }
+
+    fn shows(request: Request, shown: &str) -> Request {
+        Request {
+            request_id: RequestId::new(format!("id of {shown}")),
+            shown: shown.to_owned(),
+            digest: EffectDigest::of(&request.kind, shown),
+            ..request
+        }
+    }
+
+    fn ask(request: Request, view: View) -> Decision<AskOutcome> {
+        let ask = Ask {
+            request,
+            at_once: None,
+        };
+        ask.decide(view, Timestamp(1)).unwrap()
+    }
+
+    /// Threat 10: what was shown is withdrawn when the same name asks something else, so a decision about it is late.
+    #[test]
+    fn threat_10_what_is_asked_instead_by_the_same_name_is_not_what_was_decided() {
+        let shown = fixture::request(RequestState::Open);
+        let other = shows(shown.clone(), "make install");
+        let asked = ask(
+            other.clone(),
+            view(vec![shown.clone()], vec![shown.clone()], 1),
+        );
+        let withdrawn = asked.changes.iter().find_map(|change| match change {
+            Change::Request { request_id, to, .. } if *request_id == shown.request_id => Some(to),
+            _ => None,
+        });
+        let state = withdrawn.cloned().unwrap();
+        let waits = AskOutcome::Waits {
+            request_id: other.request_id,
+        };
+        assert_eq!(asked.outcome, waits);
+        let decide = Decide {
+            request_id: shown.request_id.clone(),
+            verdict: Verdict::own(RequestDecision::Accept, "cli", Timestamp(2)),
+            authority: Authority::Owner,
+        };
+        let question = Question::new(Request { state, ..shown }, running(), 1, 1);
+        let decided = decide.decide(Some(question), Timestamp(2)).unwrap();
+        assert!(
+            matches!(
+                decided.outcome,
+                DecideOutcome::Refused(DecideRefusal::Withdrawn { .. })
+            ),
+            "{decided:?}"
+        );
+        assert_eq!(decided.changes, []);
+    }
+
+    #[test]
+    fn a_loop_of_questions_is_declined_without_asking_anybody() {
+        let request = fixture::request(RequestState::Open);
+        let last = view(Vec::new(), Vec::new(), limits::REQUESTS_PER_MESSAGE_MAX - 1);
+        let outcome = ask(request.clone(), last).outcome;
+        assert!(matches!(outcome, AskOutcome::Waits { .. }), "{outcome:?}");
+        let beyond = view(Vec::new(), Vec::new(), limits::REQUESTS_PER_MESSAGE_MAX);
+        match ask(request, beyond).outcome {
+            AskOutcome::Answer { verdict, .. } => {
+                assert_eq!(verdict.decision, RequestDecision::Decline);
+            }
+            waits @ AskOutcome::Waits { .. } => panic!("{waits:?}"),
+        }
+    }
+
+    #[test]
+    fn a_grant_of_another_effect_or_past_its_time_answers_nothing() {
+        let verdict = Verdict::own(RequestDecision::Accept, "cli", Timestamp(0));
+        let granted = fixture::request(RequestState::Granted(verdict));
+        let asked = shows(fixture::request(RequestState::Open), "make install");
+        let late = Request {
+            deadline: Timestamp(1),
+            ..granted.clone()
+        };
+        let same = Request {
+            request_id: RequestId::new("again"),
+            ..fixture::request(RequestState::Open)
+        };
+        for (request, live) in [(asked, granted.clone()), (same.clone(), late)] {
+            let outcome = ask(request, view(Vec::new(), vec![live], 1)).outcome;
+            assert!(matches!(outcome, AskOutcome::Waits { .. }), "{outcome:?}");
+        }
+        let outcome = ask(same, view(Vec::new(), vec![granted], 1)).outcome;
+        assert!(matches!(outcome, AskOutcome::Answer { .. }), "{outcome:?}");
+    }
+}

@@ -23,6 +23,14 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// Whether a text that reads like a command is one. `answer within 5 minutes` is none: an answer has a question.
+    pub(super) fn concerns(&self, command: &Command) -> bool {
+        match command {
+            Command::Answer { .. } => !self.asked.is_empty(),
+            Command::New | Command::Stop | Command::Status | Command::Decide { .. } => true,
+        }
+    }
+
     pub(super) fn load(
         rows: &dyn Read,
         id: &ConversationId,

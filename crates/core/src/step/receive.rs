@@ -204,7 +204,11 @@ impl Transition for Receive {
             message: message.clone(),
             ack,
         });
-        let mut actions = match (verdict, self.extras.command) {
+        let command = self
+            .extras
+            .command
+            .filter(|told| view.pending.concerns(told));
+        let mut actions = match (verdict, command) {
             (Some(unfit), _) => bury(&message, unfit, now, &mut changes),
             (None, Some(command)) => {
                 obey(&message, &seated, command, view.pending, now, &mut changes)?

@@ -1,6 +1,9 @@
-//! Who did what to a message by hand: an append-only record of the acts of people.
+//! Who did what by hand: an append-only record of the acts of people, chained so that a change of it shows.
+//!
+//! The chain holds no secret: it shows what was edited or taken out by somebody who did not rebuild all that follows.
 
 use super::Timestamp;
+use sha2::{Digest, Sha256};
 
 /// One act of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,4 +18,210 @@ pub struct AuditEntry {
     pub subject: String,
     /// The rest, one line.
     pub detail: String,
+}
+
+impl AuditEntry {
+    /// The sum of this entry as row `row`, behind an entry with the sum `before`; `""` where there is none.
+    #[must_use]
+    pub fn sum(&self, before: &str, row: i64) -> String {
+        let mut hash = Sha256::new();
+        let (row, at) = (row.to_string(), self.at.0.to_string());
+        let fields = [
+            before,
+            &row,
+            &at,
+            &self.actor,
+            &self.what,
+            &self.subject,
+            &self.detail,
+        ];
+        for field in fields {
+            // With its length, so that no text can move from one field to the next.
+            hash.update(format!("{}:{field}", field.len()));
+        }
+        let sum = hash.finalize();
+        sum.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// One row of the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditLink {
+    /// Its number.
+    pub row: i64,
+    /// What it says.
+    pub entry: AuditEntry,
+    /// Its sum; rows of older versions have none.
+    pub sum: Option<String>,
+}
+
+/// What is kept beside the record about its two ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditEnds {
+    /// The sum of the newest row that retention removed.
+    pub removed: Option<String>,
+    /// The sum of the newest row.
+    pub newest: Option<String>,
+}
+
+/// Goes along the record and holds each row against the one before.
+#[derive(Clone, Debug)]
+pub struct AuditCheck {
+    ends: AuditEnds,
+    before: Option<String>,
+    chained: u64,
+    unchained: u64,
+}
+
+/// What a whole record amounts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuditFound {
+    /// Rows whose sums are right.
+    pub chained: u64,
+    /// Rows of older versions, which have no sums.
+    pub unchained: u64,
+}
+
+impl AuditCheck {
+    /// Begins at the oldest row that is kept.
+    #[must_use]
+    pub fn new(ends: AuditEnds) -> Self {
+        Self {
+            before: ends.removed.clone(),
+            ends,
+            chained: 0,
+            unchained: 0,
+        }
+    }
+
+    /// Looks at the next row; or says what was done to the record.
+    pub fn next(&mut self, link: &AuditLink) -> Result<(), String> {
+        let row = link.row;
+        let Some(sum) = &link.sum else {
+            if self.before.is_some() {
+                return Err(format!("row {row} has lost its sum"));
+            }
+            self.unchained += 1;
+            return Ok(());
+        };
+        let before = self.before.as_deref().unwrap_or_default();
+        if link.entry.sum(before, row) != *sum {
+            return Err(format!(
+                "row {row} does not follow from the row before it: one of them was edited, or rows between them were removed"
+            ));
+        }
+        self.before = Some(sum.clone());
+        self.chained += 1;
+        Ok(())
+    }
+
+    /// There are no more rows.
+    pub fn end(self) -> Result<AuditFound, String> {
+        let newest = self.ends.newest.or(self.ends.removed);
+        match newest == self.before {
+            true => Ok(AuditFound {
+                chained: self.chained,
+                unchained: self.unchained,
+            }),
+            false => Err("rows at the end were removed, or written by something else".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(what: &str) -> AuditEntry {
+        AuditEntry {
+            at: Timestamp(7),
+            actor: "ann".to_owned(),
+            what: what.to_owned(),
+            subject: "m1".to_owned(),
+            detail: String::new(),
+        }
+    }
+
+    fn chain(whats: &[&str]) -> (AuditEnds, Vec<AuditLink>) {
+        let mut links: Vec<AuditLink> = Vec::new();
+        for (row, what) in (1..).zip(whats) {
+            let before = links.last().and_then(|link| link.sum.clone());
+            let entry = entry(what);
+            let sum = Some(entry.sum(&before.unwrap_or_default(), row));
+            links.push(AuditLink { row, entry, sum });
+        }
+        let newest = links.last().and_then(|link| link.sum.clone());
+        let ends = AuditEnds {
+            removed: None,
+            newest,
+        };
+        (ends, links)
+    }
+
+    fn check(ends: &AuditEnds, links: &[AuditLink]) -> Result<AuditFound, String> {
+        let mut check = AuditCheck::new(ends.clone());
+        links.iter().try_for_each(|link| check.next(link))?;
+        check.end()
+    }
+
+    #[test]
+    fn threat_28_every_field_counts_and_none_runs_into_the_next() {
+        let one = entry("a");
+        let mut other = one.clone();
+        other.actor = "an".to_owned();
+        other.what = "na".to_owned();
+        assert_ne!(one.sum("", 1), other.sum("", 1));
+        assert_ne!(one.sum("", 1), one.sum("", 2));
+        assert_ne!(one.sum("", 1), one.sum("x", 1));
+    }
+
+    #[test]
+    fn threat_28_what_was_edited_removed_or_added_shows() {
+        let (ends, links) = chain(&["a", "b", "c", "d"]);
+        let whole = AuditFound {
+            chained: 4,
+            unchained: 0,
+        };
+        assert_eq!(check(&ends, &links), Ok(whole));
+        for at in 0..4 {
+            let mut edited = links.clone();
+            edited[at].entry.actor = "bob".to_owned();
+            assert!(check(&ends, &edited).is_err(), "edited {at}");
+            let mut removed = links.clone();
+            removed.remove(at);
+            assert!(check(&ends, &removed).is_err(), "removed {at}");
+            let mut unsummed = links.clone();
+            unsummed[at].sum = None;
+            assert!(check(&ends, &unsummed).is_err(), "sum of {at}");
+        }
+        let mut swapped = links.clone();
+        swapped.swap(1, 2);
+        assert!(check(&ends, &swapped).is_err());
+        assert!(check(&ends, &[]).is_err());
+    }
+
+    #[test]
+    fn what_retention_removed_from_the_front_is_no_fault() {
+        let (mut ends, links) = chain(&["a", "b", "c"]);
+        ends.removed.clone_from(&links[1].sum);
+        assert_eq!(check(&ends, &links[2..]).map(|found| found.chained), Ok(1));
+        assert!(check(&ends, &links[1..]).is_err());
+        ends.removed.clone_from(&links[2].sum);
+        assert_eq!(check(&ends, &[]).map(|found| found.chained), Ok(0));
+    }
+
+    #[test]
+    fn rows_of_older_versions_stand_before_the_chain() {
+        let old = AuditLink {
+            row: 0,
+            entry: entry("old"),
+            sum: None,
+        };
+        let (ends, mut links) = chain(&["a"]);
+        links.insert(0, old.clone());
+        let found = check(&ends, &links).map(|found| (found.chained, found.unchained));
+        assert_eq!(found, Ok((1, 1)));
+        links.push(old);
+        assert!(check(&ends, &links).is_err());
+    }
 }

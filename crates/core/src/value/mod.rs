@@ -22,7 +22,7 @@ mod turn;
 
 pub use answer::{Answer, AnswerSource};
 pub use attachment::Attachment;
-pub use audit::AuditEntry;
+pub use audit::{AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink};
 pub use class::{Class, Failure};
 pub use command::Command;
 pub use conversation::{ApprovalPolicy, Conversation, Sandbox, Tier};

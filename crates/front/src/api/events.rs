@@ -1,7 +1,7 @@
 //! The news of one message as server-sent events, resumable by `Last-Event-ID`.
 //!
 //! `item` events are rows and carry their ordinal as id; `state` says where the message is; `text` is what
-//! Codex is writing, lossy; `end` is the last one, with the whole message.
+//! Codex is writing and `diff` what it changed in files, both lossy; `end` is the last one, with the whole message.
 
 use super::messages::{find, view};
 use super::read::Who;
@@ -94,6 +94,9 @@ impl<D: Desk> Watch<D> {
                     Live::Changed => self.look().await,
                     Live::Text(text) => {
                         self.push("text", None, &TextView { text: text.to_string() });
+                    }
+                    Live::Diff(text) => {
+                        self.push("diff", None, &TextView { text: text.to_string() });
                     }
                 },
             }

@@ -14,6 +14,7 @@ mod openapi;
 mod page;
 mod problem;
 mod read;
+mod reload;
 mod requests;
 mod route;
 mod router;

@@ -1,9 +1,10 @@
 //! What requests carry, read with our limits and refused in our words: bodies, queries, who calls.
 
 use super::ProblemResponse;
-use super::limits::BODY_DEADLINE;
+use super::limits::{BODY_DEADLINE, BODY_MAX_BYTES};
 use crate::control::Caller;
 use axum::Json;
+use axum::body::HttpBody;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
@@ -18,6 +19,14 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = ProblemResponse;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ProblemResponse> {
+        // Said at once, and not only when so much has come.
+        let length = request.body().size_hint().lower();
+        if length > BODY_MAX_BYTES as u64 {
+            return Err(ProblemResponse::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                format!("the body is longer than {BODY_MAX_BYTES} bytes; nothing was done"),
+            ));
+        }
         let read = Json::<T>::from_request(request, state);
         match tokio::time::timeout(BODY_DEADLINE, read).await {
             Ok(Ok(Json(body))) => Ok(Self(body)),

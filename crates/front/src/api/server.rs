@@ -160,3 +160,80 @@ where
         tracing::debug!(%error, "a connection ended badly");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::limits::{BODY_DEADLINE, BODY_MAX_BYTES};
+    use crate::api::read::Body as JsonBody;
+    use axum::extract::DefaultBodyLimit;
+    use axum::routing::post;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+    use tokio::time::Instant;
+
+    /// A connection to a server that takes JSON.
+    fn connect() -> DuplexStream {
+        let take = |JsonBody(_): JsonBody<serde_json::Value>| async { "taken" };
+        let router = Router::new()
+            .route("/", post(take))
+            .layer(DefaultBodyLimit::max(BODY_MAX_BYTES));
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        let stop = CancellationToken::new();
+        tokio::spawn(converse(far, Peer::default(), router, stop));
+        near
+    }
+
+    async fn said(mut near: DuplexStream) -> String {
+        let mut text = String::new();
+        near.read_to_string(&mut text).await.unwrap();
+        text
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn threat_22_a_head_that_never_ends_ends_the_connection() {
+        let began = Instant::now();
+        let mut near = connect();
+        near.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+            .await
+            .unwrap();
+        said(near).await;
+        assert!(began.elapsed() <= HEAD_DEADLINE + Duration::from_secs(1));
+        let idle = connect();
+        assert_eq!(said(idle).await, "", "nor may it say nothing at all");
+        assert!(began.elapsed() <= (HEAD_DEADLINE + Duration::from_secs(1)) * 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn threat_22_a_body_that_does_not_come_is_not_waited_for() {
+        let began = Instant::now();
+        let mut near = connect();
+        let head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+        near.write_all(head).await.unwrap();
+        assert!(said(near).await.starts_with("HTTP/1.1 408"));
+        assert!(began.elapsed() <= BODY_DEADLINE + HEAD_DEADLINE + Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn threat_22_long_heads_and_bodies_are_refused() {
+        let many = "X-Y: z\r\n".repeat(HEADERS_MAX + 1);
+        let long = format!("X-Long: {}\r\n", "y".repeat(HEAD_MAX_BYTES));
+        for more in [many, long] {
+            let mut near = connect();
+            let head = format!("POST / HTTP/1.1\r\nHost: x\r\n{more}\r\n");
+            near.write_all(head.as_bytes()).await.unwrap();
+            let said = said(near).await;
+            assert!(said.starts_with("HTTP/1.1 431"), "{said}");
+        }
+        let mut near = connect();
+        let length = BODY_MAX_BYTES + 1;
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+        );
+        near.write_all(head.as_bytes()).await.unwrap();
+        near.write_all(b"[").await.unwrap();
+        let mut start = [0; 12];
+        near.read_exact(&mut start).await.unwrap();
+        assert_eq!(&start, b"HTTP/1.1 413");
+    }
+}

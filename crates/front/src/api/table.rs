@@ -5,14 +5,14 @@
 use super::page::Page;
 use super::route::{Access, Route, Trace};
 use super::{
-    conversations, dead, events, messages, metrics, news, openapi, requests, status, task_events,
-    tasks, tokens,
+    conversations, dead, events, messages, metrics, news, openapi, reload, requests, status,
+    task_events, tasks, tokens,
 };
 use crate::control::{NotifyEnvelope, Scope, StartArgs, TaskEnvelope, TaskListEnvelope};
 use crate::{
     ActView, ConversationList, ConversationStory, DeadList, DecisionRequest, DecisionView, Desk,
-    MessageList, NewToken, RequestEntry, RequestList, StatusView, StoryView, SubmitRequest,
-    SubmitResponse, TokenList, TokenMade, TokenRevoked,
+    MessageList, NewToken, ReloadView, RequestEntry, RequestList, StatusView, StoryView,
+    SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
 };
 use axum::routing::{delete, get, post};
 
@@ -25,6 +25,7 @@ const CONTROL: Access = Access::Scope(Scope::Control);
 /// All routes.
 pub(crate) fn routes<D: Desk>() -> Vec<Route<D>> {
     let mut routes = about();
+    routes.extend(of_operators());
     routes.push(super::mcp::row());
     routes.extend(of_messages());
     routes.extend(of_conversations());
@@ -199,6 +200,20 @@ fn acts_on_tasks<D: Desk>() -> Vec<Route<D>> {
         )
         .takes::<tasks::NotifyBody>()
         .answers::<NotifyEnvelope>(),
+    ]
+}
+
+/// What whoever runs the daemon does.
+fn of_operators<D: Desk>() -> Vec<Route<D>> {
+    vec![
+        Route::post(
+            "/v1/reload",
+            ADMIN,
+            Trace::Audit(&["reload"]),
+            "Read the configuration again",
+            |_| post(reload::reload::<D>),
+        )
+        .answers::<ReloadView>(),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! The news of a task as server-sent events, over all of its messages, resumable by `Last-Event-ID`.
 //!
 //! The same names as for one message: `item` events are rows, `state` says where a message is, `text` is what Codex is
-//! writing, `end` is the last one. An id says how far each message was told, so that none is told twice.
+//! writing, `diff` what it changed in files, `end` is the last one. An id says how far each message was told, so that none is told twice.
 
 use super::messages::view;
 use super::read::Who;
@@ -148,6 +148,10 @@ impl<D: Desk> Watch<D> {
                 Some((message_id, Live::Text(text))) => {
                     let data = Text { text: &text };
                     self.push("text", None, &message_id, &data);
+                }
+                Some((message_id, Live::Diff(text))) => {
+                    let data = Text { text: &text };
+                    self.push("diff", None, &message_id, &data);
                 }
                 Some((_, Live::Changed)) | None => self.look().await,
             }

@@ -372,3 +372,87 @@ fn threat_28_every_route_that_acts_says_what_it_leaves_behind() {
         }
     }
 }
+
+#[tokio::test]
+async fn figures_are_what_prometheus_reads_and_tell_of_nobody() {
+    let router = api().router(Door::Local);
+    let response = call(&router, request(&Method::GET, "/metrics", 1)).await;
+    assert_eq!(
+        response.headers()[header::CONTENT_TYPE],
+        super::metrics::MEDIA
+    );
+    let body = axum::body::to_bytes(response.into_body(), 1 << 20)
+        .await
+        .unwrap();
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    let mut typed = std::collections::BTreeSet::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert!(["gauge", "counter"].contains(&kind), "{line}");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            assert!(typed.insert(name.to_owned()), "told twice: {line}");
+        } else if !line.starts_with("# HELP ") {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            let name = series.split('{').next().unwrap();
+            assert!(typed.contains(name), "{line}");
+            assert!(value.parse::<f64>().unwrap().is_finite(), "{line}");
+            if let Some(labels) = series
+                .strip_prefix(name)
+                .filter(|labels| !labels.is_empty())
+            {
+                let label = labels
+                    .strip_prefix('{')
+                    .unwrap()
+                    .strip_suffix("\"}")
+                    .unwrap();
+                let (key, word) = label.split_once("=\"").unwrap();
+                let known = ["version", "state", "transition", "code"];
+                assert!(known.contains(&key) && !word.contains('"'), "{line}");
+            }
+        }
+    }
+    assert!(text.contains("codex_bridge_transitions_total{transition=\"answer\"} 3\n"));
+    assert!(text.contains("codex_bridge_ledger_readable 0\n"));
+}
+
+#[test]
+fn the_document_names_every_route_and_every_reference_leads_somewhere() {
+    let document = Api::<EmptyDesk>::openapi();
+    for route in Api::<EmptyDesk>::routes() {
+        let path = &document["paths"][route.path];
+        let method = match route.verb {
+            Verb::Get => "get",
+            Verb::Post | Verb::Any => "post",
+            Verb::Delete => "delete",
+        };
+        let scope = &path[method]["x-scope"];
+        match route.access {
+            Access::Public => assert!(scope.is_null()),
+            Access::Scope(known) => assert_eq!(scope, known.word(), "{}", route.path),
+        }
+    }
+    let mut names = std::collections::BTreeSet::new();
+    walk(&document, &mut |key, value| {
+        if key == "operationId" {
+            assert!(names.insert(value.to_string()), "{value} twice");
+        }
+        if key == "$ref" {
+            let pointer = value.as_str().unwrap().trim_start_matches('#');
+            assert!(document.pointer(pointer).is_some(), "{pointer}");
+        }
+    });
+}
+
+fn walk(value: &serde_json::Value, see: &mut impl FnMut(&str, &serde_json::Value)) {
+    match value {
+        serde_json::Value::Object(object) => {
+            for (key, value) in object {
+                see(key, value);
+                walk(value, see);
+            }
+        }
+        serde_json::Value::Array(list) => list.iter().for_each(|value| walk(value, see)),
+        _ => {}
+    }
+}

@@ -183,7 +183,7 @@ pub(super) fn unavailable(error: LedgerError) -> ControlError {
 
 pub(super) fn closed(error: SubmitError) -> ControlError {
     let kind = match &error {
-        SubmitError::Unfit(_) => ControlFault::Invalid,
+        SubmitError::Unfit(_) | SubmitError::OtherBody => ControlFault::Invalid,
         SubmitError::Full
         | SubmitError::NoRoom(_)
         | SubmitError::Slow { .. }

@@ -3,7 +3,8 @@
 use super::desk::{Done, permit, unavailable};
 use super::envelope::{Told, protocol, view};
 use super::{Caller, ControlError, ControlFault, DeskControl, Scope};
-use crate::desk::{Deciding, Desk};
+use crate::desk::Desk;
+use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
 use bridge_core::value::{Request, RequestDecision, RequestVerdict};
 use serde_json::{Value, json};
 
@@ -32,23 +33,22 @@ impl<D: Desk> DeskControl<D> {
             via: caller.via.word().to_owned(),
             at: self.desk.now(),
         };
-        let decided = self.desk.decide(request.request_id.clone(), verdict).await;
-        let later = match decided.map_err(unavailable)? {
-            Deciding::Counts { later } => later,
-            Deciding::Refused { why } => {
-                return Err(ControlError::new(ControlFault::Refused, why));
+        let decide = Decide {
+            request_id: request.request_id.clone(),
+            verdict,
+            authority: Authority::Owner,
+        };
+        let message = match self.desk.decide(decide).await.map_err(unavailable)? {
+            DecideOutcome::Applied => "The decision counts; Codex is told.",
+            DecideOutcome::Granted => {
+                "Codex died while it asked. The decision counts once, if it asks the same again."
             }
+            DecideOutcome::Refused(refusal) => return Err(refused(&refusal)),
         };
         let rows = self.look(task_id).await?;
         let response = match answers {
             Some(answers) => json!({ "decision": decision.word(), "answers": answers }),
             None => json!({ "decision": decision.word() }),
-        };
-        let message = match later {
-            false => "The decision counts; Codex is told.",
-            true => {
-                "Codex died while it asked. The decision counts once, if it asks the same again."
-            }
         };
         Ok(json!({
             "success": true,
@@ -58,6 +58,18 @@ impl<D: Desk> DeskControl<D> {
             "protocol": protocol(rows.transport),
         }))
     }
+}
+
+fn refused(refusal: &DecideRefusal) -> ControlError {
+    let kind = match refusal {
+        DecideRefusal::Unknown => ControlFault::Unknown,
+        DecideRefusal::Unfit { .. } => ControlFault::Invalid,
+        DecideRefusal::NotYours { .. } => ControlFault::Forbidden,
+        DecideRefusal::Decided { .. }
+        | DecideRefusal::Expired
+        | DecideRefusal::Withdrawn { .. } => ControlFault::Refused,
+    };
+    ControlError::new(kind, refusal.to_string())
 }
 
 fn read(decision: Option<&str>) -> Result<RequestDecision, ControlError> {

@@ -212,6 +212,7 @@ impl Run {
                 completed,
                 headline,
                 effect,
+                diff: None,
             }),
             ExecNews::Said { item_id, text } => TurnEvent::Text {
                 item_id: value::ItemId::new(item_id.as_str()),

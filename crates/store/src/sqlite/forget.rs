@@ -1,7 +1,7 @@
 //! Removing: finished messages with everything that hangs on them, and old records. What may go is decided by the
 //! core; the guards here only refuse what is not finished.
 
-use super::sql;
+use super::{audit, sql};
 use bridge_core::port::RowsError;
 use bridge_core::value::{MessageId, StateName, Timestamp};
 use rusqlite::Connection;
@@ -34,12 +34,12 @@ pub(super) fn message(conn: &Connection, id: &MessageId, from: StateName) -> Res
 pub(super) fn records(
     conn: &Connection,
     incarnations: Timestamp,
-    audit: Timestamp,
+    before: Timestamp,
 ) -> Result<(), RowsError> {
     sql::run(
         conn,
         "DELETE FROM incarnation WHERE ended_at IS NOT NULL AND ended_at < ?1",
         [incarnations.0],
     )?;
-    sql::run(conn, "DELETE FROM audit WHERE at < ?1", [audit.0])
+    audit::forget(conn, before)
 }

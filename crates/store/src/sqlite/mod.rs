@@ -43,6 +43,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use audit::{AuditRecord, audit};
 pub use backup::{Backup, BackupError, Existing, back_up};
 pub use check::Soundness;
 pub use gauge::{Gauge, Health, Limits, Pressure, Vitals};

@@ -35,5 +35,7 @@ mod s8_recomputed;
 #[cfg(test)]
 mod s9_long_reader;
 #[cfg(test)]
+mod threat_28_audit;
+#[cfg(test)]
 #[path = "../ledger/view.rs"]
 mod view;

@@ -185,6 +185,7 @@ fn command_began() -> TurnEvent {
         completed: false,
         headline: COMMAND.to_owned(),
         effect: true,
+        diff: None,
     })
 }
 

@@ -7,7 +7,9 @@
 
 use super::report::{Notice, Report, TableReport};
 use super::salvage::{Found, Identity};
-use bridge_core::value::{MessageId, ReplyKey, Timestamp};
+use crate::sqlite::audit;
+use bridge_core::port::RowsError;
+use bridge_core::value::{AuditEntry, MessageId, ReplyKey, Timestamp};
 use rusqlite::{Connection, Error, OptionalExtension, params};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -366,11 +368,16 @@ impl Mender<'_> {
             report.incomplete.len(),
             report.lost.len()
         );
-        let insert = "INSERT INTO audit (at, actor, what, subject, detail) \
-             VALUES (?1, 'operator', 'recover', 'ledger', ?2)";
-        self.new
-            .execute(insert, params![self.setting.now.0, detail])
-            .map(drop)
+        let entry = AuditEntry {
+            at: self.setting.now,
+            actor: "operator".to_owned(),
+            what: "recover".to_owned(),
+            subject: "ledger".to_owned(),
+            detail,
+        };
+        let failed = |error: RowsError| Error::ToSqlConversionFailure(error.into());
+        audit::unchain(self.new).map_err(failed)?;
+        audit::insert(self.new, &entry).map_err(failed)
     }
 
     fn bury(&mut self, which: &str, reason: &str) -> Result<(), Error> {

@@ -571,6 +571,18 @@ async fn a_peer_answers_what_it_is_asked<F: Fixture>() {
             .any(|action| matches!(action, Action::Answer { .. }));
         assert_eq!(told, counts, "{sender} {code}");
     }
+    let mut words = from_peer.clone();
+    words.message_id = message("w9");
+    words.external_id = bridge_core::value::ExternalId::new("w9");
+    words.body = "answer within 5 minutes, please".to_owned();
+    words.extras.command = Command::read_answer(&words.body);
+    assert!(words.extras.command.is_some());
+    world.does(words).await;
+    assert_eq!(
+        world.state("w9").await,
+        StateName::Received,
+        "a text for Codex"
+    );
     let state = world.request("r1aaaa").await.state;
     let answers = state.verdict().unwrap().answers.clone();
     assert_eq!(answers.as_deref(), Some(r#""the \"red\" one""#));

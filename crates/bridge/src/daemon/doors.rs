@@ -1,0 +1,260 @@
+//! The doors of the API: `api.sock`, and TCP where it was asked for, with the files in the state directory that go with
+//! it (`token`, `listen`).
+
+use super::desk::DaemonDesk;
+use crate::config::HttpConfig;
+use crate::state::{StateDir, StateError};
+use anyhow::Context;
+use bridge_front::api::{Api, Bar, Hosts};
+use bridge_front::{Desk, TokenHash};
+use bridge_host::descent;
+use bridge_store::SqliteLedger;
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Random bytes of a token.
+const TOKEN_BYTES: usize = 32;
+/// Begins every token, so that people and scanners know what they look at.
+const TOKEN_PREFIX: &str = "cbt_";
+/// Longest file that is read as a token.
+const TOKEN_FILE_MAX_BYTES: u64 = 512;
+/// Shortest token that is believed: somebody may have written one by hand.
+const TOKEN_MIN_CHARS: usize = 32;
+
+/// The doors, bound and not yet open.
+pub(super) struct Doors {
+    local: UnixListener,
+    bar: Bar,
+    tcp: Option<Tcp>,
+}
+
+struct Tcp {
+    listener: TcpListener,
+    address: SocketAddr,
+    hosts: Hosts,
+    proxied: bool,
+    token: String,
+}
+
+/// The doors, open.
+pub(super) struct Open {
+    serving: Vec<JoinHandle<()>>,
+    stop: CancellationToken,
+    pub(super) address: Option<SocketAddr>,
+}
+
+impl Doors {
+    /// Binds what was asked for.
+    pub(super) async fn bind(state: &StateDir, http: &HttpConfig) -> anyhow::Result<Self> {
+        let run_dir = state.run_dir();
+        let why = "this process was started by a Codex that this daemon runs, and what Codex runs does not control the bridge";
+        let bar = Bar::new(move |pid| descent::is_kept(pid, &run_dir).then(|| why.to_owned()));
+        remove(&state.listen_file());
+        let tcp = match http.address() {
+            Some(address) => Some(Tcp::bind(state, http, address).await?),
+            None => None,
+        };
+        let local = bind_local(state)?;
+        Ok(Self { local, bar, tcp })
+    }
+
+    /// The owner's token, where there is a use for it: nothing may carry it to people.
+    pub(super) fn secret(&self) -> Option<String> {
+        self.tcp.as_ref().map(|tcp| tcp.token.clone())
+    }
+
+    /// Serves at all of them.
+    pub(super) fn open<D: Desk>(self, desk: D) -> Open {
+        let stop = CancellationToken::new();
+        let owner = self.tcp.as_ref().map(|tcp| TokenHash::of(&tcp.token));
+        let api = Api::new(desk, owner, stop.clone());
+        let mut serving = vec![tokio::spawn(api.clone().serve_local(self.local, self.bar))];
+        let address = self.tcp.as_ref().map(|tcp| tcp.address);
+        if let Some(tcp) = self.tcp {
+            let serve = api.serve_tcp(tcp.listener, tcp.hosts, tcp.proxied);
+            serving.push(tokio::spawn(serve));
+        }
+        Open {
+            serving,
+            stop,
+            address,
+        }
+    }
+}
+
+impl Open {
+    /// Ends open streams and lets calls finish.
+    pub(super) async fn close(self) {
+        self.stop.cancel();
+        for door in self.serving {
+            let _ended = tokio::time::timeout(super::run::HALT_PATIENCE, door).await;
+        }
+    }
+}
+
+impl Tcp {
+    async fn bind(state: &StateDir, http: &HttpConfig, asked: SocketAddr) -> anyhow::Result<Self> {
+        let token = owner_token(&state.token_file())?;
+        let listener = TcpListener::bind(asked)
+            .await
+            .with_context(|| format!("listen on {asked}: choose another address or port with --listen or http.listen, or end whoever has it"))?;
+        let address = listener.local_addr()?;
+        let hosts = Hosts::new(
+            address.port(),
+            &http.trusted_hosts,
+            http.public_url.as_deref(),
+        )?;
+        write_private(&state.listen_file(), &format!("{address}\n"))?;
+        Ok(Self {
+            listener,
+            address,
+            hosts,
+            proxied: http.trusted_proxy,
+            token,
+        })
+    }
+}
+
+/// The OpenAPI document, as the running daemon gives it.
+fn openapi_text() -> String {
+    format!("{:#}\n", Api::<DaemonDesk<SqliteLedger>>::openapi())
+}
+
+/// Prints it, for code generators and for `docs/openapi.json`.
+pub(crate) fn print_openapi() -> ExitCode {
+    match io::stdout().write_all(openapi_text().as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Binds the API's socket. The lock is held, so a file that is there belongs to a daemon that is gone.
+fn bind_local(state: &StateDir) -> Result<UnixListener, StateError> {
+    let path = state.api_socket();
+    remove(&path);
+    let not_writable = |source| StateError::NotWritable {
+        path: path.clone(),
+        source,
+    };
+    let listener = UnixListener::bind(&path).map_err(not_writable)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
+        .map_err(not_writable)?;
+    Ok(listener)
+}
+
+/// Takes away what says where the daemon is.
+pub(super) fn remove_traces(state: &StateDir) {
+    remove(&state.api_socket());
+    remove(&state.listen_file());
+}
+
+fn remove(path: &Path) {
+    if let Err(error) = std::fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(%error, path = %path.display(), "an old file could not be removed");
+    }
+}
+
+/// A new token.
+pub(crate) fn random_token() -> io::Result<String> {
+    let mut bytes = [0; TOKEN_BYTES];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let hex = bytes.iter().map(|byte| format!("{byte:02x}"));
+    Ok(format!("{TOKEN_PREFIX}{}", hex.collect::<String>()))
+}
+
+/// The owner's token: the one in its file, or a new one.
+fn owner_token(path: &PathBuf) -> anyhow::Result<String> {
+    let remedy = || {
+        format!(
+            "use the token in {}: remove the file, and the next start makes a new one",
+            path.display()
+        )
+    };
+    match read_private(path) {
+        Ok(text) if text.trim().len() >= TOKEN_MIN_CHARS => Ok(text.trim().to_owned()),
+        Ok(_) => Err(anyhow::anyhow!("it is too short")).with_context(remedy),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let token = random_token()?;
+            write_private(path, &format!("{token}\n"))?;
+            Ok(token)
+        }
+        Err(error) => Err(error).with_context(remedy),
+    }
+}
+
+/// Reads a file that is ours alone, and not a link.
+fn read_private(path: &Path) -> io::Result<String> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
+        .open(path)?;
+    let found = file.metadata()?;
+    let ours = found.uid() == nix::unistd::getuid().as_raw();
+    if !found.is_file() || !ours || found.mode() & 0o077 != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "others may read it, or it is not a file of yours",
+        ));
+    }
+    let mut text = String::new();
+    file.take(TOKEN_FILE_MAX_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Writes a file that nobody else can read, whole or not at all.
+fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
+    let write = || -> io::Result<()> {
+        let place = path.parent().unwrap_or(Path::new("."));
+        // Such a file is 0600 from the beginning.
+        let mut file = tempfile::NamedTempFile::new_in(place)?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().with_context(|| format!("write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_document_is_the_one_in_force() {
+        let published = include_str!("../../../../docs/openapi.json");
+        assert!(
+            published == openapi_text(),
+            "write it again: codex-bridge api schema > docs/openapi.json"
+        );
+    }
+
+    #[test]
+    fn threat_1_the_owners_token_is_random_private_and_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        let token = owner_token(&path).unwrap();
+        assert_eq!(token.len(), TOKEN_PREFIX.len() + 2 * TOKEN_BYTES);
+        assert_ne!(token, random_token().unwrap());
+        assert_eq!(owner_token(&path).unwrap(), token);
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let refused = format!("{:#}", owner_token(&path).unwrap_err());
+        assert!(refused.contains("others may read it"), "{refused}");
+        assert!(!refused.contains(&token));
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
+        assert!(owner_token(&path).is_err(), "a link is not followed");
+        std::fs::remove_file(&path).unwrap();
+        write_private(&path, "short\n").unwrap();
+        assert!(owner_token(&path).is_err());
+    }
+}

@@ -1,0 +1,347 @@
+//! Tasks from outside, over the API on the real Codex: start, status, list, steer, interrupt, and all of it after a
+//! restart and for messages of other channels.
+
+use crate::world::{Daemon, World, outside_every_sandbox, within};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+/// A call over the socket of the state directory; its status and its JSON.
+pub(crate) async fn call(world: &World, ask: &str, body: Option<&Value>) -> (u16, Value) {
+    let answer = within(ask, exchange(world, ask, body)).await;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let json = serde_json::from_str(body).unwrap_or_else(|error| panic!("{ask}: {error}: {body}"));
+    (status, json)
+}
+
+async fn exchange(world: &World, ask: &str, body: Option<&Value>) -> String {
+    let socket = world.state_dir().join("api.sock");
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let (ask, headers) = ask.split_once('\n').unwrap_or((ask, ""));
+    let head = format!(
+        "{ask} HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    String::from_utf8(answer).unwrap()
+}
+
+pub(crate) async fn get(world: &World, path: &str) -> Value {
+    let (status, json) = call(world, &format!("GET {path}"), None).await;
+    assert_eq!(status, 200, "{path}: {json:#}");
+    json
+}
+
+pub(crate) async fn post(world: &World, path: &str, body: Value) -> (u16, Value) {
+    call(world, &format!("POST {path}"), Some(&body)).await
+}
+
+/// Starts a task; its id.
+pub(crate) async fn start(world: &World, args: Value) -> String {
+    let (status, json) = post(world, "/v1/tasks", args).await;
+    assert_eq!(status, 201, "{json:#}");
+    assert_eq!(json["success"], true, "{json:#}");
+    json["task"]["task_id"].as_str().unwrap().to_owned()
+}
+
+/// Reads the news of a task to their end; the names of all events, and what the status says then.
+pub(crate) async fn finished(world: &World, id: &str) -> (String, Value) {
+    let ask = format!("GET /v1/tasks/{id}/events");
+    let news = within("the end of a task", exchange(world, &ask, None)).await;
+    assert!(news.contains("event: end"), "{news}");
+    let status = get(world, &format!("/v1/tasks/{id}")).await;
+    (news, status["task"].clone())
+}
+
+async fn refused(world: &World, args: Value, status: u16, words: &str) {
+    let (found, json) = post(world, "/v1/tasks", args).await;
+    assert_eq!(found, status, "{json:#}");
+    let detail = json["detail"].as_str().unwrap();
+    assert!(detail.contains(words), "{detail}");
+}
+
+#[tokio::test]
+async fn a_task_is_started_shown_and_listed_in_the_words_that_agents_know() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let id = start(
+        &world,
+        json!({"prompt": "hold:one\necho:done", "notify_target": "local"}),
+    )
+    .await;
+    assert!(id.starts_with("codex-") && id.len() == 18, "{id}");
+    world.model.wait_held("one").await.unwrap();
+    let working = get(&world, &format!("/v1/tasks/{id}")).await;
+    let task = &working["task"];
+    for (key, value) in [
+        ("hermes_task_id", json!(id)),
+        ("status", json!("working")),
+        ("sandbox", json!("read-only")),
+        ("approval_policy", json!("on-request")),
+        ("prompt_summary", json!("hold:one echo:done")),
+        ("notification_status", json!("pending")),
+        ("active_connection", json!(true)),
+    ] {
+        assert_eq!(task[key], value, "{key}: {working:#}");
+    }
+    assert_eq!(
+        working["protocol"],
+        json!({"transport": "app-server unix socket", "mailbox": false})
+    );
+    world.model.release("one");
+    let (news, task) = finished(&world, &id).await;
+    assert!(
+        news.contains("event: state") && news.contains("event: item"),
+        "{news}"
+    );
+    assert_eq!(
+        (&task["status"], &task["answer"]),
+        (&json!("completed"), &json!("done")),
+        "{task:#}"
+    );
+    let events = task["recent_events"].as_array().unwrap();
+    let known = |name: &str| {
+        events
+            .iter()
+            .any(|event| event["source_event_type"] == name)
+    };
+    assert!(
+        known("turn/started") && known("item/completed") && known("turn/completed"),
+        "{events:#?}"
+    );
+    let other = start(&world, json!({"prompt": "echo:2"})).await;
+    finished(&world, &other).await;
+    let listed = get(&world, "/v1/tasks?limit=1").await;
+    assert_eq!(listed["tasks"][0]["task_id"], json!(other), "{listed:#}");
+    let older = get(&world, &format!("/v1/tasks?before={other}")).await;
+    assert_eq!(older["tasks"][0]["task_id"], json!(id), "{older:#}");
+    let (status, unknown) = call(&world, "GET /v1/tasks/codex-000000000000", None).await;
+    assert_eq!(status, 404);
+    assert_eq!(
+        unknown["detail"],
+        "Unknown Codex bridge task: codex-000000000000"
+    );
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn what_a_task_may_not_be_is_refused_at_the_door() {
+    let world = World::new().await.with_own_home();
+    let daemon = world.daemon().await;
+    let home = world.path().join("person").display().to_string();
+    let state = world.path().display().to_string();
+    for (args, words) in [
+        (
+            json!({"prompt": " "}),
+            "codex_bridge start requires a non-empty prompt.",
+        ),
+        (
+            json!({"prompt": "x", "sandbox": "danger-full-access"}),
+            "codex_bridge refuses danger-full-access as a default bridge sandbox.",
+        ),
+        (
+            json!({"prompt": "x", "approval_policy": "never"}),
+            "codex_bridge refuses approval_policy=never.",
+        ),
+        (
+            json!({"prompt": "x", "notify_target": "feishu:1"}),
+            "unknown notify target",
+        ),
+        (
+            json!({"prompt": "x", "notify_target": "command:none"}),
+            "no [[notify.command]]",
+        ),
+        (json!({"prompt": "x", "codex_home": "/"}), "codex.homes"),
+        (json!({"prompt": "x", "cwd": "here"}), "absolute"),
+        (json!({"prompt": "x", "cwd": "/nonexistent"}), "create it"),
+        (
+            json!({"prompt": "x", "cwd": home, "sandbox": "workspace-write"}),
+            "home directory",
+        ),
+        (
+            json!({"prompt": "x", "cwd": state, "sandbox": "workspace-write"}),
+            "state directory",
+        ),
+        (
+            json!({"prompt": "x", "cwd": "/", "sandbox": "workspace-write"}),
+            "`/`",
+        ),
+    ] {
+        refused(&world, args, 422, words).await;
+    }
+    let (status, _) = post(&world, "/v1/tasks", json!({"prompt": "x", "colour": 1})).await;
+    assert_eq!(status, 400);
+    let none = get(&world, "/v1/tasks").await;
+    assert_eq!(none["tasks"], json!([]));
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_task_writes_where_it_was_let_and_is_the_same_under_its_key() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let place = outside_every_sandbox();
+    for (sandbox, made) in [("read-only", false), ("workspace-write", true)] {
+        let cwd = place.path().join(sandbox);
+        std::fs::create_dir(&cwd).unwrap();
+        let args = json!({"prompt": "shell:touch here ;; echo:ok", "cwd": cwd, "sandbox": sandbox});
+        let id = start(&world, args).await;
+        let (_, task) = finished(&world, &id).await;
+        assert_eq!(task["answer"], "ok", "{task:#}");
+        assert_eq!(cwd.join("here").exists(), made, "{sandbox}");
+    }
+    let args = json!({"prompt": "echo:once"});
+    let ask = "POST /v1/tasks\nIdempotency-Key: k1\r\n";
+    let (first, one) = call(&world, ask, Some(&args)).await;
+    let (again, same) = call(&world, ask, Some(&args)).await;
+    assert_eq!((first, again), (201, 200));
+    assert_eq!(one["task"]["task_id"], same["task"]["task_id"]);
+    let (other, _) = call(&world, ask, Some(&json!({"prompt": "echo:other"}))).await;
+    assert_eq!(other, 422);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+async fn held(world: &World) -> (Daemon, String) {
+    let daemon = world.daemon().await;
+    let id = start(world, json!({"prompt": "hold:one echo:first"})).await;
+    world.model.wait_held("one").await.unwrap();
+    (daemon, id)
+}
+
+#[tokio::test]
+async fn steering_says_what_became_of_it() {
+    let world = World::new().await;
+    let (daemon, id) = held(&world).await;
+    let path = format!("/v1/tasks/{id}/steer");
+    let (status, steered) = post(
+        &world,
+        &path,
+        json!({"instruction": "hold:two echo:second"}),
+    )
+    .await;
+    assert_eq!(
+        (status, &steered["steer"]),
+        (200, &json!("steered")),
+        "{steered:#}"
+    );
+    world.model.wait_held("two").await.unwrap();
+    world.model.release("two");
+    let (_, task) = finished(&world, &id).await;
+    assert_eq!(task["answer"], "second", "{task:#}");
+    assert_eq!(world.model.requests().len(), 2);
+    let (status, late) = post(&world, &path, json!({"instruction": "more"})).await;
+    assert_eq!(status, 409, "{late:#}");
+    assert!(
+        late["detail"].as_str().unwrap().contains("is over"),
+        "{late:#}"
+    );
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn an_interrupt_is_done_when_codex_says_so_and_nothing_of_the_task_begins_after_it() {
+    let world = World::new().await;
+    let (daemon, id) = held(&world).await;
+    let steer = format!("/v1/tasks/{id}/steer");
+    post(
+        &world,
+        &steer,
+        json!({"instruction": "hold:two echo:second"}),
+    )
+    .await;
+    world.model.wait_held("two").await.unwrap();
+    let path = format!("/v1/tasks/{id}/interrupt");
+    let (status, stopped) = call(&world, &format!("POST {path}"), None).await;
+    assert_eq!(
+        (status, &stopped["interrupt"]),
+        (200, &json!("cancelled")),
+        "{stopped:#}"
+    );
+    assert_eq!(stopped["task"]["status"], "cancelled", "{stopped:#}");
+    assert_eq!(stopped["task"]["final_summary"], Value::Null);
+    let asked = world.model.requests().len();
+    let (status, again) = call(&world, &format!("POST {path}"), None).await;
+    assert_eq!(status, 409, "{again:#}");
+    assert_eq!(daemon.stop().await, Some(0));
+    assert_eq!(
+        world.model.requests().len(),
+        asked,
+        "something began after the stop"
+    );
+}
+
+#[tokio::test]
+async fn a_task_is_steered_and_finished_after_the_daemon_was_killed() {
+    let world = World::new().await;
+    let (daemon, id) = held(&world).await;
+    daemon.kill_9().await;
+    let daemon = world.daemon().await;
+    let mut log = daemon.log.clone();
+    let path = format!("/v1/tasks/{id}/steer");
+    // Until the turn is followed again, what is said waits for the next one.
+    let (_, told) = post(&world, &path, json!({"instruction": "echo:second"})).await;
+    let word = told["steer"].as_str().unwrap();
+    assert!(matches!(word, "steered" | "queued"), "{told:#}");
+    world.model.release("one");
+    let (_, task) = finished(&world, &id).await;
+    assert_eq!(
+        (&task["status"], &task["answer"]),
+        (&json!("completed"), &json!("second")),
+        "{task:#}"
+    );
+    log.wait_for(" ready ").await;
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn messages_of_other_channels_are_steered_stopped_and_shown_like_tasks() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let mut send = world
+        .start(&["send", "-c", "a", "hold:one echo:first"])
+        .await;
+    let id = send.on_disk().await;
+    world.model.wait_held("one").await.unwrap();
+    let (status, told) = post(
+        &world,
+        &format!("/v1/messages/{id}/steer"),
+        json!({"instruction": "hold:two echo:second"}),
+    )
+    .await;
+    assert_eq!(
+        (status, &told["steer"]),
+        (200, &json!("steered")),
+        "{told:#}"
+    );
+    world.model.wait_held("two").await.unwrap();
+    let shown = get(&world, &format!("/v1/tasks/{}", &id[..20])).await;
+    assert_eq!(shown["task"]["task_id"], json!(id), "{shown:#}");
+    assert_eq!(shown["task"]["status"], "working", "{shown:#}");
+    world.model.release("two");
+    assert_eq!(send.ended().await.stdout, "second\n");
+    let story = world.json(&["show", "--json", &id]).await;
+    let told = |event: &Value| {
+        event["text"]
+            .as_str()
+            .unwrap()
+            .starts_with("told by local owner: ")
+    };
+    assert!(
+        story["events"].as_array().unwrap().iter().any(told),
+        "{story:#}"
+    );
+    assert_eq!(story["acts"][0]["what"], "tell", "{story:#}");
+    let (status, late) = post(
+        &world,
+        &format!("/v1/messages/{id}/steer"),
+        json!({"instruction": "x"}),
+    )
+    .await;
+    assert_eq!(status, 409, "{late:#}");
+    assert_eq!(daemon.stop().await, Some(0));
+}

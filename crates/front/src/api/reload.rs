@@ -1,0 +1,15 @@
+//! Reading the configuration again: the front only asks, and hands on what came of it.
+
+use super::Context;
+use super::read::Who;
+use crate::{Desk, ReloadView};
+use axum::Json;
+use axum::extract::State;
+
+/// A file that can't be used is no fault of the call: the answer says so with `ok`.
+pub(super) async fn reload<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+) -> Json<ReloadView> {
+    Json(context.desk.reload(&caller.name).await)
+}

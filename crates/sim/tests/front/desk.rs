@@ -1,0 +1,201 @@
+//! A desk over a ledger in memory, and how it is called.
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use bridge_core::port::{Ledger, LedgerError};
+use bridge_core::step::{
+    AddToken, Cancel, CancelOutcome, Claim, Discard, Extras, MidTurn, Receive, Received, Redrive,
+    RedriveOutcome, RevokeToken, TokenAdded, Transition, UseToken, Verdict,
+};
+use bridge_core::value::{
+    AckMode, ChannelId, ConversationId, ExternalId, MessageId, SenderKind, Tier, Timestamp,
+};
+use bridge_front::api::{Api, Door};
+use bridge_front::{Desk, Health, Hub, Live, NewMessage, SubmitError, Submitted};
+use bridge_store::MemoryLedger;
+use futures_util::StreamExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Longer than a stream waits between two looks; nothing more comes after it.
+const QUIET: Duration = Duration::from_secs(12);
+
+#[derive(Clone)]
+pub(crate) struct TestDesk {
+    ledger: MemoryLedger,
+    hub: Hub,
+    now: Arc<AtomicI64>,
+}
+
+impl TestDesk {
+    pub(crate) fn new() -> Self {
+        Self {
+            ledger: MemoryLedger::new(),
+            hub: Hub::default(),
+            now: Arc::new(AtomicI64::new(1_000_000_000)),
+        }
+    }
+
+    pub(crate) fn pass_ms(&self, ms: i64) {
+        self.now.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    pub(crate) fn router(&self) -> Router {
+        let api = Api::new(self.clone(), None, CancellationToken::new());
+        api.router(Door::Local)
+    }
+
+    pub(crate) async fn does<T: Transition>(
+        &self,
+        transition: T,
+    ) -> Result<T::Outcome, LedgerError> {
+        let committed = self.ledger.transact(transition, self.now()).await?;
+        Ok(committed.outcome)
+    }
+
+    /// A message of its own conversation comes in, and whoever watches is told.
+    pub(crate) async fn receives(&self, id: &str) {
+        let received = self
+            .does(Receive {
+                message_id: MessageId::new(id),
+                conversation_id: ConversationId::new(format!("c-{id}")),
+                workdir: "/work".to_owned(),
+                channel: ChannelId::new("local"),
+                external_key: id.to_owned(),
+                external_id: ExternalId::new(id),
+                kind: SenderKind::Person,
+                sender: "ann".to_owned(),
+                tier: Tier::Owner,
+                body: "hello".to_owned(),
+                ack: AckMode::None,
+                mid_turn: MidTurn::Queue,
+                verdict: Verdict::Fit,
+                extras: Extras::default(),
+            })
+            .await;
+        assert!(matches!(received, Ok(Received::New(_))));
+        self.hub.publish(&MessageId::new(id), Live::Changed);
+    }
+}
+
+impl Desk for TestDesk {
+    type Ledger = MemoryLedger;
+
+    fn ledger(&self) -> &MemoryLedger {
+        &self.ledger
+    }
+
+    fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    async fn submit(&self, _message: NewMessage) -> Result<Submitted, SubmitError> {
+        Err(SubmitError::Stopping)
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(self.now.load(Ordering::SeqCst))
+    }
+
+    fn claim(&self) -> Claim {
+        Claim {
+            turns_max: 1,
+            turns_per_channel: 1,
+            one_writer: Vec::new(),
+            readers: Vec::new(),
+            now: self.now(),
+        }
+    }
+
+    fn ledger_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    async fn cancel(&self, message_id: MessageId, by: &str) -> Result<CancelOutcome, LedgerError> {
+        let by = by.to_owned();
+        let id = message_id.clone();
+        let done = self.does(Cancel { message_id, by }).await;
+        self.hub.publish(&id, Live::Changed);
+        done
+    }
+
+    async fn redrive(
+        &self,
+        message_id: MessageId,
+        by: &str,
+    ) -> Result<RedriveOutcome, LedgerError> {
+        let by = by.to_owned();
+        self.does(Redrive { message_id, by }).await
+    }
+
+    async fn discard(&self, message_id: MessageId, by: &str) -> Result<bool, LedgerError> {
+        let by = by.to_owned();
+        self.does(Discard { message_id, by }).await
+    }
+
+    fn random_token(&self) -> Option<String> {
+        Some("random".to_owned())
+    }
+
+    async fn add_token(&self, token: AddToken) -> Result<TokenAdded, LedgerError> {
+        self.does(token).await
+    }
+
+    async fn revoke_token(&self, token: RevokeToken) -> Result<bool, LedgerError> {
+        self.does(token).await
+    }
+
+    async fn use_token(&self, token: UseToken) -> Result<(), LedgerError> {
+        self.does(token).await
+    }
+
+    fn steps(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    async fn health(&self) -> Health {
+        Health {
+            ready: true,
+            detail: "ready".to_owned(),
+            pid: 1,
+            version: "0".to_owned(),
+            codex: "none".to_owned(),
+            ledger: None,
+            channels: Vec::new(),
+        }
+    }
+}
+
+/// A stream of events that nobody reads until it is asked for.
+pub(crate) struct Reader(axum::body::BodyDataStream);
+
+impl Reader {
+    pub(crate) async fn open(router: &Router, path: &str, last: Option<&str>) -> Self {
+        let mut request = Request::get(path);
+        if let Some(last) = last {
+            request = request.header("Last-Event-ID", last);
+        }
+        let request = request.body(Body::empty()).unwrap();
+        let response = tower::ServiceExt::oneshot(router.clone(), request)
+            .await
+            .unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        Self(response.into_body().into_data_stream())
+    }
+
+    /// Everything that comes until nothing more does, without comments.
+    pub(crate) async fn rest(&mut self) -> Vec<String> {
+        let mut text = String::new();
+        let quiet = tokio::time::Instant::now() + QUIET;
+        while let Ok(Some(chunk)) = tokio::time::timeout_at(quiet, self.0.next()).await {
+            text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
+        }
+        let events = text
+            .split("\n\n")
+            .filter(|event| event.starts_with("event: "));
+        events.map(ToOwned::to_owned).collect()
+    }
+}

@@ -1,0 +1,8 @@
+//! The API over a ledger in memory, under a clock that tests move: slow readers and who may do what.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that can't go on must fail where it stands"
+)]
+
+mod desk;
+mod news;
