@@ -20,13 +20,13 @@ async fn without_a_daemon_it_runs_one_and_a_second_server_uses_it() {
     let second = Mcp::start(&world).await;
     let listed = second.client.done("codex_list", json!({})).await;
     assert_eq!(listed["tasks"][0]["task_id"], done["task_id"]);
-    assert_eq!(world.json(&["status", "--json"]).await["pid"], first.pid());
+    assert_eq!(world.json(&["status", "--json"]).await["daemon"]["pid"], first.pid());
 
     // Its daemon ends with it and leaves nothing behind; the second one runs its own from then on.
     assert_eq!(first.close().await, Some(0));
     let listed = second.client.done("codex_list", json!({})).await;
     assert_eq!(listed["tasks"][0]["task_id"], done["task_id"]);
-    assert_eq!(world.json(&["status", "--json"]).await["pid"], second.pid());
+    assert_eq!(world.json(&["status", "--json"]).await["daemon"]["pid"], second.pid());
     assert_eq!(second.close().await, Some(0));
     assert_eq!(world.processes(), []);
 }
@@ -57,8 +57,7 @@ async fn a_daemon_that_goes_away_during_a_call_is_told_of_and_the_task_is_kept()
 
 #[tokio::test]
 async fn a_daemon_that_cannot_start_is_explained_in_every_answer() {
-    let world = World::with_settings("[codex]\nbin = \"/nowhere/codex\"\n").await;
-    let mut world = world;
+    let mut world = World::new().await;
     world.set_env("CODEX_BRIDGE_CODEX_BIN", "/nowhere/codex");
     let mcp = Mcp::start(&world).await;
     for (tool, arguments) in [

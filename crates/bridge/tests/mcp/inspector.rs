@@ -36,19 +36,16 @@ async fn the_inspector_lists_and_calls_over_stdio() {
         codex_for_tests().unwrap().display()
     );
     let home = format!("CODEX_HOME={}", world.codex_home().display());
-    let state = world.state_dir().display().to_string();
-    let config = world.config_file().display().to_string();
+    let state = format!("CODEX_BRIDGE_STATE_DIR={}", world.state_dir().display());
     let server = [
         "-e",
         &codex,
         "-e",
         &home,
+        "-e",
+        &state,
         env!("CARGO_BIN_EXE_codex-bridge"),
         "mcp",
-        "--state-dir",
-        &state,
-        "--config",
-        &config,
     ];
     let asked = |more: &[&'static str]| {
         let mut args = server.to_vec();
