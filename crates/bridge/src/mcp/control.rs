@@ -140,7 +140,10 @@ fn refusal(error: &ClientError) -> ControlError {
                  is back; the next call finds it, or runs one."
             ),
         ),
-        ClientError::State(_) | ClientError::NotAnId(_) | ClientError::Unreadable(_) => {
+        ClientError::State(_)
+        | ClientError::NotAnId(_)
+        | ClientError::NotAName(_)
+        | ClientError::Unreadable(_) => {
             ControlError::new(ControlFault::Unavailable, error.to_string())
         }
     }

@@ -40,6 +40,7 @@ async fn try_run(args: McpArgs, common: Common, environment: Environment) -> any
         file: common.config,
         codex_bin: args.codex_bin,
         workdir: None,
+        listen: None,
         environment,
     };
     let house = Arc::new(House::new(source, stop.clone()));

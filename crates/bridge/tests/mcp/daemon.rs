@@ -20,13 +20,19 @@ async fn without_a_daemon_it_runs_one_and_a_second_server_uses_it() {
     let second = Mcp::start(&world).await;
     let listed = second.client.done("codex_list", json!({})).await;
     assert_eq!(listed["tasks"][0]["task_id"], done["task_id"]);
-    assert_eq!(world.json(&["status", "--json"]).await["daemon"]["pid"], first.pid());
+    assert_eq!(
+        world.json(&["status", "--json"]).await["health"]["pid"],
+        first.pid()
+    );
 
     // Its daemon ends with it and leaves nothing behind; the second one runs its own from then on.
     assert_eq!(first.close().await, Some(0));
     let listed = second.client.done("codex_list", json!({})).await;
     assert_eq!(listed["tasks"][0]["task_id"], done["task_id"]);
-    assert_eq!(world.json(&["status", "--json"]).await["daemon"]["pid"], second.pid());
+    assert_eq!(
+        world.json(&["status", "--json"]).await["health"]["pid"],
+        second.pid()
+    );
     assert_eq!(second.close().await, Some(0));
     assert_eq!(world.processes(), []);
 }
