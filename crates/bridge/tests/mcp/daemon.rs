@@ -1,7 +1,8 @@
 //! Which daemon serves a stdio server: the one that runs, its own where none does, and what happens when it goes.
 
 use crate::rig::Mcp;
-use crate::world::World;
+use crate::world::{World, gone, signal};
+use nix::sys::signal::Signal;
 use serde_json::json;
 
 #[tokio::test]
@@ -39,9 +40,11 @@ async fn without_a_daemon_it_runs_one_and_a_second_server_uses_it() {
 
 #[tokio::test]
 async fn a_daemon_that_goes_away_during_a_call_is_told_of_and_the_task_is_kept() {
-    let world = World::new().await;
+    let mut world = World::new().await;
+    world.set_env("CODEX_BRIDGE_LOG", "debug");
     let daemon = world.daemon().await;
     let mcp = Mcp::start(&world).await;
+    let mut log = mcp.log.clone();
     let started = mcp
         .client
         .done("codex_start", json!({"prompt": "hold:door echo:kept"}))
@@ -49,9 +52,15 @@ async fn a_daemon_that_goes_away_during_a_call_is_told_of_and_the_task_is_kept()
     let id = started["task_id"].as_str().unwrap().to_owned();
     world.model.wait_held("door").await.unwrap();
 
-    let waiting = mcp.client.refused("codex_wait", json!({"task_id": id}));
-    let killed = daemon.kill_9();
-    let (why, ()) = tokio::join!(waiting, killed);
+    // A daemon that has stopped can't answer, so that the call is under way when it dies.
+    signal(daemon.pid(), Signal::SIGSTOP);
+    let asked = format!("path=\"/v1/tasks/{id}\"");
+    let called = mcp.client.refused("codex_status", json!({"task_id": id}));
+    let killed = async {
+        log.wait_for(&asked).await;
+        daemon.kill_9().await;
+    };
+    let (why, ()) = tokio::join!(called, killed);
     assert!(why.contains("daemon went away during this call"), "{why}");
 
     // The next call runs a daemon, which attaches to the Codex that still works.
@@ -104,7 +113,9 @@ async fn a_signal_ends_it_while_its_client_still_listens() {
     mcp.log
         .wait_for("this server runs one while it lives")
         .await;
-    crate::world::signal(mcp.pid(), nix::sys::signal::Signal::SIGTERM);
-    crate::world::gone(mcp.pid()).await;
+    let pid = mcp.pid();
+    signal(pid, Signal::SIGTERM);
+    assert_eq!(mcp.ended().await, Some(0));
+    gone(pid).await;
     assert!(world.processes().is_empty());
 }
