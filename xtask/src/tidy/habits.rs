@@ -2,10 +2,20 @@
 //! test off, and notes to oneself that nobody else can act on.
 
 use super::Finding;
+use super::rooms::Room;
 use super::source::Source;
 
 /// Calls that wait by the clock.
 const SLEEPS: [&str; 3] = ["sleep", "sleep_until", "sleep_ms"];
+
+/// How statements of SQL begin.
+const STATEMENTS: [&str; 5] = [
+    "SELECT ",
+    "INSERT INTO ",
+    "UPDATE ",
+    "DELETE FROM ",
+    "PRAGMA ",
+];
 
 /// Words that promise something.
 const PROMISES: [&str; 3] = ["TODO", "FIXME", "XXX"];
@@ -27,6 +37,17 @@ pub(super) fn check(source: &Source, findings: &mut Vec<Finding>) {
             );
         }
     }
+    if !source.room.may_open_database() && source.room != Room::Xtask {
+        let lines = source.text.lines().enumerate();
+        for (at, _) in lines.filter(|(_, text)| is_statement(text)) {
+            if !source.is_test_line(at + 1) {
+                find(
+                    at + 1,
+                    "a statement of SQL outside of `store`; give the ledger a question instead",
+                );
+            }
+        }
+    }
     for (line, attribute) in source.attributes() {
         if switches_off(&attribute) {
             find(line, "a test is switched off; mend it or remove it");
@@ -46,6 +67,14 @@ pub(super) fn check(source: &Source, findings: &mut Vec<Finding>) {
             );
         }
     }
+}
+
+/// Whether a line begins a text with a verb of SQL (threat 29).
+fn is_statement(line: &str) -> bool {
+    STATEMENTS.iter().any(|verb| {
+        let parts = line.split('"').skip(1);
+        parts.into_iter().any(|text| text.starts_with(verb))
+    })
 }
 
 fn switches_off(attribute: &str) -> bool {

@@ -136,3 +136,126 @@ impl Settings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use bridge_channel::files::{Depot, FILE_MAX_BYTES};
+    use bridge_core::value::{
+        ApprovalPolicy, BootId, MessageId, Notification, NotifyState, Sandbox, TaskId, Timestamp,
+    };
+
+    struct Machine {
+        root: tempfile::TempDir,
+        settings: Settings,
+    }
+
+    fn machine() -> Machine {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().canonicalize().unwrap().join(name);
+        for name in ["roots/a", "roots2", "home", "other"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("other"), at("roots/out")).unwrap();
+        let mut config = Config::default();
+        config.tasks.roots = vec![at("roots")];
+        config.codex.homes = vec![at("home")];
+        let depot = Depot::open(root.path().join("files"), FILE_MAX_BYTES).unwrap();
+        let settings = Settings::new(&config, BootId::new("b"), at("work"), depot);
+        Machine { root, settings }
+    }
+
+    impl Machine {
+        fn at(&self, name: &str) -> String {
+            let root = self.root.path().canonicalize().unwrap();
+            root.join(name).display().to_string()
+        }
+
+        fn terms(&self, new: &NewTask) -> Result<TaskTerms, StartError> {
+            self.settings.terms(new, &ConversationId::new("c"))
+        }
+    }
+
+    fn new() -> NewTask {
+        NewTask {
+            prompt: "x".to_owned(),
+            cwd: None,
+            model: None,
+            sandbox: None,
+            approval_policy: None,
+            codex_home: None,
+            notify_target: None,
+            key: None,
+            starter: "ann".to_owned(),
+            any_directory: false,
+        }
+    }
+
+    #[test]
+    fn token_holders_stay_below_the_roots_by_real_places() {
+        let machine = machine();
+        let own = machine.terms(&new()).unwrap();
+        assert_eq!(own.cwd, machine.at("work/c"));
+        assert_eq!(own.sandbox, Sandbox::ReadOnly);
+        assert_eq!(own.approval_policy, ApprovalPolicy::OnRequest);
+        for (name, allowed) in [
+            ("roots/a", true),
+            ("roots", true),
+            ("roots2", false),
+            ("roots/out", false),
+            ("roots/../other", false),
+        ] {
+            let cwd = Some(machine.at(name));
+            let mut wanted = NewTask { cwd, ..new() };
+            let held = machine.terms(&wanted);
+            assert_eq!(held.is_ok(), allowed, "{name}: {held:?}");
+            if !allowed {
+                assert!(matches!(held, Err(StartError::Forbidden(_))), "{held:?}");
+            }
+            wanted.any_directory = true;
+            assert!(machine.terms(&wanted).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_a_task_was_given_must_still_be_there() {
+        let machine = machine();
+        let wanted = NewTask {
+            cwd: Some(machine.at("roots/a")),
+            codex_home: Some(machine.at("home")),
+            ..new()
+        };
+        let task = Task {
+            task_id: TaskId::new("codex-1"),
+            conversation_id: ConversationId::new("c"),
+            message_id: MessageId::new("m"),
+            starter: "ann".to_owned(),
+            prompt_summary: "x".to_owned(),
+            terms: machine.terms(&wanted).unwrap(),
+            notification: Notification {
+                target: None,
+                state: NotifyState::NoTarget,
+                tries: 0,
+                first_try_at: None,
+                error: None,
+            },
+            created_at: Timestamp(0),
+        };
+        assert_eq!(machine.settings.still_fits(&task), Ok(()));
+        std::fs::remove_dir(machine.at("roots/a")).unwrap();
+        let gone = machine.settings.still_fits(&task).unwrap_err();
+        assert_eq!(gone.class, Class::Config);
+        std::os::unix::fs::symlink(machine.at("other"), machine.at("roots/a")).unwrap();
+        let link = machine.settings.still_fits(&task).unwrap_err();
+        assert!(link.reason.contains("become a link"), "{}", link.reason);
+        let unlisted = NewTask {
+            codex_home: Some(machine.at("other")),
+            ..new()
+        };
+        assert!(matches!(
+            machine.terms(&unlisted),
+            Err(StartError::Invalid(_))
+        ));
+    }
+}

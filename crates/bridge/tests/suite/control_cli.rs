@@ -83,7 +83,7 @@ async fn a_question_is_shown_whole_and_answered_at_the_terminal_and_never_by_ent
     asks(&api, &command_question());
     let screen = terminal.screen.wait_for("l later > ").await;
     for words in [
-        "rm -rf build<U+202E>",
+        "rm -rf build\\u{202e}",
         "cwd: /w",
         "declined in ",
         "accept: it runs, once",
@@ -249,63 +249,74 @@ async fn programs_get_one_event_per_line() {
     assert_eq!(lines[1]["data"]["answer"]["text"], "all done");
 }
 
-#[tokio::test]
-async fn every_command_of_control_calls_its_route_and_says_what_came_of_it() {
-    let api = ScriptedApi::start();
+/// A command, the call it makes with its body, and what it prints.
+type Case<'c> = (&'c [&'c str], &'c str, Value, &'c str);
+
+async fn check(api: &ScriptedApi, cases: &[Case<'_>]) {
+    for (args, line, body, says) in cases {
+        let ended = run(api, args).await;
+        assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
+        assert!(ended.stdout.contains(says), "{args:?}: {ended:?}");
+        assert_eq!(api.called(line, 1).await.body, *body, "{args:?}");
+    }
+}
+
+fn working_task() -> Value {
     let task = json!({"task_id": "codex-0123456789ab", "status": "working", "prompt_summary": "do it", "pending_requests": []});
-    let envelope = json!({"success": true, "task": task});
+    json!({"success": true, "task": task})
+}
+
+#[tokio::test]
+async fn every_command_about_tasks_calls_its_route_and_says_what_came_of_it() {
+    let api = ScriptedApi::start();
+    let envelope = working_task();
     let with = |key: &str, value: &str| {
         let mut envelope = envelope.clone();
         envelope[key] = json!(value);
         envelope
     };
-    api.answers("POST /v1/tasks", 200, envelope.clone());
-    api.answers("GET /v1/tasks/codex-0123", 200, envelope.clone());
-    api.answers(
-        "GET /v1/tasks",
-        200,
-        json!({"success": true, "tasks": [task]}),
-    );
-    api.answers(
-        "POST /v1/tasks/codex-0123/steer",
-        200,
-        with("steer", "steered"),
-    );
-    let mut stopped = envelope.clone();
-    stopped["interrupt"] = json!("cancelled");
-    api.answers("POST /v1/tasks/codex-0123/interrupt", 200, stopped);
-    api.answers("POST /v1/tasks/codex-0123/respond", 200, envelope.clone());
-    let notified = json!({"success": true, "notifications": [{"task_id": "codex-1", "status": "completed", "notification_status": "dry_run", "target": "local"}]});
-    api.answers("POST /v1/tasks/notify-completed", 200, notified);
-    api.answers(
-        "POST /v1/tokens",
-        201,
-        json!({"name": "ci", "scopes": ["read"], "token": "cb_secret"}),
-    );
-    api.answers(
-        "GET /v1/tokens",
-        200,
-        json!({"tokens": [{"name": "ci", "scopes": ["read"], "revoked_at": null}]}),
-    );
-    api.answers("DELETE /v1/tokens/ci", 200, json!({"name": "ci"}));
-    open(&api, &[command_question()]);
-    api.answers(
-        &format!("POST /v1/requests/{REQUEST}/decision"),
-        200,
-        json!({"state": "accept"}),
-    );
-
-    let here = api.path().to_str().unwrap().to_owned();
-    for (args, line, body, says) in [
+    let list = json!({"success": true, "tasks": [envelope["task"]]});
+    let notified = json!({"success": true, "notifications": [
+        {"task_id": "codex-1", "status": "completed", "notification_status": "dry_run", "target": "local"},
+    ]});
+    for (route, answer) in [
+        ("POST /v1/tasks", envelope.clone()),
+        ("GET /v1/tasks/codex-0123", envelope.clone()),
+        ("GET /v1/tasks", list),
+        ("POST /v1/tasks/codex-0123/steer", with("steer", "steered")),
         (
-            &["start", "do it"][..],
+            "POST /v1/tasks/codex-0123/interrupt",
+            with("interrupt", "cancelled"),
+        ),
+        ("POST /v1/tasks/codex-0123/respond", envelope.clone()),
+        ("POST /v1/tasks/notify-completed", notified),
+    ] {
+        api.answers(route, 200, answer);
+    }
+    let here = api.path().to_str().unwrap().to_owned();
+    let started = json!({"prompt": "do it", "cwd": here});
+    let responded = json!({"request_id": "k3x9qz", "decision": "accept", "answers": {"q": "a"}});
+    let respond = [
+        "respond",
+        "codex-0123",
+        "k3x9qz",
+        "accept",
+        "--answers",
+        r#"{"q":"a"}"#,
+    ];
+    let steered = json!({"instruction": "left"});
+    let dry = json!({"limit": 10, "dry_run": true});
+    let task = "/v1/tasks/codex-0123";
+    let cases: [Case<'_>; 7] = [
+        (
+            &["start", "do it"],
             "POST /v1/tasks",
-            json!({"prompt": "do it", "cwd": here}),
+            started,
             "codex-0123456789ab\n",
         ),
         (
             &["status", "codex-0123"],
-            "GET /v1/tasks/codex-0123",
+            &format!("GET {task}"),
             Value::Null,
             "is working",
         ),
@@ -317,59 +328,62 @@ async fn every_command_of_control_calls_its_route_and_says_what_came_of_it() {
         ),
         (
             &["steer", "codex-0123", "left"],
-            "POST /v1/tasks/codex-0123/steer",
-            json!({"instruction": "left"}),
+            &format!("POST {task}/steer"),
+            steered,
             "steered",
         ),
         (
             &["interrupt", "codex-0123"],
-            "POST /v1/tasks/codex-0123/interrupt",
+            &format!("POST {task}/interrupt"),
             Value::Null,
             "is stopped",
         ),
         (
-            &[
-                "respond",
-                "codex-0123",
-                "k3x9qz",
-                "accept",
-                "--answers",
-                r#"{"q":"a"}"#,
-            ],
-            "POST /v1/tasks/codex-0123/respond",
-            json!({"request_id": "k3x9qz", "decision": "accept", "answers": {"q": "a"}}),
+            &respond,
+            &format!("POST {task}/respond"),
+            responded,
             "accepted",
         ),
+        (
+            &["notify-completed", "--dry-run"],
+            "POST /v1/tasks/notify-completed",
+            dry,
+            "dry run to local",
+        ),
+    ];
+    check(&api, &cases).await;
+    let json = run(&api, &["status", "codex-0123", "--json"]).await;
+    let told: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(told, envelope, "as the daemon said it");
+}
+
+#[tokio::test]
+async fn every_command_about_questions_and_tokens_calls_its_route_and_says_what_came_of_it() {
+    let api = ScriptedApi::start();
+    open(&api, &[command_question()]);
+    let route = format!("POST /v1/requests/{REQUEST}/decision");
+    api.answers(&route, 200, json!({"state": "accept"}));
+    let made = json!({"name": "ci", "scopes": ["read"], "token": "cb_secret"});
+    api.answers("POST /v1/tokens", 201, made);
+    let listed = json!({"tokens": [{"name": "ci", "scopes": ["read"], "revoked_at": null}]});
+    api.answers("GET /v1/tokens", 200, listed);
+    api.answers("DELETE /v1/tokens/ci", 200, json!({"name": "ci"}));
+    let (yes, no) = (
+        json!({"decision": "accept"}),
+        json!({"decision": "decline"}),
+    );
+    let named = json!({"name": "ci", "scopes": ["read", "approve"]});
+    let add = ["token", "add", "ci", "--scope", "read,approve"];
+    let cases: [Case<'_>; 6] = [
         (
             &["requests"],
             "GET /v1/requests?state=open",
             Value::Null,
             "codex-bridge approve k3x9qz",
         ),
-        (
-            &["approve", "K3X9QZ"],
-            "POST /v1/requests/k3x9",
-            json!({"decision": "accept"}),
-            "k3x9qz: accepted",
-        ),
-        (
-            &["decline", "k3x9"],
-            "POST /v1/requests/k3x9",
-            json!({"decision": "decline"}),
-            "k3x9qz: declined",
-        ),
-        (
-            &["notify-completed", "--dry-run"],
-            "POST /v1/tasks/notify-completed",
-            json!({"limit": 10, "dry_run": true}),
-            "codex-1 (completed): dry run to local",
-        ),
-        (
-            &["token", "add", "ci", "--scope", "read,approve"],
-            "POST /v1/tokens",
-            json!({"name": "ci", "scopes": ["read", "approve"]}),
-            "cb_secret\n",
-        ),
+        (&["approve", "K3X9QZ"], &route, yes, "k3x9qz: accepted"),
+        (&["decline", "k3x9"], &route, no, "k3x9qz: declined"),
+        (&add, "POST /v1/tokens", named, "cb_secret\n"),
         (
             &["token", "list"],
             "GET /v1/tokens",
@@ -382,19 +396,8 @@ async fn every_command_of_control_calls_its_route_and_says_what_came_of_it() {
             Value::Null,
             "ci is revoked",
         ),
-    ] {
-        let ended = run(&api, args).await;
-        assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
-        assert!(ended.stdout.contains(says), "{args:?}: {ended:?}");
-        let call = api.called(line, 1).await;
-        assert_eq!(call.body, body, "{args:?}");
-    }
-    let json = run(&api, &["status", "codex-0123", "--json"]).await;
-    assert_eq!(
-        serde_json::from_str::<Value>(&json.stdout).unwrap(),
-        envelope,
-        "as the daemon said it"
-    );
+    ];
+    check(&api, &cases).await;
 }
 
 #[tokio::test]

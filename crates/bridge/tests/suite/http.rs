@@ -388,3 +388,87 @@ async fn threat_1_tcp_is_not_served_unasked_and_not_to_the_network() {
         refused.stderr
     );
 }
+
+/// Tokens are in one file of the owner's, and nowhere else: not below the daemon, not in a log, not in the ledger, and
+/// not in what a caller is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn threat_5_tokens_of_the_api_reach_no_process_no_log_and_not_the_ledger() {
+    let served = Served::start("", "").await;
+    let ci = served.token("ci", &["read", "send"]).await;
+    let (_, sent) = served.send("k1", "echo:one").await;
+    served.finished(sent["message_id"].as_str().unwrap()).await;
+    let used = served
+        .call("GET", "/v1/status", Some(&ci))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(used.status(), StatusCode::OK);
+    let processes = served.fake.world.processes();
+    assert!(
+        processes.len() >= 3,
+        "daemon, keeper and Codex: {processes:?}"
+    );
+    let mut seen = String::new();
+    for (pid, line) in processes {
+        seen.push_str(&line);
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        seen.push_str(&String::from_utf8_lossy(&environment));
+    }
+    seen.push_str(&served.fake.daemon.log.text());
+    for file in ["ledger.db", "ledger.db-wal"] {
+        let bytes = std::fs::read(served.fake.world.state_dir().join(file)).unwrap_or_default();
+        seen.push_str(&String::from_utf8_lossy(&bytes));
+    }
+    for token in [&served.owner, &ci] {
+        assert!(!seen.contains(token.as_str()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn threat_6_a_refusal_does_not_quote_what_it_refuses() {
+    let served = Served::start("", "").await;
+    let canary = "cbt_canary-that-must-not-come-back";
+    let refused = served
+        .call("GET", "/v1/status", Some(canary))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
+    let headers = format!("{:?}", refused.headers());
+    let body = refused.text().await.unwrap();
+    let log = served.fake.daemon.log.text();
+    for text in [headers, body, log] {
+        assert!(!text.contains("canary"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn threat_18_line_breaks_in_ids_names_and_keys_stay_values() {
+    let served = Served::start("", "").await;
+    let nasty = "x\r\nX-Injected: 1\r\n\r\n<html>";
+    let before = served.fake.daemon.log.text().lines().count();
+    for path in ["/v1/messages/", "/v1/tokens/", "/v1/conversations/", "/"] {
+        for method in ["GET", "DELETE"] {
+            let path = format!("{path}{}", encode(nasty));
+            let answer = served.as_owner(method, &path).send().await.unwrap();
+            assert!(answer.status().is_client_error(), "{method} {path}");
+            assert!(!answer.headers().contains_key("x-injected"));
+            let kind = answer.headers()["content-type"].to_str().unwrap();
+            assert_eq!(kind, "application/problem+json");
+        }
+    }
+    let named = json!({"name": nasty, "scopes": ["read"]});
+    let (status, _) = served
+        .json(served.as_owner("POST", "/v1/tokens").json(&named))
+        .await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    let keyed = json!({"text": "echo:x", "conversation": nasty});
+    let call = served
+        .as_owner("POST", "/v1/messages")
+        .header("Idempotency-Key", "k");
+    let (status, _) = served.json(call.json(&keyed)).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    let log = served.fake.daemon.log.text();
+    assert!(log.lines().count() <= before + 1, "{log}");
+    assert!(!log.contains("\nX-Injected"), "{log}");
+}

@@ -1,6 +1,7 @@
 //! Who is told that a task is finished: a webhook that checks the signature by itself, a command, the row; once each,
 //! whatever dies in between.
 
+use crate::chat::Chat;
 use crate::tasks::{call, finished, get, post, start};
 use crate::world::{Running, World, within};
 use base64::Engine;
@@ -225,9 +226,8 @@ async fn a_webhook_that_says_no_is_given_up_and_sent_again_when_asked_for() {
         dry["notifications"][0]["notification_status"], "dry_run",
         "{dry:#}"
     );
-    let ask = "POST /v1/tasks/notify-completed";
-    let (body, all) = (json!({}), call(&world, ask, Some(&json!({}))));
-    drop(body);
+    let body = json!({});
+    let all = call(&world, "POST /v1/tasks/notify-completed", Some(&body));
     let (told, ()) = tokio::join!(all, async {
         called(&listener).await.answer("200 OK").await;
     });
@@ -316,5 +316,32 @@ async fn threat_17_a_task_can_not_name_a_neighbour_as_its_webhook() {
         assert_eq!(status, 422, "{url}: {said:#}");
     }
     assert_eq!(world.model.requests().len(), 0);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// The own workspace is told on its canvas, another one as a peer.
+#[tokio::test]
+async fn a_workspace_is_told_on_its_canvas_or_as_a_peer() {
+    let chat = Chat::new().await;
+    let daemon = chat.daemon().await;
+    let us = format!("molecule:{}", chat.us.id);
+    let id = start(
+        &chat.world,
+        json!({"prompt": "echo:done", "notify_target": us}),
+    )
+    .await;
+    let said = chat.bubbles(1).await;
+    let words = format!("Codex Bridge task {id} finished with status: completed.");
+    assert!(said[0].starts_with(&words), "{said:?}");
+    notified(&chat.world, &id, "sent").await;
+    let peer = format!("molecule:{}", chat.peer.id);
+    let other = start(
+        &chat.world,
+        json!({"prompt": "echo:done", "notify_target": peer}),
+    )
+    .await;
+    let got = chat.peer_got(1).await;
+    assert!(got[0].contains(&other), "{got:?}");
+    notified(&chat.world, &other, "sent").await;
     assert_eq!(daemon.stop().await, Some(0));
 }

@@ -75,7 +75,7 @@ async fn n9_what_can_change_does_for_what_begins_afterwards() {
             "send",
             "-c",
             "a",
-            "hold:gate ;; shell:touch begun-before ;; echo:ok",
+            "hold:gate shell:touch begun-before ;; echo:ok",
         ])
         .await;
     held.on_disk().await;

@@ -47,8 +47,8 @@ async fn approve_and_decline_reach_the_waiting_turn_at_once() {
     chat.says(&text);
     let second = |chat: &Chat| {
         let told = chat.texts();
-        let asked = told.iter().filter(|text| text.contains("Codex asks: "));
-        let (_, after) = asked.last()?.split_once("`decline ")?;
+        let mut asked = told.iter().filter(|text| text.contains("Codex asks: "));
+        let (_, after) = asked.next_back()?.split_once("`decline ")?;
         let found = after.split('`').next()?.to_owned();
         (found != code).then_some(found)
     };

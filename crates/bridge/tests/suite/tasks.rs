@@ -71,7 +71,7 @@ async fn a_task_is_started_shown_and_listed_in_the_words_that_agents_know() {
     let daemon = world.daemon().await;
     let id = start(
         &world,
-        json!({"prompt": "hold:one\necho:done", "notify_target": "local"}),
+        json!({"prompt": "shell:true ;; hold:one\necho:done", "notify_target": "local"}),
     )
     .await;
     assert!(id.starts_with("codex-") && id.len() == 18, "{id}");
@@ -83,7 +83,7 @@ async fn a_task_is_started_shown_and_listed_in_the_words_that_agents_know() {
         ("status", json!("working")),
         ("sandbox", json!("read-only")),
         ("approval_policy", json!("on-request")),
-        ("prompt_summary", json!("hold:one echo:done")),
+        ("prompt_summary", json!("shell:true ;; hold:one echo:done")),
         ("notification_status", json!("pending")),
         ("active_connection", json!(true)),
     ] {
@@ -134,7 +134,7 @@ async fn what_a_task_may_not_be_is_refused_at_the_door() {
     let world = World::new().await.with_own_home();
     let daemon = world.daemon().await;
     let home = world.path().join("person").display().to_string();
-    let state = world.path().display().to_string();
+    let state = world.state_dir().display().to_string();
     for (args, words) in [
         (
             json!({"prompt": " "}),
@@ -343,5 +343,42 @@ async fn messages_of_other_channels_are_steered_stopped_and_shown_like_tasks() {
     )
     .await;
     assert_eq!(status, 409, "{late:#}");
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_question_of_a_task_is_shown_and_answered_by_its_code() {
+    let world = World::new().await.with_own_home();
+    let mut daemon = world.daemon().await;
+    let place = outside_every_sandbox();
+    let made = place.path().join("made");
+    for (times, decision, exists) in [(1, None, false), (2, Some("accept"), true)] {
+        let prompt = format!("escal:touch {} ;; echo:ok", made.display());
+        let id = start(&world, json!({"prompt": prompt})).await;
+        daemon
+            .log
+            .wait_times("and waits for a decision", times)
+            .await;
+        let shown = get(&world, &format!("/v1/tasks/{id}")).await;
+        let task = &shown["task"];
+        assert_eq!(task["status"], "waiting_for_approval", "{shown:#}");
+        let asked = &task["pending_requests"][0];
+        assert_eq!(
+            asked["method"], "item/commandExecution/requestApproval",
+            "{asked:#}"
+        );
+        let path = format!("/v1/tasks/{id}/respond");
+        let (status, said) = post(&world, &path, json!({"request_id": "nope"})).await;
+        assert_eq!(status, 404);
+        let words = format!("No pending Codex request 'nope' for task {id}.");
+        assert_eq!(said["detail"], json!(words));
+        let body = json!({"request_id": asked["code"], "decision": decision});
+        let (status, said) = post(&world, &path, body).await;
+        assert_eq!(status, 200, "{said:#}");
+        assert_eq!(said["response"]["decision"], decision.unwrap_or("decline"));
+        let (_, task) = finished(&world, &id).await;
+        assert_eq!(task["status"], "completed", "{task:#}");
+        assert_eq!(made.exists(), exists, "{decision:?}");
+    }
     assert_eq!(daemon.stop().await, Some(0));
 }

@@ -18,7 +18,7 @@ use crate::value::{
 pub(super) struct Pending {
     /// The messages that have no answer yet, with the number of replies each has.
     unanswered: Vec<(Message, usize)>,
-    /// The open questions with the code that was named.
+    /// The open questions, or those with the code that was named.
     asked: Vec<Question>,
 }
 
@@ -39,18 +39,24 @@ impl Pending {
         let mut pending = Self::default();
         match command {
             Command::New | Command::Stop | Command::Status => {
+                pending.ask(rows, id, "")?;
                 for message in rows.unanswered_of(id, STOP_MAX)? {
                     let replies = rows.replies(&message.message_id)?.len();
                     pending.unanswered.push((message, replies));
                 }
             }
             Command::Decide { code, .. } | Command::Answer { code, .. } => {
-                for request in rows.requests_by_code(id, code)? {
-                    pending.asked.extend(Question::load(rows, request)?);
-                }
+                pending.ask(rows, id, code)?;
             }
         }
         Ok(pending)
+    }
+
+    fn ask(&mut self, rows: &dyn Read, id: &ConversationId, code: &str) -> Result<(), RowsError> {
+        for request in rows.requests_by_code(id, code)? {
+            self.asked.extend(Question::load(rows, request)?);
+        }
+        Ok(())
     }
 }
 
@@ -145,6 +151,9 @@ fn decide(
         tier: command.tier,
     };
     let headline = question.request.headline.clone();
+    if verdict.answers.is_some() && !question.takes_words() {
+        return Ok(format!("That does not count. {}.", question.how()));
+    }
     Ok(match question.rule(verdict, &authority, now, changes)? {
         Ok(ruled) => {
             actions.extend(ruled.actions);
@@ -214,6 +223,10 @@ fn status(pending: &Pending, now: Timestamp) -> String {
             | StateName::Dead
             | StateName::Cancelled => {}
         }
+    }
+    for question in &pending.asked {
+        let headline = &question.request.headline;
+        lines.push(format!("Codex asks: {headline}. {}.", question.how()));
     }
     match (lines.is_empty(), waiting) {
         (true, 0) => return "Nothing runs and nothing waits here.".to_owned(),

@@ -112,11 +112,17 @@ declined {until} without a word."
     }
 
     /// What a sender writes to answer it.
-    fn how(&self) -> String {
+    pub(super) fn how(&self) -> String {
         let code = self.request.request_id.code();
         match self.request.kind {
-            RequestKind::UserInput => {
+            RequestKind::UserInput if self.takes_words() => {
                 format!("Write `answer {code} …` with your answer, or `decline {code}`")
+            }
+            RequestKind::UserInput => {
+                let id = &self.message.message_id;
+                format!(
+                    "Answer it with `codex-bridge respond {id} {code} accept`, not here, or write `decline {code}`"
+                )
             }
             RequestKind::Command
             | RequestKind::FileChange
@@ -152,6 +158,14 @@ declined {until} without a word."
                 verdict.via
             )
         })
+    }
+
+    /// Whether an answer may be written in its conversation: a secret one would stay there.
+    pub(super) fn takes_words(&self) -> bool {
+        match self.request.deciders {
+            Deciders::Sender => true,
+            Deciders::Owner => false,
+        }
     }
 
     /// Whether the one who sent the message may decide in the same conversation.

@@ -192,6 +192,11 @@ impl Page {
                 figures.operator,
             ),
             (
+                "requests_waiting",
+                "Questions of Codex that wait for somebody.",
+                figures.requests_waiting,
+            ),
+            (
                 "acks_owed",
                 "Sources that are still to be told of an end.",
                 figures.acks_owed,

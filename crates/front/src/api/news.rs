@@ -126,7 +126,11 @@ impl<D: Desk> Feed<D> {
                         self.since = self.desk.now();
                         self.ahead.push_back(message_id);
                     }
-                    None => self.look_around().await,
+                    None => {
+                        // What is still on its way here is older than what the rows say now.
+                        self.news = self.desk.hub().watch_all();
+                        self.look_around().await;
+                    }
                 },
             }
         }

@@ -1,6 +1,7 @@
 //! The rows that say how a task is, or how a message of any channel is in the same words. Nothing is derived here.
 
 use crate::control::{ControlError, ControlFault};
+use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Read, RowsError};
 use bridge_core::value::{
     Answer, Conversation, ItemEvent, Message, MessageId, Request, Task, TaskId, Transport, Turn,
@@ -29,7 +30,7 @@ pub(crate) enum Subject {
 pub(crate) enum NotFound {
     /// Nothing has it.
     Unknown,
-    /// Several messages begin so.
+    /// Several tasks or messages begin so.
     Several,
 }
 
@@ -42,20 +43,17 @@ impl NotFound {
             ),
             Self::Several => ControlError::new(
                 ControlFault::Invalid,
-                format!("several messages begin with {id}: give more of the id"),
+                format!("several tasks or messages begin with {id}: give more of the id"),
             ),
         }
     }
 }
 
 impl Subject {
-    /// The task or message with this id; of a message its beginning will do.
+    /// The task or message with this id; its beginning will do, of a task among the newest.
     pub(crate) fn find(rows: &dyn Read, id: &str) -> Result<Result<Self, NotFound>, RowsError> {
         if id.starts_with(TASK_PREFIX) {
-            let task = rows.task(&TaskId::new(id))?;
-            return Ok(task
-                .map(|task| Self::Task(Box::new(task)))
-                .ok_or(NotFound::Unknown));
+            return Self::find_task(rows, id);
         }
         if id.chars().count() < PREFIX_MIN_CHARS {
             return Ok(Err(NotFound::Unknown));
@@ -73,6 +71,22 @@ impl Subject {
             Some(task) => Self::Task(Box::new(task)),
             None => Self::Message(message_id),
         }))
+    }
+
+    fn find_task(rows: &dyn Read, id: &str) -> Result<Result<Self, NotFound>, RowsError> {
+        if let Some(task) = rows.task(&TaskId::new(id))? {
+            return Ok(Ok(Self::Task(Box::new(task))));
+        }
+        if id.chars().count() < TASK_PREFIX.len() + PREFIX_MIN_CHARS {
+            return Ok(Err(NotFound::Unknown));
+        }
+        let mut found = rows.tasks(None, PAGE_MAX)?;
+        found.retain(|task| task.task_id.as_str().starts_with(id));
+        Ok(match (found.pop(), found.pop()) {
+            (Some(task), None) => Ok(Self::Task(Box::new(task))),
+            (Some(_), Some(_)) => Err(NotFound::Several),
+            (None, _) => Err(NotFound::Unknown),
+        })
     }
 }
 

@@ -61,6 +61,7 @@ pub(crate) fn perform(world: &mut World, actions: Vec<Action>) {
             | Action::Schedule
             | Action::ScheduleAt { .. }
             | Action::Interrupt { .. }
+            | Action::Answer { .. }
             | Action::Acknowledge { .. }
             | Action::Announce { .. } => {}
         }

@@ -5,14 +5,19 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AddToken, Cancel, CancelOutcome, Claim, Discard, Extras, MidTurn, Receive, Received, Redrive,
-    RedriveOutcome, RevokeToken, TokenAdded, Transition, UseToken, Verdict,
+    AddToken, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, Discard, Extras, MidTurn,
+    Receive, Received, Redrive, RedriveOutcome, RevokeToken, TokenAdded, Transition, UseToken,
+    Verdict,
 };
 use bridge_core::value::{
-    AckMode, ChannelId, ConversationId, ExternalId, MessageId, SenderKind, Tier, Timestamp,
+    AckMode, ChannelId, ConversationId, ExternalId, MessageId, NotifyState, SenderKind, Task,
+    TaskId, Tier, Timestamp,
 };
 use bridge_front::api::{Api, Door};
-use bridge_front::{Desk, Health, Hub, Live, NewMessage, SubmitError, Submitted};
+use bridge_front::{
+    Desk, Health, Hub, Live, NewMessage, NewTask, ReloadView, StartError, Steering, SubmitError,
+    Submitted, TaskBegun,
+};
 use bridge_store::MemoryLedger;
 use futures_util::StreamExt;
 use std::sync::Arc;
@@ -152,6 +157,30 @@ impl Desk for TestDesk {
         self.does(token).await
     }
 
+    async fn decide(&self, decide: Decide) -> Result<DecideOutcome, LedgerError> {
+        self.does(decide).await
+    }
+
+    async fn reload(&self, _: &str) -> ReloadView {
+        ReloadView::failed(self.now(), "there is no file".to_owned())
+    }
+
+    async fn start_task(&self, _: NewTask) -> Result<TaskBegun, StartError> {
+        Err(SubmitError::Stopping.into())
+    }
+
+    async fn steer_task(&self, _: &Task, _: String, _: &str) -> Result<Steering, SubmitError> {
+        Err(SubmitError::Stopping)
+    }
+
+    async fn tell(&self, _: MessageId, _: String, _: &str) -> Result<Steering, LedgerError> {
+        Err(away())
+    }
+
+    async fn notify_task(&self, _: &TaskId, _: &str) -> Result<Option<NotifyState>, LedgerError> {
+        Err(away())
+    }
+
     fn steps(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
@@ -159,6 +188,7 @@ impl Desk for TestDesk {
     async fn health(&self) -> Health {
         Health {
             ready: true,
+            reload: None,
             detail: "ready".to_owned(),
             pid: 1,
             version: "0".to_owned(),
@@ -166,6 +196,12 @@ impl Desk for TestDesk {
             ledger: None,
             channels: Vec::new(),
         }
+    }
+}
+
+fn away() -> LedgerError {
+    LedgerError::Unavailable {
+        what: "it is not part of this desk".to_owned(),
     }
 }
 

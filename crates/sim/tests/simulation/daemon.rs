@@ -114,7 +114,8 @@ pub(crate) fn perform(world: &mut World, actions: Vec<Action>) {
             Action::Deliver { conversation_id } => deliver(world, conversation_id),
             Action::Join { message_id } => world.soon(Duty::Join(message_id)),
             Action::Acknowledge { .. } => wake_acks(world),
-            Action::Interrupt { .. } | Action::Announce { .. } => {}
+            // The simulated Codex asks nothing.
+            Action::Interrupt { .. } | Action::Answer { .. } | Action::Announce { .. } => {}
         }
     }
 }

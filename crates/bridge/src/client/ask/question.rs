@@ -3,7 +3,6 @@
 //! How a person's words become an answer is in `dialogue`; who is asked and when is in `asker`.
 
 use crate::term::{Paint, escape_line, fold, span};
-use bridge_core::show;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -24,7 +23,7 @@ pub(crate) struct Question {
     pub(crate) task_id: Option<String>,
     pub(crate) kind: String,
     pub(crate) headline: String,
-    /// All that is decided about, in plain lines.
+    /// All that is decided about, in plain lines; the daemon keeps it in its canonical form (`core::show`).
     pub(crate) shown: String,
     /// What Codex sent, which the fields of a question or form are read from.
     pub(crate) payload: Value,
@@ -136,10 +135,8 @@ impl Question {
             }
         };
         add(&self.title(now_ms), &|piece| paint.bold(piece));
-        add(&show::effect_line(&self.headline), &|piece| {
-            paint.bold(piece)
-        });
-        for line in self.canonical().lines() {
+        add(&self.headline, &|piece| paint.bold(piece));
+        for line in self.shown.replace('\t', TAB).lines() {
             add(line, &|piece| self.tint(line, piece, paint));
         }
         if !self.meaning().is_empty() {
@@ -165,15 +162,6 @@ impl Question {
             title.push_str("; that Codex is gone, your decision counts if it asks the same again");
         }
         title
-    }
-
-    /// What is decided about, so that nothing in it hides or passes for something else.
-    fn canonical(&self) -> String {
-        let shown = match self.kind.as_str() {
-            "user_input" | "elicitation" => show::words(&self.shown),
-            _ => show::effect(&self.shown),
-        };
-        shown.replace('\t', TAB)
     }
 
     /// Diffs in their usual colours; they are the indented lines of a change.
@@ -247,7 +235,7 @@ mod tests {
                 "│ diff:",
                 "│     @@ -1 +1 @@",
                 "│     -old",
-                "│     +new<U+001B>[2J",
+                "│     +new\\e[2J",
                 "│ sandbox: read-only",
                 "│ accept: exactly this change is written, once",
                 "└ codex-bridge approve k3x9qz  ·  codex-bridge decline k3x9qz",

@@ -526,6 +526,34 @@ pub(super) async fn a_word_in_the_chat_counts_from_the_right_sender_only<F: Fixt
         assert_eq!(waits, expected != "Approved", "{cell}");
     }
     a_peer_answers_what_it_is_asked::<F>().await;
+    a_secret_is_not_said_in_a_chat::<F>().await;
+}
+
+async fn a_secret_is_not_said_in_a_chat<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.runs("a", "m1", Sandbox::ReadOnly).await;
+    let mut request = asked("r1aaaa", world.now);
+    request.kind = RequestKind::UserInput;
+    request.deciders = Deciders::Owner;
+    world.does(ask(request)).await;
+    for (n, (body, says)) in [
+        ("answer r1aaaa hunter2", "not here"),
+        ("/status", "Codex asks: run make"),
+        ("decline r1aaaa", "Declined: run make."),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut word = text("a", &format!("w{n}"));
+        word.body = body.to_owned();
+        word.extras.command = Command::read(body);
+        world.pass_ms(1);
+        world.does(word).await;
+        let told = world.notices(&format!("w{n}")).await;
+        assert!(told[0].contains(says), "{body}: {told:?}");
+    }
+    assert_eq!(world.request("r1aaaa").await.state.word(), "decided");
 }
 
 async fn a_peer_answers_what_it_is_asked<F: Fixture>() {
