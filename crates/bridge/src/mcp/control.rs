@@ -23,6 +23,7 @@ impl Control for ApiControl {
     async fn act(&self, caller: &Caller, act: Act) -> Result<Value, ControlError> {
         let Call { method, path, body } = Call::of(act)?;
         let client = self.house.client().await?;
+        tracing::debug!(path, "asking the daemon");
         let told = client.call(method, &path, body.as_ref(), caller.via).await;
         match told {
             Ok(envelope) => Ok(envelope),

@@ -61,9 +61,9 @@ impl House {
     pub(super) async fn client(&self) -> Result<ApiClient, ControlError> {
         let mut known = self.known.lock().await;
         match &*known {
-            Known::Theirs(client) => return Ok(client.clone()),
+            Known::Theirs(client) if self.state().holder().is_some() => return Ok(client.clone()),
             Known::Own(client, task) if !task.is_finished() => return Ok(client.clone()),
-            Known::Own(..) | Known::Nothing => {}
+            Known::Theirs(_) | Known::Own(..) | Known::Nothing => {}
         }
         let found = self.find().await?;
         let (Known::Theirs(client) | Known::Own(client, _)) = &found else {
@@ -91,13 +91,18 @@ impl House {
         }
     }
 
+    /// Named anew each time: it may not have existed before.
+    fn state(&self) -> StateDir {
+        StateDir::existing(&self.source.state_dir)
+    }
+
     async fn find(&self) -> Result<Known, ControlError> {
         let deadline = Instant::now() + START_PATIENCE;
         loop {
             if self.stop.gently.is_cancelled() {
                 return Err(unavailable("this MCP server is stopping"));
             }
-            let state = StateDir::existing(&self.source.state_dir);
+            let state = self.state();
             let error = match state.holder() {
                 None => match self.start().await {
                     Ok(Some(own)) => return Ok(own),
@@ -131,7 +136,7 @@ impl House {
                     codex = ready.codex_version,
                     "no daemon ran here: this server runs one while it lives",
                 );
-                let client = ApiClient::new(StateDir::existing(&self.source.state_dir))?;
+                let client = ApiClient::new(self.state())?;
                 Ok(Some(Known::Own(client, tokio::spawn(told(daemon)))))
             }
             ended = &mut daemon => match ended? {

@@ -26,8 +26,15 @@ const SCENARIOS: [(&str, &[&str]); 12] = [
     ("server-stateless", &["2026-07-28"]),
 ];
 
-/// Checks that call a fixture by name, which only a server made for the suite has.
-const NEEDS_FIXTURE: [&str; 0] = [];
+/// Checks that do not apply: four call a tool by name that only a server made for the suite has, and one wants an answer
+/// to `prompts/list`, which another one forbids to a server without prompts.
+const NOT_FOR_US: [&str; 5] = [
+    "sep-2575-server-rejects-undeclared-capability",
+    "sep-2575-missing-capability-http-400",
+    "sep-2575-http-server-no-independent-requests-on-stream",
+    "sep-2575-server-no-log-without-loglevel",
+    "sep-2549-prompts-list-caching-hints",
+];
 
 #[tokio::test]
 async fn the_scenarios_that_apply_pass() {
@@ -61,7 +68,7 @@ async fn the_scenarios_that_apply_pass() {
                 .count();
             let failed = checks.iter().filter(|check| check["status"] == "FAILURE");
             let failed: Vec<_> = failed
-                .filter(|check| !NEEDS_FIXTURE.iter().any(|id| check["id"] == *id))
+                .filter(|check| !NOT_FOR_US.iter().any(|id| check["id"] == *id))
                 .map(|check| format!("{}: {}", check["id"], check["errorMessage"]))
                 .collect();
             println!(

@@ -1,7 +1,8 @@
 //! Which daemon serves a stdio server: the one that runs, its own where none does, and what happens when it goes.
 
 use crate::rig::Mcp;
-use crate::world::World;
+use crate::world::{World, gone, signal};
+use nix::sys::signal::Signal;
 use serde_json::json;
 
 #[tokio::test]
@@ -20,22 +21,30 @@ async fn without_a_daemon_it_runs_one_and_a_second_server_uses_it() {
     let second = Mcp::start(&world).await;
     let listed = second.client.done("codex_list", json!({})).await;
     assert_eq!(listed["tasks"][0]["task_id"], done["task_id"]);
-    assert_eq!(world.json(&["status", "--json"]).await["daemon"]["pid"], first.pid());
+    assert_eq!(
+        world.json(&["status", "--json"]).await["health"]["pid"],
+        first.pid()
+    );
 
     // Its daemon ends with it and leaves nothing behind; the second one runs its own from then on.
     assert_eq!(first.close().await, Some(0));
     let listed = second.client.done("codex_list", json!({})).await;
     assert_eq!(listed["tasks"][0]["task_id"], done["task_id"]);
-    assert_eq!(world.json(&["status", "--json"]).await["daemon"]["pid"], second.pid());
+    assert_eq!(
+        world.json(&["status", "--json"]).await["health"]["pid"],
+        second.pid()
+    );
     assert_eq!(second.close().await, Some(0));
     assert_eq!(world.processes(), []);
 }
 
 #[tokio::test]
 async fn a_daemon_that_goes_away_during_a_call_is_told_of_and_the_task_is_kept() {
-    let world = World::new().await;
+    let mut world = World::new().await;
+    world.set_env("CODEX_BRIDGE_LOG", "debug");
     let daemon = world.daemon().await;
     let mcp = Mcp::start(&world).await;
+    let mut log = mcp.log.clone();
     let started = mcp
         .client
         .done("codex_start", json!({"prompt": "hold:door echo:kept"}))
@@ -43,9 +52,15 @@ async fn a_daemon_that_goes_away_during_a_call_is_told_of_and_the_task_is_kept()
     let id = started["task_id"].as_str().unwrap().to_owned();
     world.model.wait_held("door").await.unwrap();
 
-    let waiting = mcp.client.refused("codex_wait", json!({"task_id": id}));
-    let killed = daemon.kill_9();
-    let (why, ()) = tokio::join!(waiting, killed);
+    // A daemon that has stopped can't answer, so that the call is under way when it dies.
+    signal(daemon.pid(), Signal::SIGSTOP);
+    let asked = format!("path=\"/v1/tasks/{id}\"");
+    let called = mcp.client.refused("codex_status", json!({"task_id": id}));
+    let killed = async {
+        log.wait_for(&asked).await;
+        daemon.kill_9().await;
+    };
+    let (why, ()) = tokio::join!(called, killed);
     assert!(why.contains("daemon went away during this call"), "{why}");
 
     // The next call runs a daemon, which attaches to the Codex that still works.
@@ -98,7 +113,9 @@ async fn a_signal_ends_it_while_its_client_still_listens() {
     mcp.log
         .wait_for("this server runs one while it lives")
         .await;
-    crate::world::signal(mcp.pid(), nix::sys::signal::Signal::SIGTERM);
-    crate::world::gone(mcp.pid()).await;
+    let pid = mcp.pid();
+    signal(pid, Signal::SIGTERM);
+    assert_eq!(mcp.ended().await, Some(0));
+    gone(pid).await;
     assert!(world.processes().is_empty());
 }

@@ -38,13 +38,22 @@ impl Mcp {
     /// Closes its standard input, as clients do; gives its exit code.
     pub(crate) async fn close(mut self) -> Option<i32> {
         self.client.0.cancel().await.unwrap();
-        let ended = within("the end of mcp", self.child.wait()).await;
-        ended.unwrap().code()
+        exit_code(&mut self.child).await
+    }
+
+    /// Waits for its end while the client still listens; gives its exit code.
+    pub(crate) async fn ended(mut self) -> Option<i32> {
+        exit_code(&mut self.child).await
     }
 
     pub(crate) fn pid(&self) -> i32 {
         i32::try_from(self.child.id().unwrap()).unwrap()
     }
+}
+
+async fn exit_code(child: &mut Child) -> Option<i32> {
+    let ended = within("the end of mcp", child.wait()).await;
+    ended.unwrap().code()
 }
 
 impl Client {
