@@ -13,71 +13,61 @@ use bridge_core::value::{
 impl Rows for MemoryRows {
     fn apply(&mut self, change: &Change) -> Result<(), RowsError> {
         match change {
-            Change::NewConversation(conversation) => self.new_conversation(conversation),
+            Change::NewConversation(conversation) => self.new_conversation(conversation)?,
             Change::Rekey {
                 conversation_id,
                 external_key,
                 context,
-            } => self.rekey(conversation_id, external_key, context.as_ref()),
+            } => self.rekey(conversation_id, external_key, context.as_ref())?,
             Change::Cursor {
                 channel,
                 position,
                 at: _,
-            } => {
-                self.cursors.put(channel.clone(), position.clone());
-                Ok(())
-            }
+            } => self.cursors.put(channel.clone(), position.clone()),
             Change::Bind {
                 conversation_id,
                 from,
                 to,
-            } => self.bind(conversation_id, from.as_ref(), to.as_ref()),
+            } => self.bind(conversation_id, from.as_ref(), to.as_ref())?,
             Change::LastTurn {
                 conversation_id,
                 turn_id,
             } => self.edit_conversation(conversation_id, |conversation| {
                 conversation.last_turn = Some(turn_id.clone());
-            }),
-            Change::NewMessage { message, ack } => self.new_message(message, *ack),
+            })?,
+            Change::NewMessage { message, ack } => self.new_message(message, *ack)?,
             Change::Live {
                 message_id,
                 from,
                 life,
-            } => self.live(message_id, *from, life),
+            } => self.live(message_id, *from, life)?,
             Change::Tail {
                 message_id,
                 seq,
                 at,
-            } => self.tail(message_id, *seq, *at),
-            Change::Round(round) => {
-                self.rounds.put((), *round);
-                Ok(())
-            }
-            Change::Forget { message_id, from } => self.forget(message_id, *from),
+            } => self.tail(message_id, *seq, *at)?,
+            Change::Round(round) => self.rounds.put((), *round),
+            Change::Forget { message_id, from } => self.forget(message_id, *from)?,
             Change::ForgetRecords {
                 incarnations,
                 audit,
-            } => {
-                self.forget_records(*incarnations, *audit);
-                Ok(())
-            }
+            } => self.forget_records(*incarnations, *audit),
             Change::Audit(entry) => {
                 let last = self.audits.iter().next_back();
                 let row = last.map_or(1, |(last, _)| last + 1);
                 self.audits.put(row, entry.clone());
-                Ok(())
             }
-            Change::NewToken(token) => self.new_token(token),
+            Change::NewToken(token) => self.new_token(token)?,
             Change::RevokeToken { name, at } => {
-                self.edit_token(name, |token| token.revoked_at = Some(*at))
+                self.edit_token(name, |token| token.revoked_at = Some(*at))?;
             }
             Change::TokenUsed { name, at } => {
-                self.edit_token(name, |token| token.last_used_at = Some(*at))
+                self.edit_token(name, |token| token.last_used_at = Some(*at))?;
             }
-            Change::NewTurn(turn) => self.new_turn(turn),
-            Change::Turn(turn) => self.turn_again(turn),
-            Change::NewAnswer(answer) => self.new_answer(answer),
-            Change::NewReply(reply) => self.new_reply(reply),
+            Change::NewTurn(turn) => self.new_turn(turn)?,
+            Change::Turn(turn) => self.turn_again(turn)?,
+            Change::NewAnswer(answer) => self.new_answer(answer)?,
+            Change::NewReply(reply) => self.new_reply(reply)?,
             Change::Reply {
                 message_id,
                 ordinal,
@@ -89,31 +79,26 @@ impl Rows for MemoryRows {
                 reply.state = to.clone();
                 reply.tries = *tries;
                 reply.first_try_at = *first_try_at;
-            }),
-            Change::Ack { message_id, state } => self.owe(message_id, *state),
-            Change::NewEvent(event) => self.new_event(event),
-            Change::NewRequest(request) => self.new_request(request),
-            Change::NewTask(task) => self.new_task(task),
-            Change::Notify { task_id, from, to } => self.notify(task_id, *from, to),
+            })?,
+            Change::Ack { message_id, state } => self.owe(message_id, *state)?,
+            Change::NewEvent(event) => self.new_event(event)?,
+            Change::NewRequest(request) => self.new_request(request)?,
+            Change::NewTask(task) => self.new_task(task)?,
+            Change::Notify { task_id, from, to } => self.notify(task_id, *from, to)?,
             Change::Request {
                 request_id,
                 from,
                 to,
-            } => self.move_request(request_id, *from, to),
-            Change::Reminded { request_id } => self.remind(request_id),
-            Change::Orphan(of) => {
-                self.orphan(of);
-                Ok(())
-            }
-            Change::Withdraw { message_id, why } => {
-                self.withdraw(message_id, why);
-                Ok(())
-            }
-            Change::NewIncarnation(incarnation) => self.new_incarnation(incarnation),
+            } => self.move_request(request_id, *from, to)?,
+            Change::Reminded { request_id } => self.remind(request_id)?,
+            Change::Orphan(of) => self.orphan(of),
+            Change::Withdraw { message_id, why } => self.withdraw(message_id, why),
+            Change::NewIncarnation(incarnation) => self.new_incarnation(incarnation)?,
             Change::IncarnationEnded { incarnation_id, at } => {
-                self.end_incarnation(incarnation_id, *at)
+                self.end_incarnation(incarnation_id, *at)?;
             }
         }
+        Ok(())
     }
 }
 
