@@ -446,7 +446,6 @@ async fn threat_6_a_refusal_does_not_quote_what_it_refuses() {
 async fn threat_18_line_breaks_in_ids_names_and_keys_stay_values() {
     let served = Served::start("", "").await;
     let nasty = "x\r\nX-Injected: 1\r\n\r\n<html>";
-    let before = served.fake.daemon.log.text().lines().count();
     for path in ["/v1/messages/", "/v1/tokens/", "/v1/conversations/", "/"] {
         for method in ["GET", "DELETE"] {
             let path = format!("{path}{}", encode(nasty));
@@ -469,6 +468,6 @@ async fn threat_18_line_breaks_in_ids_names_and_keys_stay_values() {
     let (status, _) = served.json(call.json(&keyed)).await;
     assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
     let log = served.fake.daemon.log.text();
-    assert!(log.lines().count() <= before + 1, "{log}");
-    assert!(!log.contains("\nX-Injected"), "{log}");
+    let broken = |line: &str| line.starts_with("X-Injected") || line.starts_with("<html>");
+    assert!(!log.lines().any(broken), "{log}");
 }

@@ -18,9 +18,11 @@ pub(super) const HEADERS_MAX: usize = 64;
 /// How long a client may take nothing of what is sent to it.
 pub(super) const STALL_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Connections at the same time, per listener: a flood on TCP does not take the places of `api.sock`.
-pub(super) const CONNECTIONS_MAX: usize = 256;
-/// Event streams at the same time.
+/// Connections of `api.sock` at the same time, apart from those of TCP: a flood there takes no place here.
+pub(super) const CONNECTIONS_LOCAL: usize = 512;
+/// Connections over TCP at the same time.
+pub(super) const CONNECTIONS_TCP: usize = 256;
+/// Event streams of tokens at the same time.
 pub(super) const STREAMS_MAX: usize = 192;
 /// Event streams of one caller at the same time.
 pub(super) const STREAMS_PER_CALLER: usize = 64;

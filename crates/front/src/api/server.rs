@@ -5,7 +5,8 @@
 use super::counters::Counters;
 use super::guard::Peer;
 use super::limits::{
-    ACCEPT_PAUSE, CONNECTIONS_MAX, HEAD_DEADLINE, HEAD_MAX_BYTES, HEADERS_MAX, STALL_DEADLINE,
+    ACCEPT_PAUSE, CONNECTIONS_LOCAL, CONNECTIONS_TCP, HEAD_DEADLINE, HEAD_MAX_BYTES, HEADERS_MAX,
+    STALL_DEADLINE,
 };
 use super::stall::Patient;
 use axum::Router;
@@ -53,6 +54,8 @@ impl fmt::Debug for Bar {
 /// Where connections come from.
 pub(super) trait Socket: Send + Sync + 'static {
     type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    /// How many at the same time.
+    const CONNECTIONS_MAX: usize;
 
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Io, Peer)>> + Send;
 }
@@ -65,6 +68,7 @@ pub(super) struct Local {
 
 impl Socket for Local {
     type Io = UnixStream;
+    const CONNECTIONS_MAX: usize = CONNECTIONS_LOCAL;
 
     async fn accept(&self) -> io::Result<(UnixStream, Peer)> {
         let (stream, _) = self.listener.accept().await?;
@@ -79,6 +83,7 @@ impl Socket for Local {
 
 impl Socket for TcpListener {
     type Io = TcpStream;
+    const CONNECTIONS_MAX: usize = CONNECTIONS_TCP;
 
     async fn accept(&self) -> io::Result<(TcpStream, Peer)> {
         let (stream, address) = Self::accept(self).await?;
@@ -93,13 +98,13 @@ impl Socket for TcpListener {
 }
 
 /// Serves until told to stop; then open connections finish what they do, and streams end.
-pub(super) async fn serve(
-    socket: impl Socket,
+pub(super) async fn serve<S: Socket>(
+    socket: S,
     router: Router,
     counters: Arc<Counters>,
     stop: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Semaphore::new(S::CONNECTIONS_MAX));
     let connections = TaskTracker::new();
     loop {
         let accepted = async {

@@ -2,9 +2,12 @@
 
 use super::ProblemResponse;
 use super::limits::{STREAMS_MAX, STREAMS_PER_CALLER};
-use crate::control::Caller;
+use crate::control::{Caller, Grants};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// What [`Caller::local_owner`] is called; no token can be called so.
+const LOCAL_OWNER: &str = "local owner";
 
 /// Who streams how often.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +31,16 @@ impl Streams {
     pub(super) fn sit(&self, caller: &Caller) -> Result<Seat, ProblemResponse> {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = taken.get(&caller.name).copied().unwrap_or(0);
-        if own >= STREAMS_PER_CALLER || taken.values().sum::<usize>() >= STREAMS_MAX {
+        let full = match caller.grants {
+            // Every `send` at this machine has one; connections bound them.
+            Grants::LocalOwner => false,
+            Grants::Scopes(_) => {
+                let others = taken.iter().filter(|(name, _)| *name != LOCAL_OWNER);
+                let all: usize = others.map(|(_, count)| count).sum();
+                own >= STREAMS_PER_CALLER || all >= STREAMS_MAX
+            }
+        };
+        if full {
             return Err(ProblemResponse::unavailable(
                 "too many event streams are open; close one, or ask again later",
             ));
@@ -60,7 +72,7 @@ impl Drop for Seat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{Grants, Via};
+    use crate::control::Via;
 
     fn caller(name: &str) -> Caller {
         Caller {
@@ -81,6 +93,9 @@ mod tests {
             seats.push(streams.sit(&caller(&format!("other {n}"))).unwrap());
         }
         assert!(streams.sit(&caller("late")).is_err());
+        let owner = Caller::local_owner(Via::Cli);
+        seats.extend((0..STREAMS_MAX).map(|_| streams.sit(&owner).unwrap()));
+        assert_eq!(owner.name, LOCAL_OWNER);
         drop(seats);
         assert!(streams.0.lock().unwrap().is_empty());
     }
