@@ -166,3 +166,37 @@ impl SessionManager for Sessions {
         self.inner.resume(id, last_event_id).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn open(sessions: &Sessions, caller: &str) -> SessionId {
+        let made = CALLER.scope(caller.to_owned(), sessions.create_session());
+        made.await.unwrap().0
+    }
+
+    async fn has(sessions: &Sessions, caller: &str, id: &SessionId) -> bool {
+        let asked = CALLER.scope(caller.to_owned(), sessions.has_session(id));
+        asked.await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_caller_has_a_bounded_number_and_loses_its_own_oldest() {
+        let sessions = Sessions::new();
+        let other = open(&sessions, "other").await;
+        let mut own = Vec::new();
+        for _ in 0..=SESSIONS_PER_CALLER {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            own.push(open(&sessions, "one").await);
+        }
+        assert!(!has(&sessions, "one", &own[0]).await);
+        assert!(has(&sessions, "one", &own[1]).await);
+        assert!(has(&sessions, "other", &other).await);
+        assert!(!has(&sessions, "one", &other).await);
+        // Nor can it be ended by somebody else.
+        let ended = CALLER.scope("one".to_owned(), sessions.close_session(&other));
+        ended.await.unwrap();
+        assert!(has(&sessions, "other", &other).await);
+    }
+}
