@@ -13,7 +13,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
@@ -172,7 +172,7 @@ pub(crate) fn random_token() -> io::Result<String> {
 }
 
 /// The owner's token: the one in its file, or a new one.
-fn owner_token(path: &PathBuf) -> anyhow::Result<String> {
+fn owner_token(path: &Path) -> anyhow::Result<String> {
     let remedy = || {
         format!(
             "use the token in {}: remove the file, and the next start makes a new one",

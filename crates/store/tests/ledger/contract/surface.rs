@@ -44,7 +44,7 @@ pub(super) async fn tokens_are_made_seen_and_revoked<F: Fixture>() {
         last_used_at: Some(made.plus_ms(5)),
         revoked_at: None,
     };
-    assert_eq!(tokens(&world).await, [known.clone()]);
+    assert_eq!(tokens(&world).await, std::slice::from_ref(&known));
     assert!(!world.does(revoke("other")).await.outcome);
     assert!(world.does(revoke("ci")).await.outcome);
     assert!(!world.does(revoke("ci")).await.outcome, "once");
@@ -88,7 +88,7 @@ pub(super) async fn there_are_so_many_tokens_and_no_more<F: Fixture>() {
         assert_eq!(added, TokenAdded::Added);
     }
     assert_eq!(world.does(add("more", "h")).await.outcome, TokenAdded::Full);
-    world.does(revoke("t7")).await.outcome;
+    assert!(world.does(revoke("t7")).await.outcome);
     assert_eq!(
         world.does(add("more", "h")).await.outcome,
         TokenAdded::Added
