@@ -8,10 +8,12 @@ use std::fmt;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{FilterFn, filter_fn};
 use tracing_subscriber::fmt::format::{Compact, Format, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::reload;
 
@@ -37,16 +39,30 @@ pub(crate) fn start(filter: &str, no_color: bool, journal: Option<&OsStr>) {
             let log = log.with_ansi(false).event_format(Journal::new());
             let log = log.with_filter_reloading();
             keep(log.reload_handle());
-            tracing::subscriber::set_global_default(log.finish())
+            tracing::subscriber::set_global_default(log.finish().with(discreet()))
         }
         false => {
             let colours = std::io::stderr().is_terminal() && !no_color;
             let log = log.with_ansi(colours).with_target(false);
             let log = log.with_filter_reloading();
             keep(log.reload_handle());
-            tracing::subscriber::set_global_default(log.finish())
+            tracing::subscriber::set_global_default(log.finish().with(discreet()))
         }
     };
+}
+
+/// Begins the targets of the MCP library, which logs whole requests with their arguments: prompts, and the answers to
+/// questions that ask for a secret.
+const TALKATIVE: &str = "rmcp";
+
+/// Whether an event may be logged at all; no filter of an operator goes before this.
+fn is_discreet(event: &Metadata<'_>) -> bool {
+    *event.level() <= Level::WARN || !event.target().starts_with(TALKATIVE)
+}
+
+/// Keeps out what would write the words of others into the log, whatever the filter lets through.
+fn discreet() -> FilterFn {
+    filter_fn(is_discreet)
 }
 
 fn keep<S: 'static>(handle: reload::Handle<EnvFilter, S>) {
@@ -158,6 +174,27 @@ mod tests {
         });
         let said = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
         assert_eq!(said, "<3>broken\n<4>odd n=1\n<6>fine\n<7>detail\n");
+    }
+
+    #[test]
+    fn whole_requests_are_not_logged_whatever_the_filter_says() {
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let log = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .with_env_filter("trace,rmcp::service=trace")
+            .with_ansi(false)
+            .event_format(Journal::new())
+            .finish()
+            .with(discreet());
+        tracing::subscriber::with_default(log, || {
+            tracing::debug!(target: "rmcp::service", "a secret");
+            tracing::info!(target: "rmcp", "a secret");
+            tracing::warn!(target: "rmcp::service", "odd");
+            tracing::trace!("ours");
+        });
+        let said = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(said, "<4>odd\n<7>ours\n");
     }
 
     #[test]

@@ -106,6 +106,28 @@ async fn a_client_of_the_sdk_lists_and_calls_over_http() {
 }
 
 #[tokio::test]
+async fn threat_6_what_is_said_over_mcp_is_not_in_the_log_at_any_level() {
+    let mut world = World::new().await;
+    world.set_env("CODEX_BRIDGE_LOG", "debug,rmcp::service=trace");
+    let served = Served::by(&world).await;
+    let client = served.client(&served.owner()).await;
+    let said = json!({"prompt": "echo:canary-mcp-3f1b", "wait_seconds": 60});
+    let done = client.done("codex_start", said).await;
+    assert_eq!(done["answer"], "canary-mcp-3f1b", "{done:#}");
+    client.0.cancel().await.unwrap();
+    let mut log = served.daemon.log.clone();
+    assert_eq!(served.daemon.stop().await, Some(0));
+    log.closed().await;
+    let log = log.text();
+    assert!(log.contains("DEBUG"), "{log}");
+    let told: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("canary-"))
+        .collect();
+    assert!(told.is_empty(), "{told:#?}");
+}
+
+#[tokio::test]
 async fn scopes_decide_what_a_tool_does() {
     let world = World::new().await;
     let served = Served::by(&world).await;
