@@ -5,7 +5,7 @@
 use crate::cli::Common;
 use crate::config::{Config, Environment, KindKey, Loaded, TierConfig, load};
 use crate::term;
-use bridge_channel::{local, loopback};
+use bridge_channel::{local, loopback, task};
 use bridge_core::rules::{Case, Effect, Judgement, Ruling, accept_means, quote};
 use bridge_core::show;
 use bridge_core::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier};
@@ -13,8 +13,6 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::process::ExitCode;
 
-/// The channel of tasks.
-const TASKS: &str = "task";
 /// What people at the canvas are called, for whoever names a sender.
 const CANVAS: &str = "canvas";
 
@@ -35,7 +33,7 @@ pub(crate) struct ExplainArgs {
     /// The channel that the message came from: `local`, `task`, `loopback`, `molecule:ID`
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
-    /// Who sent it, on a channel with people and agents: `canvas`, or the id of an agent
+    /// Who sent it: on `molecule:ID` `canvas` or the id of an agent, on `local` a token without `admin` [default there: you]
     #[arg(long, value_name = "WHO", requires = "channel")]
     sender: Option<String>,
     /// What is asked [default: command, or file-change where only paths are given]
@@ -210,9 +208,18 @@ fn power(config: &Config, tier: Tier) -> (Sandbox, ApprovalPolicy) {
 fn tier_of(loaded: &Loaded, channel: &str, sender: Option<&str>) -> Result<Tier, String> {
     let workspaces = || loaded.molecule.iter().map(|workspace| &workspace.settings);
     let of_workspace = |id: &str| workspaces().find(|settings| settings.workspace.starts_with(id));
+    if sender.is_some() && matches!(channel, task::CHANNEL | loopback::CHANNEL) {
+        return Err(format!(
+            "on the channel {channel} it does not matter who sends; leave --sender out"
+        ));
+    }
     match channel.split_once(':') {
-        None if channel == local::CHANNEL => Ok(Tier::Owner),
-        None if channel == TASKS => Ok(Tier::Tool),
+        // A name is a token's; whoever opens the socket has none.
+        None if channel == local::CHANNEL => Ok(match sender {
+            None => Tier::Owner,
+            Some(_) => Tier::Tool,
+        }),
+        None if channel == task::CHANNEL => Ok(Tier::Tool),
         None if channel == loopback::CHANNEL => match loaded.config.loopback.settings() {
             Some(settings) => Ok(settings.tier),
             None => Err("the channel loopback is not configured".to_owned()),

@@ -100,4 +100,30 @@ async fn policy_explain_fails_on_what_can_not_be_meant() {
         .run(&["policy", "explain", "--channel", "fax", "--", "ls"])
         .await;
     nowhere.must(1, &["there is no channel `fax`"]);
+    let nobody = [
+        "policy",
+        "explain",
+        "--channel",
+        "task",
+        "--sender",
+        "ci",
+        "--",
+        "ls",
+    ];
+    world.run(&nobody).await.must(1, &["leave --sender out"]);
+}
+
+#[tokio::test]
+async fn policy_explain_takes_a_token_for_a_tool_and_the_owner_for_the_owner() {
+    let world = World::new().await;
+    for (who, tier) in [(&[][..], "owner"), (&["--sender", "ci"], "tool")] {
+        let asked = ["policy", "explain", "--json", "--channel", "local"];
+        let all: Vec<&str> = asked
+            .iter()
+            .chain(who)
+            .chain(&["--", "ls"])
+            .copied()
+            .collect();
+        assert_eq!(world.json(&all).await["tier"], tier, "{who:?}");
+    }
 }
