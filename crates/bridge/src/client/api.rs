@@ -114,12 +114,14 @@ impl ApiClient {
         }
     }
 
-    /// A call for somebody who came through another surface; the API answers with JSON.
+    /// A call for somebody who came through another surface; the API answers with JSON. The same key makes a
+    /// repetition harmless.
     pub(crate) async fn call(
         &self,
         method: reqwest::Method,
         path: &str,
         body: Option<&serde_json::Value>,
+        key: Option<&str>,
         via: bridge_front::Via,
     ) -> Result<serde_json::Value, ClientError> {
         let mut call = self
@@ -129,6 +131,9 @@ impl ApiClient {
             .timeout(CONTROL_DEADLINE);
         if let Some(body) = body {
             call = call.json(body);
+        }
+        if let Some(key) = key {
+            call = call.header("Idempotency-Key", key);
         }
         self.read(call.send().await).await
     }

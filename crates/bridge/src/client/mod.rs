@@ -26,7 +26,7 @@ pub(crate) use interrupt::interrupt;
 pub(crate) use progress::Progress;
 pub(crate) use redrive::{Redriving, redrive};
 pub(crate) use reload::reload;
-pub(crate) use send::{Outcome, SendOptions, Sender, send};
+pub(crate) use send::{Outcome, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE, SendOptions, Sender, send};
 pub(crate) use show::{show, why};
 pub(crate) use status::status;
 pub(crate) use watch::{Target, Watcher};

@@ -14,10 +14,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// First pause before the daemon is asked again; doubles up to [`RETRY_MAX`].
-pub(super) const RETRY_MIN: Duration = Duration::from_millis(50);
-pub(super) const RETRY_MAX: Duration = Duration::from_secs(2);
+pub(crate) const RETRY_MIN: Duration = Duration::from_millis(50);
+pub(crate) const RETRY_MAX: Duration = Duration::from_secs(2);
 /// How long a message that was never taken in is offered to a daemon that is restarting.
-pub(super) const SUBMIT_PATIENCE: Duration = Duration::from_secs(15);
+pub(crate) const SUBMIT_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Exit code when the answer may still come: the message is kept (EX_TEMPFAIL).
 pub(super) const EXIT_LATER: u8 = 75;

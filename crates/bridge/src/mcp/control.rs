@@ -1,11 +1,12 @@
 //! Acts as calls to the daemon's API, and its problems as refusals that a model can act on.
 
 use super::house::House;
-use crate::client::ClientError;
+use crate::client::{ClientError, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
 use bridge_front::{Act, Caller, Control, ControlError, ControlFault};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// Control over `api.sock`.
 #[derive(Clone, Debug)]
@@ -21,19 +22,46 @@ impl ApiControl {
 
 impl Control for ApiControl {
     async fn act(&self, caller: &Caller, act: Act) -> Result<Value, ControlError> {
-        let Call { method, path, body } = Call::of(act)?;
+        let call = Call::of(act)?;
+        let give_up = Instant::now() + SUBMIT_PATIENCE;
+        let mut pause = RETRY_MIN;
+        loop {
+            match self.ask(caller, &call).await? {
+                Ok(envelope) => return Ok(envelope),
+                Err(error) if !call.again_after(&error) || Instant::now() + pause >= give_up => {
+                    return Err(refusal(&error));
+                }
+                Err(_not_yet) => {}
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+}
+
+impl ApiControl {
+    /// Asks whichever daemon serves now.
+    async fn ask(
+        &self,
+        caller: &Caller,
+        call: &Call,
+    ) -> Result<Result<Value, ClientError>, ControlError> {
+        let Call {
+            method,
+            path,
+            body,
+            key,
+        } = call;
         let client = self.house.client().await?;
         tracing::debug!(path, "asking the daemon");
-        let told = client.call(method, &path, body.as_ref(), caller.via).await;
-        match told {
-            Ok(envelope) => Ok(envelope),
-            Err(error) => {
-                if matches!(error, ClientError::Unreachable { .. }) {
-                    self.house.forget().await;
-                }
-                Err(refusal(&error))
-            }
+        let (body, key) = (body.as_ref(), key.as_deref());
+        let told = client
+            .call(method.clone(), path, body, key, caller.via)
+            .await;
+        if let Err(ClientError::Unreachable { .. }) = &told {
+            self.house.forget().await;
         }
+        Ok(told)
     }
 }
 
@@ -43,15 +71,26 @@ struct Call {
     method: Method,
     path: String,
     body: Option<Value>,
+    /// Makes a repetition the same act. A model that does not hear whether its task began starts it once more.
+    key: Option<String>,
 }
 
 impl Call {
+    /// Whether it is safe, and may help, to call again.
+    fn again_after(&self, error: &ClientError) -> bool {
+        self.key.is_some() && error.may_pass()
+    }
+
     fn of(act: Act) -> Result<Self, ControlError> {
         Ok(match act {
             Act::Start(args) => {
-                let body = serde_json::to_value(args);
+                let body = serde_json::to_value(&args);
                 let body = body.map_err(|error| invalid(&error.to_string()))?;
-                Self::post("/v1/tasks".to_owned(), body)
+                let key = args.key.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+                Self {
+                    key: Some(key),
+                    ..Self::post("/v1/tasks".to_owned(), body)
+                }
             }
             Act::Status { task_id } => Self::get(task(&task_id)?),
             Act::List { limit: None } => Self::get("/v1/tasks".to_owned()),
@@ -67,6 +106,7 @@ impl Call {
                 method: Method::POST,
                 path: format!("{}/interrupt", task(&task_id)?),
                 body: None,
+                key: None,
             },
             Act::Respond {
                 task_id,
@@ -89,6 +129,7 @@ impl Call {
             method: Method::GET,
             path,
             body: None,
+            key: None,
         }
     }
 
@@ -97,6 +138,7 @@ impl Call {
             method: Method::POST,
             path,
             body: Some(body),
+            key: None,
         }
     }
 }
@@ -173,6 +215,30 @@ mod tests {
             let refused = refused.unwrap_err();
             assert_eq!(refused.message, format!("Unknown Codex bridge task: {id}"));
         }
+    }
+
+    #[test]
+    fn a_start_is_tried_again_under_its_own_key_and_nothing_else_is() {
+        let gone = ClientError::Unreachable {
+            socket: "api.sock".to_owned(),
+            why: "reset".to_owned(),
+        };
+        let start = || {
+            let args = bridge_front::StartArgs {
+                prompt: "x".to_owned(),
+                ..bridge_front::StartArgs::default()
+            };
+            Call::of(Act::Start(args)).unwrap()
+        };
+        assert!(start().again_after(&gone));
+        assert_ne!(start().key, start().key, "another start is another task");
+        let no = ClientError::NotAnId(String::new());
+        assert!(!start().again_after(&no));
+        let steer = Call::of(Act::Steer {
+            task_id: "codex-1".to_owned(),
+            instruction: "left".to_owned(),
+        });
+        assert!(!steer.unwrap().again_after(&gone));
     }
 
     #[test]

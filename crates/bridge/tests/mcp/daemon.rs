@@ -71,6 +71,32 @@ async fn a_daemon_that_goes_away_during_a_call_is_told_of_and_the_task_is_kept()
 }
 
 #[tokio::test]
+async fn a_start_outlives_the_daemon_that_was_asked_and_is_one_task() {
+    let mut world = World::new().await;
+    world.set_env("CODEX_BRIDGE_LOG", "debug");
+    let daemon = world.daemon().await;
+    let mcp = Mcp::start(&world).await;
+    let mut log = mcp.log.clone();
+    mcp.client.done("codex_list", json!({})).await;
+    let asked = "path=\"/v1/tasks\"";
+    let before = log.text().matches(asked).count();
+    signal(daemon.pid(), Signal::SIGSTOP);
+    let started = mcp.client.done(
+        "codex_start",
+        json!({"prompt": "echo:once", "wait_seconds": 60}),
+    );
+    let killed = async {
+        log.wait_times(asked, before + 1).await;
+        daemon.kill_9().await;
+    };
+    let (done, ()) = tokio::join!(started, killed);
+    assert_eq!(done["answer"], "once", "{done:#}");
+    let listed = mcp.client.done("codex_list", json!({})).await;
+    assert_eq!(listed["tasks"].as_array().unwrap().len(), 1, "{listed:#}");
+    assert_eq!(mcp.close().await, Some(0));
+}
+
+#[tokio::test]
 async fn a_daemon_that_cannot_start_is_explained_in_every_answer() {
     let mut world = World::new().await;
     world.set_env("CODEX_BRIDGE_CODEX_BIN", "/nowhere/codex");
