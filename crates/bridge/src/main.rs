@@ -98,12 +98,12 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
             Err(error) => complain(&error.to_string()),
         },
         Command::Interrupt(args) => match api(&common, &environment) {
-            Ok(client) if client::is_task(&args.id) => {
-                client::interrupt_task(&client, &args.id, args.json).await
-            }
             Ok(client) => {
                 let wait = Duration::from_secs(args.wait);
-                client::interrupt(&client, &args.id, wait, args.json).await
+                match client::is_task(&args.id) {
+                    true => client::interrupt_task(&client, &args.id, wait, args.json).await,
+                    false => client::interrupt(&client, &args.id, wait, args.json).await,
+                }
             }
             Err(error) => complain(&error.to_string()),
         },

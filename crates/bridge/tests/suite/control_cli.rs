@@ -266,6 +266,41 @@ fn working_task() -> Value {
     json!({"success": true, "task": task})
 }
 
+fn stopped_task(status: &str) -> Value {
+    let mut envelope = working_task();
+    envelope["task"]["status"] = json!(status);
+    envelope["interrupt"] = json!("cancelled");
+    envelope
+}
+
+#[tokio::test]
+async fn interrupt_waits_for_the_end_of_a_task_as_long_as_it_was_told_to() {
+    let api = ScriptedApi::start();
+    let (order, task) = (
+        "POST /v1/tasks/codex-0123/interrupt",
+        "GET /v1/tasks/codex-0123",
+    );
+    api.answers(order, 200, working_task());
+    api.answers(task, 200, working_task());
+    let short = ["interrupt", "codex-0123", "--wait", "0"];
+    run(&api, &short).await.must(75, &[]);
+
+    let seen = api.times(task);
+    let long = async { run(&api, &["interrupt", "codex-0123", "--wait", "600"]).await };
+    let ends = async {
+        api.called(task, seen + 1).await;
+        api.answers(task, 200, stopped_task("cancelled"));
+    };
+    let (ended, ()) = tokio::join!(long, ends);
+    ended.must(0, &[]);
+    assert!(ended.stdout.contains("is stopped"), "{ended:?}");
+
+    api.answers(order, 200, stopped_task("completed"));
+    let late = run(&api, &["interrupt", "codex-0123"]).await;
+    late.must(1, &[]);
+    assert!(late.stdout.contains("its answer came first"), "{late:?}");
+}
+
 #[tokio::test]
 async fn every_command_about_tasks_calls_its_route_and_says_what_came_of_it() {
     let api = ScriptedApi::start();
@@ -286,7 +321,7 @@ async fn every_command_about_tasks_calls_its_route_and_says_what_came_of_it() {
         ("POST /v1/tasks/codex-0123/steer", with("steer", "steered")),
         (
             "POST /v1/tasks/codex-0123/interrupt",
-            with("interrupt", "cancelled"),
+            stopped_task("cancelled"),
         ),
         ("POST /v1/tasks/codex-0123/respond", envelope.clone()),
         ("POST /v1/tasks/notify-completed", notified),

@@ -1,14 +1,20 @@
 //! `status TASK`, `list`, `steer` and `interrupt TASK`.
 
+use super::answered;
 use super::words::{list_words, task_words, text};
-use super::{answered, refused};
 use crate::cli::{ListArgs, SteerArgs};
-use crate::client::api::{ApiClient, checked};
+use crate::client::api::{ApiClient, ClientError, checked};
 use crate::client::send::EXIT_LATER;
 use crate::term::{self, Paint, escape};
 use serde_json::{Value, json};
 use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
+/// How long the daemon is given to write a stop down, however short the wait.
+const STOP_GIVEN: Duration = Duration::from_secs(2);
+/// How often a task that is being stopped is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// What a task's id begins with.
 const TASK_PREFIX: &str = "codex-";
 
@@ -87,37 +93,77 @@ fn steer_words(envelope: &Value) -> String {
     escape(&said).into_owned()
 }
 
-pub(crate) async fn interrupt_task(client: &ApiClient, id: &str, json: bool) -> ExitCode {
+/// Stops a task, and stays until its turn has ended or the time is over; it is interrupted all the same.
+pub(crate) async fn interrupt_task(
+    client: &ApiClient,
+    id: &str,
+    wait: Duration,
+    json: bool,
+) -> ExitCode {
+    let deadline = Instant::now() + wait.max(STOP_GIVEN);
     let stopped = match checked(id) {
-        Ok(id) => {
-            client
-                .post(&format!("/v1/tasks/{id}/interrupt"), None, None)
-                .await
-        }
+        Ok(id) => stop(client, id, deadline).await,
         Err(error) => Err(error),
     };
-    let envelope = match stopped {
-        Ok(envelope) => envelope,
-        Err(error) => return refused(client, &error, json),
-    };
-    let code = match text(&envelope, "interrupt") {
-        "cancelled" => ExitCode::SUCCESS,
-        _ => ExitCode::from(EXIT_LATER),
-    };
-    answered(client, Ok(envelope), json, |envelope| {
+    answered(client, stopped, json, |envelope| {
+        let code = match text(&envelope["task"], "status") {
+            "cancelled" => ExitCode::SUCCESS,
+            status if is_over(status) => ExitCode::FAILURE,
+            _ => ExitCode::from(EXIT_LATER),
+        };
         (interrupt_words(envelope), code)
     })
 }
 
-fn interrupt_words(envelope: &Value) -> String {
-    let task = &envelope["task"];
-    let id = text(task, "task_id");
-    let said = match (text(envelope, "interrupt"), text(envelope, "message")) {
-        ("cancelled", _) => format!("{id} is stopped"),
-        (status, "") => {
-            format!("{id} is not stopped yet: it is {status}; see `codex-bridge status {id}`")
+/// Hands the stop over and looks at the task until it is over.
+async fn stop(client: &ApiClient, id: &str, deadline: Instant) -> Result<Value, ClientError> {
+    let path = format!("/v1/tasks/{id}");
+    let order = format!("{path}/interrupt");
+    let told = timeout_at(deadline, client.post(&order, None, None)).await;
+    let mut envelope = match told {
+        Ok(told) => told?,
+        Err(_elapsed) => client.get(&path).await?,
+    };
+    while !is_over(text(&envelope["task"], "status")) {
+        if timeout_at(deadline, tokio::time::sleep(LOOK_EVERY))
+            .await
+            .is_err()
+        {
+            break;
         }
-        (_, message) => format!("{id}: {message}"),
+        match client.get(&path).await {
+            Ok(newer) => envelope = newer,
+            // The stop is on disk; a daemon that restarts meanwhile goes on with it.
+            Err(error) if error.may_pass() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    envelope["interrupt"] = match text(&envelope["task"], "status") {
+        status if is_over(status) => json!(status),
+        _ => json!("stopping"),
+    };
+    Ok(envelope)
+}
+
+fn is_over(status: &str) -> bool {
+    matches!(status, "completed" | "failed" | "cancelled")
+}
+
+fn interrupt_words(envelope: &Value) -> String {
+    let id = text(&envelope["task"], "task_id");
+    let said = match text(&envelope["task"], "status") {
+        "cancelled" => format!("{id} is stopped"),
+        "completed" => {
+            format!(
+                "{id} is not stopped: its answer came first; `codex-bridge status {id}` prints it"
+            )
+        }
+        "failed" => format!(
+            "{id} is not stopped: it had failed before; `codex-bridge status {id}` says why"
+        ),
+        status => format!(
+            "{id} is told to stop and has not ended yet: it is {status}; see `codex-bridge status {id}`"
+        ),
     };
     escape(&said).into_owned()
 }
