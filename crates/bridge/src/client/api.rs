@@ -263,7 +263,7 @@ impl ApiClient {
     }
 
     /// All questions that wait for an answer.
-    pub(super) async fn open_requests(&self) -> Result<Vec<Question>, ClientError> {
+    pub(crate) async fn open_requests(&self) -> Result<Vec<Question>, ClientError> {
         let mut open = Vec::new();
         let mut path = format!("/v1/requests?state=open&limit={PAGE_MAX}");
         loop {
@@ -291,7 +291,7 @@ impl ApiClient {
     }
 
     /// Decides one.
-    pub(super) async fn decide(
+    pub(crate) async fn decide(
         &self,
         id: &str,
         decision: &str,

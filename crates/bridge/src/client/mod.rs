@@ -18,9 +18,7 @@ mod story;
 mod watch;
 
 pub(crate) use api::{ApiClient, ClientError};
-pub(crate) use control::{
-    approve_when_asked, control, interrupt_task, is_task, start_task, task_status,
-};
+pub(crate) use control::{control, interrupt_task, is_task, start_task, task_status};
 pub(crate) use dead::{drop_dead, list_dead, show_dead};
 pub(crate) use interrupt::interrupt;
 pub(crate) use progress::Progress;

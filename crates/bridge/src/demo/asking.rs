@@ -3,13 +3,16 @@
 use super::say;
 use super::stage::Stage;
 use super::story::PATIENCE;
-use crate::client::{Target, Watcher, approve_when_asked, start_task};
+use crate::client::{ApiClient, ClientError, Target, Watcher, start_task};
 use crate::term::{Paint, escape};
 use anyhow::{Context, bail};
 use bridge_front::StartArgs;
+use std::time::Duration;
 
 /// What is made outside the sandbox, once it is allowed.
 const MADE: &str = "published";
+/// How often it is looked whether the task asks something.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(super) async fn tell(stage: &Stage, paint: Paint) -> anyhow::Result<()> {
     let prompt = format!("Publish it. escal:touch {MADE} ;; echo:Published, after you said yes.");
@@ -47,4 +50,19 @@ pub(super) async fn tell(stage: &Stage, paint: Paint) -> anyhow::Result<()> {
         escape(&answer.text)
     ));
     Ok(())
+}
+
+/// Waits until a task asks something, and accepts it; gives its code. Whoever calls sets the bound.
+async fn approve_when_asked(client: &ApiClient, task: &str) -> Result<String, ClientError> {
+    loop {
+        let open = client.open_requests().await?;
+        let mut own = open
+            .iter()
+            .filter(|question| question.task_id.as_deref() == Some(task));
+        if let Some(question) = own.next() {
+            client.decide(&question.request_id, "accept", None).await?;
+            return Ok(question.handle().to_owned());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
 }

@@ -103,21 +103,20 @@ impl House {
                 return Err(unavailable("this MCP server is stopping"));
             }
             let state = self.state();
-            let error = match state.holder() {
+            let (why, may_pass) = match state.holder() {
                 None => match self.start().await {
                     Ok(Some(own)) => return Ok(own),
-                    // Somebody else was faster.
-                    Ok(None) => continue,
+                    Ok(None) => ("another one was faster".to_owned(), true),
                     Err(error) => return Err(not_started(&error)),
                 },
                 Some(_) => match answering(state).await {
                     Ok(client) => return Ok(Known::Theirs(client)),
-                    Err(error) => error,
+                    Err(error) => (error.to_string(), error.may_pass()),
                 },
             };
-            if !error.may_pass() || Instant::now() >= deadline {
+            if !may_pass || Instant::now() >= deadline {
                 return Err(unavailable(&format!(
-                    "The codex-bridge daemon of {} does not serve: {error}. `codex-bridge status` says more",
+                    "The codex-bridge daemon of {} does not serve: {why}. `codex-bridge status` says more",
                     self.source.state_dir.display()
                 )));
             }

@@ -9,7 +9,6 @@ mod task;
 mod token;
 mod words;
 
-pub(crate) use requests::approve_when_asked;
 pub(crate) use start::start_task;
 pub(crate) use task::{interrupt_task, is_task, task_status};
 

@@ -10,10 +10,7 @@ use crate::term::{self, Paint, escape, escape_line};
 use bridge_core::limits::PAGE_MAX;
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use std::time::Duration;
 
-/// How often it is looked whether a task asks something.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Shortest beginning of a request's id that is looked for.
 const BEGINNING_MIN: usize = 4;
 
@@ -102,22 +99,6 @@ pub(super) async fn decide(client: &ApiClient, args: &DecideArgs, decision: &str
             print(&escape_line(&said), ExitCode::SUCCESS)
         }
         Err(error) => refused(client, &error, args.json),
-    }
-}
-
-/// Waits until a task asks something, and accepts it; gives its code. Whoever calls sets the bound.
-pub(crate) async fn approve_when_asked(
-    client: &ApiClient,
-    task: &str,
-) -> Result<String, ClientError> {
-    loop {
-        let open = client.open_requests().await?;
-        let own = |question: &&Question| question.task_id.as_deref() == Some(task);
-        if let Some(question) = open.iter().find(own) {
-            client.decide(&question.request_id, "accept", None).await?;
-            return Ok(question.handle().to_owned());
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
