@@ -65,7 +65,9 @@ pub(super) fn task_words(task: &Value, now_ms: i64, paint: Paint) -> String {
     }
     line("last", text(task, "last_progress_summary"));
     line("error", text(task, "error_summary"));
-    line("stop", text(task, "stopping"));
+    if task["completed_at"].is_null() {
+        line("stop", text(task, "stopping"));
+    }
     let target = text(task, "notify_target");
     if !target.is_empty() {
         let state = text(task, "notification_status");
@@ -94,14 +96,18 @@ fn event_line(event: &Value, paint: Paint) -> String {
     let at = ms(&event["created_at"]).map(when).unwrap_or_default();
     // The day is the task's.
     let at = at.split(' ').nth(1).unwrap_or_default();
-    let mark = match text(event, "source_event_type") {
-        "item/started" => "•",
-        "item/completed" => "✓",
-        "turn/retrying" => "↻",
-        kind if kind.contains("request") => "?",
-        _ => "!",
+    let said = text(event, "payload_summary");
+    let (mark, said) = match text(event, "source_event_type") {
+        // Their summary is the turn's id.
+        "turn/started" => ("→", "the turn began"),
+        "turn/completed" => ("→", "the turn ended"),
+        "item/started" => ("•", said),
+        "item/completed" => ("✓", said),
+        "turn/retrying" => ("↻", said),
+        kind if kind.contains("request") => ("?", said),
+        _ => ("!", said),
     };
-    let said = escape_line(text(event, "payload_summary"));
+    let said = escape_line(said);
     format!("  {} {mark} {said}\n", paint.dim(at))
 }
 
@@ -156,7 +162,8 @@ mod tests {
             "approval_policy": "on-request", "model": null, "codex_thread_id": "t1",
             "created_at": 1.5, "completed_at": null, "last_progress_summary": null,
             "notify_target": "local", "notification_status": "pending",
-            "recent_events": [{"source_event_type": "item/started", "payload_summary": "running `ls`", "created_at": 2.0}],
+            "recent_events": [{"source_event_type": "turn/started", "payload_summary": "01a1e387-7938", "created_at": 2.0},
+                {"source_event_type": "item/started", "payload_summary": "running `ls`", "created_at": 2.0}],
             "pending_requests": [{"request_id": "k3x9qzaaaa", "code": "k3x9qz", "kind": "command", "headline": "may it run?",
                 "shown": "command: git push", "payload": {}, "status": "pending", "deadline": 62.0}],
         });
@@ -169,6 +176,7 @@ codex-0123456789ab is waiting for approval
   thread    t1
   started   1970-01-01 00:00:01 UTC
   notify    local, pending
+  00:00:02 → the turn began
   00:00:02 • running `ls`
 ┌ Codex asks (k3x9qz), task codex-0123456789ab, declined in 60 s if nobody answers
 │ may it run?
