@@ -244,8 +244,8 @@ async fn read_until(mut response: Response, wanted: &str) -> (String, Option<Str
         let chunk = within("news", response.chunk()).await.unwrap().unwrap();
         text.push_str(std::str::from_utf8(&chunk).unwrap());
     }
-    let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
-    let newest = ids.last().map(ToOwned::to_owned);
+    let mut ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
+    let newest = ids.next_back().map(ToOwned::to_owned);
     (text, newest)
 }
 
