@@ -63,26 +63,29 @@ impl TestDesk {
 
     /// A message of its own conversation comes in, and whoever watches is told.
     pub(crate) async fn receives(&self, id: &str) {
-        let received = self
-            .does(Receive {
-                message_id: MessageId::new(id),
-                conversation_id: ConversationId::new(format!("c-{id}")),
-                workdir: "/work".to_owned(),
-                channel: ChannelId::new("local"),
-                external_key: id.to_owned(),
-                external_id: ExternalId::new(id),
-                kind: SenderKind::Person,
-                sender: "ann".to_owned(),
-                tier: Tier::Owner,
-                body: "hello".to_owned(),
-                ack: AckMode::None,
-                mid_turn: MidTurn::Queue,
-                verdict: Verdict::Fit,
-                extras: Extras::default(),
-            })
-            .await;
+        let received = self.does(message(id, "local", "ann")).await;
         assert!(matches!(received, Ok(Received::New(_))));
         self.hub.publish(&MessageId::new(id), Live::Changed);
+    }
+}
+
+/// A message of its own conversation.
+pub(crate) fn message(id: &str, channel: &str, sender: &str) -> Receive {
+    Receive {
+        message_id: MessageId::new(id),
+        conversation_id: ConversationId::new(format!("c-{id}")),
+        workdir: "/work".to_owned(),
+        channel: ChannelId::new(channel),
+        external_key: id.to_owned(),
+        external_id: ExternalId::new(id),
+        kind: SenderKind::Person,
+        sender: sender.to_owned(),
+        tier: Tier::Owner,
+        body: "hello".to_owned(),
+        ack: AckMode::None,
+        mid_turn: MidTurn::Queue,
+        verdict: Verdict::Fit,
+        extras: Extras::default(),
     }
 }
 
@@ -170,11 +173,11 @@ impl Desk for TestDesk {
     }
 
     async fn steer_task(&self, _: &Task, _: String, _: &str) -> Result<Steering, SubmitError> {
-        Err(SubmitError::Stopping)
+        Ok(Steering::Steered)
     }
 
     async fn tell(&self, _: MessageId, _: String, _: &str) -> Result<Steering, LedgerError> {
-        Err(away())
+        Ok(Steering::Steered)
     }
 
     async fn notify_task(&self, _: &TaskId, _: &str) -> Result<Option<NotifyState>, LedgerError> {
@@ -220,6 +223,20 @@ impl Reader {
             .unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         Self(response.into_body().into_data_stream())
+    }
+
+    /// The next event, without comments.
+    pub(crate) async fn next(&mut self) -> String {
+        let next = async {
+            loop {
+                let chunk = self.0.next().await.unwrap().unwrap();
+                let text = std::str::from_utf8(&chunk).unwrap();
+                if text.starts_with("event: ") {
+                    return text.to_owned();
+                }
+            }
+        };
+        tokio::time::timeout(QUIET, next).await.unwrap()
     }
 
     /// Everything that comes until nothing more does, without comments.
