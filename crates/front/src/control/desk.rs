@@ -13,6 +13,9 @@ const LIST_DEFAULT: u32 = 10;
 /// Most tasks in one list.
 const LIST_MAX: u32 = 200;
 
+/// The channel of messages that come through this API; senders of other channels may be called like a token.
+const LOCAL_CHANNEL: &str = "local";
+
 /// Control of the daemon behind a desk.
 #[derive(Clone, Debug)]
 pub struct DeskControl<D> {
@@ -80,12 +83,37 @@ impl<D: Desk> DeskControl<D> {
         Ok(json!({ "success": true, "tasks": tasks, "next": next }))
     }
 
+    /// Words in somebody's work are that somebody's: whoever does not count as owner speaks only in what they began.
+    async fn may_speak(&self, caller: &Caller, subject: &Subject) -> Result<(), ControlError> {
+        if caller.may(Scope::Admin) {
+            return Ok(());
+        }
+        let theirs = match subject {
+            Subject::Task(task) => task.starter == caller.name,
+            Subject::Message(message_id) => {
+                let id = message_id.clone();
+                let found = self.desk.ledger().read(move |rows| rows.message(&id));
+                found.await.map_err(unavailable)?.is_some_and(|message| {
+                    message.channel.as_str() == LOCAL_CHANNEL && message.sender == caller.name
+                })
+            }
+        };
+        match theirs {
+            true => Ok(()),
+            false => Err(ControlError::new(
+                ControlFault::Forbidden,
+                "somebody else began this: a token may steer only what it started itself, or anything with the scope `admin`",
+            )),
+        }
+    }
+
     async fn steer(&self, caller: &Caller, task_id: &str, instruction: String) -> Done {
         if instruction.trim().is_empty() {
             let words = "codex_bridge steer requires task_id and instruction.";
             return Err(ControlError::new(ControlFault::Invalid, words));
         }
         let subject = self.subject(task_id).await?;
+        self.may_speak(caller, &subject).await?;
         let steering = match &subject {
             Subject::Task(task) => {
                 let told = self.desk.steer_task(task, instruction, &caller.name);

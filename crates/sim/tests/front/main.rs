@@ -4,5 +4,6 @@
     reason = "a test that can't go on must fail where it stands"
 )]
 
+mod control;
 mod desk;
 mod news;
