@@ -7,10 +7,10 @@ use bridge_core::value::{
 };
 use bridge_front::{Act, Caller, Control, ControlFault, DeskControl, Grants, Scope, Via};
 
-const TASK: &str = "codex-0123456789ab";
+pub(crate) const TASK: &str = "codex-0123456789ab";
 
-/// A task that `starter` began.
-async fn begin(desk: &TestDesk, starter: &str) {
+/// A task that `starter` began, and whose end a webhook waits for.
+pub(crate) async fn begin(desk: &TestDesk, starter: &str) {
     let receive = message("t1-first", "task", starter);
     let task = Task {
         task_id: TaskId::new(TASK),
@@ -26,8 +26,8 @@ async fn begin(desk: &TestDesk, starter: &str) {
             codex_home: None,
         },
         notification: Notification {
-            target: None,
-            state: NotifyState::NoTarget,
+            target: Some("webhook:https://hooks.test/a".to_owned()),
+            state: NotifyState::Pending { not_before: None },
             tries: 0,
             first_try_at: None,
             error: None,
