@@ -47,7 +47,7 @@ pub(super) async fn stream<D: Desk>(
     let mut feed = Feed {
         news: context.desk.hub().watch_all(),
         desk: context.desk,
-        stop: context.stop,
+        stop: seat.stop(),
         since: now,
         told: Told::since(now),
         looks: looks(),
