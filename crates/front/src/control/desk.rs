@@ -4,6 +4,7 @@ use super::envelope::{Told, envelope, protocol, view};
 use super::rows::{Subject, TaskRows};
 use super::{Act, Caller, Control, ControlError, ControlFault, Scope};
 use crate::desk::{Desk, Steering, SubmitError};
+use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::value::TaskId;
 use serde_json::{Value, json};
@@ -83,6 +84,28 @@ impl<D: Desk> DeskControl<D> {
         Ok(json!({ "success": true, "tasks": tasks, "next": next }))
     }
 
+    /// Whose questions wait, as the list of the API names them.
+    async fn requests(&self) -> Done {
+        let asked = self.desk.ledger().read(|rows| {
+            let mut asked = Vec::new();
+            for request in rows.newest_requests(true, None, PAGE_MAX)? {
+                let message = rows.message(&request.message_id)?;
+                let task = match message {
+                    Some(message) => rows.task_of(&message.conversation_id)?,
+                    None => None,
+                };
+                asked.push(json!({
+                    "request_id": request.request_id.to_string(),
+                    "message_id": request.message_id.to_string(),
+                    "task_id": task.map(|task| task.task_id.to_string()),
+                }));
+            }
+            Ok(asked)
+        });
+        let asked = asked.await.map_err(unavailable)?;
+        Ok(json!({ "success": true, "requests": asked }))
+    }
+
     /// Words in somebody's work are that somebody's: whoever does not count as owner speaks only in what they began.
     async fn may_speak(&self, caller: &Caller, subject: &Subject) -> Result<(), ControlError> {
         if caller.may(Scope::Admin) {
@@ -158,6 +181,7 @@ impl<D: Desk> Control for DeskControl<D> {
             Act::Start(args) => self.start(caller, args).await,
             Act::Status { task_id } => self.status(&task_id).await,
             Act::List { limit } => self.page(limit, None).await,
+            Act::Requests => self.requests().await,
             Act::Steer {
                 task_id,
                 instruction,
@@ -180,9 +204,10 @@ impl<D: Desk> Control for DeskControl<D> {
 
 fn scope_of(act: &Act) -> Scope {
     match act {
-        Act::Status { .. } | Act::List { .. } | Act::NotifyCompleted { dry_run: true, .. } => {
-            Scope::Read
-        }
+        Act::Status { .. }
+        | Act::List { .. }
+        | Act::Requests
+        | Act::NotifyCompleted { dry_run: true, .. } => Scope::Read,
         Act::Start(_)
         | Act::Steer { .. }
         | Act::Interrupt { .. }
