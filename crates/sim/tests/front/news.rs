@@ -80,7 +80,7 @@ async fn whoever_comes_back_with_an_id_misses_nothing() {
     let ids = events.iter().flat_map(|event| event.lines());
     let last = ids
         .filter_map(|line| line.strip_prefix("id: "))
-        .last()
+        .next_back()
         .unwrap()
         .to_owned();
     drop(first);
@@ -117,8 +117,8 @@ async fn n8_a_reader_that_is_cut_between_two_changes_is_told_the_second_one_late
     assert!(first.contains("\"message_id\":\"m1\""), "{first}");
     seen.push_str(&first);
     drop(slow);
-    let ids = seen.lines().filter_map(|line| line.strip_prefix("id: "));
-    let mut again = Reader::open(&router, "/v1/events", ids.last()).await;
+    let mut ids = seen.lines().filter_map(|line| line.strip_prefix("id: "));
+    let mut again = Reader::open(&router, "/v1/events", ids.next_back()).await;
     let events = again.rest().await;
     let second = |event: &String| event.contains("\"message_id\":\"m2\"");
     assert!(events.iter().any(second), "{events:#?}");
