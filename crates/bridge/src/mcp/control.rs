@@ -2,6 +2,7 @@
 
 use super::house::House;
 use crate::client::{ClientError, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
+use bridge_core::limits::PAGE_MAX;
 use bridge_front::{Act, Caller, Control, ControlError, ControlFault};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -95,6 +96,7 @@ impl Call {
             Act::Status { task_id } => Self::get(task(&task_id)?),
             Act::List { limit: None } => Self::get("/v1/tasks".to_owned()),
             Act::List { limit: Some(limit) } => Self::get(format!("/v1/tasks?limit={limit}")),
+            Act::Requests => Self::get(format!("/v1/requests?limit={PAGE_MAX}")),
             Act::Steer {
                 task_id,
                 instruction,

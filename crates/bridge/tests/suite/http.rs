@@ -281,19 +281,22 @@ async fn everything_is_told_and_a_restart_misses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn threat_28_every_route_that_acts_leaves_an_act_with_its_name() {
+async fn threat_28_acts_over_tcp_are_in_the_record_with_their_name() {
     let served = Served::start("", "").await;
     served.token("ci", &["control", "admin"]).await;
     let (_, list) = served
         .json(served.as_owner("DELETE", "/v1/tokens/ci"))
         .await;
     assert_eq!(list["name"], "ci");
+    let (status, reloaded) = served.json(served.as_owner("POST", "/v1/reload")).await;
+    assert_eq!(status, StatusCode::OK, "{reloaded}");
     let acts = acts(&served.fake.world);
     assert_eq!(
         acts,
         [
             "owner token token-add token ci",
-            "owner token token-revoke token ci"
+            "owner token token-revoke token ci",
+            "owner token reload configuration"
         ]
     );
 }

@@ -43,7 +43,7 @@ pub(super) async fn stream<D: Desk>(
     })?;
     let watch = Watch {
         desk: context.desk,
-        stop: context.stop,
+        stop: seat.stop(),
         message_id,
         news,
         after,

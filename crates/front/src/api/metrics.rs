@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use bridge_core::port::{Figures, Ledger, StateCount};
+use bridge_core::step::{Incarnate, IncarnationGone, Transition};
 use bridge_core::value::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -50,6 +51,7 @@ pub(super) async fn show<D: Desk>(
         );
     }
     let steps = context.desk.steps();
+    page.of_codex(&steps);
     let steps = steps
         .into_iter()
         .map(|(name, count)| (name.to_owned(), count));
@@ -91,6 +93,28 @@ impl Page {
         self.head(name, kind, help);
         for (word, value) in values {
             let _ = writeln!(self.0, "codex_bridge_{name}{{{label}=\"{word}\"}} {value}");
+        }
+    }
+
+    /// Starts and ends of Codex: ends that grow while the daemon runs are deaths, or homes that nobody used.
+    fn of_codex(&mut self, steps: &[(&'static str, u64)]) {
+        let count = |name: &str| {
+            let found = steps.iter().find(|(step, _)| *step == name);
+            found.map_or(0, |(_, count)| *count)
+        };
+        for (name, help, step) in [
+            (
+                "codex_starts_total",
+                "Processes of Codex that were begun or found again since the start.",
+                Incarnate::NAME,
+            ),
+            (
+                "codex_ends_total",
+                "Processes of Codex that were found gone since the start.",
+                IncarnationGone::NAME,
+            ),
+        ] {
+            self.one(name, "counter", help, count(step));
         }
     }
 

@@ -65,6 +65,7 @@ struct Shared {
     /// The owner's token, where there is a way to use it.
     owner: Option<TokenHash>,
     rates: guard::Rates,
+    known: guard::Known,
     /// When the use of each token was noted last.
     seen: Mutex<HashMap<String, Instant>>,
     streams: streams::Streams,
@@ -90,6 +91,7 @@ impl<D: Desk> Api<D> {
     pub fn new(desk: D, owner: Option<TokenHash>, stop: CancellationToken) -> Self {
         let shared = Shared {
             owner,
+            streams: streams::Streams::until(stop.clone()),
             ..Shared::default()
         };
         Self {

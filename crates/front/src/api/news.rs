@@ -20,10 +20,11 @@ use futures_util::{Stream, stream};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 use told::Told;
 
-/// How often the rows are looked at without news: not every change is announced.
+/// How often the rows are looked at, whatever the news: not every change is announced.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How much of what was told before is told again after an id: longer than a commit takes.
 const OVERLAP_MS: i64 = 10_000;
@@ -46,9 +47,10 @@ pub(super) async fn stream<D: Desk>(
     let mut feed = Feed {
         news: context.desk.hub().watch_all(),
         desk: context.desk,
-        stop: context.stop,
+        stop: seat.stop(),
         since: now,
         told: Told::since(now),
+        looks: looks(),
         ahead: VecDeque::new(),
         queue: VecDeque::new(),
         ended: false,
@@ -62,13 +64,22 @@ pub(super) async fn stream<D: Desk>(
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 
+/// One look after another, however much news comes between them.
+fn looks() -> Interval {
+    let mut looks = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    looks
+}
+
 struct Feed<D> {
     desk: D,
     stop: CancellationToken,
     news: Everything,
-    /// Everything before it was told.
+    /// Everything before it was told. Only a look at all rows moves it: one piece of news says nothing of the others
+    /// that wait behind it.
     since: Timestamp,
     told: Told,
+    looks: Interval,
     /// Messages to look at, and the time from which the whole look is.
     ahead: VecDeque<MessageId>,
     queue: VecDeque<(Event, Option<Timestamp>)>,
@@ -120,12 +131,9 @@ impl<D: Desk> Feed<D> {
             let stop = self.stop.clone();
             tokio::select! {
                 () = stop.cancelled() => return None,
-                () = tokio::time::sleep(LOOK_EVERY) => self.look_around().await,
+                _ = self.looks.tick() => self.look_around().await,
                 news = self.news.next() => match news {
-                    Some(message_id) => {
-                        self.since = self.desk.now();
-                        self.ahead.push_back(message_id);
-                    }
+                    Some(message_id) => self.ahead.push_back(message_id),
                     None => {
                         // What is still on its way here is older than what the rows say now.
                         self.news = self.desk.hub().watch_all();
@@ -138,7 +146,7 @@ impl<D: Desk> Feed<D> {
 
     /// Everything that changed since the last look; also for whoever fell behind the news (N8).
     async fn look_around(&mut self) {
-        let from = self.since.plus_ms(-OVERLAP_MS);
+        let from = self.since.plus_ms(-OVERLAP_MS).max(self.told.from());
         let now = self.desk.now();
         match self.changed(from, REPLAY_MAX + 1).await {
             Some(changed) if changed.len() <= REPLAY_MAX as usize => {

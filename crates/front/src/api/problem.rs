@@ -18,6 +18,9 @@ macro_rules! lacks {
     };
 }
 
+/// When to ask again after the ledger could not be read.
+const UNSURE_FOR: Duration = Duration::from_secs(5);
+
 /// A problem on its way out.
 #[derive(Debug)]
 pub(crate) struct ProblemResponse {
@@ -86,6 +89,16 @@ impl ProblemResponse {
         Self {
             challenge: Some(Challenge::Token),
             ..Self::new(StatusCode::UNAUTHORIZED, detail)
+        }
+    }
+
+    /// The ledger can't say whose token it is: it may be a good one, so that its holder should not throw it away.
+    pub(crate) fn unsure() -> Self {
+        Self {
+            retry_after: Some(UNSURE_FOR),
+            ..Self::unavailable(
+                "the ledger can't be read now, so that nobody knows whose token this is; nothing was done, ask again later",
+            )
         }
     }
 

@@ -37,6 +37,8 @@ pub enum Trace {
     Audit(&'static [&'static str]),
     /// A row that names who made it: a message names its sender.
     Row,
+    /// A row where it is about a task, and an entry in the audit with one of these words where it is not.
+    RowOrAudit(&'static [&'static str]),
 }
 
 /// How long a call may take.

@@ -53,6 +53,7 @@ fn refuse(request: &Request, problem: ProblemResponse) -> ProblemResponse {
     match request.extensions().get::<Identity>() {
         Some(Identity::Known(_)) => problem,
         Some(Identity::Nobody(why)) => ProblemResponse::unauthorized(*why),
+        Some(Identity::Unsure) => ProblemResponse::unsure(),
         None => ProblemResponse::unauthorized(UNSEEN),
     }
 }
@@ -69,6 +70,9 @@ async fn admit(State(rule): State<Rule>, mut request: Request, next: Next) -> Re
         }
         (Access::Scope(_), Some(Identity::Nobody(why))) => {
             return ProblemResponse::unauthorized(why).into_response();
+        }
+        (Access::Scope(_), Some(Identity::Unsure)) => {
+            return ProblemResponse::unsure().into_response();
         }
         (Access::Scope(_), None) => {
             return ProblemResponse::unauthorized(UNSEEN).into_response();

@@ -159,7 +159,7 @@ fn acts_on_tasks<D: Desk>() -> Vec<Route<D>> {
         Route::post(
             "/v1/tasks/{id}/steer",
             CONTROL,
-            Trace::Row,
+            Trace::RowOrAudit(&["tell"]),
             "Tell a task more",
             |_| post(tasks::steer::<D>),
         )
@@ -168,7 +168,7 @@ fn acts_on_tasks<D: Desk>() -> Vec<Route<D>> {
         Route::post(
             "/v1/messages/{id}/steer",
             CONTROL,
-            Trace::Audit(&["tell"]),
+            Trace::RowOrAudit(&["tell"]),
             "Tell the running turn of a message more",
             |_| post(tasks::steer::<D>),
         )

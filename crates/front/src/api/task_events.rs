@@ -53,7 +53,7 @@ pub(super) async fn stream<D: Desk>(
         .map_or_else(BTreeMap::new, read_cursor);
     let watch = Watch {
         desk: context.desk,
-        stop: context.stop,
+        stop: seat.stop(),
         told,
         cursor,
         news: HashMap::new(),

@@ -30,7 +30,8 @@ pub(super) struct SteerBody {
 }
 
 /// A decision about what Codex asks.
-#[derive(Debug, Deserialize, JsonSchema)]
+// Answers may be secrets, so that nothing can print it.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RespondBody {
     /// Which question, by its id or its code.

@@ -9,7 +9,7 @@ use crate::{
     Submitted, TaskBegun, TokenHash,
 };
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{Method, Request, Response, StatusCode, header};
 use axum::routing::get;
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
@@ -18,6 +18,7 @@ use bridge_core::step::{
     Transition, UseToken,
 };
 use bridge_core::value::{Epoch, MessageId, NotifyState, Task, TaskId, Timestamp};
+use std::convert::Infallible;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -125,7 +126,7 @@ impl Desk for EmptyDesk {
     }
 
     fn steps(&self) -> Vec<(&'static str, u64)> {
-        vec![("answer", 3)]
+        vec![("answer", 3), ("incarnate", 2)]
     }
 
     async fn decide(&self, _: Decide) -> Result<DecideOutcome, LedgerError> {
@@ -168,7 +169,9 @@ impl Desk for EmptyDesk {
 
 fn api() -> Api<EmptyDesk> {
     let owner = Some(TokenHash::of(OWNER));
-    Api::new(EmptyDesk::default(), owner, CancellationToken::new())
+    let api = Api::new(EmptyDesk::default(), owner, CancellationToken::new());
+    api.context.shared.known.nobody();
+    api
 }
 
 fn tcp() -> Door {
@@ -262,6 +265,27 @@ async fn threat_1_every_route_but_the_public_ones_needs_a_token() {
     }
 }
 
+/// A good token and a wrong one can't be told apart then: its holder must not throw it away.
+#[tokio::test]
+async fn while_the_ledger_is_away_a_token_is_not_called_wrong() {
+    let api = api();
+    api.context.shared.known.forget();
+    let router = api.router(tcp());
+    for (method, path, access) in every_call() {
+        let named = request(&method, path, 1).header(header::AUTHORIZATION, "Bearer named");
+        let response = call(&router, named).await;
+        match access {
+            Access::Public => assert_eq!(response.status(), StatusCode::OK, "{path}"),
+            Access::Scope(_) => {
+                assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");
+                assert!(response.headers().contains_key(header::RETRY_AFTER));
+            }
+        }
+        let none = call(&router, request(&method, path, 2)).await;
+        assert_ne!(none.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn threat_3_a_foreign_host_or_origin_is_refused_on_every_route() {
     let router = api().router(tcp());
@@ -332,6 +356,34 @@ async fn threat_22_a_caller_that_calls_too_often_is_told_to_wait() {
     }
 }
 
+/// Each may become a stream, and none may hold its body back.
+#[tokio::test(start_paused = true)]
+async fn threat_22_calls_of_mcp_take_the_places_of_streams_and_their_bodies_must_come() {
+    let api = api();
+    let router = api.router(tcp());
+    let never = || {
+        let nothing = futures_util::stream::pending::<Result<Bytes, Infallible>>();
+        request(&Method::POST, "/mcp", 1)
+            .header(header::AUTHORIZATION, format!("Bearer {OWNER}"))
+            .body(Body::from_stream(nothing))
+            .unwrap()
+    };
+    let places = super::limits::STREAMS_PER_CALLER;
+    let calls: Vec<_> = (0..places)
+        .map(|_| tokio::spawn(router.clone().oneshot(never())))
+        .collect();
+    while api.context.shared.streams.taken() < places {
+        tokio::task::yield_now().await;
+    }
+    let late = router.clone().oneshot(never()).await.unwrap();
+    assert_eq!(late.status(), StatusCode::SERVICE_UNAVAILABLE);
+    for call in calls {
+        let response = call.await.unwrap().unwrap();
+        assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
+    }
+    assert_eq!(api.context.shared.streams.taken(), 0);
+}
+
 async fn trouble() -> &'static str {
     panic!("a bug in a handler")
 }
@@ -365,7 +417,10 @@ fn threat_28_every_route_that_acts_says_what_it_leaves_behind() {
     for route in Api::<EmptyDesk>::routes() {
         match (route.verb, route.trace) {
             (Verb::Get, trace) => assert_eq!(trace, Trace::Nothing, "{}", route.path),
-            (Verb::Post | Verb::Delete | Verb::Any, Trace::Audit(words)) => {
+            (
+                Verb::Post | Verb::Delete | Verb::Any,
+                Trace::Audit(words) | Trace::RowOrAudit(words),
+            ) => {
                 assert!(!words.is_empty(), "{}", route.path);
             }
             (Verb::Post | Verb::Delete | Verb::Any, Trace::Row | Trace::Nothing) => {}
@@ -414,6 +469,8 @@ async fn figures_are_what_prometheus_reads_and_tell_of_nobody() {
     }
     assert!(text.contains("codex_bridge_transitions_total{transition=\"answer\"} 3\n"));
     assert!(text.contains("codex_bridge_ledger_readable 0\n"));
+    assert!(text.contains("codex_bridge_codex_starts_total 2\n"));
+    assert!(text.contains("codex_bridge_codex_ends_total 0\n"));
 }
 
 #[test]

@@ -32,13 +32,19 @@ pub(super) async fn add<D: Desk>(
         ));
     };
     let words: Vec<String> = scopes.iter().map(|scope| scope.word().to_owned()).collect();
-    let added = context.desk.add_token(AddToken {
+    let add = AddToken {
         name: name.clone(),
         hash: TokenHash::of(&token).hex(),
         scopes: words.clone(),
         by: caller.name,
+    };
+    let (desk, shared) = (context.desk, context.shared);
+    let added = to_the_end(async move {
+        let added = desk.add_token(add).await;
+        shared.known.forget();
+        added
     });
-    match added.await? {
+    match added.await?? {
         TokenAdded::Added => {
             let made = TokenMade {
                 name,
@@ -62,16 +68,34 @@ pub(super) async fn revoke<D: Desk>(
     Path(name): Path<String>,
 ) -> Result<Json<TokenRevoked>, ProblemResponse> {
     let name = named(name)?;
-    let revoked = context.desk.revoke_token(RevokeToken {
+    let revoke = RevokeToken {
         name: name.clone(),
         by: caller.name,
+    };
+    let (desk, shared) = (context.desk, context.shared);
+    let revoked = to_the_end(async move {
+        let name = revoke.name.clone();
+        let revoked = desk.revoke_token(revoke).await;
+        shared.known.forget();
+        if matches!(revoked, Ok(true)) {
+            shared.streams.end(&name);
+        }
+        revoked
     });
-    match revoked.await? {
+    match revoked.await?? {
         true => Ok(Json(TokenRevoked { name })),
         false => Err(ProblemResponse::not_found(format!(
             "there is no token {name} that could be revoked"
         ))),
     }
+}
+
+/// A caller that hangs up must not leave a token that is revoked in the ledger and known in memory.
+async fn to_the_end<T: Send + 'static>(
+    act: impl Future<Output = T> + Send + 'static,
+) -> Result<T, ProblemResponse> {
+    let done = tokio::spawn(act).await;
+    done.map_err(|_| ProblemResponse::bug())
 }
 
 fn named(name: String) -> Result<String, ProblemResponse> {

@@ -4,6 +4,7 @@ use super::Caller;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::fmt;
 use std::future::Future;
 
 /// Does what a caller may.
@@ -17,7 +18,7 @@ pub trait Control: Clone + Send + Sync + 'static {
 }
 
 /// One act. Where a task is named, a message of any channel may be named as well.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum Act {
     /// Begin a task.
     Start(StartArgs),
@@ -31,6 +32,8 @@ pub enum Act {
         /// How many.
         limit: Option<u32>,
     },
+    /// Whose questions wait, of all channels: the newest ones.
+    Requests,
     /// Tell a running turn more.
     Steer {
         /// Which task.
@@ -61,6 +64,31 @@ pub enum Act {
         /// Only say what would be sent.
         dry_run: bool,
     },
+}
+
+/// Answers may be secrets, and other texts are nobody else's: which act on what is all that is printed.
+impl fmt::Debug for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut on = |name: &str, task_id: &str| {
+            f.debug_struct(name)
+                .field("task_id", &task_id)
+                .finish_non_exhaustive()
+        };
+        match self {
+            Self::Status { task_id } => on("Status", task_id),
+            Self::Steer { task_id, .. } => on("Steer", task_id),
+            Self::Interrupt { task_id } => on("Interrupt", task_id),
+            Self::Respond { task_id, .. } => on("Respond", task_id),
+            Self::Start(_) => f.write_str("Start(..)"),
+            Self::List { limit } => f.debug_struct("List").field("limit", limit).finish(),
+            Self::Requests => f.write_str("Requests"),
+            Self::NotifyCompleted { limit, dry_run } => f
+                .debug_struct("NotifyCompleted")
+                .field("limit", limit)
+                .field("dry_run", dry_run)
+                .finish(),
+        }
+    }
 }
 
 /// What a task is started with.
@@ -123,6 +151,35 @@ impl ControlError {
         Self {
             kind,
             message: message.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threat_6_answers_and_texts_are_not_in_debug_output() {
+        let canary = || "canary".to_owned();
+        let start = StartArgs {
+            prompt: canary(),
+            ..StartArgs::default()
+        };
+        for act in [
+            Act::Start(start),
+            Act::Steer {
+                task_id: "codex-1".to_owned(),
+                instruction: canary(),
+            },
+            Act::Respond {
+                task_id: "codex-1".to_owned(),
+                request_id: "r".to_owned(),
+                decision: None,
+                answers: Some(Value::String(canary())),
+            },
+        ] {
+            assert!(!format!("{act:?}").contains("canary"));
         }
     }
 }

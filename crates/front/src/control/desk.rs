@@ -4,6 +4,7 @@ use super::envelope::{Told, envelope, protocol, view};
 use super::rows::{Subject, TaskRows};
 use super::{Act, Caller, Control, ControlError, ControlFault, Scope};
 use crate::desk::{Desk, Steering, SubmitError};
+use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::value::TaskId;
 use serde_json::{Value, json};
@@ -12,6 +13,9 @@ use serde_json::{Value, json};
 const LIST_DEFAULT: u32 = 10;
 /// Most tasks in one list.
 const LIST_MAX: u32 = 200;
+
+/// The channel of messages that come through this API; senders of other channels may be called like a token.
+const LOCAL_CHANNEL: &str = "local";
 
 /// Control of the daemon behind a desk.
 #[derive(Clone, Debug)]
@@ -80,12 +84,59 @@ impl<D: Desk> DeskControl<D> {
         Ok(json!({ "success": true, "tasks": tasks, "next": next }))
     }
 
+    /// Whose questions wait, as the list of the API names them.
+    async fn requests(&self) -> Done {
+        let asked = self.desk.ledger().read(|rows| {
+            let mut asked = Vec::new();
+            for request in rows.newest_requests(true, None, PAGE_MAX)? {
+                let message = rows.message(&request.message_id)?;
+                let task = match message {
+                    Some(message) => rows.task_of(&message.conversation_id)?,
+                    None => None,
+                };
+                asked.push(json!({
+                    "request_id": request.request_id.to_string(),
+                    "message_id": request.message_id.to_string(),
+                    "task_id": task.map(|task| task.task_id.to_string()),
+                }));
+            }
+            Ok(asked)
+        });
+        let asked = asked.await.map_err(unavailable)?;
+        Ok(json!({ "success": true, "requests": asked }))
+    }
+
+    /// Words in somebody's work are that somebody's: whoever does not count as owner speaks only in what they began.
+    async fn may_speak(&self, caller: &Caller, subject: &Subject) -> Result<(), ControlError> {
+        if caller.may(Scope::Admin) {
+            return Ok(());
+        }
+        let theirs = match subject {
+            Subject::Task(task) => task.starter == caller.name,
+            Subject::Message(message_id) => {
+                let id = message_id.clone();
+                let found = self.desk.ledger().read(move |rows| rows.message(&id));
+                found.await.map_err(unavailable)?.is_some_and(|message| {
+                    message.channel.as_str() == LOCAL_CHANNEL && message.sender == caller.name
+                })
+            }
+        };
+        match theirs {
+            true => Ok(()),
+            false => Err(ControlError::new(
+                ControlFault::Forbidden,
+                "somebody else began this: a token may steer only what it started itself, or anything with the scope `admin`",
+            )),
+        }
+    }
+
     async fn steer(&self, caller: &Caller, task_id: &str, instruction: String) -> Done {
         if instruction.trim().is_empty() {
             let words = "codex_bridge steer requires task_id and instruction.";
             return Err(ControlError::new(ControlFault::Invalid, words));
         }
         let subject = self.subject(task_id).await?;
+        self.may_speak(caller, &subject).await?;
         let steering = match &subject {
             Subject::Task(task) => {
                 let told = self.desk.steer_task(task, instruction, &caller.name);
@@ -130,6 +181,7 @@ impl<D: Desk> Control for DeskControl<D> {
             Act::Start(args) => self.start(caller, args).await,
             Act::Status { task_id } => self.status(&task_id).await,
             Act::List { limit } => self.page(limit, None).await,
+            Act::Requests => self.requests().await,
             Act::Steer {
                 task_id,
                 instruction,
@@ -152,9 +204,10 @@ impl<D: Desk> Control for DeskControl<D> {
 
 fn scope_of(act: &Act) -> Scope {
     match act {
-        Act::Status { .. } | Act::List { .. } | Act::NotifyCompleted { dry_run: true, .. } => {
-            Scope::Read
-        }
+        Act::Status { .. }
+        | Act::List { .. }
+        | Act::Requests
+        | Act::NotifyCompleted { dry_run: true, .. } => Scope::Read,
         Act::Start(_)
         | Act::Steer { .. }
         | Act::Interrupt { .. }

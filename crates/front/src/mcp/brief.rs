@@ -119,7 +119,7 @@ fn next(status: &str) -> &'static str {
              what can be done."
         }
         "completed" => {
-            "It is done; the answer is in `answer`. codex_steer gives it a further instruction."
+            "It is done; the answer is in `answer`. What else is wanted is a new task: codex_start."
         }
         "failed" => "It failed; `error` says why. Mend that, then start it again with codex_start.",
         "cancelled" => "It was stopped. Start another one with codex_start if it is still wanted.",

@@ -3,7 +3,7 @@
 use super::small::{Call, Small};
 use super::wait::{self, Waited};
 use super::{brief, codex_bridge, resources};
-use crate::{Act, Caller, Control, ControlError, StartArgs};
+use crate::{Act, Caller, Control, ControlError, ControlFault, StartArgs};
 use axum::http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
@@ -22,9 +22,6 @@ const INSTRUCTIONS: &str = "Gives tasks to the OpenAI Codex CLI on this machine 
     codex_start begins a task and returns its task_id; codex_wait follows it until it ends or Codex asks; \
     codex_respond answers what Codex asks. Tasks go on without you and survive restarts. \
     codex_bridge does the same in one tool, for agents that know it already.";
-
-/// Most tasks that `codex_requests` looks into.
-const REQUESTS_LOOKED_AT: u32 = 50;
 
 /// Whose acts the calls are.
 #[derive(Clone, Debug)]
@@ -115,28 +112,29 @@ impl<C: Control> McpServer<C> {
         })
     }
 
-    /// Every open request of recent tasks.
+    /// Every open request, of tasks however old, and of messages of other channels, which answer to their own id.
     async fn requests(&self, caller: &Caller) -> Result<Value, ControlError> {
-        let newest = Act::List {
-            limit: Some(REQUESTS_LOOKED_AT),
-        };
-        let listed = self.control.act(caller, newest).await?;
-        let mut found = Vec::new();
-        for task in listed
-            .get("tasks")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
-            let text = |name| task.get(name).and_then(Value::as_str).unwrap_or_default();
-            if !text("status").starts_with("waiting_for_") {
-                continue;
+        let listed = self.control.act(caller, Act::Requests).await?;
+        let asked = listed.get("requests").and_then(Value::as_array);
+        let mut whose: Vec<String> = Vec::new();
+        for request in asked.into_iter().flatten() {
+            let text = |name| request.get(name).and_then(Value::as_str);
+            let id = text("task_id").or_else(|| text("message_id"));
+            if let Some(id) = id.filter(|id| !whose.iter().any(|known| known == id)) {
+                whose.push(id.to_owned());
             }
-            let task_id = text("task_id").to_owned();
+        }
+        let mut found = Vec::new();
+        for task_id in whose {
             let act = Act::Status {
                 task_id: task_id.clone(),
             };
-            let envelope = self.control.act(caller, act).await?;
+            let envelope = match self.control.act(caller, act).await {
+                Ok(envelope) => envelope,
+                // It was forgotten since the list was made, and its question with it.
+                Err(error) if error.kind == ControlFault::Unknown => continue,
+                Err(error) => return Err(error),
+            };
             let task = envelope.get("task").cloned().unwrap_or_default();
             for mut request in brief::requests(&task) {
                 if let Some(request) = request.as_object_mut() {

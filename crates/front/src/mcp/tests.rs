@@ -357,19 +357,45 @@ async fn small_tools_say_what_they_miss_and_what_they_do_not_know() {
 
 #[tokio::test]
 async fn open_requests_of_all_tasks_are_in_one_place() {
-    let listed = json!({"success": true, "tasks": [
-        {"task_id": "codex-1", "status": "completed"},
-        {"task_id": "codex-2", "status": "waiting_for_user_input"},
+    let listed = json!({"success": true, "requests": [
+        {"request_id": "r2", "message_id": "m2", "task_id": "codex-2"},
+        {"request_id": "r3", "message_id": "m3", "task_id": null},
+        {"request_id": "r4", "message_id": "m4", "task_id": "codex-2"},
     ]});
     let asked = json!({"success": true, "task": {"task_id": "codex-2", "pending_requests": [
         {"request_id": "r2", "method": "item/tool/requestUserInput", "payload": {"questions": [{"id": "q1"}]}},
     ]}});
-    let control = Scripted::with([Ok(listed), Ok(asked)]);
+    let chat = json!({"success": true, "task": {"task_id": null, "pending_requests": [
+        {"request_id": "r3", "headline": "run make"},
+    ]}});
+    let control = Scripted::with([Ok(listed), Ok(asked), Ok(chat)]);
     let (client, _) = connect(&control).await;
     let value = read(&told(&client, "codex_requests", json!({})).await);
-    let expected = json!([{"task_id": "codex-2", "request_id": "r2", "method": "item/tool/requestUserInput",
-        "payload": {"questions": [{"id": "q1"}]}}]);
+    let expected = json!([
+        {"task_id": "codex-2", "request_id": "r2", "method": "item/tool/requestUserInput",
+            "payload": {"questions": [{"id": "q1"}]}},
+        {"task_id": "m3", "request_id": "r3", "headline": "run make"},
+    ]);
     assert_eq!(value["requests"], expected);
+    let looks = ["codex-2", "m3"].map(|task_id| Act::Status {
+        task_id: task_id.to_owned(),
+    });
+    assert_eq!(
+        control.acts(),
+        [vec![Act::Requests], looks.to_vec()].concat()
+    );
+}
+
+#[tokio::test]
+async fn a_task_that_is_over_is_not_said_to_take_more() {
+    let control = Scripted::with([task("completed", "ls")]);
+    let (client, _) = connect(&control).await;
+    let value = read(&told(&client, "codex_status", json!({"task_id": "codex-1"})).await);
+    let next = value["next"].as_str().unwrap();
+    assert!(
+        next.contains("codex_start") && !next.contains("codex_steer"),
+        "{next}"
+    );
 }
 
 #[tokio::test]

@@ -6,17 +6,17 @@ use axum::http::{Request, StatusCode};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
     AddToken, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, Discard, Extras, MidTurn,
-    Receive, Received, Redrive, RedriveOutcome, RevokeToken, TokenAdded, Transition, UseToken,
-    Verdict,
+    NotifyBegin, Receive, Received, Record, Redrive, RedriveOutcome, RevokeToken, Tell, TokenAdded,
+    Transition, UseToken, Verdict,
 };
 use bridge_core::value::{
-    AckMode, ChannelId, ConversationId, ExternalId, MessageId, NotifyState, SenderKind, Task,
-    TaskId, Tier, Timestamp,
+    AckMode, AuditEntry, ChannelId, ConversationId, ExternalId, MessageId, NotifyState, SenderKind,
+    Task, TaskId, Tier, Timestamp,
 };
 use bridge_front::api::{Api, Door};
 use bridge_front::{
     Desk, Health, Hub, Live, NewMessage, NewTask, ReloadView, StartError, Steering, SubmitError,
-    Submitted, TaskBegun,
+    Submitted, TaskBegun, TokenHash,
 };
 use bridge_store::MemoryLedger;
 use futures_util::StreamExt;
@@ -61,28 +61,42 @@ impl TestDesk {
         Ok(committed.outcome)
     }
 
+    /// There is a token of this name.
+    pub(crate) async fn knows(&self, name: &str) {
+        let token = AddToken {
+            name: name.to_owned(),
+            hash: TokenHash::of(name).hex(),
+            scopes: vec!["read".to_owned()],
+            by: "somebody".to_owned(),
+        };
+        assert_eq!(self.does(token).await.unwrap(), TokenAdded::Added);
+    }
+
     /// A message of its own conversation comes in, and whoever watches is told.
     pub(crate) async fn receives(&self, id: &str) {
-        let received = self
-            .does(Receive {
-                message_id: MessageId::new(id),
-                conversation_id: ConversationId::new(format!("c-{id}")),
-                workdir: "/work".to_owned(),
-                channel: ChannelId::new("local"),
-                external_key: id.to_owned(),
-                external_id: ExternalId::new(id),
-                kind: SenderKind::Person,
-                sender: "ann".to_owned(),
-                tier: Tier::Owner,
-                body: "hello".to_owned(),
-                ack: AckMode::None,
-                mid_turn: MidTurn::Queue,
-                verdict: Verdict::Fit,
-                extras: Extras::default(),
-            })
-            .await;
+        let received = self.does(message(id, "local", "ann")).await;
         assert!(matches!(received, Ok(Received::New(_))));
         self.hub.publish(&MessageId::new(id), Live::Changed);
+    }
+}
+
+/// A message of its own conversation.
+pub(crate) fn message(id: &str, channel: &str, sender: &str) -> Receive {
+    Receive {
+        message_id: MessageId::new(id),
+        conversation_id: ConversationId::new(format!("c-{id}")),
+        workdir: "/work".to_owned(),
+        channel: ChannelId::new(channel),
+        external_key: id.to_owned(),
+        external_id: ExternalId::new(id),
+        kind: SenderKind::Person,
+        sender: sender.to_owned(),
+        tier: Tier::Owner,
+        body: "hello".to_owned(),
+        ack: AckMode::None,
+        mid_turn: MidTurn::Queue,
+        verdict: Verdict::Fit,
+        extras: Extras::default(),
     }
 }
 
@@ -161,7 +175,15 @@ impl Desk for TestDesk {
         self.does(decide).await
     }
 
-    async fn reload(&self, _: &str) -> ReloadView {
+    async fn reload(&self, by: &str) -> ReloadView {
+        let entry = AuditEntry {
+            at: self.now(),
+            actor: by.to_owned(),
+            what: "reload".to_owned(),
+            subject: "configuration".to_owned(),
+            detail: String::new(),
+        };
+        drop(self.does(Record { entry }).await);
         ReloadView::failed(self.now(), "there is no file".to_owned())
     }
 
@@ -170,15 +192,35 @@ impl Desk for TestDesk {
     }
 
     async fn steer_task(&self, _: &Task, _: String, _: &str) -> Result<Steering, SubmitError> {
-        Err(SubmitError::Stopping)
+        Ok(Steering::Steered)
     }
 
-    async fn tell(&self, _: MessageId, _: String, _: &str) -> Result<Steering, LedgerError> {
-        Err(away())
+    async fn tell(
+        &self,
+        message_id: MessageId,
+        text: String,
+        by: &str,
+    ) -> Result<Steering, LedgerError> {
+        let (by, mark) = (by.to_owned(), "mark".to_owned());
+        let tell = Tell {
+            message_id,
+            text,
+            by,
+            mark,
+        };
+        self.does(tell).await.map(|_| Steering::Steered)
     }
 
-    async fn notify_task(&self, _: &TaskId, _: &str) -> Result<Option<NotifyState>, LedgerError> {
-        Err(away())
+    async fn notify_task(
+        &self,
+        task_id: &TaskId,
+        by: &str,
+    ) -> Result<Option<NotifyState>, LedgerError> {
+        let begin = NotifyBegin {
+            task_id: task_id.clone(),
+            asked: Some(by.to_owned()),
+        };
+        self.does(begin).await.map(|_| None)
     }
 
     fn steps(&self) -> Vec<(&'static str, u64)> {
@@ -199,12 +241,6 @@ impl Desk for TestDesk {
     }
 }
 
-fn away() -> LedgerError {
-    LedgerError::Unavailable {
-        what: "it is not part of this desk".to_owned(),
-    }
-}
-
 /// A stream of events that nobody reads until it is asked for.
 pub(crate) struct Reader(axum::body::BodyDataStream);
 
@@ -214,12 +250,36 @@ impl Reader {
         if let Some(last) = last {
             request = request.header("Last-Event-ID", last);
         }
+        Self::of(router, request).await
+    }
+
+    pub(crate) async fn of(router: &Router, request: axum::http::request::Builder) -> Self {
         let request = request.body(Body::empty()).unwrap();
         let response = tower::ServiceExt::oneshot(router.clone(), request)
             .await
             .unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         Self(response.into_body().into_data_stream())
+    }
+
+    /// The next event, without comments.
+    pub(crate) async fn next(&mut self) -> String {
+        let next = async {
+            loop {
+                let chunk = self.0.next().await.unwrap().unwrap();
+                let text = std::str::from_utf8(&chunk).unwrap();
+                if text.starts_with("event: ") {
+                    return text.to_owned();
+                }
+            }
+        };
+        tokio::time::timeout(QUIET, next).await.unwrap()
+    }
+
+    /// Waits until the stream is over.
+    pub(crate) async fn ended(&mut self) {
+        let end = async { while self.0.next().await.is_some() {} };
+        tokio::time::timeout(QUIET, end).await.unwrap();
     }
 
     /// Everything that comes until nothing more does, without comments.

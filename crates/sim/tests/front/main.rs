@@ -1,8 +1,12 @@
 //! The API over a ledger in memory, under a clock that tests move: slow readers and who may do what.
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     reason = "a test that can't go on must fail where it stands"
 )]
 
+mod audit;
+mod control;
 mod desk;
 mod news;
+mod tokens;

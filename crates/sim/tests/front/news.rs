@@ -1,8 +1,10 @@
 //! Slow readers of events: nobody waits for them, nothing piles up, and they are told what is, not all that was.
 
 use crate::desk::{Reader, TestDesk};
+use bridge_core::step::Cancel;
 use bridge_core::value::MessageId;
 use bridge_front::{Desk, Live};
+use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
 async fn n8_a_reader_that_fell_behind_is_told_what_is_and_nothing_piles_up() {
@@ -34,6 +36,7 @@ async fn n8_a_reader_that_missed_too_much_is_told_to_look_at_the_lists() {
     for n in 0..1_100 {
         desk.receives(&format!("m{n:04}")).await;
     }
+    desk.pass_ms(1);
     let events = slow.rest().await;
     assert!(
         events.iter().any(|event| event.starts_with("event: reset")),
@@ -77,7 +80,7 @@ async fn whoever_comes_back_with_an_id_misses_nothing() {
     let ids = events.iter().flat_map(|event| event.lines());
     let last = ids
         .filter_map(|line| line.strip_prefix("id: "))
-        .last()
+        .next_back()
         .unwrap()
         .to_owned();
     drop(first);
@@ -98,4 +101,51 @@ async fn whoever_comes_back_with_an_id_misses_nothing() {
             "{too_old}"
         );
     }
+}
+
+/// An event's id speaks for everything before it, also for news that still waits behind it.
+#[tokio::test(start_paused = true)]
+async fn n8_a_reader_that_is_cut_between_two_changes_is_told_the_second_one_later() {
+    let desk = TestDesk::new();
+    let router = desk.router();
+    let mut slow = Reader::open(&router, "/v1/events", None).await;
+    let mut seen = slow.next().await;
+    desk.receives("m1").await;
+    desk.receives("m2").await;
+    desk.pass_ms(40_000);
+    let first = slow.next().await;
+    assert!(first.contains("\"message_id\":\"m1\""), "{first}");
+    seen.push_str(&first);
+    drop(slow);
+    let mut ids = seen.lines().filter_map(|line| line.strip_prefix("id: "));
+    let mut again = Reader::open(&router, "/v1/events", ids.next_back()).await;
+    let events = again.rest().await;
+    let second = |event: &String| event.contains("\"message_id\":\"m2\"");
+    assert!(events.iter().any(second), "{events:#?}");
+}
+
+/// Not every change is announced; news of others must not keep a stream from looking.
+#[tokio::test(start_paused = true)]
+async fn what_nobody_announced_is_told_on_a_busy_daemon_too() {
+    let desk = TestDesk::new();
+    let router = desk.router();
+    let mut reader = Reader::open(&router, "/v1/events", None).await;
+    desk.receives("m1").await;
+    desk.receives("m2").await;
+    reader.next().await;
+    reader.next().await;
+    reader.next().await;
+    let hub = desk.hub().clone();
+    let busy = tokio::spawn(async move {
+        let mut every = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            every.tick().await;
+            hub.publish(&MessageId::new("m1"), Live::Changed);
+        }
+    });
+    let (message_id, by) = (MessageId::new("m2"), "ann".to_owned());
+    desk.does(Cancel { message_id, by }).await.unwrap();
+    let told = reader.next().await;
+    assert!(told.contains("\"state\":\"cancelled\""), "{told}");
+    busy.abort();
 }

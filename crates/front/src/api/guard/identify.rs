@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, header};
 use bridge_core::port::Ledger;
 use bridge_core::step::UseToken;
 use bridge_core::value::Token;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -22,9 +22,12 @@ pub(in crate::api) enum Identity {
     Known(Caller),
     /// We don't; why.
     Nobody(&'static str),
+    /// They have a token, and the ledger can't be asked whose it is.
+    Unsure,
 }
 
 /// One token that would be accepted.
+#[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) hash: TokenHash,
     pub(super) caller: Caller,
@@ -49,27 +52,33 @@ impl<D: Desk> Gate<D> {
 
     async fn holder(&self, token: &str) -> Identity {
         let presented = TokenHash::of(token);
-        let found = among(&presented, self.candidates().await);
-        match found {
-            Some(candidate) => {
-                self.note_use(&candidate);
-                Identity::Known(candidate.caller)
+        let owner = self.context.shared.owner.clone().map(owner_candidate);
+        let named = self.named().await;
+        let read = named.is_some();
+        let named = named.iter().flat_map(|named| named.iter());
+        match (among(&presented, named.chain(&owner)), read) {
+            (Some(candidate), _) => {
+                self.note_use(candidate);
+                Identity::Known(candidate.caller.clone())
             }
-            None => {
+            (None, true) => {
                 Identity::Nobody("the token is not valid: it was never made, or it was revoked")
             }
+            (None, false) => Identity::Unsure,
         }
     }
 
-    /// A ledger that can't be read knows no tokens; the owner's is in a file, and still works.
-    async fn candidates(&self) -> Vec<Candidate> {
-        let named = self.context.desk.ledger().read(|rows| rows.tokens()).await;
-        let named = named
-            .unwrap_or_default()
-            .into_iter()
-            .filter_map(named_candidate);
-        let owner = self.context.shared.owner.clone().map(owner_candidate);
-        named.chain(owner).collect()
+    /// The named tokens; none while the ledger can't be read. The owner's is in a file, and works then too.
+    async fn named(&self) -> Option<Arc<[Candidate]>> {
+        let known = &self.context.shared.known;
+        let missing = match known.look() {
+            Ok(kept) => return Some(kept),
+            Err(missing) => missing,
+        };
+        let rows = self.context.desk.ledger().read(|rows| rows.tokens()).await;
+        let found: Arc<[Candidate]> = rows.ok()?.into_iter().filter_map(named_candidate).collect();
+        known.keep(missing, Arc::clone(&found));
+        Some(found)
     }
 
     /// Not at every call, and nobody waits for it.
@@ -143,7 +152,10 @@ fn owner_candidate(hash: TokenHash) -> Candidate {
 }
 
 /// The candidate that has this hash. All are looked at, whichever fits.
-fn among(presented: &TokenHash, candidates: Vec<Candidate>) -> Option<Candidate> {
+fn among<'c>(
+    presented: &TokenHash,
+    candidates: impl Iterator<Item = &'c Candidate>,
+) -> Option<&'c Candidate> {
     let mut found = None;
     for candidate in candidates {
         if presented.is(&candidate.hash) {

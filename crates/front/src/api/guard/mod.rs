@@ -4,11 +4,13 @@
 
 mod hosts;
 mod identify;
+mod known;
 mod rate;
 
 pub use hosts::{Hosts, HostsError};
 pub(super) use identify::Identity;
 pub use identify::VIA_HEADER;
+pub(super) use known::Known;
 pub(super) use rate::Rates;
 
 use super::{Context, ProblemResponse};
@@ -91,7 +93,7 @@ async fn check<D: Desk>(gate: &Gate<D>, mut request: Request, next: Next) -> Res
             Grants::LocalOwner => None,
             Grants::Scopes(_) => Some(format!("caller {}", caller.name)),
         },
-        Identity::Nobody(_) => Some(source.clone()),
+        Identity::Nobody(_) | Identity::Unsure => Some(source.clone()),
     };
     if let Some(wait) = rated.and_then(|who| gate.context.shared.rates.call(&who)) {
         return ProblemResponse::too_many("too many calls", wait).into_response();

@@ -60,6 +60,11 @@ impl Told {
         }
     }
 
+    /// What is older is not told.
+    pub(super) fn from(&self) -> Timestamp {
+        self.from
+    }
+
     pub(super) fn last_event(&self, message_id: &MessageId) -> u32 {
         let memory = self.messages.get(message_id);
         memory.map_or(0, |memory| memory.last_event)

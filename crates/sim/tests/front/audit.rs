@@ -1,0 +1,171 @@
+//! What acts leave behind: every route of the table that promises an entry in the audit is called once where it acts.
+
+use crate::control::{TASK, begin};
+use crate::desk::TestDesk;
+use axum::body::Body;
+use axum::http::{Method, Request};
+use bridge_core::port::{Change, Ledger, Read, RowsError};
+use bridge_core::step::{Decision, Refused, Transition};
+use bridge_core::value::{
+    AuditEntry, BootId, ClientId, Deciders, EffectDigest, Epoch, IncarnationId, Life, MessageId,
+    MessageState, Request as Asked, RequestId, RequestKind, RequestState, Sandbox, StateName,
+    ThreadId, Timestamp, Turn, TurnId, TurnState, Usage,
+};
+use bridge_front::Desk;
+use bridge_front::api::{Api, Trace, Verb};
+use serde_json::{Value, json};
+
+const FIRST: &str = "t1-first";
+const OTHER: &str = "m1-of-ann";
+const ASKED: &str = "0123456789abcdefghjkmnpqrs";
+
+/// Rows as a test wants them.
+struct Put(Vec<Change>);
+
+impl Transition for Put {
+    type View = ();
+    type Outcome = ();
+    const NAME: &'static str = "put";
+
+    fn load(&self, _: &dyn Read) -> Result<(), RowsError> {
+        Ok(())
+    }
+
+    fn decide(self, (): (), _: Timestamp) -> Result<Decision<()>, Refused> {
+        Ok(Decision {
+            changes: self.0,
+            actions: Vec::new(),
+            outcome: (),
+        })
+    }
+}
+
+fn becomes(id: &str, state: MessageState, at: Timestamp) -> Change {
+    let life = Life {
+        attempt: 1,
+        ..Life::new(at)
+    };
+    Change::Live {
+        message_id: MessageId::new(id),
+        from: StateName::Received,
+        life: life.moved(state, at),
+    }
+}
+
+fn running(id: &str, at: Timestamp) -> Vec<Change> {
+    let (message_id, turn_id) = (MessageId::new(id), TurnId::new("turn"));
+    let turn = Turn {
+        client_id: ClientId::of(&message_id, 1),
+        message_id,
+        attempt: 1,
+        epoch: Epoch(1),
+        boot_id: BootId::new("boot"),
+        incarnation: IncarnationId::new("i"),
+        thread: ThreadId::new("thread"),
+        after_turn: None,
+        turn_id: Some(turn_id.clone()),
+        sandbox: Sandbox::ReadOnly,
+        state: TurnState::Attached,
+        touched: false,
+        started_at: at,
+        ended_at: None,
+        usage: Usage::default(),
+    };
+    let state = MessageState::Running { turn_id };
+    vec![becomes(id, state, at), Change::NewTurn(turn)]
+}
+
+fn asks(id: &str, at: Timestamp) -> Vec<Change> {
+    let mut changes = running(id, at);
+    changes.push(Change::NewRequest(Asked {
+        request_id: RequestId::new(ASKED),
+        message_id: MessageId::new(id),
+        attempt: 1,
+        incarnation: IncarnationId::new("i"),
+        rpc_id: "0".to_owned(),
+        item_id: None,
+        method: "item/commandExecution/requestApproval".to_owned(),
+        digest: EffectDigest::of(&RequestKind::Command, "make"),
+        kind: RequestKind::Command,
+        headline: "run make".to_owned(),
+        shown: "make".to_owned(),
+        payload: "{}".to_owned(),
+        deciders: Deciders::Owner,
+        state: RequestState::Open,
+        created_at: at,
+        deadline: at.plus_ms(600_000),
+        reminded: false,
+    }));
+    changes
+}
+
+fn over(id: &str, at: Timestamp) -> Vec<Change> {
+    let reason = "broken".to_owned();
+    vec![becomes(id, MessageState::Dead { reason }, at)]
+}
+
+/// Where a route acts: the rows, what is filled into its path, and its body.
+fn scene(path: &str, at: Timestamp) -> (Vec<Change>, &'static str, Value) {
+    let decision = json!({"decision": "decline"});
+    let respond = json!({"request_id": ASKED, "decision": "decline"});
+    let instruction = json!({"instruction": "left"});
+    match path {
+        "/v1/tokens" => (vec![], "", json!({"name": "ci", "scopes": ["read"]})),
+        "/v1/tokens/{name}" => (vec![], "known", Value::Null),
+        "/v1/reload" => (vec![], "", Value::Null),
+        "/v1/messages/{id}/redrive" | "/v1/messages/{id}/drop" => {
+            (over(OTHER, at), OTHER, Value::Null)
+        }
+        "/v1/messages/{id}/cancel" => (vec![], OTHER, Value::Null),
+        "/v1/messages/{id}/steer" | "/v1/tasks/{id}/steer" => {
+            (running(OTHER, at), OTHER, instruction)
+        }
+        "/v1/tasks/{id}/interrupt" => (vec![], TASK, Value::Null),
+        "/v1/tasks/{id}/respond" => (asks(FIRST, at), TASK, respond),
+        "/v1/tasks/notify-completed" => (over(FIRST, at), "", json!({})),
+        "/v1/requests/{id}/decision" => (asks(OTHER, at), ASKED, decision),
+        other => panic!("{other} promises an entry in the audit: say here where it acts"),
+    }
+}
+
+async fn newest_act(desk: &TestDesk) -> AuditEntry {
+    let acts = desk.ledger().read(|rows| rows.audit(1)).await.unwrap();
+    acts.into_iter().next().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_28_every_route_that_promises_an_act_leaves_it_with_its_word() {
+    let mut tried = 0;
+    for route in Api::<TestDesk>::routes() {
+        let words = match route.trace {
+            Trace::Audit(words) | Trace::RowOrAudit(words) => words,
+            Trace::Nothing | Trace::Row => continue,
+        };
+        let desk = TestDesk::new();
+        let router = desk.router();
+        begin(&desk, "ann").await;
+        desk.receives(OTHER).await;
+        desk.knows("known").await;
+        let (rows, id, body) = scene(route.path, desk.now());
+        desk.does(Put(rows)).await.unwrap();
+        let path = route.path.replace("{id}", id).replace("{name}", id);
+        let method = match route.verb {
+            Verb::Post => Method::POST,
+            Verb::Delete => Method::DELETE,
+            Verb::Get | Verb::Any => panic!("{path} does not act"),
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(&path)
+            .header("Content-Type", "application/json")
+            .body(Body::from(body.to_string()))
+            .unwrap();
+        let response = tower::ServiceExt::oneshot(router, request).await.unwrap();
+        assert!(response.status().is_success(), "{path}: {response:?}");
+        let act = newest_act(&desk).await;
+        assert_eq!(act.actor, "local owner", "{path}: {act:?}");
+        assert!(words.contains(&act.what.as_str()), "{path}: {act:?}");
+        tried += 1;
+    }
+    assert!(tried > 10, "{tried}");
+}

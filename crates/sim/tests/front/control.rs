@@ -1,0 +1,80 @@
+//! Who may say what to whom.
+
+use crate::desk::{TestDesk, message};
+use bridge_core::step::StartTask;
+use bridge_core::value::{
+    ApprovalPolicy, Notification, NotifyState, Sandbox, Task, TaskId, TaskTerms, Timestamp,
+};
+use bridge_front::{Act, Caller, Control, ControlFault, DeskControl, Grants, Scope, Via};
+
+pub(crate) const TASK: &str = "codex-0123456789ab";
+
+/// A task that `starter` began, and whose end a webhook waits for.
+pub(crate) async fn begin(desk: &TestDesk, starter: &str) {
+    let receive = message("t1-first", "task", starter);
+    let task = Task {
+        task_id: TaskId::new(TASK),
+        conversation_id: receive.conversation_id.clone(),
+        message_id: receive.message_id.clone(),
+        starter: starter.to_owned(),
+        prompt_summary: "hello".to_owned(),
+        terms: TaskTerms {
+            cwd: "/work".to_owned(),
+            model: None,
+            sandbox: Sandbox::ReadOnly,
+            approval_policy: ApprovalPolicy::OnRequest,
+            codex_home: None,
+        },
+        notification: Notification {
+            target: Some("webhook:https://hooks.test/a".to_owned()),
+            state: NotifyState::Pending { not_before: None },
+            tries: 0,
+            first_try_at: None,
+            error: None,
+        },
+        created_at: Timestamp(1),
+    };
+    desk.does(StartTask { receive, task }).await.unwrap();
+}
+
+fn token(name: &str, scopes: &[Scope]) -> Caller {
+    Caller {
+        name: name.to_owned(),
+        via: Via::Http,
+        grants: Grants::Scopes(scopes.to_vec()),
+    }
+}
+
+#[tokio::test]
+async fn threat_1_a_token_speaks_only_in_what_it_began() {
+    let desk = TestDesk::new();
+    begin(&desk, "ann").await;
+    desk.receives("m1-of-ann").await;
+    desk.does(message("m2-elsewhere", "molecule:a", "ann"))
+        .await
+        .unwrap();
+    let control = DeskControl::new(desk);
+    let steer = async |caller: &Caller, id: &str| {
+        let act = Act::Steer {
+            task_id: id.to_owned(),
+            instruction: "left".to_owned(),
+        };
+        let said = control.act(caller, act).await;
+        said.map_err(|refusal| refusal.kind).map(drop)
+    };
+    let forbidden = Err(ControlFault::Forbidden);
+    let ann = token("ann", &[Scope::Control]);
+    let ci = token("ci", &[Scope::Control, Scope::Send, Scope::Approve]);
+    let admin = token("root", &[Scope::Control, Scope::Admin]);
+    let owner = Caller::local_owner(Via::Cli);
+    for id in [TASK, "t1-first", "m1-of-ann", "m2-elsewhere"] {
+        assert_eq!(steer(&ci, id).await, forbidden, "{id}");
+        assert_eq!(steer(&admin, id).await, Ok(()), "{id}");
+        assert_eq!(steer(&owner, id).await, Ok(()), "{id}");
+        let theirs = match id {
+            "m2-elsewhere" => forbidden,
+            _ => Ok(()),
+        };
+        assert_eq!(steer(&ann, id).await, theirs, "{id}");
+    }
+}
