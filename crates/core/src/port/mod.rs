@@ -16,6 +16,6 @@ pub use agent::{
 pub use ledger::{Committed, Ledger, LedgerError};
 pub use rows::{
     Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read, RequestsOf, Rows,
-    RowsError, StateCount,
+    RowsError, Standing, StateCount,
 };
 pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};

@@ -5,9 +5,10 @@
 
 use crate::value::{
     Ack, AckState, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, Life, Message, MessageId, Notification, NotifyState,
-    Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState, RequestStateName, Round,
-    SenderKind, Seq, StateName, Task, TaskId, ThreadId, Tier, Timestamp, Token, Turn, TurnId, Twin,
+    Incarnation, IncarnationId, ItemEvent, ItemId, Life, Message, MessageId, Notification,
+    NotifyState, Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState,
+    RequestStateName, Round, SenderKind, Seq, StateName, Task, TaskId, ThreadId, Tier, Timestamp,
+    Token, Turn, TurnId, Twin,
 };
 
 /// Why a read or a write inside a transaction failed. The whole transaction is rolled back.
@@ -337,6 +338,8 @@ pub trait Read {
     fn request(&self, request_id: &RequestId) -> Result<Option<Request>, RowsError>;
     /// All requests of a message, oldest first.
     fn requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError>;
+    /// How all requests of a message stand, oldest first.
+    fn standings(&self, message_id: &MessageId) -> Result<Vec<Standing>, RowsError>;
     /// Messages of a conversation, newest first, at most `limit`.
     fn messages_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError>;
     /// A task by its id.
@@ -378,6 +381,25 @@ pub trait Read {
     fn next_unreminded(&self) -> Result<Option<Timestamp>, RowsError>;
     /// Codex processes that are not known to have ended.
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError>;
+}
+
+/// How a request stands, without what was shown and sent: those may be long, and a message may have many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Known outside by this.
+    pub request_id: RequestId,
+    /// The attempt whose turn asks.
+    pub attempt: u32,
+    /// The process that asks.
+    pub incarnation: IncarnationId,
+    /// Codex's own name for it.
+    pub rpc_id: String,
+    /// The item it is about.
+    pub item_id: Option<ItemId>,
+    /// How far it is.
+    pub state: RequestState,
+    /// When it was asked.
+    pub created_at: Timestamp,
 }
 
 /// Which requests a change is about.
