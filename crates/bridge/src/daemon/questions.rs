@@ -51,6 +51,12 @@ impl Questions {
         (questions, changes)
     }
 
+    /// What the turn waits for.
+    #[cfg(test)]
+    pub(super) fn open(&self) -> BTreeSet<RequestId> {
+        self.open.borrow().clone()
+    }
+
     fn heard(&self) -> MutexGuard<'_, BTreeSet<RequestId>> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,7 +93,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 verdict,
             }) => {
                 tracing::info!(%message_id, %request_id, via = %verdict.via, decision = verdict.decision.word(), "codex asks, and is answered");
-                self.tell_at_once(&to, &request_id, &verdict).await;
+                let heard = self.tell_at_once(&to, &request_id, &verdict).await;
+                if heard == Some(Responded::Cut) {
+                    // A person's word that was kept for this question is kept for the next one like it.
+                    self.unheard(request_id, Deaf::Cut).await;
+                }
             }
             None if self.halt.is_cancelled() => {}
             None => self.decline(&to, message_id).await,
@@ -160,28 +170,37 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
     }
 
-    /// Codex is told what was decided before it asked. Whether it still listens changes nothing.
+    /// Codex is told what was decided before.
     async fn tell_at_once(
         self: &Arc<Self>,
         to: &AskedRef,
         request_id: &RequestId,
         verdict: &RequestVerdict,
-    ) {
-        match self.agent.respond(to, verdict).await {
-            Ok(Responded::Told | Responded::Gone) => self.forget_secret(request_id).await,
-            Ok(Responded::Unfit { why }) => {
-                let request_id = request_id.clone();
-                let because = Deaf::Unfit { why };
-                self.settle(Unheard {
-                    request_id,
-                    because,
-                })
-                .await;
-            }
-            Err(error) => {
+    ) -> Option<Responded> {
+        let heard = self.agent.respond(to, verdict).await;
+        let heard = heard
+            .inspect_err(|error| {
                 tracing::warn!(%error, %request_id, "an answer could not be given to codex");
+            })
+            .ok()?;
+        match &heard {
+            Responded::Told | Responded::Gone => self.forget_secret(request_id).await,
+            Responded::Unfit { why } => {
+                let why = why.clone();
+                self.unheard(request_id.clone(), Deaf::Unfit { why }).await;
             }
+            Responded::Cut => {}
         }
+        Some(heard)
+    }
+
+    async fn unheard(self: &Arc<Self>, request_id: RequestId, because: Deaf) {
+        tracing::info!(%request_id, ?because, "codex did not take a decision");
+        self.settle(Unheard {
+            request_id,
+            because,
+        })
+        .await;
     }
 
     /// Tells Codex what was decided. A decision that does not reach it is not lost: while it lives it asks again.
@@ -196,10 +215,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 None
             }
             // The end of the turn is under way by itself.
-            Ok(Responded::Gone) if verdict.decision == RequestDecision::Cancel => None,
+            Ok(Responded::Gone | Responded::Cut) if verdict.decision == RequestDecision::Cancel => {
+                None
+            }
             // It has not asked again since we found its turn; when it does, it is told.
             Ok(Responded::Gone) if self.is_unheard(&request) => None,
             Ok(Responded::Gone) => Some(Deaf::Gone),
+            Ok(Responded::Cut) => Some(Deaf::Cut),
             Ok(Responded::Unfit { why }) => Some(Deaf::Unfit { why }),
             Err(error) => {
                 tracing::warn!(%error, %request_id, "a decision could not be given to codex");
@@ -207,13 +229,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
         };
         if let Some(because) = because {
-            tracing::info!(%request_id, ?because, "codex did not take a decision");
-            let request_id = request_id.clone();
-            self.settle(Unheard {
-                request_id,
-                because,
-            })
-            .await;
+            self.unheard(request_id, because).await;
         }
         self.look_at_open(&request.message_id).await;
     }
@@ -356,6 +372,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                         rpc_id: standing.rpc_id,
                         item_id: standing.item_id,
                     };
+                    // It may have been told before: what does not reach it now is no grant.
                     self.tell_at_once(&to, &standing.request_id, verdict).await;
                 }
             }
