@@ -14,6 +14,7 @@ pub use agent::{
     TurnStatus, TurnStream, TurnTransport,
 };
 pub use ledger::{Committed, Ledger, LedgerError};
+pub(crate) use rows::only_reads;
 pub use rows::{
     Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read, RequestsOf, Rows,
     RowsError, Standing, StateCount,

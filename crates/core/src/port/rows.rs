@@ -7,8 +7,8 @@ use crate::value::{
     Ack, AckState, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId,
     Incarnation, IncarnationId, ItemEvent, ItemId, Life, Message, MessageId, Notification,
     NotifyState, Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState,
-    RequestStateName, Round, SenderKind, Seq, StateName, Task, TaskId, ThreadId, Tier, Timestamp,
-    Token, Turn, TurnId, Twin,
+    RequestStateName, Round, Sandbox, SenderKind, Seq, StateName, Task, TaskId, ThreadId, Tier,
+    Timestamp, Token, Turn, TurnId, Twin,
 };
 
 /// Why a read or a write inside a transaction failed. The whole transaction is rolled back.
@@ -43,6 +43,8 @@ pub struct Head {
     pub message: Message,
     /// Its conversation.
     pub conversation: Conversation,
+    /// What it may touch, if it is of a task.
+    pub given: Option<Sandbox>,
 }
 
 /// One message that takes the place of a turn, as far as the scheduler looks at it.
@@ -52,6 +54,8 @@ pub struct Flight {
     pub channel: ChannelId,
     /// What its sender may do.
     pub tier: Tier,
+    /// What it may touch, if it is of a task.
+    pub given: Option<Sandbox>,
     /// Codex died under an earlier attempt of it.
     pub suspect: bool,
     /// Where it works.
@@ -69,8 +73,16 @@ pub struct HeadFilter {
     pub no_suspects: bool,
     /// Directories with a writer at work, where writing turns take turns.
     pub busy_workdirs: Vec<String>,
-    /// Tiers that only read and so may work beside a writer.
+    /// Tiers that only read and so may work beside a writer; a task goes by what it was given.
     pub readers: Vec<Tier>,
+}
+
+/// Whether a turn can't write: a task's by what the task was given, every other by its tier.
+pub(crate) fn only_reads(readers: &[Tier], tier: Tier, given: Option<Sandbox>) -> bool {
+    match given {
+        Some(sandbox) => !sandbox.can_write(),
+        None => readers.contains(&tier),
+    }
 }
 
 /// Why a message that waits for nothing of its own is not claimed.
@@ -95,14 +107,20 @@ impl HeadFilter {
     /// Whether it lets a head through.
     #[must_use]
     pub fn lets(&self, head: &Head) -> bool {
-        self.keeps(&head.message, &head.conversation).is_none()
+        self.keeps(&head.message, &head.conversation, head.given)
+            .is_none()
     }
 
     /// What keeps a message back, if anything does.
     #[must_use]
-    pub fn keeps(&self, message: &Message, conversation: &Conversation) -> Option<Kept> {
+    pub fn keeps(
+        &self,
+        message: &Message,
+        conversation: &Conversation,
+        given: Option<Sandbox>,
+    ) -> Option<Kept> {
         let busy = self.busy_workdirs.contains(&conversation.workdir)
-            && !self.readers.contains(&message.tier);
+            && !only_reads(&self.readers, message.tier, given);
         if self.full_channels.contains(&message.channel) {
             Some(Kept::Channel)
         } else if self.no_suspects && message.life.suspect {

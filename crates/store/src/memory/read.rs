@@ -429,6 +429,7 @@ impl Read for MemoryRows {
                 Some(Head {
                     message: message.clone(),
                     conversation: conversation.clone(),
+                    given: self.given(&message.conversation_id),
                 })
             })
             .filter(|head| filter.lets(head))
@@ -466,6 +467,7 @@ impl Read for MemoryRows {
                 Some(Flight {
                     channel: message.channel.clone(),
                     tier: message.tier,
+                    given: self.given(&message.conversation_id),
                     suspect: message.life.suspect,
                     workdir: conversation.workdir.clone(),
                     waiting: self.is_asked(&message.message_id),
