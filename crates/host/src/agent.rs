@@ -240,11 +240,14 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         verdict: &RequestVerdict,
     ) -> Result<Responded, AgentFault> {
         let Some(session) = self.homes.with_life(&to.incarnation) else {
-            return Ok(Responded::Gone);
+            return Ok(Responded::Cut);
         };
         let connection = &session.connection;
         let Some(request) = connection.mailboxes.question(to) else {
-            return Ok(Responded::Gone);
+            return match connection.is_open() {
+                true => Ok(Responded::Gone),
+                false => Ok(Responded::Cut),
+            };
         };
         let reply = match reply(&request, verdict) {
             Ok(reply) => reply,
@@ -267,8 +270,11 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             (Reply::Interrupt { else_say, .. }, None) => Some(else_say),
         };
         if let Some(outcome) = said {
-            let told = connection.respond(request.id, outcome).await;
-            told.map_err(|error| of_call(&error, Deed::Harmless))?;
+            // It fails only where the connection is closed already.
+            if let Err(error) = connection.respond(request.id, outcome).await {
+                tracing::debug!(%error, "codex could not be answered");
+                return Ok(Responded::Cut);
+            }
         }
         Ok(Responded::Told)
     }

@@ -59,13 +59,20 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 // The row stays where it is; the next start finds it and goes on from there.
                 return None;
             }
-            let pause = backoff_ms(tries, SETTLE_BASE_MS, SETTLE_MAX_MS, jitter());
-            tokio::select! {
-                () = tokio::time::sleep(Duration::from_millis(u64::try_from(pause).unwrap_or(1))) => {}
-                () = self.halt.cancelled() => return None,
+            if !self.pause(tries).await {
+                return None;
             }
         }
         None
+    }
+
+    /// Waits before the ledger is asked again; false when the daemon goes.
+    pub(super) async fn pause(&self, tries: u32) -> bool {
+        let pause = backoff_ms(tries, SETTLE_BASE_MS, SETTLE_MAX_MS, jitter());
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(u64::try_from(pause).unwrap_or(1))) => true,
+            () = self.halt.cancelled() => false,
+        }
     }
 
     pub(crate) fn perform(self: &Arc<Self>, actions: Vec<Action>) {

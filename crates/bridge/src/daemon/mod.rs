@@ -264,6 +264,9 @@ impl Settings {
             .map(|tier| self.tier(tier))
             .filter(|tier| tier.one_writer)
             .filter_map(|tier| tier.workdir.as_ref())
+            // A task that names it works in its real place.
+            .flat_map(|workdir| [Some(workdir.clone()), workdir.canonicalize().ok()])
+            .flatten()
             .map(|workdir| workdir.display().to_string())
             .collect()
     }

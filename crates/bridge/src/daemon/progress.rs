@@ -89,12 +89,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let id = message_id.clone();
         let read = self
             .ledger
-            .read(move |rows| Ok((rows.message(&id)?, rows.requests(&id)?)))
+            .read(move |rows| Ok((rows.message(&id)?, rows.standings(&id)?)))
             .await;
-        let (message, requests) = read.ok()?;
-        let asked = requests
+        let (message, standings) = read.ok()?;
+        let asked = standings
             .iter()
-            .any(|request| request.state == RequestState::Open);
+            .any(|standing| standing.state == RequestState::Open);
         let message = message.filter(|message| match message.kind {
             SenderKind::Person => true,
             SenderKind::Agent => false,

@@ -8,13 +8,13 @@ use bridge_codex::rpc::RawId;
 use bridge_codex::wire::ServerRequest;
 use bridge_codex::wire::values::GrantScope;
 use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
-use bridge_core::port::{Agent, Asked, AskedRef, Ledger, LedgerError, Responded, Sink};
+use bridge_core::port::{Agent, Asked, AskedRef, Ledger, LedgerError, Responded, Sink, Standing};
 use bridge_core::rules::{Case, Judgement, Ruling};
 use bridge_core::show;
 use bridge_core::step::{Ask, AskOutcome, Deaf, Resolve, Tend, Tended, Told, Unheard};
 use bridge_core::value::{
-    Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId, RequestKind,
-    RequestState, RequestVerdict, Timestamp,
+    Class, Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId,
+    RequestKind, RequestState, RequestVerdict, Timestamp,
 };
 use bridge_front::wants_secret;
 use serde_json::Value;
@@ -33,6 +33,8 @@ const TEND_PAUSE_MS: i64 = 1_000;
 pub(crate) struct Questions {
     /// Those that a person has not decided yet: while there are any, no clock of the turn runs.
     open: watch::Sender<BTreeSet<RequestId>>,
+    /// Held from the look at the rows until `open` is what they say: no older look counts after a newer one.
+    looking: tokio::sync::Mutex<()>,
     /// Those that Codex asked while we listened; after a restart it asks again, a moment after the turn is found.
     heard: Mutex<BTreeSet<RequestId>>,
 }
@@ -41,8 +43,18 @@ impl Questions {
     /// Those of a turn that waits for these; the receiver hears of every change.
     pub(super) fn new(open: BTreeSet<RequestId>) -> (Self, watch::Receiver<BTreeSet<RequestId>>) {
         let (open, changes) = watch::channel(open);
-        let heard = Mutex::default();
-        (Self { open, heard }, changes)
+        let questions = Self {
+            open,
+            looking: tokio::sync::Mutex::default(),
+            heard: Mutex::default(),
+        };
+        (questions, changes)
+    }
+
+    /// What the turn waits for.
+    #[cfg(test)]
+    pub(super) fn open(&self) -> BTreeSet<RequestId> {
+        self.open.borrow().clone()
     }
 
     fn heard(&self) -> MutexGuard<'_, BTreeSet<RequestId>> {
@@ -64,17 +76,16 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(super) async fn asked(self: &Arc<Self>, turn: &Followed, asked: Asked) {
         let message_id = &turn.message_id;
         let to = asked.asked.clone();
-        let Some(ask) = self.question(message_id, asked).await else {
-            return self.decline(&to, message_id).await;
+        let ask = match self.question(message_id, asked).await {
+            Some(ask) => ask,
+            None if self.halt.is_cancelled() => return,
+            None => return self.decline(&to, message_id).await,
         };
         match self.insist(ask).await {
             Some(AskOutcome::Waits { request_id }) => {
                 tracing::info!(%message_id, %request_id, "codex asks, and waits for a decision");
                 if let Some(questions) = self.questions_of(message_id) {
-                    questions.heard().insert(request_id.clone());
-                    questions
-                        .open
-                        .send_if_modified(|open| open.insert(request_id));
+                    questions.heard().insert(request_id);
                 }
             }
             Some(AskOutcome::Answer {
@@ -82,16 +93,21 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 verdict,
             }) => {
                 tracing::info!(%message_id, %request_id, via = %verdict.via, decision = verdict.decision.word(), "codex asks, and is answered");
-                self.tell_at_once(&to, &request_id, &verdict).await;
+                let heard = self.tell_at_once(&to, &request_id, &verdict).await;
+                if heard == Some(Responded::Cut) {
+                    // A person's word that was kept for this question is kept for the next one like it.
+                    self.unheard(request_id, Deaf::Cut).await;
+                }
             }
             None if self.halt.is_cancelled() => {}
             None => self.decline(&to, message_id).await,
         }
+        self.look_at_open(message_id).await;
     }
 
     /// The question as a row, with what the rules say to it.
     async fn question(&self, message_id: &MessageId, asked: Asked) -> Option<Ask> {
-        let (message, _) = self.load(message_id).await.ok().flatten()?;
+        let message = self.asker(message_id).await?;
         let judgement = self.judge(&message, &asked);
         let at = now();
         let at_once = at_once(&judgement, at);
@@ -123,6 +139,21 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         Some(Ask { request, at_once })
     }
 
+    /// The message whose turn asks. A ledger that can't be read for a while is no reason for a no.
+    async fn asker(&self, message_id: &MessageId) -> Option<Message> {
+        for tries in 0_u32.. {
+            let error = match self.load(message_id).await {
+                Ok(found) => return found.map(|(message, _)| message),
+                Err(error) => error,
+            };
+            tracing::error!(%error, %message_id, "the message of a question can't be read");
+            if error.class() != Class::Transient || !self.pause(tries).await {
+                return None;
+            }
+        }
+        None
+    }
+
     fn judge(&self, message: &Message, asked: &Asked) -> Judgement {
         self.settings().policy.judge(Case {
             tier: message.tier,
@@ -139,28 +170,37 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
     }
 
-    /// Codex is told what was decided before it asked. Whether it still listens changes nothing.
+    /// Codex is told what was decided before.
     async fn tell_at_once(
         self: &Arc<Self>,
         to: &AskedRef,
         request_id: &RequestId,
         verdict: &RequestVerdict,
-    ) {
-        match self.agent.respond(to, verdict).await {
-            Ok(Responded::Told | Responded::Gone) => self.forget_secret(request_id).await,
-            Ok(Responded::Unfit { why }) => {
-                let request_id = request_id.clone();
-                let because = Deaf::Unfit { why };
-                self.settle(Unheard {
-                    request_id,
-                    because,
-                })
-                .await;
-            }
-            Err(error) => {
+    ) -> Option<Responded> {
+        let heard = self.agent.respond(to, verdict).await;
+        let heard = heard
+            .inspect_err(|error| {
                 tracing::warn!(%error, %request_id, "an answer could not be given to codex");
+            })
+            .ok()?;
+        match &heard {
+            Responded::Told | Responded::Gone => self.forget_secret(request_id).await,
+            Responded::Unfit { why } => {
+                let why = why.clone();
+                self.unheard(request_id.clone(), Deaf::Unfit { why }).await;
             }
+            Responded::Cut => {}
         }
+        Some(heard)
+    }
+
+    async fn unheard(self: &Arc<Self>, request_id: RequestId, because: Deaf) {
+        tracing::info!(%request_id, ?because, "codex did not take a decision");
+        self.settle(Unheard {
+            request_id,
+            because,
+        })
+        .await;
     }
 
     /// Tells Codex what was decided. A decision that does not reach it is not lost: while it lives it asks again.
@@ -175,29 +215,23 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 None
             }
             // The end of the turn is under way by itself.
-            Ok(Responded::Gone) if verdict.decision == RequestDecision::Cancel => None,
+            Ok(Responded::Gone | Responded::Cut) if verdict.decision == RequestDecision::Cancel => {
+                None
+            }
             // It has not asked again since we found its turn; when it does, it is told.
             Ok(Responded::Gone) if self.is_unheard(&request) => None,
             Ok(Responded::Gone) => Some(Deaf::Gone),
+            Ok(Responded::Cut) => Some(Deaf::Cut),
             Ok(Responded::Unfit { why }) => Some(Deaf::Unfit { why }),
             Err(error) => {
                 tracing::warn!(%error, %request_id, "a decision could not be given to codex");
                 None
             }
         };
-        let waits = matches!(because, Some(Deaf::Unfit { .. }));
         if let Some(because) = because {
-            tracing::info!(%request_id, ?because, "codex did not take a decision");
-            let request_id = request_id.clone();
-            self.settle(Unheard {
-                request_id,
-                because,
-            })
-            .await;
+            self.unheard(request_id, because).await;
         }
-        if !waits {
-            self.no_longer_waits(&request.message_id, &request_id);
-        }
+        self.look_at_open(&request.message_id).await;
     }
 
     async fn decided(&self, request_id: &RequestId) -> Option<(Request, RequestVerdict)> {
@@ -237,9 +271,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             incarnation: asked.incarnation,
             rpc_id: asked.rpc_id,
         };
-        for request_id in self.insist(resolve).await.unwrap_or_default() {
-            self.no_longer_waits(&turn.message_id, &request_id);
-        }
+        let _settled = self.insist(resolve).await;
+        self.look_at_open(&turn.message_id).await;
     }
 
     /// The questions of a turn that is followed now.
@@ -250,12 +283,38 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             .map(|running| Arc::clone(&running.questions))
     }
 
-    fn no_longer_waits(&self, message_id: &MessageId, request_id: &RequestId) {
-        if let Some(questions) = self.questions_of(message_id) {
-            questions
-                .open
-                .send_if_modified(|open| open.remove(request_id));
+    /// The rows alone say what a turn waits for; they are looked at after every change of them.
+    async fn look_at_open(&self, message_id: &MessageId) {
+        let Some(questions) = self.questions_of(message_id) else {
+            return;
+        };
+        let _one_at_a_time = questions.looking.lock().await;
+        match self.standings(message_id).await {
+            Ok(standings) => {
+                let waits_for = open(&standings);
+                questions.open.send_if_modified(|open| {
+                    let changed = *open != waits_for;
+                    *open = waits_for;
+                    changed
+                });
+            }
+            Err(error) => {
+                tracing::error!(%error, %message_id, "what a turn waits for can't be read");
+                self.doubt.notify_one();
+            }
         }
+    }
+
+    /// How the questions of a message's present attempt stand.
+    async fn standings(&self, message_id: &MessageId) -> Result<Vec<Standing>, LedgerError> {
+        let id = message_id.clone();
+        let read = self.ledger.read(move |rows| {
+            let attempt = rows.message(&id)?.map(|message| message.life.attempt);
+            let mut standings = rows.standings(&id)?;
+            standings.retain(|standing| Some(standing.attempt) == attempt);
+            Ok(standings)
+        });
+        read.await
     }
 
     /// Whether a followed turn asked this before we listened, and not again since.
@@ -266,17 +325,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// The questions of a turn that is followed again: time spent waiting for a person does not count.
     pub(super) async fn asked_before(&self, turn: &Followed) -> AskedBefore {
-        let id = turn.message_id.clone();
-        let rows = self.ledger.read(move |rows| {
-            let attempt = rows.message(&id)?.map(|message| message.life.attempt);
-            let mut requests = rows.requests(&id)?;
-            requests.retain(|request| Some(request.attempt) == attempt);
-            Ok(requests)
-        });
-        match rows.await {
-            Ok(requests) => AskedBefore {
-                waited: waited(&requests, now()),
-                open: open(&requests),
+        match self.standings(&turn.message_id).await {
+            Ok(standings) => AskedBefore {
+                waited: waited(&standings, now()),
+                open: open(&standings),
             },
             Err(error) => {
                 tracing::warn!(%error, message_id = %turn.message_id, "what a turn asked before can't be read");
@@ -313,14 +365,18 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             running.keys().cloned().collect()
         };
         for message_id in running {
-            let requests = self.ledger.read(move |rows| rows.requests(&message_id));
-            for request in requests.await? {
-                if let RequestState::Decided(verdict) = &request.state {
-                    let to = named(&request);
-                    self.tell_at_once(&to, &request.request_id, verdict).await;
-                    self.no_longer_waits(&request.message_id, &request.request_id);
+            for standing in self.standings(&message_id).await? {
+                if let RequestState::Decided(verdict) = &standing.state {
+                    let to = AskedRef {
+                        incarnation: standing.incarnation,
+                        rpc_id: standing.rpc_id,
+                        item_id: standing.item_id,
+                    };
+                    // It may have been told before: what does not reach it now is no grant.
+                    self.tell_at_once(&to, &standing.request_id, verdict).await;
                 }
             }
+            self.look_at_open(&message_id).await;
         }
         Ok(())
     }
@@ -352,20 +408,20 @@ fn named(request: &Request) -> AskedRef {
     }
 }
 
-fn open(requests: &[Request]) -> BTreeSet<RequestId> {
-    let open = requests
+fn open(standings: &[Standing]) -> BTreeSet<RequestId> {
+    let open = standings
         .iter()
-        .filter(|request| request.state == RequestState::Open);
-    open.map(|request| request.request_id.clone()).collect()
+        .filter(|standing| standing.state == RequestState::Open);
+    open.map(|standing| standing.request_id.clone()).collect()
 }
 
 /// How long at least one of these questions was open.
-fn waited(requests: &[Request], now: Timestamp) -> Duration {
-    let mut spans: Vec<(Timestamp, Timestamp)> = requests
+fn waited(standings: &[Standing], now: Timestamp) -> Duration {
+    let mut spans: Vec<(Timestamp, Timestamp)> = standings
         .iter()
-        .filter_map(|request| match &request.state {
-            RequestState::Open => Some((request.created_at, now)),
-            RequestState::Decided(verdict) => Some((request.created_at, verdict.at)),
+        .filter_map(|standing| match &standing.state {
+            RequestState::Open => Some((standing.created_at, now)),
+            RequestState::Decided(verdict) => Some((standing.created_at, verdict.at)),
             RequestState::Orphaned | RequestState::Granted(_) | RequestState::Withdrawn { .. } => {
                 None
             }

@@ -28,9 +28,21 @@ fn request(from: i64, state: RequestState) -> Request {
     }
 }
 
-fn decided(from: i64, to: i64) -> Request {
+fn standing(from: i64, state: RequestState) -> Standing {
+    Standing {
+        request_id: RequestId::new(format!("r{from}")),
+        attempt: 1,
+        incarnation: IncarnationId::new("i"),
+        rpc_id: "0".to_owned(),
+        item_id: None,
+        state,
+        created_at: Timestamp(from),
+    }
+}
+
+fn decided(from: i64, to: i64) -> Standing {
     let verdict = RequestVerdict::own(RequestDecision::Decline, "cli", Timestamp(to));
-    request(from, RequestState::Decided(verdict))
+    standing(from, RequestState::Decided(verdict))
 }
 
 #[test]
@@ -40,8 +52,8 @@ fn waits_that_overlap_count_once() {
         decided(100, 300),
         decided(200, 250),
         decided(290, 400),
-        request(900, RequestState::Open),
-        request(500, RequestState::Orphaned),
+        standing(900, RequestState::Open),
+        standing(500, RequestState::Orphaned),
     ];
     assert_eq!(waited(&all, now), Duration::from_millis(400));
     assert_eq!(waited(&[], now), Duration::ZERO);

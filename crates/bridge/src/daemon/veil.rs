@@ -221,7 +221,7 @@ impl<A: Agent> Agent for Veil<A> {
             Responded::Unfit { why } => Ok(Responded::Unfit {
                 why: self.filter.text(&why),
             }),
-            heard @ (Responded::Told | Responded::Gone) => Ok(heard),
+            heard @ (Responded::Told | Responded::Gone | Responded::Cut) => Ok(heard),
         }
     }
 

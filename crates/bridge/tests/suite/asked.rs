@@ -351,9 +351,10 @@ async fn a_question_is_the_same_after_a_change_of_daemons() {
             },
             ..again.clone()
         };
-        for stranger in [other_life, other_item] {
-            let gone = rig.respond(&stranger, RequestDecision::Decline, None).await;
-            assert_eq!(gone, Responded::Gone);
+        let strangers = [(other_life, Responded::Cut), (other_item, Responded::Gone)];
+        for (stranger, expected) in strangers {
+            let heard = rig.respond(&stranger, RequestDecision::Decline, None).await;
+            assert_eq!(heard, expected);
         }
         rig.told(&again, RequestDecision::Decline, None).await;
         turn.must_answer("ok").await;

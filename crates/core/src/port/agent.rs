@@ -305,6 +305,8 @@ pub enum Responded {
     Told,
     /// It does not ask that any more.
     Gone,
+    /// The life that asked it can't be reached, and nothing was said to it. The same may be asked again.
+    Cut,
     /// The answer does not fit the question, which is still asked.
     Unfit {
         /// Why, and what would fit.

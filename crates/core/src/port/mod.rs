@@ -14,8 +14,9 @@ pub use agent::{
     TurnStatus, TurnStream, TurnTransport,
 };
 pub use ledger::{Committed, Ledger, LedgerError};
+pub(crate) use rows::only_reads;
 pub use rows::{
     Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read, RequestsOf, Rows,
-    RowsError, StateCount,
+    RowsError, Standing, StateCount,
 };
 pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};

@@ -5,9 +5,10 @@
 
 use crate::value::{
     Ack, AckState, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, Life, Message, MessageId, Notification, NotifyState,
-    Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState, RequestStateName, Round,
-    SenderKind, Seq, StateName, Task, TaskId, ThreadId, Tier, Timestamp, Token, Turn, TurnId, Twin,
+    Incarnation, IncarnationId, ItemEvent, ItemId, Life, Message, MessageId, Notification,
+    NotifyState, Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState,
+    RequestStateName, Round, Sandbox, SenderKind, Seq, StateName, Task, TaskId, ThreadId, Tier,
+    Timestamp, Token, Turn, TurnId, Twin,
 };
 
 /// Why a read or a write inside a transaction failed. The whole transaction is rolled back.
@@ -42,6 +43,8 @@ pub struct Head {
     pub message: Message,
     /// Its conversation.
     pub conversation: Conversation,
+    /// What it may touch, if it is of a task.
+    pub given: Option<Sandbox>,
 }
 
 /// One message that takes the place of a turn, as far as the scheduler looks at it.
@@ -51,6 +54,8 @@ pub struct Flight {
     pub channel: ChannelId,
     /// What its sender may do.
     pub tier: Tier,
+    /// What it may touch, if it is of a task.
+    pub given: Option<Sandbox>,
     /// Codex died under an earlier attempt of it.
     pub suspect: bool,
     /// Where it works.
@@ -68,8 +73,16 @@ pub struct HeadFilter {
     pub no_suspects: bool,
     /// Directories with a writer at work, where writing turns take turns.
     pub busy_workdirs: Vec<String>,
-    /// Tiers that only read and so may work beside a writer.
+    /// Tiers that only read and so may work beside a writer; a task goes by what it was given.
     pub readers: Vec<Tier>,
+}
+
+/// Whether a turn can't write: a task's by what the task was given, every other by its tier.
+pub(crate) fn only_reads(readers: &[Tier], tier: Tier, given: Option<Sandbox>) -> bool {
+    match given {
+        Some(sandbox) => !sandbox.can_write(),
+        None => readers.contains(&tier),
+    }
 }
 
 /// Why a message that waits for nothing of its own is not claimed.
@@ -94,14 +107,20 @@ impl HeadFilter {
     /// Whether it lets a head through.
     #[must_use]
     pub fn lets(&self, head: &Head) -> bool {
-        self.keeps(&head.message, &head.conversation).is_none()
+        self.keeps(&head.message, &head.conversation, head.given)
+            .is_none()
     }
 
     /// What keeps a message back, if anything does.
     #[must_use]
-    pub fn keeps(&self, message: &Message, conversation: &Conversation) -> Option<Kept> {
+    pub fn keeps(
+        &self,
+        message: &Message,
+        conversation: &Conversation,
+        given: Option<Sandbox>,
+    ) -> Option<Kept> {
         let busy = self.busy_workdirs.contains(&conversation.workdir)
-            && !self.readers.contains(&message.tier);
+            && !only_reads(&self.readers, message.tier, given);
         if self.full_channels.contains(&message.channel) {
             Some(Kept::Channel)
         } else if self.no_suspects && message.life.suspect {
@@ -337,6 +356,8 @@ pub trait Read {
     fn request(&self, request_id: &RequestId) -> Result<Option<Request>, RowsError>;
     /// All requests of a message, oldest first.
     fn requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError>;
+    /// How all requests of a message stand, oldest first.
+    fn standings(&self, message_id: &MessageId) -> Result<Vec<Standing>, RowsError>;
     /// Messages of a conversation, newest first, at most `limit`.
     fn messages_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError>;
     /// A task by its id.
@@ -378,6 +399,25 @@ pub trait Read {
     fn next_unreminded(&self) -> Result<Option<Timestamp>, RowsError>;
     /// Codex processes that are not known to have ended.
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError>;
+}
+
+/// How a request stands, without what was shown and sent: those may be long, and a message may have many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Known outside by this.
+    pub request_id: RequestId,
+    /// The attempt whose turn asks.
+    pub attempt: u32,
+    /// The process that asks.
+    pub incarnation: IncarnationId,
+    /// Codex's own name for it.
+    pub rpc_id: String,
+    /// The item it is about.
+    pub item_id: Option<ItemId>,
+    /// How far it is.
+    pub state: RequestState,
+    /// When it was asked.
+    pub created_at: Timestamp,
 }
 
 /// Which requests a change is about.

@@ -4,8 +4,10 @@
 use super::outbox::Outbox;
 use super::{Action, Decision, Refused, Transition};
 use crate::limits;
-use crate::port::{Change, Flight, Head, HeadFilter, Kept, Read, RowsError};
-use crate::value::{Conversation, Message, MessageState, Reply, Round, StateName, Tier, Timestamp};
+use crate::port::{Change, Flight, Head, HeadFilter, Kept, Read, RowsError, only_reads};
+use crate::value::{
+    Conversation, Message, MessageState, Reply, Round, Sandbox, StateName, Tier, Timestamp,
+};
 
 /// Looks for one message to work on.
 #[derive(Clone, Debug)]
@@ -16,7 +18,7 @@ pub struct Claim {
     pub turns_per_channel: u32,
     /// Directories that several conversations share and where writing turns take turns.
     pub one_writer: Vec<String>,
-    /// Tiers whose turns can't write.
+    /// Tiers whose turns can't write; a task's can or can't by what it was given.
     pub readers: Vec<Tier>,
     /// The time that due times are compared with: the same `now` the decision gets.
     pub now: Timestamp,
@@ -65,9 +67,10 @@ impl Claim {
         flight: &[Flight],
         message: &Message,
         conversation: &Conversation,
+        given: Option<Sandbox>,
     ) -> Option<Kept> {
         match self.filter(flight) {
-            Some(filter) => filter.keeps(message, conversation),
+            Some(filter) => filter.keeps(message, conversation, given),
             None => Some(Kept::Slots),
         }
     }
@@ -91,6 +94,7 @@ impl Claim {
         for Flight {
             channel,
             tier,
+            given,
             workdir,
             waiting,
             ..
@@ -101,7 +105,8 @@ impl Claim {
             {
                 filter.full_channels.push(channel.clone());
             }
-            if !waiting && self.one_writer.contains(workdir) && !self.readers.contains(tier) {
+            let writes = !only_reads(&self.readers, *tier, *given);
+            if !waiting && writes && self.one_writer.contains(workdir) {
                 filter.busy_workdirs.push(workdir.clone());
             }
         }
@@ -164,6 +169,7 @@ impl Transition for Claim {
         let Head {
             message,
             conversation,
+            given: _,
         } = head.clone();
         if message.life.spent >= limits::ATTEMPTS_MAX {
             return Ok(bury(&message, view.replies.len(), now));

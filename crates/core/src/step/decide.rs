@@ -320,6 +320,8 @@ pub struct Unheard {
 pub enum Deaf {
     /// It does not ask that, as far as can be seen now.
     Gone,
+    /// The life that asked can't be reached, and was not told.
+    Cut,
     /// It still asks: the answer did not fit.
     Unfit {
         /// Why.
@@ -346,9 +348,13 @@ impl Transition for Unheard {
         let RequestState::Decided(verdict) = question.request.state.clone() else {
             return Ok(Decision::nothing(()));
         };
+        // What the bridge decides by itself it decides again.
+        if self.because == Deaf::Cut && verdict.is_own() {
+            return Ok(Decision::nothing(()));
+        }
         let awaits = question.message.life.state.name().awaits_answer();
         let headline = &question.request.headline;
-        let (to, line, notice) = match self.because {
+        let (to, line, notice) = match &self.because {
             Deaf::Unfit { why } => {
                 let line = format!("the answer of {} does not fit: {why}", verdict.by);
                 let notice = format!(
@@ -357,19 +363,24 @@ impl Transition for Unheard {
                 );
                 (RequestState::Open, line, Some(notice))
             }
-            // The turn is out of sight: if it still asks, it will ask again, and the word of a person holds.
-            Deaf::Gone if awaits && !question.turn_lives() => (
-                RequestState::Granted(verdict),
-                format!("Codex is told when it asks again: {headline}"),
-                None,
-            ),
-            Deaf::Gone => (
-                RequestState::Withdrawn {
-                    why: "Codex did not wait for the answer any more".to_owned(),
-                },
-                format!("Codex did not wait for the answer any more: {headline}"),
-                None,
-            ),
+            // Its life is over, or the turn out of sight: if it still asks, it will ask again, and the word of a
+            // person holds.
+            Deaf::Cut | Deaf::Gone
+                if awaits && (self.because == Deaf::Cut || !question.turn_lives()) =>
+            {
+                (
+                    RequestState::Granted(verdict),
+                    format!("Codex is told when it asks again: {headline}"),
+                    None,
+                )
+            }
+            Deaf::Cut | Deaf::Gone => {
+                let why = "Codex did not wait for the answer any more".to_owned();
+                let line = format!("{why}: {headline}");
+                // Who decided heard that it counts; the end of a message tells everything else.
+                let notice = (awaits && !verdict.is_own()).then(|| line.clone());
+                (RequestState::Withdrawn { why }, line, notice)
+            }
         };
         let mut changes = vec![question.moved(to)];
         let actions = question.tell(&line, notice, now, &mut changes);
@@ -423,5 +434,63 @@ impl Transition for Resolve {
             decision.outcome.push(question.request.request_id);
         }
         Ok(decision)
+    }
+}
+
+#[cfg(test)]
+mod unheard_tests {
+    use super::*;
+    use crate::fixture;
+    use crate::value::{MessageState, TurnId};
+
+    /// What becomes of a decision that Codex did not hear while its turn is still taken for alive.
+    fn unheard(by: &str, because: Deaf) -> Decision<()> {
+        let verdict = Verdict {
+            by: by.to_owned(),
+            ..Verdict::own(RequestDecision::Accept, "cli", Timestamp(0))
+        };
+        let request = fixture::request(RequestState::Decided(verdict));
+        let turn_id = TurnId::new("t");
+        let message = fixture::message(MessageState::Running { turn_id }, |life| life.attempt = 1);
+        let request_id = request.request_id.clone();
+        let question = Question::new(request, message, 1, 1);
+        let unheard = Unheard {
+            request_id,
+            because,
+        };
+        unheard.decide(Some(question), Timestamp(1)).unwrap()
+    }
+
+    fn moved(decision: &Decision<()>) -> Option<&RequestState> {
+        decision.changes.iter().find_map(|change| match change {
+            Change::Request { to, .. } => Some(to),
+            _ => None,
+        })
+    }
+
+    fn told(decision: &Decision<()>) -> bool {
+        let mut changes = decision.changes.iter();
+        changes.any(|change| matches!(change, Change::NewReply(_)))
+    }
+
+    #[test]
+    fn the_word_of_a_person_that_a_dying_codex_did_not_hear_holds() {
+        let cut = unheard("ann", Deaf::Cut);
+        assert!(
+            matches!(moved(&cut), Some(RequestState::Granted(verdict)) if verdict.by == "ann"),
+            "{cut:?}"
+        );
+        assert_eq!(unheard("codex-bridge", Deaf::Cut).changes, []);
+    }
+
+    #[test]
+    fn who_decided_is_told_when_codex_did_not_wait_for_it() {
+        let gone = unheard("ann", Deaf::Gone);
+        assert!(
+            matches!(moved(&gone), Some(RequestState::Withdrawn { .. })),
+            "{gone:?}"
+        );
+        assert!(told(&gone), "{gone:?}");
+        assert!(!told(&unheard("codex-bridge", Deaf::Gone)));
     }
 }

@@ -289,16 +289,25 @@ impl Verdict {
     /// From where a decision comes that was made while Codex was dead.
     pub const GRANT: &'static str = "grant";
 
+    /// Who decides what no person does.
+    const OWN: &'static str = "codex-bridge";
+
     /// A decision of the bridge itself.
     #[must_use]
     pub fn own(decision: Decision, via: &str, at: Timestamp) -> Self {
         Self {
             decision,
             answers: None,
-            by: "codex-bridge".to_owned(),
+            by: Self::OWN.to_owned(),
             via: via.to_owned(),
             at,
         }
+    }
+
+    /// Whether the bridge decided by itself.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.by == Self::OWN
     }
 }
 

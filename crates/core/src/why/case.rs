@@ -111,7 +111,11 @@ fn kept(rows: &dyn Read, message: &Message, claim: &Claim) -> Result<Option<Kept
         false => None,
     };
     match conversation {
-        Some(conversation) => Ok(claim.keeps(&rows.flight()?, message, &conversation)),
+        Some(conversation) => {
+            let task = rows.task_of(&conversation.conversation_id)?;
+            let given = task.map(|task| task.terms.sandbox);
+            Ok(claim.keeps(&rows.flight()?, message, &conversation, given))
+        }
         None => Ok(None),
     }
 }

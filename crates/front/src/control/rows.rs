@@ -159,7 +159,7 @@ fn asked(rows: &dyn Read, messages: &[Message]) -> Result<Vec<Request>, RowsErro
     let mut asked = Vec::new();
     for message in messages {
         if !message.life.state.name().finished() {
-            asked.extend(rows.requests(&message.message_id)?);
+            asked.extend(rows.live_requests(&message.message_id)?);
         }
     }
     asked.retain(|request| request.state.waits());

@@ -2,9 +2,10 @@
 //!
 //! Nothing is cached or indexed beyond the sorted tables; the cost of a claim grows with what is unfinished.
 
+use super::request::standing;
 use super::{MemoryRows, figures};
 use bridge_core::port::{
-    Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, RowsError, StateCount,
+    Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, RowsError, Standing, StateCount,
 };
 use bridge_core::value::{
     Ack, AckMode, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId,
@@ -428,6 +429,7 @@ impl Read for MemoryRows {
                 Some(Head {
                     message: message.clone(),
                     conversation: conversation.clone(),
+                    given: self.given(&message.conversation_id),
                 })
             })
             .filter(|head| filter.lets(head))
@@ -465,6 +467,7 @@ impl Read for MemoryRows {
                 Some(Flight {
                     channel: message.channel.clone(),
                     tier: message.tier,
+                    given: self.given(&message.conversation_id),
                     suspect: message.life.suspect,
                     workdir: conversation.workdir.clone(),
                     waiting: self.is_asked(&message.message_id),
@@ -587,6 +590,10 @@ impl Read for MemoryRows {
 
     fn requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError> {
         Ok(self.requests_of(message_id).cloned().collect())
+    }
+
+    fn standings(&self, message_id: &MessageId) -> Result<Vec<Standing>, RowsError> {
+        Ok(self.requests_of(message_id).map(standing).collect())
     }
 
     fn requests_named(

@@ -4,10 +4,22 @@
 
 use super::MemoryRows;
 use super::apply::{found, guard};
-use bridge_core::port::{RequestsOf, RowsError};
+use bridge_core::port::{RequestsOf, RowsError, Standing};
 use bridge_core::value::{
     ConversationId, MessageId, Request, RequestId, RequestState, RequestStateName, Timestamp,
 };
+
+pub(super) fn standing(request: &Request) -> Standing {
+    Standing {
+        request_id: request.request_id.clone(),
+        attempt: request.attempt,
+        incarnation: request.incarnation.clone(),
+        rpc_id: request.rpc_id.clone(),
+        item_id: request.item_id.clone(),
+        state: request.state.clone(),
+        created_at: request.created_at,
+    }
+}
 
 impl MemoryRows {
     pub(super) fn requests_of(&self, message_id: &MessageId) -> impl Iterator<Item = &Request> {

@@ -3,7 +3,9 @@
 use super::MemoryRows;
 use super::apply::{found, guard};
 use bridge_core::port::RowsError;
-use bridge_core::value::{ConversationId, MessageId, Notification, NotifyState, Task, TaskId};
+use bridge_core::value::{
+    ConversationId, MessageId, Notification, NotifyState, Sandbox, Task, TaskId,
+};
 
 impl MemoryRows {
     pub(super) fn new_task(&mut self, task: &Task) -> Result<(), RowsError> {
@@ -63,6 +65,11 @@ impl MemoryRows {
     pub(super) fn task_of_conversation(&self, id: &ConversationId) -> Option<&Task> {
         let mut tasks = self.tasks.iter().map(|(_, task)| task);
         tasks.find(|task| task.conversation_id == *id)
+    }
+
+    /// What the task that a conversation is may touch.
+    pub(super) fn given(&self, id: &ConversationId) -> Option<Sandbox> {
+        self.task_of_conversation(id).map(|task| task.terms.sandbox)
     }
 
     pub(super) fn newest_tasks(&self, before: Option<&TaskId>, limit: usize) -> Vec<Task> {

@@ -67,6 +67,19 @@ impl<'r, 's> Fields<'r, 's> {
         read(word).ok_or_else(|| self.damaged(format!("unknown word {word:?} in column {at}")))
     }
 
+    /// The same, where there may be none.
+    pub(super) fn maybe_word<T>(
+        &mut self,
+        read: fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, RowsError> {
+        let Some(word) = self.next::<Option<String>>()? else {
+            return Ok(None);
+        };
+        let value = read(&word);
+        self.required(&format!("unknown word {word:?}"), value)
+            .map(Some)
+    }
+
     /// The next three columns as a failure: class word, until, reason; absent when there is no class.
     pub(super) fn maybe_failure(&mut self) -> Result<Option<Failure>, RowsError> {
         let class: Option<String> = self.next()?;

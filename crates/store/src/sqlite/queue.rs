@@ -5,11 +5,11 @@
 
 use super::fields::Fields;
 use super::message::{read, select_message};
-use super::{conversation, sql};
+use super::{conversation, sql, task};
 use crate::page;
 use bridge_core::port::{Exchange, Flight, Head, HeadFilter, Heard, RowsError, StateCount};
 use bridge_core::value::{
-    ChannelId, ConversationId, Message, MessageId, Round, Seq, StateName, Tier, Timestamp,
+    ChannelId, ConversationId, Message, MessageId, Round, Sandbox, Seq, StateName, Tier, Timestamp,
 };
 use rusqlite::{Connection, params};
 
@@ -28,7 +28,8 @@ pub(super) const HELD: &str = select_message!(
 pub(super) const READY_FILTERED: &str = select_message!(
     "INDEXED BY message_ready JOIN message_text USING (row) WHERE place = 'ready' \
      AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
-     AND (tier IN (SELECT value FROM json_each(?6)) OR NOT EXISTS (\
+     AND (coalesce((SELECT sandbox = 'read-only' FROM task WHERE conversation_id = message.conversation_id), \
+         tier IN (SELECT value FROM json_each(?6))) OR NOT EXISTS (\
          SELECT 1 FROM conversation WHERE conversation_id = message.conversation_id \
          AND workdir IN (SELECT value FROM json_each(?5)))) \
      AND ?2 IS NOT NULL ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
@@ -38,7 +39,8 @@ pub(super) const HELD_FILTERED: &str = select_message!(
     "INDEXED BY message_held JOIN message_text USING (row) \
      WHERE place = 'held' AND hold_until <= ?2 \
      AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
-     AND (tier IN (SELECT value FROM json_each(?6)) OR NOT EXISTS (\
+     AND (coalesce((SELECT sandbox = 'read-only' FROM task WHERE conversation_id = message.conversation_id), \
+         tier IN (SELECT value FROM json_each(?6))) OR NOT EXISTS (\
          SELECT 1 FROM conversation WHERE conversation_id = message.conversation_id \
          AND workdir IN (SELECT value FROM json_each(?5)))) \
      ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
@@ -55,7 +57,8 @@ pub(super) const OVERDUE: &str = select_message!(
      WHERE state = 'parked' AND hold_until <= ?1 ORDER BY hold_until, message_id LIMIT 1"
 );
 
-pub(super) const FLIGHT: &str = "SELECT message.channel, tier, suspect, workdir, \
+pub(super) const FLIGHT: &str = "SELECT message.channel, tier, \
+     (SELECT sandbox FROM task WHERE conversation_id = message.conversation_id), suspect, workdir, \
      EXISTS (SELECT 1 FROM request WHERE request.message_id = message.message_id AND request.state = 'open') \
      FROM message INDEXED BY message_place JOIN conversation USING (conversation_id) \
      WHERE place = 'flight'";
@@ -166,6 +169,8 @@ pub(super) fn heads(
     {
         if let Some(conversation) = conversation::by_id(conn, &message.conversation_id)? {
             heads.push(Head {
+                given: task::of_conversation(conn, &message.conversation_id)?
+                    .map(|task| task.terms.sandbox),
                 message,
                 conversation,
             });
@@ -238,6 +243,7 @@ pub(super) fn flight(conn: &Connection) -> Result<Vec<Flight>, RowsError> {
         Ok(Flight {
             channel: fields.id(ChannelId::new)?,
             tier: fields.word(Tier::from_word)?,
+            given: fields.maybe_word(Sandbox::from_word)?,
             suspect: fields.next()?,
             workdir: fields.next()?,
             waiting: fields.next()?,

@@ -5,7 +5,7 @@
 use super::fields::Fields;
 use super::sql;
 use crate::page;
-use bridge_core::port::{RequestsOf, RowsError};
+use bridge_core::port::{RequestsOf, RowsError, Standing};
 use bridge_core::value::{
     ConversationId, Deciders, EffectDigest, IncarnationId, ItemId, MessageId, Request,
     RequestDecision, RequestId, RequestKind, RequestState, RequestStateName, RequestVerdict,
@@ -119,6 +119,26 @@ pub(super) fn of_message(
 ) -> Result<Vec<Request>, RowsError> {
     let query = select!("WHERE message_id = ?1 ORDER BY row");
     sql::many(conn, query, [message_id.as_str()], read)
+}
+
+pub(super) fn standings(
+    conn: &Connection,
+    message_id: &MessageId,
+) -> Result<Vec<Standing>, RowsError> {
+    let query = "SELECT request_id, attempt, incarnation, rpc_id, item_id, state, decision, answers, decided_by, \
+         via, decided_at, why, created_at FROM request WHERE message_id = ?1 ORDER BY row";
+    sql::many(conn, query, [message_id.as_str()], |row| {
+        let mut fields = Fields::of("request", row);
+        Ok(Standing {
+            request_id: fields.id(RequestId::new)?,
+            attempt: fields.next()?,
+            incarnation: fields.id(IncarnationId::new)?,
+            rpc_id: fields.next()?,
+            item_id: fields.maybe_id(ItemId::new)?,
+            state: read_state(&mut fields)?,
+            created_at: fields.time()?,
+        })
+    })
 }
 
 pub(super) fn insert(conn: &Connection, request: &Request) -> Result<(), RowsError> {

@@ -7,7 +7,8 @@ use super::{
     message, pages, queue, reply, request, sql, task, token, turn,
 };
 use bridge_core::port::{
-    Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, Rows, RowsError, StateCount,
+    Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, Rows, RowsError, Standing,
+    StateCount,
 };
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
@@ -407,6 +408,10 @@ impl Read for SqliteRows<'_> {
 
     fn requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError> {
         request::of_message(self.conn, message_id)
+    }
+
+    fn standings(&self, message_id: &MessageId) -> Result<Vec<Standing>, RowsError> {
+        request::standings(self.conn, message_id)
     }
 
     fn messages_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError> {

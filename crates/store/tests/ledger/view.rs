@@ -71,6 +71,7 @@ impl View {
             self.add("with code", with_code);
         }
         self.add("requests", requests);
+        self.add("standings", rows.standings(id)?);
         self.add("live requests", rows.live_requests(id)?);
         self.add("asked", rows.requests_asked(id)?);
         Ok(())

@@ -2,12 +2,12 @@
 //! daemon goes, like a Codex behind its socket.
 
 use bridge_core::port::{
-    Agent, AgentFault, AskedRef, Finding, Found, ItemNote, Looked, LostTurn, Responded, Started,
-    Steer, Steered, ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStatus, TurnStream,
+    Agent, AgentFault, Asked, AskedRef, Finding, Found, ItemNote, Looked, LostTurn, Responded,
+    Started, Steer, Steered, ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStatus, TurnStream,
 };
 use bridge_core::value::{
-    Class, ClientId, Failure, IncarnationId, ItemId, RequestVerdict, ThreadId, Timestamp, TurnId,
-    Usage,
+    Class, ClientId, Failure, IncarnationId, ItemId, RequestDecision, RequestVerdict, ThreadId,
+    Timestamp, TurnId, Usage,
 };
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -34,6 +34,12 @@ struct Known {
     threads: u32,
     turns: Vec<(ThreadId, TurnId, ClientId, String)>,
     troubles: VecDeque<Trouble>,
+    /// What the next turn asks.
+    asks: Vec<Asked>,
+    /// What becomes of the next answers; they are heard when nothing is said.
+    hears: VecDeque<Responded>,
+    /// What it was answered.
+    answers: Vec<RequestDecision>,
 }
 
 /// The scripted agent.
@@ -47,6 +53,22 @@ impl ScriptedAgent {
 
     pub(super) fn trouble(&self, trouble: Trouble) {
         self.known().troubles.push_back(trouble);
+    }
+
+    /// The next turn asks this when it begins; it ends in its own time.
+    pub(super) fn asks(&self, asks: Vec<Asked>, time: Duration) {
+        self.known().asks = asks;
+        self.trouble(Trouble::Slow(time));
+    }
+
+    /// What becomes of the next answer.
+    pub(super) fn hears(&self, heard: Responded) {
+        self.known().hears.push_back(heard);
+    }
+
+    /// What it was answered so far.
+    pub(super) fn answers(&self) -> Vec<RequestDecision> {
+        self.known().answers.clone()
     }
 
     /// How often a turn with this text was taken.
@@ -122,9 +144,13 @@ impl Agent for ScriptedAgent {
             }
         };
         let (first, ends) = match trouble {
-            Some(Trouble::Slow(time)) => (Some(command_began()), Some(Instant::now() + time)),
+            Some(Trouble::Slow(time)) => {
+                let mut first = VecDeque::from([command_began()]);
+                first.extend(known.asks.drain(..).map(TurnEvent::Asked));
+                (first, Some(Instant::now() + time))
+            }
             Some(Trouble::Refused | Trouble::Limit | Trouble::Lost | Trouble::InDoubt) | None => {
-                (None, None)
+                (VecDeque::new(), None)
             }
         };
         let stream = ScriptedStream {
@@ -156,8 +182,14 @@ impl Agent for ScriptedAgent {
         Ok(Looked { found, stream })
     }
 
-    async fn respond(&self, _: &AskedRef, _: &RequestVerdict) -> Result<Responded, AgentFault> {
-        Ok(Responded::Told)
+    async fn respond(
+        &self,
+        _: &AskedRef,
+        verdict: &RequestVerdict,
+    ) -> Result<Responded, AgentFault> {
+        let mut known = self.known();
+        known.answers.push(verdict.decision);
+        Ok(known.hears.pop_front().unwrap_or(Responded::Told))
     }
 
     async fn end_life(&self, _thread: &ThreadId, _why: &str) {}
@@ -192,14 +224,14 @@ fn command_began() -> TurnEvent {
 /// The news of a turn: it ends at once, or begins something and ends later.
 #[derive(Debug)]
 pub(super) struct ScriptedStream {
-    first: Option<TurnEvent>,
+    first: VecDeque<TurnEvent>,
     ends: Option<Instant>,
     last: Option<TurnEvent>,
 }
 
 impl TurnStream for ScriptedStream {
     async fn next(&mut self) -> TurnEvent {
-        if let Some(first) = self.first.take() {
+        if let Some(first) = self.first.pop_front() {
             return first;
         }
         if let Some(ends) = self.ends {

@@ -3,6 +3,7 @@
 //! What needs the real Codex, a real file or a real death is in the suite of the built binary.
 
 mod agent;
+mod asks;
 mod faults;
 mod long;
 mod platform;

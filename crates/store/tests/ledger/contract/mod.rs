@@ -157,6 +157,7 @@ contract! {
             a_finished_task_is_told_of_once,
             a_notification_is_given_up_and_sent_again_when_asked_for,
             a_task_goes_with_its_messages,
+            tasks_that_write_in_one_directory_take_turns,
         }
         together {
             many_conversations_go_on_at_once,

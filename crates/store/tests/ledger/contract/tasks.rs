@@ -3,15 +3,16 @@
 use crate::fixture::Fixture;
 use crate::given::{World, Write, answered, attach, begin, claim, failure, message, text};
 use bridge_core::limits::REPLY_AGE_MAX_MS;
-use bridge_core::port::{Change, LedgerError, RowsError};
+use bridge_core::port::{Change, Kept, LedgerError, RowsError};
 use bridge_core::step::{
-    Keep, MidTurn, NotifyBegin, NotifyEnd, NotifyStep, Prune, StartTask, SteerStored, SteerTask,
-    TaskStarted, Tell, TellOutcome,
+    Claim, ClaimOutcome, Keep, MidTurn, NotifyBegin, NotifyEnd, NotifyStep, Prune, StartTask,
+    SteerStored, SteerTask, TaskStarted, Tell, TellOutcome,
 };
 use bridge_core::value::{
     ApprovalPolicy, ChannelId, Class, ConversationId, ExternalId, Notification, NotifyState,
-    Sandbox, StateName, Task, TaskId, TaskTerms, Timestamp,
+    Sandbox, StateName, Task, TaskId, TaskTerms, Tier, Timestamp,
 };
+use bridge_core::why::Case;
 
 fn start(id: &str, target: Option<&str>) -> StartTask {
     let mut receive = text(id, id);
@@ -273,4 +274,39 @@ pub(super) async fn a_task_goes_with_its_messages<F: Fixture>() {
     let known =
         world.reads(move |rows| rows.message_by_external(&ChannelId::new("task"), &external));
     assert_eq!(known.await, None);
+}
+
+/// The tier of tasks only reads, as is the default; a task that was given more writes all the same.
+pub(super) async fn tasks_that_write_in_one_directory_take_turns<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    for (id, sandbox) in [
+        ("t1", Sandbox::WorkspaceWrite),
+        ("t2", Sandbox::WorkspaceWrite),
+        ("t3", Sandbox::ReadOnly),
+    ] {
+        let mut start = start(id, None);
+        start.receive.tier = Tier::Tool;
+        start.task.terms.sandbox = sandbox;
+        world.does(start).await;
+    }
+    let mut claimed = Vec::new();
+    for _ in 0..3 {
+        let one_writer = Claim {
+            one_writer: vec!["/work".to_owned()],
+            readers: vec![Tier::Tool],
+            ..claim(9, world.now)
+        };
+        if let ClaimOutcome::Claimed { message, .. } = world.does(one_writer).await.outcome {
+            claimed.push(message.message_id.to_string());
+        }
+    }
+    assert_eq!(claimed, ["t1", "t3"]);
+    let one_writer = Claim {
+        one_writer: vec!["/work".to_owned()],
+        readers: vec![Tier::Tool],
+        ..claim(9, world.now)
+    };
+    let why = world.reads(move |rows| Case::load(rows, &message("t2"), &one_writer));
+    assert_eq!(why.await.unwrap().kept, Some(Kept::Writer));
 }

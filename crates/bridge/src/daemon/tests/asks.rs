@@ -1,0 +1,164 @@
+//! Questions of a turn, over a ledger that fails and an agent that hears badly: what a turn waits for is what the rows
+//! say, and no decision of a person is lost on the way.
+
+use super::stage::Stage;
+use bridge_core::port::{Asked, AskedRef, Read, Responded};
+use bridge_core::rules::Effect;
+use bridge_core::step::{Authority, Decide};
+use bridge_core::value::{
+    IncarnationId, MessageId, Request, RequestDecision, RequestId, RequestKind, RequestState,
+    RequestVerdict, Timestamp,
+};
+use bridge_store::fault::{Fault, Span};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+/// More calls than such a turn makes before it waits.
+const CALLS_MAX: u64 = 100;
+
+fn asks(command: &str) -> Asked {
+    Asked {
+        asked: AskedRef {
+            incarnation: IncarnationId::new("i"),
+            rpc_id: "0".to_owned(),
+            item_id: None,
+        },
+        method: "item/commandExecution/requestApproval".to_owned(),
+        kind: RequestKind::Command,
+        headline: format!("run {command}"),
+        shown: command.to_owned(),
+        effect: Effect {
+            command: Some(command.to_owned()),
+            ..Effect::default()
+        },
+        payload: "{}".to_owned(),
+    }
+}
+
+/// The message that asks.
+fn message() -> MessageId {
+    MessageId::new("m-one")
+}
+
+impl Stage {
+    /// A turn that asks this begins.
+    async fn asked(&self, questions: Vec<Asked>) {
+        self.agent.asks(questions, HOUR);
+        self.start();
+        self.shown("one").await;
+    }
+
+    fn requests(&self) -> Vec<Request> {
+        let rows = self.ledger.inner().snapshot().unwrap();
+        rows.requests(&message()).unwrap()
+    }
+
+    /// What the rows say is open.
+    fn open(&self) -> BTreeSet<RequestId> {
+        let requests = self.requests();
+        let open = requests.iter().filter(|r| r.state == RequestState::Open);
+        open.map(|request| request.request_id.clone()).collect()
+    }
+
+    /// What the turn waits for.
+    fn waits_for(&self) -> BTreeSet<RequestId> {
+        let running = self.daemon.running.lock().unwrap();
+        let turn = running.get(&message()).unwrap();
+        turn.questions.open()
+    }
+
+    async fn says(&self, request_id: RequestId, decision: RequestDecision) {
+        let verdict = RequestVerdict {
+            by: "ann".to_owned(),
+            ..RequestVerdict::own(decision, "cli", Timestamp(0))
+        };
+        let decide = Decide {
+            request_id,
+            verdict,
+            authority: Authority::Owner,
+        };
+        self.daemon.insist(decide).await.unwrap();
+    }
+
+    /// Accepts the one open question.
+    async fn accepts(&self) -> RequestId {
+        let request_id = self.open().pop_first().unwrap();
+        self.says(request_id.clone(), RequestDecision::Accept).await;
+        request_id
+    }
+}
+
+/// One run; tells whether the fault was met before somebody had to decide.
+async fn met(n: u64) -> bool {
+    let stage = Stage::new();
+    stage.ledger.plan(n, Span::Once, Fault::Unavailable);
+    stage.asked(vec![asks("make")]).await;
+    let case = format!("the open question at call {n}");
+    stage.until(&case, || !stage.open().is_empty()).await;
+    let met = stage.ledger.calls() >= n;
+    stage.accepts().await;
+    stage
+        .until("its answer", || !stage.agent.answers().is_empty())
+        .await;
+    let accepted = [RequestDecision::Accept];
+    assert!(
+        stage.agent.answers().starts_with(&accepted),
+        "{n}: {:?}",
+        stage.agent.answers()
+    );
+    stage.done("one").await;
+    met
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_fails_for_a_moment_is_no_reason_for_a_no() {
+    let mut n = 1;
+    while met(n).await {
+        n += 1;
+        assert!(n < CALLS_MAX, "it never waits");
+    }
+    assert!(n > 10, "only {n} calls were made");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_waits_for_what_the_rows_say_and_for_nothing_else() {
+    let stage = Stage::new();
+    stage.asked(vec![asks("make"), asks("make install")]).await;
+    stage
+        .until("the second question", || stage.requests().len() == 2)
+        .await;
+    stage
+        .until("what it waits for", || stage.waits_for() == stage.open())
+        .await;
+    assert_eq!(stage.open().len(), 1, "the same name asks one thing");
+    stage.agent.hears(Responded::Unfit {
+        why: "as the script says".to_owned(),
+    });
+    let request_id = stage.accepts().await;
+    stage
+        .until("the misfit", || stage.agent.answers().len() == 1)
+        .await;
+    stage
+        .until("it is open again", || {
+            stage.waits_for() == BTreeSet::from([request_id.clone()])
+        })
+        .await;
+    stage.accepts().await;
+    stage
+        .until("nothing is open", || stage.waits_for().is_empty())
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_in_the_moment_codex_dies_holds_when_it_asks_again() {
+    let stage = Stage::new();
+    stage.asked(vec![asks("make")]).await;
+    stage
+        .until("the question", || !stage.open().is_empty())
+        .await;
+    stage.agent.hears(Responded::Cut);
+    stage.accepts().await;
+    let granted = || matches!(stage.requests()[0].state, RequestState::Granted(_));
+    stage.until("the grant", granted).await;
+}
