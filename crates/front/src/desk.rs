@@ -217,7 +217,7 @@ pub enum SubmitError {
     Unfit(String),
     /// The key names another message already.
     #[error(
-        "this Idempotency-Key was used for another text or conversation before; nothing was stored, use a new key for a new message"
+        "this Idempotency-Key was used for something else before (another text, conversation, setting or target); nothing was stored, use a new key"
     )]
     OtherBody,
     /// Too much waits already.

@@ -10,8 +10,8 @@ use bridge_core::step::{
     TellOutcome,
 };
 use bridge_core::value::{
-    Class, Conversation, EventKind, ExternalId, Failure, Message, MessageId, Notification,
-    NotifyState, StateName, Task,
+    ApprovalPolicy, AskedDigest, ChannelId, Class, Conversation, EventKind, ExternalId, Failure,
+    Message, MessageId, Notification, NotifyState, Sandbox, StateName, Task,
 };
 use bridge_front::{NewTask, StartError, Steering, SubmitError, TaskBegun, prompt_summary};
 use std::sync::Arc;
@@ -95,6 +95,12 @@ impl<L: Ledger> DaemonDesk<L> {
         if daemon.stopping.is_cancelled() {
             return Err(SubmitError::Stopping.into());
         }
+        let asked = asked(&new);
+        if let Some(key) = &new.key
+            && let Some(known) = self.started_before(&new.starter, key).await?
+        {
+            return same(known, &asked);
+        }
         if let Some(target) = &new.notify_target {
             daemon
                 .settings()
@@ -106,11 +112,10 @@ impl<L: Ledger> DaemonDesk<L> {
         let conversation_id = ids::conversation_id();
         let terms = daemon.settings().terms(&new, &conversation_id)?;
         let external_id = match &new.key {
-            Some(key) => ExternalId::new(format!("start:{}:{key}", new.starter)),
+            Some(key) => start_id(&new.starter, key),
             None => ExternalId::new(format!("start:{task_id}")),
         };
         let prompt_summary = prompt_summary(&new.prompt);
-        let wanted = prompt_summary.clone();
         let arrival = task::arrive(&task_id, new.prompt, external_id, new.starter.clone())
             .map_err(|refusal| StartError::Invalid(refusal.to_string()))?;
         self.admitted(&arrival).await?;
@@ -124,6 +129,7 @@ impl<L: Ledger> DaemonDesk<L> {
             message_id: message_id.clone(),
             starter: new.starter,
             prompt_summary,
+            asked: asked.clone(),
             notification: Notification {
                 target: new.notify_target,
                 state,
@@ -152,15 +158,23 @@ impl<L: Ledger> DaemonDesk<L> {
                     duplicate: false,
                 })
             }
-            TaskStarted::Known(task) if task.prompt_summary != wanted => {
-                Err(SubmitError::OtherBody.into())
-            }
-            TaskStarted::Known(task) => Ok(TaskBegun {
-                task,
-                duplicate: true,
-            }),
+            TaskStarted::Known(task) => same(task, &asked),
             TaskStarted::Full => Err(SubmitError::Full.into()),
         }
+    }
+
+    /// The task that a caller started with this key. It is looked for before anything is judged: what a task was given
+    /// may be gone since, and it is the same task all the same.
+    async fn started_before(&self, starter: &str, key: &str) -> Result<Option<Task>, SubmitError> {
+        let (channel, id) = (ChannelId::new(task::CHANNEL), start_id(starter, key));
+        let found =
+            self.daemon
+                .ledger
+                .read(move |rows| match rows.message_by_external(&channel, &id)? {
+                    Some(message) => rows.task_of(&message.conversation_id),
+                    None => Ok(None),
+                });
+        Ok(found.await?)
     }
 
     /// Whether one more may come in; what is known already may, however closed the door is.
@@ -266,6 +280,35 @@ impl<L: Ledger> DaemonDesk<L> {
     }
 }
 
+/// The channel's id of a task that was started with a key. Keys are their starter's own.
+fn start_id(starter: &str, key: &str) -> ExternalId {
+    ExternalId::new(format!("start:{starter}:{key}"))
+}
+
+/// All that a caller asks for.
+fn asked(new: &NewTask) -> AskedDigest {
+    AskedDigest::of([
+        Some(new.prompt.as_str()),
+        new.cwd.as_deref(),
+        new.model.as_deref(),
+        new.sandbox.map(Sandbox::word),
+        new.approval_policy.map(ApprovalPolicy::word),
+        new.codex_home.as_deref(),
+        new.notify_target.as_deref(),
+    ])
+}
+
+/// The task of a key that was used before, if the same was asked for.
+fn same(task: Task, asked: &AskedDigest) -> Result<TaskBegun, StartError> {
+    match task.asked == *asked {
+        true => Ok(TaskBegun {
+            task,
+            duplicate: true,
+        }),
+        false => Err(SubmitError::OtherBody.into()),
+    }
+}
+
 /// Why a message has no turn to tell, and what to do.
 fn idle(outcome: TellOutcome) -> String {
     match outcome {
@@ -285,5 +328,41 @@ fn idle(outcome: TellOutcome) -> String {
             "no turn of it runs now: try again when it does, or send a new message to its conversation"
                 .to_owned()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_means_all_that_was_asked_for_with_it() {
+        let one = NewTask {
+            prompt: "x".repeat(400),
+            cwd: Some("/a".to_owned()),
+            model: None,
+            sandbox: None,
+            approval_policy: None,
+            codex_home: None,
+            notify_target: None,
+            key: Some("k".to_owned()),
+            starter: "ann".to_owned(),
+            any_directory: false,
+        };
+        let text = |text: &str| Some(text.to_owned());
+        let mut others = vec![one.clone(); 7];
+        others[0].prompt.push('y');
+        others[1].cwd = None;
+        others[2].model = text("m");
+        others[3].sandbox = Some(Sandbox::ReadOnly);
+        others[4].approval_policy = Some(ApprovalPolicy::OnRequest);
+        others[5].codex_home = text("/a");
+        others[6].notify_target = text("local");
+        assert_eq!(asked(&one), asked(&one.clone()));
+        for (index, other) in others.iter().enumerate() {
+            assert_ne!(asked(&one), asked(other), "{index}");
+        }
+        others[1].model = text("/a");
+        assert_ne!(asked(&one), asked(&others[1]), "parts keep their places");
     }
 }
