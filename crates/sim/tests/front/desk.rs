@@ -10,13 +10,13 @@ use bridge_core::step::{
     Verdict,
 };
 use bridge_core::value::{
-    AckMode, ChannelId, ConversationId, ExternalId, MessageId, NotifyState, SenderKind, Task,
-    TaskId, Tier, Timestamp,
+    AckMode, ChannelId, ConversationId, ExternalId, MessageId, SenderKind, Task, TaskId, Tier,
+    Timestamp,
 };
 use bridge_front::api::{Api, Door};
 use bridge_front::{
-    Desk, Health, Hub, Live, NewMessage, NewTask, ReloadView, StartError, Steering, SubmitError,
-    Submitted, TaskBegun,
+    Desk, Health, Hub, Live, NewMessage, NewTask, Notified, ReloadView, StartError, Steering,
+    SubmitError, Submitted, TaskBegun,
 };
 use bridge_store::MemoryLedger;
 use futures_util::StreamExt;
@@ -177,7 +177,7 @@ impl Desk for TestDesk {
         Err(away())
     }
 
-    async fn notify_task(&self, _: &TaskId, _: &str) -> Result<Option<NotifyState>, LedgerError> {
+    async fn notify_task(&self, _: &TaskId, _: &str) -> Result<Notified, LedgerError> {
         Err(away())
     }
 
