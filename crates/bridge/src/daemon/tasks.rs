@@ -10,16 +10,20 @@ use bridge_core::step::{
     TellOutcome,
 };
 use bridge_core::value::{
-    ApprovalPolicy, AskedDigest, ChannelId, Class, Conversation, EventKind, ExternalId, Failure,
-    Message, MessageId, Notification, NotifyState, Sandbox, StateName, Task,
+    ApprovalPolicy, AskedDigest, ChannelId, Class, Conversation, ConversationId, EventKind,
+    ExternalId, Failure, Message, MessageId, Notification, NotifyState, Sandbox, StateName, Task,
 };
 use bridge_front::{NewTask, StartError, Steering, SubmitError, TaskBegun, prompt_summary};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::OwnedMutexGuard;
 
 /// How long a caller waits for Codex to take a text. What it says later counts all the same.
 const STEER_WAIT: Duration = Duration::from_secs(15);
+
+/// What to do after an unknown outcome.
+const LOOK: &str = "look at the events and at what it does before you say it again";
 
 /// What became of a message that was given to a running turn.
 pub(super) enum Joined {
@@ -62,8 +66,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Gives a waiting message to the running turn of its conversation. What the turn did not take waits for its
     /// own turn; after an unknown outcome the turn's end says what it heard.
     pub(super) async fn join_turn(self: &Arc<Self>, message_id: MessageId) -> Joined {
-        // One after the other: a text that is told must not overtake one that came before it.
-        let _order = self.joining.lock().await;
+        let _order = match self.order_of(&message_id).await {
+            Ok(order) => order,
+            Err(error) => return Joined::Waits(error.to_string()),
+        };
         let join = Join {
             message_id: message_id.clone(),
         };
@@ -86,6 +92,66 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         tracing::info!(%message_id, why, "the running turn did not take a message");
         self.settle(Leave { message_id }).await;
         Joined::Waits(format!("the running turn did not take it: {refused}"))
+    }
+
+    /// Waits until it may speak to the running turn of a message's conversation.
+    async fn order_of(&self, id: &MessageId) -> Result<OwnedMutexGuard<()>, LedgerError> {
+        let named = id.clone();
+        let message = self.ledger.read(move |rows| rows.message(&named)).await?;
+        // What is not there is refused later; until then it stands for itself.
+        let conversation_id = message.map_or_else(
+            || ConversationId::new(id.as_str()),
+            |message| message.conversation_id,
+        );
+        Ok(self.joining.wait(conversation_id).await)
+    }
+
+    /// Tells the running turn of a message of any channel; a caller that goes away takes nothing with it.
+    pub(super) async fn tell_running(
+        self: &Arc<Self>,
+        tell: Tell,
+    ) -> Result<Steering, LedgerError> {
+        let daemon = Arc::clone(self);
+        let telling = self
+            .tasks
+            .spawn(async move { daemon.tell_in_order(tell).await });
+        match tokio::time::timeout(STEER_WAIT, telling).await {
+            Ok(Ok(told)) => told,
+            Ok(Err(_)) | Err(_) => Ok(Steering::Unknown {
+                why: format!("Codex did not say in time whether the running turn has it: {LOOK}"),
+            }),
+        }
+    }
+
+    async fn tell_in_order(self: &Arc<Self>, tell: Tell) -> Result<Steering, LedgerError> {
+        let (message_id, by) = (tell.message_id.clone(), tell.by.clone());
+        let _order = self.order_of(&message_id).await?;
+        let steer = match self.commit(tell).await? {
+            TellOutcome::Steer(steer) => steer,
+            other => return Ok(Steering::Refused { why: idle(other) }),
+        };
+        let (steering, text) = match self.agent.steer(&steer).await {
+            Ok(Steered::Taken) => {
+                let text = format!("the running turn has what {by} told it");
+                (Steering::Steered, text)
+            }
+            Err(fault) if fault.failure.class == Class::Ambiguous => {
+                let what = "whether the running turn has it is not known";
+                let text = format!("{what}: {}", fault.failure.reason);
+                let why = format!("{text}: {LOOK}");
+                (Steering::Unknown { why }, text)
+            }
+            Ok(Steered::Refused { why: reason }) => not_taken(&reason),
+            Err(fault) => not_taken(&fault.failure.reason),
+        };
+        self.settle(Note {
+            message_id,
+            kind: EventKind::Bridge,
+            text,
+            effect: false,
+        })
+        .await;
+        Ok(steering)
     }
 }
 
@@ -244,39 +310,12 @@ impl<L: Ledger> DaemonDesk<L> {
         by: &str,
     ) -> Result<Steering, LedgerError> {
         let tell = Tell {
-            message_id: message_id.clone(),
+            message_id,
             text,
             by: by.to_owned(),
             mark: ids::mark(),
         };
-        let steer = match self.commit(tell).await? {
-            TellOutcome::Steer(steer) => steer,
-            other => return Ok(Steering::Refused { why: idle(other) }),
-        };
-        let daemon = Arc::clone(&self.daemon);
-        let telling = self.daemon.tasks.spawn(async move {
-            let refused = match daemon.agent.steer(&steer).await {
-                Ok(Steered::Taken) => return Steering::Steered,
-                Ok(Steered::Refused { why }) => why,
-                Err(fault) => fault.failure.reason,
-            };
-            let why = format!("the running turn did not take it: {refused}");
-            daemon
-                .settle(Note {
-                    message_id,
-                    kind: EventKind::Bridge,
-                    text: why.clone(),
-                    effect: false,
-                })
-                .await;
-            Steering::Refused { why }
-        });
-        match tokio::time::timeout(STEER_WAIT, telling).await {
-            Ok(Ok(steering)) => Ok(steering),
-            Ok(Err(_)) | Err(_) => Ok(Steering::Refused {
-                why: "Codex did not say in time whether the running turn has it: look at the events before you say it again".to_owned(),
-            }),
-        }
+        self.daemon.tell_running(tell).await
     }
 }
 
@@ -307,6 +346,11 @@ fn same(task: Task, asked: &AskedDigest) -> Result<TaskBegun, StartError> {
         }),
         false => Err(SubmitError::OtherBody.into()),
     }
+}
+
+fn not_taken(reason: &str) -> (Steering, String) {
+    let why = format!("the running turn did not take it: {reason}");
+    (Steering::Refused { why: why.clone() }, why)
 }
 
 /// Why a message has no turn to tell, and what to do.
