@@ -110,12 +110,13 @@ pub trait Desk: Clone + Send + Sync + 'static {
         by: &str,
     ) -> impl Future<Output = Result<Steering, LedgerError>> + Send;
 
-    /// Sends the notification of a task that is over, once, also one that was given up before.
+    /// Sends the notification of a task that is over, once, also one that was given up before. It is waited for a
+    /// while, and goes on when the caller does not.
     fn notify_task(
         &self,
         task_id: &TaskId,
         by: &str,
-    ) -> impl Future<Output = Result<Option<NotifyState>, LedgerError>> + Send;
+    ) -> impl Future<Output = Result<Notified, LedgerError>> + Send;
 
     /// How the daemon is.
     fn health(&self) -> impl Future<Output = Health> + Send;
@@ -183,6 +184,17 @@ pub enum StartError {
     Submit(#[from] SubmitError),
 }
 
+/// What became of a notification that somebody asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notified {
+    /// It was tried; the row is in this state.
+    Ended(NotifyState),
+    /// There was nothing to send.
+    Nothing,
+    /// It is on its way, or too many others are: the row says later what became of it.
+    Busy,
+}
+
 /// What became of a text for a running turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Steering {
@@ -191,6 +203,11 @@ pub enum Steering {
     /// It waits for the next turn.
     Queued {
         /// Why.
+        why: String,
+    },
+    /// Whether the turn has it is not known: said again, it may be heard twice.
+    Unknown {
+        /// Why, and what to do.
         why: String,
     },
     /// Nobody has it.
@@ -217,7 +234,7 @@ pub enum SubmitError {
     Unfit(String),
     /// The key names another message already.
     #[error(
-        "this Idempotency-Key was used for another text or conversation before; nothing was stored, use a new key for a new message"
+        "this Idempotency-Key was used for something else before (another text, conversation, setting or target); nothing was stored, use a new key"
     )]
     OtherBody,
     /// Too much waits already.

@@ -25,7 +25,8 @@ pub use control::{
 pub use conversation::{ConversationList, ConversationStory, ConversationView};
 pub use dead::{ActView, DeadList, DeadView};
 pub use desk::{
-    Desk, Health, NewMessage, NewTask, StartError, Steering, SubmitError, Submitted, TaskBegun,
+    Desk, Health, NewMessage, NewTask, Notified, StartError, Steering, SubmitError, Submitted,
+    TaskBegun,
 };
 pub use hub::{Everything, Hub, Live, Subscription};
 pub use news::{ItemNews, MarkView, RequestNews, StateNews};

@@ -57,6 +57,7 @@ CREATE TABLE task (
     message_id      TEXT NOT NULL REFERENCES message (message_id),
     starter         TEXT NOT NULL,
     prompt_summary  TEXT NOT NULL,
+    asked           TEXT NOT NULL,
     cwd             TEXT NOT NULL,
     model           TEXT,
     sandbox         TEXT NOT NULL,

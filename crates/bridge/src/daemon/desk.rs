@@ -15,12 +15,10 @@ use bridge_core::step::{
     Receive, ReceivePage, Received, Redrive, RedriveOutcome, RevokeToken, TokenAdded, Transition,
     UseToken,
 };
-use bridge_core::value::{
-    ChannelId, ExternalId, MessageId, NotifyState, Task, TaskId, Tier, Timestamp,
-};
+use bridge_core::value::{ChannelId, ExternalId, MessageId, Task, TaskId, Tier, Timestamp};
 use bridge_front::{
-    ChannelView, Desk, Health, Hub, LedgerView, NewMessage, NewTask, ReloadView, Scope, StartError,
-    Steering, SubmitError, Submitted, TaskBegun,
+    ChannelView, Desk, Health, Hub, LedgerView, NewMessage, NewTask, Notified, ReloadView, Scope,
+    StartError, Steering, SubmitError, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
@@ -359,12 +357,8 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
         self.tell_turn(message_id, text, by).await
     }
 
-    async fn notify_task(
-        &self,
-        task_id: &TaskId,
-        by: &str,
-    ) -> Result<Option<NotifyState>, LedgerError> {
-        self.daemon.tell_of(task_id, Some(by)).await
+    async fn notify_task(&self, task_id: &TaskId, by: &str) -> Result<Notified, LedgerError> {
+        self.daemon.tell_when_asked(task_id, by).await
     }
 
     async fn health(&self) -> Health {

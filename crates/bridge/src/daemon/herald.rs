@@ -7,6 +7,7 @@ use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::step::{NotifyBegin, NotifyEnd, NotifyStep};
 use bridge_core::value::{NotifyState, TaskId, Timestamp};
+use bridge_front::Notified;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,23 +19,42 @@ const SLEEP_MAX: Duration = Duration::from_secs(60);
 const FAULT_PAUSE_MS: i64 = 1_000;
 /// Notifications that are on their way at the same time.
 const ON_THEIR_WAY_MAX: usize = 8;
+/// Pause of the loop while that many are.
+const FULL_PAUSE_MS: i64 = 1_000;
+/// How long somebody who asked for a notification waits for its end. It goes on without them.
+const ASKED_WAIT: Duration = Duration::from_secs(15);
 
 /// Notifications that are on their way now: none goes out twice at the same time.
-#[derive(Debug, Default)]
-pub(super) struct Telling(Mutex<HashSet<TaskId>>);
+#[derive(Clone, Debug, Default)]
+pub(super) struct Telling(Arc<Mutex<HashSet<TaskId>>>);
 
-/// One that is on its way.
-pub(super) struct OnItsWay<'t>(&'t Telling, TaskId);
+/// One that is on its way, until this is dropped.
+pub(super) struct OnItsWay(Telling, TaskId);
+
+/// Whether a notification may go out now.
+enum Place {
+    Free(OnItsWay),
+    /// It is on its way.
+    Going,
+    /// Too many others are.
+    Full,
+}
 
 impl Telling {
-    fn take(&self, task_id: &TaskId) -> Option<OnItsWay<'_>> {
+    fn take(&self, task_id: &TaskId) -> Place {
         let mut telling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (telling.len() < ON_THEIR_WAY_MAX && telling.insert(task_id.clone()))
-            .then(|| OnItsWay(self, task_id.clone()))
+        if telling.contains(task_id) {
+            return Place::Going;
+        }
+        if telling.len() >= ON_THEIR_WAY_MAX {
+            return Place::Full;
+        }
+        telling.insert(task_id.clone());
+        Place::Free(OnItsWay(self.clone(), task_id.clone()))
     }
 }
 
-impl Drop for OnItsWay<'_> {
+impl Drop for OnItsWay {
     fn drop(&mut self) {
         let mut telling = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         telling.remove(&self.1);
@@ -105,10 +125,15 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     next = Some(next.map_or(at, |next| next.min(at)));
                     continue;
                 }
+                let place = match self.telling.take(&task.task_id) {
+                    Place::Free(place) => place,
+                    Place::Going => continue,
+                    Place::Full => return Ok(Some(now().plus_ms(FULL_PAUSE_MS))),
+                };
                 let daemon = Arc::clone(self);
                 let task_id = task.task_id;
                 self.tasks.spawn(async move {
-                    if let Err(error) = daemon.tell_of(&task_id, None).await {
+                    if let Err(error) = daemon.tell_of(place, &task_id, None).await {
                         tracing::error!(%error, %task_id, "a notification met a fault of the ledger");
                     }
                 });
@@ -116,37 +141,61 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
     }
 
-    /// Sends the notification of a task, if it is to be sent now. `None` when there was nothing to send.
-    pub(super) async fn tell_of(
+    /// Sends the notification of a task because somebody asked for it. Whoever asked may go away, or stop waiting: a
+    /// send that was begun must come to its end, or it would be taken for one that died.
+    pub(super) async fn tell_when_asked(
         self: &Arc<Self>,
         task_id: &TaskId,
-        asked: Option<&str>,
-    ) -> Result<Option<NotifyState>, LedgerError> {
-        let Some(_on_its_way) = self.telling.take(task_id) else {
-            return Ok(None);
+        by: &str,
+    ) -> Result<Notified, LedgerError> {
+        let place = match self.telling.take(task_id) {
+            Place::Free(place) => place,
+            Place::Going | Place::Full => return Ok(Notified::Busy),
         };
+        let (daemon, task_id, by) = (Arc::clone(self), task_id.clone(), by.to_owned());
+        let telling = self
+            .tasks
+            .spawn(async move { daemon.tell_of(place, &task_id, Some(&by)).await });
+        match tokio::time::timeout(ASKED_WAIT, telling).await {
+            Ok(Ok(told)) => told,
+            Ok(Err(_)) | Err(_) => Ok(Notified::Busy),
+        }
+    }
+
+    /// Sends the notification of a task, if it is to be sent now.
+    async fn tell_of(
+        self: &Arc<Self>,
+        place: OnItsWay,
+        task_id: &TaskId,
+        asked: Option<&str>,
+    ) -> Result<Notified, LedgerError> {
         let begin = NotifyBegin {
             task_id: task_id.clone(),
             asked: asked.map(ToOwned::to_owned),
         };
         let (task, again) = match self.commit(begin).await? {
             NotifyStep::Send { task, again } => (task, again),
-            NotifyStep::Later(_) | NotifyStep::Nothing => return Ok(None),
+            NotifyStep::Later(_) | NotifyStep::Nothing => return Ok(Notified::Nothing),
         };
         let failure = self.hand_over_notice(&task, again).await.err();
         if let Some(failure) = &failure {
             let reason = crate::term::escape_line(&failure.reason).into_owned();
             tracing::warn!(%task_id, reason, class = failure.class.word(), "a notification was not taken");
         }
+        // Must not be lost: what was sent would be sent again.
         let ended = self
-            .commit(NotifyEnd {
+            .insist(NotifyEnd {
                 task_id: task_id.clone(),
                 failure,
                 jitter: jitter(),
             })
             .await;
-        // When the next try is due.
+        drop(place);
+        // When the next try is due, and there is room for another one.
         self.tell_wake.notify_one();
-        ended
+        Ok(match ended.flatten() {
+            Some(state) => Notified::Ended(state),
+            None => Notified::Busy,
+        })
     }
 }

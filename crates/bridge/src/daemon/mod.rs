@@ -88,8 +88,8 @@ pub(crate) struct Daemon<L, A, S> {
     telling: herald::Telling,
     /// The ledger failed under a transition: what it asks for may have been swallowed.
     doubt: Notify,
-    /// Held by whoever gives a message to a running turn: they go one after the other.
-    joining: tokio::sync::Mutex<()>,
+    /// Whoever gives a text to a running turn: in one conversation they go one after the other.
+    joining: steer::Order,
     /// Messages that a task works on.
     hands: rescue::Hands,
     /// Set: nothing more is claimed or taken in.
@@ -357,7 +357,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             untold: AtomicBool::new(true),
             telling: herald::Telling::default(),
             doubt: Notify::new(),
-            joining: tokio::sync::Mutex::default(),
+            joining: steer::Order::default(),
             hands: rescue::Hands::default(),
             stopping: CancellationToken::new(),
             halt: CancellationToken::new(),

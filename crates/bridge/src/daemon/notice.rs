@@ -22,6 +22,9 @@ const ID_PREFIX: &str = "msg_";
 /// The place of a notification among the replies of a task's first message: none ever has it.
 const ORDINAL: u32 = u32::MAX;
 
+/// Why a command that was running when the daemon died is not run again.
+const CUT: &str = "the command was running when the daemon ended, and may have done its work: look, and run it again with `codex-bridge notify-completed` if it did not";
+
 /// Who can be told.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NotifySettings {
@@ -127,6 +130,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     )
                     .await
             }
+            Target::Command(_) if again => Err(gone(CUT)),
             Target::Command(name) => {
                 let command = settings.commands.get(&name).ok_or_else(|| {
                     let reason = format!(
@@ -193,7 +197,8 @@ fn command_failure(error: &TellError) -> Failure {
     let class = match error {
         TellError::NotStarted { .. } => Class::Config,
         TellError::Failed { .. } => Class::Transient,
-        TellError::Overrun { .. } => Class::Ambiguous,
+        // It may have done its work, and would take as long again: a person looks, and asks for it.
+        TellError::Overrun { .. } => Class::Permanent,
     };
     Failure::new(class, error.to_string())
 }

@@ -72,19 +72,19 @@ impl Reloads {
         state.last.clone()
     }
 
-    /// Reads the file; gives the configuration that is in force from now on, if anything of it changed.
-    fn again(&self, at: Timestamp) -> (ReloadView, Option<Config>) {
+    /// Reads the file, and puts into force what of it can be: `install` does that, and may add warnings.
+    fn again(&self, at: Timestamp, install: impl FnOnce(&Config) -> Vec<String>) -> ReloadView {
         let Some(source) = &self.source else {
             let error = "this daemon was not started from a configuration file".to_owned();
-            return (ReloadView::failed(at, error), None);
+            return ReloadView::failed(at, error);
         };
-        // Held while the file is read: two reloads must not overtake each other.
+        // Held until it is in force: two reloads must not overtake each other.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (view, next) = match source.load() {
-            Err(error) => (ReloadView::failed(at, error.to_string()), None),
+        let view = match source.load() {
+            Err(error) => ReloadView::failed(at, error.to_string()),
             Ok(loaded) => {
                 let next = taken(&state.in_force, &loaded.config);
-                let view = ReloadView {
+                let mut view = ReloadView {
                     ok: true,
                     at: at.0,
                     error: None,
@@ -92,14 +92,13 @@ impl Reloads {
                     needs_restart: differing(&next, &loaded.config),
                     warnings: loaded.warnings,
                 };
-                (view, Some(next))
+                view.warnings.extend(install(&next));
+                state.in_force = next;
+                view
             }
         };
-        if let Some(next) = &next {
-            state.in_force = next.clone();
-        }
         state.last = Some(view.clone());
-        (view, next)
+        view
     }
 }
 
@@ -185,16 +184,16 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let Some(reloads) = self.reloads.get() else {
             return ReloadView::failed(at, "the daemon is still starting".to_owned());
         };
-        let (mut view, next) = reloads.again(at);
-        let Some(next) = next else { return view };
-        let settings = Arc::new(self.settings().again(&next, &reloads.hidden));
-        *self
-            .settings
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = settings;
-        if let Err(why) = telemetry::filter(&next.log.level) {
-            view.warnings.push(format!("log.level: {why}"));
-        }
+        let view = reloads.again(at, |next| {
+            let settings = Arc::new(self.settings().again(next, &reloads.hidden));
+            *self
+                .settings
+                .write()
+                .unwrap_or_else(PoisonError::into_inner) = settings;
+            let logged = telemetry::filter(&next.log.level);
+            let refused = logged.err().map(|why| format!("log.level: {why}"));
+            refused.into_iter().collect()
+        });
         // More may be claimed now.
         self.wake.notify_one();
         view
@@ -253,6 +252,40 @@ mod tests {
         let held = differing(&next, &new);
         assert_eq!(held, ["codex.linger_secs", "daemon.drain_secs"]);
         assert_eq!(differing(&new, &new), Vec::<String>::new());
+    }
+
+    fn over(file: &std::path::Path, directory: &std::path::Path) -> Reloads {
+        let home = directory.to_str().unwrap();
+        let source = Source {
+            file: Some(file.to_owned()),
+            environment: Environment::of([("HOME", home)]),
+            state_dir: directory.join("state"),
+            codex_bin: None,
+            workdir: None,
+            listen: None,
+        };
+        Reloads::new(Some(source), Config::default(), Vec::new())
+    }
+
+    #[test]
+    fn what_a_reload_read_is_in_force_before_the_next_one_reads() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("codex-bridge.toml");
+        std::fs::write(&file, "turn.idle_secs = 9\n").unwrap();
+        let reloads = over(&file, directory.path());
+        let mut installed = 0;
+        let view = reloads.again(Timestamp(1), |next| {
+            installed = next.turn.idle_secs;
+            assert!(reloads.state.try_lock().is_err(), "another one may read");
+            vec!["log.level: no".to_owned()]
+        });
+        assert_eq!((view.error.as_deref(), installed), (None, 9));
+        assert_eq!(view.changed, ["turn.idle_secs"]);
+        assert!(view.warnings.contains(&"log.level: no".to_owned()));
+        assert_eq!(reloads.last(), Some(view), "what was said is what is shown");
+        std::fs::write(&file, "turn.idle_secs = 'x'\n").unwrap();
+        let view = reloads.again(Timestamp(2), |_| panic!("nothing of it counts"));
+        assert!(view.error.is_some());
     }
 
     #[test]

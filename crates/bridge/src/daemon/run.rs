@@ -91,7 +91,10 @@ impl RunOptions {
     pub(crate) fn of(state_dir: PathBuf, loaded: Loaded, environment: &Environment) -> Self {
         let hidden = loaded.hidden();
         let places = loaded.places().clone();
-        let logins = loaded.codex_home().map(vault::codex_logins);
+        // A task may run under any of them.
+        let homes = loaded.config.codex.homes.iter().map(PathBuf::as_path);
+        let logins: Vec<_> = loaded.codex_home().into_iter().chain(homes).collect();
+        let logins: Vec<_> = logins.into_iter().map(vault::codex_logins).collect();
         let sessions = environment.old_state_dirs(&state_dir);
         let mut options = Self::new(state_dir, loaded.config, environment);
         options.hidden = hidden;
@@ -466,5 +469,35 @@ impl<L: Ledger> CodexDaemon<L> {
                 tracing::warn!(%error, %thread, "a turn could not be interrupted");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load;
+
+    #[test]
+    fn the_logins_of_every_codex_home_are_secret() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        for home in ["usual", "one", "two"] {
+            std::fs::create_dir(at(home)).unwrap();
+            let login = format!(r#"{{"OPENAI_API_KEY": "sk-key-of-{home}"}}"#);
+            std::fs::write(at(home).join("auth.json"), login).unwrap();
+        }
+        let file = at("codex-bridge.toml");
+        let homes = format!("codex.homes = [{:?}, {:?}]\n", at("one"), at("two"));
+        std::fs::write(&file, homes).unwrap();
+        let environment = Environment::of([
+            ("HOME", root.to_str().unwrap()),
+            ("CODEX_HOME", at("usual").to_str().unwrap()),
+        ]);
+        let loaded = load(Some(&file), &environment, Some(&at("state"))).unwrap();
+        let options = RunOptions::of(at("state"), loaded, &environment);
+        let said = "sk-key-of-usual sk-key-of-one sk-key-of-two";
+        let veiled = options.vault.secrets().veil(said);
+        assert_eq!(veiled.text, "[withheld] [withheld] [withheld]");
     }
 }

@@ -3,8 +3,27 @@
 use super::Daemon;
 use super::tasks::Joined;
 use bridge_core::port::{Agent, Ledger, Sink};
-use bridge_core::value::MessageId;
-use std::sync::{Arc, PoisonError};
+use bridge_core::value::{ConversationId, MessageId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Who may speak to the running turn of a conversation: a text must not overtake one that came before it, and a Codex
+/// that does not answer holds up its own conversation only.
+#[derive(Debug, Default)]
+pub(super) struct Order(Mutex<HashMap<ConversationId, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Order {
+    /// Waits for its turn in this conversation.
+    pub(super) async fn wait(&self, id: ConversationId) -> tokio::sync::OwnedMutexGuard<()> {
+        let one = {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those that nobody holds or waits for are forgotten.
+            all.retain(|_, one| Arc::strong_count(one) > 1);
+            Arc::clone(all.entry(id).or_default())
+        };
+        one.lock_owned().await
+    }
+}
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Gives a waiting message to the running turn of its conversation; nobody waits for what becomes of it.

@@ -10,16 +10,20 @@ use bridge_core::step::{
     TellOutcome,
 };
 use bridge_core::value::{
-    Class, Conversation, EventKind, ExternalId, Failure, Message, MessageId, Notification,
-    NotifyState, StateName, Task,
+    ApprovalPolicy, AskedDigest, ChannelId, Class, Conversation, ConversationId, EventKind,
+    ExternalId, Failure, Message, MessageId, Notification, NotifyState, Sandbox, StateName, Task,
 };
 use bridge_front::{NewTask, StartError, Steering, SubmitError, TaskBegun, prompt_summary};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::OwnedMutexGuard;
 
 /// How long a caller waits for Codex to take a text. What it says later counts all the same.
 const STEER_WAIT: Duration = Duration::from_secs(15);
+
+/// What to do after an unknown outcome.
+const LOOK: &str = "look at the events and at what it does before you say it again";
 
 /// What became of a message that was given to a running turn.
 pub(super) enum Joined {
@@ -62,8 +66,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Gives a waiting message to the running turn of its conversation. What the turn did not take waits for its
     /// own turn; after an unknown outcome the turn's end says what it heard.
     pub(super) async fn join_turn(self: &Arc<Self>, message_id: MessageId) -> Joined {
-        // One after the other: a text that is told must not overtake one that came before it.
-        let _order = self.joining.lock().await;
+        let _order = match self.order_of(&message_id).await {
+            Ok(order) => order,
+            Err(error) => return Joined::Waits(error.to_string()),
+        };
         let join = Join {
             message_id: message_id.clone(),
         };
@@ -87,6 +93,66 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         self.settle(Leave { message_id }).await;
         Joined::Waits(format!("the running turn did not take it: {refused}"))
     }
+
+    /// Waits until it may speak to the running turn of a message's conversation.
+    async fn order_of(&self, id: &MessageId) -> Result<OwnedMutexGuard<()>, LedgerError> {
+        let named = id.clone();
+        let message = self.ledger.read(move |rows| rows.message(&named)).await?;
+        // What is not there is refused later; until then it stands for itself.
+        let conversation_id = message.map_or_else(
+            || ConversationId::new(id.as_str()),
+            |message| message.conversation_id,
+        );
+        Ok(self.joining.wait(conversation_id).await)
+    }
+
+    /// Tells the running turn of a message of any channel; a caller that goes away takes nothing with it.
+    pub(super) async fn tell_running(
+        self: &Arc<Self>,
+        tell: Tell,
+    ) -> Result<Steering, LedgerError> {
+        let daemon = Arc::clone(self);
+        let telling = self
+            .tasks
+            .spawn(async move { daemon.tell_in_order(tell).await });
+        match tokio::time::timeout(STEER_WAIT, telling).await {
+            Ok(Ok(told)) => told,
+            Ok(Err(_)) | Err(_) => Ok(Steering::Unknown {
+                why: format!("Codex did not say in time whether the running turn has it: {LOOK}"),
+            }),
+        }
+    }
+
+    async fn tell_in_order(self: &Arc<Self>, tell: Tell) -> Result<Steering, LedgerError> {
+        let (message_id, by) = (tell.message_id.clone(), tell.by.clone());
+        let _order = self.order_of(&message_id).await?;
+        let steer = match self.commit(tell).await? {
+            TellOutcome::Steer(steer) => steer,
+            other => return Ok(Steering::Refused { why: idle(other) }),
+        };
+        let (steering, text) = match self.agent.steer(&steer).await {
+            Ok(Steered::Taken) => {
+                let text = format!("the running turn has what {by} told it");
+                (Steering::Steered, text)
+            }
+            Err(fault) if fault.failure.class == Class::Ambiguous => {
+                let what = "whether the running turn has it is not known";
+                let text = format!("{what}: {}", fault.failure.reason);
+                let why = format!("{text}: {LOOK}");
+                (Steering::Unknown { why }, text)
+            }
+            Ok(Steered::Refused { why: reason }) => not_taken(&reason),
+            Err(fault) => not_taken(&fault.failure.reason),
+        };
+        self.settle(Note {
+            message_id,
+            kind: EventKind::Bridge,
+            text,
+            effect: false,
+        })
+        .await;
+        Ok(steering)
+    }
 }
 
 impl<L: Ledger> DaemonDesk<L> {
@@ -94,6 +160,12 @@ impl<L: Ledger> DaemonDesk<L> {
         let daemon = &self.daemon;
         if daemon.stopping.is_cancelled() {
             return Err(SubmitError::Stopping.into());
+        }
+        let asked = asked(&new);
+        if let Some(key) = &new.key
+            && let Some(known) = self.started_before(&new.starter, key).await?
+        {
+            return same(known, &asked);
         }
         if let Some(target) = &new.notify_target {
             daemon
@@ -106,11 +178,10 @@ impl<L: Ledger> DaemonDesk<L> {
         let conversation_id = ids::conversation_id();
         let terms = daemon.settings().terms(&new, &conversation_id)?;
         let external_id = match &new.key {
-            Some(key) => ExternalId::new(format!("start:{}:{key}", new.starter)),
+            Some(key) => start_id(&new.starter, key),
             None => ExternalId::new(format!("start:{task_id}")),
         };
         let prompt_summary = prompt_summary(&new.prompt);
-        let wanted = prompt_summary.clone();
         let arrival = task::arrive(&task_id, new.prompt, external_id, new.starter.clone())
             .map_err(|refusal| StartError::Invalid(refusal.to_string()))?;
         self.admitted(&arrival).await?;
@@ -124,6 +195,7 @@ impl<L: Ledger> DaemonDesk<L> {
             message_id: message_id.clone(),
             starter: new.starter,
             prompt_summary,
+            asked: asked.clone(),
             notification: Notification {
                 target: new.notify_target,
                 state,
@@ -152,15 +224,23 @@ impl<L: Ledger> DaemonDesk<L> {
                     duplicate: false,
                 })
             }
-            TaskStarted::Known(task) if task.prompt_summary != wanted => {
-                Err(SubmitError::OtherBody.into())
-            }
-            TaskStarted::Known(task) => Ok(TaskBegun {
-                task,
-                duplicate: true,
-            }),
+            TaskStarted::Known(task) => same(task, &asked),
             TaskStarted::Full => Err(SubmitError::Full.into()),
         }
+    }
+
+    /// The task that a caller started with this key. It is looked for before anything is judged: what a task was given
+    /// may be gone since, and it is the same task all the same.
+    async fn started_before(&self, starter: &str, key: &str) -> Result<Option<Task>, SubmitError> {
+        let (channel, id) = (ChannelId::new(task::CHANNEL), start_id(starter, key));
+        let found =
+            self.daemon
+                .ledger
+                .read(move |rows| match rows.message_by_external(&channel, &id)? {
+                    Some(message) => rows.task_of(&message.conversation_id),
+                    None => Ok(None),
+                });
+        Ok(found.await?)
     }
 
     /// Whether one more may come in; what is known already may, however closed the door is.
@@ -230,40 +310,47 @@ impl<L: Ledger> DaemonDesk<L> {
         by: &str,
     ) -> Result<Steering, LedgerError> {
         let tell = Tell {
-            message_id: message_id.clone(),
+            message_id,
             text,
             by: by.to_owned(),
             mark: ids::mark(),
         };
-        let steer = match self.commit(tell).await? {
-            TellOutcome::Steer(steer) => steer,
-            other => return Ok(Steering::Refused { why: idle(other) }),
-        };
-        let daemon = Arc::clone(&self.daemon);
-        let telling = self.daemon.tasks.spawn(async move {
-            let refused = match daemon.agent.steer(&steer).await {
-                Ok(Steered::Taken) => return Steering::Steered,
-                Ok(Steered::Refused { why }) => why,
-                Err(fault) => fault.failure.reason,
-            };
-            let why = format!("the running turn did not take it: {refused}");
-            daemon
-                .settle(Note {
-                    message_id,
-                    kind: EventKind::Bridge,
-                    text: why.clone(),
-                    effect: false,
-                })
-                .await;
-            Steering::Refused { why }
-        });
-        match tokio::time::timeout(STEER_WAIT, telling).await {
-            Ok(Ok(steering)) => Ok(steering),
-            Ok(Err(_)) | Err(_) => Ok(Steering::Refused {
-                why: "Codex did not say in time whether the running turn has it: look at the events before you say it again".to_owned(),
-            }),
-        }
+        self.daemon.tell_running(tell).await
     }
+}
+
+/// The channel's id of a task that was started with a key. Keys are their starter's own.
+fn start_id(starter: &str, key: &str) -> ExternalId {
+    ExternalId::new(format!("start:{starter}:{key}"))
+}
+
+/// All that a caller asks for.
+fn asked(new: &NewTask) -> AskedDigest {
+    AskedDigest::of([
+        Some(new.prompt.as_str()),
+        new.cwd.as_deref(),
+        new.model.as_deref(),
+        new.sandbox.map(Sandbox::word),
+        new.approval_policy.map(ApprovalPolicy::word),
+        new.codex_home.as_deref(),
+        new.notify_target.as_deref(),
+    ])
+}
+
+/// The task of a key that was used before, if the same was asked for.
+fn same(task: Task, asked: &AskedDigest) -> Result<TaskBegun, StartError> {
+    match task.asked == *asked {
+        true => Ok(TaskBegun {
+            task,
+            duplicate: true,
+        }),
+        false => Err(SubmitError::OtherBody.into()),
+    }
+}
+
+fn not_taken(reason: &str) -> (Steering, String) {
+    let why = format!("the running turn did not take it: {reason}");
+    (Steering::Refused { why: why.clone() }, why)
 }
 
 /// Why a message has no turn to tell, and what to do.
@@ -285,5 +372,41 @@ fn idle(outcome: TellOutcome) -> String {
             "no turn of it runs now: try again when it does, or send a new message to its conversation"
                 .to_owned()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_means_all_that_was_asked_for_with_it() {
+        let one = NewTask {
+            prompt: "x".repeat(400),
+            cwd: Some("/a".to_owned()),
+            model: None,
+            sandbox: None,
+            approval_policy: None,
+            codex_home: None,
+            notify_target: None,
+            key: Some("k".to_owned()),
+            starter: "ann".to_owned(),
+            any_directory: false,
+        };
+        let text = |text: &str| Some(text.to_owned());
+        let mut others = vec![one.clone(); 7];
+        others[0].prompt.push('y');
+        others[1].cwd = None;
+        others[2].model = text("m");
+        others[3].sandbox = Some(Sandbox::ReadOnly);
+        others[4].approval_policy = Some(ApprovalPolicy::OnRequest);
+        others[5].codex_home = text("/a");
+        others[6].notify_target = text("local");
+        assert_eq!(asked(&one), asked(&one.clone()));
+        for (index, other) in others.iter().enumerate() {
+            assert_ne!(asked(&one), asked(other), "{index}");
+        }
+        others[1].model = text("/a");
+        assert_ne!(asked(&one), asked(&others[1]), "parts keep their places");
     }
 }

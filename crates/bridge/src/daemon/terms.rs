@@ -143,7 +143,8 @@ mod tests {
     use crate::config::Config;
     use bridge_channel::files::{Depot, FILE_MAX_BYTES};
     use bridge_core::value::{
-        ApprovalPolicy, BootId, MessageId, Notification, NotifyState, Sandbox, TaskId, Timestamp,
+        ApprovalPolicy, AskedDigest, BootId, MessageId, Notification, NotifyState, Sandbox, TaskId,
+        Timestamp,
     };
 
     struct Machine {
@@ -232,6 +233,7 @@ mod tests {
             message_id: MessageId::new("m"),
             starter: "ann".to_owned(),
             prompt_summary: "x".to_owned(),
+            asked: AskedDigest::of([Some("do it")]),
             terms: machine.terms(&wanted).unwrap(),
             notification: Notification {
                 target: None,

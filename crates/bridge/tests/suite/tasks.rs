@@ -201,8 +201,23 @@ async fn a_task_writes_where_it_was_let_and_is_the_same_under_its_key() {
     let (again, same) = call(&world, ask, Some(&args)).await;
     assert_eq!((first, again), (201, 200));
     assert_eq!(one["task"]["task_id"], same["task"]["task_id"]);
-    let (other, _) = call(&world, ask, Some(&json!({"prompt": "echo:other"}))).await;
-    assert_eq!(other, 422);
+    for other in [
+        json!({"prompt": "echo:other"}),
+        json!({"prompt": "echo:once", "sandbox": "workspace-write"}),
+        json!({"prompt": "echo:once", "notify_target": "local"}),
+    ] {
+        let (status, said) = call(&world, ask, Some(&other)).await;
+        assert_eq!(status, 422, "{other}: {said:#}");
+    }
+    let cwd = place.path().join("gone");
+    std::fs::create_dir(&cwd).unwrap();
+    let args = json!({"prompt": "echo:ok", "cwd": cwd});
+    let ask = "POST /v1/tasks\nIdempotency-Key: k2\r\n";
+    let (_, one) = call(&world, ask, Some(&args)).await;
+    finished(&world, one["task"]["task_id"].as_str().unwrap()).await;
+    std::fs::remove_dir(&cwd).unwrap();
+    let (again, same) = call(&world, ask, Some(&args)).await;
+    assert_eq!(again, 200, "what was started is known: {same:#}");
     assert_eq!(daemon.stop().await, Some(0));
 }
 
@@ -329,7 +344,7 @@ async fn messages_of_other_channels_are_steered_stopped_and_shown_like_tasks() {
         event["text"]
             .as_str()
             .unwrap()
-            .starts_with("told by local owner: ")
+            .starts_with("to be told by local owner: ")
     };
     assert!(
         story["events"].as_array().unwrap().iter().any(told),

@@ -71,7 +71,8 @@ impl Transition for Tell {
             (MessageState::Running { turn_id }, Some(turn)) => (turn_id.clone(), turn),
             (other, _) => return Ok(Decision::nothing(TellOutcome::Idle(other.name()))),
         };
-        let said = format!("told by {}: {}", self.by, self.text);
+        // An intent: whether the turn heard it is a line of its own.
+        let said = format!("to be told by {}: {}", self.by, self.text);
         let mut changes = vec![Change::Audit(AuditEntry {
             at: now,
             actor: self.by,

@@ -40,7 +40,7 @@ pub use request::{
     Deciders, Decision as RequestDecision, EffectDigest, Request, RequestKind, RequestState,
     RequestStateName, Verdict as RequestVerdict,
 };
-pub use task::{Notification, NotifyState, Task, TaskTerms};
+pub use task::{AskedDigest, Notification, NotifyState, Task, TaskTerms};
 pub use time::Timestamp;
 pub use token::Token;
 pub use turn::{CutPolicy, Turn, TurnState, Usage};

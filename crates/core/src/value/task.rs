@@ -3,6 +3,7 @@
 //! What it does is never stored here: it is derived from its messages and their questions.
 
 use super::{ApprovalPolicy, ConversationId, MessageId, Sandbox, TaskId, Timestamp};
+use sha2::{Digest, Sha256};
 
 /// One task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,12 +18,49 @@ pub struct Task {
     pub starter: String,
     /// The beginning of the prompt, one line.
     pub prompt_summary: String,
+    /// What its starter asked for, all of it.
+    pub asked: AskedDigest,
     /// How its turns run.
     pub terms: TaskTerms,
     /// Who is told when it is over.
     pub notification: Notification,
     /// When it was started.
     pub created_at: Timestamp,
+}
+
+/// What a starter asked for, summed: the same key again must mean the same. What it left out stays left out here,
+/// whatever that meant at the time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedDigest(String);
+
+impl AskedDigest {
+    /// Of these parts, always in the same order.
+    pub fn of<'p>(parts: impl IntoIterator<Item = Option<&'p str>>) -> Self {
+        let mut hash = Sha256::new();
+        for part in parts {
+            match part {
+                None => hash.update([0]),
+                Some(text) => {
+                    hash.update([1]);
+                    hash.update(text.len().to_le_bytes());
+                    hash.update(text);
+                }
+            }
+        }
+        let sum = hash.finalize();
+        Self(sum.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// One that was stored.
+    pub fn stored(digest: impl Into<String>) -> Self {
+        Self(digest.into())
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// How a task's turns run: what its starter asked for and was allowed.

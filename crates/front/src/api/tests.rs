@@ -5,8 +5,8 @@ use super::route::{Access, Route, Trace, Verb};
 use super::{Api, Door, Hosts, router, table};
 use crate::control::Scope;
 use crate::{
-    Desk, Health, Hub, NewMessage, NewTask, ReloadView, StartError, Steering, SubmitError,
-    Submitted, TaskBegun, TokenHash,
+    Desk, Health, Hub, NewMessage, NewTask, Notified, ReloadView, StartError, Steering,
+    SubmitError, Submitted, TaskBegun, TokenHash,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -17,7 +17,7 @@ use bridge_core::step::{
     AddToken, CancelOutcome, Claim, Decide, DecideOutcome, RedriveOutcome, RevokeToken, TokenAdded,
     Transition, UseToken,
 };
-use bridge_core::value::{Epoch, MessageId, NotifyState, Task, TaskId, Timestamp};
+use bridge_core::value::{Epoch, MessageId, Task, TaskId, Timestamp};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -149,7 +149,7 @@ impl Desk for EmptyDesk {
         Err(away())
     }
 
-    async fn notify_task(&self, _: &TaskId, _: &str) -> Result<Option<NotifyState>, LedgerError> {
+    async fn notify_task(&self, _: &TaskId, _: &str) -> Result<Notified, LedgerError> {
         Err(away())
     }
 

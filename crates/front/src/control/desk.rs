@@ -153,6 +153,7 @@ impl<D: Desk> DeskControl<D> {
         let (word, why) = match steering {
             Steering::Steered => ("steered", None),
             Steering::Queued { why } => ("queued", Some(why)),
+            Steering::Unknown { why } => ("unknown", Some(why)),
             Steering::Refused { why } => ("refused", Some(why)),
         };
         let task = view(&rows, Told::Whole);

@@ -3,60 +3,100 @@
 use super::desk::{Done, unavailable};
 use super::envelope::{notification_word, seconds};
 use super::{Caller, DeskControl, Notice};
-use crate::desk::Desk;
+use crate::desk::{Desk, Notified};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::value::{NotifyState, Task};
 use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How many for those who name no number.
 const NOTIFY_DEFAULT: u32 = 10;
 /// Most that one call sends: a caller waits for them.
 const NOTIFY_MAX: u32 = 50;
 
+/// How long one call goes on to send: with the wait for the last one it must end before an API call does, so that its
+/// caller hears what became of all of them.
+const NOTIFY_TIME: Duration = Duration::from_secs(40);
+const NO_TIME: &str = "this call had no time left for it: ask again";
+const BUSY: &str = "it is on its way, or too many others are: its task says later what became of it; if it is still unsent then, ask again";
+
+/// What is done with one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It is sent.
+    Send,
+    /// It is only shown.
+    Show,
+    /// There is no time left.
+    Leave,
+}
+
 impl<D: Desk> DeskControl<D> {
     pub(super) async fn notify(&self, caller: &Caller, limit: Option<u32>, dry_run: bool) -> Done {
         let limit = limit.unwrap_or(NOTIFY_DEFAULT).clamp(1, NOTIFY_MAX);
         let due = self.desk.ledger().read(move |rows| due(rows, limit));
-        let mut told = Vec::new();
+        let (mut told, mut processed) = (Vec::new(), 0_u32);
+        let begun = Instant::now();
         for (task, notice) in due.await.map_err(unavailable)? {
-            told.push(self.tell_one(caller, task, &notice, dry_run).await?);
+            let way = match (dry_run, begun.elapsed() < NOTIFY_TIME) {
+                (true, _) => Way::Show,
+                (false, true) => Way::Send,
+                (false, false) => Way::Leave,
+            };
+            processed = processed.saturating_add(u32::from(way != Way::Leave));
+            told.push(self.tell_one(caller, task, &notice, way).await?);
         }
         Ok(json!({
             "success": true,
             "dry_run": dry_run,
-            "processed": told.len(),
+            "processed": processed,
             "notifications": told,
         }))
     }
 
-    async fn tell_one(&self, caller: &Caller, task: Task, notice: &Notice, dry_run: bool) -> Done {
+    async fn tell_one(&self, caller: &Caller, task: Task, notice: &Notice, way: Way) -> Done {
         let mut told = json!({
             "task_id": task.task_id.to_string(),
             "status": notice.status,
             "sent": false,
             "message": notice.text,
         });
-        let word = match (&task.notification.target, dry_run) {
+        let word = match (&task.notification.target, way) {
             (None, _) => "no_target",
-            (Some(_), true) => "dry_run",
-            (Some(_), false) => "pending",
+            (Some(_), Way::Show) => "dry_run",
+            (Some(_), Way::Send | Way::Leave) => {
+                notification_word(&task.notification).unwrap_or("pending")
+            }
         };
         put(&mut told, "notification_status", json!(word));
         if let Some(target) = &task.notification.target {
             put(&mut told, "target", json!(target));
         }
-        if dry_run {
-            return Ok(told);
+        match way {
+            Way::Send => {}
+            Way::Show => return Ok(told),
+            Way::Leave => {
+                put(&mut told, "why", json!(NO_TIME));
+                return Ok(told);
+            }
         }
         let now = self.desk.notify_task(&task.task_id, &caller.name).await;
-        let state = now.map_err(unavailable)?;
+        let done = now.map_err(unavailable)?;
         let task_id = task.task_id.clone();
         let row = self.desk.ledger().read(move |rows| rows.task(&task_id));
         let Some(task) = row.await.map_err(unavailable)? else {
             return Ok(told);
         };
-        let state = state.unwrap_or(task.notification.state);
+        let state = match done {
+            Notified::Ended(state) => state,
+            Notified::Nothing => task.notification.state,
+            Notified::Busy => {
+                put(&mut told, "why", json!(BUSY));
+                task.notification.state
+            }
+        };
         if let NotifyState::Sent { at } = state {
             put(&mut told, "sent", json!(true));
             put(&mut told, "notified_at", seconds(at));

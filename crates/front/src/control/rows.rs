@@ -4,7 +4,8 @@ use crate::control::{ControlError, ControlFault};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Read, RowsError};
 use bridge_core::value::{
-    Answer, Conversation, ItemEvent, Message, MessageId, Request, Task, TaskId, Transport, Turn,
+    Answer, Conversation, Incarnation, ItemEvent, Message, MessageId, Request, Task, TaskId,
+    Transport, Turn,
 };
 
 /// Messages of a task that are looked at, the newest ones.
@@ -128,21 +129,32 @@ impl TaskRows {
         let Some(first) = messages.first() else {
             return Ok(None);
         };
-        let live = rows.live_incarnations()?;
+        let conversation = rows.conversation(&first.conversation_id)?;
+        let (events, asked) = (newest_events(rows, &messages)?, asked(rows, &messages)?);
+        let messages: Vec<MessageRows> = messages
+            .into_iter()
+            .map(|message| MessageRows::load(rows, message))
+            .collect::<Result<_, _>>()?;
         Ok(Some(Self {
             task,
-            conversation: rows.conversation(&first.conversation_id)?,
-            events: newest_events(rows, &messages)?,
-            asked: asked(rows, &messages)?,
-            messages: messages
-                .into_iter()
-                .map(|message| MessageRows::load(rows, message))
-                .collect::<Result<_, _>>()?,
-            transport: live
-                .last()
-                .map_or(Transport::Socket, |incarnation| incarnation.transport),
+            conversation,
+            events,
+            asked,
+            transport: transport(&rows.live_incarnations()?, &messages),
+            messages,
         }))
     }
+}
+
+/// How we talk to the Codex of its newest turn while that one lives; there may be several. Otherwise how we would.
+pub(super) fn transport(live: &[Incarnation], messages: &[MessageRows]) -> Transport {
+    let turn = messages.iter().rev().find_map(|rows| rows.turn.as_ref());
+    let own = turn.and_then(|turn| {
+        let mut live = live.iter();
+        live.find(|incarnation| incarnation.incarnation_id == turn.incarnation)
+    });
+    own.or(live.last())
+        .map_or(Transport::Socket, |incarnation| incarnation.transport)
 }
 
 impl MessageRows {

@@ -14,9 +14,9 @@ pub(crate) struct TaskEnvelope {
     message: Option<String>,
     /// The task as it is now.
     task: TaskShape,
-    /// `steered` or `queued`, after telling more.
+    /// `steered`, `queued`, or `unknown` (it may have been heard: look before it is said again), after telling more.
     steer: Option<String>,
-    /// Why it waits.
+    /// Why it waits, or is not known.
     why: Option<String>,
     /// `cancelled` or `stopping`, after an interrupt.
     interrupt: Option<String>,
@@ -52,7 +52,8 @@ pub(crate) struct NotifyEnvelope {
     dry_run: bool,
     /// How many tasks.
     processed: u32,
-    /// One for each: `task_id`, `status`, `target`, `notification_status`, `sent`, `message`, `error`.
+    /// One for each: `task_id`, `status`, `target`, `notification_status`, `sent`, `message`, `error`, and `why` it
+    /// is still unsent where this call did not wait for it.
     notifications: Vec<Value>,
 }
 

@@ -4,10 +4,10 @@ use super::envelope::{Told, view};
 use super::rows::{MessageRows, TaskRows};
 use super::shape::task_keys;
 use bridge_core::value::{
-    Answer, AnswerSource, ApprovalPolicy, ChannelId, ConversationId, Deciders, EffectDigest,
-    EventKind, ExternalId, IncarnationId, ItemEvent, Life, Message, MessageId, MessageState,
-    Notification, NotifyState, Request, RequestId, RequestKind, RequestState, Round, Sandbox,
-    SenderKind, Seq, Task, TaskId, TaskTerms, Tier, Timestamp, Transport, TurnId,
+    Answer, AnswerSource, ApprovalPolicy, AskedDigest, ChannelId, ConversationId, Deciders,
+    EffectDigest, EventKind, ExternalId, IncarnationId, ItemEvent, Life, Message, MessageId,
+    MessageState, Notification, NotifyState, Request, RequestId, RequestKind, RequestState, Round,
+    Sandbox, SenderKind, Seq, Task, TaskId, TaskTerms, Tier, Timestamp, Transport, TurnId,
 };
 use serde_json::{Value, json};
 
@@ -49,6 +49,7 @@ fn task() -> Task {
         message_id: MessageId::new("m1"),
         starter: "local owner".to_owned(),
         prompt_summary: "do it".to_owned(),
+        asked: AskedDigest::of([Some("do it")]),
         terms: TaskTerms {
             cwd: "/work".to_owned(),
             model: None,

@@ -10,13 +10,13 @@ use bridge_core::step::{
     Transition, UseToken, Verdict,
 };
 use bridge_core::value::{
-    AckMode, AuditEntry, ChannelId, ConversationId, ExternalId, MessageId, NotifyState, SenderKind,
-    Task, TaskId, Tier, Timestamp,
+    AckMode, AuditEntry, ChannelId, ConversationId, ExternalId, MessageId, SenderKind, Task,
+    TaskId, Tier, Timestamp,
 };
 use bridge_front::api::{Api, Door};
 use bridge_front::{
-    Desk, Health, Hub, Live, NewMessage, NewTask, ReloadView, StartError, Steering, SubmitError,
-    Submitted, TaskBegun, TokenHash,
+    Desk, Health, Hub, Live, NewMessage, NewTask, Notified, ReloadView, StartError, Steering,
+    SubmitError, Submitted, TaskBegun, TokenHash,
 };
 use bridge_store::MemoryLedger;
 use futures_util::StreamExt;
@@ -211,16 +211,12 @@ impl Desk for TestDesk {
         self.does(tell).await.map(|_| Steering::Steered)
     }
 
-    async fn notify_task(
-        &self,
-        task_id: &TaskId,
-        by: &str,
-    ) -> Result<Option<NotifyState>, LedgerError> {
+    async fn notify_task(&self, task_id: &TaskId, by: &str) -> Result<Notified, LedgerError> {
         let begin = NotifyBegin {
             task_id: task_id.clone(),
             asked: Some(by.to_owned()),
         };
-        self.does(begin).await.map(|_| None)
+        self.does(begin).await.map(|_| Notified::Nothing)
     }
 
     fn steps(&self) -> Vec<(&'static str, u64)> {

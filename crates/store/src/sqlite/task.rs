@@ -4,15 +4,15 @@ use super::fields::Fields;
 use super::sql;
 use bridge_core::port::RowsError;
 use bridge_core::value::{
-    ApprovalPolicy, ConversationId, MessageId, Notification, NotifyState, Sandbox, Task, TaskId,
-    TaskTerms,
+    ApprovalPolicy, AskedDigest, ConversationId, MessageId, Notification, NotifyState, Sandbox,
+    Task, TaskId, TaskTerms,
 };
 use rusqlite::{Connection, Row, params};
 
 macro_rules! select {
     ($tail:literal) => {
         concat!(
-            "SELECT task_id, conversation_id, message_id, starter, prompt_summary, cwd, model, sandbox, \
+            "SELECT task_id, conversation_id, message_id, starter, prompt_summary, asked, cwd, model, sandbox, \
              approval_policy, codex_home, notify_target, notify_state, notify_not_before, notified_at, \
              notify_tries, notify_first, notify_error, created_at FROM task ",
             $tail
@@ -28,6 +28,7 @@ fn read(row: &Row<'_>) -> Result<Task, RowsError> {
         message_id: fields.id(MessageId::new)?,
         starter: fields.next()?,
         prompt_summary: fields.next()?,
+        asked: fields.id(AskedDigest::stored)?,
         terms: TaskTerms {
             cwd: fields.next()?,
             model: fields.next()?,
@@ -115,16 +116,17 @@ pub(super) fn insert(conn: &Connection, task: &Task) -> Result<(), RowsError> {
     let (not_before, notified_at) = times(told.state);
     sql::write(
         conn,
-        "INSERT INTO task (task_id, conversation_id, message_id, starter, prompt_summary, cwd, model, sandbox, \
+        "INSERT INTO task (task_id, conversation_id, message_id, starter, prompt_summary, asked, cwd, model, sandbox, \
          approval_policy, codex_home, notify_target, notify_state, notify_tries, notify_first, \
          notify_not_before, notified_at, notify_error, created_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
         params![
             task.task_id.as_str(),
             task.conversation_id.as_str(),
             task.message_id.as_str(),
             task.starter,
             task.prompt_summary,
+            task.asked.as_str(),
             task.terms.cwd,
             task.terms.model,
             task.terms.sandbox.word(),

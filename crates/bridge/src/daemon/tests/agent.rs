@@ -29,8 +29,21 @@ pub(super) enum Trouble {
     Slow(Duration),
 }
 
+/// What becomes of the next text for a running turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// It is taken.
+    Taken,
+    /// Nobody knows.
+    InDoubt,
+    /// Nothing is ever said.
+    Silence,
+}
+
 #[derive(Debug, Default)]
 struct Known {
+    words: VecDeque<Word>,
+    told: Vec<String>,
     threads: u32,
     turns: Vec<(ThreadId, TurnId, ClientId, String)>,
     troubles: VecDeque<Trouble>,
@@ -69,6 +82,15 @@ impl ScriptedAgent {
     /// What it was answered so far.
     pub(super) fn answers(&self) -> Vec<RequestDecision> {
         self.known().answers.clone()
+    }
+
+    pub(super) fn says(&self, word: Word) {
+        self.known().words.push_back(word);
+    }
+
+    /// Texts that were given to running turns.
+    pub(super) fn told(&self) -> Vec<String> {
+        self.known().told.clone()
     }
 
     /// How often a turn with this text was taken.
@@ -198,9 +220,21 @@ impl Agent for ScriptedAgent {
         Ok(())
     }
 
-    async fn steer(&self, _steer: &Steer) -> Result<Steered, AgentFault> {
-        let why = "no turn runs".to_owned();
-        Ok(Steered::Refused { why })
+    async fn steer(&self, steer: &Steer) -> Result<Steered, AgentFault> {
+        let word = {
+            let mut known = self.known();
+            known.told.push(steer.text.clone());
+            known.words.pop_front()
+        };
+        match word {
+            Some(Word::Taken) => Ok(Steered::Taken),
+            Some(Word::InDoubt) => Err(fault(Class::Ambiguous)),
+            Some(Word::Silence) => std::future::pending().await,
+            None => {
+                let why = "no turn runs".to_owned();
+                Ok(Steered::Refused { why })
+            }
+        }
     }
 
     async fn interrupt(&self, _: &ThreadId, _: &TurnId) -> Result<(), AgentFault> {

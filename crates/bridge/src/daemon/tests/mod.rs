@@ -8,6 +8,7 @@ mod faults;
 mod long;
 mod platform;
 mod stage;
+mod told;
 
 use self::platform::Mood;
 use self::stage::Stage;

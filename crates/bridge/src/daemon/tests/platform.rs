@@ -14,6 +14,8 @@ pub(super) enum Mood {
     Refuses,
     /// Nobody knows; it was taken or not.
     Unknown { taken: bool },
+    /// Taken, after this time.
+    Slow(Duration),
 }
 
 #[derive(Debug, Default)]
@@ -113,22 +115,30 @@ impl Sink for ScriptedPlatform {
     }
 
     async fn send(&self, _message: &Message, reply: &Reply) -> Result<String, SinkFault> {
-        let mut known = self.known();
-        known.sends += 1;
-        if known
-            .refuses_until
-            .is_some_and(|until| Instant::now() < until)
-        {
-            return Err(fault(Class::Transient));
-        }
-        match known.moods.pop_front() {
-            None => Ok(known.take(reply)),
+        let mood = {
+            let mut known = self.known();
+            known.sends += 1;
+            if known
+                .refuses_until
+                .is_some_and(|until| Instant::now() < until)
+            {
+                return Err(fault(Class::Transient));
+            }
+            known.moods.pop_front()
+        };
+        match mood {
+            None => Ok(self.known().take(reply)),
             Some(Mood::Refuses) => Err(fault(Class::Transient)),
             Some(Mood::Unknown { taken }) => {
                 if taken {
-                    known.take(reply);
+                    self.known().take(reply);
                 }
                 Err(fault(Class::Ambiguous))
+            }
+            Some(Mood::Slow(time)) => {
+                let mut end = tokio::time::interval_at(Instant::now() + time, time);
+                end.tick().await;
+                Ok(self.known().take(reply))
             }
         }
     }

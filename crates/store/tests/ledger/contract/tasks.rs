@@ -9,8 +9,8 @@ use bridge_core::step::{
     SteerStored, SteerTask, TaskStarted, Tell, TellOutcome,
 };
 use bridge_core::value::{
-    ApprovalPolicy, ChannelId, Class, ConversationId, ExternalId, Notification, NotifyState,
-    Sandbox, StateName, Task, TaskId, TaskTerms, Tier, Timestamp,
+    ApprovalPolicy, AskedDigest, ChannelId, Class, ConversationId, ExternalId, Notification,
+    NotifyState, Sandbox, StateName, Task, TaskId, TaskTerms, Tier, Timestamp,
 };
 use bridge_core::why::Case;
 
@@ -24,6 +24,7 @@ fn start(id: &str, target: Option<&str>) -> StartTask {
             message_id: receive.message_id.clone(),
             starter: "o'wner \"\\".to_owned(),
             prompt_summary: "do …".to_owned(),
+            asked: AskedDigest::of([Some("do it")]),
             terms: TaskTerms {
                 cwd: "/work".to_owned(),
                 model: Some("m".to_owned()),
