@@ -16,7 +16,6 @@ use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
 use bridge_codex::wire::input::UserInput;
 use bridge_codex::wire::method::{TurnStart, TurnStartParams, TurnSteer, TurnSteerParams};
-use bridge_codex::wire::thread::ThreadOpened;
 use bridge_core::port::{
     Agent, AgentFault, AskedRef, Finding, Found, Ledger, LedgerError, Looked, LostTurn, Responded,
     Started, Steer, Steered, ThreadSpec, ThreadTrouble, TurnSpec, TurnStatus, TurnTransport,
@@ -124,11 +123,8 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             return Ok(Runs::unnamed());
         }
         let operator = operator::read(&session.connection, spec).await?;
-        let ThreadOpened { thread, .. } = start(&session, spec, &operator).await?;
-        let named = value::ThreadId::new(thread.id.as_str());
-        let threads = &session.connection.threads;
-        threads.loaded(thread.id, &thread.status, Allowed::of(spec));
-        Ok(named)
+        let thread = start(&session, spec, &operator).await?;
+        Ok(value::ThreadId::new(thread.as_str()))
     }
 
     async fn resume_thread(
@@ -144,14 +140,11 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         }
         let thread = ThreadId::from(thread.as_str());
         let threads = &session.connection.threads;
-        let allowed = Allowed::of(spec);
-        if threads.is_loaded(&thread, &allowed) {
+        if threads.loaded_as(&thread, spec).is_some() {
             return Ok(());
         }
         host.prove_shield(&session, spec).await?;
-        let opened = load(&session, &thread, spec).await?;
-        threads.loaded(thread, &opened.thread.status, allowed);
-        Ok(())
+        load(&session, &thread, spec).await
     }
 
     async fn start_turn(&self, turn: &TurnSpec) -> Result<Started<CodexStream>, AgentFault> {
@@ -164,13 +157,12 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let session = host.session().await?;
         let connection = &session.connection;
         let thread = ThreadId::from(turn.thread.as_str());
-        let allowed = Allowed::of(&turn.spec);
-        if !connection.threads.is_loaded(&thread, &allowed) {
+        let Some(allowed) = connection.threads.loaded_as(&thread, &turn.spec) else {
             return Err(fault(
                 Class::Transient,
                 "codex was started again, or its thread changed, before the turn began",
             ));
-        }
+        };
         // Codex would put the message into that turn, whose answer is not ours.
         if connection.threads.is_busy(&thread) {
             let reason = "another program runs a turn on this conversation's thread; the message is answered after it";
@@ -212,10 +204,11 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         }
         let thread = ThreadId::from(lost.turn.thread.as_str());
         let connection = &session.connection;
-        let frame = session.frame(Allowed::of(&lost.turn.spec));
+        let operator = operator::read(connection, &lost.turn.spec).await?;
+        let frame = session.frame(Allowed::of(&lost.turn.spec, &operator));
         let mailbox = connection.mailboxes.open_early(thread.clone(), frame);
         let stream = ServerStream::new(connection.clone(), thread.clone(), Arc::clone(&mailbox));
-        let found = settled_history(&session, lost, &mailbox).await?;
+        let found = settled_history(&session, lost, &operator, &mailbox).await?;
         let transcripts = &host.learned.transcripts;
         let found = transcripts.believed(&lost.incarnation, &thread, found);
         let stream = match &found {

@@ -173,9 +173,11 @@ impl Mailboxes {
 mod tests {
     use super::*;
     use crate::mailbox::News;
-    use crate::power::Allowed;
+    use crate::operator::Operator;
+    use crate::power::{Allowed, Reported};
     use crate::questions::UNHEARD_PATIENCE;
     use bridge_codex::wire::TurnId;
+    use bridge_codex::wire::notification::EffectiveSettings;
     use bridge_core::port::{Asked, Reads, ThreadSpec, TurnTransport};
     use bridge_core::value::{ApprovalPolicy, IncarnationId, RequestKind, Sandbox};
     use serde_json::{Value, json};
@@ -193,7 +195,7 @@ mod tests {
         };
         Frame {
             incarnation: IncarnationId::new("life"),
-            allowed: Allowed::of(&spec),
+            allowed: Allowed::of(&spec, &Operator::default()),
         }
     }
 
@@ -349,6 +351,23 @@ mod tests {
         let method = "attestation/generate".to_owned();
         let homeless = ServerRequest::parse(RawId::Integer(2), method, json!({}));
         assert!(boxes.ask(homeless, Instant::now()).is_err());
+    }
+
+    /// After a restart a turn may be found that runs with what somebody gave its thread meanwhile.
+    #[tokio::test]
+    async fn a_turn_that_is_found_with_more_power_is_to_be_stopped() {
+        let boxes = Mailboxes::default();
+        let mailbox = boxes.open_early(thread(), frame());
+        let found = json!({"sandboxPolicy": {"type": "readOnly", "networkAccess": true},
+            "approvalPolicy": "on-request", "approvalsReviewer": "user",
+            "activePermissionProfile": null});
+        let found: EffectiveSettings = serde_json::from_value(found).unwrap();
+        mailbox.compare(Reported::from(&found));
+        mailbox.bind(&thread(), TurnId::from("u"));
+        let News::Overpowered { turn_id } = mailbox.next().await else {
+            panic!("nobody was told");
+        };
+        assert_eq!(turn_id, TurnId::from("u"));
     }
 
     #[tokio::test]
