@@ -212,6 +212,13 @@ impl Mailbox {
         self.wake.notify_one();
     }
 
+    /// A question was settled while nobody followed the thread; one that was told to an earlier follower is over.
+    pub(crate) fn settled_before(&self, request: &ServerRequest) {
+        let name = questions::name_of(request, &self.frame.incarnation);
+        locked(&self.inner).push(TurnEvent::Resolved(name));
+        self.wake.notify_one();
+    }
+
     /// Questions that were never told to anybody.
     pub(crate) fn take_untold(&self) -> Vec<ServerRequest> {
         match &mut locked(&self.inner).stage {
