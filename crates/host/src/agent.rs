@@ -5,7 +5,7 @@ use crate::exec::{NO_STEER, Runs};
 use crate::fault::{Deed, fault, of_call};
 use crate::history::settled_history;
 use crate::homes::Homes;
-use crate::host::{Health, HostOptions, wall_now};
+use crate::host::{Health, Host, HostOptions, wall_now};
 use crate::operator;
 use crate::power::Allowed;
 use crate::reply::{Reply, reply};
@@ -47,6 +47,13 @@ impl<L: Ledger> CodexAgent<L> {
     /// Attaches to the Codex that an earlier daemon left behind in each home, and ends what can't be used.
     pub async fn adopt(&self) -> Result<(), LedgerError> {
         self.homes.adopt().await
+    }
+
+    /// The host to ask about a thread. The usual one refuses harmlessly what is not its own, and a run of `codex exec`
+    /// is known to none.
+    fn having(&self, thread: &ThreadId) -> Arc<Host<L>> {
+        let found = self.homes.with_thread(thread);
+        found.unwrap_or_else(|| Arc::clone(self.homes.usual()))
     }
 
     /// How the usual Codex is.
@@ -268,14 +275,17 @@ impl<L: Ledger> Agent for CodexAgent<L> {
 
     async fn end_life(&self, thread: &value::ThreadId, why: &str) {
         let thread = ThreadId::from(thread.as_str());
-        self.homes.with_thread(&thread).end_life(why).await;
+        // Where no Codex has the thread, none of them runs its turn.
+        if let Some(host) = self.homes.with_thread(&thread) {
+            host.end_life(why).await;
+        }
     }
 
     /// Within 10 s; none is started for it. A Codex that stays silent is asked once more and then given up, and
     /// whoever follows a turn on it hears that.
     async fn probe(&self, thread: &value::ThreadId) -> Result<(), AgentFault> {
         let thread = ThreadId::from(thread.as_str());
-        match self.homes.with_thread(&thread).present() {
+        match self.having(&thread).present() {
             Some(session) => {
                 let alive = session.connection.sign_of_life().await;
                 alive.map_err(|error| of_call(&error, Deed::Harmless))
@@ -290,7 +300,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             return Ok(Steered::Refused { why });
         }
         let thread_id = ThreadId::from(steer.thread.as_str());
-        let Some(session) = self.homes.with_thread(&thread_id).present() else {
+        let Some(session) = self.having(&thread_id).present() else {
             let why = "codex is not running, and the turn has ended with it".to_owned();
             return Ok(Steered::Refused { why });
         };
@@ -318,7 +328,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             return Ok(());
         }
         let thread = ThreadId::from(thread.as_str());
-        let Some(session) = self.homes.with_thread(&thread).present() else {
+        let Some(session) = self.having(&thread).present() else {
             let reason = "codex is not running, and the turn has ended with it";
             return Err(fault(Class::Transient, reason));
         };
