@@ -4,9 +4,9 @@
 //! A question stays here until it is answered or Codex says that it is settled, so that an answer which does not fit
 //! can be given again. What is answered is decided elsewhere.
 
-use crate::effect::effect;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::OpenChanges;
+use bridge_codex::wire::effect::effect;
 use bridge_codex::wire::server_request::RequestKind as WireKind;
 use bridge_codex::wire::shown::Scene;
 use bridge_codex::wire::{ServerRequest, ThreadId};
