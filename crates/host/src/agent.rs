@@ -5,7 +5,7 @@ use crate::exec::{NO_STEER, Runs};
 use crate::fault::{Deed, fault, of_call};
 use crate::history::settled_history;
 use crate::homes::Homes;
-use crate::host::{Health, HostOptions, wall_now};
+use crate::host::{Health, Host, HostOptions, wall_now};
 use crate::operator;
 use crate::power::Allowed;
 use crate::reply::{Reply, reply};
@@ -16,7 +16,6 @@ use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
 use bridge_codex::wire::input::UserInput;
 use bridge_codex::wire::method::{TurnStart, TurnStartParams, TurnSteer, TurnSteerParams};
-use bridge_codex::wire::thread::ThreadOpened;
 use bridge_core::port::{
     Agent, AgentFault, AskedRef, Finding, Found, Ledger, LedgerError, Looked, LostTurn, Responded,
     Started, Steer, Steered, ThreadSpec, ThreadTrouble, TurnSpec, TurnStatus, TurnTransport,
@@ -48,6 +47,13 @@ impl<L: Ledger> CodexAgent<L> {
     /// Attaches to the Codex that an earlier daemon left behind in each home, and ends what can't be used.
     pub async fn adopt(&self) -> Result<(), LedgerError> {
         self.homes.adopt().await
+    }
+
+    /// The host to ask about a thread. The usual one refuses harmlessly what is not its own, and a run of `codex exec`
+    /// is known to none.
+    fn having(&self, thread: &ThreadId) -> Arc<Host<L>> {
+        let found = self.homes.with_thread(thread);
+        found.unwrap_or_else(|| Arc::clone(self.homes.usual()))
     }
 
     /// How the usual Codex is.
@@ -124,11 +130,8 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             return Ok(Runs::unnamed());
         }
         let operator = operator::read(&session.connection, spec).await?;
-        let ThreadOpened { thread, .. } = start(&session, spec, &operator).await?;
-        let named = value::ThreadId::new(thread.id.as_str());
-        let threads = &session.connection.threads;
-        threads.loaded(thread.id, &thread.status, Allowed::of(spec));
-        Ok(named)
+        let thread = start(&session, spec, &operator).await?;
+        Ok(value::ThreadId::new(thread.as_str()))
     }
 
     async fn resume_thread(
@@ -144,14 +147,11 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         }
         let thread = ThreadId::from(thread.as_str());
         let threads = &session.connection.threads;
-        let allowed = Allowed::of(spec);
-        if threads.is_loaded(&thread, &allowed) {
+        if threads.loaded_as(&thread, spec).is_some() {
             return Ok(());
         }
         host.prove_shield(&session, spec).await?;
-        let opened = load(&session, &thread, spec).await?;
-        threads.loaded(thread, &opened.thread.status, allowed);
-        Ok(())
+        load(&session, &thread, spec).await
     }
 
     async fn start_turn(&self, turn: &TurnSpec) -> Result<Started<CodexStream>, AgentFault> {
@@ -164,13 +164,12 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let session = host.session().await?;
         let connection = &session.connection;
         let thread = ThreadId::from(turn.thread.as_str());
-        let allowed = Allowed::of(&turn.spec);
-        if !connection.threads.is_loaded(&thread, &allowed) {
+        let Some(allowed) = connection.threads.loaded_as(&thread, &turn.spec) else {
             return Err(fault(
                 Class::Transient,
                 "codex was started again, or its thread changed, before the turn began",
             ));
-        }
+        };
         // Codex would put the message into that turn, whose answer is not ours.
         if connection.threads.is_busy(&thread) {
             let reason = "another program runs a turn on this conversation's thread; the message is answered after it";
@@ -212,10 +211,11 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         }
         let thread = ThreadId::from(lost.turn.thread.as_str());
         let connection = &session.connection;
-        let frame = session.frame(Allowed::of(&lost.turn.spec));
+        let operator = operator::read(connection, &lost.turn.spec).await?;
+        let frame = session.frame(Allowed::of(&lost.turn.spec, &operator));
         let mailbox = connection.mailboxes.open_early(thread.clone(), frame);
         let stream = ServerStream::new(connection.clone(), thread.clone(), Arc::clone(&mailbox));
-        let found = settled_history(&session, lost, &mailbox).await?;
+        let found = settled_history(&session, lost, &operator, &mailbox).await?;
         let transcripts = &host.learned.transcripts;
         let found = transcripts.believed(&lost.incarnation, &thread, found);
         let stream = match &found {
@@ -281,14 +281,17 @@ impl<L: Ledger> Agent for CodexAgent<L> {
 
     async fn end_life(&self, thread: &value::ThreadId, why: &str) {
         let thread = ThreadId::from(thread.as_str());
-        self.homes.with_thread(&thread).end_life(why).await;
+        // Where no Codex has the thread, none of them runs its turn.
+        if let Some(host) = self.homes.with_thread(&thread) {
+            host.end_life(why).await;
+        }
     }
 
     /// Within 10 s; none is started for it. A Codex that stays silent is asked once more and then given up, and
     /// whoever follows a turn on it hears that.
     async fn probe(&self, thread: &value::ThreadId) -> Result<(), AgentFault> {
         let thread = ThreadId::from(thread.as_str());
-        match self.homes.with_thread(&thread).present() {
+        match self.having(&thread).present() {
             Some(session) => {
                 let alive = session.connection.sign_of_life().await;
                 alive.map_err(|error| of_call(&error, Deed::Harmless))
@@ -303,7 +306,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             return Ok(Steered::Refused { why });
         }
         let thread_id = ThreadId::from(steer.thread.as_str());
-        let Some(session) = self.homes.with_thread(&thread_id).present() else {
+        let Some(session) = self.having(&thread_id).present() else {
             let why = "codex is not running, and the turn has ended with it".to_owned();
             return Ok(Steered::Refused { why });
         };
@@ -331,7 +334,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             return Ok(());
         }
         let thread = ThreadId::from(thread.as_str());
-        let Some(session) = self.homes.with_thread(&thread).present() else {
+        let Some(session) = self.having(&thread).present() else {
             let reason = "codex is not running, and the turn has ended with it";
             return Err(fault(Class::Transient, reason));
         };

@@ -4,8 +4,10 @@ use crate::power::{Allowed, Reported};
 use bridge_codex::wire::notification::ThreadSettingsUpdated;
 use bridge_codex::wire::thread::ThreadStatus;
 use bridge_codex::wire::{Notification, ThreadId};
+use bridge_core::port::ThreadSpec;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
 
 /// The threads of one connection; there are only those that were started or resumed over it.
 #[derive(Debug, Default)]
@@ -17,16 +19,29 @@ pub(crate) struct ThreadBook {
 struct Inner {
     loaded: HashMap<ThreadId, Allowed>,
     busy: HashSet<ThreadId>,
+    /// Who waits for the next report of what a thread may do.
+    awaited: HashMap<ThreadId, oneshot::Sender<Verdict>>,
 }
+
+/// Which part of a report is more than what is allowed, as a clause.
+pub(crate) type Verdict = Option<String>;
 
 impl ThreadBook {
     fn locked(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a thread was loaded over this connection, so that its news arrives here, and may do just this since.
-    pub(crate) fn is_loaded(&self, thread: &ThreadId, allowed: &Allowed) -> bool {
-        self.locked().loaded.get(thread) == Some(allowed)
+    /// What a thread may do that was loaded over this connection, so that its news arrives here, as one of this kind.
+    pub(crate) fn loaded_as(&self, thread: &ThreadId, spec: &ThreadSpec) -> Option<Allowed> {
+        let allowed = self.locked().loaded.get(thread).cloned();
+        allowed.filter(|allowed| allowed.fits(spec))
+    }
+
+    /// Waits for the next report of what a loaded thread may do; to be called before that is changed.
+    pub(crate) fn await_report(&self, thread: &ThreadId) -> oneshot::Receiver<Verdict> {
+        let (told, report) = oneshot::channel();
+        self.locked().awaited.insert(thread.clone(), told);
+        report
     }
 
     /// Whether this connection has anything to do with a thread.
@@ -46,6 +61,7 @@ impl ThreadBook {
         let mut inner = self.locked();
         inner.loaded.remove(thread);
         inner.busy.remove(thread);
+        inner.awaited.remove(thread);
     }
 
     /// Whether a turn runs on a thread: Codex would put another one into it without a word.
@@ -84,9 +100,13 @@ impl Inner {
             .loaded
             .get(&update.thread_id)
             .and_then(|allowed| allowed.exceeded_by(reported));
-        if let Some(why) = exceeded {
+        if let Some(why) = &exceeded {
             tracing::error!(why, thread = %update.thread_id.as_str(), "a thread was given more power than configured");
             self.loaded.remove(&update.thread_id);
+        }
+        if let Some(told) = self.awaited.remove(&update.thread_id) {
+            // Whoever gave up waiting needs no answer.
+            let _gone = told.send(exceeded);
         }
     }
 
@@ -105,5 +125,45 @@ fn is_busy(status: &ThreadStatus) -> bool {
         | ThreadStatus::Idle
         | ThreadStatus::SystemError
         | ThreadStatus::Other(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operator::Operator;
+    use bridge_core::port::{Reads, TurnTransport};
+    use bridge_core::value::{ApprovalPolicy, Sandbox};
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn who_widens_a_thread_hears_what_is_in_force_then() {
+        let spec = ThreadSpec {
+            workdir: "/w".to_owned(),
+            sandbox: Sandbox::WorkspaceWrite,
+            approval_policy: ApprovalPolicy::OnRequest,
+            model: None,
+            instructions: String::new(),
+            reads: Reads::Disk,
+            transport: TurnTransport::AppServer,
+            codex_home: None,
+        };
+        let (book, thread) = (ThreadBook::default(), ThreadId::from("t"));
+        let update = |network: bool| {
+            let policy =
+                json!({"type": "workspaceWrite", "writableRoots": [], "networkAccess": network});
+            let settings = json!({"sandboxPolicy": policy, "approvalPolicy": "on-request",
+                                  "approvalsReviewer": "user", "activePermissionProfile": null});
+            let params = json!({"threadId": "t", "threadSettings": settings});
+            Notification::parse("thread/settings/updated", &params)
+        };
+        for (network, usable) in [(false, true), (true, false)] {
+            let allowed = Allowed::of(&spec, &Operator::default());
+            book.loaded(thread.clone(), &ThreadStatus::Idle, allowed);
+            let report = book.await_report(&thread);
+            book.notice(&update(network));
+            assert_eq!(report.await.unwrap().is_none(), usable);
+            assert_eq!(book.loaded_as(&thread, &spec).is_some(), usable);
+        }
     }
 }

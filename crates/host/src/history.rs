@@ -5,7 +5,8 @@
 use crate::fault::{Deed, fault, of_call};
 use crate::host::Session;
 use crate::mailbox::Mailbox;
-use crate::operator;
+use crate::operator::Operator;
+use crate::power::Reported;
 use crate::thread::{resume, settings};
 use bridge_codex::oracle::{self, OurState};
 use bridge_codex::wire::Turn as WireTurn;
@@ -37,12 +38,13 @@ const SETTLE_PAUSES: [Duration; 6] = [
 pub(crate) async fn settled_history(
     session: &Session,
     lost: &LostTurn,
+    operator: &Operator,
     mailbox: &Mailbox,
 ) -> Result<Found, AgentFault> {
     let same_life = session.incarnation.incarnation_id == lost.incarnation;
     let mut pauses = SETTLE_PAUSES.iter().filter(|_| same_life);
     loop {
-        let found = match history(session, lost, mailbox).await {
+        let found = match history(session, lost, operator, mailbox).await {
             Ok(found) => found,
             Err(fault) => lost_thread(fault, lost.after_turn.as_ref())?,
         };
@@ -69,12 +71,12 @@ fn may_change(found: &Found) -> bool {
 async fn history(
     session: &Session,
     lost: &LostTurn,
+    operator: &Operator,
     mailbox: &Mailbox,
 ) -> Result<Found, AgentFault> {
     let thread = ThreadId::from(lost.turn.thread.as_str());
     let spec = &lost.turn.spec;
-    let operator = operator::read(&session.connection, spec).await?;
-    let settings = settings(spec, &session.ground, &operator);
+    let settings = settings(spec, &session.ground, operator);
     let params = ThreadResumeParams::with_newest_turns(thread.clone(), settings, HISTORY_PAGE);
     let resumed = resume(session, params).await?;
     if resumed.initial_turns_page.is_none() {
@@ -82,7 +84,8 @@ async fn history(
             "this Codex does not show it when a thread is resumed",
         ));
     }
-    let (_, mut turns) = resumed.into_parts(&SortDirection::Descending);
+    let (opened, mut turns) = resumed.into_parts(&SortDirection::Descending);
+    mailbox.compare(Reported::from(&opened));
     mailbox.recall(&turns);
     let client_id = ClientId::from(lost.turn.client_id.as_str());
     let after = lost

@@ -92,11 +92,9 @@ impl<L: Ledger> Homes<L> {
         all
     }
 
-    /// The host whose Codex has this thread; the usual one when none has it.
-    pub(crate) fn with_thread(&self, thread: &ThreadId) -> Arc<Host<L>> {
-        let extra = locked(&self.extra);
-        let found = extra.values().find(|host| host.knows(thread));
-        Arc::clone(found.unwrap_or(&self.usual))
+    /// The host whose Codex has this thread, if one has it.
+    pub(crate) fn with_thread(&self, thread: &ThreadId) -> Option<Arc<Host<L>>> {
+        self.all().into_iter().find(|host| host.knows(thread))
     }
 
     /// The session of one life of Codex, if that is there.

@@ -11,7 +11,6 @@ pub mod binary;
 mod book;
 mod connection;
 pub mod descent;
-mod effect;
 pub mod env;
 mod exec;
 mod fault;

@@ -7,7 +7,6 @@ use crate::fault;
 use crate::power::{Allowed, Reported};
 use crate::questions;
 use bridge_codex::turn::{ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome, made};
-use bridge_codex::wire::notification::EffectiveSettings;
 use bridge_codex::wire::values::TurnStatus as WireStatus;
 use bridge_codex::wire::{Notification, ServerRequest, ThreadId, Turn, TurnId};
 use bridge_core::port::{ItemNote, TurnEnd, TurnEvent, TurnStatus};
@@ -22,7 +21,8 @@ const QUEUE_MAX: usize = 4096;
 const EARLY_MAX: usize = 4096;
 
 /// Why a running turn was stopped; followed by what was reported.
-const OVERPOWERED: &str = "the turn was stopped, because another program gave its thread more power than configured while it ran";
+const OVERPOWERED: &str =
+    "the turn was stopped, because its thread had more power than configured while it ran";
 
 /// What is known of a turn before it is followed.
 #[derive(Clone, Debug)]
@@ -127,6 +127,12 @@ impl Mailbox {
         }
     }
 
+    /// What the thread may do, as it was found: a turn that runs with more is stopped as soon as it is known.
+    pub(crate) fn compare(&self, reported: Reported<'_>) {
+        locked(&self.inner).compare(&self.frame.allowed, reported);
+        self.wake.notify_one();
+    }
+
     /// Codex named the turn that is followed: what came early is sorted now.
     pub(crate) fn bind(&self, thread: &ThreadId, turn_id: TurnId) {
         let mut inner = locked(&self.inner);
@@ -154,7 +160,7 @@ impl Mailbox {
         let mut inner = locked(&self.inner);
         inner.changes.notice(notification);
         if let Notification::ThreadSettingsUpdated(update) = notification {
-            inner.compare(&self.frame.allowed, &update.thread_settings);
+            inner.compare(&self.frame.allowed, Reported::from(&update.thread_settings));
         }
         if let Stage::Early { news, .. } = &mut inner.stage {
             match news.len() < EARLY_MAX {
@@ -203,6 +209,13 @@ impl Mailbox {
             }
         }
         drop(inner);
+        self.wake.notify_one();
+    }
+
+    /// A question was settled while nobody followed the thread; one that was told to an earlier follower is over.
+    pub(crate) fn settled_before(&self, request: &ServerRequest) {
+        let name = questions::name_of(request, &self.frame.incarnation);
+        locked(&self.inner).push(TurnEvent::Resolved(name));
         self.wake.notify_one();
     }
 
@@ -255,11 +268,9 @@ impl Inner {
         self.push(TurnEvent::Asked(asked));
     }
 
-    fn compare(&mut self, allowed: &Allowed, settings: &EffectiveSettings) {
-        if let (Power::AsAllowed, Some(why)) =
-            (&self.power, allowed.exceeded_by(Reported::from(settings)))
-        {
-            tracing::error!(why, "a running turn was given more power than configured");
+    fn compare(&mut self, allowed: &Allowed, reported: Reported<'_>) {
+        if let (Power::AsAllowed, Some(why)) = (&self.power, allowed.exceeded_by(reported)) {
+            tracing::error!(why, "a thread has more power than configured");
             self.power = Power::Exceeded { why, told: false };
         }
     }

@@ -58,6 +58,9 @@ impl Mailboxes {
             mailbox.ask(&request);
             questions.heard(request);
         }
+        for request in questions.take_settled(&thread) {
+            mailbox.settled_before(&request);
+        }
         boxes.insert(thread, Arc::clone(&mailbox));
         mailbox
     }
@@ -92,7 +95,10 @@ impl Mailboxes {
     pub(crate) fn deliver(&self, notification: &Notification) {
         let Some(mailbox) = self.of(notification.thread_id()) else {
             if let Notification::ServerRequestResolved(resolved) = notification {
-                locked(&self.questions).close(&resolved.request_id);
+                let mut questions = locked(&self.questions);
+                if let Some(request) = questions.close(&resolved.request_id) {
+                    questions.settled(request);
+                }
             }
             return;
         };
@@ -118,13 +124,13 @@ impl Mailboxes {
         let mailbox = request.thread_id().and_then(|thread| boxes.get(thread));
         let mailbox = mailbox.filter(|mailbox| !mailbox.is_over());
         let mut questions = locked(&self.questions);
-        if request.thread_id().is_none() || questions.is_full() {
-            return Err(Box::new(request));
-        }
-        if !questions::is_decidable(&request) {
+        if questions.is_full() || !questions::is_decidable(&request) {
             if let Some(mailbox) = mailbox {
                 mailbox.tell_declined(&request);
             }
+            return Err(Box::new(request));
+        }
+        if request.thread_id().is_none() {
             return Err(Box::new(request));
         }
         match mailbox {
@@ -173,9 +179,11 @@ impl Mailboxes {
 mod tests {
     use super::*;
     use crate::mailbox::News;
-    use crate::power::Allowed;
+    use crate::operator::Operator;
+    use crate::power::{Allowed, Reported};
     use crate::questions::UNHEARD_PATIENCE;
     use bridge_codex::wire::TurnId;
+    use bridge_codex::wire::notification::EffectiveSettings;
     use bridge_core::port::{Asked, Reads, ThreadSpec, TurnTransport};
     use bridge_core::value::{ApprovalPolicy, IncarnationId, RequestKind, Sandbox};
     use serde_json::{Value, json};
@@ -193,7 +201,7 @@ mod tests {
         };
         Frame {
             incarnation: IncarnationId::new("life"),
-            allowed: Allowed::of(&spec),
+            allowed: Allowed::of(&spec, &Operator::default()),
         }
     }
 
@@ -252,8 +260,32 @@ mod tests {
 
         boxes.close(&thread(), &mailbox);
         boxes.ask(command(1), now).unwrap();
+        let name = AskedRef {
+            rpc_id: "1".to_owned(),
+            ..name
+        };
+        // Somebody may decide it meanwhile.
+        assert!(boxes.question(&name).is_some());
         assert_eq!(boxes.expire(now + UNHEARD_PATIENCE), [command(1)]);
         assert_eq!(boxes.next_expiry(), None);
+        assert_eq!(boxes.question(&name), None);
+        let next = boxes.open_early(thread(), frame());
+        next.bind(&thread(), TurnId::from("u"));
+        let told = [event(&next).await, event(&next).await];
+        assert!(told.contains(&TurnEvent::Resolved(name)), "{told:?}");
+    }
+
+    #[tokio::test]
+    async fn a_question_too_many_is_declined_and_told() {
+        let boxes = Mailboxes::default();
+        let mailbox = running(&boxes);
+        let mut id = 0;
+        while boxes.ask(command(id), Instant::now()).is_ok() {
+            asked(&mailbox).await;
+            id += 1;
+        }
+        let told = asked(&mailbox).await;
+        assert_eq!(event(&mailbox).await, TurnEvent::Resolved(told.asked));
     }
 
     #[tokio::test]
@@ -349,6 +381,23 @@ mod tests {
         let method = "attestation/generate".to_owned();
         let homeless = ServerRequest::parse(RawId::Integer(2), method, json!({}));
         assert!(boxes.ask(homeless, Instant::now()).is_err());
+    }
+
+    /// After a restart a turn may be found that runs with what somebody gave its thread meanwhile.
+    #[tokio::test]
+    async fn a_turn_that_is_found_with_more_power_is_to_be_stopped() {
+        let boxes = Mailboxes::default();
+        let mailbox = boxes.open_early(thread(), frame());
+        let found = json!({"sandboxPolicy": {"type": "readOnly", "networkAccess": true},
+            "approvalPolicy": "on-request", "approvalsReviewer": "user",
+            "activePermissionProfile": null});
+        let found: EffectiveSettings = serde_json::from_value(found).unwrap();
+        mailbox.compare(Reported::from(&found));
+        mailbox.bind(&thread(), TurnId::from("u"));
+        let News::Overpowered { turn_id } = mailbox.next().await else {
+            panic!("nobody was told");
+        };
+        assert_eq!(turn_id, TurnId::from("u"));
     }
 
     #[tokio::test]

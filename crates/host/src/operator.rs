@@ -36,7 +36,7 @@ fn understood(
     reads: &Reads,
 ) -> Result<Operator, AgentFault> {
     let error = match answer {
-        Ok(answer) => return Ok(Operator(answer)),
+        Ok(answer) => return Ok(answer.into()),
         Err(error) => error,
     };
     match &error {
@@ -55,6 +55,12 @@ fn understood(
             }
             Err(fault)
         }
+    }
+}
+
+impl From<ConfigReadResponse> for Operator {
+    fn from(answer: ConfigReadResponse) -> Self {
+        Self(answer)
     }
 }
 

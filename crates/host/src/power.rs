@@ -4,20 +4,32 @@
 //! client of the same Codex may change a thread of ours; so every report is compared. What is done about it is decided
 //! where the report arrives: `thread` before a turn, `mailbox` during one.
 
-use crate::shield::PROFILE;
+use crate::operator::Operator;
+use crate::shield::{PROFILE, real};
 use bridge_codex::wire::notification::EffectiveSettings;
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::ThreadOpened;
 use bridge_codex::wire::values::{ApprovalPolicy as WireApproval, ApprovalsReviewer};
 use bridge_core::port::{Reads, ThreadSpec};
 use bridge_core::value::{ApprovalPolicy, Sandbox};
+use std::path::{Path, PathBuf};
 
 /// The most that a thread may do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Allowed {
     pub(crate) sandbox: Sandbox,
     approval_policy: ApprovalPolicy,
     shielded: bool,
+    reach: Reach,
+}
+
+/// How far its sandbox reaches. Two sandboxes of one kind may be worlds apart.
+#[derive(Clone, Debug)]
+struct Reach {
+    network: bool,
+    roots: Vec<PathBuf>,
+    tmpdir: bool,
+    slash_tmp: bool,
 }
 
 /// What Codex says is in force.
@@ -69,16 +81,86 @@ pub(crate) fn approval(policy: ApprovalPolicy) -> WireApproval {
     }
 }
 
+impl Reach {
+    fn of(policy: &SandboxPolicy) -> Self {
+        match policy {
+            SandboxPolicy::ReadOnly { network_access } => Self {
+                network: *network_access,
+                roots: Vec::new(),
+                tmpdir: false,
+                slash_tmp: false,
+            },
+            SandboxPolicy::WorkspaceWrite {
+                writable_roots,
+                network_access,
+                exclude_tmpdir_env_var,
+                exclude_slash_tmp,
+            } => Self {
+                network: *network_access,
+                roots: writable_roots.iter().map(PathBuf::from).collect(),
+                tmpdir: !exclude_tmpdir_env_var,
+                slash_tmp: !exclude_slash_tmp,
+            },
+            SandboxPolicy::DangerFullAccess | SandboxPolicy::Other { .. } => Self {
+                network: true,
+                roots: vec![PathBuf::from("/")],
+                tmpdir: true,
+                slash_tmp: true,
+            },
+        }
+    }
+
+    /// What of another reach is beyond this one. Codex reports a root as its configuration names it, so one that is
+    /// spelled otherwise is another one.
+    fn exceeded_by(&self, other: &Self) -> Option<String> {
+        let told = |what: &str| format!("{what} was not asked for and Codex reports it");
+        if other.network && !self.network {
+            return Some(told("network access"));
+        }
+        let root = other.roots.iter().find(|root| !self.roots.contains(root));
+        if let Some(root) = root {
+            return Some(told(&format!("writing in `{}`", root.display())));
+        }
+        if other.slash_tmp && !self.slash_tmp {
+            return Some(told("writing in `/tmp`"));
+        }
+        (other.tmpdir && !self.tmpdir).then(|| told("writing in `$TMPDIR`"))
+    }
+}
+
+fn is_shielded(spec: &ThreadSpec) -> bool {
+    match &spec.reads {
+        Reads::Disk => false,
+        Reads::Shielded { .. } => true,
+    }
+}
+
 impl Allowed {
-    pub(crate) fn of(spec: &ThreadSpec) -> Self {
+    /// What this thread may do, with what the operator's configuration adds for those whom no shield holds.
+    pub(crate) fn of(spec: &ThreadSpec, operator: &Operator) -> Self {
+        let shielded = is_shielded(spec);
+        let policy = match shielded {
+            true => Operator::default().policy(spec.sandbox),
+            false => operator.policy(spec.sandbox),
+        };
+        let mut reach = Reach::of(&policy);
+        if spec.sandbox.can_write() {
+            let workdir = Path::new(&spec.workdir).to_owned();
+            reach.roots.extend([workdir, real(&spec.workdir).into()]);
+        }
         Self {
             sandbox: spec.sandbox,
             approval_policy: spec.approval_policy,
-            shielded: match &spec.reads {
-                Reads::Disk => false,
-                Reads::Shielded { .. } => true,
-            },
+            shielded,
+            reach,
         }
+    }
+
+    /// Whether this is what a thread of this kind is asked to be.
+    pub(crate) fn fits(&self, spec: &ThreadSpec) -> bool {
+        self.sandbox == spec.sandbox
+            && self.approval_policy == spec.approval_policy
+            && self.shielded == is_shielded(spec)
     }
 
     /// Whether what is in force is what was asked for, no less and no more.
@@ -95,6 +177,12 @@ impl Allowed {
                 self.sandbox.word(),
                 sandbox.word()
             ));
+        }
+        // Beyond full access there is nothing.
+        if self.sandbox != Sandbox::DangerFullAccess
+            && let Some(beyond) = self.reach.exceeded_by(&Reach::of(reported.sandbox))
+        {
+            return Some(beyond);
         }
         if *reported.approval_policy != approval(self.approval_policy) {
             return Some(format!(
@@ -117,6 +205,8 @@ impl Allowed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bridge_codex::wire::config::ConfigReadResponse;
+    use bridge_core::port::TurnTransport;
     use serde_json::{Value, json};
 
     fn settings(
@@ -133,11 +223,60 @@ mod tests {
     }
 
     fn allowed(sandbox: Sandbox, shielded: bool) -> Allowed {
+        let operator = Operator::default();
         Allowed {
+            shielded,
+            ..Allowed::of(&spec(sandbox), &operator)
+        }
+    }
+
+    fn spec(sandbox: Sandbox) -> ThreadSpec {
+        ThreadSpec {
+            workdir: "/w".to_owned(),
             sandbox,
             approval_policy: ApprovalPolicy::OnRequest,
-            shielded,
+            model: None,
+            instructions: String::new(),
+            reads: Reads::Disk,
+            transport: TurnTransport::AppServer,
+            codex_home: None,
         }
+    }
+
+    fn with_policy(policy: Value) -> EffectiveSettings {
+        let mut settings = settings("readOnly", "on-request", "user", Value::Null);
+        settings.sandbox_policy = serde_json::from_value(policy).unwrap();
+        settings
+    }
+
+    #[test]
+    fn a_sandbox_of_the_same_kind_that_reaches_further_is_more_power() {
+        let config = json!({"config": {"sandbox_workspace_write":
+            {"writable_roots": ["/srv"], "exclude_slash_tmp": true}}});
+        let operator =
+            Operator::from(serde_json::from_value::<ConfigReadResponse>(config).unwrap());
+        let writer = Allowed::of(&spec(Sandbox::WorkspaceWrite), &operator);
+        let policy = |roots: Value, network: bool, no_tmp: bool| {
+            with_policy(json!({"type": "workspaceWrite", "writableRoots": roots,
+                "networkAccess": network, "excludeSlashTmp": no_tmp}))
+        };
+        for (reported, word) in [
+            (policy(json!(["/srv"]), true, true), "network"),
+            (policy(json!(["/srv", "/"]), false, true), "`/`"),
+            (policy(json!(["/srv/../etc"]), false, true), "/etc"),
+            (policy(json!(["/srv"]), false, false), "/tmp"),
+        ] {
+            let complaint = writer.exceeded_by(Reported::from(&reported)).unwrap();
+            assert!(complaint.contains(word), "{complaint}");
+        }
+        let asked = policy(json!(["/srv/", "/w"]), false, true);
+        assert_eq!(writer.exceeded_by(Reported::from(&asked)), None);
+        let online = with_policy(json!({"type": "readOnly", "networkAccess": true}));
+        let reader = allowed(Sandbox::ReadOnly, false);
+        assert!(reader.exceeded_by(Reported::from(&online)).is_some());
+        assert!(!reader.is_met_by(Reported::from(&online)));
+        let all = allowed(Sandbox::DangerFullAccess, false);
+        assert_eq!(all.exceeded_by(Reported::from(&online)), None);
     }
 
     #[test]

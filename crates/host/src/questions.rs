@@ -4,9 +4,9 @@
 //! A question stays here until it is answered or Codex says that it is settled, so that an answer which does not fit
 //! can be given again. What is answered is decided elsewhere.
 
-use crate::effect::effect;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::OpenChanges;
+use bridge_codex::wire::effect::effect;
 use bridge_codex::wire::server_request::RequestKind as WireKind;
 use bridge_codex::wire::shown::Scene;
 use bridge_codex::wire::{ServerRequest, ThreadId};
@@ -26,6 +26,8 @@ pub(crate) const UNHEARD_PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Questions {
     open: HashMap<RawId, ServerRequest>,
     unheard: VecDeque<(Instant, ServerRequest)>,
+    /// What was settled while nobody followed its thread; whoever does next is told.
+    settled: VecDeque<ServerRequest>,
 }
 
 impl Questions {
@@ -64,9 +66,28 @@ impl Questions {
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<ServerRequest> {
         let mut late = Vec::new();
         while let Some((_, request)) = self.unheard.pop_front_if(|(until, _)| *until <= now) {
+            self.settled(request.clone());
             late.push(request);
         }
         late
+    }
+
+    /// It was settled, and nobody who follows its thread heard that.
+    pub(crate) fn settled(&mut self, request: ServerRequest) {
+        if self.settled.len() >= OPEN_MAX {
+            self.settled.pop_front();
+        }
+        self.settled.push_back(request);
+    }
+
+    /// What was settled on this thread while nobody followed it.
+    pub(crate) fn take_settled(&mut self, thread: &ThreadId) -> Vec<ServerRequest> {
+        let (found, rest) = self
+            .settled
+            .drain(..)
+            .partition(|request| request.thread_id() == Some(thread));
+        self.settled = rest;
+        found.into()
     }
 
     /// When [`Questions::expire`] has something to do.
@@ -74,19 +95,24 @@ impl Questions {
         self.unheard.front().map(|(until, _)| *until)
     }
 
-    /// An open question by its name.
+    /// A question that Codex still asks, by its name; also while nobody follows its thread.
     pub(crate) fn find(&self, to: &AskedRef) -> Option<&ServerRequest> {
-        self.open.values().find(|request| {
+        let unheard = self.unheard.iter().map(|(_, request)| request);
+        self.open.values().chain(unheard).find(|request| {
             request.id.to_string() == to.rpc_id
                 && request.item_id().map(|id| id.as_str())
                     == to.item_id.as_ref().map(|id| id.as_str())
         })
     }
 
-    /// It is settled; gives it back if it was open.
+    /// It is settled; gives it back if it was still asked.
     pub(crate) fn close(&mut self, id: &RawId) -> Option<ServerRequest> {
-        self.unheard.retain(|(_, request)| request.id != *id);
-        self.open.remove(id)
+        let at = self
+            .unheard
+            .iter()
+            .position(|(_, request)| request.id == *id);
+        let unheard = at.and_then(|at| self.unheard.remove(at));
+        self.open.remove(id).or(unheard.map(|(_, request)| request))
     }
 }
 

@@ -9,6 +9,11 @@ use bridge_codex::wire::method::{BackgroundTerminalsClean, TurnInterrupt, TurnIn
 use bridge_codex::wire::thread::ThreadIdParams;
 use bridge_core::port::{TurnEvent, TurnStatus, TurnStream};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// How long a turn with too much power may take to end after it was told to; then its Codex is given up.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The news of one turn.
 pub struct CodexStream(Source);
@@ -24,6 +29,8 @@ pub(crate) struct ServerStream {
     thread: ThreadId,
     mailbox: Arc<Mailbox>,
     due: Due,
+    /// When a turn that was told to stop must have ended.
+    ends_by: Option<Instant>,
 }
 
 /// What comes before the next news. Kept here, because whoever waits for news may stop waiting in the middle of it.
@@ -32,6 +39,8 @@ enum Due {
     #[default]
     Nothing,
     Stop(TurnId),
+    /// It did not stop.
+    GiveUp,
     /// Then this is told.
     Clean(Box<TurnEvent>),
 }
@@ -70,22 +79,34 @@ impl ServerStream {
             thread,
             mailbox,
             due: Due::Nothing,
+            ends_by: None,
         }
     }
 
     async fn next(&mut self) -> TurnEvent {
         loop {
             match &self.due {
-                Due::Nothing => match self.mailbox.next().await {
-                    News::Event(event) if is_cut(&event) => self.due = Due::Clean(event),
-                    News::Event(event) => return *event,
-                    News::Overpowered { turn_id } => self.due = Due::Stop(turn_id),
+                Due::Nothing => match self.news().await {
+                    Some(News::Event(event)) if is_cut(&event) => self.due = Due::Clean(event),
+                    Some(News::Event(event)) => return *event,
+                    Some(News::Overpowered { turn_id }) => {
+                        self.ends_by = Some(Instant::now() + STOP_PATIENCE);
+                        self.due = Due::Stop(turn_id);
+                    }
+                    None => self.due = Due::GiveUp,
                 },
                 Due::Stop(turn_id) => {
                     let stopped = interrupt(&self.connection, &self.thread, turn_id).await;
                     if let Err(error) = stopped {
                         tracing::warn!(%error, "a turn with too much power could not be stopped");
                     }
+                    self.due = Due::Nothing;
+                }
+                Due::GiveUp => {
+                    tracing::error!("a turn with too much power does not end; its codex is ended");
+                    let why = "a turn with too much power did not end when it was interrupted";
+                    self.connection.close(why).await;
+                    self.ends_by = None;
                     self.due = Due::Nothing;
                 }
                 Due::Clean(_) => {
@@ -97,6 +118,17 @@ impl ServerStream {
                     }
                 }
             }
+        }
+    }
+}
+
+impl ServerStream {
+    /// What is next in the mailbox; `None` when the turn should have ended by now, however much it has to tell.
+    async fn news(&self) -> Option<News> {
+        match self.ends_by {
+            None => Some(self.mailbox.next().await),
+            Some(by) if by <= Instant::now() => None,
+            Some(by) => timeout_at(by, self.mailbox.next()).await.ok(),
         }
     }
 }
@@ -133,4 +165,114 @@ pub(crate) async fn clean(connection: &Connection, thread: &ThreadId) -> Result<
         .call::<BackgroundTerminalsClean>(params)
         .await
         .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::Learned;
+    use crate::mailbox::Frame;
+    use crate::operator::Operator;
+    use crate::power::Allowed;
+    use crate::transport::{Reader, Writer};
+    use bridge_codex::turn::TurnFold;
+    use bridge_codex::wire::Notification;
+    use bridge_core::port::{Reads, ThreadSpec, TurnTransport};
+    use bridge_core::value::{
+        ApprovalPolicy, BootId, Incarnation, IncarnationId, ProcessStamp, Sandbox, Timestamp,
+        Transport,
+    };
+    use futures_util::{SinkExt, StreamExt};
+    use serde_json::{Value, json};
+    use std::sync::mpsc;
+    use tokio::net::UnixStream;
+    use tokio_tungstenite::WebSocketStream;
+    use tokio_tungstenite::tungstenite::{Message, protocol::Role};
+
+    fn life() -> Incarnation {
+        Incarnation {
+            incarnation_id: IncarnationId::new("life"),
+            transport: Transport::Socket,
+            keeper: ProcessStamp {
+                pid: 1,
+                start_ticks: 1,
+            },
+            directory: "/nonexistent".to_owned(),
+            codex_version: "0.166.0".to_owned(),
+            codex_home: None,
+            boot_id: BootId::new("boot"),
+            started_at: Timestamp(0),
+            ended_at: None,
+        }
+    }
+
+    fn reader() -> ThreadSpec {
+        ThreadSpec {
+            workdir: "/w".to_owned(),
+            sandbox: Sandbox::ReadOnly,
+            approval_policy: ApprovalPolicy::OnRequest,
+            model: None,
+            instructions: String::new(),
+            reads: Reads::Disk,
+            transport: TurnTransport::AppServer,
+            codex_home: None,
+        }
+    }
+
+    /// The stream of a turn on a Codex that answers whatever it is asked with this; and what it was asked.
+    async fn overpowered(answer: Value) -> (ServerStream, mpsc::Receiver<String>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let ours = WebSocketStream::from_raw_socket(ours, Role::Client, None).await;
+        let mut theirs = WebSocketStream::from_raw_socket(theirs, Role::Server, None).await;
+        let (asking, asked) = mpsc::channel();
+        tokio::spawn(async move {
+            while let Some(Ok(Message::Text(text))) = theirs.next().await {
+                let call: Value = serde_json::from_str(&text).unwrap();
+                asking
+                    .send(call["method"].as_str().unwrap().to_owned())
+                    .unwrap();
+                let mut reply = answer.clone();
+                reply["id"] = call["id"].clone();
+                let sent = theirs.send(Message::text(reply.to_string())).await;
+                sent.unwrap();
+            }
+        });
+        let (sink, texts) = ours.split();
+        let (texts, sink) = (Reader::Socket(texts), Writer::Socket(sink));
+        let connection = Connection::start(texts, sink, life(), Learned::default());
+        let thread = ThreadId::from("t");
+        let frame = Frame {
+            incarnation: IncarnationId::new("life"),
+            allowed: Allowed::of(&reader(), &Operator::default()),
+        };
+        let fold = TurnFold::new(thread.clone(), Some(TurnId::from("u")), None);
+        let mailbox = connection.mailboxes.open(fold, thread.clone(), frame);
+        let settings = json!({"sandboxPolicy": {"type": "dangerFullAccess"}, "approvalPolicy": "on-request",
+                              "approvalsReviewer": "user", "activePermissionProfile": null});
+        let params = json!({"threadId": "t", "threadSettings": settings});
+        let update = Notification::parse("thread/settings/updated", &params);
+        connection.mailboxes.deliver(&update);
+        (ServerStream::new(connection, thread, mailbox), asked)
+    }
+
+    /// An interrupt that is refused, or granted and without effect, is not the last word.
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_with_too_much_power_that_does_not_end_costs_its_codex() {
+        let refused = json!({"error": {"code": -32600, "message": "no"}});
+        for answer in [refused, json!({"result": {}})] {
+            let began = Instant::now();
+            let (mut stream, asked) = overpowered(answer).await;
+            let lost = loop {
+                match stream.next().await {
+                    TurnEvent::Lost { why } => break why,
+                    TurnEvent::Alive => {}
+                    other => panic!("{other:?}"),
+                }
+            };
+            assert!(lost.contains("too much power"), "{lost}");
+            assert!(began.elapsed() >= STOP_PATIENCE);
+            let asked: Vec<_> = asked.try_iter().collect();
+            assert_eq!(asked, ["turn/interrupt"]);
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! How a thread is set up: what is asked of Codex, and whether what it reports back is what was asked.
 
+use crate::book::Verdict;
 use crate::connection::CallError;
 use crate::fault::{Deed, fault, of_call};
 use crate::host::Session;
@@ -8,14 +9,19 @@ use crate::power::{Allowed, Reported, approval};
 use crate::shield::{Ground, Reach, real};
 use bridge_codex::wire::ThreadId;
 use bridge_codex::wire::method::{ThreadResume, ThreadSettingsUpdate, ThreadStart};
+use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::{
-    ThreadOpened, ThreadResumeParams, ThreadResumed, ThreadSettings, ThreadSettingsUpdateParams,
+    ThreadResumeParams, ThreadResumed, ThreadSettings, ThreadSettingsUpdateParams,
     ThreadStartParams,
 };
 use bridge_codex::wire::values::{ApprovalsReviewer, SandboxMode, SortDirection};
 use bridge_core::port::{AgentFault, Reads, ThreadSpec};
 use bridge_core::value::{Class, Sandbox};
 use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// How long Codex may take to report the sandbox that a thread was given; measured on 0.166: milliseconds.
+const REPORT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a thread is asked to be. A `sandbox` beside a profile would drop the profile without a word, so one of the
 /// two is given.
@@ -66,12 +72,13 @@ fn mode(sandbox: Sandbox) -> SandboxMode {
 
 /// Starts a thread. Codex notes the directory of a thread that is started with a writing sandbox as trusted in the
 /// operator's config.toml, and from then on starts the programs that the directory's own `.codex` names. Nobody
-/// here decided that; so a thread starts as a reader and is given its sandbox afterwards.
+/// here decided that; so a thread starts as a reader and is given its sandbox afterwards. Before its first turn it can't
+/// be resumed to be compared again, so what Codex reports by itself is waited for.
 pub(crate) async fn start(
     session: &Session,
     spec: &ThreadSpec,
     operator: &Operator,
-) -> Result<ThreadOpened, AgentFault> {
+) -> Result<ThreadId, AgentFault> {
     let mut settings = settings(spec, &session.ground, operator);
     let widened = settings.sandbox.is_some() && spec.sandbox.can_write();
     if widened {
@@ -87,23 +94,46 @@ pub(crate) async fn start(
         .call::<ThreadStart>(params)
         .await
         .map_err(harmless)?;
-    check_power(&opened, spec)?;
+    let allowed = Allowed::of(spec, operator);
+    not_more(allowed.exceeded_by(Reported::from(&opened)))?;
+    let thread = opened.thread.id;
+    connection
+        .threads
+        .loaded(thread.clone(), &opened.thread.status, allowed);
     if widened {
-        let params = ThreadSettingsUpdateParams {
-            thread_id: opened.thread.id.clone(),
-            sandbox_policy: Some(operator.policy(spec.sandbox)),
-            approval_policy: None,
-            approvals_reviewer: None,
-        };
-        let given = connection.call::<ThreadSettingsUpdate>(params).await;
-        given.map_err(harmless)?;
+        let given = widen(session, &thread, operator.policy(spec.sandbox)).await;
+        given.inspect_err(|_| connection.threads.unloaded(&thread))?;
     }
-    Ok(opened)
+    Ok(thread)
+}
+
+async fn widen(
+    session: &Session,
+    thread: &ThreadId,
+    policy: SandboxPolicy,
+) -> Result<(), AgentFault> {
+    let connection = &session.connection;
+    let report = connection.threads.await_report(thread);
+    let params = ThreadSettingsUpdateParams {
+        thread_id: thread.clone(),
+        sandbox_policy: Some(policy),
+        approval_policy: None,
+        approvals_reviewer: None,
+    };
+    let given = connection.call::<ThreadSettingsUpdate>(params).await;
+    given.map_err(|error| of_call(&error, Deed::Harmless))?;
+    match tokio::time::timeout(REPORT_PATIENCE, report).await {
+        Ok(Ok(verdict)) => not_more(verdict),
+        Ok(Err(_)) | Err(_) => {
+            let reason = "Codex did not report which sandbox the thread was given, so the turn was not begun; run `codex-bridge doctor` if that goes on";
+            Err(fault(Class::Transient, reason))
+        }
+    }
 }
 
 /// What Codex reports as effective must not be more than what was asked for.
-pub(crate) fn check_power(opened: &ThreadOpened, spec: &ThreadSpec) -> Result<(), AgentFault> {
-    match Allowed::of(spec).exceeded_by(Reported::from(opened)) {
+fn not_more(verdict: Verdict) -> Result<(), AgentFault> {
+    match verdict {
         None => Ok(()),
         Some(complaint) => {
             let reason = format!(
@@ -121,8 +151,9 @@ pub(crate) async fn load(
     session: &Session,
     thread: &ThreadId,
     spec: &ThreadSpec,
-) -> Result<ThreadOpened, AgentFault> {
+) -> Result<(), AgentFault> {
     let operator = operator::read(&session.connection, spec).await?;
+    let allowed = Allowed::of(spec, &operator);
     let again = async || {
         let params = ThreadResumeParams {
             thread_id: thread.clone(),
@@ -134,7 +165,7 @@ pub(crate) async fn load(
         Ok::<_, AgentFault>(resumed.into_parts(&SortDirection::Descending).0)
     };
     let mut opened = again().await?;
-    let met = Allowed::of(spec).is_met_by(Reported::from(&opened));
+    let met = allowed.is_met_by(Reported::from(&opened));
     if !met && spec.reads == Reads::Disk {
         let params = ThreadSettingsUpdateParams {
             thread_id: thread.clone(),
@@ -151,8 +182,10 @@ pub(crate) async fn load(
             }
         }
     }
-    check_power(&opened, spec)?;
-    Ok(opened)
+    not_more(allowed.exceeded_by(Reported::from(&opened)))?;
+    let threads = &session.connection.threads;
+    threads.loaded(thread.clone(), &opened.thread.status, allowed);
+    Ok(())
 }
 
 /// Loads a thread and takes its writer. The settings are passed again: without them a thread comes back with

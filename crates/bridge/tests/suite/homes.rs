@@ -88,6 +88,8 @@ async fn each_home_has_a_codex_of_its_own_that_hears_what_is_its_own() {
         Some("steered")
     );
     codex.end_life(&second.thread, "a test").await;
+    // Nobody has that one, so nobody ends for it.
+    codex.end_life(&ThreadId::new("elsewhere"), "a test").await;
     assert_eq!(codex.probe(&first.thread).await, Ok(()));
     world.model.release("one");
     assert_eq!(

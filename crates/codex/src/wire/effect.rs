@@ -1,144 +1,116 @@
-//! What a request would do, in the facts that rules look at. No judgement here: that is the core's.
+//! What a question of Codex is about, in the facts that rules look at.
 //!
-//! The files of a change are not in the request but in the item of the same id: [`FileChange::paths`].
+//! A rule that lets something through sees nothing else; so whatever an accept would give beside a command and paths is
+//! named as `beyond`, and what is not known counts as that too.
 
-use super::item::FileChange;
-use super::server_request::{CommandApproval, PermissionsApproval, RequestKind, ServerRequest};
+use super::item::FileUpdate;
+use super::server_request::{
+    CommandApproval, FileChangeApproval, PermissionsApproval, RequestKind, ServerRequest,
+};
 use super::values::CommandApprovalKind;
-use bridge_core::rules::{Effect, quote};
+use bridge_core::rules::Effect;
 use serde_json::Value;
 
-/// The environment that is this machine.
-const HERE: &str = "local";
-
-impl ServerRequest {
-    /// What an accept would let happen.
-    #[must_use]
-    pub fn effect(&self) -> Effect {
-        match &self.kind {
-            RequestKind::Command(request) => command(request, &self.params),
-            RequestKind::FileChange(request) => Effect {
-                paths: request.grant_root.iter().cloned().collect(),
-                ..Effect::default()
-            },
-            RequestKind::Permissions(request) => permissions(request, &self.params),
-            RequestKind::LegacyPatch(_) => legacy_patch(&self.params),
-            RequestKind::LegacyExec(request) => Effect {
-                command: Some(quote(&request.command)),
-                cwd: request.cwd.clone(),
-                escalated: request.reason.is_some(),
-                ..Effect::default()
-            },
-            RequestKind::UserInput(_)
-            | RequestKind::Elicitation(_)
-            | RequestKind::ToolCall(_)
-            | RequestKind::AuthRefresh(_)
-            | RequestKind::CurrentTime(_)
-            | RequestKind::Attestation
-            | RequestKind::Unknown { .. } => Effect::default(),
-        }
+/// The facts of a question; `changes` are the files of the item that it is about.
+pub fn effect(request: &ServerRequest, changes: Option<&[FileUpdate]>) -> Effect {
+    let facts = match &request.kind {
+        RequestKind::Command(asked) => command(asked),
+        RequestKind::FileChange(asked) => files(asked, changes.unwrap_or_default()),
+        RequestKind::Permissions(asked) => permissions(asked),
+        RequestKind::LegacyExec(_)
+        | RequestKind::LegacyPatch(_)
+        | RequestKind::UserInput(_)
+        | RequestKind::Elicitation(_)
+        | RequestKind::ToolCall(_)
+        | RequestKind::AuthRefresh(_)
+        | RequestKind::Attestation
+        | RequestKind::CurrentTime(_)
+        | RequestKind::Unknown { .. } => Effect {
+            beyond: Some(request.method.clone()),
+            ..Effect::default()
+        },
+    };
+    Effect {
+        escalated: request.leaves_sandbox(),
+        ..facts
     }
 }
 
-impl FileChange {
-    /// Every path that the change touches, also where it moves a file to.
-    #[must_use]
-    pub fn paths(&self) -> Vec<String> {
-        self.changes
-            .iter()
-            .flat_map(|change| [Some(&change.path), change.kind.move_path.as_ref()])
-            .flatten()
-            .cloned()
-            .collect()
-    }
-}
-
-fn command(request: &CommandApproval, params: &Value) -> Effect {
-    let given = |key: &str| params.get(key).is_some_and(|value| !value.is_null());
-    let network = request
-        .network_approval_context
-        .as_ref()
-        .map(|network| format!("network access to {}", network.host));
-    let input = match &request.kind {
-        Some(CommandApprovalKind::WriteStdin) => Some("input to a running command".to_owned()),
-        Some(CommandApprovalKind::Other(kind)) => {
-            Some(format!("something this bridge does not know ({kind})"))
-        }
+fn command(asked: &CommandApproval) -> Effect {
+    let network = asked.network_approval_context.as_ref();
+    let network = network.map(|network| format!("the network: {}", network.host));
+    let added = asked.additional_permissions.as_ref();
+    let added = added.map(|added| format!("permissions: {added}"));
+    let elsewhere = asked.environment_id.as_deref().filter(|id| *id != "local");
+    let elsewhere = elsewhere.map(|id| format!("another environment: {id}"));
+    let input = match &asked.kind {
         Some(CommandApprovalKind::Command) | None => None,
+        Some(CommandApprovalKind::WriteStdin) => Some("input to a running command".to_owned()),
+        Some(CommandApprovalKind::Other(kind)) => Some(kind.clone()),
     };
-    let more = given("additionalPermissions").then(|| "more permissions".to_owned());
     Effect {
-        command: request.command.clone(),
-        cwd: request.cwd.clone(),
-        paths: Vec::new(),
-        escalated: request.reason.is_some(),
-        beyond: network.or(input).or(more).or_else(|| elsewhere(params)),
-    }
-}
-
-/// A command for another machine is not what a rule about this one means.
-fn elsewhere(params: &Value) -> Option<String> {
-    let environment = params.get("environmentId")?.as_str()?;
-    (environment != HERE).then(|| format!("the environment {environment}"))
-}
-
-fn permissions(request: &PermissionsApproval, params: &Value) -> Effect {
-    let mut effect = Effect {
-        cwd: request.cwd.clone(),
-        escalated: true,
-        beyond: elsewhere(params),
+        command: asked.command.clone(),
+        cwd: asked.cwd.clone(),
+        beyond: network.or(added).or(elsewhere).or(input),
         ..Effect::default()
-    };
-    for (key, asked) in request.permissions.as_object().into_iter().flatten() {
-        match key.as_str() {
-            "fileSystem" => file_system(asked, &mut effect),
-            _ if is_empty(asked) => {}
-            key => effect.beyond = Some(key.to_owned()),
-        }
-    }
-    effect
-}
-
-fn file_system(asked: &Value, effect: &mut Effect) {
-    for (key, value) in asked.as_object().into_iter().flatten() {
-        let listed = value.as_array().map(Vec::as_slice).unwrap_or_default();
-        for entry in listed {
-            let denied = entry.get("access").and_then(Value::as_str) == Some("deny");
-            let path = match key.as_str() {
-                "entries" => entry.pointer("/path/path"),
-                _ => Some(entry),
-            };
-            match path.and_then(Value::as_str) {
-                _ if denied => {}
-                Some(path) => effect.paths.push(path.to_owned()),
-                None => effect.beyond = Some("files by a pattern".to_owned()),
-            }
-        }
     }
 }
 
-/// Whether nothing is asked for: absent, or switched off.
-fn is_empty(asked: &Value) -> bool {
-    match asked {
-        Value::Null | Value::Bool(false) => true,
-        Value::Object(fields) => fields.values().all(is_empty),
-        Value::Bool(true) | Value::Number(_) | Value::String(_) | Value::Array(_) => false,
-    }
-}
-
-fn legacy_patch(params: &Value) -> Effect {
-    let changes = params.get("fileChanges").and_then(Value::as_object);
-    let changed = changes.into_iter().flatten().flat_map(|(path, change)| {
-        let moved = ["/update/move_path", "/move_path"]
-            .iter()
-            .find_map(|at| change.pointer(at)?.as_str());
-        [Some(path.as_str()), moved].into_iter().flatten()
+fn files(asked: &FileChangeApproval, changes: &[FileUpdate]) -> Effect {
+    let paths = changes.iter().flat_map(|change| {
+        let moved = change.kind.move_path.clone();
+        std::iter::once(change.path.clone()).chain(moved)
     });
-    let root = params.get("grantRoot").and_then(Value::as_str);
+    let unseen = changes
+        .is_empty()
+        .then(|| "a change whose diff is not known".to_owned());
+    let opened = asked.grant_root.as_ref();
+    let opened = opened.map(|root| format!("writing in {root} for the session"));
     Effect {
-        paths: changed.chain(root).map(str::to_owned).collect(),
+        paths: paths.collect(),
+        beyond: unseen.or(opened),
         ..Effect::default()
     }
+}
+
+fn permissions(asked: &PermissionsApproval) -> Effect {
+    let mut paths = Vec::new();
+    let mut beyond = None;
+    for (kind, value) in asked.permissions.as_object().into_iter().flatten() {
+        if value.is_null() {
+            continue;
+        }
+        let named = (kind == "fileSystem").then(|| places(value)).flatten();
+        match named {
+            Some(places) => paths.extend(places),
+            None => beyond = Some(format!("{kind}: {value}")),
+        }
+    }
+    Effect {
+        cwd: asked.cwd.clone(),
+        paths,
+        beyond,
+        ..Effect::default()
+    }
+}
+
+/// The paths that are asked for; `None` when there is anything else than plain paths.
+fn places(file_system: &Value) -> Option<Vec<String>> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let mut paths = Vec::new();
+    for (key, list) in file_system.as_object()? {
+        for one in list.as_array().into_iter().flatten() {
+            paths.push(match key.as_str() {
+                "read" | "write" => text(one)?,
+                "entries" => text(one.get("path")?.get("path")?)?,
+                _ => return None,
+            });
+        }
+        if !list.is_array() && !list.is_null() {
+            return None;
+        }
+    }
+    Some(paths)
 }
 
 #[cfg(test)]
@@ -147,82 +119,73 @@ mod tests {
     use crate::rpc::RawId;
     use serde_json::json;
 
-    fn effect(method: &str, more: Value) -> Effect {
-        let mut params = json!({"threadId": "t", "turnId": "u", "itemId": "i",
-                                "conversationId": "t", "callId": "i"});
-        for (key, value) in more.as_object().unwrap() {
-            params[key] = value.clone();
+    fn of(method: &str, params: Value, changes: &[FileUpdate]) -> Effect {
+        let mut all = json!({"threadId": "t", "turnId": "u", "itemId": "i"});
+        for (key, value) in params.as_object().unwrap() {
+            all[key] = value.clone();
         }
-        ServerRequest::parse(RawId::Integer(0), method.to_owned(), params).effect()
-    }
-
-    fn command(more: Value) -> Effect {
-        effect("item/commandExecution/requestApproval", more)
+        let request = ServerRequest::parse(RawId::Integer(0), method.to_owned(), all);
+        effect(&request, Some(changes))
     }
 
     #[test]
-    fn a_command_is_told_with_its_directory_and_whether_it_wants_out() {
-        let plain = command(json!({"command": "/bin/bash -lc 'touch x'", "cwd": "/work",
-                                   "environmentId": "local", "kind": "command"}));
-        assert_eq!(plain.command.as_deref(), Some("/bin/bash -lc 'touch x'"));
-        assert_eq!(plain.cwd.as_deref(), Some("/work"));
-        assert_eq!((plain.escalated, plain.beyond), (false, None));
-        assert!(command(json!({"command": "x", "reason": "needs it"})).escalated);
-        let old = effect(
-            "execCommandApproval",
-            json!({"command": ["git", "commit", "-m", "it's; rm"], "cwd": "/work"}),
-        );
-        assert_eq!(old.command.as_deref(), Some(r"git commit -m 'it'\''s; rm'"));
-    }
-
-    #[test]
-    fn whatever_is_more_than_a_command_is_told() {
-        for more in [
-            json!({"networkApprovalContext": {"host": "a.io", "protocol": "https"}}),
-            json!({"kind": "writeStdin"}),
-            json!({"kind": "brandNew"}),
-            json!({"additionalPermissions": {"network": {"enabled": true}}}),
-            json!({"environmentId": "far-away"}),
-        ] {
-            let found = command(more.clone());
-            assert!(found.beyond.is_some(), "{more}");
-        }
-    }
-
-    #[test]
-    fn permissions_are_their_paths_and_everything_else_is_beyond() {
-        let asked = |permissions: Value| {
-            let params = json!({"cwd": "/work", "permissions": permissions});
-            let found = effect("item/permissions/requestApproval", params);
-            (found.paths, found.beyond.is_some())
-        };
-        let paths = |all: &[&str]| {
-            all.iter()
-                .map(|path| (*path).to_owned())
-                .collect::<Vec<_>>()
-        };
-        let entries = json!({"fileSystem": {"entries": [
-            {"access": "write", "path": {"type": "path", "path": "/a"}},
-            {"access": "deny", "path": {"type": "path", "path": "/b"}}],
-            "read": ["/c"], "write": null}, "network": {"enabled": null}});
-        assert_eq!(asked(entries), (paths(&["/a", "/c"]), false));
-        assert_eq!(asked(json!({"network": {"enabled": true}})), (vec![], true));
-        let glob = json!({"fileSystem": {"entries": [
-            {"access": "read", "path": {"type": "glob_pattern", "pattern": "/**"}}]}});
-        assert_eq!(asked(glob), (vec![], true));
-    }
-
-    #[test]
-    fn a_change_names_every_file_and_the_root_it_would_open() {
-        let found = effect(
-            "item/fileChange/requestApproval",
-            json!({"grantRoot": "/work"}),
-        );
-        assert_eq!(found.paths, ["/work"]);
-        let changes = json!({"fileChanges": {"/work/a": {"update": {"move_path": "/work/b"}}}});
+    fn a_command_that_gets_more_than_the_sandbox_says_so() {
+        let command = |more: Value| of("item/commandExecution/requestApproval", more, &[]);
+        let plain = command(json!({"command": "ls", "cwd": "/w", "environmentId": "local"}));
+        assert_eq!(plain.command.as_deref(), Some("ls"));
         assert_eq!(
-            effect("applyPatchApproval", changes).paths,
-            ["/work/a", "/work/b"]
+            (plain.cwd.as_deref(), plain.escalated, plain.beyond),
+            (Some("/w"), true, None)
         );
+        for more in [
+            json!({"kind": "writeStdin"}),
+            json!({"networkApprovalContext": {"host": "a", "protocol": "https"}}),
+            json!({"additionalPermissions": {"network": {"enabled": true}}}),
+            json!({"environmentId": "cloud"}),
+            json!({"kind": "brandNew"}),
+        ] {
+            assert!(command(more.clone()).beyond.is_some(), "{more}");
+        }
+    }
+
+    #[test]
+    fn a_change_names_all_its_paths_or_that_they_are_not_known() {
+        let changes: Vec<FileUpdate> = serde_json::from_value(json!([
+            {"path": "/w/a", "kind": {"type": "add"}},
+            {"path": "/w/b", "kind": {"type": "update", "move_path": "/w/c"}},
+        ]))
+        .unwrap();
+        let method = "item/fileChange/requestApproval";
+        let known = of(method, json!({}), &changes);
+        assert_eq!(known.paths, ["/w/a", "/w/b", "/w/c"]);
+        assert_eq!(known.beyond, None);
+        assert!(of(method, json!({}), &[]).beyond.is_some());
+        assert!(
+            of(method, json!({"grantRoot": "/"}), &changes)
+                .beyond
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn permissions_are_paths_or_beyond() {
+        let asked = |permissions: Value| {
+            let params = json!({"permissions": permissions});
+            of("item/permissions/requestApproval", params, &[])
+        };
+        let entry = json!({"access": "write", "path": {"type": "path", "path": "/c"}});
+        let plain = asked(json!({"network": null,
+            "fileSystem": {"write": ["/a"], "read": ["/b"], "entries": [entry]}}));
+        assert_eq!(plain.beyond, None);
+        assert_eq!(plain.paths.len(), 3);
+        let glob = json!({"access": "write", "path": {"type": "glob_pattern", "pattern": "**"}});
+        for more in [
+            json!({"network": {"enabled": true}}),
+            json!({"fileSystem": {"entries": [glob]}}),
+            json!({"fileSystem": {"brandNew": ["/a"]}}),
+            json!({"brandNew": true}),
+        ] {
+            assert!(asked(more.clone()).beyond.is_some(), "{more}");
+        }
     }
 }

@@ -8,7 +8,7 @@
 mod accept;
 pub mod account;
 pub mod config;
-mod effect;
+pub mod effect;
 pub mod error_info;
 mod form;
 mod headline;

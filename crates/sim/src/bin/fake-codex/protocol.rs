@@ -11,6 +11,8 @@ pub(super) enum Then {
     Usage(String),
     Turn(String),
     Ended(String),
+    /// These settings are in force.
+    Settings(Value),
 }
 
 /// An answer and what follows it, or the code and words of a refusal.
@@ -46,7 +48,13 @@ impl Server {
                 None => Err(refused("no active turn to interrupt".to_owned())),
             },
             "config/read" => Ok((json!({"config": {}}), Then::Nothing)),
-            "thread/settings/update" => Ok((json!({}), Then::Nothing)),
+            "thread/settings/update" => Ok(match self.threads.get(&thread_id) {
+                Some(thread) => {
+                    let settings = shape::updated(thread, params, &self.home);
+                    (json!({}), Then::Settings(settings))
+                }
+                None => (json!({}), Then::Nothing),
+            }),
             "thread/backgroundTerminals/clean" => Ok((json!({}), Then::Nothing)),
             other => Err(refused(format!(
                 "Invalid request: unknown variant `{other}`"
@@ -129,6 +137,7 @@ impl Server {
                 }
             }
             Then::Turn(id) => self.play(&id).await,
+            Then::Settings(params) => self.tell("thread/settings/updated", params).await,
             Then::Ended(id) => self.end_turn(&id, Vec::new()).await,
         }
     }

@@ -62,6 +62,20 @@ pub(super) fn opened(subject: &Thread, home: &Path) -> Value {
     })
 }
 
+/// What `thread/settings/update` makes it tell: the settings in force with what was asked for.
+pub(super) fn updated(subject: &Thread, asked: &Value, home: &Path) -> Value {
+    let before = opened(subject, home);
+    let in_force = |name: &str, known: &str| {
+        let asked = asked.get(name).filter(|asked| !asked.is_null());
+        asked.or_else(|| before.get(known)).cloned()
+    };
+    json!({"threadId": subject.id, "threadSettings": {
+        "sandboxPolicy": in_force("sandboxPolicy", "sandbox"),
+        "approvalPolicy": in_force("approvalPolicy", "approvalPolicy"),
+        "approvalsReviewer": "user", "activePermissionProfile": null,
+    }})
+}
+
 pub(super) fn new_turn() -> Value {
     let id = uuid::Uuid::now_v7().to_string();
     json!({
