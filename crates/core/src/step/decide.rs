@@ -226,7 +226,7 @@ impl Question {
     }
 
     /// Whether they may. Nothing that a peer says is an approval.
-    fn may(&self, authority: &Authority) -> Result<(), DecideRefusal> {
+    pub(super) fn may(&self, authority: &Authority) -> Result<(), DecideRefusal> {
         let Authority::Sender {
             conversation_id,
             sender,
