@@ -4,7 +4,7 @@ use crate::value::{
     BootId, ChannelId, ClientId, ConversationId, Deciders, EffectDigest, Epoch, ExternalId,
     IncarnationId, Life, Message, MessageId, MessageState, Request, RequestId, RequestKind,
     RequestState, Round, Sandbox, SenderKind, Seq, ThreadId, Tier, Timestamp, Turn, TurnState,
-    Usage,
+    Usage, Wants,
 };
 
 /// Message `m` of conversation `c`, received at 0.
@@ -67,6 +67,7 @@ pub(crate) fn request(state: RequestState) -> Request {
         shown: "make".to_owned(),
         digest: EffectDigest::of(&RequestKind::Command, "make"),
         payload: "{}".to_owned(),
+        wants: Wants::Approval,
         deciders: Deciders::Sender,
         state,
         created_at: Timestamp(0),

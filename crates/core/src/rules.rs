@@ -167,7 +167,7 @@ impl Rule {
             RequestKind::Command if self.commands.is_empty() => free,
             RequestKind::Command => self.fits_command(case.effect.command.as_deref()),
             RequestKind::FileChange | RequestKind::Permissions if self.places.is_empty() => free,
-            RequestKind::FileChange | RequestKind::Permissions => self.fits_paths(case.effect),
+            RequestKind::FileChange | RequestKind::Permissions => self.fits_paths(case),
             RequestKind::UserInput
             | RequestKind::Elicitation
             | RequestKind::ToolCall
@@ -176,14 +176,18 @@ impl Rule {
     }
 
     fn fits_command(&self, line: Option<&str>) -> bool {
-        let Some(line) = line else { return false };
+        // What Codex does not tell may be anything.
+        let Some(line) = line else {
+            return !self.loosens();
+        };
         match self.loosens() {
             true => self.commands.iter().any(|prefix| prefix.is_all_of(line)),
             false => self.commands.iter().any(|prefix| prefix.is_in(line)),
         }
     }
 
-    fn fits_paths(&self, effect: &Effect) -> bool {
+    fn fits_paths(&self, case: Case<'_>) -> bool {
+        let effect = case.effect;
         let mut seen = effect
             .paths
             .iter()
@@ -195,7 +199,11 @@ impl Rule {
                         path.is_some_and(|path| self.places.iter().any(|place| place.holds(&path)))
                     })
             }
-            // A path that can't be read may be anywhere.
+            // What Codex does not tell, and a path that can't be read, may be anywhere. Permissions for something else
+            // than files have none.
+            false if effect.paths.is_empty() => {
+                *case.kind == RequestKind::FileChange || effect.beyond.is_none()
+            }
             false => seen.any(|path| {
                 path.is_none_or(|path| self.places.iter().any(|place| place.may_hold(&path)))
             }),

@@ -27,6 +27,8 @@ pub struct RequestView {
     pub payload: Option<Value>,
     /// Names what is decided about: the same effect has the same digest.
     pub digest: String,
+    /// What an accept must say: `approval` and `visit` a bare yes, `text` one text, `form` answers by name.
+    pub wants: String,
     /// `owner`, or `sender` for whoever sent the message as well.
     pub deciders: String,
     /// `open`, `orphaned` (Codex died while it asked), `granted` (decided since), `withdrawn`, or what was decided.
@@ -141,6 +143,7 @@ impl RequestView {
             shown: None,
             payload: None,
             digest: request.digest.to_string(),
+            wants: request.wants.word().to_owned(),
             deciders: request.deciders.word().to_owned(),
             state: state.to_owned(),
             by: verdict.map(|verdict| verdict.by.clone()),

@@ -17,6 +17,7 @@ CREATE TABLE request_next (
     shown       TEXT NOT NULL,
     digest      TEXT NOT NULL,
     payload     TEXT NOT NULL,
+    wants       TEXT NOT NULL CHECK (wants IN ('approval', 'visit', 'text', 'form')),
     deciders    TEXT NOT NULL CHECK (deciders IN ('owner', 'sender')),
     state       TEXT NOT NULL CHECK (state = 'open' OR state = 'orphaned' OR state = 'decided'
                              OR state = 'granted' OR state = 'withdrawn'),
@@ -39,7 +40,7 @@ CREATE TABLE request_next (
 ) STRICT;
 INSERT INTO request_next
 SELECT row, request_id, message_id, attempt, incarnation, rpc_id, item_id, '', kind, headline, '', '', payload,
-       'owner', state, decision, NULL, decided_by, CASE WHEN decision IS NULL THEN NULL ELSE 'codex-bridge' END,
+       CASE WHEN kind IN ('user_input', 'elicitation') THEN 'form' ELSE 'approval' END, 'owner', state, decision, NULL, decided_by, CASE WHEN decision IS NULL THEN NULL ELSE 'codex-bridge' END,
        CASE WHEN decision IS NULL THEN NULL ELSE created_at END, NULL, created_at, created_at, 0
 FROM request;
 DROP TABLE request;

@@ -74,7 +74,8 @@ pub(crate) struct RuleConfig {
     #[serde(default)]
     pub(crate) command: Vec<String>,
     /// Absolute files or directories, with everything below them, for changes of files and for permissions. A rule
-    /// that allows needs all paths of the question to be in them; for any other rule one is enough.
+    /// that allows needs all paths of the question to be in them; for any other rule one is enough. No question has a
+    /// command and paths: a rule with both keys is about commands like these, and about files like these.
     #[serde(default)]
     pub(crate) path: Vec<String>,
     /// What happens.

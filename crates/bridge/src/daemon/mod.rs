@@ -33,6 +33,7 @@ mod terms;
 mod tests;
 mod vault;
 mod veil;
+mod wants;
 mod watchdog;
 mod work;
 

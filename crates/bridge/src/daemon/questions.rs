@@ -4,6 +4,7 @@
 use super::Daemon;
 use super::follow::Followed;
 use super::ids::{now, request_id};
+use super::wants::wants;
 use bridge_codex::rpc::RawId;
 use bridge_codex::wire::ServerRequest;
 use bridge_codex::wire::values::GrantScope;
@@ -14,7 +15,7 @@ use bridge_core::show;
 use bridge_core::step::{Ask, AskOutcome, Deaf, Resolve, Tend, Tended, Told, Unheard};
 use bridge_core::value::{
     Class, Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId,
-    RequestKind, RequestState, RequestVerdict, Timestamp,
+    RequestKind, RequestState, RequestVerdict, Timestamp, Wants,
 };
 use bridge_front::wants_secret;
 use serde_json::Value;
@@ -126,12 +127,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             kind: asked.kind,
             shown,
             payload: clip(&asked.payload, REQUEST_PAYLOAD_MAX_CHARS),
+            wants: Wants::Form,
             deciders: judgement.who,
             state: RequestState::Open,
             created_at: at,
             deadline: at.plus_ms(deadline),
             reminded: false,
         };
+        request.wants = wants(&request.kind, &request.method, &asked.payload);
         if request.kind == RequestKind::UserInput && wants_secret(&request) {
             // What is written in a chat stays there.
             request.deciders = Deciders::Owner;

@@ -20,6 +20,7 @@ fn request(from: i64, state: RequestState) -> Request {
         payload: json!({"threadId": "t", "turnId": "u", "itemId": "i", "isBlocking": true,
             "questions": [{"id": "q", "question": "?"}]})
         .to_string(),
+        wants: Wants::Text,
         deciders: Deciders::Owner,
         state,
         created_at: Timestamp(from),

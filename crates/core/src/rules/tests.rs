@@ -459,3 +459,25 @@ fn a_prefix_is_plain_words() {
         ["git", "commit", "-m x"]
     );
 }
+
+#[test]
+fn what_codex_does_not_tell_is_held_back_and_never_allowed() {
+    let unknown = Effect::default();
+    let network = Effect {
+        beyond: Some("the network".to_owned()),
+        ..Effect::default()
+    };
+    let said = |policy: &Policy, kind, effect| judge(policy, Tier::Owner, &kind, effect).ruling;
+    for then in [Ruling::Deny, Ruling::Allow] {
+        let held = match then {
+            Ruling::Deny => Ruling::Deny,
+            Ruling::Allow | Ruling::Ask => Ruling::Ask,
+        };
+        let (command, path) = (commands(then, &["rm"]), places(then, &["/etc"]));
+        assert_eq!(said(&command, RequestKind::Command, &unknown), held);
+        assert_eq!(said(&path, RequestKind::FileChange, &unknown), held);
+        assert_eq!(said(&path, RequestKind::FileChange, &network), held);
+        assert_eq!(said(&path, RequestKind::Permissions, &unknown), held);
+        assert_eq!(said(&path, RequestKind::Permissions, &network), Ruling::Ask);
+    }
+}

@@ -87,9 +87,9 @@ impl Transition for Ask {
             ..self.request
         };
         let fresh = Fresh {
-            at_once: self
-                .at_once
-                .or_else(|| nobody_asked(&message, view.asked, now)),
+            at_once: stopping(&message, now)
+                .or(self.at_once)
+                .or_else(|| too_many(view.asked, now)),
             question: Question::new(request, message, view.replies, view.last_event),
             now,
             changes: Vec::new(),
@@ -111,21 +111,29 @@ fn known(named: &[Request], asked: &Request) -> Option<Request> {
     same.cloned()
 }
 
-/// What is decided without asking anybody, whatever the rules say.
-fn nobody_asked(message: &Message, asked: u32, now: Timestamp) -> Option<Verdict> {
-    let verdict = |decision, via| Verdict::own(decision, via, now);
-    if message.life.stop.is_some() {
-        return Some(verdict(
-            RequestDecision::Cancel,
-            "the message is being stopped",
-        ));
-    }
+/// Who stopped the message has the last word, whatever the rules say and whoever accepted before.
+fn stopping(message: &Message, now: Timestamp) -> Option<Verdict> {
+    let stopped = message.life.stop.is_some();
+    stopped.then(|| Verdict::own(RequestDecision::Cancel, "the message is being stopped", now))
+}
+
+/// What no rule decides is not asked for ever.
+fn too_many(asked: u32, now: Timestamp) -> Option<Verdict> {
     (asked >= limits::REQUESTS_PER_MESSAGE_MAX).then(|| {
-        verdict(
-            RequestDecision::Decline,
-            "too many questions of one message",
-        )
+        let via = "too many questions of one message";
+        Verdict::own(RequestDecision::Decline, via, now)
     })
+}
+
+/// Whether the answer is a no already.
+fn refused(state: &RequestState) -> bool {
+    match state {
+        RequestState::Decided(verdict) => !verdict.decision.accepts(),
+        RequestState::Open
+        | RequestState::Orphaned
+        | RequestState::Granted(_)
+        | RequestState::Withdrawn { .. } => false,
+    }
 }
 
 /// A question that was just heard.
@@ -145,6 +153,11 @@ impl Fresh {
             request: known,
             ..self.question.clone()
         };
+        if let Some(verdict) = self.refusal()
+            && !refused(&state)
+        {
+            return self.overrule(&old, verdict);
+        }
         let outcome = match state {
             RequestState::Open | RequestState::Withdrawn { .. } => AskOutcome::Waits { request_id },
             RequestState::Orphaned => {
@@ -172,6 +185,29 @@ impl Fresh {
         }
     }
 
+    /// A no that nobody need be asked for. It goes before every yes that was said earlier: whoever said it did not
+    /// know of the stop, or of the rule.
+    fn refusal(&self) -> Option<Verdict> {
+        let verdict = self.at_once.clone();
+        verdict.filter(|verdict| !verdict.decision.accepts())
+    }
+
+    fn overrule(mut self, old: &Question, verdict: Verdict) -> Decision<AskOutcome> {
+        let request_id = old.request.request_id.clone();
+        let line = question::line(&old.request, &verdict);
+        self.changes
+            .push(old.moved(RequestState::Decided(verdict.clone())));
+        let actions = old.tell(&line, None, self.now, &mut self.changes);
+        Decision {
+            changes: self.changes,
+            actions,
+            outcome: AskOutcome::Answer {
+                request_id,
+                verdict,
+            },
+        }
+    }
+
     fn insert(mut self, named: &[Request], live: &[Request]) -> Decision<AskOutcome> {
         self.retract_namesakes(named);
         let request = &self.question.request;
@@ -192,6 +228,18 @@ impl Fresh {
             .cloned();
         if let Some(orphan) = orphan {
             self.carry_on(orphan);
+        }
+        if let Some(refusal) = self.refusal() {
+            if let Some((grant, _)) = grant {
+                self.changes.push(Change::Request {
+                    request_id: grant.request_id,
+                    from: grant.state.name(),
+                    to: RequestState::Withdrawn {
+                        why: format!("it is refused since: {}", refusal.via),
+                    },
+                });
+            }
+            return self.decided(refusal);
         }
         if let Some((grant, verdict)) = grant {
             self.changes.push(Change::Request {
@@ -402,5 +450,114 @@ mod tests {
         }
         let outcome = ask(same, view(Vec::new(), vec![granted], 1)).outcome;
         assert!(matches!(outcome, AskOutcome::Answer { .. }), "{outcome:?}");
+    }
+
+    fn stopped(view: View) -> View {
+        let message = view.message.map(|mut message| {
+            message.life.stop = Some("stopped by ada".to_owned());
+            message
+        });
+        View { message, ..view }
+    }
+
+    fn answer(ask: Ask, view: View) -> (RequestDecision, Vec<Change>) {
+        let asked = ask.decide(view, Timestamp(1)).unwrap();
+        match asked.outcome {
+            AskOutcome::Answer { verdict, .. } => (verdict.decision, asked.changes),
+            waits @ AskOutcome::Waits { .. } => panic!("{waits:?}"),
+        }
+    }
+
+    fn accept(via: &str) -> Verdict {
+        Verdict::own(RequestDecision::Accept, via, Timestamp(0))
+    }
+
+    #[test]
+    fn no_rule_accepts_what_is_asked_after_the_stop() {
+        let ask = Ask {
+            request: fixture::request(RequestState::Open),
+            at_once: Some(accept("rule tests")),
+        };
+        let open = view(Vec::new(), Vec::new(), 1);
+        assert_eq!(answer(ask.clone(), open).0, RequestDecision::Accept);
+        let view = stopped(view(Vec::new(), Vec::new(), 1));
+        assert_eq!(answer(ask, view).0, RequestDecision::Cancel);
+    }
+
+    #[test]
+    fn a_grant_is_worth_nothing_after_a_stop_or_a_rule_that_denies() {
+        let granted = fixture::request(RequestState::Granted(accept("cli")));
+        let asked = |at_once| Ask {
+            request: Request {
+                request_id: RequestId::new("again"),
+                ..fixture::request(RequestState::Open)
+            },
+            at_once,
+        };
+        let deny = Verdict::own(RequestDecision::Decline, "rule no", Timestamp(0));
+        let live = || view(Vec::new(), vec![granted.clone()], 1);
+        for (ask, view, told) in [
+            (asked(None), stopped(live()), RequestDecision::Cancel),
+            (asked(Some(deny)), live(), RequestDecision::Decline),
+        ] {
+            let (decision, changes) = answer(ask, view);
+            assert_eq!(decision, told);
+            let left = changes.iter().find_map(|change| match change {
+                Change::Request { request_id, to, .. } if *request_id == granted.request_id => {
+                    Some(to.name().word())
+                }
+                _ => None,
+            });
+            assert_eq!(left, Some("withdrawn"), "{changes:?}");
+        }
+    }
+
+    #[test]
+    fn what_codex_asks_again_is_refused_after_a_stop_though_it_was_accepted_before() {
+        for state in [
+            RequestState::Open,
+            RequestState::Orphaned,
+            RequestState::Granted(accept("cli")),
+            RequestState::Decided(accept("cli")),
+        ] {
+            let known = fixture::request(state);
+            let ask = Ask {
+                request: fixture::request(RequestState::Open),
+                at_once: None,
+            };
+            let (decision, changes) = answer(ask, stopped(view(vec![known], Vec::new(), 1)));
+            assert_eq!(decision, RequestDecision::Cancel);
+            let told = changes.iter().any(|change| match change {
+                Change::Request { to, .. } => to
+                    .verdict()
+                    .is_some_and(|verdict| verdict.decision == RequestDecision::Cancel),
+                _ => false,
+            });
+            assert!(told, "the row says what Codex was told: {changes:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_approves_anything_of_a_message_that_is_being_stopped() {
+        for state in [RequestState::Open, RequestState::Orphaned] {
+            let mut message = running();
+            message.life.stop = Some("stopped by ada".to_owned());
+            let question = Question::new(fixture::request(state), message, 1, 1);
+            let decide = |decision| Decide {
+                request_id: question.request.request_id.clone(),
+                verdict: Verdict::own(decision, "cli", Timestamp(2)),
+                authority: Authority::Owner,
+            };
+            let yes = decide(RequestDecision::Accept);
+            let yes = yes.decide(Some(question.clone()), Timestamp(2)).unwrap();
+            assert!(
+                matches!(yes.outcome, DecideOutcome::Refused(_)),
+                "{:?}",
+                yes.outcome
+            );
+            let no = decide(RequestDecision::Decline);
+            let no = no.decide(Some(question.clone()), Timestamp(2)).unwrap();
+            assert!(!matches!(no.outcome, DecideOutcome::Refused(_)));
+        }
     }
 }

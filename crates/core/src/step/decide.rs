@@ -197,6 +197,10 @@ impl Question {
                 return Err(DecideRefusal::Withdrawn { why: why.clone() });
             }
         };
+        if verdict.decision.accepts() && self.message.life.stop.is_some() {
+            let why = "its message is being stopped".to_owned();
+            return Err(DecideRefusal::Withdrawn { why });
+        }
         let wants_answers = request.kind == RequestKind::UserInput;
         if wants_answers && verdict.decision.accepts() && verdict.answers.is_none() {
             let why = "Codex wants to be told something, and no answers were given".to_owned();
@@ -222,7 +226,7 @@ impl Question {
     }
 
     /// Whether they may. Nothing that a peer says is an approval.
-    fn may(&self, authority: &Authority) -> Result<(), DecideRefusal> {
+    pub(super) fn may(&self, authority: &Authority) -> Result<(), DecideRefusal> {
         let Authority::Sender {
             conversation_id,
             sender,

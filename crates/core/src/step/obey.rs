@@ -13,6 +13,9 @@ use crate::value::{
     StateName, Timestamp,
 };
 
+/// How many questions back a late word is recognized.
+const RECALLED_MAX: u32 = 20;
+
 /// What a command of the chat is about, as far as its conversation goes.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
@@ -45,11 +48,32 @@ impl Pending {
                     pending.unanswered.push((message, replies));
                 }
             }
-            Command::Decide { code, .. } | Command::Answer { code, .. } => {
+            Command::Decide { code, .. } => {
                 pending.ask(rows, id, code)?;
+                if pending.asked.is_empty() {
+                    pending.recall(rows, id, code)?;
+                }
             }
+            Command::Answer { code, .. } => pending.ask(rows, id, code)?,
         }
         Ok(pending)
+    }
+
+    /// Who comes late hears who was first.
+    fn recall(
+        &mut self,
+        rows: &dyn Read,
+        id: &ConversationId,
+        code: &str,
+    ) -> Result<(), RowsError> {
+        for request in rows.newest_requests(false, None, RECALLED_MAX)? {
+            if request.request_id.code() == code && self.asked.is_empty() {
+                let question = Question::load(rows, request)?;
+                let here = |question: &Question| question.message.conversation_id == *id;
+                self.asked.extend(question.filter(here));
+            }
+        }
+        Ok(())
     }
 
     fn ask(&mut self, rows: &dyn Read, id: &ConversationId, code: &str) -> Result<(), RowsError> {
@@ -151,7 +175,9 @@ fn decide(
         tier: command.tier,
     };
     let headline = question.request.headline.clone();
-    if verdict.answers.is_some() && !question.takes_words() {
+    let answered = verdict.answers.is_some();
+    let may = question.may(&authority).is_ok() && question.request.state.waits();
+    if may && !question.takes_here(&verdict) {
         return Ok(format!("That does not count. {}.", question.how()));
     }
     Ok(match question.rule(verdict, &authority, now, changes)? {
@@ -161,7 +187,11 @@ fn decide(
                 DecideOutcome::Granted => " Codex is told when it asks again.",
                 DecideOutcome::Applied | DecideOutcome::Refused(_) => "",
             };
-            format!("{}: {headline}.{later}", question::past(said.decision))
+            let done = match answered {
+                true => "Your answer goes to Codex",
+                false => question::past(said.decision),
+            };
+            format!("{done}: {headline}.{later}")
         }
         Err(refusal) => format!("That does not count: {refusal}."),
     })

@@ -7,7 +7,7 @@ use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
     Deciders, EventKind, Message, MessageState, ReplyKind, Request, RequestDecision, RequestKind,
-    RequestState, RequestVerdict as Verdict, SenderKind, Tier, Timestamp,
+    RequestState, RequestVerdict as Verdict, SenderKind, Tier, Timestamp, Wants,
 };
 use crate::why::in_words;
 
@@ -104,9 +104,13 @@ impl Question {
 declined {until} without a word."
             );
         }
+        let whole = match self.is_shown_here() {
+            true => "",
+            false => "\n\nThat is not all of it: it is too long for here.",
+        };
         let shown = limits::clip(shown, limits::SHOWN_IN_CHAT_MAX_CHARS);
         format!(
-            "Codex asks: {headline}\n\n{shown}\n\n{}; without a word it is declined {until}.",
+            "Codex asks: {headline}\n\n{shown}{whole}\n\n{}; without a word it is declined {until}.",
             self.how()
         )
     }
@@ -114,25 +118,43 @@ declined {until} without a word."
     /// What a sender writes to answer it.
     pub(super) fn how(&self) -> String {
         let code = self.request.request_id.code();
-        match self.request.kind {
-            RequestKind::UserInput if self.takes_words() => {
+        match self.here() {
+            Some(Here::Yes) => format!("Write `approve {code}` or `decline {code}`"),
+            Some(Here::Text) => {
                 format!("Write `answer {code} …` with your answer, or `decline {code}`")
             }
-            RequestKind::UserInput => {
+            None => {
                 let id = &self.message.message_id;
                 format!(
                     "Answer it with `codex-bridge respond {id} {code} accept`, not here, or write `decline {code}`"
                 )
             }
-            RequestKind::Command
-            | RequestKind::FileChange
-            | RequestKind::Permissions
-            | RequestKind::Elicitation
-            | RequestKind::ToolCall
-            | RequestKind::Other(_) => {
-                format!("Write `approve {code}` or `decline {code}`")
-            }
         }
+    }
+
+    /// Whether a conversation can say this yes: what it was not shown, or can't say in a line, is not accepted there.
+    pub(super) fn takes_here(&self, verdict: &Verdict) -> bool {
+        match (self.here(), &verdict.answers) {
+            _ if !verdict.decision.accepts() => true,
+            (Some(Here::Yes), None) | (Some(Here::Text), Some(_)) => true,
+            (Some(Here::Yes), Some(_)) | (Some(Here::Text), None) | (None, _) => false,
+        }
+    }
+
+    fn here(&self) -> Option<Here> {
+        if !self.is_shown_here() {
+            return None;
+        }
+        match self.request.wants {
+            Wants::Approval | Wants::Visit => Some(Here::Yes),
+            Wants::Text if self.takes_words() => Some(Here::Text),
+            Wants::Text | Wants::Form => None,
+        }
+    }
+
+    fn is_shown_here(&self) -> bool {
+        let mut shown = self.request.shown.chars();
+        shown.nth(limits::SHOWN_IN_CHAT_MAX_CHARS).is_none()
     }
 
     /// The same, once more, shortly before nobody's word counts as a no.
@@ -161,7 +183,7 @@ declined {until} without a word."
     }
 
     /// Whether an answer may be written in its conversation: a secret one would stay there.
-    pub(super) fn takes_words(&self) -> bool {
+    fn takes_words(&self) -> bool {
         match self.request.deciders {
             Deciders::Sender => true,
             Deciders::Owner => false,
@@ -179,6 +201,14 @@ declined {until} without a word."
             (Tier::Peer | Tier::Tool, Deciders::Owner) => false,
         }
     }
+}
+
+/// How a yes is written in a conversation.
+enum Here {
+    /// By its code alone.
+    Yes,
+    /// With one text.
+    Text,
 }
 
 /// What was decided, in the words of people.
@@ -215,4 +245,66 @@ pub(super) fn json_text(text: &str) -> String {
     }
     json.push('"');
     json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::value::TurnId;
+
+    fn question(change: impl FnOnce(&mut Request)) -> Question {
+        let mut request = fixture::request(RequestState::Open);
+        change(&mut request);
+        let turn_id = TurnId::new("t");
+        let message = fixture::message(MessageState::Running { turn_id }, |_| {});
+        Question::new(request, message, 1, 1)
+    }
+
+    fn says(decision: RequestDecision, answers: Option<&str>) -> Verdict {
+        Verdict {
+            answers: answers.map(str::to_owned),
+            ..Verdict::own(decision, "chat", Timestamp(0))
+        }
+    }
+
+    #[test]
+    fn a_chat_accepts_nothing_that_it_was_not_shown_as_a_whole() {
+        let yes = says(RequestDecision::Accept, None);
+        let whole = "x".repeat(limits::SHOWN_IN_CHAT_MAX_CHARS);
+        let question_of = |shown: &str| question(|request| request.shown = shown.to_owned());
+        let fits = question_of(&whole);
+        assert!(fits.takes_here(&yes));
+        assert!(fits.asks(Timestamp(0)).contains("`approve k3v9qa`"));
+        let long = question_of(&format!("{whole}; rm -r /"));
+        assert!(!long.takes_here(&yes));
+        assert!(long.takes_here(&says(RequestDecision::Decline, None)));
+        let told = long.asks(Timestamp(0));
+        assert!(!told.contains("`approve"), "{told}");
+        for words in ["not all of it", "codex-bridge respond", "`decline k3v9qa`"] {
+            assert!(told.contains(words), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_chat_is_told_only_what_it_can_say() {
+        let yes = says(RequestDecision::Accept, None);
+        let text = says(RequestDecision::Accept, Some("\"red\""));
+        for (wants, offered, takes_yes, takes_text) in [
+            (Wants::Approval, "`approve ", true, false),
+            (Wants::Visit, "`approve ", true, false),
+            (Wants::Text, "`answer ", false, true),
+            (Wants::Form, "`codex-bridge respond ", false, false),
+        ] {
+            let question = question(|request| {
+                request.kind = RequestKind::UserInput;
+                request.wants = wants;
+            });
+            let how = question.how();
+            assert!(how.contains(offered), "{how}");
+            assert_eq!(question.takes_here(&yes), takes_yes, "{wants:?}");
+            assert_eq!(question.takes_here(&text), takes_text, "{wants:?}");
+            assert!(question.takes_here(&says(RequestDecision::Decline, None)));
+        }
+    }
 }

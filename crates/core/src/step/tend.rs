@@ -89,7 +89,9 @@ fn expire(question: &Question, now: Timestamp) -> Decision<Tended> {
         }
         RequestState::Orphaned => {
             let why = "nobody decided in time";
-            (over(why), format!("{why}: {headline}"), None)
+            let notice =
+                format!("Nobody decided in time, so a yes does not count any more: {headline}");
+            (over(why), format!("{why}: {headline}"), Some(notice))
         }
         RequestState::Open | RequestState::Decided(_) | RequestState::Withdrawn { .. } => {
             let line = format!("nobody decided in time, so Codex is told no: {headline}");
@@ -124,5 +126,30 @@ fn remind(question: &Question, now: Timestamp) -> Decision<Tended> {
         changes,
         actions,
         outcome: Tended::Did(request.request_id.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::value::MessageState;
+
+    #[test]
+    fn whoever_was_asked_hears_that_the_time_is_over_also_when_codex_died() {
+        for (state, told) in [
+            (RequestState::Open, true),
+            (RequestState::Orphaned, true),
+            (
+                RequestState::Granted(Verdict::own(RequestDecision::Accept, "cli", Timestamp(0))),
+                false,
+            ),
+        ] {
+            let message = fixture::message(MessageState::Unclear { hold: None }, |_| {});
+            let question = Question::new(fixture::request(state.clone()), message, 1, 1);
+            let expired = expire(&question, Timestamp(3_600_000));
+            let delivers = |action: &Action| matches!(action, Action::Deliver { .. });
+            assert_eq!(expired.actions.iter().any(delivers), told, "{state:?}");
+        }
     }
 }

@@ -38,7 +38,7 @@ pub use reply::{
 };
 pub use request::{
     Deciders, Decision as RequestDecision, EffectDigest, Request, RequestKind, RequestState,
-    RequestStateName, Verdict as RequestVerdict,
+    RequestStateName, Verdict as RequestVerdict, Wants,
 };
 pub use task::{AskedDigest, Notification, NotifyState, Task, TaskTerms};
 pub use time::Timestamp;

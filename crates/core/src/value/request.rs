@@ -37,6 +37,8 @@ pub struct Request {
     pub digest: EffectDigest,
     /// The whole payload as Codex sent it.
     pub payload: String,
+    /// What an accept must say beside yes; read from the payload by whoever knows its form.
+    pub wants: Wants,
     /// Who may decide.
     pub deciders: Deciders,
     /// How far it is.
@@ -120,6 +122,49 @@ impl Deciders {
         [Self::Owner, Self::Sender]
             .into_iter()
             .find(|deciders| deciders.word() == word)
+    }
+}
+
+/// What an accept must say, so that no surface offers what Codex would not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wants {
+    /// A bare yes lets Codex do it. An MCP server's tool is asked about so too, though by a form.
+    Approval,
+    /// A bare yes says that a page was visited.
+    Visit,
+    /// One text.
+    Text,
+    /// Several answers, a form, or what could not be read.
+    Form,
+}
+
+impl Wants {
+    /// The stored word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+            Self::Visit => "visit",
+            Self::Text => "text",
+            Self::Form => "form",
+        }
+    }
+
+    /// Reads the stored word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Approval, Self::Visit, Self::Text, Self::Form]
+            .into_iter()
+            .find(|wants| wants.word() == word)
+    }
+
+    /// Whether yes or no is all there is to say.
+    #[must_use]
+    pub fn is_bare(self) -> bool {
+        match self {
+            Self::Approval | Self::Visit => true,
+            Self::Text | Self::Form => false,
+        }
     }
 }
 

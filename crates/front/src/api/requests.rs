@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
-use bridge_core::value::{Request, RequestDecision, RequestId, RequestVerdict};
+use bridge_core::value::{Request, RequestDecision, RequestId, RequestKind, RequestVerdict};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -156,8 +156,11 @@ pub(super) async fn decide<D: Desk>(
         let detail = format!("the decision must be one of {}", words.join(", "));
         return Err(ProblemResponse::bad_request(detail));
     };
-    may(&caller, decision)?;
-    let request_id = find(&context.desk, id).await?;
+    let found = find(&context.desk, id).await;
+    if decision.accepts() && !caller.may(Scope::Approve) {
+        may_answer(&context.desk, &caller, found.as_ref().ok()).await?;
+    }
+    let request_id = found?;
     let decide = Decide {
         request_id: request_id.clone(),
         verdict: RequestVerdict {
@@ -181,10 +184,30 @@ pub(super) async fn decide<D: Desk>(
 }
 
 /// To accept is a scope of its own: whoever may decline need not be trusted with the machine.
-fn may(caller: &Caller, decision: RequestDecision) -> Result<(), ProblemResponse> {
-    match decision.accepts() && !caller.may(Scope::Approve) {
-        false => Ok(()),
-        true => Err(ProblemResponse::forbidden(
+/// An answer to what Codex asks about their own work gives no rights, so they may give it.
+async fn may_answer<D: Desk>(
+    desk: &D,
+    caller: &Caller,
+    request_id: Option<&RequestId>,
+) -> Result<(), ProblemResponse> {
+    let own = match request_id.cloned() {
+        Some(id) => {
+            let sender = desk.ledger().read(move |rows| {
+                let asked = rows.request(&id)?;
+                let question = asked.filter(|asked| asked.kind == RequestKind::UserInput);
+                match question {
+                    Some(question) => rows.message(&question.message_id),
+                    None => Ok(None),
+                }
+            });
+            let message = sender.await?;
+            message.is_some_and(|message| message.sender == caller.name)
+        }
+        None => false,
+    };
+    match own {
+        true => Ok(()),
+        false => Err(ProblemResponse::forbidden(
             "this token may decline what Codex asks, not accept it: make one with `--scope approve`",
         )
         .needing(Scope::Approve)),

@@ -304,6 +304,7 @@ fn pending(request: &Request) -> Value {
         "kind": request.kind.word(),
         "headline": request.headline,
         "shown": request.shown,
+        "wants": request.wants.word(),
         "deciders": request.deciders.word(),
         "deadline": seconds(request.deadline),
     })

@@ -2,10 +2,11 @@
 
 use super::desk::{Done, permit, unavailable};
 use super::envelope::{Told, protocol, view};
+use super::rows::TaskRows;
 use super::{Caller, ControlError, ControlFault, DeskControl, Scope};
 use crate::desk::Desk;
 use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
-use bridge_core::value::{Request, RequestDecision, RequestVerdict};
+use bridge_core::value::{Request, RequestDecision, RequestKind, RequestVerdict};
 use serde_json::{Value, json};
 
 impl<D: Desk> DeskControl<D> {
@@ -17,12 +18,15 @@ impl<D: Desk> DeskControl<D> {
         decision: Option<&str>,
         answers: Option<Value>,
     ) -> Done {
-        let decision = read(decision)?;
-        if decision.accepts() {
+        let said = read(decision)?;
+        let rows = self.look(task_id).await?;
+        let request = find(&rows.asked, request_id);
+        let decision = said.unwrap_or_else(|| unsaid(request, answers.as_ref()));
+        let own = request.is_some_and(|request| is_own_question(caller, &rows, request));
+        if decision.accepts() && !own {
             permit(caller, Scope::Approve)?;
         }
-        let rows = self.look(task_id).await?;
-        let request = find(&rows.asked, request_id).ok_or_else(|| {
+        let request = request.ok_or_else(|| {
             let said = format!("No pending Codex request '{request_id}' for task {task_id}.");
             ControlError::new(ControlFault::Unknown, said)
         })?;
@@ -72,16 +76,42 @@ fn refused(refusal: &DecideRefusal) -> ControlError {
     ControlError::new(kind, refusal.to_string())
 }
 
-fn read(decision: Option<&str>) -> Result<RequestDecision, ControlError> {
+fn read(decision: Option<&str>) -> Result<Option<RequestDecision>, ControlError> {
     let Some(word) = decision.map(str::trim).filter(|word| !word.is_empty()) else {
-        return Ok(RequestDecision::Decline);
+        return Ok(None);
     };
-    RequestDecision::from_word(word).ok_or_else(|| {
+    RequestDecision::from_word(word).map(Some).ok_or_else(|| {
         ControlError::new(
             ControlFault::Invalid,
             "decision must be one of accept, acceptForSession, decline, cancel.",
         )
     })
+}
+
+/// Agents answer a question of Codex without a decision. Nothing else is accepted by what was not said: the form of
+/// an MCP server may be an approval.
+fn unsaid(request: Option<&Request>, answers: Option<&Value>) -> RequestDecision {
+    let answered = answers
+        .and_then(Value::as_object)
+        .is_some_and(|answers| !answers.is_empty());
+    let asked = request.is_some_and(|request| request.kind == RequestKind::UserInput);
+    match answered && asked {
+        true => RequestDecision::Accept,
+        false => RequestDecision::Decline,
+    }
+}
+
+/// Whoever gave Codex the work may answer what Codex asks about it: an answer gives no rights.
+fn is_own_question(caller: &Caller, rows: &TaskRows, request: &Request) -> bool {
+    let started = rows.task.as_ref().map(|task| &task.starter);
+    let sent = rows
+        .messages
+        .iter()
+        .map(|rows| &rows.message)
+        .find(|message| message.message_id == request.message_id)
+        .map(|message| &message.sender);
+    let own = [started, sent].contains(&Some(&caller.name));
+    own && request.kind == RequestKind::UserInput
 }
 
 /// By its id, or by its code.
@@ -90,4 +120,44 @@ fn find<'r>(asked: &'r [Request], id: &str) -> Option<&'r Request> {
     asked.iter().find(|request| {
         request.request_id.as_str() == id || request.request_id.code().eq_ignore_ascii_case(id)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{asks, rows, running};
+    use super::*;
+    use crate::control::{Grants, Via};
+
+    #[test]
+    fn only_answers_to_a_question_are_a_yes_that_was_not_said() {
+        let answers = json!({ "q": { "answers": ["a"] } });
+        for (kind, answers, said) in [
+            (RequestKind::UserInput, answers.clone(), "accept"),
+            (RequestKind::UserInput, json!({}), "decline"),
+            (RequestKind::Elicitation, json!({}), "decline"),
+            (RequestKind::Elicitation, answers.clone(), "decline"),
+            (RequestKind::Command, answers, "decline"),
+        ] {
+            let decision = unsaid(Some(&asks(kind.clone())), Some(&answers));
+            assert_eq!(decision.word(), said, "{kind:?} {answers}");
+        }
+        let asked = asks(RequestKind::UserInput);
+        assert_eq!(unsaid(Some(&asked), None), RequestDecision::Decline);
+    }
+
+    #[test]
+    fn who_started_a_task_answers_its_questions_and_nothing_more() {
+        let rows = rows(vec![(running(), false)]);
+        let starter = rows.task.as_ref().unwrap().starter.clone();
+        let named = |name: &str| Caller {
+            name: name.to_owned(),
+            via: Via::Http,
+            grants: Grants::Scopes([Scope::Read, Scope::Control].into()),
+        };
+        let may = |name: &str, kind| is_own_question(&named(name), &rows, &asks(kind));
+        assert!(may(&starter, RequestKind::UserInput));
+        assert!(!may("stranger", RequestKind::UserInput));
+        assert!(!may(&starter, RequestKind::Elicitation));
+        assert!(!may(&starter, RequestKind::Command));
+    }
 }

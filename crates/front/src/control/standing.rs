@@ -1,7 +1,7 @@
 //! How a task stands, derived from its messages and what Codex asks: one word that other agents know, and a few ours.
 
 use super::rows::{MessageRows, TaskRows};
-use bridge_core::value::{MessageState, RequestKind};
+use bridge_core::value::MessageState;
 
 /// How a task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,18 +67,10 @@ impl TaskRows {
     }
 
     pub(crate) fn standing(&self) -> Standing {
-        let asks_user = |kind: &RequestKind| match kind {
-            RequestKind::UserInput | RequestKind::Elicitation => true,
-            RequestKind::Command
-            | RequestKind::FileChange
-            | RequestKind::Permissions
-            | RequestKind::ToolCall
-            | RequestKind::Other(_) => false,
-        };
         if let Some(request) = self.asked.first() {
-            return match asks_user(&request.kind) {
-                true => Standing::WaitingForUserInput,
-                false => Standing::WaitingForApproval,
+            return match request.wants.is_bare() {
+                true => Standing::WaitingForApproval,
+                false => Standing::WaitingForUserInput,
             };
         }
         let Some(present) = self.present() else {

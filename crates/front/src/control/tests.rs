@@ -7,7 +7,7 @@ use bridge_core::value::{
     Answer, AnswerSource, ApprovalPolicy, AskedDigest, ChannelId, ConversationId, Deciders,
     EffectDigest, EventKind, ExternalId, IncarnationId, ItemEvent, Life, Message, MessageId,
     MessageState, Notification, NotifyState, Request, RequestId, RequestKind, RequestState, Round,
-    Sandbox, SenderKind, Seq, Task, TaskId, TaskTerms, Tier, Timestamp, Transport, TurnId,
+    Sandbox, SenderKind, Seq, Task, TaskId, TaskTerms, Tier, Timestamp, Transport, TurnId, Wants,
 };
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ fn task() -> Task {
     }
 }
 
-fn rows(states: Vec<(MessageState, bool)>) -> TaskRows {
+pub(super) fn rows(states: Vec<(MessageState, bool)>) -> TaskRows {
     let messages = (1..)
         .zip(states)
         .map(|(seq, (state, answered))| MessageRows {
@@ -86,7 +86,7 @@ fn rows(states: Vec<(MessageState, bool)>) -> TaskRows {
     }
 }
 
-fn asks(kind: RequestKind) -> Request {
+pub(super) fn asks(kind: RequestKind) -> Request {
     Request {
         request_id: RequestId::new("0123456789abcdefghjkmnpqrs"),
         message_id: MessageId::new("m1"),
@@ -95,6 +95,10 @@ fn asks(kind: RequestKind) -> Request {
         rpc_id: "0".to_owned(),
         item_id: None,
         method: "item/commandExecution/requestApproval".to_owned(),
+        wants: match kind {
+            RequestKind::UserInput => Wants::Text,
+            _ => Wants::Approval,
+        },
         digest: EffectDigest::of(&kind, "make"),
         kind,
         headline: "run make".to_owned(),
@@ -108,7 +112,7 @@ fn asks(kind: RequestKind) -> Request {
     }
 }
 
-fn running() -> MessageState {
+pub(super) fn running() -> MessageState {
     MessageState::Running {
         turn_id: TurnId::new("t"),
     }
@@ -170,6 +174,14 @@ fn a_task_stands_where_its_messages_are() {
     asked.asked = vec![asks(RequestKind::Command)];
     assert_eq!(asked.standing().word(), "waiting_for_approval");
     asked.asked = vec![asks(RequestKind::UserInput)];
+    assert_eq!(asked.standing().word(), "waiting_for_user_input");
+    asked.asked = vec![asks(RequestKind::Elicitation)];
+    assert_eq!(
+        asked.standing().word(),
+        "waiting_for_approval",
+        "a tool of an MCP server is asked about by a form"
+    );
+    asked.asked[0].wants = Wants::Form;
     assert_eq!(asked.standing().word(), "waiting_for_user_input");
 }
 

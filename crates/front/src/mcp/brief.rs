@@ -72,6 +72,7 @@ pub(super) fn requests(task: &Value) -> Vec<Value> {
         for name in [
             "request_id",
             "kind",
+            "wants",
             "method",
             "headline",
             "shown",
@@ -83,7 +84,9 @@ pub(super) fn requests(task: &Value) -> Vec<Value> {
         }
         // A question's ids are in what Codex sent, and its answers need them.
         let method = brief.get("method").and_then(Value::as_str);
+        let approval = brief.get("wants").is_some_and(|wants| wants == "approval");
         if method.is_some_and(is_a_question)
+            && !approval
             && let Some(payload) = request.get("payload")
         {
             brief.insert("payload".to_owned(), payload.clone());

@@ -114,14 +114,11 @@ pub(super) fn act(arguments: Option<JsonObject>) -> Result<Act, ControlError> {
         "respond" => {
             let words =
                 || words("codex_bridge respond requires task_id and instruction=request_id.");
-            let answers = given.object("answers")?;
-            // Its agents answered questions without a decision.
-            let answered = answers.as_ref().map(|_| "accept".to_owned());
             Ok(Act::Respond {
                 task_id: given.text("task_id")?.ok_or_else(words)?,
                 request_id: given.text("instruction")?.ok_or_else(words)?,
-                decision: given.text("decision")?.or(answered),
-                answers,
+                decision: given.text("decision")?,
+                answers: given.object("answers")?,
             })
         }
         _ => Err(words(

@@ -191,7 +191,7 @@ async fn every_action_of_the_ancestor_becomes_its_act() {
             Act::Respond {
                 task_id: id,
                 request_id: request,
-                decision: Some("accept".to_owned()),
+                decision: None,
                 answers: Some(json!({"q": {"answers": ["a"]}})),
             },
         ),

@@ -9,7 +9,7 @@ use bridge_core::port::{RequestsOf, RowsError, Standing};
 use bridge_core::value::{
     ConversationId, Deciders, EffectDigest, IncarnationId, ItemId, MessageId, Request,
     RequestDecision, RequestId, RequestKind, RequestState, RequestStateName, RequestVerdict,
-    Timestamp,
+    Timestamp, Wants,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -17,7 +17,7 @@ macro_rules! select {
     ($tail:literal) => {
         concat!(
             "SELECT request_id, message_id, attempt, incarnation, rpc_id, item_id, method, kind, headline, \
-             shown, digest, payload, deciders, state, decision, answers, decided_by, via, decided_at, why, \
+             shown, digest, payload, wants, deciders, state, decision, answers, decided_by, via, decided_at, why, \
              created_at, deadline, reminded FROM request ",
             $tail
         )
@@ -39,6 +39,7 @@ fn read(row: &Row<'_>) -> Result<Request, RowsError> {
         shown: fields.next()?,
         digest: EffectDigest::stored(fields.next::<String>()?),
         payload: fields.next()?,
+        wants: fields.word(Wants::from_word)?,
         deciders: fields.word(Deciders::from_word)?,
         state: read_state(&mut fields)?,
         created_at: fields.time()?,
@@ -146,10 +147,10 @@ pub(super) fn insert(conn: &Connection, request: &Request) -> Result<(), RowsErr
     sql::write(
         conn,
         "INSERT INTO request (request_id, message_id, attempt, incarnation, rpc_id, item_id, method, \
-         kind, headline, shown, digest, payload, deciders, state, decision, answers, decided_by, via, \
+         kind, headline, shown, digest, payload, wants, deciders, state, decision, answers, decided_by, via, \
          decided_at, why, created_at, deadline, reminded) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
-         ?20, ?21, ?22, ?23)",
+         ?20, ?21, ?22, ?23, ?24)",
         params![
             request.request_id.as_str(),
             request.message_id.as_str(),
@@ -163,6 +164,7 @@ pub(super) fn insert(conn: &Connection, request: &Request) -> Result<(), RowsErr
             request.shown,
             request.digest.as_str(),
             request.payload,
+            request.wants.word(),
             request.deciders.word(),
             state.state,
             state.decision,

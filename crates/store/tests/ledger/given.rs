@@ -13,7 +13,7 @@ use bridge_core::value::{
     EventKind, ExternalId, Failure, Incarnation, IncarnationId, ItemId, Message, MessageId,
     ProcessStamp, Reply, Request, RequestDecision, RequestId, RequestKind, RequestState,
     RequestVerdict, Sandbox, SenderKind, StateName, ThreadId, Tier, Timestamp, Transport, TurnId,
-    Usage,
+    Usage, Wants,
 };
 
 /// A ledger and a clock that moves when it is told to.
@@ -193,6 +193,7 @@ pub(crate) fn request(id: &str, request_id: &str) -> Request {
         shown: "make\nin /work".to_owned(),
         digest: EffectDigest::of(&RequestKind::Command, "make\nin /work"),
         payload: r#"{"command":"make"}"#.to_owned(),
+        wants: Wants::Approval,
         deciders: Deciders::Sender,
         state: RequestState::Open,
         created_at: Timestamp(5),

@@ -124,10 +124,11 @@ impl Dialogue {
     }
 
     fn for_session(&self) -> bool {
-        matches!(
-            self.question.kind.as_str(),
-            "command" | "file_change" | "permissions"
-        )
+        self.question.is_tool_approval()
+            || matches!(
+                self.question.kind.as_str(),
+                "command" | "file_change" | "permissions"
+            )
     }
 
     /// Takes one line that was typed.

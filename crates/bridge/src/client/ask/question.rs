@@ -22,6 +22,8 @@ pub(crate) struct Question {
     /// The task it belongs to, if it is one's.
     pub(crate) task_id: Option<String>,
     pub(crate) kind: String,
+    /// What an accept must say; an MCP server's tool is asked about by a form that wants no more than a yes.
+    pub(crate) wants: String,
     pub(crate) headline: String,
     /// All that is decided about, in plain lines; the daemon keeps it in its canonical form (`core::show`).
     pub(crate) shown: String,
@@ -79,6 +81,15 @@ impl Question {
         }
     }
 
+    /// Whether it is a form only by its name, and means: may this tool run?
+    pub(crate) fn is_tool_approval(&self) -> bool {
+        self.kind == "elicitation" && self.wants == "approval"
+    }
+
+    fn takes_a_bare_yes(&self) -> bool {
+        matches!(self.wants.as_str(), "approval" | "visit")
+    }
+
     /// What an accept leads to, as far as the kind says; `shown` has the sandbox in force.
     fn meaning(&self) -> &'static str {
         match self.kind.as_str() {
@@ -88,6 +99,12 @@ impl Question {
             "file_change" => "accept: exactly this change is written, once",
             "permissions" => {
                 "accept: the rest of this turn has these permissions; for the session: the rest of the thread"
+            }
+            "elicitation" if self.is_tool_approval() => {
+                "accept: that tool runs, once, outside of the sandbox; for the session: it is not asked about again"
+            }
+            "elicitation" if self.wants == "visit" => {
+                "accept: that MCP server is told that you visited the page"
             }
             "elicitation" => "accept: what you fill in goes to that MCP server",
             "user_input" => "your answer goes to Codex as it is",
@@ -100,7 +117,7 @@ impl Question {
         let code = self.handle();
         let whose = self.task_id.as_ref().unwrap_or(&self.message_id);
         match self.kind.as_str() {
-            "user_input" | "elicitation" => vec![
+            "user_input" | "elicitation" if !self.takes_a_bare_yes() => vec![
                 format!(
                     "codex-bridge respond {whose} {code} accept --answers '{{\"NAME\":\"…\"}}'"
                 ),
@@ -241,6 +258,25 @@ mod tests {
                 "└ codex-bridge approve k3x9qz  ·  codex-bridge decline k3x9qz",
             ]
         );
+    }
+
+    #[test]
+    fn a_tool_of_an_mcp_server_is_shown_as_the_approval_it_is() {
+        let of = |wants: &str| Question {
+            kind: "elicitation".to_owned(),
+            wants: wants.to_owned(),
+            ..patch()
+        };
+        let box_of = |wants| of(wants).lines(Reader::Elsewhere, 1_000, Paint::plain(), None);
+        let tool = box_of("approval").join("\n");
+        assert!(tool.contains("that tool runs"), "{tool}");
+        assert!(tool.contains("codex-bridge approve k3x9qz"), "{tool}");
+        assert!(!tool.contains("--answers"), "{tool}");
+        assert!(of("approval").is_tool_approval());
+        let form = box_of("form").join("\n");
+        assert!(form.contains("what you fill in goes"), "{form}");
+        assert!(form.contains("--answers"), "{form}");
+        assert!(!of("form").is_tool_approval());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use bridge_core::step::{
 use bridge_core::value::{
     Class, Command, Deciders, EffectDigest, IncarnationId, Request, RequestDecision, RequestId,
     RequestKind, RequestState, RequestVerdict, Sandbox, SenderKind, StateName, Tier, Timestamp,
+    Wants,
 };
 
 const HOUR_MS: i64 = 3_600_000;
@@ -525,8 +526,30 @@ pub(super) async fn a_word_in_the_chat_counts_from_the_right_sender_only<F: Fixt
         let waits = world.request("r1aaaa").await.state == RequestState::Open;
         assert_eq!(waits, expected != "Approved", "{cell}");
     }
+    a_late_word_hears_who_was_first::<F>().await;
     a_peer_answers_what_it_is_asked::<F>().await;
     a_secret_is_not_said_in_a_chat::<F>().await;
+}
+
+async fn a_late_word_hears_who_was_first<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.asks("r1aaaa").await;
+    world
+        .does(decide("r1aaaa", RequestDecision::Decline, "bob"))
+        .await;
+    for (n, (key, says)) in [("a", "declined already by bob"), ("b", "no open question")]
+        .into_iter()
+        .enumerate()
+    {
+        let mut word = text(key, &format!("w{n}"));
+        word.body = "approve r1aaaa".to_owned();
+        word.extras.command = Command::read(&word.body);
+        world.pass_ms(1);
+        world.does(word).await;
+        let told = world.notices(&format!("w{n}")).await;
+        assert!(told[0].contains(says), "{key}: {told:?}");
+    }
 }
 
 async fn a_secret_is_not_said_in_a_chat<F: Fixture>() {
@@ -535,10 +558,12 @@ async fn a_secret_is_not_said_in_a_chat<F: Fixture>() {
     world.runs("a", "m1", Sandbox::ReadOnly).await;
     let mut request = asked("r1aaaa", world.now);
     request.kind = RequestKind::UserInput;
+    request.wants = Wants::Text;
     request.deciders = Deciders::Owner;
     world.does(ask(request)).await;
     for (n, (body, says)) in [
         ("answer r1aaaa hunter2", "not here"),
+        ("approve r1aaaa", "not here"),
         ("/status", "Codex asks: run make"),
         ("decline r1aaaa", "Declined: run make."),
     ]
@@ -567,13 +592,14 @@ async fn a_peer_answers_what_it_is_asked<F: Fixture>() {
     assert_eq!(world.claims().await, "m1");
     world.does(begin("m1", Sandbox::ReadOnly)).await;
     world.does(attach("m1")).await;
-    for (name, kind) in [
-        ("r1aaaa", RequestKind::UserInput),
-        ("r2aaaa", RequestKind::Command),
+    for (name, kind, wants) in [
+        ("r1aaaa", RequestKind::UserInput, Wants::Text),
+        ("r2aaaa", RequestKind::Command, Wants::Approval),
     ] {
         let mut request = asked(name, world.now);
         request.rpc_id = name.to_owned();
         request.kind = kind;
+        request.wants = wants;
         request.deciders = Deciders::Sender;
         world.does(ask(request)).await;
     }
