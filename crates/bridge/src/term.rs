@@ -6,7 +6,22 @@
 use bridge_core::show::is_hidden;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use tokio::signal::unix::{SignalKind, signal};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Resolves at the next Ctrl-C. The signal is caught from the call on, not from the first poll: whoever has seen a
+/// prompt may press it at once. Where it can't be caught it ends the process, as without us.
+pub(crate) fn interrupted() -> impl Future<Output = ()> {
+    let caught = signal(SignalKind::interrupt());
+    async move {
+        match caught {
+            Ok(mut caught) => {
+                caught.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
 
 /// Prints lines on stdout. A reader that went away wants no more of it, which is no fault; `println!` would panic.
 ///

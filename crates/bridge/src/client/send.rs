@@ -77,6 +77,7 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let interrupted = term::interrupted();
     let mut asker = match options.json {
         true => Asker::new(client, Mode::Tell),
         false => Asker::for_screen(client, progress.screen()),
@@ -84,7 +85,7 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
     let attended = sender.attend(&message_id, &mut progress, &mut asker);
     let followed = tokio::select! {
         followed = attended => followed,
-        _ = tokio::signal::ctrl_c() => {
+        () = interrupted => {
             drop(asker);
             progress.screen().retract();
             term::complain(&leaving(&message_id));

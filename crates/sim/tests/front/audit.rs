@@ -9,7 +9,7 @@ use bridge_core::step::{Decision, Refused, Transition};
 use bridge_core::value::{
     AuditEntry, BootId, ClientId, Deciders, EffectDigest, Epoch, IncarnationId, Life, MessageId,
     MessageState, Request as Asked, RequestId, RequestKind, RequestState, Sandbox, StateName,
-    ThreadId, Timestamp, Turn, TurnId, TurnState, Usage,
+    ThreadId, Timestamp, Turn, TurnId, TurnState, Usage, Wants,
 };
 use bridge_front::Desk;
 use bridge_front::api::{Api, Trace, Verb};
@@ -87,6 +87,7 @@ fn asks(id: &str, at: Timestamp) -> Vec<Change> {
         method: "item/commandExecution/requestApproval".to_owned(),
         digest: EffectDigest::of(&RequestKind::Command, "make"),
         kind: RequestKind::Command,
+        wants: Wants::Approval,
         headline: "run make".to_owned(),
         shown: "make".to_owned(),
         payload: "{}".to_owned(),

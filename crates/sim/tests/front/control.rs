@@ -3,7 +3,8 @@
 use crate::desk::{TestDesk, message};
 use bridge_core::step::StartTask;
 use bridge_core::value::{
-    ApprovalPolicy, Notification, NotifyState, Sandbox, Task, TaskId, TaskTerms, Timestamp,
+    ApprovalPolicy, AskedDigest, Notification, NotifyState, Sandbox, Task, TaskId, TaskTerms,
+    Timestamp,
 };
 use bridge_front::{Act, Caller, Control, ControlFault, DeskControl, Grants, Scope, Via};
 
@@ -18,6 +19,7 @@ pub(crate) async fn begin(desk: &TestDesk, starter: &str) {
         message_id: receive.message_id.clone(),
         starter: starter.to_owned(),
         prompt_summary: "hello".to_owned(),
+        asked: AskedDigest::of([Some("hello")]),
         terms: TaskTerms {
             cwd: "/work".to_owned(),
             model: None,

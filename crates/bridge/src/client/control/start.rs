@@ -98,10 +98,11 @@ async fn submit(client: &ApiClient, terms: &StartArgs) -> Result<Value, ClientEr
 async fn attend(client: &ApiClient, id: &str, json: bool, no_color: bool) -> ExitCode {
     term::complain(&escape_line(&format!("→ task {id} is on disk")));
     let target = Target::Task(id.to_owned());
+    let interrupted = term::interrupted();
     let mut watcher = Watcher::for_people(client, target, To::Stderr, no_color);
     let ended = tokio::select! {
         ended = watcher.until_its_end() => ended,
-        _ = tokio::signal::ctrl_c() => {
+        () = interrupted => {
             watcher.leave();
             return ExitCode::from(EXIT_INTERRUPTED);
         }

@@ -90,13 +90,14 @@ pub(crate) async fn watch(client: &ApiClient, args: WatchArgs, no_color: bool) -
         Ok(target) => target,
         Err(error) => return failed(client, &error),
     };
+    let interrupted = term::interrupted();
     let mut watcher = match args.json {
         true => Watcher::for_programs(client, target.clone()),
         false => Watcher::for_people(client, target.clone(), To::Stdout, no_color),
     };
     let watched = tokio::select! {
         watched = watcher.until_its_end() => watched,
-        _ = tokio::signal::ctrl_c() => {
+        () = interrupted => {
             watcher.leave();
             return ExitCode::from(EXIT_INTERRUPTED);
         }
