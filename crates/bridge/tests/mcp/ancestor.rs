@@ -9,6 +9,8 @@ const ANCESTOR: &str = include_str!("fixtures/ancestor.json");
 
 const TOOL: &str = "codex_bridge";
 
+const QUESTION: &str = r#"tool:request_user_input:{"questions":[{"id":"color","header":"C","question":"Which color?","options":[{"label":"Red","description":"r"},{"label":"Blue","description":"b"}]}]} ;; echo:done"#;
+
 /// What it calls must be what we take, and what we show must be what it knows.
 async fn compare_schemas(client: &Client) {
     let ancestor: Value = serde_json::from_str(ANCESTOR).unwrap();
@@ -206,5 +208,33 @@ async fn it_answers_steers_and_stops_by_the_old_parameters() {
         .done(TOOL, json!({"action": "cancel", "task_id": id}))
         .await;
     assert_eq!(stopped["task"]["status"], "cancelled", "{stopped:#}");
+    assert_eq!(mcp.close().await, Some(0));
+}
+
+/// The ancestor's agents answered questions without naming a decision; an answer to nothing is no yes.
+#[tokio::test]
+async fn it_answers_a_question_without_naming_a_decision() {
+    let world = World::new().await;
+    let asking = "[features]\ndefault_mode_request_user_input = true\n";
+    world.configure_codex(&format!("{}\n{asking}", world.model.codex_config()));
+    let mcp = Mcp::start(&world).await;
+    let client = &mcp.client;
+    for (answers, heard) in [
+        (json!({"color": {"answers": ["Red"]}}), true),
+        (json!({}), false),
+    ] {
+        let id = start(client, json!({"prompt": QUESTION})).await;
+        let task = settled(client, &id).await;
+        assert_eq!(task["status"], "waiting_for_user_input", "{task:#}");
+        let pending = &task["pending_requests"][0];
+        let respond = json!({"action": "respond", "task_id": id, "instruction": pending["request_id"], "answers": answers});
+        client.done(TOOL, respond).await;
+        let task = settled(client, &id).await;
+        assert_eq!(task["status"], "completed", "{task:#}");
+        let calls = world.model.requests();
+        let told = calls.iter().rev().find_map(|call| call.outputs.last());
+        let told = told.cloned().unwrap_or_default();
+        assert_eq!(told.contains("Red"), heard, "{told}");
+    }
     assert_eq!(mcp.close().await, Some(0));
 }

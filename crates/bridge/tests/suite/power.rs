@@ -54,6 +54,54 @@ async fn threat_25_a_command_in_a_turn_reaches_neither_socket() {
     }
 }
 
+/// Threat 25 over TCP: a command that knows where the API listens, and even its token, does not reach it.
+#[tokio::test]
+async fn threat_25_a_command_in_a_turn_does_not_reach_the_api_over_tcp() {
+    for sandbox in ["read-only", "workspace-write"] {
+        let settings =
+            format!("[http]\nlisten = \"127.0.0.1:0\"\n[tiers.owner]\nsandbox = {sandbox:?}\n");
+        let world = World::with_settings(&settings).await;
+        let daemon = world.daemon().await;
+        let listen = std::fs::read_to_string(world.state_dir().join("listen")).unwrap();
+        let token = world.state_dir().join("token");
+        let call = format!(
+            "fetch('http://{}/v1/tasks', {{headers: {{authorization: 'Bearer ' + require('fs').readFileSync('{}', 'utf8').trim()}}}}).then(r => console.log('status', r.status), e => console.log('Error', e.cause.code))",
+            listen.trim(),
+            token.display()
+        );
+        let outside = std::process::Command::new("node")
+            .args(["-e", &call])
+            .output()
+            .unwrap();
+        let outside = String::from_utf8_lossy(&outside.stdout).into_owned();
+        assert_eq!(outside.trim(), "status 200", "outside of a turn it answers");
+        let asks = format!("shell:node -e \"{call}\" ;; echo:ok");
+        assert_eq!(world.ask("a", &asks).await, "ok");
+        let said = last_output(&world);
+        assert!(
+            said.contains("Error") && !said.contains("status 200"),
+            "{sandbox}: {said}"
+        );
+        daemon.stop().await;
+    }
+}
+
+/// Threat 25: where the disk is shielded, a command can't read the token either.
+#[tokio::test]
+async fn threat_25_a_shielded_command_does_not_read_the_token() {
+    let settings = "[tiers.owner]\nreads = \"shielded\"\n[http]\nlisten = \"127.0.0.1:0\"\n";
+    let world = World::with_settings(settings).await;
+    let daemon = world.daemon().await;
+    let path = world.state_dir().join("token");
+    let token = std::fs::read_to_string(&path).unwrap();
+    let reads = format!("shell:cat {} 2>&1; echo code=$? ;; echo:ok", path.display());
+    assert_eq!(world.ask("a", &reads).await, "ok");
+    let said = last_output(&world);
+    assert!(said.contains("code=1"), "{said}");
+    assert!(!said.contains(token.trim()), "{said}");
+    daemon.stop().await;
+}
+
 /// Without a sandbox the socket can be opened; who is at its other end is looked at, also after a fork that lets go of
 /// its parent.
 #[tokio::test]
