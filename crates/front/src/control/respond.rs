@@ -5,6 +5,7 @@ use super::envelope::{Told, protocol, view};
 use super::rows::TaskRows;
 use super::{Caller, ControlError, ControlFault, DeskControl, Scope};
 use crate::desk::Desk;
+use crate::request::wants_secret;
 use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
 use bridge_core::value::{Request, RequestDecision, RequestKind, RequestVerdict};
 use serde_json::{Value, json};
@@ -37,6 +38,8 @@ impl<D: Desk> DeskControl<D> {
             via: caller.via.word().to_owned(),
             at: self.desk.now(),
         };
+        // What must not be shown is not said back either: callers keep what they read.
+        let shown = answers.filter(|_| !wants_secret(request));
         let decide = Decide {
             request_id: request.request_id.clone(),
             verdict,
@@ -50,7 +53,7 @@ impl<D: Desk> DeskControl<D> {
             DecideOutcome::Refused(refusal) => return Err(refused(&refusal)),
         };
         let rows = self.look(task_id).await?;
-        let response = match answers {
+        let response = match shown {
             Some(answers) => json!({ "decision": decision.word(), "answers": answers }),
             None => json!({ "decision": decision.word() }),
         };
