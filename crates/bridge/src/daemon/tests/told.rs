@@ -20,6 +20,8 @@ use bridge_store::fault::{Fault, Span};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A workspace as a target, which its channel is called as well.
+const WORKSPACE: &str = "molecule:0199aaaa-0000-7000-8000-000000000001";
 const MINUTE: Duration = Duration::from_secs(60);
 
 impl Stage {
@@ -31,10 +33,10 @@ impl Stage {
         *self.daemon.settings.write().unwrap() = Arc::new(settings);
     }
 
-    /// A daemon that can tell the workspace `ws`.
+    /// A daemon that can tell its workspace.
     fn telling() -> Self {
         let stage = Self::new();
-        let channel = ChannelId::new("molecule:ws");
+        let channel = ChannelId::new(WORKSPACE);
         stage.tells(NotifySettings::default().through([channel].into_iter()));
         stage.start();
         stage
@@ -111,7 +113,7 @@ impl Stage {
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_goes_away_does_not_make_it_two() {
     let stage = Stage::telling();
-    let task = stage.ended_task("one", "molecule:ws").await;
+    let task = stage.ended_task("one", WORKSPACE).await;
     let before = stage.platform.sends();
     stage.platform.be(Mood::Slow(MINUTE));
     let asked = stage.daemon.tell_when_asked(&task.task_id, "ann");
@@ -128,7 +130,7 @@ async fn a_caller_that_goes_away_does_not_make_it_two() {
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_stays_does_not_wait_for_ever() {
     let stage = Stage::telling();
-    let task = stage.ended_task("one", "molecule:ws").await;
+    let task = stage.ended_task("one", WORKSPACE).await;
     stage.platform.be(Mood::Slow(HOUR));
     let asked = stage.daemon.tell_when_asked(&task.task_id, "ann").await;
     assert_eq!(asked, Ok(Notified::Busy));
@@ -141,7 +143,7 @@ async fn a_caller_that_stays_does_not_wait_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn an_end_that_the_ledger_did_not_take_at_once_is_not_lost() {
     let stage = Stage::telling();
-    let task = stage.ended_task("one", "molecule:ws").await;
+    let task = stage.ended_task("one", WORKSPACE).await;
     let before = stage.platform.sends();
     stage.platform.be(Mood::Slow(MINUTE));
     tokio::spawn(Arc::clone(&stage.daemon).notifications());
@@ -160,7 +162,7 @@ async fn with_eight_on_their_way_the_ninth_waits_and_says_so() {
     let stage = Stage::telling();
     let mut tasks = Vec::new();
     for index in 0..10 {
-        tasks.push(stage.ended_task(&format!("t{index}"), "molecule:ws").await);
+        tasks.push(stage.ended_task(&format!("t{index}"), WORKSPACE).await);
     }
     let before = stage.platform.sends();
     for _ in &tasks {
