@@ -85,11 +85,19 @@ fn check_dependencies(root: &Path, deny: &Path) -> anyhow::Result<()> {
     run_command(&mut command)
 }
 
+/// Tests that run at the same time, as the test harness takes it. Most of them wait for processes, so two cores bear
+/// twice as many.
+const TEST_THREADS: (&str, &str) = ("RUST_TEST_THREADS", "4");
+
 fn test(root: &Path, codex: &Path, kit: &Path, args: &[String]) -> anyhow::Result<()> {
     let mut command = cargo(root);
     command.arg("test").args(packages_of(args)).args(args);
     for name in NOT_FOR_TESTS {
         command.env_remove(name);
+    }
+    let (threads, number) = TEST_THREADS;
+    if std::env::var_os(threads).is_none() {
+        command.env(threads, number);
     }
     run_command(command.env(CODEX_BIN, codex).env(kits::MCP_KIT, kit))
 }

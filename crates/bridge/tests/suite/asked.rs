@@ -202,7 +202,7 @@ async fn a_command_is_shown_whole_and_runs_when_it_is_accepted() {
     assert!(rig.world.path().join("one").exists());
     rig.codex.stop().await;
     let late = rig.respond(&asked, RequestDecision::Accept, None).await;
-    assert_eq!(late, Responded::Gone);
+    assert_eq!(late, Responded::Cut);
 }
 
 #[tokio::test]
