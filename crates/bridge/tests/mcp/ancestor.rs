@@ -197,7 +197,7 @@ async fn it_answers_steers_and_stops_by_the_old_parameters() {
     let steered = client
         .done(
             TOOL,
-            json!({"action": "steer", "task_id": id, "instruction": "and this"}),
+            json!({"action": "steer", "task_id": id, "instruction": "hold:window echo:never"}),
         )
         .await;
     assert!(

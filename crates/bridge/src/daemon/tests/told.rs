@@ -109,7 +109,7 @@ impl Stage {
     }
 }
 
-/// F3: the caller's call ends at its deadline while the target is slow.
+/// The caller's call ends at its deadline while the target is slow.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_goes_away_does_not_make_it_two() {
     let stage = Stage::telling();
