@@ -57,8 +57,13 @@ impl Stage {
         // Codex keeps a lock of its sandbox in the temporary directory.
         let temporary = directory.path().join("tmp");
         std::fs::create_dir(&temporary)?;
-        options.codex_env.retain(|(name, _)| name != "TMPDIR");
-        options.codex_env.push(("TMPDIR".into(), temporary.into()));
+        // An approved command is a login shell outside the sandbox: the profile of whoever tries this is not for it.
+        let home = directory.path().join("home");
+        std::fs::create_dir(&home)?;
+        for (name, place) in [("TMPDIR", temporary), ("HOME", home)] {
+            options.codex_env.retain(|(known, _)| known != name);
+            options.codex_env.push((name.into(), place.into()));
+        }
         let mut daemon = tokio::spawn(run(options, ready, stop.clone()));
         tokio::select! {
             ready = serving => drop(ready),
