@@ -11,6 +11,9 @@ use bridge_core::why::{Case, Why, explain, worth_waiting};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Shortest beginning of an id that is looked up: people type the beginning.
+pub(crate) const ID_PREFIX_MIN_CHARS: usize = 4;
+
 /// Body of `POST /v1/messages`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -82,6 +85,19 @@ pub struct MessageView {
     pub why: WhyView,
     /// Whether an answer is to be expected without somebody acting first.
     pub worth_waiting: bool,
+}
+
+impl MessageView {
+    /// Whether nothing more happens to it.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.state.as_str(), "done" | "dead" | "cancelled")
+    }
+
+    /// What a stream of news tells again only when it is another one.
+    pub(crate) fn standing(&self) -> String {
+        let (state, attempt, now) = (&self.state, self.attempt, &self.why.now);
+        format!("{state} {attempt} {} {now}", self.worth_waiting)
+    }
 }
 
 /// Why a message waits.

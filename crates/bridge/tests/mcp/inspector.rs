@@ -28,6 +28,22 @@ fn names(listed: &Value) -> Vec<&str> {
     tools.map(|tool| tool["name"].as_str().unwrap()).collect()
 }
 
+/// The ancestor's tool, asked for its tasks.
+const LIST: [&str; 6] = [
+    "--method",
+    "tools/call",
+    "--tool-name",
+    "codex_bridge",
+    "--tool-arg",
+    "action=list",
+];
+
+fn assert_no_tasks(called: &Value) {
+    let called = &called["structuredContent"];
+    assert_eq!(called["success"], true, "{called}");
+    assert_eq!(called["tasks"], json!([]), "{called}");
+}
+
 #[tokio::test]
 async fn the_inspector_lists_and_calls_over_stdio() {
     let (world, kit) = (World::new().await, Kit::find());
@@ -59,18 +75,7 @@ async fn the_inspector_lists_and_calls_over_stdio() {
     };
     let listed = said(&inspect(&["--strict", "--method", "tools/list"]).await);
     assert_eq!(names(&listed), TOOLS);
-    let called = inspect(&[
-        "--method",
-        "tools/call",
-        "--tool-name",
-        "codex_bridge",
-        "--tool-arg",
-        "action=list",
-    ])
-    .await;
-    let called = &said(&called)["structuredContent"];
-    assert_eq!(called["success"], true, "{called}");
-    assert_eq!(called["tasks"], json!([]), "{called}");
+    assert_no_tasks(&said(&inspect(&LIST).await));
     let templates = said(&inspect(&["--method", "resources/templates/list"]).await);
     assert_eq!(
         templates["resourceTemplates"][0]["uriTemplate"],
@@ -96,18 +101,7 @@ async fn the_inspector_lists_and_calls_over_http() {
     };
     let listed = said(&inspect(&["--method", "tools/list"]).await);
     assert_eq!(names(&listed), TOOLS);
-    let called = inspect(&[
-        "--method",
-        "tools/call",
-        "--tool-name",
-        "codex_bridge",
-        "--tool-arg",
-        "action=list",
-    ])
-    .await;
-    let called = &said(&called)["structuredContent"];
-    assert_eq!(called["success"], true, "{called}");
-    assert_eq!(called["tasks"], json!([]), "{called}");
+    assert_no_tasks(&said(&inspect(&LIST).await));
     let read = said(
         &inspect(&[
             "--method",

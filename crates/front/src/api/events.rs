@@ -125,12 +125,8 @@ impl<D: Desk> Watch<D> {
     }
 
     fn tell_state(&mut self, shown: &MessageView) {
-        let finished = matches!(shown.state.as_str(), "done" | "dead" | "cancelled");
-        let now = format!(
-            "{} {} {} {}",
-            shown.state, shown.attempt, shown.worth_waiting, shown.why.now
-        );
-        if finished {
+        let now = shown.standing();
+        if shown.is_over() {
             self.push("end", None, shown);
             self.ended = true;
         } else if now != self.last_state {

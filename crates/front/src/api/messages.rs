@@ -4,6 +4,7 @@ use super::page::Page;
 use super::read::{Body, Params, Who, idempotency_key};
 use super::{Context, ProblemResponse};
 use crate::story::StoryRows;
+use crate::view::ID_PREFIX_MIN_CHARS;
 use crate::view::MessageRows;
 use crate::{Desk, MessageList, MessageView, NewMessage, StoryView, SubmitRequest, SubmitResponse};
 use axum::Json;
@@ -14,9 +15,6 @@ use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::step::Claim;
 use bridge_core::value::{Message, MessageId};
 use bridge_core::why::Case;
-
-/// Shortest beginning of an id that is looked up.
-const PREFIX_MIN_CHARS: usize = 4;
 
 pub(super) async fn submit<D: Desk>(
     State(context): State<Context<D>>,
@@ -104,8 +102,8 @@ pub(super) async fn list<D: Desk>(
 
 /// The message with this id, or the only one whose id begins so.
 pub(super) async fn find<D: Desk>(desk: &D, id: String) -> Result<MessageId, ProblemResponse> {
-    if id.chars().count() < PREFIX_MIN_CHARS {
-        let detail = format!("give at least {PREFIX_MIN_CHARS} characters of the message's id");
+    if id.chars().count() < ID_PREFIX_MIN_CHARS {
+        let detail = format!("give at least {ID_PREFIX_MIN_CHARS} characters of the message's id");
         return Err(ProblemResponse::bad_request(detail));
     }
     let prefix = id.clone();

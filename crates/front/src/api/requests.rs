@@ -4,6 +4,7 @@ use super::read::{Body, Params, Who};
 use super::{Context, ProblemResponse};
 use crate::control::Scope;
 use crate::request::{DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView};
+use crate::view::ID_PREFIX_MIN_CHARS;
 use crate::{Caller, Desk};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -17,8 +18,6 @@ use serde::Deserialize;
 
 /// Questions on a page for those who name no number.
 const PAGE_DEFAULT: u32 = 50;
-/// Shortest beginning of an id that is looked for.
-const PREFIX_MIN_CHARS: usize = 4;
 /// The channel whose conversations are tasks.
 const TASKS: &str = "task";
 
@@ -125,7 +124,7 @@ async fn find<D: Desk>(desk: &D, id: String) -> Result<RequestId, ProblemRespons
     let named = id.clone();
     let found = desk.ledger().read(move |rows| {
         let whole = RequestId::new(named.clone());
-        if rows.request(&whole)?.is_some() || named.chars().count() < PREFIX_MIN_CHARS {
+        if rows.request(&whole)?.is_some() || named.chars().count() < ID_PREFIX_MIN_CHARS {
             return Ok(vec![whole]);
         }
         let waiting = rows.newest_requests(true, None, PAGE_MAX)?;

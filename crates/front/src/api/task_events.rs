@@ -190,25 +190,21 @@ impl<D: Desk> Watch<D> {
                 self.ended = true;
                 return;
             };
-            over &= matches!(shown.state.as_str(), "done" | "dead" | "cancelled");
+            over &= shown.is_over();
             self.tell_state(&shown);
             last = Some(shown);
         }
         if over && let Some(last) = last {
-            let message_id = MessageId::new(last.message_id.as_str());
-            self.push_bare("end", &message_id, &last);
+            self.push_bare("end", &last);
             self.ended = true;
         }
     }
 
     fn tell_state(&mut self, shown: &MessageView) {
-        let now = format!(
-            "{} {} {} {}",
-            shown.state, shown.attempt, shown.worth_waiting, shown.why.now
-        );
+        let now = shown.standing();
         let message_id = MessageId::new(shown.message_id.as_str());
         if self.states.get(&message_id) != Some(&now) {
-            self.push_bare("state", &message_id, shown);
+            self.push_bare("state", shown);
             self.states.insert(message_id, now);
         }
     }
@@ -232,7 +228,7 @@ impl<D: Desk> Watch<D> {
     }
 
     /// What names its message itself.
-    fn push_bare(&mut self, name: &str, _message_id: &MessageId, data: &impl Serialize) {
+    fn push_bare(&mut self, name: &str, data: &impl Serialize) {
         if let Ok(json) = serde_json::to_string(data) {
             self.queue
                 .push_back(Event::default().event(name).data(json));

@@ -1,6 +1,7 @@
 //! The rows that say how a task is, or how a message of any channel is in the same words. Nothing is derived here.
 
 use crate::control::{ControlError, ControlFault};
+use crate::view::ID_PREFIX_MIN_CHARS;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Read, RowsError};
 use bridge_core::value::{
@@ -12,8 +13,6 @@ use bridge_core::value::{
 const MESSAGES_LOOKED_AT: u32 = 50;
 /// Events that are told, the newest ones, as in the tool that other agents know.
 pub(super) const EVENTS_TOLD: usize = 20;
-/// Shortest beginning of a message's id that is looked up.
-const PREFIX_MIN_CHARS: usize = 4;
 /// What begins the id of a task.
 const TASK_PREFIX: &str = "codex-";
 
@@ -56,7 +55,7 @@ impl Subject {
         if id.starts_with(TASK_PREFIX) {
             return Self::find_task(rows, id);
         }
-        if id.chars().count() < PREFIX_MIN_CHARS {
+        if id.chars().count() < ID_PREFIX_MIN_CHARS {
             return Ok(Err(NotFound::Unknown));
         }
         let mut found = rows.message_ids_by_prefix(id, 2)?;
@@ -78,7 +77,7 @@ impl Subject {
         if let Some(task) = rows.task(&TaskId::new(id))? {
             return Ok(Ok(Self::Task(Box::new(task))));
         }
-        if id.chars().count() < TASK_PREFIX.len() + PREFIX_MIN_CHARS {
+        if id.chars().count() < TASK_PREFIX.len() + ID_PREFIX_MIN_CHARS {
             return Ok(Err(NotFound::Unknown));
         }
         let mut found = rows.tasks(None, PAGE_MAX)?;
