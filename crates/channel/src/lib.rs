@@ -4,6 +4,7 @@
 //! [`bridge_core::port::Sink`]. It never decides what happens to a message, and channels never name each other;
 //! [`Channels`] sends each reply to its own.
 
+pub mod a2a;
 mod door;
 mod fault;
 pub mod files;

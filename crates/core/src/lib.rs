@@ -5,9 +5,11 @@
 //! are arguments, effects are returned as values. Read in this order: [`value`] (the nouns), [`step`]
 //! (one file per transition), [`port`] (what the edges provide), [`why`] (what people are told).
 
+pub mod errand;
 #[cfg(test)]
 mod fixture;
 pub mod limits;
+pub mod outcome;
 pub mod port;
 pub mod prompt;
 pub mod retry;

@@ -1,13 +1,14 @@
 //! The desk: what a front needs from the daemon behind it.
 
-use crate::{Caller, ChannelView, Hub, LedgerView, ReloadView};
+use crate::{A2aProfile, Caller, ChannelView, Hub, LedgerView, NewErrand, PushPut, ReloadView};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AddToken, CancelOutcome, Claim, Decide, DecideOutcome, RedriveOutcome, RevokeToken, TokenAdded,
-    UseToken,
+    AddToken, AnswerErrand, CancelOutcome, Claim, Decide, DecideOutcome, ErrandTaken,
+    RedriveOutcome, RevokeToken, TokenAdded, UseToken,
 };
 use bridge_core::value::{
-    ApprovalPolicy, MessageId, NotifyState, Sandbox, Task, TaskId, Timestamp,
+    ApprovalPolicy, Attachment, ErrandId, MessageId, NotifyState, Push, Sandbox, Task, TaskId,
+    Timestamp,
 };
 use std::future::Future;
 use std::time::Duration;
@@ -117,6 +118,46 @@ pub trait Desk: Clone + Send + Sync + 'static {
         task_id: &TaskId,
         by: &str,
     ) -> impl Future<Output = Result<Notified, LedgerError>> + Send;
+
+    /// Who we say we are to other agents.
+    fn a2a(&self) -> A2aProfile;
+
+    /// Takes in what another agent said; when this resolves, it is on disk.
+    fn take_errand(
+        &self,
+        errand: NewErrand,
+    ) -> impl Future<Output = Result<ErrandTaken, SubmitError>> + Send;
+
+    /// Answers a question of Codex with a word of an errand's owner.
+    fn answer_errand(
+        &self,
+        answer: AnswerErrand,
+    ) -> impl Future<Output = Result<DecideOutcome, LedgerError>> + Send;
+
+    /// Reserves numbers for news of an errand: the first of them, `None` when there is no such errand.
+    fn reserve_told(
+        &self,
+        errand_id: &ErrandId,
+        more: u32,
+    ) -> impl Future<Output = Result<Option<u64>, LedgerError>> + Send;
+
+    /// Keeps where `by`, the owner of an errand, wants to be told of it.
+    fn put_push(
+        &self,
+        push: Push,
+        by: &str,
+    ) -> impl Future<Output = Result<PushPut, LedgerError>> + Send;
+
+    /// Forgets one; `false` when `by` has no such errand. One that is not there is fine.
+    fn drop_push(
+        &self,
+        errand_id: &ErrandId,
+        config_id: &str,
+        by: &str,
+    ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
+
+    /// What is in a file that a row names.
+    fn read_file(&self, file: &Attachment) -> impl Future<Output = Result<Vec<u8>, String>> + Send;
 
     /// How the daemon is.
     fn health(&self) -> impl Future<Output = Health> + Send;

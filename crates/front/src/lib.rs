@@ -3,11 +3,13 @@
 //! Fronts read the ledger and hand what comes in to the [`Desk`]; they never decide about a message and never
 //! talk to Codex. JSON forms live here and nowhere else.
 
+pub mod a2a;
 pub mod api;
 mod control;
 mod conversation;
 mod dead;
 mod desk;
+mod errand;
 mod hub;
 pub mod mcp;
 mod news;
@@ -28,6 +30,7 @@ pub use desk::{
     Desk, Health, NewMessage, NewTask, Notified, StartError, Steering, SubmitError, Submitted,
     TaskBegun,
 };
+pub use errand::{A2aAuth, A2aProfile, A2aSkill, NewErrand, NewFile, PushPut};
 pub use hub::{Everything, Hub, Live, Subscription};
 pub use news::{ItemNews, MarkView, RequestNews, StateNews};
 pub use reload::ReloadView;

@@ -11,14 +11,16 @@ use bridge_channel::{Activity, Arrival, Assigned, Channels, Door, Page, Standing
 use bridge_core::limits::BACKLOG_MAX;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AddToken, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, DecideRefusal, Discard, MidTurn,
-    Receive, ReceivePage, Received, Redrive, RedriveOutcome, RevokeToken, TokenAdded, Transition,
-    UseToken,
+    AddToken, AnswerErrand, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, DecideRefusal,
+    Discard, ErrandTaken, MidTurn, Receive, ReceivePage, Received, Redrive, RedriveOutcome,
+    RevokeToken, TokenAdded, Transition, UseToken,
 };
-use bridge_core::value::{ChannelId, ExternalId, MessageId, Task, TaskId, Tier, Timestamp};
+use bridge_core::value::{
+    Attachment, ChannelId, ErrandId, ExternalId, MessageId, Push, Task, TaskId, Tier, Timestamp,
+};
 use bridge_front::{
-    ChannelView, Desk, Health, Hub, LedgerView, NewMessage, NewTask, Notified, ReloadView, Scope,
-    StartError, Steering, SubmitError, Submitted, TaskBegun,
+    A2aProfile, ChannelView, Desk, Health, Hub, LedgerView, NewErrand, NewMessage, NewTask,
+    Notified, PushPut, ReloadView, Scope, StartError, Steering, SubmitError, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
@@ -361,6 +363,34 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
         self.daemon.tell_when_asked(task_id, by).await
     }
 
+    fn a2a(&self) -> A2aProfile {
+        A2aProfile::default()
+    }
+
+    async fn take_errand(&self, _errand: NewErrand) -> Result<ErrandTaken, SubmitError> {
+        Err(SubmitError::Stopping)
+    }
+
+    async fn answer_errand(&self, _answer: AnswerErrand) -> Result<DecideOutcome, LedgerError> {
+        Err(unbuilt())
+    }
+
+    async fn reserve_told(&self, _: &ErrandId, _more: u32) -> Result<Option<u64>, LedgerError> {
+        Err(unbuilt())
+    }
+
+    async fn put_push(&self, _push: Push, _by: &str) -> Result<PushPut, LedgerError> {
+        Err(unbuilt())
+    }
+
+    async fn drop_push(&self, _: &ErrandId, _: &str, _by: &str) -> Result<bool, LedgerError> {
+        Err(unbuilt())
+    }
+
+    async fn read_file(&self, _file: &Attachment) -> Result<Vec<u8>, String> {
+        Err("not built".to_owned())
+    }
+
     async fn health(&self) -> Health {
         let codex = self.daemon.agent.inner().health();
         let stopping = self.daemon.stopping.is_cancelled();
@@ -430,5 +460,11 @@ fn ledger_view(vitals: Vitals, closed: Option<String>) -> LedgerView {
         log_bytes: vitals.log_bytes,
         last_commit_ms: vitals.last_commit.and_then(milliseconds),
         closed,
+    }
+}
+
+fn unbuilt() -> LedgerError {
+    LedgerError::Unavailable {
+        what: "not built".to_owned(),
     }
 }

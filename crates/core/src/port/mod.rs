@@ -16,7 +16,7 @@ pub use agent::{
 pub use ledger::{Committed, Ledger, LedgerError};
 pub(crate) use rows::only_reads;
 pub use rows::{
-    Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read, RequestsOf, Rows,
-    RowsError, Standing, StateCount,
+    Change, ErrandQuery, Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read,
+    RequestsOf, Rows, RowsError, Spent, Standing, StateCount,
 };
 pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};

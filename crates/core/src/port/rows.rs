@@ -4,11 +4,11 @@
 //! talks to the [`super::Ledger`]. Each store implements both traits over one open transaction.
 
 use crate::value::{
-    Ack, AckState, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, ItemId, Life, Message, MessageId, Notification,
-    NotifyState, Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState,
-    RequestStateName, Round, Sandbox, SenderKind, Seq, StateName, Task, TaskId, ThreadId, Tier,
-    Timestamp, Token, Turn, TurnId, Twin,
+    Ack, AckState, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, Errand,
+    ErrandId, ExternalId, Incarnation, IncarnationId, ItemEvent, ItemId, Life, Message, MessageId,
+    Notification, NotifyState, Push, Reply, ReplyState, ReplyStateName, Request, RequestId,
+    RequestState, RequestStateName, Round, Sandbox, SenderKind, Seq, StateName, Task, TaskId,
+    ThreadId, Tier, Timestamp, Token, Turn, TurnId, Twin, Word,
 };
 
 /// Why a read or a write inside a transaction failed. The whole transaction is rolled back.
@@ -399,6 +399,59 @@ pub trait Read {
     fn next_unreminded(&self) -> Result<Option<Timestamp>, RowsError>;
     /// Codex processes that are not known to have ended.
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError>;
+    /// An errand by its id.
+    fn errand(&self, errand_id: &ErrandId) -> Result<Option<Errand>, RowsError>;
+    /// What its owner said in an errand, in order.
+    fn words(&self, errand_id: &ErrandId) -> Result<Vec<Word>, RowsError>;
+    /// The errand that a message belongs to.
+    fn errand_of(&self, message_id: &MessageId) -> Result<Option<ErrandId>, RowsError>;
+    /// Errands of an owner with the time of their newest change, newest first.
+    fn errands(&self, query: &ErrandQuery) -> Result<Vec<(Errand, Timestamp)>, RowsError>;
+    /// How many such errands there are, whatever `before` and `limit` say.
+    fn errands_count(&self, query: &ErrandQuery) -> Result<u64, RowsError>;
+    /// What a sender's turns cost since a time.
+    fn spent(
+        &self,
+        channel: &ChannelId,
+        sender: &str,
+        since: Timestamp,
+    ) -> Result<Spent, RowsError>;
+    /// One push configuration.
+    fn push(&self, errand_id: &ErrandId, config_id: &str) -> Result<Option<Push>, RowsError>;
+    /// The push configurations of an errand, by name.
+    fn pushes_of(&self, errand_id: &ErrandId) -> Result<Vec<Push>, RowsError>;
+    /// Push configurations that are neither closed nor dead, behind this one.
+    fn pushes_open(
+        &self,
+        after: Option<(&ErrandId, &str)>,
+        limit: u32,
+    ) -> Result<Vec<Push>, RowsError>;
+}
+
+/// Which errands are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrandQuery {
+    /// Whose.
+    pub owner: String,
+    /// Of this conversation only.
+    pub conversation: Option<ConversationId>,
+    /// Changed at this time or later.
+    pub since: Option<Timestamp>,
+    /// Behind this one in the list.
+    pub before: Option<(Timestamp, ErrandId)>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// What a sender's turns cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Turns that were begun.
+    pub turns: u64,
+    /// Tokens that they used.
+    pub tokens: u64,
+    /// When the oldest of these turns began.
+    pub first: Option<Timestamp>,
 }
 
 /// How a request stands, without what was shown and sent: those may be long, and a message may have many.
@@ -601,6 +654,26 @@ pub enum Change {
         from: NotifyState,
         /// The notification.
         to: Notification,
+    },
+    /// Inserts an errand.
+    NewErrand(Errand),
+    /// Inserts what its owner said in an errand.
+    NewWord(Word),
+    /// Records how far news of an errand may be numbered; it only grows.
+    ErrandTold {
+        /// Which.
+        errand_id: ErrandId,
+        /// Up to here.
+        told: u64,
+    },
+    /// Inserts or replaces a push configuration.
+    PutPush(Push),
+    /// Removes a push configuration.
+    DropPush {
+        /// Of which errand.
+        errand_id: ErrandId,
+        /// Which.
+        config_id: String,
     },
     /// Inserts a Codex process.
     NewIncarnation(Incarnation),

@@ -56,6 +56,8 @@ text_id! {
     RequestId;
     /// A task of the control surfaces.
     TaskId;
+    /// A piece of work that another agent gave us (UUIDv7).
+    ErrandId;
     /// What we send as `clientUserMessageId`: Codex gives it back after a crash.
     ClientId;
     /// Identity of one outbound piece, the same for every try.

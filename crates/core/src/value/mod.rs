@@ -9,6 +9,7 @@ mod audit;
 mod class;
 mod command;
 mod conversation;
+mod errand;
 mod event;
 mod ids;
 mod incarnation;
@@ -26,10 +27,11 @@ pub use audit::{AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink};
 pub use class::{Class, Failure};
 pub use command::Command;
 pub use conversation::{ApprovalPolicy, Conversation, Sandbox, Tier};
+pub use errand::{Became, Errand, Push, PushState, Word};
 pub use event::{EventKind, ItemEvent};
 pub use ids::{
-    BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, ItemId,
-    MessageId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
+    BootId, ChannelId, ClientId, ConversationId, Epoch, ErrandId, ExternalId, IncarnationId,
+    ItemId, MessageId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
 };
 pub use incarnation::{Incarnation, ProcessStamp, Transport};
 pub use message::{Hold, Life, Message, MessageState, NextInput, SenderKind, StateName};

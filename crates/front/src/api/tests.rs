@@ -5,8 +5,8 @@ use super::route::{Access, Route, Trace, Verb};
 use super::{Api, Door, Hosts, router, table};
 use crate::control::Scope;
 use crate::{
-    Desk, Health, Hub, NewMessage, NewTask, Notified, ReloadView, StartError, Steering,
-    SubmitError, Submitted, TaskBegun, TokenHash,
+    A2aProfile, Desk, Health, Hub, NewErrand, NewMessage, NewTask, Notified, PushPut, ReloadView,
+    StartError, Steering, SubmitError, Submitted, TaskBegun, TokenHash,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -14,10 +14,10 @@ use axum::http::{Method, Request, Response, StatusCode, header};
 use axum::routing::get;
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{
-    AddToken, CancelOutcome, Claim, Decide, DecideOutcome, RedriveOutcome, RevokeToken, TokenAdded,
-    Transition, UseToken,
+    AddToken, AnswerErrand, CancelOutcome, Claim, Decide, DecideOutcome, ErrandTaken,
+    RedriveOutcome, RevokeToken, TokenAdded, Transition, UseToken,
 };
-use bridge_core::value::{Epoch, MessageId, Task, TaskId, Timestamp};
+use bridge_core::value::{Attachment, Epoch, ErrandId, MessageId, Push, Task, TaskId, Timestamp};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -151,6 +151,34 @@ impl Desk for EmptyDesk {
 
     async fn notify_task(&self, _: &TaskId, _: &str) -> Result<Notified, LedgerError> {
         Err(away())
+    }
+
+    fn a2a(&self) -> A2aProfile {
+        A2aProfile::default()
+    }
+
+    async fn take_errand(&self, _errand: NewErrand) -> Result<ErrandTaken, SubmitError> {
+        Err(SubmitError::Stopping)
+    }
+
+    async fn answer_errand(&self, _answer: AnswerErrand) -> Result<DecideOutcome, LedgerError> {
+        Err(unbuilt())
+    }
+
+    async fn reserve_told(&self, _: &ErrandId, _more: u32) -> Result<Option<u64>, LedgerError> {
+        Err(unbuilt())
+    }
+
+    async fn put_push(&self, _push: Push, _by: &str) -> Result<PushPut, LedgerError> {
+        Err(unbuilt())
+    }
+
+    async fn drop_push(&self, _: &ErrandId, _: &str, _by: &str) -> Result<bool, LedgerError> {
+        Err(unbuilt())
+    }
+
+    async fn read_file(&self, _file: &Attachment) -> Result<Vec<u8>, String> {
+        Err("not built".to_owned())
     }
 
     async fn health(&self) -> Health {
@@ -511,5 +539,11 @@ fn walk(value: &serde_json::Value, see: &mut impl FnMut(&str, &serde_json::Value
         }
         serde_json::Value::Array(list) => list.iter().for_each(|value| walk(value, see)),
         _ => {}
+    }
+}
+
+fn unbuilt() -> LedgerError {
+    LedgerError::Unavailable {
+        what: "not built".to_owned(),
     }
 }

@@ -5,18 +5,18 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AddToken, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, Discard, Extras, MidTurn,
-    NotifyBegin, Receive, Received, Record, Redrive, RedriveOutcome, RevokeToken, Tell, TokenAdded,
-    Transition, UseToken, Verdict,
+    AddToken, AnswerErrand, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, Discard,
+    ErrandTaken, Extras, MidTurn, NotifyBegin, Receive, Received, Record, Redrive, RedriveOutcome,
+    RevokeToken, Tell, TokenAdded, Transition, UseToken, Verdict,
 };
 use bridge_core::value::{
-    AckMode, AuditEntry, ChannelId, ConversationId, ExternalId, MessageId, SenderKind, Task,
-    TaskId, Tier, Timestamp,
+    AckMode, Attachment, AuditEntry, ChannelId, ConversationId, ErrandId, ExternalId, MessageId,
+    Push, SenderKind, Task, TaskId, Tier, Timestamp,
 };
 use bridge_front::api::{Api, Door};
 use bridge_front::{
-    Desk, Health, Hub, Live, NewMessage, NewTask, Notified, ReloadView, StartError, Steering,
-    SubmitError, Submitted, TaskBegun, TokenHash,
+    A2aProfile, Desk, Health, Hub, Live, NewErrand, NewMessage, NewTask, Notified, PushPut,
+    ReloadView, StartError, Steering, SubmitError, Submitted, TaskBegun, TokenHash,
 };
 use bridge_store::MemoryLedger;
 use futures_util::StreamExt;
@@ -223,6 +223,34 @@ impl Desk for TestDesk {
         Vec::new()
     }
 
+    fn a2a(&self) -> A2aProfile {
+        A2aProfile::default()
+    }
+
+    async fn take_errand(&self, _errand: NewErrand) -> Result<ErrandTaken, SubmitError> {
+        Err(SubmitError::Stopping)
+    }
+
+    async fn answer_errand(&self, _answer: AnswerErrand) -> Result<DecideOutcome, LedgerError> {
+        Err(unbuilt())
+    }
+
+    async fn reserve_told(&self, _: &ErrandId, _more: u32) -> Result<Option<u64>, LedgerError> {
+        Err(unbuilt())
+    }
+
+    async fn put_push(&self, _push: Push, _by: &str) -> Result<PushPut, LedgerError> {
+        Err(unbuilt())
+    }
+
+    async fn drop_push(&self, _: &ErrandId, _: &str, _by: &str) -> Result<bool, LedgerError> {
+        Err(unbuilt())
+    }
+
+    async fn read_file(&self, _file: &Attachment) -> Result<Vec<u8>, String> {
+        Err("not built".to_owned())
+    }
+
     async fn health(&self) -> Health {
         Health {
             ready: true,
@@ -289,5 +317,11 @@ impl Reader {
             .split("\n\n")
             .filter(|event| event.starts_with("event: "));
         events.map(ToOwned::to_owned).collect()
+    }
+}
+
+fn unbuilt() -> LedgerError {
+    LedgerError::Unavailable {
+        what: "not built".to_owned(),
     }
 }

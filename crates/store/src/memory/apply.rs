@@ -93,6 +93,14 @@ impl Rows for MemoryRows {
             Change::Reminded { request_id } => self.remind(request_id)?,
             Change::Orphan(of) => self.orphan(of),
             Change::Withdraw { message_id, why } => self.withdraw(message_id, why),
+            Change::NewErrand(new) => self.new_errand(new)?,
+            Change::NewWord(word) => self.new_word(word)?,
+            Change::ErrandTold { errand_id, told } => self.errand_told(errand_id, *told)?,
+            Change::PutPush(new) => self.put_push(new)?,
+            Change::DropPush {
+                errand_id,
+                config_id,
+            } => self.drop_push(errand_id, config_id)?,
             Change::NewIncarnation(incarnation) => self.new_incarnation(incarnation)?,
             Change::IncarnationEnded { incarnation_id, at } => {
                 self.end_incarnation(incarnation_id, *at)?;

@@ -4,8 +4,10 @@
 //! Nothing here survives the process.
 
 mod apply;
+mod errand;
 mod figures;
 mod forget;
+mod push;
 mod read;
 mod request;
 mod rows;

@@ -5,13 +5,14 @@
 use super::request::standing;
 use super::{MemoryRows, figures};
 use bridge_core::port::{
-    Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, RowsError, Standing, StateCount,
+    ErrandQuery, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, RowsError, Spent,
+    Standing, StateCount,
 };
 use bridge_core::value::{
-    Ack, AckMode, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId,
-    ExternalId, Hold, Incarnation, IncarnationId, ItemEvent, Message, MessageId, MessageState,
-    Reply, ReplyState, Request, RequestId, Round, SenderKind, Seq, StateName, Task, TaskId,
-    Timestamp, Token, Turn, Twin,
+    Ack, AckMode, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand,
+    ErrandId, ExternalId, Hold, Incarnation, IncarnationId, ItemEvent, Message, MessageId,
+    MessageState, Push, Reply, ReplyState, Request, RequestId, Round, SenderKind, Seq, StateName,
+    Task, TaskId, Timestamp, Token, Turn, Twin, Word,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
@@ -690,5 +691,50 @@ impl Read for MemoryRows {
             (a.started_at, &a.incarnation_id).cmp(&(b.started_at, &b.incarnation_id))
         });
         Ok(live)
+    }
+
+    fn errand(&self, errand_id: &ErrandId) -> Result<Option<Errand>, RowsError> {
+        Ok(self.find_errand(errand_id))
+    }
+
+    fn words(&self, errand_id: &ErrandId) -> Result<Vec<Word>, RowsError> {
+        Ok(self.words_of(errand_id))
+    }
+
+    fn errand_of(&self, message_id: &MessageId) -> Result<Option<ErrandId>, RowsError> {
+        Ok(self.errand_with(message_id))
+    }
+
+    fn errands(&self, query: &ErrandQuery) -> Result<Vec<(Errand, Timestamp)>, RowsError> {
+        Ok(self.list_errands(query))
+    }
+
+    fn errands_count(&self, query: &ErrandQuery) -> Result<u64, RowsError> {
+        Ok(self.count_errands(query))
+    }
+
+    fn spent(
+        &self,
+        channel: &ChannelId,
+        sender: &str,
+        since: Timestamp,
+    ) -> Result<Spent, RowsError> {
+        Ok(self.spent_by(channel, sender, since))
+    }
+
+    fn push(&self, errand_id: &ErrandId, config_id: &str) -> Result<Option<Push>, RowsError> {
+        Ok(self.find_push(errand_id, config_id))
+    }
+
+    fn pushes_of(&self, errand_id: &ErrandId) -> Result<Vec<Push>, RowsError> {
+        Ok(self.list_pushes(errand_id))
+    }
+
+    fn pushes_open(
+        &self,
+        after: Option<(&ErrandId, &str)>,
+        limit: u32,
+    ) -> Result<Vec<Push>, RowsError> {
+        Ok(self.open_pushes(after, limit))
     }
 }

@@ -3,17 +3,17 @@
 //! No SQL here. The savepoint that makes one job of a batch undoable is opened by its first write.
 
 use super::{
-    ack, answer, attached, audit, conversation, cursor, event, figures, forget, incarnation,
-    message, pages, queue, reply, request, sql, task, token, turn,
+    ack, answer, attached, audit, conversation, cursor, errand, event, figures, forget,
+    incarnation, message, pages, push, queue, reply, request, sql, task, token, turn,
 };
 use bridge_core::port::{
-    Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, Rows, RowsError, Standing,
-    StateCount,
+    Change, ErrandQuery, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, Rows, RowsError,
+    Spent, Standing, StateCount,
 };
 use bridge_core::value::{
-    Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
-    IncarnationId, ItemEvent, Message, MessageId, Reply, Request, RequestId, Round, SenderKind,
-    Seq, StateName, Task, TaskId, Timestamp, Token, Turn, Twin,
+    Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId, ExternalId,
+    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Push, Reply, Request, RequestId,
+    Round, SenderKind, Seq, StateName, Task, TaskId, Timestamp, Token, Turn, Twin, Word,
 };
 use rusqlite::Connection;
 
@@ -151,6 +151,14 @@ impl Rows for SqliteRows<'_> {
             Change::Reminded { request_id } => request::reminded(conn, request_id),
             Change::Orphan(of) => request::orphan(conn, of),
             Change::Withdraw { message_id, why } => request::withdraw(conn, message_id, why),
+            Change::NewErrand(new) => errand::insert(conn, new),
+            Change::NewWord(word) => errand::insert_word(conn, word),
+            Change::ErrandTold { errand_id, told } => errand::told(conn, errand_id, *told),
+            Change::PutPush(new) => push::put(conn, new),
+            Change::DropPush {
+                errand_id,
+                config_id,
+            } => push::remove(conn, errand_id, config_id),
             Change::NewIncarnation(incarnation) => incarnation::insert(conn, incarnation),
             Change::IncarnationEnded { incarnation_id, at } => {
                 incarnation::end(conn, incarnation_id, *at)
@@ -482,5 +490,50 @@ impl Read for SqliteRows<'_> {
 
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError> {
         incarnation::live(self.conn)
+    }
+
+    fn errand(&self, errand_id: &ErrandId) -> Result<Option<Errand>, RowsError> {
+        errand::by_id(self.conn, errand_id)
+    }
+
+    fn words(&self, errand_id: &ErrandId) -> Result<Vec<Word>, RowsError> {
+        errand::words(self.conn, errand_id)
+    }
+
+    fn errand_of(&self, message_id: &MessageId) -> Result<Option<ErrandId>, RowsError> {
+        errand::of(self.conn, message_id)
+    }
+
+    fn errands(&self, query: &ErrandQuery) -> Result<Vec<(Errand, Timestamp)>, RowsError> {
+        errand::list(self.conn, query)
+    }
+
+    fn errands_count(&self, query: &ErrandQuery) -> Result<u64, RowsError> {
+        errand::count(self.conn, query)
+    }
+
+    fn spent(
+        &self,
+        channel: &ChannelId,
+        sender: &str,
+        since: Timestamp,
+    ) -> Result<Spent, RowsError> {
+        errand::spent(self.conn, channel, sender, since)
+    }
+
+    fn push(&self, errand_id: &ErrandId, config_id: &str) -> Result<Option<Push>, RowsError> {
+        push::one(self.conn, errand_id, config_id)
+    }
+
+    fn pushes_of(&self, errand_id: &ErrandId) -> Result<Vec<Push>, RowsError> {
+        push::of(self.conn, errand_id)
+    }
+
+    fn pushes_open(
+        &self,
+        after: Option<(&ErrandId, &str)>,
+        limit: u32,
+    ) -> Result<Vec<Push>, RowsError> {
+        push::open(self.conn, after, limit)
     }
 }

@@ -1,0 +1,4 @@
+//! Other agents over A2A: the channel that their messages come in by, and how we call them and tell them.
+
+/// The channel's id in the ledger.
+pub const CHANNEL: &str = "a2a";

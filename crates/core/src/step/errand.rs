@@ -1,0 +1,237 @@
+//! Errands: take one in, or the next word of one, together with its message; answer a question of Codex in one; and
+//! reserve numbers for news of one. The rest of its life is that of its messages.
+
+use super::{Decide, DecideOutcome, Decision, Receive, Received, Refused, Transition};
+use crate::errand::{ErrandState, ErrandView};
+use crate::port::{Change, Read, RowsError};
+use crate::value::{Became, Errand, ErrandId, MessageId, Timestamp, Word};
+
+/// Takes in what another agent said.
+#[derive(Clone, Debug)]
+pub struct TakeErrand {
+    /// Its message.
+    pub receive: Receive,
+    /// Where it belongs.
+    pub place: ErrandPlace,
+    /// The owner's own id for it.
+    pub said_as: String,
+    /// What was said, in the channel's stored form.
+    pub original: String,
+}
+
+/// Where a word belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrandPlace {
+    /// It begins an errand; its conversation is that of the message.
+    New(Errand),
+    /// It is the next word of one.
+    Old {
+        /// Which.
+        errand_id: ErrandId,
+        /// Who says it.
+        owner: String,
+    },
+}
+
+/// What became of a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrandTaken {
+    /// It is on disk.
+    New {
+        /// Of this errand.
+        errand: Errand,
+        /// As this message.
+        message_id: MessageId,
+    },
+    /// It was here before, with the same key.
+    Known {
+        /// Of this errand.
+        errand: Errand,
+        /// As this message.
+        message_id: MessageId,
+    },
+    /// The errand is over; nothing was stored.
+    Over(ErrandState),
+    /// This owner has no such errand; nothing was stored.
+    Unknown,
+    /// Too much waits already; nothing was stored.
+    Full,
+}
+
+/// The rows that decide.
+#[derive(Debug)]
+pub struct TakeView {
+    receive: <Receive as Transition>::View,
+    known: Option<(Errand, MessageId)>,
+    old: Option<ErrandView>,
+}
+
+impl Transition for TakeErrand {
+    type View = TakeView;
+    type Outcome = ErrandTaken;
+    const NAME: &'static str = "take_errand";
+
+    fn load(&self, rows: &dyn Read) -> Result<TakeView, RowsError> {
+        let receive = &self.receive;
+        let mut known = None;
+        if let Some(message) = rows.message_by_external(&receive.channel, &receive.external_id)?
+            && let Some(errand_id) = rows.errand_of(&message.message_id)?
+            && let Some(errand) = rows.errand(&errand_id)?
+        {
+            known = Some((errand, message.message_id));
+        }
+        Ok(TakeView {
+            known,
+            old: match &self.place {
+                ErrandPlace::New(_) => None,
+                ErrandPlace::Old { errand_id, .. } => ErrandView::load(rows, errand_id)?,
+            },
+            receive: self.receive.load(rows)?,
+        })
+    }
+
+    fn decide(self, view: TakeView, now: Timestamp) -> Result<Decision<ErrandTaken>, Refused> {
+        let owner = match &self.place {
+            ErrandPlace::New(errand) => &errand.owner,
+            ErrandPlace::Old { owner, .. } => owner,
+        };
+        if let Some((errand, message_id)) = view.known {
+            return Ok(Decision::nothing(match errand.owner == *owner {
+                true => ErrandTaken::Known { errand, message_id },
+                false => ErrandTaken::Unknown,
+            }));
+        }
+        let (errand, ordinal, new) = match self.place {
+            ErrandPlace::New(errand) => (errand, 1, true),
+            ErrandPlace::Old { owner, .. } => match view.old {
+                Some(old) if old.errand.owner == owner => {
+                    let state = old.now().state;
+                    if state.terminal() {
+                        return Ok(Decision::nothing(ErrandTaken::Over(state)));
+                    }
+                    (old.errand, next_ordinal(&old.words), false)
+                }
+                Some(_) | None => return Ok(Decision::nothing(ErrandTaken::Unknown)),
+            },
+        };
+        let received = self.receive.decide(view.receive, now)?;
+        let (mut changes, actions) = (received.changes, received.actions);
+        let message_id = match received.outcome {
+            Received::New(message_id) | Received::Duplicate(message_id) => message_id,
+            Received::Full => return Ok(Decision::nothing(ErrandTaken::Full)),
+        };
+        let seated = changes.iter().find_map(|change| match change {
+            Change::NewMessage { message, .. } => Some(message.conversation_id.clone()),
+            _ => None,
+        });
+        let errand = Errand {
+            conversation_id: seated.unwrap_or_else(|| errand.conversation_id.clone()),
+            ..errand
+        };
+        if new {
+            changes.push(Change::NewErrand(errand.clone()));
+        }
+        changes.push(Change::NewWord(Word {
+            errand_id: errand.errand_id.clone(),
+            ordinal,
+            said_as: self.said_as,
+            became: Became::Message(message_id.clone()),
+            original: self.original,
+            at: now,
+        }));
+        Ok(Decision {
+            changes,
+            actions,
+            outcome: ErrandTaken::New { errand, message_id },
+        })
+    }
+}
+
+fn next_ordinal(words: &[Word]) -> u32 {
+    words
+        .last()
+        .map_or(1, |word| word.ordinal.saturating_add(1))
+}
+
+/// Answers a question of Codex with a word of an errand's owner.
+#[derive(Clone, Debug)]
+pub struct AnswerErrand {
+    /// The decision.
+    pub decide: Decide,
+    /// In which errand.
+    pub errand_id: ErrandId,
+    /// The owner's own id for what was said.
+    pub said_as: String,
+    /// What was said, in the channel's stored form.
+    pub original: String,
+}
+
+impl Transition for AnswerErrand {
+    type View = (<Decide as Transition>::View, Vec<Word>);
+    type Outcome = DecideOutcome;
+    const NAME: &'static str = "answer_errand";
+
+    fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
+        Ok((self.decide.load(rows)?, rows.words(&self.errand_id)?))
+    }
+
+    fn decide(
+        self,
+        (view, words): Self::View,
+        now: Timestamp,
+    ) -> Result<Decision<DecideOutcome>, Refused> {
+        let request_id = self.decide.request_id.clone();
+        let mut decision = self.decide.decide(view, now)?;
+        // A refused decision changes nothing, and then nothing was said either.
+        if !decision.changes.is_empty() {
+            decision.changes.push(Change::NewWord(Word {
+                errand_id: self.errand_id,
+                ordinal: next_ordinal(&words),
+                said_as: self.said_as,
+                became: Became::Decision(request_id),
+                original: self.original,
+                at: now,
+            }));
+        }
+        Ok(decision)
+    }
+}
+
+/// Reserves numbers for news of an errand, so that none is given twice, also after a crash.
+#[derive(Clone, Debug)]
+pub struct ReserveTold {
+    /// Of which.
+    pub errand_id: ErrandId,
+    /// How many.
+    pub more: u32,
+}
+
+impl Transition for ReserveTold {
+    type View = Option<Errand>;
+    /// The first of them; absent when there is no such errand.
+    type Outcome = Option<u64>;
+    const NAME: &'static str = "reserve_told";
+
+    fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
+        rows.errand(&self.errand_id)
+    }
+
+    fn decide(
+        self,
+        errand: Option<Errand>,
+        _now: Timestamp,
+    ) -> Result<Decision<Option<u64>>, Refused> {
+        let Some(errand) = errand else {
+            return Ok(Decision::nothing(None));
+        };
+        let told = errand.told.saturating_add(u64::from(self.more));
+        Ok(Decision {
+            changes: vec![Change::ErrandTold {
+                errand_id: self.errand_id,
+                told,
+            }],
+            actions: Vec::new(),
+            outcome: Some(errand.told.saturating_add(1)),
+        })
+    }
+}

@@ -1,0 +1,50 @@
+-- The ledger, version 6: errands of other agents (chains of messages), what their owners said in them, and where the
+-- owners want to be told how they stand.
+
+CREATE TABLE errand (
+    row             INTEGER PRIMARY KEY,
+    errand_id       TEXT NOT NULL UNIQUE,
+    channel         TEXT NOT NULL,
+    conversation_id TEXT NOT NULL REFERENCES conversation,
+    owner           TEXT NOT NULL,
+    told            INTEGER NOT NULL CHECK (told >= 0),
+    created_at      INTEGER NOT NULL
+) STRICT;
+CREATE INDEX errand_owner ON errand (owner, conversation_id);
+
+-- What a word became is a message, or the answer to a question.
+CREATE TABLE word (
+    errand_id  TEXT NOT NULL REFERENCES errand (errand_id),
+    ordinal    INTEGER NOT NULL CHECK (ordinal >= 1),
+    said_as    TEXT NOT NULL,
+    message_id TEXT UNIQUE REFERENCES message (message_id),
+    request_id TEXT,
+    original   TEXT NOT NULL,
+    at         INTEGER NOT NULL,
+    PRIMARY KEY (errand_id, ordinal),
+    CHECK ((message_id IS NULL) <> (request_id IS NULL))
+) STRICT, WITHOUT ROWID;
+
+-- `mark` is what was told last. Token and credentials are the receiver's; they are shown to the owner of the errand only.
+CREATE TABLE push (
+    errand_id    TEXT NOT NULL REFERENCES errand (errand_id),
+    config_id    TEXT NOT NULL,
+    url          TEXT NOT NULL,
+    token        TEXT,
+    scheme       TEXT,
+    credentials  TEXT,
+    version      TEXT NOT NULL,
+    state        TEXT NOT NULL CHECK (state IN ('waiting', 'sending', 'closed', 'dead')),
+    not_before   INTEGER,
+    dead_at      INTEGER,
+    mark         TEXT,
+    tries        INTEGER NOT NULL,
+    first_try_at INTEGER,
+    error        TEXT,
+    created_at   INTEGER NOT NULL,
+    PRIMARY KEY (errand_id, config_id),
+    CHECK (not_before IS NULL OR state = 'waiting'),
+    CHECK ((state = 'dead') = (dead_at IS NOT NULL)),
+    CHECK ((scheme IS NULL) = (credentials IS NULL))
+) STRICT, WITHOUT ROWID;
+CREATE INDEX push_open ON push (errand_id, config_id) WHERE state = 'waiting' OR state = 'sending';
