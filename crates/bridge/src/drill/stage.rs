@@ -74,7 +74,7 @@ impl Stage {
     }
 
     fn furnish(&self, codex: &Path, args: &DrillArgs) -> anyhow::Result<()> {
-        for name in ["home", "tmp"] {
+        for name in ["home", "person", "tmp"] {
             std::fs::create_dir(self.path().join(name))?;
         }
         std::fs::write(
@@ -132,6 +132,8 @@ impl Stage {
             // Codex keeps a lock of its sandbox in the temporary directory.
             env: vec![
                 ("TMPDIR".into(), at("tmp")),
+                // A login shell that is killed in somebody's profile leaves locks there.
+                ("HOME".into(), at("person")),
                 ("NO_COLOR".into(), "1".into()),
             ],
             without: NOT_FOR_THE_DAEMON.map(Into::into).to_vec(),

@@ -21,6 +21,9 @@ pub(crate) struct World {
     directory: TempDir,
     settings: String,
     env: Vec<(String, String)>,
+    /// Whose login shells run without a sandbox: killed in the profile of whoever runs the tests, they would leave locks
+    /// behind that later shells wait for.
+    _person: TempDir,
 }
 
 /// A running daemon.
@@ -65,12 +68,14 @@ impl World {
             ..options
         };
         let model = ScriptedModel::start(options).await.unwrap();
-        let directory = tempfile::Builder::new().prefix("cb-").tempdir().unwrap();
+        let place = || tempfile::Builder::new().prefix("cb-").tempdir().unwrap();
+        let (directory, person) = (place(), place());
         let world = Self {
             model,
             directory,
             settings: settings.to_owned(),
-            env: Vec::new(),
+            env: vec![("HOME".to_owned(), person.path().display().to_string())],
+            _person: person,
         };
         std::fs::create_dir(world.codex_home()).unwrap();
         world.configure_codex(&world.model.codex_config());
@@ -88,12 +93,8 @@ impl World {
         self.env.push((name.to_owned(), value.to_owned()));
     }
 
-    /// A home of its own: a login shell without a sandbox runs the profile of whoever runs the tests, and when it is
-    /// killed there, it leaves locks behind that later shells wait for.
-    pub(crate) fn with_own_home(mut self) -> Self {
-        let home = self.path().join("person");
-        std::fs::create_dir(&home).unwrap();
-        self.set_env("HOME", &home.display().to_string());
+    /// Every world has one.
+    pub(crate) fn with_own_home(self) -> Self {
         self
     }
 
