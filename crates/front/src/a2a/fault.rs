@@ -333,10 +333,7 @@ mod tests {
         assert_eq!(rest["error"]["code"], 404);
         assert_eq!(rest["error"]["status"], "NOT_FOUND");
         for detail in [&rpc["data"][0], &rest["error"]["details"][0]] {
-            assert_eq!(
-                detail["@type"],
-                "type.googleapis.com/google.rpc.ErrorInfo"
-            );
+            assert_eq!(detail["@type"], "type.googleapis.com/google.rpc.ErrorInfo");
             assert_eq!(detail["reason"], "TASK_NOT_FOUND");
             assert_eq!(detail["domain"], "a2a-protocol.org");
             assert_eq!(detail["metadata"]["taskId"], "t");
@@ -345,7 +342,10 @@ mod tests {
 
     #[test]
     fn wrong_fields_are_named_one_by_one() {
-        let wrong = [("message.parts", "at least one"), ("message.role", "missing")];
+        let wrong = [
+            ("message.parts", "at least one"),
+            ("message.role", "missing"),
+        ];
         let wrong = wrong.map(|(field, why)| (field.to_owned(), why.to_owned()));
         let rpc = Fault::fields(wrong.into()).to_rpc();
         assert_eq!(rpc["code"], -32602);

@@ -7,3 +7,4 @@ mod extension;
 mod fault;
 mod read;
 mod shape;
+mod task;

@@ -114,7 +114,10 @@ impl Reader {
     }
 
     fn exactly_one(&mut self, path: &str, names: &[&str], read: &Map<String, Value>) {
-        let count = names.iter().filter(|name| read.contains_key(**name)).count();
+        let count = names
+            .iter()
+            .filter(|name| read.contains_key(**name))
+            .count();
         // One that was refused counts as given.
         let refused = names
             .iter()
@@ -235,11 +238,9 @@ fn flag(value: Value) -> Result<Value, String> {
         Value::Bool(flag) => Ok(Value::Bool(flag)),
         Value::String(word) if word == "true" => Ok(Value::Bool(true)),
         Value::String(word) if word == "false" => Ok(Value::Bool(false)),
-        Value::Null
-        | Value::String(_)
-        | Value::Number(_)
-        | Value::Array(_)
-        | Value::Object(_) => Err("must be true or false".to_owned()),
+        Value::Null | Value::String(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Err("must be true or false".to_owned())
+        }
     }
 }
 

@@ -39,7 +39,10 @@ fn both_spellings_numbers_for_enums_and_null_are_read() {
     assert_eq!(read.message.role, Role::User);
     assert_eq!(read.message.context_id.as_deref(), Some("c"));
     assert_eq!(read.message.task_id, None);
-    assert_eq!(read.message.parts[0].media_type.as_deref(), Some("text/plain"));
+    assert_eq!(
+        read.message.parts[0].media_type.as_deref(),
+        Some("text/plain")
+    );
     let configuration = read.configuration.unwrap();
     assert_eq!(configuration.history_length, Some(3));
     assert_eq!(configuration.return_immediately, Some(true));
@@ -63,7 +66,10 @@ fn a_part_has_exactly_one_content() {
         assert_eq!(wrong(&fault), ["message.parts[0]"], "{parts}");
     }
     let null = send(message(json!({"parts": [{"data": null}]}))).unwrap();
-    assert_eq!(null.message.parts[0].content, PartContent::Data(Value::Null));
+    assert_eq!(
+        null.message.parts[0].content,
+        PartContent::Data(Value::Null)
+    );
 }
 
 #[test]
