@@ -1,5 +1,8 @@
 //! Who calls, and what they may do. Made from the connection and its token, never from what is said on it.
 
+/// What callers are called of whom nothing is known; no token has this name.
+pub const ANONYMOUS: &str = "anonymous";
+
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
@@ -19,6 +22,16 @@ impl Caller {
             name: "local owner".to_owned(),
             via,
             grants: Grants::LocalOwner,
+        }
+    }
+
+    /// Whoever reaches `/a2a` where nobody must say who they are.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self {
+            name: ANONYMOUS.to_owned(),
+            via: Via::A2a,
+            grants: Grants::Scopes(vec![Scope::A2a]),
         }
     }
 
@@ -83,16 +96,19 @@ pub enum Scope {
     Approve,
     /// Make and revoke tokens, reload the configuration.
     Admin,
+    /// Give Codex tasks over A2A, and see one's own there; nothing else. Whoever holds this alone is a peer.
+    A2a,
 }
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Read,
         Self::Send,
         Self::Control,
         Self::Approve,
         Self::Admin,
+        Self::A2a,
     ];
 
     /// The word on the command line, in rows and in the API.
@@ -104,6 +120,7 @@ impl Scope {
             Self::Control => "control",
             Self::Approve => "approve",
             Self::Admin => "admin",
+            Self::A2a => "a2a",
         }
     }
 
