@@ -1,6 +1,7 @@
 //! Other agents over A2A: the channel that their messages come in by, and how we call them and tell them.
 
 mod arrive;
+pub mod client;
 
 pub use arrive::{Inbound, arrive, conversation_key, external_id};
 
