@@ -12,7 +12,8 @@ use crate::value::{ErrandId, EventKind, Failure, Push, PushState, Timestamp};
 /// Keeps where the owner of an errand wants to be told of it.
 #[derive(Clone, Debug)]
 pub struct PutPush {
-    /// The configuration. Without a mark everything is told, with [`FROM_NOW`] what comes from now on.
+    /// The configuration. Without a mark everything is told, with [`FROM_NOW`] what comes from now on; one that takes
+    /// the place of another goes on where that one was.
     pub push: Push,
     /// Who asks.
     pub by: String,
@@ -38,8 +39,8 @@ pub enum PushStored {
 #[derive(Debug)]
 pub struct PutView {
     chronicle: Option<Chronicle>,
-    others: usize,
-    replaces: bool,
+    there: usize,
+    replaced: Option<Push>,
     held: u64,
 }
 
@@ -50,14 +51,10 @@ impl Transition for PutPush {
 
     fn load(&self, rows: &dyn Read) -> Result<PutView, RowsError> {
         let id = &self.push.errand_id;
-        let there = rows.pushes_of(id)?;
-        let replaces = there
-            .iter()
-            .any(|push| push.config_id == self.push.config_id);
         Ok(PutView {
             chronicle: Chronicle::load(rows, id)?,
-            others: there.len(),
-            replaces,
+            there: rows.pushes_of(id)?.len(),
+            replaced: rows.push(id, &self.push.config_id)?,
             held: rows.pushes_held(&self.by)?,
         })
     }
@@ -70,18 +67,20 @@ impl Transition for PutPush {
             return Ok(Decision::nothing(PushStored::Unknown));
         };
         let full = |max, of| Ok(Decision::nothing(PushStored::Full { max, of }));
-        if !view.replaces && view.others >= limits::PUSHES_PER_ERRAND_MAX as usize {
+        let new = view.replaced.is_none();
+        if new && view.there >= limits::PUSHES_PER_ERRAND_MAX as usize {
             return full(limits::PUSHES_PER_ERRAND_MAX, "one task");
         }
-        if !view.replaces && view.held >= u64::from(limits::PUSHES_PER_OWNER_MAX) {
+        if new && view.held >= u64::from(limits::PUSHES_PER_OWNER_MAX) {
             return full(
                 limits::PUSHES_PER_OWNER_MAX,
                 "unfinished tasks of one agent",
             );
         }
-        let mark = match self.push.mark.as_deref() {
-            Some(FROM_NOW) => chronicle.tidings().pop().map(|tiding| tiding.mark),
-            _ => self.push.mark,
+        let mark = match (view.replaced, self.push.mark.as_deref()) {
+            (Some(before), _) => before.mark,
+            (None, Some(FROM_NOW)) => chronicle.tidings().pop().map(|tiding| tiding.mark),
+            (None, _) => self.push.mark,
         };
         let push = Push {
             state: PushState::Waiting { not_before: None },
