@@ -165,6 +165,7 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).prune()),
             tokio::spawn(Arc::clone(daemon).rescue()),
             tokio::spawn(Arc::clone(daemon).notifications()),
+            tokio::spawn(Arc::clone(daemon).pushes()),
         ];
         if let Some(loopback) = daemon.sink.loopback.clone() {
             let (door, stop) = (door.clone(), daemon.stopping.clone());
