@@ -332,6 +332,7 @@ impl Settings {
             reads: tier.reads.clone(),
             transport: self.transport(&conversation.channel, &conversation.external_key),
             codex_home: None,
+            agents: Vec::new(),
         }
     }
 }
