@@ -1,5 +1,6 @@
 //! Live news of messages for whoever watches. Lossy by design: rows are the truth, this only says "look".
 
+use bridge_core::port::Said;
 use bridge_core::value::MessageId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,8 +16,8 @@ const WATCHED_MAX: usize = 4096;
 pub enum Live {
     /// The rows of the message changed.
     Changed,
-    /// The text that Codex is writing, as far as it is.
-    Text(Arc<str>),
+    /// What Codex says: while it is written, and once more when it is whole.
+    Text(Arc<Said>),
     /// What Codex changed in files just now.
     Diff(Arc<str>),
 }
@@ -138,7 +139,7 @@ mod tests {
         let message_id = MessageId::new("m");
         let mut watcher = hub.watch(&message_id).unwrap();
         for n in 0..10_000 {
-            hub.publish(&message_id, Live::Text(format!("{n}").into()));
+            hub.publish(&message_id, Live::Diff(format!("{n}").into()));
         }
         assert_eq!(watcher.next().await, Live::Changed);
         drop(watcher);

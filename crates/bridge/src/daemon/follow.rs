@@ -205,9 +205,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         match event {
             TurnEvent::Alive => {}
             TurnEvent::Item(item) => self.item(message_id, item).await,
-            TurnEvent::Text { text, .. } => {
-                self.hub.publish(message_id, Live::Text(text.into()));
-            }
+            TurnEvent::Text(said) => self.hub.publish(message_id, Live::Text(said.into())),
             TurnEvent::Named { thread } => {
                 self.settle(Name {
                     message_id: message_id.clone(),
