@@ -2,3 +2,9 @@
 //!
 //! A task of A2A is an errand here, its context a conversation. Both bindings are thin over the same operations, and
 //! what a client is told is derived from rows.
+
+mod extension;
+mod fault;
+mod read;
+mod shape;
+mod task;
