@@ -123,6 +123,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 break;
             }
         }
+        self.hub.hush(&turn.message_id);
         self.running
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

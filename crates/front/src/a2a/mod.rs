@@ -7,4 +7,5 @@ mod extension;
 mod fault;
 mod read;
 mod shape;
+pub(crate) mod stream;
 mod task;

@@ -34,7 +34,10 @@ pub use route::{Access, Trace, Verb};
 pub use server::Bar;
 
 pub(crate) use problem::ProblemResponse;
+pub(crate) use streams::Seat;
 
+use crate::a2a::stream::Tellers;
+use crate::control::Caller;
 use crate::{Desk, TokenHash};
 use axum::Router;
 use std::collections::HashMap;
@@ -59,6 +62,18 @@ pub(crate) struct Context<D> {
     shared: Arc<Shared>,
 }
 
+impl<D> Context<D> {
+    /// A place for one more stream of the caller.
+    pub(crate) fn sit(&self, caller: &Caller) -> Result<Seat, ProblemResponse> {
+        self.shared.streams.sit(caller)
+    }
+
+    /// Who tells of errands.
+    pub(crate) fn tellers(&self) -> &Tellers {
+        &self.shared.tellers
+    }
+}
+
 /// What all doors have in common.
 #[derive(Debug, Default)]
 struct Shared {
@@ -70,6 +85,7 @@ struct Shared {
     seen: Mutex<HashMap<String, Instant>>,
     streams: streams::Streams,
     counters: Arc<counters::Counters>,
+    tellers: Tellers,
 }
 
 /// One route, for whoever wants to try them all.
@@ -92,6 +108,7 @@ impl<D: Desk> Api<D> {
         let shared = Shared {
             owner,
             streams: streams::Streams::until(stop.clone()),
+            tellers: Tellers::until(stop.clone()),
             ..Shared::default()
         };
         Self {

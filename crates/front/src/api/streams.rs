@@ -12,7 +12,7 @@ const LOCAL_OWNER: &str = "local owner";
 
 /// Who streams how often.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Streams {
+pub(crate) struct Streams {
     taken: Arc<Mutex<HashMap<String, Own>>>,
     /// All streams end with it.
     stop: CancellationToken,
@@ -27,7 +27,7 @@ struct Own {
 
 /// One stream's place; free again when it is dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(crate) struct Seat {
     streams: Streams,
     name: String,
     stop: CancellationToken,
@@ -50,7 +50,7 @@ impl Streams {
     }
 
     /// Takes a place.
-    pub(super) fn sit(&self, caller: &Caller) -> Result<Seat, ProblemResponse> {
+    pub(crate) fn sit(&self, caller: &Caller) -> Result<Seat, ProblemResponse> {
         let mut taken = self.lock();
         let own = taken.get(&caller.name).map_or(0, |own| own.count);
         let full = match caller.grants {
@@ -90,7 +90,7 @@ impl Streams {
 
 impl Seat {
     /// Whoever sits here goes when it is set.
-    pub(super) fn stop(&self) -> CancellationToken {
+    pub(crate) fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
 
