@@ -72,6 +72,20 @@ pub(crate) fn state(state: ErrandState) -> TaskState {
     }
 }
 
+/// The word for a state, for people.
+pub(crate) fn word(state: ErrandState) -> &'static str {
+    match state {
+        ErrandState::Submitted => "submitted",
+        ErrandState::Working => "working",
+        ErrandState::InputRequired => "input-required",
+        ErrandState::AuthRequired => "auth-required",
+        ErrandState::Completed => "completed",
+        ErrandState::Failed => "failed",
+        ErrandState::Canceled => "canceled",
+        ErrandState::Rejected => "rejected",
+    }
+}
+
 /// How it stands now.
 pub(crate) fn status(view: &ErrandView) -> TaskStatus {
     let stand = view.now();

@@ -1,5 +1,6 @@
 //! The HTTP API: its routes (one table), its guard, its limits, and how it is served on `api.sock` and TCP.
 
+mod a2a;
 mod conversations;
 mod counters;
 mod dead;
@@ -33,12 +34,13 @@ pub use guard::{Door, Hosts, HostsError, Peer, VIA_HEADER};
 pub use route::{Access, Trace, Verb};
 pub use server::Bar;
 
+pub(crate) use limits::{BODY_DEADLINE, BODY_MAX_BYTES};
 pub(crate) use problem::ProblemResponse;
+pub(crate) use read::Who;
 pub(crate) use streams::Seat;
 
-use crate::a2a::stream::Tellers;
-use crate::control::Caller;
-use crate::{Desk, TokenHash};
+use crate::a2a::{Ages, Tellers};
+use crate::{Caller, Desk, TokenHash};
 use axum::Router;
 use std::collections::HashMap;
 use std::fmt;
@@ -59,18 +61,17 @@ pub(crate) struct Context<D> {
     pub(crate) desk: D,
     /// Streams end with it.
     pub(crate) stop: CancellationToken,
+    /// Whoever tells other agents what happens to their tasks.
+    pub(crate) tellers: Tellers,
+    /// Since when the agent card is what it is.
+    pub(crate) ages: Arc<Ages>,
     shared: Arc<Shared>,
 }
 
 impl<D> Context<D> {
-    /// A place for one more stream of the caller.
-    pub(crate) fn sit(&self, caller: &Caller) -> Result<Seat, ProblemResponse> {
-        self.shared.streams.sit(caller)
-    }
-
-    /// Who tells of errands.
-    pub(crate) fn tellers(&self) -> &Tellers {
-        &self.shared.tellers
+    /// A place among those whose connection is kept open; `None` when there is none.
+    pub(crate) fn sit(&self, caller: &Caller) -> Option<Seat> {
+        self.shared.streams.sit(caller).ok()
     }
 }
 
@@ -85,7 +86,6 @@ struct Shared {
     seen: Mutex<HashMap<String, Instant>>,
     streams: streams::Streams,
     counters: Arc<counters::Counters>,
-    tellers: Tellers,
 }
 
 /// One route, for whoever wants to try them all.
@@ -108,13 +108,14 @@ impl<D: Desk> Api<D> {
         let shared = Shared {
             owner,
             streams: streams::Streams::until(stop.clone()),
-            tellers: Tellers::until(stop.clone()),
             ..Shared::default()
         };
         Self {
             context: Context {
                 desk,
+                tellers: Tellers::until(stop.clone()),
                 stop,
+                ages: Arc::default(),
                 shared: Arc::new(shared),
             },
         }

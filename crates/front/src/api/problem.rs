@@ -210,6 +210,7 @@ impl Challenge {
             Self::Scope(Scope::Control) => lacks!("control"),
             Self::Scope(Scope::Approve) => lacks!("approve"),
             Self::Scope(Scope::Admin) => lacks!("admin"),
+            Self::Scope(Scope::A2a) => lacks!("a2a"),
         }
     }
 }

@@ -12,7 +12,7 @@ const LOCAL_OWNER: &str = "local owner";
 
 /// Who streams how often.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Streams {
+pub(super) struct Streams {
     taken: Arc<Mutex<HashMap<String, Own>>>,
     /// All streams end with it.
     stop: CancellationToken,
@@ -50,7 +50,7 @@ impl Streams {
     }
 
     /// Takes a place.
-    pub(crate) fn sit(&self, caller: &Caller) -> Result<Seat, ProblemResponse> {
+    pub(super) fn sit(&self, caller: &Caller) -> Result<Seat, ProblemResponse> {
         let mut taken = self.lock();
         let own = taken.get(&caller.name).map_or(0, |own| own.count);
         let full = match caller.grants {

@@ -83,16 +83,19 @@ pub enum Scope {
     Approve,
     /// Make and revoke tokens, reload the configuration.
     Admin,
+    /// Give Codex tasks over A2A, and see one's own there; nothing else. Whoever holds this alone is a peer.
+    A2a,
 }
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Read,
         Self::Send,
         Self::Control,
         Self::Approve,
         Self::Admin,
+        Self::A2a,
     ];
 
     /// The word on the command line, in rows and in the API.
@@ -104,6 +107,7 @@ impl Scope {
             Self::Control => "control",
             Self::Approve => "approve",
             Self::Admin => "admin",
+            Self::A2a => "a2a",
         }
     }
 

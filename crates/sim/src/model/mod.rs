@@ -6,6 +6,7 @@
 mod arguments;
 mod board;
 mod calls;
+mod kit;
 mod options;
 mod prompt;
 mod refuse;

@@ -26,6 +26,8 @@ pub struct Options {
     pub env_key: Option<String>,
     /// How long the `wait_…` functions wait before they give up with an error.
     pub patience: Duration,
+    /// Obey the message ids of the official A2A kits, where the bridge names one.
+    pub kit: bool,
 }
 
 impl Default for Options {
@@ -39,6 +41,7 @@ impl Default for Options {
             require_auth: false,
             env_key: None,
             patience: Duration::from_secs(60),
+            kit: false,
         }
     }
 }

@@ -28,7 +28,7 @@ use super::respond::{Beat, compose};
 use super::script;
 use super::seen::Seen;
 use super::step::{Ending, Step};
-use super::{Options, refuse};
+use super::{Options, kit, refuse};
 
 /// The largest request body; Codex sends its whole history each time.
 const LARGEST_BODY: usize = 256 << 20;
@@ -113,7 +113,9 @@ impl Server {
     /// Counts the stream as active before the request can be seen, so that whoever waited for
     /// the request finds it under way.
     fn answer(&self, prompt: &Prompt, seen: Seen) -> Response {
-        let steps = script::read(own_words(prompt.last()));
+        let known = self.options.kit.then(|| kit::script(prompt.last()));
+        let words = known.flatten().unwrap_or_else(|| own_words(prompt.last()));
+        let steps = script::read(words);
         let step = steps.get(prompt.step());
         if let Some(refusal) = self.refusal(prompt, step) {
             self.board.send_modify(|board| board.see(seen));

@@ -5,13 +5,11 @@ mod book;
 mod draft;
 mod hold;
 mod scene;
-mod sse;
 mod teller;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use book::Told;
-pub(crate) use sse::{Until, respond};
 pub(crate) use teller::From;
 
 use super::fault::Fault;

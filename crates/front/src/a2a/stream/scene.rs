@@ -3,6 +3,7 @@
 //! Pure. A listener that takes in every event has exactly the task that is kept here, so a snapshot of it and the
 //! events after it fit together for everybody, whenever they come.
 
+use crate::a2a::extension::SEQUENCE_KEY;
 use a2a::{
     Artifact, Message, Part, PartContent, Role, StreamResponse, Task, TaskArtifactUpdateEvent,
     TaskState, TaskStatus, TaskStatusUpdateEvent,
@@ -10,8 +11,6 @@ use a2a::{
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 
-/// Where the number of an event is.
-pub(crate) const SEQUENCE: &str = "codex-bridge/sequence";
 /// Says of an artifact that what was shown of it is not part of any answer.
 const WITHDRAWN: &str = "codex-bridge/withdrawn";
 
@@ -68,7 +67,7 @@ impl Scene {
         let mut task = self.task.clone();
         task.metadata
             .get_or_insert_default()
-            .insert(SEQUENCE.to_owned(), seq.into());
+            .insert(SEQUENCE_KEY.to_owned(), seq.into());
         StreamResponse::Task(task)
     }
 
@@ -215,7 +214,7 @@ impl Telling {
             StreamResponse::Task(task) => &mut task.metadata,
             StreamResponse::Message(message) => &mut message.metadata,
         };
-        let number = (SEQUENCE.to_owned(), self.next.into());
+        let number = (SEQUENCE_KEY.to_owned(), self.next.into());
         metadata.get_or_insert_with(HashMap::new).extend([number]);
         self.next = self.next.saturating_add(1);
         self.events.push(event);

@@ -3,7 +3,8 @@
 
 use super::book::{Book, Entry};
 use super::draft::Drafts;
-use super::scene::{SEQUENCE, Scene};
+use super::scene::Scene;
+use crate::a2a::extension::SEQUENCE_KEY as SEQUENCE;
 use crate::a2a::task::answer_parts;
 use a2a::{Artifact, Part, PartContent, StreamResponse, Task, TaskState, TaskStatus};
 use bridge_core::port::{Extent, Phase, Said};
