@@ -162,7 +162,9 @@ impl Guard {
         Ok(kept.get_or_init(|| made))
     }
 
-    fn exempts(&self, url: &Url) -> bool {
+    /// Whether the operator listed the origin of this address.
+    #[must_use]
+    pub fn exempts(&self, url: &Url) -> bool {
         let origin = url.origin();
         self.allowed
             .iter()

@@ -8,6 +8,7 @@ mod alive;
 mod clock;
 mod desk;
 mod doors;
+mod errands;
 mod exec;
 mod files;
 mod follow;
@@ -43,6 +44,7 @@ pub(crate) use progress::Pace as ProgressPace;
 pub(crate) use reload::Source;
 pub(crate) use run::{Ready, RunOptions, Stop, run};
 
+use self::errands::A2aSettings;
 use self::follow::Running;
 use self::notice::NotifySettings;
 use self::terms::TaskSettings;
@@ -50,7 +52,7 @@ use self::vault::Vault;
 use crate::config::{Config, Places, ReadsKey, TierConfig};
 use bridge_channel::files::{Depot, MESSAGE_MAX_FILES, outbox_of};
 use bridge_core::port::{Agent, Ledger, Reads, Sink, ThreadSpec};
-use bridge_core::prompt::{STANDING_INSTRUCTIONS, outbox_instructions};
+use bridge_core::prompt::{STANDING_INSTRUCTIONS, errand_instructions, outbox_instructions};
 use bridge_core::rules::Policy;
 use bridge_core::step::{Claim, Keep, MidTurn, Pace};
 use bridge_core::value::{
@@ -139,6 +141,8 @@ pub(crate) struct Settings {
     /// What is decided beforehand about what Codex asks.
     pub(crate) policy: Policy,
     pub(crate) approvals: Approvals,
+    /// Other agents.
+    pub(crate) a2a: A2aSettings,
 }
 
 /// How long what Codex asks waits for a person.
@@ -162,6 +166,8 @@ pub(crate) struct TierSettings {
     pub(crate) one_writer: bool,
     pub(crate) on_cut: CutPolicy,
     pub(crate) mid_turn: MidTurn,
+    /// How many turns one sender may begin within a day.
+    pub(crate) turns_per_day: Option<u32>,
 }
 
 impl Settings {
@@ -191,6 +197,7 @@ impl Settings {
             tool: TierSettings::new(&config.tiers.tool),
             policy: config.policy(),
             approvals: config.approvals.approvals(),
+            a2a: A2aSettings::new(config),
         }
     }
 
@@ -245,6 +252,11 @@ impl Settings {
             Tier::Peer => &self.peer,
             Tier::Tool => &self.tool,
         }
+    }
+
+    /// Whether the operator said how much one sender of a tier may.
+    fn has_budget(&self, tier: Tier) -> bool {
+        self.tier(tier).turns_per_day.is_some()
     }
 
     /// What the scheduler asks the ledger for at `now`.
@@ -303,6 +315,10 @@ impl Settings {
             instructions.push(' ');
             instructions.push_str(&outbox_instructions(&outbox, MESSAGE_MAX_FILES, bytes_max));
         }
+        if conversation.channel.as_str() == bridge_channel::a2a::CHANNEL {
+            instructions.push(' ');
+            instructions.push_str(&errand_instructions());
+        }
         if let Some(more) = &tier.instructions {
             instructions.push_str("\n\n");
             instructions.push_str(more);
@@ -316,6 +332,7 @@ impl Settings {
             reads: tier.reads.clone(),
             transport: self.transport(&conversation.channel, &conversation.external_key),
             codex_home: None,
+            agents: Vec::new(),
         }
     }
 }
@@ -339,6 +356,7 @@ impl TierSettings {
             one_writer: tier.one_writer,
             on_cut: tier.on_cut(),
             mid_turn: tier.mid_turn(),
+            turns_per_day: tier.turns_per_day,
         }
     }
 }

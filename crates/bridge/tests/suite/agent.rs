@@ -57,6 +57,7 @@ pub(crate) fn spec(world: &World) -> ThreadSpec {
         reads: Reads::Disk,
         transport: TurnTransport::AppServer,
         codex_home: None,
+        agents: Vec::new(),
     }
 }
 

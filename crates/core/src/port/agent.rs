@@ -95,6 +95,9 @@ pub struct ThreadSpec {
     pub transport: TurnTransport,
     /// Which CODEX_HOME it lives in; the usual one when absent. An absolute path kept as text.
     pub codex_home: Option<String>,
+    /// Agents that its model may ask with the tool [`crate::prompt::ASK_AGENT`]; without any it has no such tool. Codex
+    /// fixes the tools of a thread when it begins, so a later list changes what is answered and not what is offered.
+    pub agents: Vec<String>,
 }
 
 /// What the commands of a thread may read: a sandbox that forbids all writing still shows the whole disk.
