@@ -123,6 +123,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 break;
             }
         }
+        self.hub.hush(&turn.message_id);
         self.running
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -205,9 +206,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         match event {
             TurnEvent::Alive => {}
             TurnEvent::Item(item) => self.item(message_id, item).await,
-            TurnEvent::Text { text, .. } => {
-                self.hub.publish(message_id, Live::Text(text.into()));
-            }
+            TurnEvent::Text(said) => self.hub.publish(message_id, Live::Text(said.into())),
             TurnEvent::Named { thread } => {
                 self.settle(Name {
                     message_id: message_id.clone(),

@@ -58,6 +58,7 @@ const ERROR_QUOTE_CHARS: usize = 200;
 /// | `phase:P` | marks the next message `commentary`, `partial_answer` or `final_answer` |
 /// | `sleep:SECS` | waits |
 /// | `hold:NAME` | waits until [`release`](Self::release) opens that gate |
+/// | `pause:NAME` | waits at that gate in the middle of the answer |
 /// | `hang:[NAME]` | says nothing more |
 /// | `fail:CODE[:N]` | HTTP error, always or for the first N requests with this message |
 /// | `usage_limit:SECS[:N]` | HTTP 429 that says the plan's limit is reached and resets in SECS |

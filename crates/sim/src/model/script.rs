@@ -56,6 +56,7 @@ enum Token {
     Fail,
     Hang,
     Hold,
+    Pause,
     Phase,
     Sleep,
     SseFail,
@@ -64,7 +65,7 @@ enum Token {
     UsageLimit,
 }
 
-const WORDS: [(&str, Word); 22] = [
+const WORDS: [(&str, Word); 23] = [
     ("append", Word::Token(Token::Append)),
     ("big", Word::Token(Token::Big)),
     ("break", Word::Token(Token::Break)),
@@ -76,6 +77,7 @@ const WORDS: [(&str, Word); 22] = [
     ("incomplete", Word::Bare(Bare::Incomplete)),
     ("nstool", Word::Rest(Rest::NsTool)),
     ("patch", Word::Rest(Rest::Patch)),
+    ("pause", Word::Token(Token::Pause)),
     ("phase", Word::Token(Token::Phase)),
     ("reason", Word::Text(Text::Reason)),
     ("remember", Word::Bare(Bare::Remember)),
@@ -243,6 +245,8 @@ impl Reader {
                 step.ending = Ending::Failed { code };
             }
             Token::Break => step.ending = arguments::breaking(token)?,
+            Token::Pause if token.is_empty() => return None,
+            Token::Pause => step.pause = Some(token.to_owned()),
             Token::Phase => self.phase = Some(Phase::read(token)?),
             Token::Usage => step.usage = arguments::usage(token)?,
         }

@@ -13,6 +13,8 @@ pub(super) struct Step {
     pub(super) cues: Vec<Cue>,
     /// The answer itself, or a tool call.
     pub(super) act: Act,
+    /// The gate in the middle of the answer.
+    pub(super) pause: Option<String>,
     /// The phase of the answer's message.
     pub(super) phase: Option<Phase>,
     /// How the stream ends.
