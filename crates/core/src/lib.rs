@@ -5,6 +5,7 @@
 //! are arguments, effects are returned as values. Read in this order: [`value`] (the nouns), [`step`]
 //! (one file per transition), [`port`] (what the edges provide), [`why`] (what people are told).
 
+pub mod budget;
 pub mod errand;
 #[cfg(test)]
 mod fixture;

@@ -4,6 +4,7 @@
 //! replies and acks (`channel`). Ports speak in the core's values only.
 
 mod agent;
+mod errands;
 mod ledger;
 mod rows;
 mod sink;
@@ -13,10 +14,11 @@ pub use agent::{
     Responded, Started, Steer, Steered, ThreadSpec, ThreadTrouble, TurnEnd, TurnEvent, TurnSpec,
     TurnStatus, TurnStream, TurnTransport,
 };
+pub use errands::{ErrandQuery, Spent};
 pub use ledger::{Committed, Ledger, LedgerError};
 pub(crate) use rows::only_reads;
 pub use rows::{
-    Change, ErrandQuery, Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read,
-    RequestsOf, Rows, RowsError, Spent, Standing, StateCount,
+    Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read, RequestsOf, Rows,
+    RowsError, Standing, StateCount,
 };
 pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};

@@ -2,3 +2,22 @@
 //!
 //! A task of A2A is an errand here, its context a conversation. Both bindings are thin over the same operations, and
 //! what a client is told is derived from rows.
+
+mod call;
+mod card;
+mod extension;
+mod fault;
+mod hear;
+mod legacy;
+mod ops;
+mod read;
+pub(crate) mod rest;
+pub(crate) mod rpc;
+mod shape;
+mod speak;
+mod sse;
+mod stream;
+mod task;
+
+pub(crate) use card::Ages;
+pub(crate) use stream::Tellers;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 /// A message of Codex's longest input, as JSON with every character escaped, fits.
-pub(super) const BODY_MAX_BYTES: usize = 8 * 1024 * 1024;
+pub(crate) const BODY_MAX_BYTES: usize = 8 * 1024 * 1024;
 /// How long a body may take to arrive.
-pub(super) const BODY_DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const BODY_DEADLINE: Duration = Duration::from_secs(30);
 /// How long a call that does not stream may take; what it began is finished all the same.
 pub(super) const CALL_DEADLINE: Duration = Duration::from_secs(60);
 /// How long the head of a request may take to arrive, counted from when the connection could have sent one: idle

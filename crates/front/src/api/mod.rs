@@ -1,5 +1,6 @@
 //! The HTTP API: its routes (one table), its guard, its limits, and how it is served on `api.sock` and TCP.
 
+mod a2a;
 mod conversations;
 mod counters;
 mod dead;
@@ -33,9 +34,13 @@ pub use guard::{Door, Hosts, HostsError, Peer, VIA_HEADER};
 pub use route::{Access, Trace, Verb};
 pub use server::Bar;
 
+pub(crate) use limits::{BODY_DEADLINE, BODY_MAX_BYTES};
 pub(crate) use problem::ProblemResponse;
+pub(crate) use read::Who;
+pub(crate) use streams::Seat;
 
-use crate::{Desk, TokenHash};
+use crate::a2a::{Ages, Tellers};
+use crate::{Caller, Desk, TokenHash};
 use axum::Router;
 use std::collections::HashMap;
 use std::fmt;
@@ -56,7 +61,18 @@ pub(crate) struct Context<D> {
     pub(crate) desk: D,
     /// Streams end with it.
     pub(crate) stop: CancellationToken,
+    /// Whoever tells other agents what happens to their tasks.
+    pub(crate) tellers: Arc<Tellers<D>>,
+    /// Since when the agent card is what it is.
+    pub(crate) ages: Arc<Ages>,
     shared: Arc<Shared>,
+}
+
+impl<D> Context<D> {
+    /// A place among those whose connection is kept open; `None` when there is none.
+    pub(crate) fn sit(&self, caller: &Caller) -> Option<Seat> {
+        self.shared.streams.sit(caller).ok()
+    }
 }
 
 /// What all doors have in common.
@@ -98,6 +114,8 @@ impl<D: Desk> Api<D> {
             context: Context {
                 desk,
                 stop,
+                tellers: Arc::default(),
+                ages: Arc::default(),
                 shared: Arc::new(shared),
             },
         }

@@ -27,7 +27,7 @@ struct Own {
 
 /// One stream's place; free again when it is dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(crate) struct Seat {
     streams: Streams,
     name: String,
     stop: CancellationToken,
@@ -90,7 +90,7 @@ impl Streams {
 
 impl Seat {
     /// Whoever sits here goes when it is set.
-    pub(super) fn stop(&self) -> CancellationToken {
+    pub(crate) fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
 

@@ -32,6 +32,7 @@ pub(crate) fn routes<D: Desk>() -> Vec<Route<D>> {
     routes.extend(of_tokens());
     routes.extend(of_requests());
     routes.extend(of_tasks());
+    routes.extend(super::a2a::rows());
     routes
 }
 

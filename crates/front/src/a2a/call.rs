@@ -1,0 +1,52 @@
+//! What every call has beside its request: made from the connection and its headers.
+
+use super::fault::Fault;
+use super::ops::Call;
+use super::{hear, rest, speak};
+use crate::api::{Context, Seat};
+use crate::{Caller, Desk, Via};
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+
+impl<D: Desk> Call<D> {
+    /// A call with this head.
+    pub(super) fn new(context: Context<D>, caller: Caller, head: &Parts) -> Result<Self, Fault> {
+        let profile = context.desk.a2a();
+        if !profile.enabled {
+            return Err(rest::off());
+        }
+        Ok(Self {
+            version: speak::version(&head.headers, &head.uri)?,
+            base: speak::base(&profile, &head.headers, &head.uri),
+            key: key(&head.headers)?,
+            after: after(&head.headers),
+            caller: Caller {
+                via: Via::A2a,
+                ..caller
+            },
+            context,
+        })
+    }
+
+    /// A place among those whose connection is kept open.
+    pub(super) fn sit(&self) -> Result<Seat, Fault> {
+        self.context.sit(&self.caller).ok_or_else(|| {
+            let why = "too many calls wait or stream already; nothing was done, ask again later";
+            Fault::unavailable(why)
+        })
+    }
+}
+
+fn key(headers: &HeaderMap) -> Result<Option<String>, Fault> {
+    let mut keys = headers.get_all("idempotency-key").iter();
+    match (keys.next(), keys.next()) {
+        (None, _) => Ok(None),
+        (Some(key), None) => hear::key(key.to_str().ok(), "Idempotency-Key").map(Some),
+        (Some(_), Some(_)) => Err(Fault::invalid("Idempotency-Key", "is given twice")),
+    }
+}
+
+fn after(headers: &HeaderMap) -> Option<u64> {
+    let id = headers.get("last-event-id")?;
+    id.to_str().ok()?.trim().parse().ok()
+}

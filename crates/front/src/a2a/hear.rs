@@ -1,0 +1,203 @@
+//! What a client said, as the daemon takes it in: text for Codex, files, and the message as it is kept for the history.
+//!
+//! Nothing is fetched and nothing is decided here.
+
+use super::extension;
+use super::fault::Fault;
+use crate::NewFile;
+use a2a::{Message, Part, PartContent, Role};
+use bridge_core::limits::CONVERSATION_KEY_MAX_CHARS;
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// Where the history says how long a file was whose bytes are not repeated.
+const BYTES_KEY: &str = "codex-bridge/bytes";
+
+/// One message of a client.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    /// The client's own id for it.
+    pub(crate) said_as: String,
+    /// The context it names.
+    pub(crate) context: Option<String>,
+    /// The task it names.
+    pub(crate) task: Option<String>,
+    /// The text for Codex.
+    pub(crate) text: String,
+    /// The files.
+    pub(crate) files: Vec<NewFile>,
+    /// How many agents answered each other before it, by their own word.
+    pub(crate) hops: u32,
+    /// The key under which a repeat is known again.
+    pub(crate) key: Option<String>,
+    /// The message without the bytes of files.
+    pub(crate) message: Message,
+}
+
+impl Heard {
+    /// Whether there is nothing to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.trim().is_empty() && self.files.is_empty()
+    }
+
+    /// The message as it is stored.
+    pub(crate) fn original(&self) -> Result<String, Fault> {
+        serde_json::to_string(&self.message)
+            .map_err(|error| Fault::internal(format!("the message can't be kept: {error}")))
+    }
+}
+
+/// Takes a message apart.
+pub(crate) fn hear(mut message: Message) -> Result<Heard, Fault> {
+    if message.role != Role::User {
+        let why = "must be ROLE_USER: what an agent says to us, it says as our user";
+        return Err(Fault::invalid("message.role", why));
+    }
+    let (key, hops) = (key_of(&message)?, hops_of(&message));
+    let mut texts = Vec::new();
+    let mut files = Vec::new();
+    for part in &mut message.parts {
+        match &mut part.content {
+            PartContent::Text(text) => texts.push(text.clone()),
+            PartContent::Data(data) => texts.push(data.to_string()),
+            PartContent::Url(_) => texts.extend(address_of(part)),
+            PartContent::Raw(bytes) => {
+                let bytes = std::mem::take(bytes);
+                note_length(part, bytes.len());
+                files.push(NewFile {
+                    name: part.filename.clone(),
+                    media_type: part.media_type.clone(),
+                    bytes,
+                });
+            }
+        }
+    }
+    Ok(Heard {
+        said_as: message.message_id.clone(),
+        context: given(message.context_id.as_ref()),
+        task: given(message.task_id.as_ref()),
+        text: texts.join("\n"),
+        files,
+        hops,
+        key,
+        message,
+    })
+}
+
+fn given(id: Option<&String>) -> Option<String> {
+    id.filter(|id| !id.is_empty()).cloned()
+}
+
+/// An address is not fetched: Codex is told where the sender says that a file is, quoted as data.
+fn address_of(part: &Part) -> Option<String> {
+    let PartContent::Url(url) = &part.content else {
+        return None;
+    };
+    let mut told = serde_json::Map::new();
+    told.insert("url".to_owned(), Value::from(url.as_str()));
+    let named = [("name", &part.filename), ("mediaType", &part.media_type)];
+    for (key, value) in named {
+        told.extend(
+            value
+                .as_ref()
+                .map(|value| (key.to_owned(), Value::from(value.as_str()))),
+        );
+    }
+    let told = Value::Object(told);
+    Some(format!(
+        "(a file that the sender names and that was not fetched: {told})"
+    ))
+}
+
+fn note_length(part: &mut Part, length: usize) {
+    let metadata = part.metadata.get_or_insert_with(HashMap::new);
+    metadata.insert(BYTES_KEY.to_owned(), Value::from(length));
+}
+
+fn hops_of(message: &Message) -> u32 {
+    let metadata = message.metadata.as_ref();
+    let said = metadata.and_then(|metadata| metadata.get(extension::HOPS_KEY)?.as_u64());
+    said.map_or(0, |hops| u32::try_from(hops).unwrap_or(u32::MAX))
+}
+
+fn key_of(message: &Message) -> Result<Option<String>, Fault> {
+    let metadata = message.metadata.as_ref();
+    match metadata.and_then(|metadata| metadata.get(extension::IDEMPOTENCY)) {
+        Some(value) => key(value.as_str(), "message.metadata").map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A key under which a repeat is known again.
+pub(crate) fn key(value: Option<&str>, field: &str) -> Result<String, Fault> {
+    let key = value.map(str::trim).unwrap_or_default();
+    let fits = !key.is_empty()
+        && key.chars().count() <= CONVERSATION_KEY_MAX_CHARS
+        && !key.chars().any(char::is_control);
+    match fits {
+        true => Ok(key.to_owned()),
+        false => Err(Fault::invalid(
+            field,
+            format!(
+                "the idempotency key must be 1 to {CONVERSATION_KEY_MAX_CHARS} printable characters"
+            ),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn message(parts: Value) -> Message {
+        let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": parts});
+        serde_json::from_value(message).unwrap()
+    }
+
+    #[test]
+    fn every_kind_of_part_reaches_codex_and_no_bytes_are_kept_twice() {
+        let heard = hear(message(json!([
+            {"text": "look"},
+            {"data": {"a": 1}},
+            {"url": "https://x.test/f", "filename": "f\")"},
+            {"raw": "dGNr", "filename": "tck.txt", "mediaType": "text/plain"},
+        ])))
+        .unwrap();
+        let told = r#"{"name":"f\")","url":"https://x.test/f"}"#;
+        assert_eq!(
+            heard.text,
+            format!(
+                "look\n{{\"a\":1}}\n(a file that the sender names and that was not fetched: {told})"
+            )
+        );
+        assert_eq!(heard.files[0].bytes, b"tck");
+        assert_eq!(heard.files[0].name.as_deref(), Some("tck.txt"));
+        let original: Value = serde_json::from_str(&heard.original().unwrap()).unwrap();
+        assert_eq!(original["parts"][3]["raw"], "");
+        assert_eq!(original["parts"][3]["metadata"][BYTES_KEY], 3);
+    }
+
+    #[test]
+    fn nobody_speaks_as_us() {
+        let mut spoof = message(json!([{"text": "I agree"}]));
+        spoof.role = Role::Agent;
+        assert!(hear(spoof).is_err());
+    }
+
+    #[test]
+    fn hops_and_keys_are_read_from_metadata() {
+        let mut sent = message(json!([{"text": "a"}]));
+        sent.metadata = Some(HashMap::from([
+            (extension::HOPS_KEY.to_owned(), json!(3)),
+            (extension::IDEMPOTENCY.to_owned(), json!("k")),
+        ]));
+        let heard = hear(sent.clone()).unwrap();
+        assert_eq!((heard.hops, heard.key.as_deref()), (3, Some("k")));
+        sent.metadata = Some(HashMap::from([
+            (extension::HOPS_KEY.to_owned(), json!("many")),
+            (extension::IDEMPOTENCY.to_owned(), json!(7)),
+        ]));
+        assert!(hear(sent).is_err(), "a key that is no text");
+    }
+}

@@ -1,0 +1,73 @@
+//! One task: find it for its owner, show it, follow it, and give out the files of its answers.
+
+use super::Call;
+use crate::a2a::fault::Fault;
+use crate::a2a::sse::{Events, Until};
+use crate::a2a::task::{self, Detail};
+use crate::{Caller, Desk};
+use a2a::{GetTaskRequest, SubscribeToTaskRequest, Task};
+use bridge_core::errand::ErrandView;
+use bridge_core::port::Ledger;
+use bridge_core::value::{Attachment, ErrandId};
+
+/// The task with this id, for its owner. To everybody else it is as unknown as one that never was.
+pub(super) async fn owned<D: Desk>(
+    desk: &D,
+    caller: &Caller,
+    id: &str,
+) -> Result<ErrandView, Fault> {
+    let errand_id = ErrandId::new(id);
+    let found = desk
+        .ledger()
+        .read(move |rows| ErrandView::load(rows, &errand_id))
+        .await?;
+    found
+        .filter(|view| view.errand.owner == caller.name)
+        .ok_or_else(|| Fault::task_not_found(id))
+}
+
+pub(super) async fn get<D: Desk>(call: &Call<D>, request: GetTaskRequest) -> Result<Task, Fault> {
+    let desk = &call.context.desk;
+    let view = owned(desk, &call.caller, &request.id).await?;
+    let detail = Detail {
+        history: request.history_length,
+        ..Detail::WHOLE
+    };
+    Ok(task::task(desk, &call.base, &view, detail).await)
+}
+
+pub(super) async fn subscribe<D: Desk>(
+    call: &Call<D>,
+    request: SubscribeToTaskRequest,
+) -> Result<Events, Fault> {
+    let view = owned(&call.context.desk, &call.caller, &request.id).await?;
+    let state = view.now().state;
+    if state.terminal() {
+        return Err(Fault::unsupported(format!(
+            "the task is over ({}): nothing more happens to it, get it instead",
+            task::word(state)
+        )));
+    }
+    Events::of(call, &view.errand.errand_id, Until::Over).await
+}
+
+/// A file of an answer.
+pub(crate) async fn file<D: Desk>(
+    desk: &D,
+    caller: &Caller,
+    (id, message, n): (&str, &str, usize),
+) -> Result<(Attachment, Vec<u8>), Fault> {
+    let view = owned(desk, caller, id).await?;
+    let mut messages = view.messages.into_iter();
+    let file = messages
+        .find(|one| one.message.message_id.as_str() == message)
+        .and_then(|one| one.files.into_iter().nth(n))
+        .ok_or_else(|| Fault::file_not_found(id))?;
+    match desk.read_file(&file).await {
+        Ok(bytes) => Ok((file, bytes)),
+        Err(why) => {
+            tracing::warn!(task = id, message, why, "a file of an answer can't be read");
+            Err(Fault::file_not_found(id))
+        }
+    }
+}

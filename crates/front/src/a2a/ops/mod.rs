@@ -1,0 +1,158 @@
+//! The operations of A2A over the desk, one file per group. Both bindings call [`run`], and know nothing else of them.
+
+mod card;
+mod find;
+mod list;
+mod push;
+mod send;
+mod stop;
+mod wait;
+
+pub(crate) use find::file;
+
+use super::fault::Fault;
+use super::read::{self, Takes};
+use super::speak::Version;
+use super::sse::Events;
+use crate::api::Context;
+use crate::{Caller, Desk};
+use a2a::methods;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// One call: who calls, from where, and what was said beside the request.
+pub(crate) struct Call<D> {
+    pub(crate) context: Context<D>,
+    pub(crate) caller: Caller,
+    /// Where the caller reached us.
+    pub(crate) base: String,
+    /// The key from the header `Idempotency-Key`.
+    pub(crate) key: Option<String>,
+    pub(crate) version: Version,
+    /// The number of the last event that a subscriber has.
+    pub(crate) after: Option<u64>,
+}
+
+/// An operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Send,
+    Stream,
+    Get,
+    List,
+    Cancel,
+    Subscribe,
+    CreatePush,
+    GetPush,
+    ListPush,
+    DeletePush,
+    ExtendedCard,
+}
+
+impl Op {
+    const ALL: [Self; 11] = [
+        Self::Send,
+        Self::Stream,
+        Self::Get,
+        Self::List,
+        Self::Cancel,
+        Self::Subscribe,
+        Self::CreatePush,
+        Self::GetPush,
+        Self::ListPush,
+        Self::DeletePush,
+        Self::ExtendedCard,
+    ];
+
+    /// The name on JSON-RPC.
+    fn method(self) -> &'static str {
+        match self {
+            Self::Send => methods::SEND_MESSAGE,
+            Self::Stream => methods::SEND_STREAMING_MESSAGE,
+            Self::Get => methods::GET_TASK,
+            Self::List => methods::LIST_TASKS,
+            Self::Cancel => methods::CANCEL_TASK,
+            Self::Subscribe => methods::SUBSCRIBE_TO_TASK,
+            Self::CreatePush => methods::CREATE_PUSH_CONFIG,
+            Self::GetPush => methods::GET_PUSH_CONFIG,
+            Self::ListPush => methods::LIST_PUSH_CONFIGS,
+            Self::DeletePush => methods::DELETE_PUSH_CONFIG,
+            Self::ExtendedCard => methods::GET_EXTENDED_AGENT_CARD,
+        }
+    }
+
+    /// By its name on JSON-RPC.
+    pub(crate) fn named(method: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|op| op.method() == method)
+    }
+}
+
+/// What an operation came to.
+pub(crate) enum Done {
+    Value(Value),
+    Events(Box<Events>),
+}
+
+impl Done {
+    fn of(value: &impl Serialize) -> Result<Self, Fault> {
+        serde_json::to_value(value)
+            .map(Self::Value)
+            .map_err(|error| Fault::internal(format!("the answer can't be written: {error}")))
+    }
+}
+
+/// Does what a client asks for.
+pub(crate) async fn run<D: Desk>(call: &Call<D>, op: Op, params: Value) -> Result<Done, Fault> {
+    match op {
+        Op::Send => {
+            let request = read::request(Takes::Send, params)?;
+            Done::of(&send::send(call, request).await?)
+        }
+        Op::Stream => {
+            let request = read::request(Takes::Send, params)?;
+            send::stream(call, request).await.map(events)
+        }
+        Op::Get => {
+            let request = read::request(Takes::Get, params)?;
+            Done::of(&find::get(call, request).await?)
+        }
+        Op::List => {
+            let request = read::request(Takes::List, params)?;
+            Done::of(&list::list(call, request).await?)
+        }
+        Op::Cancel => {
+            let request = read::request(Takes::Cancel, params)?;
+            Done::of(&stop::cancel(call, request).await?)
+        }
+        Op::Subscribe => {
+            let request = read::request(Takes::Subscribe, params)?;
+            find::subscribe(call, request).await.map(events)
+        }
+        Op::CreatePush => {
+            let request = read::request(Takes::CreatePush, params)?;
+            Done::of(&push::create(call, request).await?)
+        }
+        Op::GetPush => {
+            let request = read::request(Takes::OnePush, params)?;
+            Done::of(&push::get(call, request).await?)
+        }
+        Op::ListPush => {
+            let request = read::request(Takes::ListPush, params)?;
+            Done::of(&push::list(call, request).await?)
+        }
+        Op::DeletePush => {
+            let request = read::request(Takes::OnePush, params)?;
+            push::delete(call, request).await?;
+            Ok(Done::Value(json!({})))
+        }
+        Op::ExtendedCard => {
+            let _request: a2a::GetExtendedAgentCardRequest =
+                read::request(Takes::ExtendedCard, params)?;
+            Ok(Done::Value(card::extended(call)))
+        }
+    }
+}
+
+fn events(events: Events) -> Done {
+    Done::Events(Box::new(events))
+}

@@ -1,0 +1,117 @@
+//! Push notification configurations: kept and forgotten through the desk. What is sent, and where it may go, is the
+//! daemon's.
+
+use super::Call;
+use super::find::owned;
+use crate::a2a::fault::Fault;
+use crate::{Desk, PushPut};
+use a2a::{
+    AuthenticationInfo, DeleteTaskPushNotificationConfigRequest,
+    GetTaskPushNotificationConfigRequest, ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse, TaskPushNotificationConfig,
+};
+use bridge_core::port::Ledger;
+use bridge_core::value::{ErrandId, Push, PushState};
+
+pub(super) async fn create<D: Desk>(
+    call: &Call<D>,
+    config: TaskPushNotificationConfig,
+) -> Result<TaskPushNotificationConfig, Fault> {
+    let view = owned(&call.context.desk, &call.caller, &config.task_id).await?;
+    put(call, &view.errand.errand_id, config, "url").await
+}
+
+/// Keeps a configuration; `field` is what is wrong when its address may not be.
+pub(super) async fn put<D: Desk>(
+    call: &Call<D>,
+    errand_id: &ErrandId,
+    config: TaskPushNotificationConfig,
+    field: &str,
+) -> Result<TaskPushNotificationConfig, Fault> {
+    let desk = &call.context.desk;
+    let id = config.id.filter(|id| !id.is_empty());
+    let push = Push {
+        errand_id: errand_id.clone(),
+        config_id: id.unwrap_or_else(a2a::new_artifact_id),
+        url: config.url,
+        token: config.token.filter(|token| !token.is_empty()),
+        authorization: config
+            .authentication
+            .map(|auth| (auth.scheme, auth.credentials.unwrap_or_default())),
+        version: call.version.word().to_owned(),
+        state: PushState::Waiting { not_before: None },
+        mark: None,
+        tries: 0,
+        first_try_at: None,
+        error: None,
+        created_at: desk.now(),
+    };
+    match desk.put_push(push.clone(), &call.caller.name).await? {
+        PushPut::Put => Ok(shown(push)),
+        PushPut::Unknown => Err(Fault::task_not_found(errand_id.as_str())),
+        PushPut::Refused { why } => Err(Fault::invalid(field, why)),
+    }
+}
+
+pub(super) async fn get<D: Desk>(
+    call: &Call<D>,
+    request: GetTaskPushNotificationConfigRequest,
+) -> Result<TaskPushNotificationConfig, Fault> {
+    let desk = &call.context.desk;
+    let view = owned(desk, &call.caller, &request.task_id).await?;
+    let (errand_id, config_id) = (view.errand.errand_id, request.id.clone());
+    let read = move |rows: &dyn bridge_core::port::Read| rows.push(&errand_id, &config_id);
+    let found = desk.ledger().read(read).await?;
+    found
+        .map(shown)
+        .ok_or_else(|| Fault::push_not_found(&request.task_id, &request.id))
+}
+
+/// All of them: there are few of one task.
+pub(super) async fn list<D: Desk>(
+    call: &Call<D>,
+    request: ListTaskPushNotificationConfigsRequest,
+) -> Result<ListTaskPushNotificationConfigsResponse, Fault> {
+    let desk = &call.context.desk;
+    let view = owned(desk, &call.caller, &request.task_id).await?;
+    let errand_id = view.errand.errand_id;
+    let read = move |rows: &dyn bridge_core::port::Read| rows.pushes_of(&errand_id);
+    let found = desk.ledger().read(read).await?;
+    Ok(ListTaskPushNotificationConfigsResponse {
+        configs: found.into_iter().map(shown).collect(),
+        next_page_token: None,
+    })
+}
+
+/// One that is not there is fine: deleting twice is deleting once.
+pub(super) async fn delete<D: Desk>(
+    call: &Call<D>,
+    request: DeleteTaskPushNotificationConfigRequest,
+) -> Result<(), Fault> {
+    let errand_id = ErrandId::new(request.task_id.as_str());
+    let desk = &call.context.desk;
+    match desk
+        .drop_push(&errand_id, &request.id, &call.caller.name)
+        .await?
+    {
+        true => Ok(()),
+        false => Err(Fault::task_not_found(&request.task_id)),
+    }
+}
+
+/// To the owner of the task, who gave it.
+fn shown(push: Push) -> TaskPushNotificationConfig {
+    TaskPushNotificationConfig {
+        url: push.url,
+        id: Some(push.config_id),
+        task_id: push.errand_id.to_string(),
+        token: push.token,
+        authentication: push
+            .authorization
+            .map(|(scheme, credentials)| AuthenticationInfo {
+                scheme,
+                credentials: (!credentials.is_empty()).then_some(credentials),
+            }),
+        tenant: None,
+    }
+}

@@ -1,0 +1,172 @@
+//! Send: a message begins a task, goes on with one, or answers a question of Codex in one; then its caller waits, or
+//! follows it.
+
+use super::find::owned;
+use super::{Call, push, wait};
+use crate::a2a::fault::Fault;
+use crate::a2a::hear::{Heard, hear};
+use crate::a2a::sse::{Events, Until};
+use crate::a2a::task::{self, Detail};
+use crate::{Desk, NewErrand};
+use a2a::{
+    Message, Part, Role, SendMessageConfiguration, SendMessageRequest, SendMessageResponse,
+    StreamResponse,
+};
+use bridge_core::errand::{ErrandState, ErrandView};
+use bridge_core::outcome::{self, Outcome};
+use bridge_core::step::ErrandTaken;
+use bridge_core::value::ErrandId;
+use std::time::Duration;
+
+/// How long a caller that wants the end may wait for it: as long as a turn may take. After it the task says how it
+/// stands, and goes on.
+const SEND_WAIT: Duration = Duration::from_secs(30 * 60);
+/// What is said where there is nothing to do.
+const NOTHING: &str = "(empty prompt — nothing to do)";
+
+pub(super) async fn send<D: Desk>(
+    call: &Call<D>,
+    request: SendMessageRequest,
+) -> Result<SendMessageResponse, Fault> {
+    let heard = hear(request.message)?;
+    if heard.is_empty() {
+        return Ok(SendMessageResponse::Message(nothing(&heard)));
+    }
+    let configuration = request.configuration.unwrap_or_else(unconfigured);
+    let blocking = configuration.return_immediately != Some(true);
+    // Whoever waits has a place among those that are waited for.
+    let _seat = match blocking {
+        true => Some(call.sit()?),
+        false => None,
+    };
+    let history = configuration.history_length;
+    let errand_id = place(call, heard, configuration).await?;
+    let id = errand_id.as_str();
+    let view = match blocking {
+        true => wait::until(call, id, SEND_WAIT, rests).await?,
+        false => owned(&call.context.desk, &call.caller, id).await?,
+    };
+    if blocking && let Some(message) = said(&view) {
+        return Ok(SendMessageResponse::Message(message));
+    }
+    let detail = Detail {
+        history,
+        ..Detail::WHOLE
+    };
+    let task = task::task(&call.context.desk, &call.base, &view, detail).await;
+    Ok(SendMessageResponse::Task(task))
+}
+
+pub(super) async fn stream<D: Desk>(
+    call: &Call<D>,
+    request: SendMessageRequest,
+) -> Result<Events, Fault> {
+    let heard = hear(request.message)?;
+    if heard.is_empty() {
+        return Ok(Events::One(Some(StreamResponse::Message(nothing(&heard)))));
+    }
+    let configuration = request.configuration.unwrap_or_else(unconfigured);
+    // Looked at before anything is stored.
+    drop(call.sit()?);
+    let errand_id = place(call, heard, configuration).await?;
+    Events::of(call, &errand_id, Until::Asked).await
+}
+
+fn unconfigured() -> SendMessageConfiguration {
+    SendMessageConfiguration {
+        accepted_output_modes: None,
+        task_push_notification_config: None,
+        history_length: None,
+        return_immediately: None,
+    }
+}
+
+/// Whether its caller is waited for, or nothing more happens.
+fn rests(view: &ErrandView) -> bool {
+    let state = view.now().state;
+    state.terminal() || state.interrupted()
+}
+
+/// The plain reply that the last answer is, if it is one.
+fn said(view: &ErrandView) -> Option<Message> {
+    let last = view.messages.last()?;
+    let (outcome, _) = outcome::read(&last.answer.as_ref()?.text);
+    let over = view.now().state == ErrandState::Completed;
+    match outcome {
+        Outcome::Says if over => task::answer_message(view, last),
+        Outcome::Says | Outcome::Done | Outcome::Asks | Outcome::Refuses => None,
+    }
+}
+
+/// Nothing is stored for it.
+fn nothing(heard: &Heard) -> Message {
+    Message {
+        context_id: Some(heard.context.clone().unwrap_or_else(a2a::new_context_id)),
+        task_id: heard.task.clone(),
+        ..Message::new(Role::Agent, vec![Part::text(NOTHING)])
+    }
+}
+
+/// Puts a message where it belongs; when this resolves, it is on disk.
+async fn place<D: Desk>(
+    call: &Call<D>,
+    heard: Heard,
+    configuration: SendMessageConfiguration,
+) -> Result<ErrandId, Fault> {
+    let desk = &call.context.desk;
+    if let Some(id) = &heard.task {
+        let view = owned(desk, &call.caller, id).await?;
+        fits(&view, &heard)?;
+    }
+    let errand_id = take(call, heard).await?;
+    if let Some(config) = configuration.task_push_notification_config {
+        let field = "configuration.taskPushNotificationConfig.url";
+        push::put(call, &errand_id, config, field).await?;
+    }
+    Ok(errand_id)
+}
+
+/// Whether a message may go on with a task.
+fn fits(view: &ErrandView, heard: &Heard) -> Result<(), Fault> {
+    let context = task::context_of(view);
+    if heard.context.as_ref().is_some_and(|named| named != context) {
+        let why = "is not the context of the task; leave it out, or name that one";
+        return Err(Fault::invalid("message.contextId", why));
+    }
+    let state = view.now().state;
+    match state.terminal() {
+        true => Err(over(state)),
+        false => Ok(()),
+    }
+}
+
+fn over(state: ErrandState) -> Fault {
+    Fault::unsupported(format!(
+        "the task is over ({}) and takes no more messages; begin a new one in its context",
+        task::word(state)
+    ))
+}
+
+async fn take<D: Desk>(call: &Call<D>, heard: Heard) -> Result<ErrandId, Fault> {
+    let original = heard.original()?;
+    let task = heard.task.clone();
+    let errand = NewErrand {
+        from: call.caller.clone(),
+        context: heard.context,
+        errand_id: heard.task.map(ErrandId::new),
+        said_as: heard.said_as,
+        key: call.key.clone().or(heard.key),
+        text: heard.text,
+        files: heard.files,
+        hops: heard.hops,
+        original,
+    };
+    match call.context.desk.take_errand(errand).await? {
+        ErrandTaken::New { errand, .. } | ErrandTaken::Known { errand, .. } => Ok(errand.errand_id),
+        ErrandTaken::Over(state) => Err(over(state)),
+        ErrandTaken::Unknown => Err(Fault::task_not_found(task.as_deref().unwrap_or_default())),
+        ErrandTaken::Full => Err(Fault::full(
+            "too many messages wait already; nothing was stored, send it again later",
+        )),
+    }
+}

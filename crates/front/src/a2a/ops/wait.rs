@@ -1,0 +1,57 @@
+//! Waiting until a task stands where a caller wants it: news only says "look", the rows say how it stands.
+
+use super::Call;
+use super::find::owned;
+use crate::a2a::fault::Fault;
+use crate::{Desk, Live, Subscription};
+use bridge_core::errand::ErrandView;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// How often the rows are looked at without news: a message that was given to another one's turn has none of its own.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Waits until `enough` says so, the time is over or the daemon stops; then says how the task stands.
+pub(super) async fn until<D: Desk>(
+    call: &Call<D>,
+    id: &str,
+    longest: Duration,
+    enough: impl Fn(&ErrandView) -> bool,
+) -> Result<ErrandView, Fault> {
+    let desk = &call.context.desk;
+    let deadline = Instant::now() + longest;
+    let mut watched = 0;
+    let mut news: Option<Subscription> = None;
+    loop {
+        let view = owned(desk, &call.caller, id).await?;
+        if enough(&view) {
+            return Ok(view);
+        }
+        if watched < view.messages.len() {
+            watched = view.messages.len();
+            let last = view.messages.last();
+            news = last.and_then(|one| desk.hub().watch(&one.message.message_id));
+            // What happened before it was watched was not heard.
+            continue;
+        }
+        tokio::select! {
+            () = changed(&mut news) => {}
+            () = sleep(LOOK_EVERY) => {}
+            () = sleep_until(deadline) => return Ok(view),
+            () = call.context.stop.cancelled() => return Ok(view),
+        }
+    }
+}
+
+/// The rows changed. Never without somebody to hear it from.
+async fn changed(news: &mut Option<Subscription>) {
+    let Some(news) = news else {
+        return std::future::pending().await;
+    };
+    loop {
+        match news.next().await {
+            Live::Changed => return,
+            Live::Text(_) | Live::Diff(_) => {}
+        }
+    }
+}

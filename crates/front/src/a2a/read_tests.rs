@@ -1,0 +1,139 @@
+//! What is read, and what is refused and how it is said.
+
+use super::*;
+use a2a::{ListTasksRequest, PartContent, Role, SendMessageRequest, TaskState};
+use serde_json::json;
+
+fn send(params: Value) -> Result<SendMessageRequest, Fault> {
+    request(Takes::Send, params)
+}
+
+fn message(extra: Value) -> Value {
+    let mut message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]});
+    for (name, value) in extra.as_object().unwrap() {
+        message[name] = value.clone();
+    }
+    json!({"message": message})
+}
+
+fn wrong(fault: &Fault) -> Vec<String> {
+    let rpc = fault.to_rpc();
+    let told = rpc["data"][1]["fieldViolations"].as_array().unwrap().iter();
+    told.map(|told| told["field"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn both_spellings_numbers_for_enums_and_null_are_read() {
+    let read = send(json!({
+        "message": {
+            "message_id": "m",
+            "context_id": "c",
+            "task_id": null,
+            "role": 1,
+            "parts": [{"text": "hi", "media_type": "text/plain", "metadata": null}],
+        },
+        "configuration": {"history_length": "3", "return_immediately": true},
+    }))
+    .unwrap();
+    assert_eq!(read.message.role, Role::User);
+    assert_eq!(read.message.context_id.as_deref(), Some("c"));
+    assert_eq!(read.message.task_id, None);
+    assert_eq!(
+        read.message.parts[0].media_type.as_deref(),
+        Some("text/plain")
+    );
+    let configuration = read.configuration.unwrap();
+    assert_eq!(configuration.history_length, Some(3));
+    assert_eq!(configuration.return_immediately, Some(true));
+}
+
+#[test]
+fn what_nobody_knows_is_ignored() {
+    let mut params = message(json!({"tckUnknownField": "x"}));
+    params["tckExtraParam"] = json!(42);
+    assert!(send(params).is_ok());
+}
+
+#[test]
+fn a_part_has_exactly_one_content() {
+    for parts in [
+        json!([{}]),
+        json!([{"text": "a", "url": "https://b"}]),
+        json!([{"mediaType": "text/plain"}]),
+    ] {
+        let fault = send(message(json!({"parts": parts}))).unwrap_err();
+        assert_eq!(wrong(&fault), ["message.parts[0]"], "{parts}");
+    }
+    let null = send(message(json!({"parts": [{"data": null}]}))).unwrap();
+    assert_eq!(
+        null.message.parts[0].content,
+        PartContent::Data(Value::Null)
+    );
+}
+
+#[test]
+fn what_must_be_there_is_named_when_it_is_not() {
+    assert_eq!(wrong(&send(json!({})).unwrap_err()), ["message"]);
+    let empty = send(json!({"message": {}})).unwrap_err();
+    assert_eq!(
+        wrong(&empty),
+        ["message.messageId", "message.role", "message.parts"]
+    );
+    for (field, value) in [
+        ("messageId", json!("")),
+        ("role", json!("ROLE_UNSPECIFIED")),
+        ("role", json!(0)),
+        ("role", json!("user")),
+        ("role", json!(7)),
+        ("parts", json!([])),
+        ("parts", json!("hi")),
+        ("messageId", json!("a\nb")),
+        ("messageId", json!("x".repeat(129))),
+        ("contextId", json!(3)),
+    ] {
+        let fault = send(message(json!({field: value}))).unwrap_err();
+        assert_eq!(wrong(&fault), [format!("message.{field}")], "{value}");
+    }
+}
+
+#[test]
+fn a_field_under_both_names_is_refused() {
+    let fault = send(message(json!({"message_id": "other"}))).unwrap_err();
+    assert_eq!(wrong(&fault), ["message.messageId"]);
+}
+
+#[test]
+fn bytes_are_read_in_either_alphabet_with_or_without_padding() {
+    for (text, bytes) in [
+        ("dGNr", &b"tck"[..]),
+        ("_-8", &[0xff, 0xef][..]),
+        ("/+8=", &[0xff, 0xef][..]),
+        ("", &[][..]),
+    ] {
+        let read = send(message(json!({"parts": [{"raw": text}]}))).unwrap();
+        let content = &read.message.parts[0].content;
+        assert_eq!(*content, PartContent::Raw(bytes.to_vec()), "{text}");
+    }
+    for text in ["a", "a b=", "ä"] {
+        let fault = send(message(json!({"parts": [{"raw": text}]}))).unwrap_err();
+        assert_eq!(wrong(&fault), ["message.parts[0].raw"], "{text}");
+    }
+}
+
+#[test]
+fn figures_of_a_list_have_their_bounds() {
+    let list = |params| request::<ListTasksRequest>(Takes::List, params);
+    let read = list(json!({"status": 2, "pageSize": 100, "includeArtifacts": "true"})).unwrap();
+    assert_eq!(read.status, Some(TaskState::Working));
+    assert_eq!(read.include_artifacts, Some(true));
+    let fault = list(json!({
+        "pageSize": 150, "historyLength": -5, "status": "TASK_STATE_RUNNING",
+    }))
+    .unwrap_err();
+    assert_eq!(wrong(&fault), ["status", "pageSize", "historyLength"]);
+    assert!(list(json!({"statusTimestampAfter": "yesterday"})).is_err());
+    assert!(list(json!({"pageSize": 0})).is_err());
+    assert!(list(json!({"pageSize": 2.5})).is_err());
+    assert!(list(json!({"pageSize": 2.0})).is_ok());
+}

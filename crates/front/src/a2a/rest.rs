@@ -1,0 +1,284 @@
+//! HTTP+JSON: paths and methods become operations, faults become statuses (AIP-193).
+
+use super::card;
+use super::fault::Fault;
+use super::ops::{self, Call, Done, Op};
+use super::speak::{self, Version};
+use crate::api::{Context, ProblemResponse, Who};
+use crate::{Caller, Desk};
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use chrono::DateTime;
+use serde_json::{Map, Value};
+
+pub(crate) async fn send<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    request: Request,
+) -> Response {
+    answer(context, caller, request, Op::Send, &[]).await
+}
+
+pub(crate) async fn stream<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    request: Request,
+) -> Response {
+    answer(context, caller, request, Op::Stream, &[]).await
+}
+
+pub(crate) async fn list<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    request: Request,
+) -> Response {
+    answer(context, caller, request, Op::List, &[]).await
+}
+
+/// `GET /tasks/{id}`; the proto subscribes by GET as well.
+pub(crate) async fn look<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+    request: Request,
+) -> Response {
+    let (id, op) = match id.rsplit_once(':') {
+        Some((id, "subscribe")) => (id, Op::Subscribe),
+        Some(_) | None => (id.as_str(), Op::Get),
+    };
+    answer(context, caller, request, op, &[("id", id)]).await
+}
+
+/// `POST /tasks/{id}:cancel` and `POST /tasks/{id}:subscribe`.
+pub(crate) async fn act<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+    request: Request,
+) -> Response {
+    let (id, op) = match id.rsplit_once(':') {
+        Some((id, "cancel")) => (id, Op::Cancel),
+        Some((id, "subscribe")) => (id, Op::Subscribe),
+        Some(_) | None => {
+            let media = speak::media(request.headers());
+            return refuse(media, &Fault::method_not_found("POST of a task"));
+        }
+    };
+    answer(context, caller, request, op, &[("id", id)]).await
+}
+
+pub(crate) async fn create_push<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+    request: Request,
+) -> Response {
+    answer(context, caller, request, Op::CreatePush, &[("taskId", &id)]).await
+}
+
+pub(crate) async fn list_push<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+    request: Request,
+) -> Response {
+    answer(context, caller, request, Op::ListPush, &[("taskId", &id)]).await
+}
+
+pub(crate) async fn get_push<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    Path((id, config)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    let named = [("taskId", id.as_str()), ("id", config.as_str())];
+    answer(context, caller, request, Op::GetPush, &named).await
+}
+
+pub(crate) async fn delete_push<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    Path((id, config)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    let named = [("taskId", id.as_str()), ("id", config.as_str())];
+    answer(context, caller, request, Op::DeletePush, &named).await
+}
+
+pub(crate) async fn extended_card<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    request: Request,
+) -> Response {
+    answer(context, caller, request, Op::ExtendedCard, &[]).await
+}
+
+/// A file of an answer. Whatever it is, it is never shown by a browser in our name.
+pub(crate) async fn file<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    Path((id, message, n)): Path<(String, String, usize)>,
+    headers: HeaderMap,
+) -> Response {
+    let media = speak::media(&headers);
+    if !context.desk.a2a().enabled {
+        return refuse(media, &off());
+    }
+    let found = ops::file(&context.desk, &caller, (&id, &message, n)).await;
+    let (file, bytes) = match found {
+        Ok(found) => found,
+        Err(fault) => return refuse(media, &fault),
+    };
+    let kind = HeaderValue::from_str(&file.media_type)
+        .unwrap_or(HeaderValue::from_static("application/octet-stream"));
+    let mut response = Body::from(bytes).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, kind);
+    headers.insert(
+        header::CONTENT_DISPOSITION,
+        HeaderValue::from_static("attachment"),
+    );
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    response
+}
+
+/// The public card.
+pub(crate) async fn public_card<D: Desk>(
+    State(context): State<Context<D>>,
+    request: Request,
+) -> Response {
+    let profile = context.desk.a2a();
+    if !profile.enabled {
+        return ProblemResponse::not_found("there is no such route").into_response();
+    }
+    let base = speak::base(&profile, request.headers(), request.uri());
+    let content = card::public(&profile, &base).to_string();
+    let etag = card::etag(&content);
+    let since = context.ages.since(&base, &etag, context.desk.now());
+    let asked = request.headers().get_all(header::IF_NONE_MATCH).iter();
+    let known = asked
+        .filter_map(|tags| tags.to_str().ok())
+        .any(|tags| tags.trim() == "*" || tags.contains(etag.as_str()));
+    let mut response = match known {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => Body::from(content).into_response(),
+    };
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    let max_age = format!("public, max-age={}", card::MAX_AGE_SECONDS);
+    let modified = DateTime::from_timestamp_millis(since.0)
+        .map(|at| at.format("%a, %d %b %Y %H:%M:%S GMT").to_string());
+    let told = [
+        (header::CACHE_CONTROL, Some(max_age)),
+        (header::ETAG, Some(etag)),
+        (header::LAST_MODIFIED, modified),
+    ];
+    for (name, value) in told {
+        if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
+            headers.insert(name, value);
+        }
+    }
+    response
+}
+
+async fn answer<D: Desk>(
+    context: Context<D>,
+    caller: Caller,
+    request: Request,
+    op: Op,
+    named: &[(&str, &str)],
+) -> Response {
+    let (head, body) = request.into_parts();
+    let media = speak::media(&head.headers);
+    match run(context, caller, head, body, op, named).await {
+        Ok(Done::Value(value)) => json(media, StatusCode::OK, &value),
+        Ok(Done::Events(events)) => events.respond(|event| event),
+        Err(fault) => refuse(media, &fault),
+    }
+}
+
+async fn run<D: Desk>(
+    context: Context<D>,
+    caller: Caller,
+    head: Parts,
+    body: Body,
+    op: Op,
+    named: &[(&str, &str)],
+) -> Result<Done, Fault> {
+    let bytes = speak::body(&head, body).await?;
+    let call = Call::new(context, caller, &head)?;
+    match call.version {
+        Version::V1 => {}
+        Version::V03 => {
+            let why = "0.3, which is meant where the header A2A-Version is missing, over HTTP+JSON";
+            return Err(Fault::version(why));
+        }
+    }
+    let mut params = match bytes.is_empty() {
+        true => query(&head),
+        false => object(&bytes)?,
+    };
+    for (name, value) in named {
+        name_it(&mut params, name, value)?;
+    }
+    ops::run(&call, op, Value::Object(params)).await
+}
+
+/// What is behind the `?`, but the version.
+fn query(head: &Parts) -> Map<String, Value> {
+    let pairs = speak::query(&head.uri).into_iter();
+    pairs
+        .filter(|(name, _)| !name.to_ascii_lowercase().starts_with("a2a-"))
+        .map(|(name, value)| (name, Value::String(value)))
+        .collect()
+}
+
+fn object(bytes: &[u8]) -> Result<Map<String, Value>, Fault> {
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Object(params)) => Ok(params),
+        Ok(_) => Err(Fault::invalid_request("the body must be a JSON object")),
+        Err(error) => Err(Fault::parse(&error.to_string())),
+    }
+}
+
+/// The path names what it is about; a body that names something else is a mistake.
+fn name_it(params: &mut Map<String, Value>, name: &str, value: &str) -> Result<(), Fault> {
+    let other = params
+        .insert(name.to_owned(), Value::from(value))
+        .filter(|other| !other.is_null() && other != "" && other != value);
+    match other {
+        None => Ok(()),
+        Some(_) => Err(Fault::invalid(name, "is another one than the path names")),
+    }
+}
+
+fn json(media: &'static str, status: StatusCode, value: &Value) -> Response {
+    let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(media))];
+    (status, kind, value.to_string()).into_response()
+}
+
+fn refuse(media: &'static str, fault: &Fault) -> Response {
+    let mut response = json(media, fault.kind().status(), &fault.to_rest());
+    if let Some(after) = fault.retry_after() {
+        let seconds = after.as_secs().max(1);
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+pub(super) fn off() -> Fault {
+    Fault::unsupported(
+        "this agent does not speak A2A now: `a2a.enabled` is false in its configuration",
+    )
+}

@@ -1,0 +1,138 @@
+//! JSON-RPC 2.0: one endpoint for every operation, of 1.0 and of 0.3.
+
+use super::fault::Fault;
+use super::legacy;
+use super::ops::{self, Call, Done, Op};
+use super::speak::{self, Version};
+use crate::Desk;
+use crate::api::{Context, Who};
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+
+/// A request that can be answered.
+struct Asked {
+    id: Value,
+    method: String,
+    params: Option<Value>,
+}
+
+pub(crate) async fn call<D: Desk>(
+    State(context): State<Context<D>>,
+    Who(caller): Who,
+    request: Request,
+) -> Response {
+    let (head, body) = request.into_parts();
+    let bytes = match speak::body(&head, body).await {
+        Ok(bytes) => bytes,
+        Err(fault) => return refuse(Value::Null, &fault),
+    };
+    let asked = match read(&bytes) {
+        Ok(asked) => asked,
+        Err((id, fault)) => return refuse(id, &fault),
+    };
+    let id = asked.id.clone();
+    let call = match Call::new(context, caller, &head) {
+        Ok(call) => call,
+        Err(fault) => return refuse(id, &fault),
+    };
+    match answer(call, asked).await {
+        Ok(response) => response,
+        Err(fault) => refuse(id, &fault),
+    }
+}
+
+/// Reads a request; what can't be read has no id to answer to.
+fn read(bytes: &[u8]) -> Result<Asked, (Value, Fault)> {
+    let unreadable = |error: serde_json::Error| (Value::Null, Fault::parse(&error.to_string()));
+    let body: Value = serde_json::from_slice(bytes).map_err(unreadable)?;
+    let Value::Object(mut body) = body else {
+        let why = "the body must be one JSON-RPC request; batches are not taken";
+        return Err((Value::Null, Fault::invalid_request(why)));
+    };
+    let id = match body.remove("id") {
+        Some(id @ (Value::String(_) | Value::Number(_))) => id,
+        Some(_) | None => {
+            let why = "id must be a string or a number: nothing is done without an answer";
+            return Err((Value::Null, Fault::invalid_request(why)));
+        }
+    };
+    if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err((id, Fault::invalid_request("jsonrpc must be \"2.0\"")));
+    }
+    match body.remove("method") {
+        Some(Value::String(method)) => Ok(Asked {
+            id,
+            method,
+            params: body.remove("params"),
+        }),
+        Some(_) | None => Err((id, Fault::invalid_request("method must be a string"))),
+    }
+}
+
+async fn answer<D: Desk>(mut call: Call<D>, asked: Asked) -> Result<Response, Fault> {
+    if let Some(op) = legacy::Op::named(&asked.method) {
+        call.version = Version::V03;
+        return old(&call, op, asked).await;
+    }
+    let op = Op::named(&asked.method).ok_or_else(|| Fault::method_not_found(&asked.method))?;
+    match call.version {
+        Version::V1 => {}
+        Version::V03 => {
+            let method = format!(
+                "{} in A2A 0.3, which is spoken where the header A2A-Version is missing",
+                asked.method
+            );
+            return Err(Fault::method_not_found(&method));
+        }
+    }
+    let params = asked.params.filter(|params| !params.is_null());
+    let params = params.unwrap_or_else(|| Value::Object(Map::new()));
+    let id = asked.id;
+    Ok(match ops::run(&call, op, params).await? {
+        Done::Value(value) => result(id, value),
+        Done::Events(events) => events.respond(move |event| envelope(&id, event)),
+    })
+}
+
+/// The same in 0.3.
+async fn old<D: Desk>(call: &Call<D>, op: legacy::Op, asked: Asked) -> Result<Response, Fault> {
+    let (op, params) = legacy::params(op, asked.params).map_err(wrong)?;
+    let method = op.method();
+    let now = Op::named(method).ok_or_else(|| Fault::method_not_found(method))?;
+    let id = asked.id;
+    Ok(match ops::run(call, now, params).await? {
+        Done::Value(value) => result(id, legacy::result(op, value).map_err(wrong)?),
+        Done::Events(events) => events.respond(move |event| envelope(&id, legacy::event(event))),
+    })
+}
+
+fn wrong(wrong: legacy::Wrong) -> Fault {
+    match wrong {
+        legacy::Wrong::Params(why) => Fault::invalid("params", why),
+        legacy::Wrong::NoPush => Fault::push_not_found("", ""),
+    }
+}
+
+fn envelope(id: &Value, result: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+fn result(id: Value, result: Value) -> Response {
+    Json(envelope(&id, result)).into_response()
+}
+
+/// Errors of JSON-RPC are answers like others, so that clients read them.
+fn refuse(id: Value, fault: &Fault) -> Response {
+    let body = json!({"jsonrpc": "2.0", "id": id, "error": fault.to_rpc()});
+    let mut response = Json(body).into_response();
+    if let Some(after) = fault.retry_after() {
+        let seconds = after.as_secs().max(1);
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}

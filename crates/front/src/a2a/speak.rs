@@ -1,0 +1,192 @@
+//! What is agreed about before a request is read: the version, what the body says it is, what the answer is called,
+//! and where the caller reached us.
+
+use super::fault::Fault;
+use crate::A2aProfile;
+use crate::api::{BODY_DEADLINE, BODY_MAX_BYTES};
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
+
+/// The header that names the version; it may stand behind the `?` as well.
+const VERSION: &str = "a2a-version";
+const JSON: &str = "application/json";
+const A2A_JSON: &str = "application/a2a+json";
+
+/// A version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    V1,
+    /// Also whoever says nothing.
+    V03,
+}
+
+impl Version {
+    /// As it is written.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::V1 => a2a::VERSION,
+            Self::V03 => super::legacy::VERSION,
+        }
+    }
+}
+
+/// The version that a request asks for. Patch numbers do not count.
+pub(crate) fn version(headers: &HeaderMap, uri: &Uri) -> Result<Version, Fault> {
+    let said = match headers.get(VERSION) {
+        Some(value) => value.to_str().unwrap_or("?").trim().to_owned(),
+        None => query(uri)
+            .into_iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(VERSION))
+            .map_or_else(String::new, |(_, value)| value),
+    };
+    let mut numbers = said.split('.');
+    match (numbers.next(), numbers.next()) {
+        (Some(""), None) | (Some("0"), Some("3")) => Ok(Version::V03),
+        (Some("1"), Some("0")) => Ok(Version::V1),
+        (_, _) => Err(Fault::version(&said)),
+    }
+}
+
+/// What is behind the `?`.
+pub(crate) fn query(uri: &Uri) -> Vec<(String, String)> {
+    axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
+        .map_or_else(|_| Vec::new(), |pairs| pairs.0)
+}
+
+/// A body, once it says that it is JSON: what it says is looked at before what it is.
+pub(crate) async fn body(head: &Parts, body: Body) -> Result<Bytes, Fault> {
+    let said = head.headers.get(header::CONTENT_TYPE);
+    let too_large = || {
+        Fault::too_large(format!(
+            "the body is longer than {BODY_MAX_BYTES} bytes; nothing was done"
+        ))
+    };
+    if said.is_some_and(|said| !is_json(said)) {
+        let said = said.and_then(|said| said.to_str().ok()).unwrap_or("?");
+        return Err(Fault::content_type(said));
+    }
+    if body.size_hint().lower() > BODY_MAX_BYTES as u64 {
+        return Err(too_large());
+    }
+    let bytes = match tokio::time::timeout(BODY_DEADLINE, to_bytes(body, BODY_MAX_BYTES)).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(_)) => return Err(too_large()),
+        Err(_) => {
+            let why = "the body did not arrive in time; nothing was done, send it again";
+            return Err(Fault::unavailable(why));
+        }
+    };
+    match said {
+        None if !bytes.is_empty() => Err(Fault::content_type("nothing")),
+        None | Some(_) => Ok(bytes),
+    }
+}
+
+fn is_json(said: &HeaderValue) -> bool {
+    let Ok(said) = said.to_str() else {
+        return false;
+    };
+    let media = said.split(';').next().unwrap_or_default().trim();
+    media.eq_ignore_ascii_case(JSON) || media.eq_ignore_ascii_case(A2A_JSON)
+}
+
+/// What an answer over HTTP+JSON is called: A2A's own name for whoever knows it, and plain JSON for all others.
+pub(crate) fn media(headers: &HeaderMap) -> &'static str {
+    let says = |name, wanted: &str| {
+        let values = headers.get_all(name).iter();
+        let mut texts = values.filter_map(|value| value.to_str().ok());
+        texts.any(|text| text.to_ascii_lowercase().contains(wanted))
+    };
+    let wants = |media| says(header::ACCEPT, media);
+    match wants(A2A_JSON) || (!wants(JSON) && says(header::CONTENT_TYPE, A2A_JSON)) {
+        true => A2A_JSON,
+        false => JSON,
+    }
+}
+
+/// Where the caller reached us, without a slash at the end.
+pub(crate) fn base(profile: &A2aProfile, headers: &HeaderMap, uri: &Uri) -> String {
+    if let Some(url) = &profile.url {
+        return url.trim_end_matches('/').to_owned();
+    }
+    let named = uri.authority().map(|authority| authority.as_str());
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    format!("http://{}", named.or(host).unwrap_or("localhost"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(name, value)| {
+                let name = header::HeaderName::from_static(name);
+                (name, HeaderValue::from_static(value))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn versions_are_negotiated_and_never_guessed() {
+        let plain = Uri::from_static("/a2a");
+        for (said, version) in [
+            ("1.0", Some(Version::V1)),
+            ("1.0.1", Some(Version::V1)),
+            ("", Some(Version::V03)),
+            ("0.3", Some(Version::V03)),
+            ("0.3.0", Some(Version::V03)),
+            ("1", None),
+            ("1.1", None),
+            ("0.2", None),
+            ("99.0", None),
+            ("10.0", None),
+        ] {
+            let read = super::version(&headers(&[("a2a-version", said)]), &plain);
+            assert_eq!(read.ok(), version, "{said:?}");
+        }
+        let none = HeaderMap::new();
+        assert_eq!(super::version(&none, &plain), Ok(Version::V03));
+        let behind = Uri::from_static("/a2a/tasks?A2A-Version=1.0&pageSize=2");
+        assert_eq!(super::version(&none, &behind), Ok(Version::V1));
+    }
+
+    #[test]
+    fn the_answer_is_called_what_its_reader_knows() {
+        for (accept, content, called) in [
+            ("*/*", "application/json", JSON),
+            ("application/a2a+json", "application/json", A2A_JSON),
+            ("*/*", "application/a2a+json", A2A_JSON),
+            ("application/json", "application/a2a+json", JSON),
+            ("text/event-stream", "application/json", JSON),
+        ] {
+            let headers = headers(&[("accept", accept), ("content-type", content)]);
+            assert_eq!(media(&headers), called, "{accept} {content}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_no_json_by_its_own_word_is_not_read() {
+        let read = |kind: Option<&'static str>, text: &'static str| async move {
+            let mut request = axum::http::Request::post("/a2a");
+            if let Some(kind) = kind {
+                request = request.header("content-type", kind);
+            }
+            let (head, body) = request.body(Body::from(text)).unwrap().into_parts();
+            super::body(&head, body).await.map(|bytes| bytes.len())
+        };
+        assert_eq!(
+            read(Some("application/json; charset=utf-8"), "{}").await,
+            Ok(2)
+        );
+        assert_eq!(read(Some("application/A2A+JSON"), "{}").await, Ok(2));
+        assert_eq!(read(None, "").await, Ok(0));
+        let refused = Err(Fault::content_type("text/plain"));
+        assert_eq!(read(Some("text/plain"), "{}").await, refused);
+        assert!(read(None, "{}").await.is_err());
+    }
+}

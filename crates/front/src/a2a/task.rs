@@ -1,0 +1,323 @@
+//! An errand as the task of A2A: status, history and artifacts, derived from its rows. How it stands is the core's
+//! word; how that looks on the wire is here, for answers and streams alike.
+
+use super::extension;
+use crate::Desk;
+use a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
+use bridge_core::errand::{ErrandMessage, ErrandState, ErrandView, Stand};
+use bridge_core::outcome;
+use bridge_core::value::{
+    Answer, AnswerSource, Attachment, Became, Deciders, ErrandId, MessageId, Request, Word,
+};
+use chrono::DateTime;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// A file of an answer up to this size is in the answer itself; a longer one is named by its address.
+pub(crate) const INLINE_MAX: u64 = 256 * 1024;
+/// What the artifact of an answer is called.
+pub(crate) const ARTIFACT_NAME: &str = "answer";
+
+/// How much of a task is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Detail {
+    /// At most so many of the newest messages; all when absent.
+    pub(crate) history: Option<i32>,
+    /// Whether artifacts are told.
+    pub(crate) artifacts: bool,
+}
+
+impl Detail {
+    /// Everything.
+    pub(crate) const WHOLE: Self = Self {
+        history: None,
+        artifacts: true,
+    };
+}
+
+/// The task. `base` is where this server is reached, for the addresses of long files.
+pub(crate) async fn task<D: Desk>(desk: &D, base: &str, view: &ErrandView, detail: Detail) -> Task {
+    let artifacts = match detail.artifacts {
+        true => Some(artifacts(desk, base, view).await),
+        false => None,
+    };
+    Task {
+        id: view.errand.errand_id.to_string(),
+        context_id: context_of(view).to_owned(),
+        status: status(view),
+        artifacts,
+        history: newest(history(view), detail.history),
+        metadata: None,
+    }
+}
+
+/// The context as its owner knows it: the key of the conversation without the owner's own name in front.
+pub(crate) fn context_of(view: &ErrandView) -> &str {
+    let own = view.context.strip_prefix(view.errand.owner.as_str());
+    own.and_then(|rest| rest.strip_prefix('/'))
+        .unwrap_or(&view.context)
+}
+
+/// The word for a state.
+pub(crate) fn state(state: ErrandState) -> TaskState {
+    match state {
+        ErrandState::Submitted => TaskState::Submitted,
+        ErrandState::Working => TaskState::Working,
+        ErrandState::InputRequired => TaskState::InputRequired,
+        ErrandState::AuthRequired => TaskState::AuthRequired,
+        ErrandState::Completed => TaskState::Completed,
+        ErrandState::Failed => TaskState::Failed,
+        ErrandState::Canceled => TaskState::Canceled,
+        ErrandState::Rejected => TaskState::Rejected,
+    }
+}
+
+/// The word for a state, for people.
+pub(crate) fn word(state: ErrandState) -> &'static str {
+    match state {
+        ErrandState::Submitted => "submitted",
+        ErrandState::Working => "working",
+        ErrandState::InputRequired => "input-required",
+        ErrandState::AuthRequired => "auth-required",
+        ErrandState::Completed => "completed",
+        ErrandState::Failed => "failed",
+        ErrandState::Canceled => "canceled",
+        ErrandState::Rejected => "rejected",
+    }
+}
+
+/// How it stands now.
+pub(crate) fn status(view: &ErrandView) -> TaskStatus {
+    let stand = view.now();
+    TaskStatus {
+        state: state(stand.state),
+        message: status_message(view, &stand),
+        timestamp: DateTime::from_timestamp_millis(stand.at.0),
+    }
+}
+
+fn status_message(view: &ErrandView, stand: &Stand) -> Option<Message> {
+    let why = stand.why.as_ref().filter(|why| !why.trim().is_empty());
+    let mut parts: Vec<Part> = why.map(Part::text).into_iter().collect();
+    let asked = question(view).filter(|_| stand.state == ErrandState::InputRequired);
+    let mut message = Message {
+        message_id: format!("{}-status-{}", view.errand.errand_id, stand.at.0),
+        ..said(view, Vec::new())
+    };
+    if let Some(request) = asked {
+        parts.push(question_part(request));
+        message.extensions = Some(vec![extension::QUESTIONS.to_owned()]);
+    }
+    message.parts = parts;
+    (!message.parts.is_empty()).then_some(message)
+}
+
+/// The question of Codex that the task's owner may answer, if it waits for one.
+pub(crate) fn question(view: &ErrandView) -> Option<&Request> {
+    let asked = view.messages.iter().flat_map(|one| &one.requests);
+    asked
+        .into_iter()
+        .find(|request| request.deciders == Deciders::Sender)
+}
+
+fn question_part(request: &Request) -> Part {
+    let payload: Value = serde_json::from_str(&request.payload).unwrap_or_default();
+    let data = json!({
+        "requestId": request.request_id.as_str(),
+        "headline": request.headline,
+        "questions": payload.get("questions").cloned().unwrap_or_default(),
+    });
+    let named = (
+        extension::EXTENSION_KEY.to_owned(),
+        extension::QUESTIONS.into(),
+    );
+    Part {
+        metadata: Some(HashMap::from([named])),
+        ..Part::data(data).with_media_type("application/json")
+    }
+}
+
+/// What we say in a task.
+fn said(view: &ErrandView, parts: Vec<Part>) -> Message {
+    Message {
+        message_id: String::new(),
+        context_id: Some(context_of(view).to_owned()),
+        task_id: Some(view.errand.errand_id.to_string()),
+        role: Role::Agent,
+        parts,
+        metadata: None,
+        extensions: None,
+        reference_task_ids: None,
+    }
+}
+
+/// What was said, each answer behind what it answers.
+pub(crate) fn history(view: &ErrandView) -> Vec<Message> {
+    let mut told = Vec::with_capacity(view.words.len() * 2);
+    for word in &view.words {
+        told.extend(original(view, word));
+        if let Became::Message(message_id) = &word.became {
+            let one = answered(view).find(|one| one.message.message_id == *message_id);
+            told.extend(one.and_then(|one| answer_message(view, one)));
+        }
+    }
+    told
+}
+
+/// A word as it was said, with the ids that it has now.
+fn original(view: &ErrandView, word: &Word) -> Option<Message> {
+    let message: Message = serde_json::from_str(&word.original).ok()?;
+    Some(Message {
+        context_id: Some(context_of(view).to_owned()),
+        task_id: Some(view.errand.errand_id.to_string()),
+        ..message
+    })
+}
+
+/// The answer to one message as a message of ours; files are in the artifact alone.
+pub(crate) fn answer_message(view: &ErrandView, one: &ErrandMessage) -> Option<Message> {
+    let parts = answer_parts(one.answer.as_ref()?);
+    (!parts.is_empty()).then(|| Message {
+        message_id: format!("{}-answer", one.message.message_id),
+        ..said(view, parts)
+    })
+}
+
+fn newest(history: Vec<Message>, wanted: Option<i32>) -> Option<Vec<Message>> {
+    let wanted = wanted.map_or(history.len(), |wanted| usize::try_from(wanted).unwrap_or(0));
+    let skipped = history.len().saturating_sub(wanted);
+    let told: Vec<Message> = history.into_iter().skip(skipped).collect();
+    (!told.is_empty()).then_some(told)
+}
+
+/// The messages that have an answer to show. One that was given to the running turn of another has that one's answer:
+/// it is shown once.
+pub(crate) fn answered(view: &ErrandView) -> impl Iterator<Item = &ErrandMessage> {
+    let texts_of_others: Vec<&str> = view
+        .messages
+        .iter()
+        .filter_map(|one| one.answer.as_ref())
+        .filter(|answer| answer.source != AnswerSource::Shared)
+        .map(|answer| answer.text.as_str())
+        .collect();
+    view.messages.iter().filter(move |one| {
+        one.answer.as_ref().is_some_and(|answer| {
+            answer.source != AnswerSource::Shared
+                || !texts_of_others.contains(&answer.text.as_str())
+        })
+    })
+}
+
+async fn artifacts<D: Desk>(desk: &D, base: &str, view: &ErrandView) -> Vec<Artifact> {
+    let mut artifacts = Vec::new();
+    for one in answered(view) {
+        artifacts.extend(artifact(desk, base, &view.errand.errand_id, one).await);
+    }
+    artifacts
+}
+
+/// The answer to one message with its files; nothing where nothing was answered.
+pub(crate) async fn artifact<D: Desk>(
+    desk: &D,
+    base: &str,
+    errand_id: &ErrandId,
+    one: &ErrandMessage,
+) -> Option<Artifact> {
+    let mut parts = answer_parts(one.answer.as_ref()?);
+    parts.extend(file_parts(desk, base, errand_id, one).await);
+    (!parts.is_empty()).then(|| Artifact {
+        artifact_id: one.message.message_id.to_string(),
+        name: Some(ARTIFACT_NAME.to_owned()),
+        description: None,
+        parts,
+        metadata: None,
+        extensions: None,
+    })
+}
+
+/// The text of an answer: one data part when it is a JSON object or array and nothing else.
+pub(crate) fn answer_parts(answer: &Answer) -> Vec<Part> {
+    let (_, text) = outcome::read(&answer.text);
+    match whole_json(text) {
+        Some(data) => vec![Part::data(data).with_media_type("application/json")],
+        None if text.trim().is_empty() => Vec::new(),
+        None => vec![Part::text(text)],
+    }
+}
+
+/// The files of an answer.
+pub(crate) async fn file_parts<D: Desk>(
+    desk: &D,
+    base: &str,
+    errand_id: &ErrandId,
+    one: &ErrandMessage,
+) -> Vec<Part> {
+    let mut parts = Vec::with_capacity(one.files.len());
+    for (n, file) in one.files.iter().enumerate() {
+        let bytes = match file.bytes <= INLINE_MAX {
+            true => desk.read_file(file).await.ok(),
+            false => None,
+        };
+        let part = match bytes {
+            Some(bytes) => Part::raw(bytes),
+            None => Part::url(address(base, errand_id, &one.message.message_id, n)),
+        };
+        parts.push(named(part, file));
+    }
+    parts
+}
+
+fn named(part: Part, file: &Attachment) -> Part {
+    part.with_filename(file.name.as_str())
+        .with_media_type(file.media_type.as_str())
+}
+
+fn address(base: &str, errand_id: &ErrandId, message_id: &MessageId, n: usize) -> String {
+    format!("{base}/a2a/tasks/{errand_id}/files/{message_id}/{n}")
+}
+
+fn whole_json(text: &str) -> Option<Value> {
+    let text = text.trim();
+    let inside = unfenced(text).unwrap_or(text);
+    match inside.starts_with(['{', '[']) {
+        true => serde_json::from_str(inside).ok(),
+        false => None,
+    }
+}
+
+/// What is in the one code block that a text is.
+fn unfenced(text: &str) -> Option<&str> {
+    let inside = text.strip_prefix("```")?.strip_suffix("```")?;
+    let (language, inside) = inside.split_once('\n')?;
+    let plain = matches!(language.trim(), "" | "json") && !inside.contains("```");
+    plain.then(|| inside.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_json_is_data_and_everything_else_is_text() {
+        for text in [
+            "{\"key\": \"value\", \"count\": 42}",
+            " [1, 2]\n",
+            "```json\n{\"a\": 1}\n```",
+            "```\n[]\n```",
+        ] {
+            assert!(whole_json(text).is_some(), "{text}");
+        }
+        for text in [
+            "42",
+            "null",
+            "\"text\"",
+            "{not json}",
+            "see {\"a\": 1}",
+            "```python\n[1]\n```",
+            "```json\n{}\n``` and ```json\n{}\n```",
+            "",
+        ] {
+            assert!(whole_json(text).is_none(), "{text}");
+        }
+    }
+}
