@@ -4,6 +4,7 @@
 mod acks;
 mod act;
 mod activity;
+mod agents;
 mod alive;
 mod clock;
 mod courier;
@@ -312,8 +313,8 @@ impl Settings {
         }
     }
 
-    fn thread_spec(&self, tier: Tier, conversation: &Conversation) -> ThreadSpec {
-        let tier = self.tier(tier);
+    fn thread_spec(&self, of: Tier, conversation: &Conversation) -> ThreadSpec {
+        let tier = self.tier(of);
         let mut instructions = STANDING_INSTRUCTIONS.to_owned();
         // Nobody takes files from a task: its directory is the caller's own.
         let is_task = conversation.channel.as_str() == bridge_channel::task::CHANNEL;
@@ -340,7 +341,7 @@ impl Settings {
             reads: tier.reads.clone(),
             transport: self.transport(&conversation.channel, &conversation.external_key),
             codex_home: None,
-            agents: Vec::new(),
+            agents: self.agent_names(of),
         }
     }
 }

@@ -291,6 +291,7 @@ async fn start(
     if let Some(webhook) = notify.webhook.clone() {
         vault.add(Box::new(move || signing_secrets(&webhook)));
     }
+    vault.add(Box::new(Settings::tokens_for_agents(&options.config.a2a)));
     let doors = Doors::bind(&state, &options.config.http).await?;
     if let Some(token) = doors.secret() {
         vault.add(Box::new(move || vec![token.clone()]));
