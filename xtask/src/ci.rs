@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 
 use crate::cli::{Length, Plan, Schedules, Step};
 use crate::report::Report;
-use crate::{kits, tidy, tools};
+use crate::{a2a, kits, tidy, tools};
 
 /// Variables of the caller that would make a test talk to a real platform, use a real
 /// login or write into a real state directory.
@@ -57,7 +57,13 @@ fn run_steps(root: &Path, plan: &Plan, report: &mut Report) -> anyhow::Result<()
                 report.step("set up packages", || tools::packages(tools::PACKAGES))?;
                 let codex = report.step("set up codex", || tools::codex(root))?;
                 let kit = report.step("set up MCP kit", || tools::mcp_kit(root))?;
-                report.step(name, || test(root, &codex, &kit, &plan.test_args))?;
+                let python = report.step("set up A2A SDK", || tools::a2a_sdk(root))?;
+                let outside = [
+                    (CODEX_BIN, codex),
+                    (kits::MCP_KIT, kit),
+                    (a2a::A2A_SDK, python),
+                ];
+                report.step(name, || test(root, outside, &plan.test_args))?;
             }
         }
     }
@@ -89,7 +95,12 @@ fn check_dependencies(root: &Path, deny: &Path) -> anyhow::Result<()> {
 /// twice as many.
 const TEST_THREADS: (&str, &str) = ("RUST_TEST_THREADS", "4");
 
-fn test(root: &Path, codex: &Path, kit: &Path, args: &[String]) -> anyhow::Result<()> {
+/// `outside` are the programs of others that tests start, by the variables that name them.
+fn test<const N: usize>(
+    root: &Path,
+    outside: [(&str, PathBuf); N],
+    args: &[String],
+) -> anyhow::Result<()> {
     let mut command = cargo(root);
     command.arg("test").args(packages_of(args)).args(args);
     for name in NOT_FOR_TESTS {
@@ -99,7 +110,7 @@ fn test(root: &Path, codex: &Path, kit: &Path, args: &[String]) -> anyhow::Resul
     if std::env::var_os(threads).is_none() {
         command.env(threads, number);
     }
-    run_command(command.env(CODEX_BIN, codex).env(kits::MCP_KIT, kit))
+    run_command(command.envs(outside))
 }
 
 /// Plays the simulation of `bridge-sim` at full speed.

@@ -2,6 +2,10 @@
 //!
 //! Only words to values; nothing is run here.
 
+use std::path::PathBuf;
+
+use crate::a2a::Kits;
+
 /// What `cargo xtask --help` prints.
 pub const HELP: &str = "\
 Chores of codex-bridge.
@@ -13,6 +17,8 @@ Commands:
   tidy    Check the rules of the tree: directions, names, sizes, habits
   codex   Install the pinned Codex into target/tools and print its path
   mcp-kit Install the MCP Inspector and conformance suite into target/tools and print where
+  a2a-kit Run the official A2A conformance kits against the built daemon with the pinned Codex
+  a2a-sdk Install the official A2A SDK for Python into target/tools and print its interpreter
   simulate
           Play seeded schedules of faults over the core, in release
   bench   Measure the release build with the pinned Codex, and print tables
@@ -22,6 +28,13 @@ Usage: cargo xtask test [--only STEP,...] [-- ARGS]
   --only STEP,...   Run some of: fmt, clippy, tidy, deny, test
   -- ARGS           Arguments for `cargo test`, e.g. `-- -p bridge-store ledger`;
                     given without --only, nothing but the tests is run
+
+Usage: cargo xtask a2a-kit [--kit DIR] [--kit-03 DIR] [--transport LIST] [-- ARGS]
+
+  --kit DIR         A checkout of branch 1.0-dev of a2aproject/a2a-tck
+  --kit-03 DIR      A checkout of its branch 0.3.x; its category `mandatory` is run
+  --transport LIST  Bindings for the 1.0 kit: jsonrpc, http_json; both unless told
+  -- ARGS           Arguments for the 1.0 kit's pytest, e.g. `-- -k CORE-SEND`
 
 Usage: cargo xtask simulate [--seeds N] [--seed S]
 
@@ -46,6 +59,8 @@ pub enum Command {
     Tidy,
     Codex,
     McpKit,
+    A2aKit(Kits),
+    A2aSdk,
     Simulate(Schedules),
     Bench(Length),
 }
@@ -124,6 +139,8 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
         "tidy" => alone(args, Command::Tidy),
         "codex" => alone(args, Command::Codex),
         "mcp-kit" => alone(args, Command::McpKit),
+        "a2a-kit" => parse_a2a_kit(args),
+        "a2a-sdk" => alone(args, Command::A2aSdk),
         "simulate" => parse_simulate(args),
         "bench" => parse_bench(args),
         other => Err(format!("there is no chore `{other}`")),
@@ -165,6 +182,25 @@ fn parse_test(mut args: impl Iterator<Item = String>) -> Result<Command, String>
         None => vec![Step::Test],
     };
     Ok(Command::Test(Plan { steps, test_args }))
+}
+
+fn parse_a2a_kit(mut args: impl Iterator<Item = String>) -> Result<Command, String> {
+    let mut kits = Kits::default();
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
+        match arg.as_str() {
+            "-h" | "--help" => return Ok(Command::Help),
+            "--kit" => kits.kit = Some(PathBuf::from(value()?)),
+            "--kit-03" => kits.kit_03 = Some(PathBuf::from(value()?)),
+            "--transport" => kits.transport = Some(value()?),
+            "--" => kits.pytest.extend(args.by_ref()),
+            other => return Err(format!("`{other}` was not expected here")),
+        }
+    }
+    match (&kits.kit, &kits.kit_03) {
+        (None, None) => Err("which kit? --kit or --kit-03 says where it lies".to_owned()),
+        (Some(_), _) | (_, Some(_)) => Ok(Command::A2aKit(kits)),
+    }
 }
 
 fn parse_simulate(mut args: impl Iterator<Item = String>) -> Result<Command, String> {
@@ -251,6 +287,22 @@ mod tests {
         assert_eq!(read("simulate"), simulate(Schedules::DEFAULT));
         assert_eq!(read("simulate --seeds 5"), simulate(Schedules::Many(5)));
         assert_eq!(read("simulate --seed 61"), simulate(Schedules::One(61)));
+    }
+
+    #[test]
+    fn a_kit_is_somewhere() {
+        let kits = Kits {
+            kit: Some(PathBuf::from("/k")),
+            transport: Some("jsonrpc".to_owned()),
+            pytest: vec!["-k".to_owned(), "x".to_owned()],
+            ..Kits::default()
+        };
+        assert_eq!(
+            read("a2a-kit --kit /k --transport jsonrpc -- -k x"),
+            Ok(Command::A2aKit(kits))
+        );
+        assert!(read("a2a-kit").unwrap_err().contains("--kit"));
+        assert!(read("a2a-kit --kit").unwrap_err().contains("--kit"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Nothing that ships belongs here. `tidy` is a library so that its tests can run it
 //! on made-up trees.
 
+pub mod a2a;
 pub mod ci;
 pub mod cli;
 pub mod kits;

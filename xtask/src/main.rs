@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use xtask::cli::{self, Command};
-use xtask::{ci, tidy, tools};
+use xtask::{a2a, ci, tidy, tools};
 
 fn main() -> ExitCode {
     let command = match cli::parse(env::args().skip(1)) {
@@ -40,6 +40,11 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Bench(length) => ci::bench(&root, length),
         Command::McpKit => {
             println!("{}", tools::mcp_kit(&root)?.display());
+            Ok(())
+        }
+        Command::A2aKit(kits) => a2a::run(&root, &kits),
+        Command::A2aSdk => {
+            println!("{}", tools::a2a_sdk(&root)?.display());
             Ok(())
         }
         Command::Codex => {

@@ -12,7 +12,7 @@ use bridge_codex::version::{PINNED, Version};
 use bridge_host::install;
 
 use crate::ci::{cargo, clean, run_command};
-use crate::kits;
+use crate::{a2a, kits};
 
 /// The cargo-deny that `deny.toml` is written for.
 const CARGO_DENY: &str = "0.20.2";
@@ -53,6 +53,15 @@ pub fn codex(root: &Path) -> anyhow::Result<PathBuf> {
 /// See [`kits::mcp`].
 pub fn mcp_kit(root: &Path) -> anyhow::Result<PathBuf> {
     kits::mcp(&tools(root))
+}
+
+/// A Python with the official A2A SDK, installed if need be.
+///
+/// # Errors
+///
+/// See [`a2a::sdk`].
+pub fn a2a_sdk(root: &Path) -> anyhow::Result<PathBuf> {
+    a2a::sdk(&tools(root))
 }
 
 /// A cargo-deny that reads our `deny.toml`: the one on `PATH`, or one of our own.
@@ -117,11 +126,20 @@ pub fn packages(table: &[Package]) -> anyhow::Result<()> {
         .iter()
         .filter(|package| on_path(package.program).is_none())
         .collect();
-    if missing.is_empty() {
-        return Ok(());
+    match missing.as_slice() {
+        [] => Ok(()),
+        missing => install(missing),
     }
+}
+
+/// Installs these Debian packages.
+///
+/// # Errors
+///
+/// Says what to install by hand where we may not do it.
+pub(crate) fn install(missing: &[&Package]) -> anyhow::Result<()> {
     let names: Vec<&str> = missing.iter().map(|package| package.package).collect();
-    let by_hand = by_hand(&missing);
+    let by_hand = by_hand(missing);
     if !is_root()? || on_path("apt-get").is_none() {
         bail!("{by_hand}");
     }

@@ -1,5 +1,6 @@
 //! All channels behind one sink: a reply goes to the channel that its message came from.
 
+use crate::a2a;
 use crate::local::{self, LocalSink};
 use crate::loopback::{self, Loopback};
 use crate::molecule::{ChannelHealth, Molecule};
@@ -29,8 +30,8 @@ impl Channels {
     fn way(&self, channel: &ChannelId) -> Way<'_> {
         let molecule = || self.molecule.iter().find(|own| own.channel() == channel);
         match (channel.as_str(), &self.loopback) {
-            // Answers to tasks are read where they were started.
-            (local::CHANNEL | task::CHANNEL, _) => Way::Local,
+            // Answers to tasks are read where they were started, those to other agents as their tasks.
+            (local::CHANNEL | task::CHANNEL | a2a::CHANNEL, _) => Way::Local,
             (loopback::CHANNEL, Some(loopback)) => Way::Loopback(loopback),
             (_, _) => molecule().map_or(Way::Gone, Way::Molecule),
         }

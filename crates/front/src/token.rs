@@ -1,5 +1,6 @@
 //! Tokens of the API: what is known about one (its hash), and their JSON forms.
 
+use crate::control::ANONYMOUS;
 use bridge_core::value::Token;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,7 +57,8 @@ impl fmt::Debug for TokenHash {
 /// Whether a text can be the name of a token: it is shown, logged and kept as it is.
 pub(crate) fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    text.len() <= NAME_MAX_CHARS
+    text != ANONYMOUS
+        && text.len() <= NAME_MAX_CHARS
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.chars().all(fits)
 }
@@ -67,7 +69,7 @@ pub(crate) fn is_name(text: &str) -> bool {
 pub struct NewToken {
     /// Who will hold it.
     pub name: String,
-    /// What it is good for: `read`, `send`, `control`, `approve`, `admin`.
+    /// What it is good for: `read`, `send`, `control`, `approve`, `admin`; `a2a` for other agents.
     pub scopes: Vec<String>,
 }
 
@@ -162,6 +164,7 @@ mod tests {
             "ünicode",
             "a/b",
             "owner token",
+            "anonymous",
             &"x".repeat(NAME_MAX_CHARS + 1),
         ] {
             assert!(!is_name(name), "{name:?}");

@@ -147,6 +147,7 @@ mod tests {
             reads: Reads::Disk,
             transport: TurnTransport::AppServer,
             codex_home: None,
+            agents: Vec::new(),
         };
         let (book, thread) = (ThreadBook::default(), ThreadId::from("t"));
         let update = |network: bool| {

@@ -184,6 +184,7 @@ mod tests {
     use crate::questions::UNHEARD_PATIENCE;
     use bridge_codex::wire::TurnId;
     use bridge_codex::wire::notification::EffectiveSettings;
+    use bridge_codex::wire::values::GrantScope;
     use bridge_core::port::{Asked, Reads, ThreadSpec, TurnTransport};
     use bridge_core::value::{ApprovalPolicy, IncarnationId, RequestKind, Sandbox};
     use serde_json::{Value, json};
@@ -198,6 +199,7 @@ mod tests {
             reads: Reads::Disk,
             transport: TurnTransport::AppServer,
             codex_home: None,
+            agents: Vec::new(),
         };
         Frame {
             incarnation: IncarnationId::new("life"),
@@ -381,6 +383,32 @@ mod tests {
         let method = "attestation/generate".to_owned();
         let homeless = ServerRequest::parse(RawId::Integer(2), method, json!({}));
         assert!(boxes.ask(homeless, Instant::now()).is_err());
+    }
+
+    /// Codex says nothing when it lets go of one, so it is open until it is answered.
+    #[tokio::test]
+    async fn the_tool_that_we_offer_is_asked_for_and_kept_until_it_is_answered() {
+        let boxes = Mailboxes::default();
+        let mailbox = running(&boxes);
+        let params =
+            json!({"callId": "c", "tool": "ask_agent", "arguments": {"agent": "b", "text": "hi"}});
+        let call = request(3, "item/tool/call", params);
+        boxes.ask(call.clone(), Instant::now()).unwrap();
+        let told = asked(&mailbox).await;
+        assert_eq!(told.kind, RequestKind::ToolCall);
+        let found = boxes.question(&told.asked).unwrap();
+        let returned = json!({"text": "hello", "success": true});
+        assert!(
+            found
+                .accept_with(Some(&returned), &GrantScope::Turn)
+                .is_ok()
+        );
+        assert!(
+            found
+                .accept_with(Some(&json!("hello")), &GrantScope::Turn)
+                .is_err()
+        );
+        assert!(boxes.take(&call.id) && boxes.question(&told.asked).is_none());
     }
 
     /// After a restart a turn may be found that runs with what somebody gave its thread meanwhile.

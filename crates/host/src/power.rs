@@ -240,6 +240,7 @@ mod tests {
             reads: Reads::Disk,
             transport: TurnTransport::AppServer,
             codex_home: None,
+            agents: Vec::new(),
         }
     }
 

@@ -11,6 +11,7 @@ use bridge_codex::wire::server_request::RequestKind as WireKind;
 use bridge_codex::wire::shown::Scene;
 use bridge_codex::wire::{ServerRequest, ThreadId};
 use bridge_core::port::{Asked, AskedRef};
+use bridge_core::prompt::ASK_AGENT;
 use bridge_core::value::{self, IncarnationId, RequestKind};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -164,13 +165,19 @@ fn kind_of(request: &ServerRequest) -> RequestKind {
 
 /// Whether somebody can decide it. Other kinds are declined as soon as they come, because waiting could not help.
 pub(crate) fn is_decidable(request: &ServerRequest) -> bool {
-    match kind_of(request) {
-        RequestKind::Command
-        | RequestKind::FileChange
-        | RequestKind::Permissions
-        | RequestKind::UserInput
-        | RequestKind::Elicitation => true,
-        // We offer Codex no tools of ours.
-        RequestKind::ToolCall | RequestKind::Other(_) => false,
+    match &request.kind {
+        WireKind::Command(_)
+        | WireKind::LegacyExec(_)
+        | WireKind::FileChange(_)
+        | WireKind::LegacyPatch(_)
+        | WireKind::Permissions(_)
+        | WireKind::UserInput(_)
+        | WireKind::Elicitation(_) => true,
+        // The one tool that we offer; whoever follows the turn runs it.
+        WireKind::ToolCall(call) => call.namespace.is_none() && call.tool == ASK_AGENT,
+        WireKind::AuthRefresh(_)
+        | WireKind::CurrentTime(_)
+        | WireKind::Attestation
+        | WireKind::Unknown { .. } => false,
     }
 }

@@ -216,6 +216,7 @@ mod tests {
             reads: Reads::Disk,
             transport: TurnTransport::AppServer,
             codex_home: None,
+            agents: Vec::new(),
         }
     }
 

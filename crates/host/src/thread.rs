@@ -11,11 +11,12 @@ use bridge_codex::wire::ThreadId;
 use bridge_codex::wire::method::{ThreadResume, ThreadSettingsUpdate, ThreadStart};
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::{
-    ThreadResumeParams, ThreadResumed, ThreadSettings, ThreadSettingsUpdateParams,
+    DynamicTool, ThreadResumeParams, ThreadResumed, ThreadSettings, ThreadSettingsUpdateParams,
     ThreadStartParams,
 };
 use bridge_codex::wire::values::{ApprovalsReviewer, SandboxMode, SortDirection};
 use bridge_core::port::{AgentFault, Reads, ThreadSpec};
+use bridge_core::prompt::{ASK_AGENT, ask_agent_description};
 use bridge_core::value::{Class, Sandbox};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -86,6 +87,7 @@ pub(crate) async fn start(
     }
     let params = ThreadStartParams {
         settings,
+        dynamic_tools: tools(spec),
         ..ThreadStartParams::default()
     };
     let harmless = |error: CallError| of_call(&error, Deed::Harmless);
@@ -105,6 +107,30 @@ pub(crate) async fn start(
         given.inspect_err(|_| connection.threads.unloaded(&thread))?;
     }
     Ok(thread)
+}
+
+/// What its model can ask us to do.
+fn tools(spec: &ThreadSpec) -> Vec<DynamicTool> {
+    if spec.agents.is_empty() {
+        return Vec::new();
+    }
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let fields = json!({
+        "agent": text("Which agent, by its name"),
+        "text": text("What to ask it"),
+        "context": text("The context that an earlier answer named, to go on with another talk than the usual one"),
+        "task": text("The task that an earlier answer named, to tell it what it asked for"),
+    });
+    vec![DynamicTool {
+        name: ASK_AGENT.to_owned(),
+        description: ask_agent_description(&spec.agents),
+        input_schema: json!({
+            "type": "object",
+            "properties": fields,
+            "required": ["agent", "text"],
+            "additionalProperties": false,
+        }),
+    }]
 }
 
 async fn widen(
@@ -226,6 +252,7 @@ mod tests {
             },
             transport: TurnTransport::AppServer,
             codex_home: None,
+            agents: Vec::new(),
         };
         let ground = Ground {
             codex: real.join("codex"),

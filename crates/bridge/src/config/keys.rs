@@ -3,6 +3,7 @@
 //! The doc comments are what an operator reads: they become the descriptions of the JSON Schema. What the
 //! file says about them together (a directory that must exist, say) is judged in [`super::sense`].
 
+use super::a2a::A2aConfig;
 use super::exec::ExecConfig;
 use super::http::HttpConfig;
 use super::loopback::LoopbackConfig;
@@ -66,6 +67,8 @@ pub(crate) struct Config {
     pub(crate) loopback: LoopbackConfig,
     /// The HTTP API over TCP, for holders of a token.
     pub(crate) http: HttpConfig,
+    /// Other agents that call this one, and those that it may call, over A2A.
+    pub(crate) a2a: A2aConfig,
     /// What is logged.
     pub(crate) log: LogConfig,
 }

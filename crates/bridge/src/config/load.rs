@@ -136,13 +136,16 @@ impl Loaded {
     pub(crate) fn hidden(&self) -> Vec<PathBuf> {
         let files = self.molecule.iter().filter_map(Workspace::token_file);
         let secrets = self.config.notify.webhook_secret_file.as_deref();
+        let agents = self.config.a2a.token_files();
         let hidden = self.file.as_deref().into_iter().chain(files).chain(secrets);
+        let hidden = hidden.chain(agents);
         self.places.hidden(hidden.map(Path::to_path_buf))
     }
 
     /// Whether a channel is on whose senders may be peers.
     pub(crate) fn serves_peers(&self) -> bool {
-        self.config.loopback.url.is_some() || !self.molecule.is_empty()
+        let agents = self.config.a2a.enabled && self.config.http.listen.is_some();
+        self.config.loopback.url.is_some() || !self.molecule.is_empty() || agents
     }
 
     /// What a directory that turns work in must not hold.

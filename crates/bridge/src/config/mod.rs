@@ -4,6 +4,7 @@
 //! A key exists here once, as a field of [`Config`]: the schema, the checks, `config check` and the
 //! documented example all follow from it.
 
+mod a2a;
 mod check;
 mod environment;
 mod error;
@@ -23,6 +24,7 @@ mod tasks;
 mod text;
 mod tiers;
 
+pub(crate) use a2a::{A2aAuthKey, A2aConfig, AgentConfig};
 pub(crate) use check::{check, differing, print_schema};
 pub(crate) use environment::Environment;
 pub(crate) use error::ConfigError;

@@ -41,6 +41,7 @@ pub(super) fn problems(config: &Config, origins: &Origins, places: &Places) -> V
     found.extend(tier_problems("tool", &tiers.tool, origins, places));
     found.extend(super::tasks::problems(config, origins));
     found.extend(super::rules::problems(config, origins));
+    found.extend(super::a2a::problems(config, origins));
     let mut say = |key: &str, what: String| found.extend(origins.problem(key, what));
     if let Some(what) = config.exec.problem() {
         say("exec.conversations", what);
@@ -106,6 +107,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     }
     found.extend(exec_warning(config));
     found.extend(super::rules::warnings(config));
+    found.extend(super::a2a::warnings(config));
     found
 }
 

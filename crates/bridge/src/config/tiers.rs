@@ -9,6 +9,11 @@ use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
+/// More turns a day than this are no budget.
+pub(super) const TURNS_PER_DAY_MAX: u32 = 1_000_000;
+/// More tokens a day than this are no budget.
+pub(super) const TOKENS_PER_DAY_MAX: u64 = 1_000_000_000_000;
+
 /// A tier whose defaults are its own.
 pub(crate) trait Defaults {
     /// What its commands may touch.
@@ -94,6 +99,14 @@ pub(crate) struct TierConfig<T> {
     pub(crate) on_cut: CutKey,
     /// What happens to a message that arrives while a turn of its conversation runs.
     pub(crate) mid_turn: MidTurnKey,
+    /// How many turns the messages of one sender may begin within a day. Without it there is no such limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 0, max = TURNS_PER_DAY_MAX))]
+    pub(crate) turns_per_day: Option<u32>,
+    /// How many tokens of the model they may use within a day. Without it there is no such limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 0, max = TOKENS_PER_DAY_MAX))]
+    pub(crate) tokens_per_day: Option<u64>,
 }
 
 /// A ready-made choice.
@@ -175,6 +188,8 @@ impl<T: Defaults> Default for TierConfig<T> {
             one_writer: false,
             on_cut: CutKey::Continue,
             mid_turn: MidTurnKey::Queue,
+            turns_per_day: None,
+            tokens_per_day: None,
         }
     }
 }

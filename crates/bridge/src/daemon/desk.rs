@@ -34,7 +34,7 @@ pub(super) type CodexDaemon<L> = Daemon<L, Veil<CodexAgent<L>>, Channels>;
 pub(super) struct DaemonDesk<L> {
     pub(super) daemon: Arc<CodexDaemon<L>>,
     /// Asked before anything is taken in.
-    gauge: Gauge,
+    pub(super) gauge: Gauge,
     /// The ledger's file, to tell its size.
     file: PathBuf,
 }
@@ -93,6 +93,11 @@ impl<L: Ledger> DaemonDesk<L> {
 
     /// The transition that takes an arrival in, with the ids and places it gets.
     pub(super) fn assign(&self, arrival: Arrival) -> Receive {
+        self.assign_as(arrival, ids::message_id())
+    }
+
+    /// The same for one whose id is known already.
+    pub(super) fn assign_as(&self, arrival: Arrival, message_id: MessageId) -> Receive {
         let settings = self.daemon.settings();
         let conversation_id = ids::conversation_id();
         let mid_turn = match arrival.extras.attachments.is_empty() {
@@ -101,7 +106,7 @@ impl<L: Ledger> DaemonDesk<L> {
             false => MidTurn::Queue,
         };
         let assigned = Assigned {
-            message_id: ids::message_id(),
+            message_id,
             workdir: settings.workdir(arrival.tier, &conversation_id),
             conversation_id,
             mid_turn,
@@ -364,31 +369,31 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
     }
 
     fn a2a(&self) -> A2aProfile {
-        A2aProfile::default()
+        self.a2a_profile()
     }
 
-    async fn take_errand(&self, _errand: NewErrand) -> Result<ErrandTaken, SubmitError> {
-        Err(SubmitError::Stopping)
+    async fn take_errand(&self, errand: NewErrand) -> Result<ErrandTaken, SubmitError> {
+        self.take_word(errand).await
     }
 
-    async fn answer_errand(&self, _answer: AnswerErrand) -> Result<DecideOutcome, LedgerError> {
-        Err(unbuilt())
+    async fn answer_errand(&self, answer: AnswerErrand) -> Result<DecideOutcome, LedgerError> {
+        self.answer_word(answer).await
     }
 
-    async fn reserve_told(&self, _: &ErrandId, _more: u32) -> Result<Option<u64>, LedgerError> {
-        Err(unbuilt())
+    async fn reserve_told(&self, id: &ErrandId, more: u32) -> Result<Option<u64>, LedgerError> {
+        self.reserve_numbers(id, more).await
     }
 
-    async fn put_push(&self, _push: Push, _by: &str) -> Result<PushPut, LedgerError> {
-        Err(unbuilt())
+    async fn put_push(&self, push: Push, by: &str) -> Result<PushPut, LedgerError> {
+        self.daemon.put_push(push, by).await
     }
 
-    async fn drop_push(&self, _: &ErrandId, _: &str, _by: &str) -> Result<bool, LedgerError> {
-        Err(unbuilt())
+    async fn drop_push(&self, id: &ErrandId, config: &str, by: &str) -> Result<bool, LedgerError> {
+        self.daemon.drop_push(id, config, by).await
     }
 
-    async fn read_file(&self, _file: &Attachment) -> Result<Vec<u8>, String> {
-        Err("not built".to_owned())
+    async fn read_file(&self, file: &Attachment) -> Result<Vec<u8>, String> {
+        self.read_copy(file).await
     }
 
     async fn health(&self) -> Health {

@@ -4,10 +4,13 @@
 mod acks;
 mod act;
 mod activity;
+mod agents;
 mod alive;
 mod clock;
+mod courier;
 mod desk;
 mod doors;
+mod errands;
 mod exec;
 mod files;
 mod follow;
@@ -18,6 +21,7 @@ mod lane;
 mod notice;
 mod progress;
 mod prune;
+mod push;
 mod questions;
 mod reconcile;
 mod recover;
@@ -43,6 +47,8 @@ pub(crate) use progress::Pace as ProgressPace;
 pub(crate) use reload::Source;
 pub(crate) use run::{Ready, RunOptions, Stop, run};
 
+use self::courier::{Courier, HttpCourier};
+use self::errands::A2aSettings;
 use self::follow::Running;
 use self::notice::NotifySettings;
 use self::terms::TaskSettings;
@@ -50,7 +56,7 @@ use self::vault::Vault;
 use crate::config::{Config, Places, ReadsKey, TierConfig};
 use bridge_channel::files::{Depot, MESSAGE_MAX_FILES, outbox_of};
 use bridge_core::port::{Agent, Ledger, Reads, Sink, ThreadSpec};
-use bridge_core::prompt::{STANDING_INSTRUCTIONS, outbox_instructions};
+use bridge_core::prompt::{STANDING_INSTRUCTIONS, errand_instructions, outbox_instructions};
 use bridge_core::rules::Policy;
 use bridge_core::step::{Claim, Keep, MidTurn, Pace};
 use bridge_core::value::{
@@ -87,6 +93,8 @@ pub(crate) struct Daemon<L, A, S> {
     untold: AtomicBool,
     /// Notifications that are on their way.
     telling: herald::Telling,
+    /// Push notifications of errands.
+    pushing: Arc<push::Pushing>,
     /// The ledger failed under a transition: what it asks for may have been swallowed.
     doubt: Notify,
     /// Whoever gives a text to a running turn: in one conversation they go one after the other.
@@ -133,12 +141,16 @@ pub(crate) struct Settings {
     pub(crate) tasks: TaskSettings,
     /// Who can be told of them.
     pub(crate) notify: NotifySettings,
+    /// Tells the owners of errands.
+    pub(crate) courier: Arc<dyn Courier>,
     pub(crate) owner: TierSettings,
     pub(crate) peer: TierSettings,
     pub(crate) tool: TierSettings,
     /// What is decided beforehand about what Codex asks.
     pub(crate) policy: Policy,
     pub(crate) approvals: Approvals,
+    /// Other agents.
+    pub(crate) a2a: A2aSettings,
 }
 
 /// How long what Codex asks waits for a person.
@@ -162,6 +174,8 @@ pub(crate) struct TierSettings {
     pub(crate) one_writer: bool,
     pub(crate) on_cut: CutPolicy,
     pub(crate) mid_turn: MidTurn,
+    /// How many turns one sender may begin within a day.
+    pub(crate) turns_per_day: Option<u32>,
 }
 
 impl Settings {
@@ -186,11 +200,13 @@ impl Settings {
                 places: Places::default(),
             },
             notify: NotifySettings::default(),
+            courier: Arc::new(HttpCourier::new(config)),
             owner: TierSettings::new(&config.tiers.owner),
             peer: TierSettings::new(&config.tiers.peer),
             tool: TierSettings::new(&config.tiers.tool),
             policy: config.policy(),
             approvals: config.approvals.approvals(),
+            a2a: A2aSettings::new(config),
         }
     }
 
@@ -247,6 +263,11 @@ impl Settings {
         }
     }
 
+    /// Whether the operator said how much one sender of a tier may.
+    fn has_budget(&self, tier: Tier) -> bool {
+        self.tier(tier).turns_per_day.is_some()
+    }
+
     /// What the scheduler asks the ledger for at `now`.
     fn claim(&self, now: Timestamp) -> Claim {
         Claim {
@@ -292,8 +313,8 @@ impl Settings {
         }
     }
 
-    fn thread_spec(&self, tier: Tier, conversation: &Conversation) -> ThreadSpec {
-        let tier = self.tier(tier);
+    fn thread_spec(&self, of: Tier, conversation: &Conversation) -> ThreadSpec {
+        let tier = self.tier(of);
         let mut instructions = STANDING_INSTRUCTIONS.to_owned();
         // Nobody takes files from a task: its directory is the caller's own.
         let is_task = conversation.channel.as_str() == bridge_channel::task::CHANNEL;
@@ -302,6 +323,10 @@ impl Settings {
             let bytes_max = self.depot.max_bytes();
             instructions.push(' ');
             instructions.push_str(&outbox_instructions(&outbox, MESSAGE_MAX_FILES, bytes_max));
+        }
+        if conversation.channel.as_str() == bridge_channel::a2a::CHANNEL {
+            instructions.push(' ');
+            instructions.push_str(&errand_instructions());
         }
         if let Some(more) = &tier.instructions {
             instructions.push_str("\n\n");
@@ -316,6 +341,7 @@ impl Settings {
             reads: tier.reads.clone(),
             transport: self.transport(&conversation.channel, &conversation.external_key),
             codex_home: None,
+            agents: self.agent_names(of),
         }
     }
 }
@@ -339,6 +365,7 @@ impl TierSettings {
             one_writer: tier.one_writer,
             on_cut: tier.on_cut(),
             mid_turn: tier.mid_turn(),
+            turns_per_day: tier.turns_per_day,
         }
     }
 }
@@ -357,6 +384,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             tell_wake: Notify::new(),
             untold: AtomicBool::new(true),
             telling: herald::Telling::default(),
+            pushing: Arc::default(),
             doubt: Notify::new(),
             joining: steer::Order::default(),
             hands: rescue::Hands::default(),

@@ -4,7 +4,9 @@
 //! One version of the settings is one `Arc`: whoever began with it goes on with it.
 
 use super::{Daemon, Settings, ids};
-use crate::config::{Config, ConfigError, DaemonConfig, Environment, Loaded, differing, load};
+use crate::config::{
+    A2aConfig, Config, ConfigError, DaemonConfig, Environment, Loaded, differing, load,
+};
 use crate::{telemetry, term};
 use bridge_core::port::{Agent, Ledger, Sink};
 use bridge_core::step::Record;
@@ -112,6 +114,12 @@ fn taken(old: &Config, new: &Config) -> Config {
         tiers: new.tiers.clone(),
         approvals: new.approvals.clone(),
         rules: new.rules.clone(),
+        a2a: A2aConfig {
+            // Judged beside where we listen, and what is hidden from turns: both are as they were at the start.
+            auth: old.a2a.auth,
+            agents: old.a2a.agents.clone(),
+            ..new.a2a.clone()
+        },
         tasks: new.tasks.clone(),
         turn: new.turn.clone(),
         retention: new.retention.clone(),

@@ -104,6 +104,7 @@ async fn ask(agent: &CodexAgent<MemoryLedger>, workdir: &Path) -> Answers {
         reads: Reads::Disk,
         transport: TurnTransport::AppServer,
         codex_home: None,
+        agents: Vec::new(),
     };
     let thread = agent.open_thread(&spec).await.map(drop);
     let ready = match &thread {

@@ -57,6 +57,7 @@ pub(crate) fn spec(world: &World) -> ThreadSpec {
         reads: Reads::Disk,
         transport: TurnTransport::AppServer,
         codex_home: None,
+        agents: Vec::new(),
     }
 }
 
@@ -96,7 +97,7 @@ pub(crate) async fn end(mut stream: CodexStream) -> TurnEnd {
                 TurnEvent::Named { .. }
                 | TurnEvent::Alive
                 | TurnEvent::Item(_)
-                | TurnEvent::Text { .. }
+                | TurnEvent::Text(_)
                 | TurnEvent::Retrying { .. }
                 | TurnEvent::Asked(_)
                 | TurnEvent::Resolved(_) => {}

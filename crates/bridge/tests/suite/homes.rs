@@ -23,6 +23,7 @@ fn other_home(world: &World, name: &str) -> PathBuf {
 fn spec_in(world: &World, home: &Path) -> ThreadSpec {
     ThreadSpec {
         codex_home: Some(home.display().to_string()),
+        agents: Vec::new(),
         ..agent::spec(world)
     }
 }

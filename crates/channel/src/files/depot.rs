@@ -73,6 +73,17 @@ impl Depot {
         self.max_bytes
     }
 
+    /// What is in a copy.
+    pub fn read(&self, file: &Attachment) -> Result<Vec<u8>, DepotError> {
+        let path = Path::new(&file.path);
+        let ours = path.starts_with(&self.root);
+        let read = match ours {
+            true => fs::read(path),
+            false => Err(io::ErrorKind::NotFound.into()),
+        };
+        read.map_err(|source| failed(path, source))
+    }
+
     /// Begins a copy of at most `max` bytes.
     pub fn begin(&self, max: u64) -> Result<Draft, DepotError> {
         let path = self.root.join(DRAFTS).join(Uuid::new_v4().to_string());

@@ -40,16 +40,27 @@ impl ServerRequest {
             RequestKind::Permissions(_) => {
                 Err("more was granted than Codex asks for; grant a part of it".to_owned())
             }
+            RequestKind::ToolCall(_) => self.returned(answers),
             RequestKind::Command(_)
             | RequestKind::FileChange(_)
             | RequestKind::LegacyPatch(_)
             | RequestKind::LegacyExec(_)
-            | RequestKind::ToolCall(_)
             | RequestKind::AuthRefresh(_)
             | RequestKind::Attestation
             | RequestKind::CurrentTime(_)
             | RequestKind::Unknown { .. } => Err("it takes no answers, only a decision".to_owned()),
         }
+    }
+
+    /// What a tool of ours gave back: `{"text": "…", "success": true}`.
+    fn returned(&self, answers: &Value) -> Result<Outcome, String> {
+        let text = answers.get("text").and_then(Value::as_str);
+        let success = answers.get("success").and_then(Value::as_bool);
+        let (Some(text), Some(success)) = (text, success) else {
+            return Err("a tool gives back `text` and `success`".to_owned());
+        };
+        self.tool_result(text, success)
+            .map_err(|misfit| misfit.to_string())
     }
 
     fn without_answers(&self, misfit: &OutcomeError) -> String {

@@ -103,6 +103,20 @@ pub struct ThreadStartParams {
     pub ephemeral: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history_mode: Option<HistoryMode>,
+    /// Tools that this client runs; needs the experimental API. A thread keeps what it began with, also in a new
+    /// process, and `thread/resume` takes none (seen on 0.166).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dynamic_tools: Vec<DynamicTool>,
+}
+
+/// A tool that this client runs. Codex asks for it with `item/tool/call`, again after a lost connection.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "type", rename = "function")]
+pub struct DynamicTool {
+    pub name: String,
+    pub description: String,
+    /// JSON schema of its arguments.
+    pub input_schema: Value,
 }
 
 /// Give the settings again: a new process restores the approval policy of a thread but not its

@@ -15,7 +15,7 @@ use bridge_codex::wire::method::{
 };
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::{
-    ThreadIdParams, ThreadReadParams, ThreadResumeParams, ThreadSettings,
+    DynamicTool, ThreadIdParams, ThreadReadParams, ThreadResumeParams, ThreadSettings,
     ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams, TurnsPageParams,
 };
 use bridge_codex::wire::values::{
@@ -101,6 +101,11 @@ fn threads() -> Vec<Sample> {
             settings: full_settings(),
             ephemeral: Some(true),
             history_mode: Some(HistoryMode::Legacy),
+            dynamic_tools: vec![DynamicTool {
+                name: "ask".to_owned(),
+                description: "asks".to_owned(),
+                input_schema: json!({"type": "object"}),
+            }],
         }),
         sample::<ThreadStart>(ThreadStartParams::default()),
         sample::<ThreadResume>(ThreadResumeParams {

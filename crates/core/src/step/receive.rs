@@ -60,6 +60,8 @@ pub struct Extras {
     pub hops: u32,
     /// The text is meant for the bridge.
     pub command: Option<Command>,
+    /// The operator said how much this agent may, so that only hops are counted against loops.
+    pub budgeted: bool,
 }
 
 /// What happens to a message that arrives while a turn of its conversation runs.
@@ -169,7 +171,7 @@ impl Transition for Receive {
             },
         };
         let said_at = self.extras.said_at.unwrap_or(now);
-        let stopped = loop_guard(self.kind, self.extras.hops, &view.heard, said_at);
+        let stopped = loop_guard(&self, &view.heard, said_at);
         let verdict = match (stopped, self.verdict) {
             (Some(stopped), _) => Some(stopped),
             (None, Verdict::Fit) => None,
@@ -265,9 +267,10 @@ struct Unfit {
 /// Two agents that answer each other stop here: by the hops that they count themselves, or by how often one of them
 /// was heard, by its own time, so that what waited for us to come back is not taken for a loop. The first word too
 /// many is told why; later ones meet silence, because every word of ours could be answered again.
-fn loop_guard(kind: SenderKind, hops: u32, heard: &[Heard], said_at: Timestamp) -> Option<Unfit> {
+fn loop_guard(receive: &Receive, heard: &[Heard], said_at: Timestamp) -> Option<Unfit> {
+    let hops = receive.extras.hops;
     let told = heard.first().is_some_and(|newest| newest.stopped);
-    match kind {
+    match receive.kind {
         SenderKind::Person => return None,
         SenderKind::Agent => {}
     }
@@ -278,7 +281,8 @@ fn loop_guard(kind: SenderKind, hops: u32, heard: &[Heard], said_at: Timestamp) 
         );
         return Some(stopped(reason, hops == limits::HOPS_MAX && !told));
     }
-    limits::PAIR_BUDGETS.iter().find_map(|budget| {
+    let budgets = limits::PAIR_BUDGETS.iter();
+    budgets.filter(|_| !receive.extras.budgeted).find_map(|budget| {
         let since = said_at.plus_ms(-budget.window_ms);
         let recent = heard.iter().filter(|heard| heard.said_at > since).count();
         let messages = budget.messages as usize;

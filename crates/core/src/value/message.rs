@@ -43,6 +43,23 @@ pub struct Message {
     pub life: Life,
 }
 
+/// Ends the sender's own id in a platform's id, where that one holds more.
+const THEIR_ID_END: char = '#';
+/// Longest id of a sender that is quoted.
+const THEIR_ID_MAX_CHARS: usize = 128;
+
+impl Message {
+    /// The sender's own id for it, where the channel keeps one and it can be quoted as it is. It never tells two
+    /// messages apart.
+    #[must_use]
+    pub fn their_id(&self) -> Option<&str> {
+        let (id, _) = self.external_id.as_str().split_once(THEIR_ID_END)?;
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
+        let quotable = !id.is_empty() && id.len() <= THEIR_ID_MAX_CHARS && id.chars().all(fits);
+        quotable.then_some(id)
+    }
+}
+
 /// The part of a message that transitions rewrite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Life {

@@ -1,5 +1,8 @@
 //! Who calls, and what they may do. Made from the connection and its token, never from what is said on it.
 
+/// What callers are called of whom nothing is known; no token has this name.
+pub const ANONYMOUS: &str = "anonymous";
+
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
@@ -19,6 +22,16 @@ impl Caller {
             name: "local owner".to_owned(),
             via,
             grants: Grants::LocalOwner,
+        }
+    }
+
+    /// Whoever reaches `/a2a` where nobody must say who they are.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self {
+            name: ANONYMOUS.to_owned(),
+            via: Via::A2a,
+            grants: Grants::Scopes(vec![Scope::A2a]),
         }
     }
 

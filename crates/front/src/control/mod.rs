@@ -19,7 +19,7 @@ mod start;
 mod tests;
 
 pub use act::{Act, Control, ControlError, ControlFault, StartArgs};
-pub use caller::{Caller, Grants, Scope, Via};
+pub use caller::{ANONYMOUS, Caller, Grants, Scope, Via};
 pub use desk::DeskControl;
 pub use notice::Notice;
 pub(crate) use rows::{NotFound, Subject};

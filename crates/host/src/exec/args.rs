@@ -110,6 +110,7 @@ mod tests {
                 reads: Reads::Disk,
                 transport: TurnTransport::Exec,
                 codex_home: None,
+                agents: Vec::new(),
             },
             client_id: ClientId::new("m1.1"),
             text: "--help; the secret text".to_owned(),

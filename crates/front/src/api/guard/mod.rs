@@ -87,7 +87,7 @@ async fn check<D: Desk>(gate: &Gate<D>, mut request: Request, next: Next) -> Res
         return ProblemResponse::forbidden(refusal).into_response();
     }
     let source = gate.source(peer.address, &request);
-    let identity = gate.identify(request.headers()).await;
+    let identity = gate.identify(request.uri().path(), request.headers()).await;
     let rated = match &identity {
         Identity::Known(caller) => match caller.grants {
             Grants::LocalOwner => None,

@@ -1,0 +1,404 @@
+//! Errands of other agents at the desk: who they are to us, where what they say belongs, and the files they bring.
+//!
+//! How an errand stands is derived in the core; what is said about it in A2A's words is the front's.
+
+use super::desk::{DaemonDesk, closed};
+use super::ids;
+use super::questions::misfit;
+use crate::config::{A2aAuthKey, A2aConfig, Config};
+use bridge_channel::a2a::{self, Inbound, arrive, conversation_key, external_id};
+use bridge_channel::files::{Bundle, Depot, DepotError, MESSAGE_MAX_FILES};
+use bridge_core::port::{Ledger, LedgerError};
+use bridge_core::step::{
+    AnswerErrand, DecideOutcome, DecideRefusal, ErrandPlace, ErrandTaken, ReserveTold, TakeErrand,
+};
+use bridge_core::value::{
+    Attachment, ChannelId, Errand, ErrandId, ExternalId, MessageId, SenderKind, Tier,
+};
+use bridge_front::{
+    A2aAuth, A2aProfile, A2aSkill, ANONYMOUS, Caller, Desk, NewErrand, NewFile, Scope, SubmitError,
+};
+
+/// What a file is called that has no name.
+const NAMELESS: &str = "file";
+
+/// What the configuration says about other agents.
+#[derive(Clone, Debug)]
+pub(crate) struct A2aSettings {
+    pub(crate) config: A2aConfig,
+    /// Where we are reached from elsewhere.
+    pub(crate) url: Option<String>,
+}
+
+/// Who an agent is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Peer {
+    tier: Tier,
+    kind: SenderKind,
+    budgeted: bool,
+}
+
+impl A2aSettings {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            config: config.a2a.clone(),
+            url: config.http.public_url.clone(),
+        }
+    }
+
+    fn profile(&self) -> A2aProfile {
+        A2aProfile {
+            enabled: self.config.enabled,
+            name: self.config.name.clone(),
+            description: self.config.description.clone(),
+            url: self
+                .url
+                .as_deref()
+                .map(|url| url.trim_end_matches('/').to_owned()),
+            auth: match self.config.auth {
+                A2aAuthKey::Tokens => A2aAuth::Tokens,
+                A2aAuthKey::None => A2aAuth::None,
+            },
+            skills: vec![skill()],
+        }
+    }
+
+    /// What a caller may do comes from its token and the configuration, never from what it says. Whoever can make
+    /// tokens is the owner, a person; everybody else is an agent.
+    fn peer(&self, caller: &Caller, tier_has_budget: impl Fn(Tier) -> bool) -> Peer {
+        if caller.may(Scope::Admin) {
+            return Peer {
+                tier: Tier::Owner,
+                kind: SenderKind::Person,
+                budgeted: true,
+            };
+        }
+        let kind = SenderKind::Agent;
+        if caller.name == ANONYMOUS {
+            return Peer {
+                tier: Tier::Peer,
+                kind,
+                budgeted: true,
+            };
+        }
+        let named = self.config.peer(&caller.name);
+        let tier = named.map_or(Tier::Peer, |peer| peer.tier.tier());
+        let own = named.is_some_and(|peer| peer.turns_per_day.is_some());
+        Peer {
+            tier,
+            kind,
+            budgeted: own || tier_has_budget(tier),
+        }
+    }
+}
+
+fn skill() -> A2aSkill {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    A2aSkill {
+        id: "codex".to_owned(),
+        name: "Work on code".to_owned(),
+        description: "Reads code and files, runs commands in a sandbox, answers questions and makes changes where \
+                      it is allowed to. Takes text, data and files."
+            .to_owned(),
+        tags: words(&["code", "files", "shell", "review"]),
+        examples: words(&[
+            "Review the attached patch.",
+            "Which of these two functions is faster, and why?",
+        ]),
+    }
+}
+
+/// Where a word belongs, and how it is known again.
+struct Address {
+    /// The conversation's key.
+    key: String,
+    message_id: MessageId,
+    external_id: ExternalId,
+}
+
+impl<L: Ledger> DaemonDesk<L> {
+    pub(super) fn a2a_profile(&self) -> A2aProfile {
+        self.daemon.settings().a2a.profile()
+    }
+
+    /// Takes in what another agent said.
+    pub(super) async fn take_word(&self, new: NewErrand) -> Result<ErrandTaken, SubmitError> {
+        if self.daemon.stopping.is_cancelled() {
+            return Err(SubmitError::Stopping);
+        }
+        let Some(key) = self.key_of(&new).await? else {
+            return Ok(ErrandTaken::Unknown);
+        };
+        let message_id = ids::message_id();
+        let owner = &new.from.name;
+        let address = Address {
+            external_id: external_id(owner, &new.said_as, new.key.as_deref(), &message_id),
+            message_id,
+            key,
+        };
+        if let Err(pressure) = self.gauge.admit() {
+            let known = self.known_word(&address.external_id).await;
+            return match known {
+                Some((errand, message_id)) if errand.owner == *owner => {
+                    let known = ErrandTaken::Known { errand, message_id };
+                    self.same_word(known, &new.text).await
+                }
+                Some(_) | None => Err(closed(pressure)),
+            };
+        }
+        let text = new.text.clone();
+        let taken = self.commit(self.transition(new, address).await?).await?;
+        self.same_word(taken, &text).await
+    }
+
+    /// The conversation that a word is said in: that of its errand, or of the context that it names. None where its
+    /// errand is not known to this caller.
+    async fn key_of(&self, new: &NewErrand) -> Result<Option<String>, SubmitError> {
+        let owner = &new.from.name;
+        let named = new.context.as_ref();
+        let named = named.map(|context| conversation_key(owner, context));
+        let Some(errand_id) = new.errand_id.clone() else {
+            let fresh = || conversation_key(owner, ids::conversation_id().as_str());
+            return Ok(Some(named.unwrap_or_else(fresh)));
+        };
+        let read = self.daemon.ledger.read(move |rows| {
+            let Some(errand) = rows.errand(&errand_id)? else {
+                return Ok(None);
+            };
+            let conversation = rows.conversation(&errand.conversation_id)?;
+            Ok(conversation.map(|found| (errand.owner, found.external_key)))
+        });
+        match read.await?.filter(|(of, _)| of == owner) {
+            None => Ok(None),
+            Some((_, key)) if named.as_ref().is_some_and(|named| *named != key) => {
+                let why =
+                    "the task belongs to another context; nothing was stored, leave contextId out";
+                Err(SubmitError::Unfit(why.to_owned()))
+            }
+            Some((_, key)) => Ok(Some(key)),
+        }
+    }
+
+    /// The transition that takes a word in, its files stored.
+    async fn transition(&self, new: NewErrand, to: Address) -> Result<TakeErrand, SubmitError> {
+        let settings = self.daemon.settings();
+        let peer = settings
+            .a2a
+            .peer(&new.from, |tier| settings.has_budget(tier));
+        let owner = new.from.name;
+        let inbound = Inbound {
+            text: new.text,
+            conversation: to.key,
+            external_id: to.external_id,
+            sender: owner.clone(),
+            kind: peer.kind,
+            tier: peer.tier,
+            files: keep(settings.depot.clone(), new.files).await?,
+            hops: new.hops,
+            budgeted: peer.budgeted,
+        };
+        let arrival = arrive(inbound).map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
+        let receive = self.assign_as(arrival, to.message_id);
+        let place = match new.errand_id {
+            Some(errand_id) => ErrandPlace::Old { errand_id, owner },
+            None => ErrandPlace::New(Errand {
+                errand_id: ids::errand_id(),
+                channel: receive.channel.clone(),
+                conversation_id: receive.conversation_id.clone(),
+                owner,
+                told: 0,
+                created_at: ids::now(),
+            }),
+        };
+        Ok(TakeErrand {
+            receive,
+            place,
+            said_as: new.said_as,
+            original: new.original,
+        })
+    }
+
+    /// What is in already, however closed the door is.
+    async fn known_word(&self, external_id: &ExternalId) -> Option<(Errand, MessageId)> {
+        let (channel, external_id) = (ChannelId::new(a2a::CHANNEL), external_id.clone());
+        let known = self.daemon.ledger.read(move |rows| {
+            let Some(message) = rows.message_by_external(&channel, &external_id)? else {
+                return Ok(None);
+            };
+            let errand = match rows.errand_of(&message.message_id)? {
+                Some(errand_id) => rows.errand(&errand_id)?,
+                None => None,
+            };
+            Ok(errand.map(|errand| (errand, message.message_id)))
+        });
+        known.await.ok().flatten()
+    }
+
+    /// A key that was here before must mean the same word: its row has the text.
+    async fn same_word(&self, taken: ErrandTaken, text: &str) -> Result<ErrandTaken, SubmitError> {
+        let ErrandTaken::Known { message_id, .. } = &taken else {
+            return Ok(taken);
+        };
+        let (message_id, text) = (message_id.clone(), text.to_owned());
+        let read = self.daemon.ledger.read(move |rows| {
+            let message = rows.message(&message_id)?;
+            Ok(message.is_none_or(|message| message.body == text))
+        });
+        match read.await? {
+            true => Ok(taken),
+            false => Err(SubmitError::OtherBody),
+        }
+    }
+
+    /// Answers a question with a word. What does not fit the question is refused before anything is written.
+    pub(super) async fn answer_word(
+        &self,
+        answer: AnswerErrand,
+    ) -> Result<DecideOutcome, LedgerError> {
+        let id = answer.decide.request_id.clone();
+        let asked = self.ledger().read(move |rows| rows.request(&id)).await?;
+        let waits = asked.filter(|request| request.state.waits());
+        let misfit = waits.and_then(|request| misfit(&request, &answer.decide.verdict));
+        match misfit {
+            Some(why) => Ok(DecideOutcome::Refused(DecideRefusal::Unfit { why })),
+            None => self.commit(answer).await,
+        }
+    }
+
+    pub(super) async fn reserve_numbers(
+        &self,
+        errand_id: &ErrandId,
+        more: u32,
+    ) -> Result<Option<u64>, LedgerError> {
+        let errand_id = errand_id.clone();
+        self.commit(ReserveTold { errand_id, more }).await
+    }
+
+    /// What is in one of our copies.
+    pub(super) async fn read_copy(&self, file: &Attachment) -> Result<Vec<u8>, String> {
+        let (depot, file) = (self.daemon.settings().depot.clone(), file.clone());
+        let read = tokio::task::spawn_blocking(move || depot.read(&file)).await;
+        let read = read.map_err(|_| "the daemon is stopping".to_owned())?;
+        read.map_err(|error| error.to_string())
+    }
+}
+
+/// Keeps the files of a message, all or none: whoever sent them still has them and is told at once.
+async fn keep(depot: Depot, files: Vec<NewFile>) -> Result<Vec<Attachment>, SubmitError> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let kept = tokio::task::spawn_blocking(move || keep_all(&depot, files)).await;
+    kept.map_err(|_| SubmitError::Stopping)?
+}
+
+fn keep_all(depot: &Depot, files: Vec<NewFile>) -> Result<Vec<Attachment>, SubmitError> {
+    let mut bundle = Bundle::default();
+    for file in files {
+        let name = file.name.unwrap_or_else(|| NAMELESS.to_owned());
+        let Some(room) = bundle.room(depot) else {
+            return Err(SubmitError::Unfit(format!(
+                "the message has more than {MESSAGE_MAX_FILES} files, or too much in them; nothing was stored"
+            )));
+        };
+        let stored = || {
+            let mut draft = depot.begin(room)?;
+            draft.write(&file.bytes)?;
+            draft.keep(file.media_type.as_deref().unwrap_or_default())
+        };
+        match stored() {
+            Ok(kept) => bundle.add(&name, kept),
+            Err(error @ DepotError::TooLong { .. }) => {
+                let name = bridge_channel::files::clean(&name);
+                return Err(SubmitError::Unfit(format!(
+                    "the file `{name}` is not taken: {error}; nothing was stored"
+                )));
+            }
+            Err(error @ DepotError::Io { .. }) => {
+                tracing::error!(%error, "a file of another agent could not be kept");
+                let why =
+                    "a file could not be kept on our disk; nothing was stored, send it again later";
+                return Err(SubmitError::NoRoom(why.to_owned()));
+            }
+        }
+    }
+    Ok(bundle.into_files())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bridge_front::{Grants, Via};
+
+    fn settings(text: &str) -> A2aSettings {
+        A2aSettings::new(&toml::from_str(text).unwrap())
+    }
+
+    fn holder(name: &str, scopes: &[Scope]) -> Caller {
+        Caller {
+            name: name.to_owned(),
+            via: Via::A2a,
+            grants: Grants::Scopes(scopes.to_vec()),
+        }
+    }
+
+    #[test]
+    fn threat_13_who_somebody_is_comes_from_the_token_and_the_configuration() {
+        let found = settings(
+            "[[a2a.peers]]\nname = 'boss'\ntier = 'owner'\n[[a2a.peers]]\nname = 'ci'\nturns_per_day = 3\n\
+             [[a2a.peers]]\nname = 'anonymous'\ntier = 'owner'\n",
+        );
+        let peer = |caller: &Caller| {
+            let peer = found.peer(caller, |_| false);
+            (peer.tier, peer.kind, peer.budgeted)
+        };
+        let agent = SenderKind::Agent;
+        assert_eq!(
+            peer(&holder("ann", &[Scope::A2a])),
+            (Tier::Peer, agent, false)
+        );
+        let many = [Scope::A2a, Scope::Read, Scope::Control, Scope::Approve];
+        assert_eq!(peer(&holder("ann", &many)), (Tier::Peer, agent, false));
+        assert_eq!(
+            peer(&holder("boss", &[Scope::A2a])),
+            (Tier::Owner, agent, false)
+        );
+        assert_eq!(
+            peer(&holder("ci", &[Scope::A2a])),
+            (Tier::Peer, agent, true)
+        );
+        assert_eq!(peer(&Caller::anonymous()), (Tier::Peer, agent, true));
+        let owner = (Tier::Owner, SenderKind::Person, true);
+        assert_eq!(peer(&holder("me", &[Scope::Admin])), owner);
+        assert_eq!(peer(&Caller::local_owner(Via::Cli)), owner);
+        let rich = found.peer(&holder("ann", &[Scope::A2a]), |tier| tier == Tier::Peer);
+        assert!(rich.budgeted);
+    }
+
+    #[test]
+    fn files_are_kept_all_or_none() {
+        let root = tempfile::tempdir().unwrap();
+        let depot = Depot::open(root.path().join("files"), 10).unwrap();
+        let file = |bytes: usize| NewFile {
+            name: Some("../a b".to_owned()),
+            media_type: None,
+            bytes: vec![b'x'; bytes],
+        };
+        let kept = keep_all(&depot, vec![file(3), file(4)]).unwrap();
+        assert_eq!(kept.len(), 2);
+        assert_ne!(kept[0].name, kept[1].name);
+        assert_eq!(depot.read(&kept[0]).unwrap(), b"xxx");
+        let elsewhere = Attachment {
+            path: "/etc/hostname".to_owned(),
+            ..kept[0].clone()
+        };
+        assert!(depot.read(&elsewhere).is_err());
+        let refused = keep_all(&depot, vec![file(3), file(11)]).unwrap_err();
+        assert!(
+            refused.to_string().contains("longer than 10 bytes"),
+            "{refused}"
+        );
+        let many = (0..=MESSAGE_MAX_FILES).map(|_| file(1)).collect();
+        assert!(matches!(keep_all(&depot, many), Err(SubmitError::Unfit(_))));
+    }
+}

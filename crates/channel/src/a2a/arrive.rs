@@ -1,0 +1,150 @@
+//! What another agent said, on its way in: whose conversation it is in, and how it is known again.
+//!
+//! A reply needs no sending: it is delivered when its row is readable as a task, as on the local channel.
+
+use super::CHANNEL;
+use crate::door::{Arrival, Refusal, check_key, check_text};
+use bridge_core::step::{Extras, Verdict};
+use bridge_core::value::{AckMode, Attachment, ChannelId, ExternalId, MessageId, SenderKind, Tier};
+use sha2::{Digest, Sha256};
+
+/// Ends the sender's own id in ours, and begins what is no id of theirs.
+const END: char = '#';
+
+/// A text as it came through the door.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inbound {
+    /// The text.
+    pub text: String,
+    /// The conversation's key, made by [`conversation_key`].
+    pub conversation: String,
+    /// Made by [`external_id`].
+    pub external_id: ExternalId,
+    /// Who sent it, by its token.
+    pub sender: String,
+    /// Who waits for the answer.
+    pub kind: SenderKind,
+    /// What they may do.
+    pub tier: Tier,
+    /// Files, stored already.
+    pub files: Vec<Attachment>,
+    /// How many agents answered each other before it.
+    pub hops: u32,
+    /// Whether the operator said how much this agent may.
+    pub budgeted: bool,
+}
+
+/// Checks a text at the door. Files alone are something to work on.
+pub fn arrive(inbound: Inbound) -> Result<Arrival, Refusal> {
+    match check_text(&inbound.text) {
+        Err(Refusal::Empty) if !inbound.files.is_empty() => {}
+        checked => checked?,
+    }
+    check_key(&inbound.conversation)?;
+    Ok(Arrival {
+        channel: ChannelId::new(CHANNEL),
+        conversation: inbound.conversation,
+        external_id: inbound.external_id,
+        kind: inbound.kind,
+        sender: inbound.sender,
+        tier: inbound.tier,
+        body: inbound.text,
+        ack: AckMode::None,
+        verdict: Verdict::Fit,
+        extras: Extras {
+            attachments: inbound.files,
+            hops: inbound.hops,
+            budgeted: inbound.budgeted,
+            // Words for the bridge are operations of the protocol here.
+            command: None,
+            ..Extras::default()
+        },
+    })
+}
+
+/// The key of a context: two peers that name the same one never meet, because no peer's name holds a slash.
+#[must_use]
+pub fn conversation_key(peer: &str, context: &str) -> String {
+    format!("{peer}/{context}")
+}
+
+/// How a message is known again: by the key that its sender chose for that, else never.
+#[must_use]
+pub fn external_id(
+    peer: &str,
+    said_as: &str,
+    key: Option<&str>,
+    message_id: &MessageId,
+) -> ExternalId {
+    ExternalId::new(match key {
+        Some(key) => {
+            let digest: String = Sha256::digest(key.as_bytes())
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            format!("{END}key:{peer}:{digest}")
+        }
+        // What holds the sign could pass for another's.
+        None => {
+            let said_as = Some(said_as).filter(|said_as| !said_as.contains(END));
+            format!("{}{END}{message_id}", said_as.unwrap_or_default())
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inbound(text: &str, context: &str) -> Inbound {
+        Inbound {
+            text: text.to_owned(),
+            conversation: conversation_key("ann", context),
+            external_id: external_id("ann", "m1", None, &MessageId::new("01")),
+            sender: "ann".to_owned(),
+            kind: SenderKind::Agent,
+            tier: Tier::Peer,
+            files: Vec::new(),
+            hops: 0,
+            budgeted: false,
+        }
+    }
+
+    #[test]
+    fn a_message_is_known_again_by_its_key_alone() {
+        let id = |peer: &str, said_as: &str, key: Option<&str>, own: &str| {
+            external_id(peer, said_as, key, &MessageId::new(own))
+        };
+        assert_ne!(id("ann", "m", None, "1"), id("ann", "m", None, "2"));
+        assert_eq!(
+            id("ann", "m", Some("k"), "1"),
+            id("ann", "n", Some("k"), "2")
+        );
+        assert_ne!(
+            id("ann", "m", Some("k"), "1"),
+            id("bob", "m", Some("k"), "1")
+        );
+        let forged = id("bob", "#key:ann:00", None, "3");
+        assert_eq!(forged.as_str(), "#3");
+    }
+
+    #[test]
+    fn texts_and_contexts_are_taken_whole_or_refused() {
+        let taken = arrive(inbound("/stop", "c")).unwrap();
+        assert_eq!((taken.body.as_str(), taken.extras.command), ("/stop", None));
+        assert_eq!(arrive(inbound(" ", "c")).err(), Some(Refusal::Empty));
+        assert!(arrive(inbound("hi", &"x".repeat(200))).is_err());
+        assert!(arrive(inbound("hi", "a\nb")).is_err());
+        let file = Attachment {
+            name: "a".to_owned(),
+            media_type: "text/plain".to_owned(),
+            path: "/a".to_owned(),
+            bytes: 1,
+        };
+        let with_file = Inbound {
+            files: vec![file],
+            ..inbound("", "c")
+        };
+        assert!(arrive(with_file).is_ok());
+    }
+}

@@ -1,0 +1,323 @@
+//! One question to another agent, followed to its end: said once, heard as a stream where the card offers one, taken up
+//! again after a lost connection, and asked about where nothing is streamed.
+
+use super::dialect::{About, Saying};
+use super::fault::Fault;
+use super::read::{self, Event, State};
+use super::tale::{Outcome, Tale};
+use super::wire::{CALL_DEADLINE, Peer, Stream};
+use crate::poll::Backoff;
+use std::time::Duration;
+
+/// How often a call that did not work out is made again.
+const TRIES_MAX: u32 = 5;
+/// How often in a row a task may be out of sight before it is given up.
+const LOSSES_MAX: u32 = 10;
+/// First pause between two looks at a task that is not streamed; doubles up to [`LOOK_MAX`].
+const LOOK_FIRST: Duration = Duration::from_millis(500);
+const LOOK_MAX: Duration = Duration::from_secs(10);
+/// How long the end of a task over there may take that nobody here waits for any more.
+const CANCEL_DEADLINE: Duration = Duration::from_secs(10);
+/// Longest pause that an agent may ask for.
+const LATER_MAX: Duration = Duration::from_secs(60);
+
+/// What is said.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The words.
+    pub text: String,
+    /// Ours; a repeat of the same question has the same.
+    pub message_id: String,
+    /// The talk that it belongs to.
+    pub context: Option<String>,
+    /// The task that it answers.
+    pub task: Option<String>,
+    /// How many agents answered each other before it.
+    pub hops: u32,
+    /// Whether the other side is told that a repeat is the same.
+    pub(super) keyed: bool,
+}
+
+impl Question {
+    /// A question that begins a talk.
+    #[must_use]
+    pub fn new(text: impl Into<String>, message_id: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            message_id: message_id.into(),
+            context: None,
+            task: None,
+            hops: 0,
+            keyed: false,
+        }
+    }
+}
+
+/// How long an answer is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Until the other side has it.
+    Taken,
+    /// Until it ended, or for so long.
+    For(Duration),
+}
+
+/// How it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// The other side made a task of it.
+    Task(&'a str),
+    /// The task stands so now, and this was said about it.
+    State(State, Option<&'a str>),
+    /// A piece of the result.
+    Text(&'a str),
+    /// The connection was lost, and is made again.
+    Lost(&'a Fault),
+}
+
+/// Who hears how it goes.
+type Watch<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
+
+/// A question under way.
+#[derive(Debug)]
+pub struct Ask {
+    peer: Peer,
+    question: Question,
+    tale: Tale,
+    /// Something may have been missed.
+    gaps: bool,
+}
+
+impl Ask {
+    /// A question to an agent.
+    #[must_use]
+    pub fn new(peer: Peer, mut question: Question) -> Self {
+        question.keyed = peer.is_idempotent();
+        Self {
+            peer,
+            question,
+            tale: Tale::default(),
+            gaps: false,
+        }
+    }
+
+    /// Says it, and waits. Dropping this leaves the other side at work; see [`Ask::cancel`].
+    pub async fn run(&mut self, patience: Patience, watch: Watch<'_>) -> Result<Outcome, Fault> {
+        match patience {
+            Patience::Taken => {
+                self.begin(Saying::Once, watch).await?;
+                Ok(self.tale.outcome())
+            }
+            Patience::For(time) => match tokio::time::timeout(time, self.pursue(watch)).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(Fault::Late(time)),
+            },
+        }
+    }
+
+    /// The task that the other side made of it, as far as is known.
+    #[must_use]
+    pub fn task(&self) -> Option<&str> {
+        self.tale.task()
+    }
+
+    /// Ends it at the other side. Says whether that was told and taken.
+    pub async fn cancel(&mut self) -> Result<(), Fault> {
+        let ending = async {
+            if self.tale.task().is_none() && self.question.keyed {
+                // It may have been heard, and is the same when it is heard again.
+                self.say_once(&mut |_| {}).await?;
+            }
+            match self.tale.task() {
+                Some(_) if self.tale.state().is_over() => Ok(()),
+                Some(task) => {
+                    let request = self.peer.interface().about(task, About::Cancel);
+                    self.peer.call(request, CANCEL_DEADLINE).await.map(drop)
+                }
+                None => Ok(()),
+            }
+        };
+        match tokio::time::timeout(CANCEL_DEADLINE, ending).await {
+            Ok(ended) => ended,
+            Err(_) => Err(Fault::Late(CANCEL_DEADLINE)),
+        }
+    }
+
+    async fn pursue(&mut self, watch: Watch<'_>) -> Result<Outcome, Fault> {
+        let saying = match self.peer.streams() {
+            true => Saying::Stream,
+            false => Saying::Once,
+        };
+        self.begin(saying, watch).await?;
+        self.wait(watch).await?;
+        if self.gaps {
+            // The whole of it, once more; what was heard will do where that is not given.
+            let _as_heard = self.look(watch).await;
+        }
+        Ok(self.tale.outcome())
+    }
+
+    /// Says it until it is known what the other side made of it.
+    async fn begin(&mut self, saying: Saying, watch: Watch<'_>) -> Result<(), Fault> {
+        let mut backoff = Backoff::default();
+        for tries in 1.. {
+            let said = match saying {
+                Saying::Stream => self.say_and_hear(watch).await,
+                Saying::Once => self.say_once(watch).await,
+            };
+            let fault = match said {
+                Ok(()) => return Ok(()),
+                Err(fault) => fault,
+            };
+            if self.tale.task().is_some() {
+                self.lost(&fault, watch);
+                return Ok(());
+            }
+            if tries >= TRIES_MAX || !fault.is_passing(self.question.keyed) {
+                return Err(fault);
+            }
+            watch(Progress::Lost(&fault));
+            tokio::time::sleep(pause_after(&fault, &mut backoff)).await;
+        }
+        Ok(())
+    }
+
+    async fn say_once(&mut self, watch: Watch<'_>) -> Result<(), Fault> {
+        let request = self.peer.interface().say(&self.question, Saying::Once);
+        // An agent that does not know how to answer at once answers when it is done; the caller's patience is the bound.
+        let answer = self.peer.call(request, LONGEST_ANSWER).await?;
+        match read::event(&answer) {
+            Some(event) => self.take(event, watch),
+            None => Err(Fault::Unreadable(
+                "it is neither a task nor a message".to_owned(),
+            )),
+        }
+    }
+
+    async fn say_and_hear(&mut self, watch: Watch<'_>) -> Result<(), Fault> {
+        let request = self.peer.interface().say(&self.question, Saying::Stream);
+        let stream = self.peer.stream(request).await?;
+        self.hear(stream, watch).await?;
+        match self.tale.task().is_some() || self.tale.is_settled() {
+            true => Ok(()),
+            false => Err(Fault::Broken(
+                "it closed the stream without a word".to_owned(),
+            )),
+        }
+    }
+
+    /// Hears a stream to its end.
+    async fn hear(&mut self, mut stream: Stream, watch: Watch<'_>) -> Result<(), Fault> {
+        while let Some(value) = stream.next().await? {
+            if let Some(event) = read::event(&value) {
+                self.take(event, watch)?;
+            }
+            if self.tale.is_settled() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, event: Event, watch: Watch<'_>) -> Result<(), Fault> {
+        let known = self.tale.task().is_some();
+        let stood = self.tale.state();
+        if let Event::Artifact { artifact, .. } = &event {
+            watch(Progress::Text(&artifact.said.text));
+        }
+        self.tale.take(event)?;
+        if let Some(task) = self.tale.task().filter(|_| !known) {
+            watch(Progress::Task(task));
+        }
+        if self.tale.state() != stood {
+            watch(Progress::State(self.tale.state(), self.tale.remark()));
+        }
+        Ok(())
+    }
+
+    fn lost(&mut self, fault: &Fault, watch: Watch<'_>) {
+        self.gaps = true;
+        watch(Progress::Lost(fault));
+    }
+
+    /// Waits until the task is settled: by its stream where there is one, else by looking.
+    async fn wait(&mut self, watch: Watch<'_>) -> Result<(), Fault> {
+        let mut streams = self.peer.streams();
+        let mut losses = 0;
+        let mut pause = LOOK_FIRST;
+        while !self.tale.is_settled() {
+            if streams {
+                match self.subscribe(watch).await {
+                    Ok(()) => {}
+                    // It is over, or this agent knows no such thing: looking tells.
+                    Err(Fault::Refused { later: None, .. }) => streams = false,
+                    Err(fault) => self.lost(&fault, watch),
+                }
+                if self.tale.is_settled() {
+                    return Ok(());
+                }
+            }
+            match self.look(watch).await {
+                Ok(()) => losses = 0,
+                Err(fault) => {
+                    losses += 1;
+                    self.lost(&fault, watch);
+                    if losses >= LOSSES_MAX || !fault.is_passing(true) {
+                        return Err(fault);
+                    }
+                }
+            }
+            if !self.tale.is_settled() {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LOOK_MAX);
+            }
+        }
+        Ok(())
+    }
+
+    async fn subscribe(&mut self, watch: Watch<'_>) -> Result<(), Fault> {
+        let Some(task) = self.tale.task() else {
+            return Ok(());
+        };
+        let request = self.peer.interface().about(task, About::Subscribe);
+        // What was said between the streams is in the task that is looked at, at the end at the latest.
+        self.gaps = true;
+        let stream = self.peer.stream(request).await?;
+        self.hear(stream, watch).await
+    }
+
+    async fn look(&mut self, watch: Watch<'_>) -> Result<(), Fault> {
+        let Some(task) = self.tale.task() else {
+            return Ok(());
+        };
+        let request = self.peer.interface().about(task, About::Get);
+        let answer = self.peer.call(request, CALL_DEADLINE).await?;
+        match read::task(&answer) {
+            Some(seen) => {
+                self.gaps = false;
+                self.take(Event::Task(seen), watch)
+            }
+            None => Err(Fault::Unreadable("it is no task".to_owned())),
+        }
+    }
+}
+
+/// How long an agent may take to answer a message that it should have answered at once.
+const LONGEST_ANSWER: Duration = Duration::from_secs(3_600);
+
+fn pause_after(fault: &Fault, backoff: &mut Backoff) -> Duration {
+    match fault {
+        Fault::Refused {
+            later: Some(Some(after)),
+            ..
+        } => (*after).min(LATER_MAX),
+        Fault::Refused { .. }
+        | Fault::Address(_)
+        | Fault::Card(_)
+        | Fault::Token(_)
+        | Fault::Unreached(_)
+        | Fault::Broken(_)
+        | Fault::Unreadable(_)
+        | Fault::Late(_) => backoff.next(),
+    }
+}

@@ -1,0 +1,252 @@
+//! The three ways to say the same: JSON-RPC 1.0, HTTP+JSON 1.0, JSON-RPC 0.3. Requests only; what comes back is read by
+//! `read`, whichever way it came.
+
+use super::ask::Question;
+use super::fault::Fault;
+use super::{HOPS_KEY, IDEMPOTENCY};
+use bridge_core::limits::clip;
+use reqwest::{Method, Url};
+use serde_json::{Map, Value, json};
+
+/// How much of an agent's complaint is quoted.
+const COMPLAINT_MAX_CHARS: usize = 500;
+
+/// How an interface wants to be spoken to; the best one is the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Dialect {
+    Rpc1,
+    Rest1,
+    Rpc03,
+}
+
+/// Where and how an agent is spoken to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Interface {
+    pub(super) dialect: Dialect,
+    pub(super) url: Url,
+    pub(super) tenant: Option<String>,
+}
+
+/// Saying something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Saying {
+    /// And hearing how it goes.
+    Stream,
+    /// And asking later.
+    Once,
+}
+
+/// Asking about a task, or ending it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    Get,
+    Subscribe,
+    Cancel,
+}
+
+/// One HTTP call.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Request {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) body: Option<Value>,
+}
+
+impl Interface {
+    /// What the header `A2A-Version` says.
+    pub(super) fn version(&self) -> &'static str {
+        match self.dialect {
+            Dialect::Rpc1 | Dialect::Rest1 => "1.0",
+            Dialect::Rpc03 => "0.3",
+        }
+    }
+
+    /// The media type of what is sent.
+    pub(super) fn media_type(&self) -> &'static str {
+        match self.dialect {
+            Dialect::Rpc1 | Dialect::Rpc03 => "application/json",
+            Dialect::Rest1 => "application/a2a+json",
+        }
+    }
+
+    pub(super) fn say(&self, question: &Question, saying: Saying) -> Request {
+        let message = self.message(question);
+        let configuration = match (self.dialect, saying) {
+            (_, Saying::Stream) => json!({}),
+            (Dialect::Rpc1 | Dialect::Rest1, Saying::Once) => json!({"returnImmediately": true}),
+            (Dialect::Rpc03, Saying::Once) => json!({"blocking": false}),
+        };
+        let params = json!({"message": message, "configuration": configuration});
+        let (method, verb) = match (self.dialect, saying) {
+            (Dialect::Rpc1, Saying::Stream) => ("SendStreamingMessage", ""),
+            (Dialect::Rpc1, Saying::Once) => ("SendMessage", ""),
+            (Dialect::Rpc03, Saying::Stream) => ("message/stream", ""),
+            (Dialect::Rpc03, Saying::Once) => ("message/send", ""),
+            (Dialect::Rest1, Saying::Stream) => ("", "message:stream"),
+            (Dialect::Rest1, Saying::Once) => ("", "message:send"),
+        };
+        match self.dialect {
+            Dialect::Rpc1 | Dialect::Rpc03 => self.rpc(method, params),
+            Dialect::Rest1 => Request {
+                method: Method::POST,
+                url: self.below(&[verb]),
+                body: Some(params),
+            },
+        }
+    }
+
+    pub(super) fn about(&self, task: &str, about: About) -> Request {
+        let rpc = |method| self.rpc(method, json!({ "id": task }));
+        let rest = |method, name: &str, body| Request {
+            method,
+            url: self.below(&["tasks", name]),
+            body,
+        };
+        match (self.dialect, about) {
+            (Dialect::Rpc1, About::Get) => rpc("GetTask"),
+            (Dialect::Rpc1, About::Subscribe) => rpc("SubscribeToTask"),
+            (Dialect::Rpc1, About::Cancel) => rpc("CancelTask"),
+            (Dialect::Rpc03, About::Get) => rpc("tasks/get"),
+            (Dialect::Rpc03, About::Subscribe) => rpc("tasks/resubscribe"),
+            (Dialect::Rpc03, About::Cancel) => rpc("tasks/cancel"),
+            (Dialect::Rest1, About::Get) => rest(Method::GET, task, None),
+            (Dialect::Rest1, About::Subscribe) => {
+                rest(Method::POST, &format!("{task}:subscribe"), Some(json!({})))
+            }
+            (Dialect::Rest1, About::Cancel) => {
+                rest(Method::POST, &format!("{task}:cancel"), Some(json!({})))
+            }
+        }
+    }
+
+    fn rpc(&self, method: &str, mut params: Value) -> Request {
+        if let (Some(tenant), Some(params)) = (&self.tenant, params.as_object_mut()) {
+            params.insert("tenant".to_owned(), json!(tenant));
+        }
+        Request {
+            method: Method::POST,
+            url: self.url.clone(),
+            body: Some(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})),
+        }
+    }
+
+    /// A path below the interface; names from outside are encoded, so they stay one segment each.
+    fn below(&self, names: &[&str]) -> Url {
+        let mut url = self.url.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty();
+            path.extend(self.tenant.as_deref());
+            path.extend(names);
+        }
+        url
+    }
+
+    fn message(&self, question: &Question) -> Value {
+        let mut metadata = Map::new();
+        metadata.insert(HOPS_KEY.to_owned(), json!(question.hops));
+        if question.keyed {
+            metadata.insert(IDEMPOTENCY.to_owned(), json!(question.message_id));
+        }
+        let mut message = match self.dialect {
+            Dialect::Rpc1 | Dialect::Rest1 => {
+                json!({"role": "ROLE_USER", "parts": [{"text": question.text}]})
+            }
+            Dialect::Rpc03 => json!({
+                "kind": "message", "role": "user",
+                "parts": [{"kind": "text", "text": question.text}],
+            }),
+        };
+        if let Some(fields) = message.as_object_mut() {
+            fields.insert("messageId".to_owned(), json!(question.message_id));
+            fields.insert("metadata".to_owned(), Value::Object(metadata));
+            if let Some(task) = &question.task {
+                fields.insert("taskId".to_owned(), json!(task));
+            }
+            if let Some(context) = &question.context {
+                fields.insert("contextId".to_owned(), json!(context));
+            }
+        }
+        message
+    }
+
+    /// What an answer holds, without what is wrapped around it.
+    pub(super) fn unwrap(&self, mut answer: Value) -> Result<Value, Fault> {
+        match self.dialect {
+            Dialect::Rest1 => Ok(answer),
+            Dialect::Rpc1 | Dialect::Rpc03 => match answer.get_mut("result").map(Value::take) {
+                Some(result) => Ok(result),
+                None => Err(complaint(&answer)),
+            },
+        }
+    }
+}
+
+fn complaint(answer: &Value) -> Fault {
+    let error = answer.get("error").unwrap_or(&Value::Null);
+    match error.get("message").and_then(Value::as_str) {
+        Some(said) => {
+            let code = error
+                .get("code")
+                .and_then(Value::as_i64)
+                .unwrap_or_default();
+            Fault::refused(format!("{} ({code})", clip(said, COMPLAINT_MAX_CHARS)))
+        }
+        None => Fault::Unreadable("it holds neither a result nor an error".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(dialect: Dialect) -> Interface {
+        Interface {
+            dialect,
+            url: Url::parse("https://a.example/a2a/").unwrap(),
+            tenant: None,
+        }
+    }
+
+    #[test]
+    fn a_task_id_stays_one_name_in_a_path() {
+        let get = interface(Dialect::Rest1).about("../x/y?z#w", About::Cancel);
+        assert_eq!(
+            get.url.as_str(),
+            "https://a.example/a2a/tasks/..%2Fx%2Fy%3Fz%23w:cancel"
+        );
+        let get = interface(Dialect::Rest1).about("t1", About::Get);
+        assert_eq!(get.url.as_str(), "https://a.example/a2a/tasks/t1");
+        assert_eq!((get.method, get.body), (Method::GET, None));
+    }
+
+    #[test]
+    fn each_version_hears_its_own_words() {
+        let question = Question {
+            context: Some("c1".to_owned()),
+            hops: 3,
+            keyed: true,
+            ..Question::new("hi", "m1")
+        };
+        let old = interface(Dialect::Rpc03).say(&question, Saying::Once);
+        let params = &old.body.unwrap()["params"];
+        assert_eq!(params["configuration"]["blocking"], false);
+        assert_eq!(params["message"]["role"], "user");
+        assert_eq!(params["message"]["parts"][0]["kind"], "text");
+        let new = interface(Dialect::Rest1).say(&question, Saying::Once);
+        assert_eq!(new.url.path(), "/a2a/message:send");
+        let message = &new.body.unwrap()["message"];
+        assert_eq!(message["role"], "ROLE_USER");
+        assert_eq!(message["contextId"], "c1");
+        assert_eq!(message["metadata"][HOPS_KEY], 3);
+        assert_eq!(message["metadata"][IDEMPOTENCY], "m1");
+    }
+
+    #[test]
+    fn an_error_is_a_clear_no() {
+        let said = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "no such task"}});
+        let fault = interface(Dialect::Rpc1).unwrap(said).unwrap_err();
+        assert_eq!(fault, Fault::refused("no such task (-32001)"));
+        let odd = interface(Dialect::Rpc1).unwrap(json!({"x": 1}));
+        assert!(matches!(odd, Err(Fault::Unreadable(_))));
+    }
+}

@@ -1,0 +1,367 @@
+//! The whole way, against scripted agents on loopback: they answer their calls one after the other and remember them.
+
+use super::*;
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State as Shared;
+use axum::http::{HeaderMap, Method, Uri};
+use axum::response::{IntoResponse, Redirect, Response};
+use futures_util::{StreamExt, stream};
+use reqwest::{StatusCode, Url};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What the agent does with one call.
+enum Answer {
+    Json(Value),
+    /// A stream that ends.
+    Sse(Vec<Value>),
+    /// A stream that breaks.
+    Cut(Vec<Value>),
+    Status(u16),
+    Redirect(String),
+}
+
+#[derive(Clone, Debug)]
+struct Seen {
+    what: String,
+    headers: HeaderMap,
+    body: Value,
+}
+
+#[derive(Default)]
+struct Book {
+    card: Value,
+    answers: VecDeque<Answer>,
+    seen: Vec<Seen>,
+}
+
+#[derive(Clone)]
+struct Agent {
+    book: Arc<Mutex<Book>>,
+    url: String,
+}
+
+async fn serve(
+    Shared(book): Shared<Arc<Mutex<Book>>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let mut book = book.lock().unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if uri.path().contains("well-known") {
+        return match uri.path().starts_with("/.well-known/") {
+            true => axum::Json(book.card.clone()).into_response(),
+            false => StatusCode::NOT_FOUND.into_response(),
+        };
+    }
+    let named = body["method"].as_str().map(str::to_owned);
+    let what = named.unwrap_or_else(|| format!("{method} {}", uri.path()));
+    book.seen.push(Seen {
+        what,
+        headers,
+        body,
+    });
+    match book.answers.pop_front() {
+        Some(Answer::Json(value)) => axum::Json(value).into_response(),
+        Some(Answer::Sse(events)) => sse(events, false),
+        Some(Answer::Cut(events)) => sse(events, true),
+        Some(Answer::Status(code)) => StatusCode::from_u16(code).unwrap().into_response(),
+        Some(Answer::Redirect(to)) => Redirect::temporary(&to).into_response(),
+        None => StatusCode::IM_A_TEAPOT.into_response(),
+    }
+}
+
+fn sse(events: Vec<Value>, cut: bool) -> Response {
+    let event = |event: Value| Ok(Bytes::from(format!(": alive\n\ndata: {event}\n\n")));
+    let mut pieces: Vec<io::Result<Bytes>> = events.into_iter().map(event).collect();
+    if cut {
+        pieces.push(Err(io::Error::other("cut")));
+    }
+    // What was said before the break is on its way by then.
+    let one_by_one = stream::iter(pieces).then(async |piece| {
+        tokio::task::yield_now().await;
+        piece
+    });
+    let body = Body::from_stream(one_by_one);
+    ([("content-type", "text/event-stream")], body).into_response()
+}
+
+impl Agent {
+    async fn start(card: impl FnOnce(&str) -> Value, answers: Vec<Answer>) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let book = Arc::new(Mutex::new(Book {
+            card: card(&url),
+            answers: answers.into(),
+            seen: Vec::new(),
+        }));
+        let app = Router::new().fallback(serve).with_state(Arc::clone(&book));
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        Self { book, url }
+    }
+
+    async fn peer(&self) -> Result<Peer, Fault> {
+        let trust = Trust {
+            own: true,
+            listed: Vec::new(),
+        };
+        Client::new(&format!("{}/agent", self.url), &trust, None)?
+            .look_up()
+            .await
+    }
+
+    async fn ask(&self) -> Result<Outcome, Fault> {
+        let mut ask = Ask::new(self.peer().await?, question());
+        ask.run(Patience::For(Duration::from_secs(60)), &mut |_| {})
+            .await
+    }
+
+    fn seen(&self) -> Vec<Seen> {
+        self.book.lock().unwrap().seen.clone()
+    }
+
+    fn calls(&self) -> Vec<String> {
+        self.seen().into_iter().map(|seen| seen.what).collect()
+    }
+}
+
+fn question() -> Question {
+    Question {
+        hops: 2,
+        context: Some("c".to_owned()),
+        ..Question::new("hi", "m-1")
+    }
+}
+
+fn rpc1(streaming: bool) -> impl FnOnce(&str) -> Value {
+    move |url| {
+        json!({"name": "b", "version": "1", "capabilities": {"streaming": streaming, "extensions": [{"uri": IDEMPOTENCY}]},
+            "supportedInterfaces": [{"url": format!("{url}/a2a"), "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]})
+    }
+}
+
+fn result(value: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "result": value})
+}
+
+fn task(state: &str, text: &str) -> Value {
+    json!({"id": "t", "contextId": "c", "status": {"state": state},
+        "artifacts": [{"artifactId": "a", "parts": [{"text": text}]}]})
+}
+
+fn shown(state: &str, text: &str) -> Value {
+    result(json!({ "task": task(state, text) }))
+}
+
+fn piece(text: &str) -> Value {
+    result(
+        json!({"artifactUpdate": {"taskId": "t", "contextId": "c", "append": true,
+        "artifact": {"artifactId": "a", "parts": [{"text": text}]}}}),
+    )
+}
+
+fn stands(state: &str) -> Value {
+    result(json!({"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": state}}}))
+}
+
+#[tokio::test]
+async fn a_stream_is_put_together_and_says_who_asks() {
+    let events = vec![
+        shown("TASK_STATE_WORKING", ""),
+        piece("one "),
+        piece("two"),
+        stands("TASK_STATE_COMPLETED"),
+    ];
+    let agent = Agent::start(rpc1(true), vec![Answer::Sse(events)]).await;
+    let outcome = agent.ask().await.unwrap();
+    assert_eq!(
+        (outcome.state, outcome.text.as_str()),
+        (State::Completed, "one two")
+    );
+    assert_eq!(outcome.task.as_deref(), Some("t"));
+    assert_eq!(agent.calls(), ["SendStreamingMessage"]);
+    let seen = &agent.seen()[0];
+    let message = &seen.body["params"]["message"];
+    assert_eq!(message["messageId"], "m-1");
+    assert_eq!(message["metadata"][HOPS_KEY], 2);
+    assert_eq!(message["metadata"][IDEMPOTENCY], "m-1");
+    assert_eq!(seen.headers["a2a-version"], "1.0");
+}
+
+#[tokio::test]
+async fn a_lost_stream_is_taken_up_again_and_the_text_is_whole_once() {
+    let agent = Agent::start(
+        rpc1(true),
+        vec![
+            Answer::Cut(vec![shown("TASK_STATE_WORKING", ""), piece("one ")]),
+            Answer::Sse(vec![
+                shown("TASK_STATE_WORKING", "one two "),
+                piece("three"),
+                stands("TASK_STATE_COMPLETED"),
+            ]),
+            Answer::Json(result(task("TASK_STATE_COMPLETED", "one two three"))),
+        ],
+    )
+    .await;
+    assert_eq!(agent.ask().await.unwrap().text, "one two three");
+    assert_eq!(
+        agent.calls(),
+        ["SendStreamingMessage", "SubscribeToTask", "GetTask"]
+    );
+}
+
+#[tokio::test]
+async fn a_question_that_may_have_been_heard_is_repeated_as_the_same_one() {
+    let answers = || {
+        vec![
+            Answer::Cut(Vec::new()),
+            Answer::Sse(vec![shown("TASK_STATE_COMPLETED", "done")]),
+        ]
+    };
+    let agent = Agent::start(rpc1(true), answers()).await;
+    assert_eq!(agent.ask().await.unwrap().text, "done");
+    let ids: Vec<Value> = agent
+        .seen()
+        .iter()
+        .map(|seen| seen.body["params"]["message"]["messageId"].clone())
+        .collect();
+    assert_eq!(ids, ["m-1", "m-1"]);
+    // Without the promise of the card it is not.
+    let plain = |url: &str| {
+        let mut card = rpc1(true)(url);
+        card["capabilities"]["extensions"] = json!([]);
+        card
+    };
+    let agent = Agent::start(plain, answers()).await;
+    assert!(matches!(agent.ask().await, Err(Fault::Broken(_))));
+    assert_eq!(agent.calls(), ["SendStreamingMessage"]);
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_stream_is_looked_at() {
+    let rest = |url: &str| {
+        json!({"name": "b", "supportedInterfaces":
+            [{"url": format!("{url}/rest"), "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}]})
+    };
+    let agent = Agent::start(
+        rest,
+        vec![
+            Answer::Json(json!({"task": task("TASK_STATE_SUBMITTED", "")})),
+            Answer::Status(503),
+            Answer::Json(task("TASK_STATE_COMPLETED", "found")),
+        ],
+    )
+    .await;
+    assert_eq!(agent.ask().await.unwrap().text, "found");
+    assert_eq!(
+        agent.calls(),
+        [
+            "POST /rest/message:send",
+            "GET /rest/tasks/t",
+            "GET /rest/tasks/t"
+        ]
+    );
+    let first = &agent.seen()[0];
+    assert_eq!(first.body["configuration"]["returnImmediately"], true);
+    assert_eq!(first.headers["content-type"], "application/a2a+json");
+}
+
+#[tokio::test]
+async fn an_agent_of_the_old_version_is_understood() {
+    let old = |url: &str| json!({"name": "b", "url": format!("{url}/old"), "protocolVersion": "0.3.0", "capabilities": {}});
+    let reply = json!({"kind": "message", "messageId": "x", "role": "agent", "contextId": "c9",
+        "parts": [{"kind": "text", "text": "old words"}, {"kind": "file", "file": {"uri": "https://f.example/1", "name": "f"}}]});
+    let agent = Agent::start(old, vec![Answer::Json(result(reply))]).await;
+    let outcome = agent.ask().await.unwrap();
+    assert_eq!(outcome.text, "old words");
+    assert_eq!(outcome.context.as_deref(), Some("c9"));
+    assert_eq!(
+        outcome.files[0].place,
+        Place::Url("https://f.example/1".to_owned())
+    );
+    assert_eq!(agent.calls(), ["message/send"]);
+    assert_eq!(agent.seen()[0].headers["a2a-version"], "0.3");
+}
+
+#[tokio::test]
+async fn a_task_that_asks_is_told_as_such() {
+    let asks = json!({"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_INPUT_REQUIRED",
+        "message": {"messageId": "q", "role": "ROLE_AGENT", "parts": [{"text": "which one?"}]}}}});
+    let answer = Answer::Sse(vec![shown("TASK_STATE_WORKING", ""), result(asks)]);
+    let agent = Agent::start(rpc1(true), vec![answer]).await;
+    let outcome = agent.ask().await.unwrap();
+    assert_eq!(outcome.state, State::InputRequired);
+    assert_eq!(outcome.remark.as_deref(), Some("which one?"));
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_waits_for_is_ended_over_there() {
+    let agent = Agent::start(
+        rpc1(true),
+        vec![
+            Answer::Json(shown("TASK_STATE_WORKING", "")),
+            Answer::Json(result(task("TASK_STATE_CANCELED", ""))),
+        ],
+    )
+    .await;
+    let mut ask = Ask::new(agent.peer().await.unwrap(), question());
+    ask.cancel().await.unwrap();
+    assert_eq!(agent.calls(), ["SendMessage", "CancelTask"]);
+    assert_eq!(agent.seen()[1].body["params"]["id"], "t");
+}
+
+#[tokio::test]
+async fn threat_17_a_redirect_is_not_followed_and_private_addresses_are_not_called() {
+    let target = Agent::start(rpc1(true), Vec::new()).await;
+    let to = format!("{}/a2a", target.url);
+    let agent = Agent::start(rpc1(false), vec![Answer::Redirect(to)]).await;
+    assert!(matches!(agent.ask().await, Err(Fault::Refused { .. })));
+    assert_eq!(target.calls(), Vec::<String>::new());
+    let strangers = Client::new(&agent.url, &Trust::default(), None);
+    assert!(matches!(strangers, Err(Fault::Address(_))), "{strangers:?}");
+    let https = agent.url.replace("http:", "https:");
+    let literal = Client::new(&https, &Trust::default(), None);
+    assert!(matches!(literal, Err(Fault::Address(_))), "{literal:?}");
+}
+
+#[tokio::test]
+async fn a_token_goes_where_it_should_and_is_never_shown() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    std::fs::write(&file, "s3cret\n").unwrap();
+    let mode = |mode| {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let own = Trust {
+        own: true,
+        listed: Vec::new(),
+    };
+    let done = Answer::Sse(vec![shown("TASK_STATE_COMPLETED", "ok")]);
+    let agent = Agent::start(rpc1(true), vec![done]).await;
+    let client = Client::new(&agent.url, &own, Some(file.clone())).unwrap();
+    mode(0o644);
+    let open = client.look_up().await.unwrap_err();
+    assert!(open.to_string().contains("chmod 600"), "{open}");
+    mode(0o600);
+    let peer = client.look_up().await.unwrap();
+    assert!(!format!("{client:?} {peer:?}").contains("s3cret"));
+    let mut ask = Ask::new(peer, question());
+    let patience = Patience::For(Duration::from_secs(60));
+    ask.run(patience, &mut |_| {}).await.unwrap();
+    assert_eq!(agent.seen()[0].headers["authorization"], "Bearer s3cret");
+    let clear = Client::new("http://agents.example/", &own, Some(file.clone())).unwrap();
+    let refused = clear.look_up().await.unwrap_err();
+    assert!(refused.to_string().contains("in the clear"), "{refused}");
+    let listed = Trust {
+        own: true,
+        listed: vec![Url::parse("http://127.0.0.1:9").unwrap()],
+    };
+    assert!(Client::new("http://127.0.0.1:9/", &listed, Some(file)).is_ok());
+}

@@ -1,0 +1,277 @@
+//! The calls to one agent: through the guard, without redirects, with our token only where nobody on the way can read
+//! it, and with a bound on everything that comes back.
+
+use super::card::{self, Card};
+use super::dialect::{Interface, Request};
+use super::fault::Fault;
+use super::{IDEMPOTENCY, sse, token};
+use crate::guard::{Guard, check_origin};
+use crate::http::{CallError, accept, body, is_json, parse, root_cause};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
+use reqwest::{RequestBuilder, Response, StatusCode, Url};
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a card or a word about a task may take.
+pub(super) const CALL_DEADLINE: Duration = Duration::from_secs(30);
+/// How long one connection may last; a longer wait is a new one.
+const CONNECTION_MAX: Duration = Duration::from_secs(3_600);
+/// How long a stream may be silent before it counts as lost; living ones send a comment now and then.
+const SILENCE_MAX: Duration = Duration::from_secs(120);
+/// The longest card.
+const CARD_MAX_BYTES: usize = 256 << 10;
+/// The longest answer.
+const ANSWER_MAX_BYTES: usize = 16 << 20;
+/// The most that one connection brings.
+const STREAM_MAX_BYTES: usize = 64 << 20;
+
+/// Whom the operator trusts beyond public https addresses.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    /// The operator wrote the agent's address himself, so it may be one of this network.
+    pub own: bool,
+    /// Origins that the operator listed: they may be of this network, a card may point to them, and a token may go
+    /// there in the clear.
+    pub listed: Vec<Url>,
+}
+
+/// Whom to call.
+#[derive(Clone, Debug)]
+pub struct Client {
+    url: Url,
+    guard: Guard,
+    listed: Guard,
+    token_file: Option<PathBuf>,
+}
+
+/// An agent whose card was read.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    guard: Guard,
+    card: Card,
+    authorization: Option<HeaderValue>,
+}
+
+impl Client {
+    /// An agent by its address or the address of its card.
+    pub fn new(url: &str, trust: &Trust, token_file: Option<PathBuf>) -> Result<Self, Fault> {
+        let listed = Guard::new(trust.listed.clone());
+        let mut exempt = trust.listed.clone();
+        if trust.own
+            && let Ok(own) = Url::parse(url.trim())
+        {
+            let origin = own.origin().ascii_serialization();
+            exempt.extend(check_origin(&origin).ok());
+        }
+        let guard = Guard::new(exempt);
+        Ok(Self {
+            url: guard.check(url)?,
+            guard,
+            listed,
+            token_file,
+        })
+    }
+
+    /// Reads its card.
+    pub async fn look_up(&self) -> Result<Peer, Fault> {
+        let authorization = self.authorization()?;
+        let mut missing = None;
+        for place in card::places(&self.url) {
+            let mut call = self
+                .guard
+                .client(&place)
+                .map_err(unusable)?
+                .get(place.clone());
+            if let Some(header) = &authorization {
+                call = call.header(AUTHORIZATION, header);
+            }
+            let call = dressed(call).timeout(CALL_DEADLINE);
+            match fetch(call, CARD_MAX_BYTES).await {
+                Ok(found) => {
+                    let card = card::read(&found, &place, &self.guard)?;
+                    let authorization =
+                        authorization.filter(|_| self.may_carry(&card.interface.url));
+                    return Ok(Peer {
+                        guard: self.guard.clone(),
+                        card,
+                        authorization,
+                    });
+                }
+                Err(CallError::Status(refused)) if refused.status == StatusCode::NOT_FOUND => {
+                    missing = Some(place);
+                }
+                Err(CallError::Unreadable(why)) => {
+                    return Err(Fault::Card(format!(
+                        "its card at {place} can't be read ({why})"
+                    )));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let place = missing.map_or_else(|| self.url.to_string(), |place| place.to_string());
+        Err(Fault::Card(format!(
+            "there is no agent card at {place}; name the address of the agent or of its card"
+        )))
+    }
+
+    fn authorization(&self) -> Result<Option<HeaderValue>, Fault> {
+        let Some(file) = &self.token_file else {
+            return Ok(None);
+        };
+        if !self.may_carry(&self.url) {
+            return Err(Fault::Token(format!(
+                "its token would travel in the clear to {}; use https, or list the origin in allow_origins",
+                self.url.origin().ascii_serialization()
+            )));
+        }
+        token::header(&token::read(file)?).map(Some)
+    }
+
+    fn may_carry(&self, url: &Url) -> bool {
+        token::is_safe_to(url) || self.listed.exempts(url)
+    }
+}
+
+fn unusable(error: reqwest::Error) -> Fault {
+    Fault::Unreached(root_cause(&error))
+}
+
+fn dressed(call: RequestBuilder) -> RequestBuilder {
+    call.header(
+        USER_AGENT,
+        concat!("codex-bridge/", env!("CARGO_PKG_VERSION")),
+    )
+}
+
+async fn fetch(call: RequestBuilder, max: usize) -> Result<Value, CallError> {
+    parse(&body(accept(call).await?, max).await?)
+}
+
+impl Peer {
+    /// What it calls itself.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.card.name
+    }
+
+    /// Whether it tells how it goes while it goes.
+    #[must_use]
+    pub fn streams(&self) -> bool {
+        self.card.streaming
+    }
+
+    /// Whether saying something twice with the same message id is saying it once.
+    #[must_use]
+    pub fn is_idempotent(&self) -> bool {
+        self.card.idempotent
+    }
+
+    pub(super) fn interface(&self) -> &Interface {
+        &self.card.interface
+    }
+
+    fn build(&self, request: Request, accepts: &str) -> Result<RequestBuilder, Fault> {
+        let client = self.guard.client(&request.url).map_err(unusable)?;
+        let mut call = dressed(client.request(request.method, request.url))
+            .header(ACCEPT, accepts)
+            .header("A2A-Version", self.interface().version());
+        if self.card.idempotent {
+            call = call.header("A2A-Extensions", IDEMPOTENCY);
+        }
+        if let Some(header) = &self.authorization {
+            call = call.header(AUTHORIZATION, header);
+        }
+        if let Some(body) = request.body {
+            call = call
+                .header(CONTENT_TYPE, self.interface().media_type())
+                .body(body.to_string());
+        }
+        Ok(call)
+    }
+
+    /// One call with one answer.
+    pub(super) async fn call(&self, request: Request, within: Duration) -> Result<Value, Fault> {
+        let accepts = "application/json, application/a2a+json";
+        let call = self.build(request, accepts)?.timeout(within);
+        self.interface()
+            .unwrap(fetch(call, ANSWER_MAX_BYTES).await?)
+    }
+
+    /// One call whose answers come one after the other.
+    pub(super) async fn stream(&self, request: Request) -> Result<Stream, Fault> {
+        let call = self
+            .build(request, "text/event-stream, application/json")?
+            .timeout(CONNECTION_MAX);
+        let response = match tokio::time::timeout(SILENCE_MAX, accept(call)).await {
+            Ok(response) => response?,
+            Err(_) => return Err(silent()),
+        };
+        if is_json(&response) {
+            let whole = parse(&body(response, ANSWER_MAX_BYTES).await?)?;
+            let only = self.interface().unwrap(whole)?;
+            return Ok(Stream::Only(Some(only)));
+        }
+        Ok(Stream::Events(Box::new(Events {
+            response,
+            reader: sse::Reader::default(),
+            ready: VecDeque::new(),
+            bytes: 0,
+            interface: self.interface().clone(),
+        })))
+    }
+}
+
+fn silent() -> Fault {
+    Fault::Broken(format!("nothing came for {} s", SILENCE_MAX.as_secs()))
+}
+
+/// Answers that come one after the other.
+pub(super) enum Stream {
+    /// It was one after all.
+    Only(Option<Value>),
+    Events(Box<Events>),
+}
+
+pub(super) struct Events {
+    response: Response,
+    reader: sse::Reader,
+    ready: VecDeque<String>,
+    bytes: usize,
+    interface: Interface,
+}
+
+impl Stream {
+    /// The next answer; nothing when the agent closed the connection.
+    pub(super) async fn next(&mut self) -> Result<Option<Value>, Fault> {
+        match self {
+            Self::Only(only) => Ok(only.take()),
+            Self::Events(events) => events.next().await,
+        }
+    }
+}
+
+impl Events {
+    async fn next(&mut self) -> Result<Option<Value>, Fault> {
+        loop {
+            if let Some(data) = self.ready.pop_front() {
+                return self.interface.unwrap(parse(data.as_bytes())?).map(Some);
+            }
+            let chunk = match tokio::time::timeout(SILENCE_MAX, self.response.chunk()).await {
+                Ok(Ok(chunk)) => chunk,
+                Ok(Err(error)) => return Err(Fault::Broken(root_cause(&error))),
+                Err(_) => return Err(silent()),
+            };
+            let Some(chunk) = chunk else {
+                return Ok(None);
+            };
+            self.bytes = self.bytes.saturating_add(chunk.len());
+            if self.bytes > STREAM_MAX_BYTES {
+                let why = format!("it said more than {STREAM_MAX_BYTES} bytes");
+                return Err(Fault::Unreadable(why));
+            }
+            self.ready.extend(self.reader.feed(&chunk)?);
+        }
+    }
+}
