@@ -173,6 +173,7 @@ contract! {
             a_key_that_comes_twice_is_one_word,
             a_stranger_s_errand_is_unknown,
             an_errand_goes_on_until_it_is_over,
+            an_errand_that_waits_for_its_owner_can_be_stopped,
             an_errand_has_so_many_words_and_no_more,
             a_question_is_answered_with_a_word,
             an_approval_is_not_the_errand_owner_s,
