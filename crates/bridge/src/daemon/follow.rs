@@ -3,6 +3,7 @@
 
 use super::Daemon;
 use super::activity::Doing;
+use super::agents::Calls;
 use super::ids::now;
 use super::progress::Progress;
 use super::questions::{AskedBefore, Questions};
@@ -33,6 +34,8 @@ pub(crate) struct Followed {
     pub(crate) attached: bool,
     /// What its end must say: which texts it was given before we followed it.
     pub(crate) heard: Vec<ClientId>,
+    /// What it asks other agents.
+    pub(crate) calls: Arc<Calls>,
 }
 
 impl Followed {
@@ -124,6 +127,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
         }
         self.hub.hush(&turn.message_id);
+        if !self.halt.is_cancelled() {
+            turn.calls.all_over();
+        }
         self.running
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

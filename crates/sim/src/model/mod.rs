@@ -54,6 +54,7 @@ const ERROR_QUOTE_CHARS: usize = 200;
 /// | `append:FILE:LINE` | adds LINE to FILE; told by the bridge that its work was cut off, it first looks whether it is there |
 /// | `patch:FILE:CONTENT` | adds FILE with `apply_patch` |
 /// | `tool:NAME:JSON`, `nstool:NS:NAME:JSON` | calls any function |
+/// | `relay:AGENT` | asks AGENT the very same with the tool `ask_agent` |
 /// | `reason:TEXT`, `say:TEXT` | first a reasoning item; first a message (commentary, unless `phase:` says else) |
 /// | `phase:P` | marks the next message `commentary`, `partial_answer` or `final_answer` |
 /// | `sleep:SECS` | waits |

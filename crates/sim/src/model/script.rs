@@ -51,6 +51,7 @@ enum Text {
 #[derive(Debug, Clone, Copy)]
 enum Token {
     Append,
+    Relay,
     Big,
     Break,
     Fail,
@@ -65,7 +66,7 @@ enum Token {
     UsageLimit,
 }
 
-const WORDS: [(&str, Word); 23] = [
+const WORDS: [(&str, Word); 24] = [
     ("append", Word::Token(Token::Append)),
     ("big", Word::Token(Token::Big)),
     ("break", Word::Token(Token::Break)),
@@ -80,6 +81,7 @@ const WORDS: [(&str, Word); 23] = [
     ("pause", Word::Token(Token::Pause)),
     ("phase", Word::Token(Token::Phase)),
     ("reason", Word::Text(Text::Reason)),
+    ("relay", Word::Token(Token::Relay)),
     ("remember", Word::Bare(Bare::Remember)),
     ("say", Word::Text(Text::Say)),
     ("shell", Word::Rest(Rest::Shell)),
@@ -227,6 +229,10 @@ impl Reader {
                 let call = arguments::append(token)?;
                 self.call(call);
             }
+            Token::Relay if token.is_empty() => return None,
+            Token::Relay => self.call(Call::Relay {
+                agent: token.to_owned(),
+            }),
             Token::Big => {
                 let size = arguments::within(or(token, "1000"), BIGGEST)?;
                 self.act(Act::Big(size));

@@ -80,6 +80,10 @@ pub(super) enum Call {
         file: String,
         line: String,
     },
+    /// Asks another agent the very same, as an agent does that can't decide by itself.
+    Relay {
+        agent: String,
+    },
     Function {
         namespace: Option<String>,
         name: String,
