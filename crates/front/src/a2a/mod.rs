@@ -10,6 +10,7 @@ mod fault;
 mod hear;
 mod legacy;
 mod ops;
+mod questions;
 mod read;
 pub(crate) mod rest;
 pub(crate) mod rpc;
