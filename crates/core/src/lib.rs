@@ -18,5 +18,6 @@ pub mod rules;
 pub mod secrets;
 pub mod show;
 pub mod step;
+pub mod tidings;
 pub mod value;
 pub mod why;

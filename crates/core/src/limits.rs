@@ -113,6 +113,11 @@ pub const WAIT_WORTHWHILE_MS: i64 = 2 * 60_000;
 /// How soon a lost turn is looked at again when the look itself failed.
 pub const RECONCILE_RETRY_MS: i64 = 2_000;
 
+/// Push configurations of one errand: each is told everything.
+pub const PUSHES_PER_ERRAND_MAX: u32 = 16;
+/// Push configurations of one owner through which something may still be told.
+pub const PUSHES_PER_OWNER_MAX: u32 = 1_000;
+
 /// Item-level events kept per message; later ones are counted, not kept.
 pub const EVENTS_PER_MESSAGE_MAX: u32 = 500;
 /// Longest text of one item-level event.

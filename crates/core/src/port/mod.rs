@@ -10,9 +10,9 @@ mod rows;
 mod sink;
 
 pub use agent::{
-    Agent, AgentFault, Asked, AskedRef, Finding, Found, ItemNote, Looked, LostTurn, Reads,
-    Responded, Started, Steer, Steered, ThreadSpec, ThreadTrouble, TurnEnd, TurnEvent, TurnSpec,
-    TurnStatus, TurnStream, TurnTransport,
+    Agent, AgentFault, Asked, AskedRef, Extent, Finding, Found, ItemNote, Looked, LostTurn, Phase,
+    Reads, Responded, Said, Started, Steer, Steered, ThreadSpec, ThreadTrouble, TurnEnd, TurnEvent,
+    TurnSpec, TurnStatus, TurnStream, TurnTransport,
 };
 pub use errands::{ErrandQuery, Spent};
 pub use ledger::{Committed, Ledger, LedgerError};

@@ -433,6 +433,8 @@ pub trait Read {
     fn push(&self, errand_id: &ErrandId, config_id: &str) -> Result<Option<Push>, RowsError>;
     /// The push configurations of an errand, by name.
     fn pushes_of(&self, errand_id: &ErrandId) -> Result<Vec<Push>, RowsError>;
+    /// How many push configurations of errands of this owner are neither closed nor dead.
+    fn pushes_held(&self, owner: &str) -> Result<u64, RowsError>;
     /// Push configurations that are neither closed nor dead, behind this one.
     fn pushes_open(
         &self,

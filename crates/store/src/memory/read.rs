@@ -664,6 +664,10 @@ impl Read for MemoryRows {
         Ok(self.list_pushes(errand_id))
     }
 
+    fn pushes_held(&self, owner: &str) -> Result<u64, RowsError> {
+        Ok(self.held_pushes(owner))
+    }
+
     fn pushes_open(
         &self,
         after: Option<(&ErrandId, &str)>,

@@ -8,8 +8,8 @@ use bridge_core::port::Committed;
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Reply, ReplyKey, Request, RequestId,
-    Round, Seq, Task, Timestamp, Token, Turn, Word,
+    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Push, Reply, ReplyKey, Request,
+    RequestId, Round, Seq, Task, Timestamp, Token, Turn, Word,
 };
 
 /// The rows of a ledger, without a runtime. Copies are cheap: tables are shared until one side writes.
@@ -54,6 +54,8 @@ pub struct MemoryRows {
     pub(super) words: Table<(ErrandId, u32), Word>,
     /// Words by the message that they became.
     pub(super) worded: Table<MessageId, (ErrandId, u32)>,
+    /// By errand and name.
+    pub(super) pushes: Table<(ErrandId, String), Push>,
 }
 
 impl MemoryRows {
@@ -108,8 +110,9 @@ impl MemoryRows {
             errands,
             words,
             worded,
+            pushes,
         } = self;
-        let tables: [&mut dyn Transactional; 25] = [
+        let tables: [&mut dyn Transactional; 26] = [
             conversations,
             conversation_keys,
             messages,
@@ -135,6 +138,7 @@ impl MemoryRows {
             errands,
             words,
             worded,
+            pushes,
         ];
         for table in tables {
             act(table);

@@ -544,6 +544,10 @@ impl Read for SqliteRows<'_> {
         push::of(self.conn, errand_id)
     }
 
+    fn pushes_held(&self, owner: &str) -> Result<u64, RowsError> {
+        push::held(self.conn, owner)
+    }
+
     fn pushes_open(
         &self,
         after: Option<(&ErrandId, &str)>,
