@@ -16,7 +16,8 @@ use bridge_core::value::{
     Attachment, ChannelId, Errand, ErrandId, ExternalId, MessageId, SenderKind, Tier,
 };
 use bridge_front::{
-    A2aAuth, A2aProfile, A2aSkill, ANONYMOUS, Caller, Desk, NewErrand, NewFile, Scope, SubmitError,
+    A2aAuth, A2aProfile, A2aSkill, ANONYMOUS, Caller, ChannelView, Desk, NewErrand, NewFile, Scope,
+    SubmitError,
 };
 
 /// What a file is called that has no name.
@@ -119,6 +120,25 @@ struct Address {
 impl<L: Ledger> DaemonDesk<L> {
     pub(super) fn a2a_profile(&self) -> A2aProfile {
         self.daemon.settings().a2a.profile()
+    }
+
+    /// Where other agents call, as far as they can.
+    pub(super) fn a2a_view(&self) -> Option<ChannelView> {
+        let profile = self.a2a_profile();
+        let (address, since) = self.listen.filter(|_| profile.enabled)?;
+        let base = profile.url.unwrap_or_else(|| format!("http://{address}"));
+        let who = match profile.auth {
+            A2aAuth::Tokens => "agents with a token (`codex-bridge peers add NAME`) call",
+            A2aAuth::None => "every program on this machine calls without a token",
+        };
+        Some(ChannelView {
+            channel: a2a::CHANNEL.to_owned(),
+            state: "receiving".to_owned(),
+            detail: format!(
+                "{who} {base}/a2a; the agent card is {base}/.well-known/agent-card.json"
+            ),
+            since: since.0,
+        })
     }
 
     /// Takes in what another agent said.
