@@ -10,15 +10,4 @@ mod fault;
 mod hear;
 mod legacy;
 mod ops;
-mod questions;
-mod read;
-pub(crate) mod rest;
-pub(crate) mod rpc;
-mod shape;
-mod speak;
-mod sse;
-mod stream;
-mod task;
-
-pub(crate) use card::Ages;
-pub(crate) use stream::Tellers;
+mod pushed;

@@ -66,7 +66,7 @@ enum Token {
     UsageLimit,
 }
 
-const WORDS: [(&str, Word); 23] = [
+const WORDS: [(&str, Word); 24] = [
     ("append", Word::Token(Token::Append)),
     ("big", Word::Token(Token::Big)),
     ("break", Word::Token(Token::Break)),
