@@ -78,10 +78,10 @@ impl Doors {
     /// Serves at all of them.
     pub(super) fn open<D: Desk>(self, desk: D) -> Open {
         let stop = CancellationToken::new();
+        let address = self.address();
         let owner = self.tcp.as_ref().map(|tcp| TokenHash::of(&tcp.token));
         let api = Api::new(desk, owner, stop.clone());
         let mut serving = vec![tokio::spawn(api.clone().serve_local(self.local, self.bar))];
-        let address = self.address();
         if let Some(tcp) = self.tcp {
             let serve = api.serve_tcp(tcp.listener, tcp.hosts, tcp.proxied);
             serving.push(tokio::spawn(serve));

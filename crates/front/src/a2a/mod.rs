@@ -11,3 +11,16 @@ mod hear;
 mod legacy;
 mod ops;
 mod pushed;
+mod questions;
+mod read;
+pub(crate) mod rest;
+pub(crate) mod rpc;
+mod shape;
+mod speak;
+mod sse;
+mod stream;
+mod task;
+
+pub(crate) use card::Ages;
+pub use pushed::pushed;
+pub(crate) use stream::Tellers;

@@ -272,7 +272,12 @@ pub(crate) fn named(part: Part, file: &Attachment) -> Part {
         .with_media_type(file.media_type.as_str())
 }
 
-pub(crate) fn address(base: &str, errand_id: &ErrandId, message_id: &MessageId, n: usize) -> String {
+pub(crate) fn address(
+    base: &str,
+    errand_id: &ErrandId,
+    message_id: &MessageId,
+    n: usize,
+) -> String {
     format!("{base}/a2a/tasks/{errand_id}/files/{message_id}/{n}")
 }
 
