@@ -6,6 +6,10 @@
     reason = "a test that can't go on must fail where it stands"
 )]
 
+mod a2a_agent;
+mod a2a_ancestor;
+mod a2a_questions;
+mod a2a_threats;
 mod agent;
 mod asked;
 mod attachments;
