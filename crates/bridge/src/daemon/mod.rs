@@ -177,8 +177,6 @@ pub(crate) struct TierSettings {
     pub(crate) one_writer: bool,
     pub(crate) on_cut: CutPolicy,
     pub(crate) mid_turn: MidTurn,
-    /// How many turns one sender may begin within a day.
-    pub(crate) turns_per_day: Option<u32>,
 }
 
 impl Settings {
@@ -265,11 +263,6 @@ impl Settings {
             Tier::Peer => &self.peer,
             Tier::Tool => &self.tool,
         }
-    }
-
-    /// Whether the operator said how much one sender of a tier may.
-    fn has_budget(&self, tier: Tier) -> bool {
-        self.tier(tier).turns_per_day.is_some()
     }
 
     /// What the scheduler asks the ledger for at `now`.
@@ -370,7 +363,6 @@ impl TierSettings {
             one_writer: tier.one_writer,
             on_cut: tier.on_cut(),
             mid_turn: tier.mid_turn(),
-            turns_per_day: tier.turns_per_day,
         }
     }
 }

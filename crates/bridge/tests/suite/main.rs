@@ -6,7 +6,11 @@
     reason = "a test that can't go on must fail where it stands"
 )]
 
+mod a2a_agent;
+mod a2a_ancestor;
+mod a2a_questions;
 mod a2a_stream;
+mod a2a_threats;
 mod a2a_wire;
 mod agent;
 mod asked;

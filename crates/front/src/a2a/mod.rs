@@ -11,6 +11,7 @@ mod hear;
 mod legacy;
 mod ops;
 mod pushed;
+mod questions;
 mod read;
 pub(crate) mod rest;
 pub(crate) mod rpc;

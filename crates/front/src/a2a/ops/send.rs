@@ -5,12 +5,13 @@ use super::find::owned;
 use super::{Call, push, wait};
 use crate::a2a::fault::Fault;
 use crate::a2a::hear::{Heard, hear};
+use crate::a2a::questions::{self, Answered};
 use crate::a2a::sse::{Events, Until};
 use crate::a2a::task::{self, Detail};
 use crate::{Desk, NewErrand};
 use a2a::{
     Message, Part, Role, SendMessageConfiguration, SendMessageRequest, SendMessageResponse,
-    StreamResponse,
+    StreamResponse, Task,
 };
 use bridge_core::errand::{ErrandState, ErrandView};
 use bridge_core::outcome::{self, Outcome};
@@ -40,7 +41,13 @@ pub(super) async fn send<D: Desk>(
         false => None,
     };
     let history = configuration.history_length;
-    let errand_id = place(call, heard, configuration).await?;
+    let errand_id = match place(call, heard, configuration).await? {
+        Placed::In(errand_id) => errand_id,
+        Placed::Misfit { view, why } => {
+            let task = still_asked(call, &view, &why, history).await;
+            return Ok(SendMessageResponse::Task(task));
+        }
+    };
     let id = errand_id.as_str();
     let view = match blocking {
         true => wait::until(call, id, SEND_WAIT, rests).await?,
@@ -68,8 +75,34 @@ pub(super) async fn stream<D: Desk>(
     let configuration = request.configuration.unwrap_or_else(unconfigured);
     // Looked at before anything is stored.
     drop(call.sit()?);
-    let errand_id = place(call, heard, configuration).await?;
-    Events::of(call, &errand_id, Until::Asked).await
+    match place(call, heard, configuration).await? {
+        Placed::In(errand_id) => Events::of(call, &errand_id, Until::Asked).await,
+        Placed::Misfit { view, why } => {
+            let task = still_asked(call, &view, &why, None).await;
+            Ok(Events::One(Some(StreamResponse::Task(task))))
+        }
+    }
+}
+
+/// The task as it still waits, with what was wrong with the answer before what it asks.
+async fn still_asked<D: Desk>(
+    call: &Call<D>,
+    view: &ErrandView,
+    why: &str,
+    history: Option<i32>,
+) -> Task {
+    let detail = Detail {
+        history,
+        ..Detail::WHOLE
+    };
+    let mut task = task::task(&call.context.desk, &call.base, view, detail).await;
+    if let Some(message) = &mut task.status.message {
+        let why = Part::text(format!(
+            "The answer does not fit: {why}. It is asked again:"
+        ));
+        message.parts.insert(0, why);
+    }
+    task
 }
 
 fn unconfigured() -> SendMessageConfiguration {
@@ -107,13 +140,21 @@ fn nothing(heard: &Heard) -> Message {
     }
 }
 
+/// Where a message is.
+enum Placed {
+    /// In this task, as its next message or as the answer to a question.
+    In(ErrandId),
+    /// Nowhere: the task waits for an answer, and this is none.
+    Misfit { view: Box<ErrandView>, why: String },
+}
+
 /// Puts a message where it belongs; when this resolves, it is on disk. On a task of its own: a caller that hangs up
 /// after its message was here does not take it along.
 async fn place<D: Desk>(
     call: &Call<D>,
     heard: Heard,
     configuration: SendMessageConfiguration,
-) -> Result<ErrandId, Fault> {
+) -> Result<Placed, Fault> {
     let call = call.clone();
     let placed = tokio::spawn(async move { store(&call, heard, configuration).await });
     placed.await.map_err(|_| {
@@ -127,18 +168,37 @@ async fn store<D: Desk>(
     call: &Call<D>,
     heard: Heard,
     configuration: SendMessageConfiguration,
-) -> Result<ErrandId, Fault> {
-    let desk = &call.context.desk;
-    if let Some(id) = &heard.task {
-        let view = owned(desk, &call.caller, id).await?;
-        fits(&view, &heard)?;
-    }
-    let errand_id = take(call, heard).await?;
+) -> Result<Placed, Fault> {
+    let errand_id = match answer(call, &heard).await? {
+        Some(Placed::In(errand_id)) => errand_id,
+        Some(misfit @ Placed::Misfit { .. }) => return Ok(misfit),
+        None => take(call, heard).await?,
+    };
     if let Some(config) = configuration.task_push_notification_config {
         let field = "configuration.taskPushNotificationConfig.url";
         push::put(call, &errand_id, config, field).await?;
     }
-    Ok(errand_id)
+    Ok(Placed::In(errand_id))
+}
+
+/// Whether a message that goes on with a task answers a question in it.
+async fn answer<D: Desk>(call: &Call<D>, heard: &Heard) -> Result<Option<Placed>, Fault> {
+    let Some(id) = &heard.task else {
+        return Ok(None);
+    };
+    let desk = &call.context.desk;
+    let view = owned(desk, &call.caller, id).await?;
+    fits(&view, heard)?;
+    let keyed = call.key.is_some() || heard.key.is_some();
+    let answered = questions::answer(desk, &call.caller, &view, heard, keyed).await?;
+    Ok(match answered {
+        Answered::NotAsked => None,
+        Answered::Yes => Some(Placed::In(view.errand.errand_id)),
+        Answered::No { why } => Some(Placed::Misfit {
+            view: Box::new(view),
+            why,
+        }),
+    })
 }
 
 /// Whether a message may go on with a task.
