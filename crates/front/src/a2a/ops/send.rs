@@ -113,15 +113,23 @@ async fn place<D: Desk>(
     heard: Heard,
     configuration: SendMessageConfiguration,
 ) -> Result<ErrandId, Fault> {
-    let desk = &call.context.desk;
+    let field = "configuration.taskPushNotificationConfig.url";
+    let mut config = configuration.task_push_notification_config;
     if let Some(id) = &heard.task {
-        let view = owned(desk, &call.caller, id).await?;
+        let view = owned(&call.context.desk, &call.caller, id).await?;
         fits(&view, &heard)?;
+        // Before the message, so that nothing that comes of it is missed.
+        if let Some(config) = config.take() {
+            let errand_id = &view.errand.errand_id;
+            push::put(call, errand_id, config, push::Since::Now, field).await?;
+        }
+    }
+    if let Some(config) = &config {
+        push::check(call, config, field).await?;
     }
     let errand_id = take(call, heard).await?;
-    if let Some(config) = configuration.task_push_notification_config {
-        let field = "configuration.taskPushNotificationConfig.url";
-        push::put(call, &errand_id, config, field).await?;
+    if let Some(config) = config {
+        push::put(call, &errand_id, config, push::Since::Beginning, field).await?;
     }
     Ok(errand_id)
 }
