@@ -6,6 +6,7 @@
     reason = "a test that can't go on must fail where it stands"
 )]
 
+mod a2a_push;
 mod agent;
 mod asked;
 mod attachments;
