@@ -8,6 +8,7 @@
 
 mod a2a_agent;
 mod a2a_ancestor;
+mod a2a_push;
 mod a2a_questions;
 mod a2a_stream;
 mod a2a_threats;

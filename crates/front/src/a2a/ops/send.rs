@@ -169,26 +169,39 @@ async fn store<D: Desk>(
     heard: Heard,
     configuration: SendMessageConfiguration,
 ) -> Result<Placed, Fault> {
-    let errand_id = match answer(call, &heard).await? {
-        Some(Placed::In(errand_id)) => errand_id,
-        Some(misfit @ Placed::Misfit { .. }) => return Ok(misfit),
-        None => take(call, heard).await?,
-    };
-    if let Some(config) = configuration.task_push_notification_config {
-        let field = "configuration.taskPushNotificationConfig.url";
-        push::put(call, &errand_id, config, field).await?;
+    let field = "configuration.taskPushNotificationConfig.url";
+    let mut config = configuration.task_push_notification_config;
+    let mut answered = None;
+    if let Some(id) = &heard.task {
+        let view = owned(&call.context.desk, &call.caller, id).await?;
+        fits(&view, &heard)?;
+        // Before the message, so that nothing that comes of it is missed.
+        if let Some(config) = config.take() {
+            let errand_id = &view.errand.errand_id;
+            push::put(call, errand_id, config, push::Since::Now, field).await?;
+        }
+        answered = answer(call, &heard, view).await?;
+    }
+    if let Some(placed) = answered {
+        return Ok(placed);
+    }
+    if let Some(config) = &config {
+        push::check(call, config, field).await?;
+    }
+    let errand_id = take(call, heard).await?;
+    if let Some(config) = config {
+        push::put(call, &errand_id, config, push::Since::Beginning, field).await?;
     }
     Ok(Placed::In(errand_id))
 }
 
 /// Whether a message that goes on with a task answers a question in it.
-async fn answer<D: Desk>(call: &Call<D>, heard: &Heard) -> Result<Option<Placed>, Fault> {
-    let Some(id) = &heard.task else {
-        return Ok(None);
-    };
+async fn answer<D: Desk>(
+    call: &Call<D>,
+    heard: &Heard,
+    view: ErrandView,
+) -> Result<Option<Placed>, Fault> {
     let desk = &call.context.desk;
-    let view = owned(desk, &call.caller, id).await?;
-    fits(&view, heard)?;
     let keyed = call.key.is_some() || heard.key.is_some();
     let answered = questions::answer(desk, &call.caller, &view, heard, keyed).await?;
     Ok(match answered {
