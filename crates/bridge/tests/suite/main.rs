@@ -6,7 +6,9 @@
     reason = "a test that can't go on must fail where it stands"
 )]
 
+mod a2a_pair;
 mod agent;
+mod ask_agent;
 mod asked;
 mod attachments;
 mod backlog;
