@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Drill(DrillArgs),
     /// Send a message, watch Codex work, print the answer
     Send(SendArgs),
+    /// Ask another agent over A2A, and print its answer; needs no daemon
+    Call(CallArgs),
     /// Print a message and its answer
     Show(IdArgs),
     /// Explain where a message is, what it waits for and what happens next
@@ -211,6 +213,48 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub(crate) wait: u64,
     /// Print the message and its answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 the answer was printed; 1 it could not be asked, refused, or failed; 3 somebody stopped it there; 75 its task goes on, or asks for something; 130 you left with Ctrl-C, it goes on\n\nOnly https to public addresses is called, and redirects are not followed.\n\nExample: codex-bridge call https://planner.example 'Which of these is due first?' --token-file planner-token"
+)]
+pub(crate) struct CallArgs {
+    /// Where the agent is, or its agent card
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    /// What to ask; `-` reads it from standard input. Put `--` before a text that looks like a flag
+    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) text: String,
+    /// A file of mode 0600 with the token that the agent gave us
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Go on with this context, which an earlier answer named
+    #[arg(long, value_name = "ID")]
+    pub(crate) context: Option<String>,
+    /// Tell this task what it asked for
+    #[arg(long, value_name = "ID")]
+    pub(crate) task: Option<String>,
+    /// The address may be one of this machine or network, and need not be https
+    #[arg(long)]
+    pub(crate) allow_private: bool,
+    /// Only see that the agent has it; do not wait for the answer
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// How long to wait for the answer; the agent works on it all the same
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 3600,
+        conflicts_with = "no_wait"
+    )]
+    pub(crate) wait: u64,
+    /// Print the outcome as JSON
     #[arg(long)]
     pub(crate) json: bool,
     /// Show no progress

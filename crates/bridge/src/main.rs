@@ -1,6 +1,7 @@
 //! The binary `codex-bridge`: reads the command line and hands over to the module of the command.
 
 mod audit;
+mod call;
 mod cli;
 mod client;
 mod config;
@@ -82,6 +83,10 @@ async fn dispatch(command: Command, common: Common) -> ExitCode {
         Command::Send(args) => match api(&common, &environment) {
             Ok(client) => send(&client, args, no_color).await,
             Err(error) => complain(&error.to_string()),
+        },
+        Command::Call(mut args) => match text_or_stdin(std::mem::take(&mut args.text)) {
+            Ok(text) => call::run(args, text, no_color).await,
+            Err(error) => complain(&format!("not sent: {error:#}")),
         },
         Command::Show(args) => match api(&common, &environment) {
             Ok(client) => client::show(&client, &args.id, args.json, no_color).await,

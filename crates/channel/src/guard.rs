@@ -30,12 +30,12 @@ pub enum Refusal {
     Form(String),
     /// It is one that is never called.
     #[error(
-        "must be https, without a user, a password or a fragment, unless its origin is listed in notify.allow_origins"
+        "must be https, without a user, a password or a fragment, unless the operator lists its origin in allow_origins of [notify] or [a2a]"
     )]
     Unfit,
     /// It leads to where only this machine's neighbours are.
     #[error(
-        "leads to {address}, which is no public address; list its origin in notify.allow_origins if it is meant"
+        "leads to {address}, which is no public address; if it is meant, the operator lists its origin in allow_origins of [notify] or [a2a]"
     )]
     NotPublic {
         /// The address.

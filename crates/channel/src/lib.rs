@@ -9,6 +9,7 @@ mod door;
 mod fault;
 pub mod files;
 pub mod guard;
+mod hook;
 mod http;
 pub mod local;
 pub mod loopback;

@@ -24,7 +24,11 @@ pub enum ExecNews {
         effect: bool,
     },
     /// Codex said something; the last of it is the answer if the run completes.
-    Said { item_id: ItemId, text: String },
+    Said {
+        item_id: ItemId,
+        completed: bool,
+        text: String,
+    },
     /// Codex tries its model again by itself, or warns.
     Retrying { message: String },
     /// Something else: the run is alive.
@@ -129,6 +133,7 @@ impl ExecFold {
             }
             return ExecNews::Said {
                 item_id,
+                completed,
                 text: message.text,
             };
         }

@@ -5,13 +5,15 @@
 //! from the thread's history.
 
 mod changes;
+mod spoken;
 
 use std::collections::BTreeSet;
 
 pub use changes::{OpenChanges, made};
+use spoken::Draft;
+pub use spoken::{MAX_DRAFT_BYTES, Spoken, spoken};
 
 use crate::answer::{AgentText, Candidates};
-use crate::text::head;
 use crate::wire::ids::{ClientId, ItemId, ThreadId, TurnId};
 use crate::wire::item::Item;
 use crate::wire::notification::{ErrorNotice, ItemDelta, TurnNotice};
@@ -19,10 +21,6 @@ use crate::wire::turn::TurnError;
 use crate::wire::usage::{ThreadTokenUsage, TokenUsage};
 use crate::wire::values::TurnStatus;
 use crate::wire::{Notification, Turn};
-
-/// Longest draft that is kept and shown while a message is being written. The whole text comes
-/// with the completed item.
-pub const MAX_DRAFT_BYTES: usize = 16 * 1024;
 
 /// Items that may be open at once; beyond it the turn simply counts as having touched the world.
 const MAX_OPEN_EFFECTS: usize = 1024;
@@ -55,11 +53,8 @@ pub enum TurnNews {
         /// It may touch the world: journal this before anything else.
         effect: bool,
     },
-    /// The message being written, as far as it goes and at most [`MAX_DRAFT_BYTES`] of it.
-    Text {
-        item_id: ItemId,
-        text: String,
-    },
+    /// The message being written. What it is when it ends is in the item's own news: [`spoken`].
+    Text(Spoken),
     /// A model call failed and is tried again. Not a failure.
     Retrying {
         message: String,
@@ -132,14 +127,6 @@ pub struct TurnFold {
     /// The first user message that was seen: whose it was.
     opener: Option<Option<ClientId>>,
     unread: bool,
-}
-
-/// Text of the one message that is being written.
-#[derive(Debug)]
-struct Draft {
-    item_id: ItemId,
-    text: String,
-    full: bool,
 }
 
 impl TurnFold {
@@ -285,7 +272,11 @@ impl TurnFold {
         self.hear(item);
         match stage {
             ItemStage::Started if effect => self.open_effect(item.id()),
-            ItemStage::Started => {}
+            ItemStage::Started => {
+                if let Item::AgentMessage(message) = item {
+                    self.draft = Some(Draft::begun(message));
+                }
+            }
             ItemStage::Completed => {
                 self.open_effects.remove(item.id());
                 self.touched |= effect;
@@ -331,7 +322,7 @@ impl TurnFold {
         if self
             .draft
             .as_ref()
-            .is_some_and(|draft| draft.item_id == *item.id())
+            .is_some_and(|draft| draft.is_of(item.id()))
         {
             self.draft = None;
         }
@@ -339,17 +330,12 @@ impl TurnFold {
 
     fn text(&mut self, delta: &ItemDelta) -> Option<TurnNews> {
         let draft = match self.draft.take() {
-            Some(draft) if draft.item_id == delta.item_id => self.draft.insert(draft),
-            Some(_) | None => self.draft.insert(Draft {
-                item_id: delta.item_id.clone(),
-                text: String::new(),
-                full: false,
-            }),
+            Some(draft) if draft.is_of(&delta.item_id) => self.draft.insert(draft),
+            Some(_) | None => self.draft.insert(Draft::joined(&delta.item_id)),
         };
-        draft.push(&delta.delta).then(|| TurnNews::Text {
-            item_id: draft.item_id.clone(),
-            text: draft.text.clone(),
-        })
+        draft
+            .push(&delta.delta)
+            .then(|| TurnNews::Text(draft.spoken.clone()))
     }
 
     fn trouble(&mut self, notice: &ErrorNotice) -> Option<TurnNews> {
@@ -405,19 +391,6 @@ impl TurnFold {
                     .is_some_and(|opener| *opener != self.client_id),
             unread: self.unread,
         }))
-    }
-}
-
-impl Draft {
-    /// Appends what fits; false when nothing did.
-    fn push(&mut self, delta: &str) -> bool {
-        if self.full || delta.is_empty() {
-            return false;
-        }
-        let piece = head(delta, MAX_DRAFT_BYTES - self.text.len());
-        self.full = piece.len() < delta.len();
-        self.text.push_str(piece);
-        !piece.is_empty()
     }
 }
 

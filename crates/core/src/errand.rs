@@ -4,8 +4,8 @@
 use crate::outcome::{self, Outcome};
 use crate::port::{Read, RowsError};
 use crate::value::{
-    Answer, Attachment, Became, Deciders, Errand, ErrandId, Message, MessageState, ReplyKind,
-    Request, StateName, Timestamp, Word,
+    Answer, Attachment, Became, Errand, ErrandId, Hold, Message, MessageState, ReplyKind, Request,
+    Timestamp, Word,
 };
 
 /// Where an errand is.
@@ -65,6 +65,8 @@ pub struct ErrandView {
     pub words: Vec<Word>,
     /// What became of that, in order.
     pub messages: Vec<ErrandMessage>,
+    /// When any row of it last changed: lists are in this order.
+    pub changed_at: Timestamp,
 }
 
 /// One message of an errand.
@@ -111,106 +113,123 @@ impl ErrandView {
         }
         Ok(Some(Self {
             context: conversation.map_or_else(String::new, |known| known.external_key),
+            changed_at: rows.errand_changed(errand_id)?.unwrap_or(errand.created_at),
             errand,
             words,
             messages,
         }))
     }
 
-    /// How it stands.
+    /// How it stands. What is not over goes first, and of that what somebody waits for; then the newest message says.
     #[must_use]
     pub fn now(&self) -> Stand {
-        let times = self.messages.iter().flat_map(|one| {
-            let asked = one.requests.iter().map(|request| request.created_at);
-            asked.chain([one.message.life.updated_at])
-        });
-        let at = times.max().unwrap_or(self.errand.created_at);
-        let (state, why) = self.state();
-        Stand { state, why, at }
+        let (state, why) = self.asked().unwrap_or_else(|| self.without_questions());
+        Stand {
+            state,
+            why,
+            at: self.changed_at,
+        }
     }
 
-    fn state(&self) -> (ErrandState, Option<String>) {
-        let flying = |one: &&ErrandMessage| one.message.life.state.name().in_flight();
-        if let Some(one) = self.messages.iter().find(flying) {
-            return one.at_work();
-        }
-        let waiting = |one: &&ErrandMessage| one.message.life.state.name().awaits_answer();
-        match (self.messages.iter().find(waiting), self.messages.last()) {
-            (Some(one), _) => one.waits(),
-            (None, Some(last)) => last.over(),
-            (None, None) => (ErrandState::Submitted, None),
-        }
+    /// What Codex asks, if it asks. What the owner of the errand may answer goes first: the owner of this machine is
+    /// asked elsewhere too.
+    fn asked(&self) -> Option<(ErrandState, Option<String>)> {
+        let open = |one: &&ErrandMessage| one.message.life.state.name().awaits_answer();
+        let asked = self.messages.iter().filter(open).flat_map(|one| {
+            let tier = one.message.tier;
+            let waiting = one.requests.iter().filter(|asked| asked.state.waits());
+            waiting.map(move |asked| (asked.sender_may(tier), asked))
+        });
+        let (theirs, asked) = asked
+            .clone()
+            .find(|(theirs, _)| *theirs)
+            .or_else(|| asked.clone().next())?;
+        Some(match theirs {
+            true => (ErrandState::InputRequired, Some(asked.headline.clone())),
+            false => {
+                let why = format!("waits for its owner to decide: {}", asked.headline);
+                (ErrandState::AuthRequired, Some(why))
+            }
+        })
     }
+
+    /// The first message that is not over says how it stands, and without one the last that is.
+    fn without_questions(&self) -> (ErrandState, Option<String>) {
+        let (mut over, mut begun) = ((ErrandState::Submitted, None), false);
+        for one in &self.messages {
+            let life = &one.message.life;
+            begun |= life.attempt > 0;
+            over = match &life.state {
+                MessageState::Claimed
+                | MessageState::Starting
+                | MessageState::Running { .. }
+                | MessageState::Steered { .. } => return (ErrandState::Working, None),
+                MessageState::Unclear { hold } => {
+                    return (ErrandState::Working, hold.as_ref().map(reason));
+                }
+                MessageState::Parked { reason, .. } => {
+                    return (ErrandState::AuthRequired, Some(reason.clone()));
+                }
+                MessageState::Received { hold } => {
+                    let state = match begun {
+                        true => ErrandState::Working,
+                        false => ErrandState::Submitted,
+                    };
+                    return (state, hold.as_ref().map(reason));
+                }
+                MessageState::Answered
+                | MessageState::Sending
+                | MessageState::Replied
+                | MessageState::Done => one.said(),
+                MessageState::Dead { reason } => one.died(reason),
+                MessageState::Cancelled { reason } => (ErrandState::Canceled, Some(reason.clone())),
+            };
+        }
+        over
+    }
+}
+
+fn reason(hold: &Hold) -> String {
+    hold.failure.reason.clone()
 }
 
 impl ErrandMessage {
     fn load(rows: &dyn Read, message: Message) -> Result<Self, RowsError> {
         let replies = rows.replies(&message.message_id)?;
         let of = |kind: ReplyKind| replies.iter().filter(move |reply| reply.kind == kind);
+        let mut requests = rows.live_requests(&message.message_id)?;
+        requests.retain(|request| request.state.waits());
         Ok(Self {
             answer: rows.answer(&message.message_id)?,
             files: of(ReplyKind::Answer)
                 .flat_map(|reply| reply.attachments.clone())
                 .collect(),
             notice: of(ReplyKind::Notice).last().map(|reply| reply.body.clone()),
-            requests: rows.live_requests(&message.message_id)?,
+            requests,
             message,
         })
     }
 
-    fn at_work(&self) -> (ErrandState, Option<String>) {
-        match self.requests.first() {
-            Some(request) => match request.deciders {
-                Deciders::Sender => (ErrandState::InputRequired, Some(request.headline.clone())),
-                Deciders::Owner => {
-                    let why = format!("waits for its owner to decide: {}", request.headline);
-                    (ErrandState::AuthRequired, Some(why))
-                }
-            },
-            None => (ErrandState::Working, None),
+    /// An answer says itself what it is.
+    fn said(&self) -> (ErrandState, Option<String>) {
+        let answer = self.answer.as_ref();
+        match answer.map(|answer| outcome::read(&answer.text)) {
+            Some((Outcome::Asks, text)) => (ErrandState::InputRequired, Some(text.to_owned())),
+            Some((Outcome::Refuses, text)) => (ErrandState::Rejected, Some(text.to_owned())),
+            Some((Outcome::Done | Outcome::Says, _)) | None => (ErrandState::Completed, None),
         }
     }
 
-    fn waits(&self) -> (ErrandState, Option<String>) {
-        match &self.message.life.state {
-            MessageState::Parked { reason, .. } => {
-                (ErrandState::AuthRequired, Some(reason.clone()))
-            }
-            state => {
-                let why = state.hold().map(|hold| hold.failure.reason.clone());
-                (ErrandState::Submitted, why)
-            }
-        }
-    }
-
-    fn over(&self) -> (ErrandState, Option<String>) {
-        match &self.message.life.state {
-            MessageState::Dead { reason } => {
-                let state = match self.message.life.attempt {
-                    0 => ErrandState::Rejected,
-                    _ => ErrandState::Failed,
-                };
-                (state, Some(reason.clone()))
-            }
-            MessageState::Cancelled { reason } => (ErrandState::Canceled, Some(reason.clone())),
-            state => {
-                debug_assert_ne!(state.name(), StateName::Received);
-                let said = self
-                    .answer
-                    .as_ref()
-                    .map(|answer| outcome::read(&answer.text));
-                match said {
-                    Some((Outcome::Asks, text)) => {
-                        (ErrandState::InputRequired, Some(text.to_owned()))
-                    }
-                    Some((Outcome::Refuses, text)) => {
-                        (ErrandState::Rejected, Some(text.to_owned()))
-                    }
-                    Some((Outcome::Done | Outcome::Says, _)) | None => {
-                        (ErrandState::Completed, None)
-                    }
-                }
-            }
-        }
+    fn died(&self, reason: &str) -> (ErrandState, Option<String>) {
+        let state = match (&self.answer, self.message.life.attempt) {
+            // It could not be delivered, and can be read here.
+            (Some(_), _) => return self.said(),
+            (None, 0) => ErrandState::Rejected,
+            (None, _) => ErrandState::Failed,
+        };
+        (state, Some(reason.to_owned()))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@
 //! are arguments, effects are returned as values. Read in this order: [`value`] (the nouns), [`step`]
 //! (one file per transition), [`port`] (what the edges provide), [`why`] (what people are told).
 
+pub mod budget;
 pub mod errand;
 #[cfg(test)]
 mod fixture;
@@ -17,5 +18,6 @@ pub mod rules;
 pub mod secrets;
 pub mod show;
 pub mod step;
+pub mod tidings;
 pub mod value;
 pub mod why;

@@ -54,6 +54,12 @@ pub const PAIR_BUDGETS: [PairBudget; 2] = [
 /// Messages of an agent that are looked at for its budgets: one more than the largest.
 pub const PAIR_LOOKED_AT: u32 = 301;
 
+/// How long what a sender used counts against its budget.
+pub const BUDGET_WINDOW_MS: i64 = 24 * 3_600_000;
+
+/// Words that one errand may have; whoever wants to say more begins another one in the same conversation.
+pub const ERRAND_WORDS_MAX: usize = 500;
+
 /// Messages of a conversation that one `/stop` ends; more than that never wait in practice.
 pub const STOP_MAX: u32 = 100;
 
@@ -106,6 +112,11 @@ pub const WAIT_WORTHWHILE_MS: i64 = 2 * 60_000;
 
 /// How soon a lost turn is looked at again when the look itself failed.
 pub const RECONCILE_RETRY_MS: i64 = 2_000;
+
+/// Push configurations of one errand: each is told everything.
+pub const PUSHES_PER_ERRAND_MAX: u32 = 16;
+/// Push configurations of one owner through which something may still be told.
+pub const PUSHES_PER_OWNER_MAX: u32 = 1_000;
 
 /// Item-level events kept per message; later ones are counted, not kept.
 pub const EVENTS_PER_MESSAGE_MAX: u32 = 500;

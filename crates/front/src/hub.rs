@@ -1,5 +1,6 @@
 //! Live news of messages for whoever watches. Lossy by design: rows are the truth, this only says "look".
 
+use bridge_core::port::Said;
 use bridge_core::value::MessageId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,8 +16,8 @@ const WATCHED_MAX: usize = 4096;
 pub enum Live {
     /// The rows of the message changed.
     Changed,
-    /// The text that Codex is writing, as far as it is.
-    Text(Arc<str>),
+    /// What Codex says: while it is written, and once more when it is whole.
+    Text(Arc<Said>),
     /// What Codex changed in files just now.
     Diff(Arc<str>),
 }
@@ -27,6 +28,8 @@ const ALL_BEHIND_MAX: usize = 1024;
 /// Where news is published and watched.
 #[derive(Clone, Debug)]
 pub struct Hub {
+    /// What Codex says in turns that run, for whoever comes late; one text for each.
+    saying: Arc<Mutex<HashMap<MessageId, Arc<Said>>>>,
     watched: Arc<Mutex<HashMap<MessageId, broadcast::Sender<Live>>>>,
     all: broadcast::Sender<MessageId>,
 }
@@ -34,6 +37,7 @@ pub struct Hub {
 impl Default for Hub {
     fn default() -> Self {
         Self {
+            saying: Arc::default(),
             watched: Arc::default(),
             all: broadcast::channel(ALL_BEHIND_MAX).0,
         }
@@ -71,11 +75,34 @@ impl Hub {
         if live == Live::Changed && self.all.receiver_count() > 0 {
             let _unwatched = self.all.send(message_id.clone());
         }
+        if let Live::Text(said) = &live {
+            self.keep_saying(message_id, said);
+        }
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = watched.get(message_id) {
             // No watcher left is fine: its entry goes when its subscription is dropped.
             let _unwatched = sender.send(live);
         }
+    }
+
+    fn keep_saying(&self, message_id: &MessageId, said: &Arc<Said>) {
+        let mut saying = self.saying.lock().unwrap_or_else(PoisonError::into_inner);
+        if saying.len() < WATCHED_MAX || saying.contains_key(message_id) {
+            saying.insert(message_id.clone(), Arc::clone(said));
+        }
+    }
+
+    /// What Codex said last in the running turn of a message.
+    #[must_use]
+    pub fn saying(&self, message_id: &MessageId) -> Option<Arc<Said>> {
+        let saying = self.saying.lock().unwrap_or_else(PoisonError::into_inner);
+        saying.get(message_id).cloned()
+    }
+
+    /// The turn of a message is not followed any more: what was said in it is over.
+    pub fn hush(&self, message_id: &MessageId) {
+        let mut saying = self.saying.lock().unwrap_or_else(PoisonError::into_inner);
+        saying.remove(message_id);
     }
 
     /// Watches one message. `None` when too many are watched already.
@@ -138,7 +165,7 @@ mod tests {
         let message_id = MessageId::new("m");
         let mut watcher = hub.watch(&message_id).unwrap();
         for n in 0..10_000 {
-            hub.publish(&message_id, Live::Text(format!("{n}").into()));
+            hub.publish(&message_id, Live::Diff(format!("{n}").into()));
         }
         assert_eq!(watcher.next().await, Live::Changed);
         drop(watcher);

@@ -3,6 +3,7 @@
 
 use crate::request::RequestView;
 use crate::story::AckView;
+use bridge_core::port::{Extent, Said};
 use bridge_core::value::{
     Answer, Attachment, Conversation, Failure, Hold, ItemEvent, MessageId, MessageState, Reply,
     Request, Timestamp,
@@ -168,11 +169,21 @@ pub struct EventView {
     pub at: i64,
 }
 
-/// The text Codex is writing, as far as it is.
+/// What Codex is writing, as far as it is.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TextView {
-    /// The text so far.
+    /// The text so far. It begins with an ellipsis when its beginning was not seen.
     pub text: String,
+}
+
+impl From<&Said> for TextView {
+    fn from(said: &Said) -> Self {
+        let text = match said.extent {
+            Extent::Middle => format!("…{}", said.text),
+            Extent::Head | Extent::Whole => said.text.clone(),
+        };
+        Self { text }
+    }
 }
 
 /// A page of messages, newest first.

@@ -6,10 +6,12 @@
 use crate::fault;
 use crate::power::{Allowed, Reported};
 use crate::questions;
-use bridge_codex::turn::{ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome, made};
-use bridge_codex::wire::values::TurnStatus as WireStatus;
+use bridge_codex::turn::{
+    ItemStage, OpenChanges, Spoken, TurnFold, TurnNews, TurnOutcome, made, spoken,
+};
+use bridge_codex::wire::values::{MessagePhase, TurnStatus as WireStatus};
 use bridge_codex::wire::{Notification, ServerRequest, ThreadId, Turn, TurnId};
-use bridge_core::port::{ItemNote, TurnEnd, TurnEvent, TurnStatus};
+use bridge_core::port::{ItemNote, Phase, Said, TurnEnd, TurnEvent, TurnStatus};
 use bridge_core::value::{self, Class, Failure, IncarnationId, Timestamp, Usage};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -314,6 +316,9 @@ impl Inner {
                 {
                     self.text = None;
                 }
+                if let Some(spoken) = spoken(notification) {
+                    self.push(said(spoken));
+                }
                 let completed = stage == ItemStage::Completed;
                 self.push(TurnEvent::Item(ItemNote {
                     item_id,
@@ -323,10 +328,7 @@ impl Inner {
                     diff: made(notification),
                 }));
             }
-            Some(TurnNews::Text { item_id, text }) => {
-                let item_id = value::ItemId::new(item_id.as_str());
-                self.text = Some(TurnEvent::Text { item_id, text });
-            }
+            Some(TurnNews::Text(spoken)) => self.text = Some(said(spoken)),
             Some(TurnNews::Retrying { message }) => self.push(TurnEvent::Retrying { message }),
             Some(TurnNews::Completed(outcome)) => {
                 self.text = None;
@@ -373,7 +375,20 @@ fn is_silent(kind: &str, stage: ItemStage) -> bool {
 }
 
 fn is_text_of(event: &TurnEvent, item: &value::ItemId) -> bool {
-    matches!(event, TurnEvent::Text { item_id, .. } if item_id == item)
+    matches!(event, TurnEvent::Text(said) if said.item_id == *item)
+}
+
+fn said(spoken: Spoken) -> TurnEvent {
+    TurnEvent::Text(Said {
+        item_id: value::ItemId::new(spoken.item_id.as_str()),
+        phase: match spoken.phase {
+            Some(MessagePhase::Commentary) => Phase::Commentary,
+            Some(MessagePhase::FinalAnswer) => Phase::Final,
+            Some(MessagePhase::PartialAnswer | MessagePhase::Other(_)) | None => Phase::Unmarked,
+        },
+        extent: spoken.extent,
+        text: spoken.text,
+    })
 }
 
 fn end(outcome: TurnOutcome, resets_at: Option<Timestamp>) -> TurnEnd {

@@ -1,6 +1,7 @@
 -- The ledger, version 6: errands of other agents (chains of messages), what their owners said in them, and where the
 -- owners want to be told how they stand.
 
+-- `changed_at` is derived from the rows of its messages and written only by the store: the newest change of any.
 CREATE TABLE errand (
     row             INTEGER PRIMARY KEY,
     errand_id       TEXT NOT NULL UNIQUE,
@@ -8,9 +9,11 @@ CREATE TABLE errand (
     conversation_id TEXT NOT NULL REFERENCES conversation,
     owner           TEXT NOT NULL,
     told            INTEGER NOT NULL CHECK (told >= 0),
-    created_at      INTEGER NOT NULL
+    created_at      INTEGER NOT NULL,
+    changed_at      INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX errand_owner ON errand (owner, conversation_id);
+CREATE INDEX errand_owner ON errand (owner, changed_at, errand_id);
+CREATE INDEX errand_conversation ON errand (owner, conversation_id, changed_at, errand_id);
 
 -- What a word became is a message, or the answer to a question.
 CREATE TABLE word (
@@ -20,10 +23,16 @@ CREATE TABLE word (
     message_id TEXT UNIQUE REFERENCES message (message_id),
     request_id TEXT,
     original   TEXT NOT NULL,
+    original_sum INTEGER NOT NULL,
     at         INTEGER NOT NULL,
     PRIMARY KEY (errand_id, ordinal),
     CHECK ((message_id IS NULL) <> (request_id IS NULL))
 ) STRICT, WITHOUT ROWID;
+
+-- Whose budget a turn is paid from: channel and sender of its message, which the store writes. Turns from before have
+-- none and are not counted.
+ALTER TABLE turn ADD COLUMN spender TEXT;
+CREATE INDEX turn_spender ON turn (spender, started_at) WHERE spender IS NOT NULL;
 
 -- `mark` is what was told last. Token and credentials are the receiver's; they are shown to the owner of the errand only.
 CREATE TABLE push (

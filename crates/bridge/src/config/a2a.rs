@@ -35,6 +35,8 @@ pub(crate) struct A2aConfig {
     pub(crate) peers: Vec<PeerConfig>,
     /// Agents that Codex may ask, one table each.
     pub(crate) agents: Vec<AgentConfig>,
+    /// Whose turns may ask them. With "peer" among them, what one agent sends can become a question to another.
+    pub(crate) tool_tiers: Vec<TierKey>,
 }
 
 /// How agents say who they are.
@@ -95,6 +97,7 @@ impl Default for A2aConfig {
             allow_origins: Vec::new(),
             peers: Vec::new(),
             agents: Vec::new(),
+            tool_tiers: vec![TierKey::Owner, TierKey::Tool],
         }
     }
 }

@@ -24,7 +24,7 @@ mod tasks;
 mod text;
 mod tiers;
 
-pub(crate) use a2a::{A2aAuthKey, A2aConfig};
+pub(crate) use a2a::{A2aAuthKey, A2aConfig, AgentConfig};
 pub(crate) use check::{check, differing, print_schema};
 pub(crate) use environment::Environment;
 pub(crate) use error::ConfigError;

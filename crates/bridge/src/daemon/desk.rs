@@ -384,12 +384,12 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
         self.reserve_numbers(id, more).await
     }
 
-    async fn put_push(&self, _push: Push, _by: &str) -> Result<PushPut, LedgerError> {
-        Err(unbuilt())
+    async fn put_push(&self, push: Push, by: &str) -> Result<PushPut, LedgerError> {
+        self.daemon.put_push(push, by).await
     }
 
-    async fn drop_push(&self, _: &ErrandId, _: &str, _by: &str) -> Result<bool, LedgerError> {
-        Err(unbuilt())
+    async fn drop_push(&self, id: &ErrandId, config: &str, by: &str) -> Result<bool, LedgerError> {
+        self.daemon.drop_push(id, config, by).await
     }
 
     async fn read_file(&self, file: &Attachment) -> Result<Vec<u8>, String> {

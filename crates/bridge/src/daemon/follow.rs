@@ -3,6 +3,7 @@
 
 use super::Daemon;
 use super::activity::Doing;
+use super::agents::Calls;
 use super::ids::now;
 use super::progress::Progress;
 use super::questions::{AskedBefore, Questions};
@@ -33,6 +34,8 @@ pub(crate) struct Followed {
     pub(crate) attached: bool,
     /// What its end must say: which texts it was given before we followed it.
     pub(crate) heard: Vec<ClientId>,
+    /// What it asks other agents.
+    pub(crate) calls: Arc<Calls>,
 }
 
 impl Followed {
@@ -123,6 +126,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 break;
             }
         }
+        self.hub.hush(&turn.message_id);
+        if !self.halt.is_cancelled() {
+            turn.calls.all_over();
+        }
         self.running
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -205,9 +212,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         match event {
             TurnEvent::Alive => {}
             TurnEvent::Item(item) => self.item(message_id, item).await,
-            TurnEvent::Text { text, .. } => {
-                self.hub.publish(message_id, Live::Text(text.into()));
-            }
+            TurnEvent::Text(said) => self.hub.publish(message_id, Live::Text(said.into())),
             TurnEvent::Named { thread } => {
                 self.settle(Name {
                     message_id: message_id.clone(),

@@ -4,8 +4,10 @@
 mod acks;
 mod act;
 mod activity;
+mod agents;
 mod alive;
 mod clock;
+mod courier;
 mod desk;
 mod doors;
 mod errands;
@@ -19,6 +21,7 @@ mod lane;
 mod notice;
 mod progress;
 mod prune;
+mod push;
 mod questions;
 mod reconcile;
 mod recover;
@@ -44,6 +47,7 @@ pub(crate) use progress::Pace as ProgressPace;
 pub(crate) use reload::Source;
 pub(crate) use run::{Ready, RunOptions, Stop, run};
 
+use self::courier::{Courier, HttpCourier};
 use self::errands::A2aSettings;
 use self::follow::Running;
 use self::notice::NotifySettings;
@@ -89,6 +93,8 @@ pub(crate) struct Daemon<L, A, S> {
     untold: AtomicBool,
     /// Notifications that are on their way.
     telling: herald::Telling,
+    /// Push notifications of errands.
+    pushing: Arc<push::Pushing>,
     /// The ledger failed under a transition: what it asks for may have been swallowed.
     doubt: Notify,
     /// Whoever gives a text to a running turn: in one conversation they go one after the other.
@@ -135,6 +141,8 @@ pub(crate) struct Settings {
     pub(crate) tasks: TaskSettings,
     /// Who can be told of them.
     pub(crate) notify: NotifySettings,
+    /// Tells the owners of errands.
+    pub(crate) courier: Arc<dyn Courier>,
     pub(crate) owner: TierSettings,
     pub(crate) peer: TierSettings,
     pub(crate) tool: TierSettings,
@@ -192,6 +200,7 @@ impl Settings {
                 places: Places::default(),
             },
             notify: NotifySettings::default(),
+            courier: Arc::new(HttpCourier::new(config)),
             owner: TierSettings::new(&config.tiers.owner),
             peer: TierSettings::new(&config.tiers.peer),
             tool: TierSettings::new(&config.tiers.tool),
@@ -304,8 +313,8 @@ impl Settings {
         }
     }
 
-    fn thread_spec(&self, tier: Tier, conversation: &Conversation) -> ThreadSpec {
-        let tier = self.tier(tier);
+    fn thread_spec(&self, of: Tier, conversation: &Conversation) -> ThreadSpec {
+        let tier = self.tier(of);
         let mut instructions = STANDING_INSTRUCTIONS.to_owned();
         // Nobody takes files from a task: its directory is the caller's own.
         let is_task = conversation.channel.as_str() == bridge_channel::task::CHANNEL;
@@ -332,7 +341,7 @@ impl Settings {
             reads: tier.reads.clone(),
             transport: self.transport(&conversation.channel, &conversation.external_key),
             codex_home: None,
-            agents: Vec::new(),
+            agents: self.agent_names(of),
         }
     }
 }
@@ -375,6 +384,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             tell_wake: Notify::new(),
             untold: AtomicBool::new(true),
             telling: herald::Telling::default(),
+            pushing: Arc::default(),
             doubt: Notify::new(),
             joining: steer::Order::default(),
             hands: rescue::Hands::default(),

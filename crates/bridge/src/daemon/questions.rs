@@ -75,6 +75,9 @@ pub(super) struct AskedBefore {
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Codex asks. The question is on disk before anybody hears of it.
     pub(super) async fn asked(self: &Arc<Self>, turn: &Followed, asked: Asked) {
+        if self.called(turn, &asked).await {
+            return;
+        }
         let message_id = &turn.message_id;
         let to = asked.asked.clone();
         let ask = match self.question(message_id, asked).await {
@@ -269,6 +272,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// Codex let go of a question by itself.
     pub(super) async fn resolved(self: &Arc<Self>, turn: &Followed, asked: AskedRef) {
+        if turn.calls.let_go(&asked) {
+            return;
+        }
         let resolve = Resolve {
             message_id: turn.message_id.clone(),
             incarnation: asked.incarnation,

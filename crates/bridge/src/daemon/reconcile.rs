@@ -81,6 +81,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     patience: self.settings().patience(TurnTransport::AppServer),
                     attached: true,
                     heard,
+                    calls: Arc::default(),
                 };
                 self.follow(followed, stream).await;
                 Ok(())

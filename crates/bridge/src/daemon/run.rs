@@ -165,6 +165,7 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).prune()),
             tokio::spawn(Arc::clone(daemon).rescue()),
             tokio::spawn(Arc::clone(daemon).notifications()),
+            tokio::spawn(Arc::clone(daemon).pushes()),
         ];
         if let Some(loopback) = daemon.sink.loopback.clone() {
             let (door, stop) = (door.clone(), daemon.stopping.clone());
@@ -290,6 +291,7 @@ async fn start(
     if let Some(webhook) = notify.webhook.clone() {
         vault.add(Box::new(move || signing_secrets(&webhook)));
     }
+    vault.add(Box::new(Settings::tokens_for_agents(&options.config.a2a)));
     let doors = Doors::bind(&state, &options.config.http).await?;
     if let Some(token) = doors.secret() {
         vault.add(Box::new(move || vec![token.clone()]));

@@ -5,8 +5,8 @@
 
 use super::vault::Vault;
 use bridge_core::port::{
-    Agent, AgentFault, Asked, AskedRef, Finding, Found, Looked, LostTurn, Responded, Started,
-    Steer, Steered, ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStream,
+    Agent, AgentFault, Asked, AskedRef, Extent, Finding, Found, Looked, LostTurn, Responded, Said,
+    Started, Steer, Steered, ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStream,
 };
 use bridge_core::secrets::Veiled;
 use bridge_core::value::{Failure, IncarnationId, RequestVerdict, ThreadId, TurnId};
@@ -33,6 +33,8 @@ pub(crate) struct VeiledStream<T> {
     filter: Arc<Filter>,
     /// When the next live text may be shown.
     next_text: Instant,
+    /// The newest one that came before that: a text that is not followed by another is shown too.
+    held: Option<TurnEvent>,
 }
 
 #[derive(Debug)]
@@ -134,10 +136,17 @@ impl Filter {
                 TurnEvent::Item(item)
             }
             // It comes again and again as it grows, and is counted when it is whole.
-            TurnEvent::Text { item_id, text } => TurnEvent::Text {
-                item_id,
-                text: self.vault.secrets().veil_growing(&text).text,
-            },
+            TurnEvent::Text(said) => {
+                let secrets = self.vault.secrets();
+                let veiled = match said.extent {
+                    Extent::Middle | Extent::Head => secrets.veil_growing(&said.text),
+                    Extent::Whole => secrets.veil(&said.text),
+                };
+                TurnEvent::Text(Said {
+                    text: veiled.text,
+                    ..said
+                })
+            }
             TurnEvent::Retrying { message } => TurnEvent::Retrying {
                 message: self.text(&message),
             },
@@ -155,13 +164,30 @@ impl Filter {
 
 impl<T: TurnStream> TurnStream for VeiledStream<T> {
     async fn next(&mut self) -> TurnEvent {
-        let event = self.stream.next().await;
-        if matches!(event, TurnEvent::Text { .. }) {
-            let now = Instant::now();
-            if now < self.next_text {
-                return TurnEvent::Alive;
+        let event = tokio::select! {
+            biased;
+            event = self.stream.next() => event,
+            () = tokio::time::sleep_until(self.next_text), if self.held.is_some() => {
+                self.held.take().unwrap_or(TurnEvent::Alive)
             }
-            self.next_text = now + TEXT_PAUSE;
+        };
+        match &event {
+            TurnEvent::Text(said) if said.extent != Extent::Whole => {
+                let now = Instant::now();
+                if now < self.next_text {
+                    self.held = Some(event);
+                    return TurnEvent::Alive;
+                }
+                self.next_text = now + TEXT_PAUSE;
+                self.held = None;
+            }
+            TurnEvent::Text(_) | TurnEvent::Ended(_) | TurnEvent::Lost { .. } => self.held = None,
+            TurnEvent::Item(_)
+            | TurnEvent::Named { .. }
+            | TurnEvent::Retrying { .. }
+            | TurnEvent::Asked(_)
+            | TurnEvent::Resolved(_)
+            | TurnEvent::Alive => {}
         }
         self.filter.event(event)
     }
@@ -173,6 +199,7 @@ impl<A: Agent> Veil<A> {
             stream,
             filter: Arc::clone(&self.filter),
             next_text: Instant::now(),
+            held: None,
         }
     }
 
@@ -250,43 +277,65 @@ impl<A: Agent> Agent for Veil<A> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bridge_core::port::Phase;
     use bridge_core::value::ItemId;
 
-    /// Says one more word whenever it is asked.
-    struct Talk(usize);
+    /// Says one more word whenever it is asked, as often as it may.
+    struct Talk {
+        said: usize,
+        most: usize,
+    }
 
     impl TurnStream for Talk {
         async fn next(&mut self) -> TurnEvent {
-            self.0 += 1;
-            TurnEvent::Text {
-                item_id: ItemId::new("i"),
-                text: "secret-word ".repeat(self.0),
+            if self.said == self.most {
+                return std::future::pending().await;
             }
+            self.said += 1;
+            TurnEvent::Text(Said {
+                item_id: ItemId::new("i"),
+                phase: Phase::Unmarked,
+                extent: Extent::Head,
+                text: "secret-word ".repeat(self.said),
+            })
+        }
+    }
+
+    fn veiled(most: usize) -> VeiledStream<Talk> {
+        let vault = Vault::new(vec!["secret-word".to_owned()]);
+        VeiledStream {
+            stream: Talk { said: 0, most },
+            filter: Veil::new((), Arc::new(vault)).filter,
+            next_text: Instant::now(),
+            held: None,
+        }
+    }
+
+    fn withheld(event: &TurnEvent) -> usize {
+        match event {
+            TurnEvent::Text(said) => said.text.matches("[withheld]").count(),
+            other => panic!("{other:?}"),
         }
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_last_text_before_a_silence_is_shown() {
+        let mut stream = veiled(3);
+        assert_eq!(withheld(&stream.next().await), 1);
+        assert_eq!(stream.next().await, TurnEvent::Alive);
+        assert_eq!(stream.next().await, TurnEvent::Alive);
+        assert_eq!(withheld(&stream.next().await), 3);
+        assert!(stream.held.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_growing_text_is_looked_through_at_most_every_pause() {
-        let vault = Vault::new(vec!["secret-word".to_owned()]);
-        let veil = Veil::new((), Arc::new(vault));
-        let mut stream = VeiledStream {
-            stream: Talk(0),
-            filter: Arc::clone(&veil.filter),
-            next_text: Instant::now(),
-        };
-        let first = stream.next().await;
-        assert!(
-            matches!(&first, TurnEvent::Text { text, .. } if text == "[withheld] "),
-            "{first:?}"
-        );
+        let mut stream = veiled(100);
+        assert_eq!(withheld(&stream.next().await), 1);
         for _ in 0..3 {
             assert_eq!(stream.next().await, TurnEvent::Alive);
         }
         tokio::time::advance(TEXT_PAUSE).await;
-        let next = stream.next().await;
-        assert!(
-            matches!(&next, TurnEvent::Text { text, .. } if text.matches("[withheld]").count() == 5),
-            "{next:?}"
-        );
+        assert_eq!(withheld(&stream.next().await), 5);
     }
 }

@@ -131,6 +131,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             patience,
             attached: false,
             heard: Vec::new(),
+            calls: Arc::default(),
         };
         self.follow(followed, started.stream).await;
         Ok(())

@@ -97,7 +97,7 @@ pub(crate) async fn end(mut stream: CodexStream) -> TurnEnd {
                 TurnEvent::Named { .. }
                 | TurnEvent::Alive
                 | TurnEvent::Item(_)
-                | TurnEvent::Text { .. }
+                | TurnEvent::Text(_)
                 | TurnEvent::Retrying { .. }
                 | TurnEvent::Asked(_)
                 | TurnEvent::Resolved(_) => {}

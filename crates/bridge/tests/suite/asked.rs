@@ -158,7 +158,7 @@ impl Turn {
                     TurnEvent::Named { .. }
                     | TurnEvent::Alive
                     | TurnEvent::Item(_)
-                    | TurnEvent::Text { .. }
+                    | TurnEvent::Text(_)
                     | TurnEvent::Retrying { .. }
                     | TurnEvent::Resolved(_) => {}
                 }

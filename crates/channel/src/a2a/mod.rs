@@ -2,6 +2,7 @@
 
 mod arrive;
 pub mod client;
+pub mod push;
 
 pub use arrive::{Inbound, arrive, conversation_key, external_id};
 

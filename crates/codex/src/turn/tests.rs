@@ -4,6 +4,8 @@
 
 use serde_json::{Value, json};
 
+use bridge_core::port::Extent;
+
 use super::*;
 use crate::wire::values::MessagePhase;
 
@@ -155,10 +157,32 @@ fn the_response_may_come_before_or_after_the_start() {
 }
 
 #[test]
+fn a_text_says_whether_its_beginning_was_seen_and_what_it_is_for() {
+    let message = |text: &str| json!({"item": {"type": "agentMessage", "id": "b", "text": text, "phase": "commentary"}});
+    let mut fold = fold();
+    let told = |news: Option<TurnNews>| match news {
+        Some(TurnNews::Text(spoken)) => (spoken.extent, spoken.phase, spoken.text),
+        other => panic!("{other:?}"),
+    };
+    let joined = told(fold.apply(&delta("a", "tial")));
+    assert_eq!(joined, (Extent::Middle, None, "tial".to_owned()));
+    fold.apply(&notice("item/started", message("")));
+    let begun = told(fold.apply(&delta("b", "I look")));
+    let aside = Some(MessagePhase::Commentary);
+    assert_eq!(begun, (Extent::Head, aside.clone(), "I look".to_owned()));
+    let ended = notice("item/completed", message("I look first"));
+    fold.apply(&ended);
+    let whole = spoken(&ended).unwrap();
+    assert_eq!((whole.extent, whole.phase), (Extent::Whole, aside));
+    let long = notice("item/completed", message(&"x".repeat(MAX_DRAFT_BYTES + 1)));
+    assert_eq!(spoken(&long).unwrap().extent, Extent::Head);
+}
+
+#[test]
 fn text_after_a_broken_stream_is_never_joined() {
     let mut fold = fold();
     let text = |news: Option<TurnNews>| match news {
-        Some(TurnNews::Text { text, .. }) => text,
+        Some(TurnNews::Text(spoken)) => spoken.text,
         other => panic!("{other:?}"),
     };
     assert_eq!(text(fold.apply(&delta("a", "par"))), "par");
@@ -277,9 +301,9 @@ fn a_flood_of_deltas_stays_small() {
     for n in 0..20_000 {
         let delta = delta("a", &piece);
         assert!(fold.concerns(&delta));
-        if let Some(TurnNews::Text { text, .. }) = fold.apply(&delta) {
+        if let Some(TurnNews::Text(spoken)) = fold.apply(&delta) {
             news += 1;
-            assert!(text.len() <= MAX_DRAFT_BYTES);
+            assert!(spoken.text.len() <= MAX_DRAFT_BYTES);
         }
         fold.apply(&notice(
             "item/started",
@@ -289,7 +313,7 @@ fn a_flood_of_deltas_stays_small() {
     }
     assert_eq!(news, MAX_DRAFT_BYTES / piece.len());
     assert!(fold.open_effects.len() <= MAX_OPEN_EFFECTS);
-    assert!(fold.draft.as_ref().unwrap().text.capacity() <= 2 * MAX_DRAFT_BYTES);
+    assert!(fold.draft.as_ref().unwrap().spoken.text.capacity() <= 2 * MAX_DRAFT_BYTES);
     assert!(outcome(&mut fold, &completed("completed", json!([]))).effects);
 }
 

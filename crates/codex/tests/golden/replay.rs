@@ -117,8 +117,8 @@ impl Replay {
                             self.news.push(format!("{stage:?}{mark}: {headline}"));
                         }
                         Some(TurnNews::Retrying { message }) => self.news.push(message),
-                        Some(TurnNews::Text { text, .. }) => {
-                            self.news.push(format!("text: {text}"))
+                        Some(TurnNews::Text(spoken)) => {
+                            self.news.push(format!("text: {}", spoken.text))
                         }
                         Some(TurnNews::Started { .. } | TurnNews::Usage(_)) | None => {}
                     }

@@ -243,13 +243,8 @@ pub enum TurnStatus {
 pub enum TurnEvent {
     /// An item began or ended.
     Item(ItemNote),
-    /// The text that is being written, as far as it is.
-    Text {
-        /// The item it belongs to.
-        item_id: ItemId,
-        /// The text so far, cut at the front when long.
-        text: String,
-    },
+    /// Something that the agent says: while it is written, and once more when it is whole.
+    Text(Said),
     /// The agent named the thread, which had none until now.
     Named {
         /// The name.
@@ -273,6 +268,41 @@ pub enum TurnEvent {
         /// Why.
         why: String,
     },
+}
+
+/// One message of the agent, as far as it is known. Of a very long one only the beginning is ever told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The item it is: texts of different items are never parts of one.
+    pub item_id: ItemId,
+    /// What it is for.
+    pub phase: Phase,
+    /// How much of it the text is.
+    pub extent: Extent,
+    /// The text so far.
+    pub text: String,
+}
+
+/// What a message of the agent is for, as far as the agent says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Narration on the way; never an answer.
+    Commentary,
+    /// The answer.
+    Final,
+    /// The agent does not say: the answer, unless something follows it.
+    Unmarked,
+}
+
+/// How much of a message a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Some of it, joined while it was written: it must not be shown as if it began there.
+    Middle,
+    /// From its beginning, as far as it is.
+    Head,
+    /// All of it.
+    Whole,
 }
 
 /// An item began or ended.

@@ -4,19 +4,21 @@
 //! replies and acks (`channel`). Ports speak in the core's values only.
 
 mod agent;
+mod errands;
 mod ledger;
 mod rows;
 mod sink;
 
 pub use agent::{
-    Agent, AgentFault, Asked, AskedRef, Finding, Found, ItemNote, Looked, LostTurn, Reads,
-    Responded, Started, Steer, Steered, ThreadSpec, ThreadTrouble, TurnEnd, TurnEvent, TurnSpec,
-    TurnStatus, TurnStream, TurnTransport,
+    Agent, AgentFault, Asked, AskedRef, Extent, Finding, Found, ItemNote, Looked, LostTurn, Phase,
+    Reads, Responded, Said, Started, Steer, Steered, ThreadSpec, ThreadTrouble, TurnEnd, TurnEvent,
+    TurnSpec, TurnStatus, TurnStream, TurnTransport,
 };
+pub use errands::{ErrandQuery, Spent};
 pub use ledger::{Committed, Ledger, LedgerError};
 pub(crate) use rows::only_reads;
 pub use rows::{
-    Change, ErrandQuery, Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read,
-    RequestsOf, Rows, RowsError, Spent, Standing, StateCount,
+    Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read, RequestsOf, Rows,
+    RowsError, Standing, StateCount,
 };
 pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};

@@ -3,6 +3,8 @@
 //! Only a [`crate::step::Transition`] uses these, through [`crate::step::Transition::run`]; everything outside the core
 //! talks to the [`super::Ledger`]. Each store implements both traits over one open transaction.
 
+use super::errands::{ErrandQuery, Spent};
+use crate::budget::DayBudget;
 use crate::value::{
     Ack, AckState, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, Errand,
     ErrandId, ExternalId, Incarnation, IncarnationId, ItemEvent, ItemId, Life, Message, MessageId,
@@ -403,55 +405,42 @@ pub trait Read {
     fn errand(&self, errand_id: &ErrandId) -> Result<Option<Errand>, RowsError>;
     /// What its owner said in an errand, in order.
     fn words(&self, errand_id: &ErrandId) -> Result<Vec<Word>, RowsError>;
+    /// When a row of an errand or its messages last changed.
+    fn errand_changed(&self, errand_id: &ErrandId) -> Result<Option<Timestamp>, RowsError>;
     /// The errand that a message belongs to.
     fn errand_of(&self, message_id: &MessageId) -> Result<Option<ErrandId>, RowsError>;
     /// Errands of an owner with the time of their newest change, newest first.
     fn errands(&self, query: &ErrandQuery) -> Result<Vec<(Errand, Timestamp)>, RowsError>;
     /// How many such errands there are, whatever `before` and `limit` say.
     fn errands_count(&self, query: &ErrandQuery) -> Result<u64, RowsError>;
-    /// What a sender's turns cost since a time.
+    /// What a sender's turns cost after a time; claimed messages count already.
     fn spent(
         &self,
         channel: &ChannelId,
         sender: &str,
         since: Timestamp,
     ) -> Result<Spent, RowsError>;
+    /// Whether a sender's turns after a time reach a budget: if so, when that one began that must be forgotten before
+    /// there is room again.
+    fn budget_reached(
+        &self,
+        channel: &ChannelId,
+        sender: &str,
+        since: Timestamp,
+        budget: DayBudget,
+    ) -> Result<Option<Timestamp>, RowsError>;
     /// One push configuration.
     fn push(&self, errand_id: &ErrandId, config_id: &str) -> Result<Option<Push>, RowsError>;
     /// The push configurations of an errand, by name.
     fn pushes_of(&self, errand_id: &ErrandId) -> Result<Vec<Push>, RowsError>;
+    /// How many push configurations of errands of this owner are neither closed nor dead.
+    fn pushes_held(&self, owner: &str) -> Result<u64, RowsError>;
     /// Push configurations that are neither closed nor dead, behind this one.
     fn pushes_open(
         &self,
         after: Option<(&ErrandId, &str)>,
         limit: u32,
     ) -> Result<Vec<Push>, RowsError>;
-}
-
-/// Which errands are asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErrandQuery {
-    /// Whose.
-    pub owner: String,
-    /// Of this conversation only.
-    pub conversation: Option<ConversationId>,
-    /// Changed at this time or later.
-    pub since: Option<Timestamp>,
-    /// Behind this one in the list.
-    pub before: Option<(Timestamp, ErrandId)>,
-    /// At most so many.
-    pub limit: u32,
-}
-
-/// What a sender's turns cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
-    /// Turns that were begun.
-    pub turns: u64,
-    /// Tokens that they used.
-    pub tokens: u64,
-    /// When the oldest of these turns began.
-    pub first: Option<Timestamp>,
 }
 
 /// How a request stands, without what was shown and sent: those may be long, and a message may have many.

@@ -225,7 +225,7 @@ impl Question {
         Ok(ended.actions)
     }
 
-    /// Whether they may. Nothing that a peer says is an approval.
+    /// Whether they may.
     pub(super) fn may(&self, authority: &Authority) -> Result<(), DecideRefusal> {
         let Authority::Sender {
             conversation_id,
@@ -241,12 +241,7 @@ impl Question {
             return Err(DecideRefusal::Unknown);
         }
         let sent_it = *sender == message.sender && *tier == message.tier;
-        let allowed = match (tier, request.deciders) {
-            (Tier::Owner, Deciders::Owner | Deciders::Sender) => true,
-            (Tier::Tool, Deciders::Sender) => sent_it,
-            (Tier::Peer, Deciders::Sender) => sent_it && request.kind == RequestKind::UserInput,
-            (Tier::Peer | Tier::Tool, Deciders::Owner) => false,
-        };
+        let allowed = request.sender_may(*tier) && (*tier == Tier::Owner || sent_it);
         match (allowed, request.deciders) {
             (true, _) => Ok(()),
             (false, Deciders::Owner) => Err(DecideRefusal::NotYours {

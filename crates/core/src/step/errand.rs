@@ -1,8 +1,11 @@
 //! Errands: take one in, or the next word of one, together with its message; answer a question of Codex in one; and
 //! reserve numbers for news of one. The rest of its life is that of its messages.
 
-use super::{Decide, DecideOutcome, Decision, Receive, Received, Refused, Transition};
+use super::{
+    Decide, DecideOutcome, DecideRefusal, Decision, Receive, Received, Refused, Transition,
+};
 use crate::errand::{ErrandState, ErrandView};
+use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{Became, Errand, ErrandId, MessageId, Timestamp, Word};
 
@@ -114,18 +117,29 @@ impl Transition for TakeErrand {
                 Some(_) | None => return Ok(Decision::nothing(ErrandTaken::Unknown)),
             },
         };
+        if usize::try_from(ordinal).unwrap_or(usize::MAX) > limits::ERRAND_WORDS_MAX {
+            return Ok(Decision::nothing(ErrandTaken::Full));
+        }
+        let own_id = self.receive.message_id.clone();
         let received = self.receive.decide(view.receive, now)?;
         let (mut changes, actions) = (received.changes, received.actions);
         let message_id = match received.outcome {
-            Received::New(message_id) | Received::Duplicate(message_id) => message_id,
+            Received::New(message_id) => message_id,
+            // A message with this key that is of no errand: somebody else's, of which nothing is told.
+            Received::Duplicate(_) => return Err(Refused::new(Self::NAME, &own_id, None)),
             Received::Full => return Ok(Decision::nothing(ErrandTaken::Full)),
         };
         let seated = changes.iter().find_map(|change| match change {
             Change::NewMessage { message, .. } => Some(message.conversation_id.clone()),
             _ => None,
         });
+        let seated = seated.unwrap_or_else(|| errand.conversation_id.clone());
+        if !new && seated != errand.conversation_id {
+            // A chain never leaves its conversation.
+            return Ok(Decision::nothing(ErrandTaken::Unknown));
+        }
         let errand = Errand {
-            conversation_id: seated.unwrap_or_else(|| errand.conversation_id.clone()),
+            conversation_id: seated,
             ..errand
         };
         if new {
@@ -166,22 +180,41 @@ pub struct AnswerErrand {
     pub original: String,
 }
 
+/// The rows that decide.
+#[derive(Debug)]
+pub struct AnswerView {
+    decide: <Decide as Transition>::View,
+    /// The question is one of this errand.
+    asked_here: bool,
+    words: Vec<Word>,
+}
+
 impl Transition for AnswerErrand {
-    type View = (<Decide as Transition>::View, Vec<Word>);
+    type View = AnswerView;
     type Outcome = DecideOutcome;
     const NAME: &'static str = "answer_errand";
 
-    fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        Ok((self.decide.load(rows)?, rows.words(&self.errand_id)?))
+    fn load(&self, rows: &dyn Read) -> Result<AnswerView, RowsError> {
+        let asked_in = match rows.request(&self.decide.request_id)? {
+            Some(request) => rows.errand_of(&request.message_id)?,
+            None => None,
+        };
+        Ok(AnswerView {
+            decide: self.decide.load(rows)?,
+            asked_here: asked_in.as_ref() == Some(&self.errand_id),
+            words: rows.words(&self.errand_id)?,
+        })
     }
 
-    fn decide(
-        self,
-        (view, words): Self::View,
-        now: Timestamp,
-    ) -> Result<Decision<DecideOutcome>, Refused> {
+    fn decide(self, view: AnswerView, now: Timestamp) -> Result<Decision<DecideOutcome>, Refused> {
+        let words = view.words;
+        if !view.asked_here || words.len() >= limits::ERRAND_WORDS_MAX {
+            // Whether it is asked elsewhere is nobody's business here.
+            let unknown = DecideOutcome::Refused(DecideRefusal::Unknown);
+            return Ok(Decision::nothing(unknown));
+        }
         let request_id = self.decide.request_id.clone();
-        let mut decision = self.decide.decide(view, now)?;
+        let mut decision = self.decide.decide(view.decide, now)?;
         // A refused decision changes nothing, and then nothing was said either.
         if !decision.changes.is_empty() {
             decision.changes.push(Change::NewWord(Word {

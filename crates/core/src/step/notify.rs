@@ -175,14 +175,30 @@ impl Transition for NotifyEnd {
 
 /// When a failed one is tried again, as replies are; or that it is given up.
 fn after(failure: &Failure, told: &Notification, jitter: u16, now: Timestamp) -> NotifyState {
-    let old = now.since_ms(told.first_try_at.unwrap_or(now)) > limits::REPLY_AGE_MAX_MS;
+    match next_try(failure, told.tries, told.first_try_at, jitter, now) {
+        Some(at) => NotifyState::Pending {
+            not_before: Some(at),
+        },
+        None => NotifyState::Failed { at: now },
+    }
+}
+
+/// When something that is told to a machine is tried again; nothing when it is given up.
+pub(super) fn next_try(
+    failure: &Failure,
+    tries: u32,
+    first_try_at: Option<Timestamp>,
+    jitter: u16,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let old = now.since_ms(first_try_at.unwrap_or(now)) > limits::REPLY_AGE_MAX_MS;
     let soonest = now.plus_ms(backoff_ms(
-        told.tries.saturating_sub(1),
+        tries.saturating_sub(1),
         limits::REPLY_BACKOFF_BASE_MS,
         limits::NOTIFY_BACKOFF_MAX_MS,
         jitter,
     ));
-    let again = match failure.class {
+    match failure.class {
         Class::Permanent | Class::Bug => None,
         Class::Transient | Class::Capacity { .. } | Class::Config | Class::Ambiguous if old => None,
         Class::Capacity { until: Some(until) } => {
@@ -192,11 +208,5 @@ fn after(failure: &Failure, told: &Notification, jitter: u16, now: Timestamp) ->
         Class::Transient | Class::Capacity { until: None } | Class::Config | Class::Ambiguous => {
             Some(soonest)
         }
-    };
-    match again {
-        Some(at) => NotifyState::Pending {
-            not_before: Some(at),
-        },
-        None => NotifyState::Failed { at: now },
     }
 }

@@ -3,7 +3,7 @@
 //! A request is bound to one incarnation, item and shown payload; outside it is known by an unguessable id. Who may
 //! decide what is in the rules, what a decision leads to in [`crate::step`].
 
-use super::{IncarnationId, ItemId, MessageId, RequestId, Timestamp};
+use super::{IncarnationId, ItemId, MessageId, RequestId, Tier, Timestamp};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -49,6 +49,20 @@ pub struct Request {
     pub deadline: Timestamp,
     /// Whether those who may decide were told a second time.
     pub reminded: bool,
+}
+
+impl Request {
+    /// Whether whoever sent its message may decide it. Nothing that a peer says is an approval.
+    #[must_use]
+    pub fn sender_may(&self, tier: Tier) -> bool {
+        match (tier, self.deciders) {
+            (Tier::Owner, Deciders::Owner | Deciders::Sender) | (Tier::Tool, Deciders::Sender) => {
+                true
+            }
+            (Tier::Peer, Deciders::Sender) => self.kind == RequestKind::UserInput,
+            (Tier::Peer | Tier::Tool, Deciders::Owner) => false,
+        }
+    }
 }
 
 impl RequestId {

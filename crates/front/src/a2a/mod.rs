@@ -10,6 +10,7 @@ mod fault;
 mod hear;
 mod legacy;
 mod ops;
+mod pushed;
 mod read;
 pub(crate) mod rest;
 pub(crate) mod rpc;
@@ -20,4 +21,5 @@ mod stream;
 mod task;
 
 pub(crate) use card::Ages;
+pub use pushed::pushed;
 pub(crate) use stream::Tellers;

@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::ops::Call;
-use super::stream::{Listener, Told};
+use super::stream::{From, Listener, Told};
 use crate::Desk;
 use crate::api::Seat;
 use a2a::{StreamResponse, TaskState};
@@ -48,7 +48,12 @@ impl Events {
         let seat = call.sit()?;
         let listener = context
             .tellers
-            .listen(&context.desk, errand_id, call.after)
+            .listen(
+                &context.desk,
+                errand_id,
+                &call.base,
+                call.after.map_or(From::Snapshot, From::After),
+            )
             .await?;
         Ok(Self::Many {
             listener,

@@ -92,9 +92,7 @@ impl<D: Desk> Watch<D> {
                 () = tokio::time::sleep(LOOK_EVERY) => self.look().await,
                 live = self.news.next() => match live {
                     Live::Changed => self.look().await,
-                    Live::Text(text) => {
-                        self.push("text", None, &TextView { text: text.to_string() });
-                    }
+                    Live::Text(said) => self.push("text", None, &TextView::from(&*said)),
                     Live::Diff(text) => {
                         self.push("diff", None, &TextView { text: text.to_string() });
                     }

@@ -62,7 +62,7 @@ pub(crate) struct Context<D> {
     /// Streams end with it.
     pub(crate) stop: CancellationToken,
     /// Whoever tells other agents what happens to their tasks.
-    pub(crate) tellers: Arc<Tellers<D>>,
+    pub(crate) tellers: Tellers,
     /// Since when the agent card is what it is.
     pub(crate) ages: Arc<Ages>,
     shared: Arc<Shared>,
@@ -113,8 +113,8 @@ impl<D: Desk> Api<D> {
         Self {
             context: Context {
                 desk,
+                tellers: Tellers::until(stop.clone()),
                 stop,
-                tellers: Arc::default(),
                 ages: Arc::default(),
                 shared: Arc::new(shared),
             },

@@ -164,7 +164,12 @@ fn name(path: &str, method: &str) -> String {
     let parts = path
         .split('/')
         .filter(|part| !part.is_empty() && *part != "v1");
-    parts.fold(method.to_owned(), |mut name, part| {
+    let slash = path.len() > 1 && path.ends_with('/');
+    let first = match slash {
+        true => format!("{method}_slash"),
+        false => method.to_owned(),
+    };
+    parts.fold(first, |mut name, part| {
         name.push('_');
         name.extend(part.chars().filter_map(|c| match c {
             '{' | '}' => None,

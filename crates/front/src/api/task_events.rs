@@ -8,7 +8,7 @@ use super::read::Who;
 use super::streams::Seat;
 use super::{Context, ProblemResponse};
 use crate::control::Subject;
-use crate::{Desk, EventView, Live, MessageView, Subscription};
+use crate::{Desk, EventView, Live, MessageView, Subscription, TextView};
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -119,11 +119,6 @@ struct About<'d, T> {
     data: &'d T,
 }
 
-#[derive(Serialize)]
-struct Text<'d> {
-    text: &'d str,
-}
-
 impl<D: Desk> Watch<D> {
     async fn next(&mut self) -> Option<Event> {
         loop {
@@ -145,13 +140,12 @@ impl<D: Desk> Watch<D> {
                 heard = news => Some(heard),
             };
             match heard {
-                Some((message_id, Live::Text(text))) => {
-                    let data = Text { text: &text };
-                    self.push("text", None, &message_id, &data);
+                Some((message_id, Live::Text(said))) => {
+                    self.push("text", None, &message_id, &TextView::from(&*said));
                 }
                 Some((message_id, Live::Diff(text))) => {
-                    let data = Text { text: &text };
-                    self.push("diff", None, &message_id, &data);
+                    let text = text.to_string();
+                    self.push("diff", None, &message_id, &TextView { text });
                 }
                 Some((_, Live::Changed)) | None => self.look().await,
             }

@@ -255,7 +255,9 @@ async fn threat_1_every_route_but_the_public_ones_needs_a_token() {
         .filter(|(_, _, access)| *access == Access::Public)
         .map(|(_, path, _)| path)
         .collect();
-    assert_eq!(public, ["/healthz", "/healthz", "/readyz", "/readyz"]);
+    let card = "/.well-known/agent-card.json";
+    let known = ["/healthz", "/healthz", "/readyz", "/readyz", card, card];
+    assert_eq!(public, known);
     let wrong = [
         None,
         Some("Bearer wrong"),

@@ -17,7 +17,7 @@ use crate::transport::Pipe;
 use bridge_codex::exec::{ExecFold, ExecNews};
 use bridge_codex::rpc::{INVALID_REQUEST, Refusal, RpcError};
 use bridge_codex::wire::thread::ThreadSettings;
-use bridge_core::port::{AgentFault, ItemNote, Ledger, TurnEvent, TurnSpec};
+use bridge_core::port::{AgentFault, Extent, ItemNote, Ledger, Phase, Said, TurnEvent, TurnSpec};
 use bridge_core::value::{self, Class, Incarnation, IncarnationId, ThreadId, Transport, TurnId};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -214,10 +214,19 @@ impl Run {
                 effect,
                 diff: None,
             }),
-            ExecNews::Said { item_id, text } => TurnEvent::Text {
-                item_id: value::ItemId::new(item_id.as_str()),
+            ExecNews::Said {
+                item_id,
+                completed,
                 text,
-            },
+            } => TurnEvent::Text(Said {
+                item_id: value::ItemId::new(item_id.as_str()),
+                phase: Phase::Unmarked,
+                extent: match completed {
+                    true => Extent::Whole,
+                    false => Extent::Head,
+                },
+                text,
+            }),
             ExecNews::Retrying { message } => TurnEvent::Retrying { message },
             ExecNews::Thread(_) | ExecNews::Alive => TurnEvent::Alive,
         }

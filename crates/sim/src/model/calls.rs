@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::prompt::Prompt;
+use super::prompt::{Prompt, own_words};
 use super::respond::id;
 use super::step::Call;
 
@@ -17,6 +17,10 @@ pub(super) fn item(call: &Call, prompt: &Prompt) -> Value {
         Call::Shell { command, escalate } => shell(prompt, command, *escalate),
         Call::Patch { file, content } => patch(prompt, file, content),
         Call::Append { file, line } => shell(prompt, &append(prompt, file, line), false),
+        Call::Relay { agent } => {
+            let asked = own_words(prompt.last());
+            function("ask_agent", &json!({"agent": agent, "text": asked}))
+        }
         Call::Function {
             namespace,
             name,

@@ -54,10 +54,12 @@ const ERROR_QUOTE_CHARS: usize = 200;
 /// | `append:FILE:LINE` | adds LINE to FILE; told by the bridge that its work was cut off, it first looks whether it is there |
 /// | `patch:FILE:CONTENT` | adds FILE with `apply_patch` |
 /// | `tool:NAME:JSON`, `nstool:NS:NAME:JSON` | calls any function |
+/// | `relay:AGENT` | asks AGENT the very same with the tool `ask_agent` |
 /// | `reason:TEXT`, `say:TEXT` | first a reasoning item; first a message (commentary, unless `phase:` says else) |
 /// | `phase:P` | marks the next message `commentary`, `partial_answer` or `final_answer` |
 /// | `sleep:SECS` | waits |
 /// | `hold:NAME` | waits until [`release`](Self::release) opens that gate |
+/// | `pause:NAME` | waits at that gate in the middle of the answer |
 /// | `hang:[NAME]` | says nothing more |
 /// | `fail:CODE[:N]` | HTTP error, always or for the first N requests with this message |
 /// | `usage_limit:SECS[:N]` | HTTP 429 that says the plan's limit is reached and resets in SECS |

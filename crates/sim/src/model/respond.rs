@@ -58,7 +58,7 @@ pub(super) fn compose(prompt: &Prompt, step: Option<&Step>, breaks: bool) -> Vec
     match step {
         Some(step) => score.play(prompt, step),
         None => {
-            score.message(&[tool_said(prompt)], Duration::ZERO, None);
+            score.message(&[tool_said(prompt)], &Pace::default(), None);
             score.end(&Ending::Completed, Usage::default());
         }
     }
@@ -97,7 +97,7 @@ impl Score {
             Cue::Reason(text) => self.reasoning(text),
             Cue::Say { text, phase } => {
                 let breaks = std::mem::take(&mut self.breaks);
-                self.message(std::slice::from_ref(text), Duration::ZERO, Some(*phase));
+                self.message(std::slice::from_ref(text), &Pace::default(), Some(*phase));
                 self.breaks = breaks;
             }
         }
@@ -112,13 +112,24 @@ impl Score {
             Act::Remember => (vec![remember(prompt)], Duration::ZERO),
             Act::Stream { deltas, gap } => ((0..*deltas).map(|n| format!("w{n} ")).collect(), *gap),
         };
-        self.message(&deltas, gap, step.phase);
+        let pace = Pace {
+            gap,
+            pause: step.pause.clone(),
+        };
+        let deltas = match (&pace.pause, deltas.as_slice()) {
+            (Some(_), [whole]) => halves(whole),
+            (Some(_), _) | (None, _) => deltas,
+        };
+        self.message(&deltas, &pace, step.phase);
     }
 
-    fn message(&mut self, deltas: &[String], gap: Duration, phase: Option<Phase>) {
+    fn message(&mut self, deltas: &[String], pace: &Pace, phase: Option<Phase>) {
         let id = id("msg");
         self.item("added", message(&id, None, phase));
-        for delta in deltas {
+        for (n, delta) in deltas.iter().enumerate() {
+            if let (true, Some(name)) = (n == deltas.len() / 2, &pace.pause) {
+                self.beats.push(Beat::Hold(name.clone()));
+            }
             self.event(json!({
                 "type": "response.output_text.delta",
                 "item_id": id,
@@ -127,8 +138,8 @@ impl Score {
                 "delta": delta,
             }));
             self.break_if_due();
-            if !gap.is_zero() {
-                self.beats.push(Beat::Sleep(gap));
+            if !pace.gap.is_zero() {
+                self.beats.push(Beat::Sleep(pace.gap));
             }
         }
         self.item("done", message(&id, Some(&deltas.concat()), phase));
@@ -202,6 +213,19 @@ impl Score {
 }
 
 /// A message that has begun, or with its text one that is complete.
+/// How fast a message is said.
+#[derive(Debug, Default)]
+struct Pace {
+    gap: Duration,
+    /// The gate in the middle of it.
+    pause: Option<String>,
+}
+
+fn halves(text: &str) -> Vec<String> {
+    let (first, second) = text.split_at(text.floor_char_boundary(text.len() / 2));
+    vec![first.to_owned(), second.to_owned()]
+}
+
 fn message(id: &str, text: Option<&str>, phase: Option<Phase>) -> Value {
     let (status, content) = match text {
         None => ("in_progress", json!([])),

@@ -52,6 +52,12 @@ fn texts(beats: &[Beat]) -> Vec<String> {
         .collect()
 }
 
+fn deltas(beats: &[Beat]) -> String {
+    let events = beats.iter().filter_map(data);
+    let deltas = events.filter_map(|event| event["delta"].as_str().map(str::to_owned));
+    deltas.collect()
+}
+
 #[test]
 fn a_plain_answer_quotes_the_message_and_is_the_same_each_time() {
     let beats = play("hello", false);
@@ -68,6 +74,18 @@ fn a_plain_answer_quotes_the_message_and_is_the_same_each_time() {
     assert!(
         texts(&play(&"ä".repeat(300), false))[0].contains(&format!("\"{}…\"", "ä".repeat(200)))
     );
+}
+
+#[test]
+fn a_pause_is_in_the_middle_of_the_answer() {
+    let beats = play("pause:gate echo:first second", false);
+    let hold = beats
+        .iter()
+        .position(|b| *b == Beat::Hold("gate".to_owned()))
+        .unwrap();
+    assert_eq!(deltas(&beats[..hold]), "first ");
+    assert_eq!(deltas(&beats[hold..]), "second");
+    assert_eq!(texts(&beats), ["first second"]);
 }
 
 #[test]

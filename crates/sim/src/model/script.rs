@@ -51,11 +51,13 @@ enum Text {
 #[derive(Debug, Clone, Copy)]
 enum Token {
     Append,
+    Relay,
     Big,
     Break,
     Fail,
     Hang,
     Hold,
+    Pause,
     Phase,
     Sleep,
     SseFail,
@@ -64,7 +66,7 @@ enum Token {
     UsageLimit,
 }
 
-const WORDS: [(&str, Word); 22] = [
+const WORDS: [(&str, Word); 24] = [
     ("append", Word::Token(Token::Append)),
     ("big", Word::Token(Token::Big)),
     ("break", Word::Token(Token::Break)),
@@ -76,8 +78,10 @@ const WORDS: [(&str, Word); 22] = [
     ("incomplete", Word::Bare(Bare::Incomplete)),
     ("nstool", Word::Rest(Rest::NsTool)),
     ("patch", Word::Rest(Rest::Patch)),
+    ("pause", Word::Token(Token::Pause)),
     ("phase", Word::Token(Token::Phase)),
     ("reason", Word::Text(Text::Reason)),
+    ("relay", Word::Token(Token::Relay)),
     ("remember", Word::Bare(Bare::Remember)),
     ("say", Word::Text(Text::Say)),
     ("shell", Word::Rest(Rest::Shell)),
@@ -225,6 +229,10 @@ impl Reader {
                 let call = arguments::append(token)?;
                 self.call(call);
             }
+            Token::Relay if token.is_empty() => return None,
+            Token::Relay => self.call(Call::Relay {
+                agent: token.to_owned(),
+            }),
             Token::Big => {
                 let size = arguments::within(or(token, "1000"), BIGGEST)?;
                 self.act(Act::Big(size));
@@ -243,6 +251,8 @@ impl Reader {
                 step.ending = Ending::Failed { code };
             }
             Token::Break => step.ending = arguments::breaking(token)?,
+            Token::Pause if token.is_empty() => return None,
+            Token::Pause => step.pause = Some(token.to_owned()),
             Token::Phase => self.phase = Some(Phase::read(token)?),
             Token::Usage => step.usage = arguments::usage(token)?,
         }

@@ -13,6 +13,8 @@ pub(super) struct Step {
     pub(super) cues: Vec<Cue>,
     /// The answer itself, or a tool call.
     pub(super) act: Act,
+    /// The gate in the middle of the answer.
+    pub(super) pause: Option<String>,
     /// The phase of the answer's message.
     pub(super) phase: Option<Phase>,
     /// How the stream ends.
@@ -77,6 +79,10 @@ pub(super) enum Call {
     Append {
         file: String,
         line: String,
+    },
+    /// Asks another agent the very same, as an agent does that can't decide by itself.
+    Relay {
+        agent: String,
     },
     Function {
         namespace: Option<String>,

@@ -62,7 +62,7 @@ async fn n8_a_slow_watcher_of_one_message_gets_its_end() {
     let mut slow = Reader::open(&router, "/v1/messages/m1-long-enough/events", None).await;
     for n in 0..50_000 {
         desk.hub()
-            .publish(&id, Live::Text(format!("text {n}").into()));
+            .publish(&id, Live::Diff(format!("text {n}").into()));
     }
     desk.cancel(id, "ann").await.unwrap();
     let events = slow.rest().await;

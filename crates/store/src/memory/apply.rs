@@ -254,6 +254,7 @@ impl MemoryRows {
             ..message.clone()
         };
         self.write_message(message);
+        self.touch_errand(id, life.updated_at);
         Ok(())
     }
 

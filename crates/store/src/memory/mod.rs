@@ -5,6 +5,7 @@
 
 mod apply;
 mod errand;
+mod facts;
 mod figures;
 mod forget;
 mod push;

@@ -2,101 +2,21 @@
 //!
 //! Nothing is cached or indexed beyond the sorted tables; the cost of a claim grows with what is unfinished.
 
+use super::facts::{page, parked_until, sent_at};
 use super::request::standing;
 use super::{MemoryRows, figures};
+use bridge_core::budget::DayBudget;
 use bridge_core::port::{
     ErrandQuery, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, RowsError, Spent,
     Standing, StateCount,
 };
 use bridge_core::value::{
-    Ack, AckMode, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand,
-    ErrandId, ExternalId, Hold, Incarnation, IncarnationId, ItemEvent, Message, MessageId,
-    MessageState, Push, Reply, ReplyState, Request, RequestId, Round, SenderKind, Seq, StateName,
-    Task, TaskId, Timestamp, Token, Turn, Twin, Word,
+    Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId, ExternalId,
+    Incarnation, IncarnationId, ItemEvent, Message, MessageId, MessageState, Push, Reply, Request,
+    RequestId, Round, SenderKind, Seq, StateName, Task, TaskId, Timestamp, Token, Turn, Twin, Word,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
-
-fn page(limit: u32) -> usize {
-    usize::try_from(crate::page(limit)).unwrap_or(usize::MAX)
-}
-
-impl MemoryRows {
-    pub(super) fn open_messages(&self) -> impl Iterator<Item = &Message> {
-        self.open
-            .iter()
-            .filter_map(|(id, ())| self.messages.get(id))
-    }
-
-    /// The first waiting message of each conversation with nothing in flight, and why it is held.
-    fn first_waiting(&self) -> Vec<(&Message, Option<&Hold>)> {
-        let mut busy = BTreeSet::new();
-        let mut first: BTreeMap<&ConversationId, (&Message, Option<&Hold>)> = BTreeMap::new();
-        for message in self.open_messages() {
-            let conversation = &message.conversation_id;
-            if let MessageState::Received { hold } = &message.life.state {
-                let entry = first
-                    .entry(conversation)
-                    .or_insert((message, hold.as_ref()));
-                if message.seq < entry.0.seq {
-                    *entry = (message, hold.as_ref());
-                }
-            } else if message.life.state.name().awaits_answer() {
-                busy.insert(conversation);
-            }
-        }
-        first.retain(|conversation, _| !busy.contains(conversation));
-        first.into_values().collect()
-    }
-
-    /// Whether a message has come to its end, with nothing of it on its way.
-    fn is_over(&self, id: &MessageId) -> bool {
-        let ended = self.messages.get(id).is_some_and(|message| {
-            let state = message.life.state.name();
-            state.finished() || state == StateName::Replied
-        });
-        ended && self.settled(id)
-    }
-
-    /// Whether an ack may be given now.
-    pub(super) fn payable(&self, id: &MessageId, ack: &Ack) -> bool {
-        ack.state == AckState::Due
-            && match ack.mode {
-                AckMode::None => false,
-                AckMode::OnCustody => true,
-                AckMode::AfterReply => self.is_over(id),
-            }
-    }
-
-    fn settled(&self, id: &MessageId) -> bool {
-        let all = (id.clone(), 0)..=(id.clone(), u32::MAX);
-        self.replies
-            .range(all)
-            .all(|(_, reply)| reply.state.settled())
-    }
-
-    fn owes_nothing(&self, id: &MessageId) -> bool {
-        let due = self
-            .acks
-            .get(id)
-            .is_some_and(|ack| ack.state == AckState::Due);
-        !due && self.settled(id)
-    }
-}
-
-fn sent_at(reply: &Reply) -> Option<Timestamp> {
-    match reply.state {
-        ReplyState::Sent { at, .. } => at,
-        ReplyState::Queued { .. } | ReplyState::Sending | ReplyState::Dead { .. } => None,
-    }
-}
-
-fn parked_until(message: &Message) -> Option<Timestamp> {
-    match &message.life.state {
-        MessageState::Parked { until, .. } => Some(*until),
-        _ => None,
-    }
-}
 
 impl Read for MemoryRows {
     fn message(&self, message_id: &MessageId) -> Result<Option<Message>, RowsError> {
@@ -701,6 +621,10 @@ impl Read for MemoryRows {
         Ok(self.words_of(errand_id))
     }
 
+    fn errand_changed(&self, errand_id: &ErrandId) -> Result<Option<Timestamp>, RowsError> {
+        Ok(self.errand_changed_at(errand_id))
+    }
+
     fn errand_of(&self, message_id: &MessageId) -> Result<Option<ErrandId>, RowsError> {
         Ok(self.errand_with(message_id))
     }
@@ -722,12 +646,26 @@ impl Read for MemoryRows {
         Ok(self.spent_by(channel, sender, since))
     }
 
+    fn budget_reached(
+        &self,
+        channel: &ChannelId,
+        sender: &str,
+        since: Timestamp,
+        budget: DayBudget,
+    ) -> Result<Option<Timestamp>, RowsError> {
+        Ok(self.reached_by(channel, sender, since, budget))
+    }
+
     fn push(&self, errand_id: &ErrandId, config_id: &str) -> Result<Option<Push>, RowsError> {
         Ok(self.find_push(errand_id, config_id))
     }
 
     fn pushes_of(&self, errand_id: &ErrandId) -> Result<Vec<Push>, RowsError> {
         Ok(self.list_pushes(errand_id))
+    }
+
+    fn pushes_held(&self, owner: &str) -> Result<u64, RowsError> {
+        Ok(self.held_pushes(owner))
     }
 
     fn pushes_open(

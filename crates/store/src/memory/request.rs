@@ -98,6 +98,7 @@ impl MemoryRows {
         let row = last.map_or(1, |last| last + 1);
         self.asked.put((message_id.clone(), row), id.clone());
         self.requests.put(id.clone(), request.clone());
+        self.touch_errand(message_id, request.created_at);
         Ok(())
     }
 
@@ -119,6 +120,9 @@ impl MemoryRows {
             ..request.clone()
         };
         self.requests.put(id.clone(), request);
+        if let Some(verdict) = to.verdict() {
+            self.touch_errand_by_request(id, verdict.at);
+        }
         Ok(())
     }
 

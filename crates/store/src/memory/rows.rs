@@ -7,9 +7,9 @@ use super::table::{Table, Transactional};
 use bridge_core::port::Committed;
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
-    Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
-    IncarnationId, ItemEvent, Message, MessageId, Reply, ReplyKey, Request, RequestId, Round, Seq,
-    Task, Timestamp, Token, Turn,
+    Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId, ExternalId,
+    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Push, Reply, ReplyKey, Request,
+    RequestId, Round, Seq, Task, Timestamp, Token, Turn, Word,
 };
 
 /// The rows of a ledger, without a runtime. Copies are cheap: tables are shared until one side writes.
@@ -49,6 +49,13 @@ pub struct MemoryRows {
     /// In the order they were written.
     pub(super) tasks: Table<u64, Task>,
     pub(super) tokens: Table<String, Token>,
+    /// With the time of the newest change of any of its messages.
+    pub(super) errands: Table<ErrandId, (Errand, Timestamp)>,
+    pub(super) words: Table<(ErrandId, u32), Word>,
+    /// Words by the message that they became.
+    pub(super) worded: Table<MessageId, (ErrandId, u32)>,
+    /// By errand and name.
+    pub(super) pushes: Table<(ErrandId, String), Push>,
 }
 
 impl MemoryRows {
@@ -100,8 +107,12 @@ impl MemoryRows {
             cursors,
             tasks,
             tokens,
+            errands,
+            words,
+            worded,
+            pushes,
         } = self;
-        let tables: [&mut dyn Transactional; 22] = [
+        let tables: [&mut dyn Transactional; 26] = [
             conversations,
             conversation_keys,
             messages,
@@ -124,6 +135,10 @@ impl MemoryRows {
             cursors,
             tasks,
             tokens,
+            errands,
+            words,
+            worded,
+            pushes,
         ];
         for table in tables {
             act(table);

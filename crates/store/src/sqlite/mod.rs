@@ -35,6 +35,7 @@ mod recover;
 mod reply;
 mod request;
 mod rows;
+mod spend;
 mod sql;
 mod sums;
 mod task;

@@ -1,39 +1,156 @@
 //! The `push` table: where owners of errands want to be told how they stand.
 
+use super::fields::Fields;
+use super::sql;
+use crate::page;
 use bridge_core::port::RowsError;
-use bridge_core::value::{ErrandId, Push};
-use rusqlite::Connection;
+use bridge_core::value::{ErrandId, Push, PushState, Timestamp};
+use rusqlite::{Connection, Row, params};
 
-pub(super) fn one(
-    _conn: &Connection,
-    _errand_id: &ErrandId,
-    _config_id: &str,
-) -> Result<Option<Push>, RowsError> {
-    Ok(None)
+const COLUMNS: &str = "errand_id, config_id, url, token, scheme, credentials, version, state, \
+                       not_before, dead_at, mark, tries, first_try_at, error, created_at";
+
+/// Begins the state of a row, before its times are known.
+#[derive(Clone, Copy)]
+enum Word {
+    Waiting,
+    Sending,
+    Closed,
+    Dead,
 }
 
-pub(super) fn of(_conn: &Connection, _errand_id: &ErrandId) -> Result<Vec<Push>, RowsError> {
-    Ok(Vec::new())
+impl Word {
+    fn read(word: &str) -> Option<Self> {
+        match word {
+            "waiting" => Some(Self::Waiting),
+            "sending" => Some(Self::Sending),
+            "closed" => Some(Self::Closed),
+            "dead" => Some(Self::Dead),
+            _ => None,
+        }
+    }
 }
 
-pub(super) fn open(
-    _conn: &Connection,
-    _after: Option<(&ErrandId, &str)>,
-    _limit: u32,
-) -> Result<Vec<Push>, RowsError> {
-    Ok(Vec::new())
-}
-
-pub(super) fn put(_conn: &Connection, _push: &Push) -> Result<(), RowsError> {
-    Err(RowsError::Backend {
-        what: "push configurations are not stored yet".to_owned(),
+fn read(row: &Row<'_>) -> Result<Push, RowsError> {
+    let mut fields = Fields::of("push of errand", row);
+    let errand_id = fields.id(ErrandId::new)?;
+    let config_id = fields.next()?;
+    let url = fields.next()?;
+    let token = fields.next()?;
+    let (scheme, credentials): (Option<String>, Option<String>) = (fields.next()?, fields.next()?);
+    let version = fields.next()?;
+    let word = fields.word(Word::read)?;
+    let (not_before, dead_at) = (fields.maybe_time()?, fields.maybe_time()?);
+    let state = match word {
+        Word::Waiting => PushState::Waiting { not_before },
+        Word::Sending => PushState::Sending,
+        Word::Closed => PushState::Closed,
+        Word::Dead => PushState::Dead {
+            at: fields.required("a dead one has no time", dead_at)?,
+        },
+    };
+    Ok(Push {
+        errand_id,
+        config_id,
+        url,
+        token,
+        authorization: scheme.zip(credentials),
+        version,
+        state,
+        mark: fields.next()?,
+        tries: fields.next()?,
+        first_try_at: fields.maybe_time()?,
+        error: fields.next()?,
+        created_at: fields.time()?,
     })
 }
 
+pub(super) fn one(
+    conn: &Connection,
+    errand_id: &ErrandId,
+    config_id: &str,
+) -> Result<Option<Push>, RowsError> {
+    let query = format!("SELECT {COLUMNS} FROM push WHERE errand_id = ?1 AND config_id = ?2");
+    sql::one(conn, &query, params![errand_id.as_str(), config_id], read)
+}
+
+pub(super) fn of(conn: &Connection, errand_id: &ErrandId) -> Result<Vec<Push>, RowsError> {
+    let query = format!("SELECT {COLUMNS} FROM push WHERE errand_id = ?1 ORDER BY config_id");
+    sql::many(conn, &query, [errand_id.as_str()], read)
+}
+
+pub(super) fn held(conn: &Connection, owner: &str) -> Result<u64, RowsError> {
+    let query = "SELECT count(*) FROM errand JOIN push USING (errand_id) WHERE owner = ?1 \
+                 AND (state = 'waiting' OR state = 'sending')";
+    let count = sql::number(conn, query, [owner])?;
+    Ok(count.and_then(|count| count.try_into().ok()).unwrap_or(0))
+}
+
+pub(super) fn open(
+    conn: &Connection,
+    after: Option<(&ErrandId, &str)>,
+    limit: u32,
+) -> Result<Vec<Push>, RowsError> {
+    let (errand_id, config_id) = match after {
+        Some((errand_id, config_id)) => (Some(errand_id.as_str()), config_id),
+        None => (None, ""),
+    };
+    let query = format!(
+        "SELECT {COLUMNS} FROM push WHERE (state = 'waiting' OR state = 'sending') \
+         AND (?1 IS NULL OR (errand_id, config_id) > (?1, ?2)) \
+         ORDER BY errand_id, config_id LIMIT ?3"
+    );
+    sql::many(
+        conn,
+        &query,
+        params![errand_id, config_id, page(limit)],
+        read,
+    )
+}
+
+pub(super) fn put(conn: &Connection, push: &Push) -> Result<(), RowsError> {
+    let (not_before, dead_at): (Option<Timestamp>, Option<Timestamp>) = match push.state {
+        PushState::Waiting { not_before } => (not_before, None),
+        PushState::Sending | PushState::Closed => (None, None),
+        PushState::Dead { at } => (None, Some(at)),
+    };
+    let authorization = push.authorization.as_ref();
+    let (scheme, credentials) = authorization.map(|(a, b)| (a, b)).unzip();
+    sql::write(
+        conn,
+        "INSERT OR REPLACE INTO push (errand_id, config_id, url, token, scheme, credentials, \
+         version, state, not_before, dead_at, mark, tries, first_try_at, error, created_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+        params![
+            push.errand_id.as_str(),
+            push.config_id,
+            push.url,
+            push.token,
+            scheme,
+            credentials,
+            push.version,
+            push.state.word(),
+            not_before.map(|at| at.0),
+            dead_at.map(|at| at.0),
+            push.mark,
+            push.tries,
+            push.first_try_at.map(|at| at.0),
+            push.error,
+            push.created_at.0,
+        ],
+        || format!("push {} of errand {}", push.config_id, push.errand_id),
+    )
+}
+
 pub(super) fn remove(
-    _conn: &Connection,
-    _errand_id: &ErrandId,
-    _config_id: &str,
+    conn: &Connection,
+    errand_id: &ErrandId,
+    config_id: &str,
 ) -> Result<(), RowsError> {
-    Ok(())
+    sql::write(
+        conn,
+        "DELETE FROM push WHERE errand_id = ?1 AND config_id = ?2",
+        params![errand_id.as_str(), config_id],
+        || format!("end of push {config_id} of errand {errand_id}"),
+    )
 }

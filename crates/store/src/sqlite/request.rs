@@ -3,7 +3,7 @@
 //! The payload is kept as Codex sent it; nothing here reads it.
 
 use super::fields::Fields;
-use super::sql;
+use super::{errand, sql};
 use crate::page;
 use bridge_core::port::{RequestsOf, RowsError, Standing};
 use bridge_core::value::{
@@ -178,7 +178,8 @@ pub(super) fn insert(conn: &Connection, request: &Request) -> Result<(), RowsErr
             request.reminded,
         ],
         || format!("new request {}", request.request_id),
-    )
+    )?;
+    errand::touch(conn, &request.message_id, request.created_at)
 }
 
 pub(super) fn named(
@@ -313,7 +314,11 @@ pub(super) fn moved(
             from.word(),
         ],
         || format!("request {id}, which must be {}", from.word()),
-    )
+    )?;
+    match to.verdict() {
+        Some(verdict) => errand::touch_by_request(conn, id, verdict.at),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn reminded(conn: &Connection, id: &RequestId) -> Result<(), RowsError> {

@@ -4,8 +4,9 @@
 
 use super::{
     ack, answer, attached, audit, conversation, cursor, errand, event, figures, forget,
-    incarnation, message, pages, push, queue, reply, request, sql, task, token, turn,
+    incarnation, message, pages, push, queue, reply, request, spend, sql, task, token, turn,
 };
+use bridge_core::budget::DayBudget;
 use bridge_core::port::{
     Change, ErrandQuery, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, Rows, RowsError,
     Spent, Standing, StateCount,
@@ -500,6 +501,10 @@ impl Read for SqliteRows<'_> {
         errand::words(self.conn, errand_id)
     }
 
+    fn errand_changed(&self, errand_id: &ErrandId) -> Result<Option<Timestamp>, RowsError> {
+        errand::changed(self.conn, errand_id)
+    }
+
     fn errand_of(&self, message_id: &MessageId) -> Result<Option<ErrandId>, RowsError> {
         errand::of(self.conn, message_id)
     }
@@ -518,7 +523,17 @@ impl Read for SqliteRows<'_> {
         sender: &str,
         since: Timestamp,
     ) -> Result<Spent, RowsError> {
-        errand::spent(self.conn, channel, sender, since)
+        spend::spent(self.conn, channel, sender, since)
+    }
+
+    fn budget_reached(
+        &self,
+        channel: &ChannelId,
+        sender: &str,
+        since: Timestamp,
+        budget: DayBudget,
+    ) -> Result<Option<Timestamp>, RowsError> {
+        spend::reached(self.conn, channel, sender, since, budget)
     }
 
     fn push(&self, errand_id: &ErrandId, config_id: &str) -> Result<Option<Push>, RowsError> {
@@ -527,6 +542,10 @@ impl Read for SqliteRows<'_> {
 
     fn pushes_of(&self, errand_id: &ErrandId) -> Result<Vec<Push>, RowsError> {
         push::of(self.conn, errand_id)
+    }
+
+    fn pushes_held(&self, owner: &str) -> Result<u64, RowsError> {
+        push::held(self.conn, owner)
     }
 
     fn pushes_open(

@@ -17,12 +17,13 @@ const SELECT: &str = "SELECT message_id, attempt, client_id, epoch, boot_id, inc
 
 const INSERT: &str = "INSERT INTO turn (message_id, attempt, client_id, epoch, boot_id, \
      incarnation, thread, after_turn, turn_id, sandbox, state, touched, started_at, ended_at, \
-     input_tokens, output_tokens, row_sum) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+     input_tokens, output_tokens, row_sum, spender) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, \
+     (SELECT channel || char(10) || sender FROM message WHERE message_id = ?1))";
 
 const UPDATE: &str = "UPDATE turn SET client_id = ?3, epoch = ?4, boot_id = ?5, \
      incarnation = ?6, thread = ?7, after_turn = ?8, turn_id = ?9, sandbox = ?10, state = ?11, \
-     touched = ?12, started_at = ?13, ended_at = ?14, input_tokens = ?15, output_tokens = ?16, row_sum = ?17 \
+     touched = ?12, ended_at = ?14, input_tokens = ?15, output_tokens = ?16, row_sum = ?17 \
      WHERE message_id = ?1 AND attempt = ?2";
 
 fn read(row: &Row<'_>) -> Result<Turn, RowsError> {

@@ -7,6 +7,7 @@ mod asks;
 mod faults;
 mod long;
 mod platform;
+mod pushed;
 mod stage;
 mod told;
 

@@ -16,6 +16,7 @@ pub use ask::{Ask, Patience, Progress, Question};
 pub use fault::Fault;
 pub use read::{File, Place, State};
 pub use tale::Outcome;
+pub use token::read as token_in;
 pub use wire::{Client, Peer, Trust};
 
 /// Sending twice with the same key is sending once, where the card says so.

@@ -14,7 +14,7 @@ use std::path::Path;
 const TOKEN_MAX_BYTES: u64 = 4_096;
 
 /// The token that a file of mode 0600 holds.
-pub(super) fn read(path: &Path) -> Result<Secret, Fault> {
+pub fn read(path: &Path) -> Result<Secret, Fault> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| {
         Fault::Token(format!(

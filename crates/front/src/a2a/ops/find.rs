@@ -42,7 +42,10 @@ pub(super) async fn subscribe<D: Desk>(
 ) -> Result<Events, Fault> {
     let view = owned(&call.context.desk, &call.caller, &request.id).await?;
     let state = view.now().state;
-    if state.terminal() {
+    // Whoever lost the connection just before the end, and says so, hears the end.
+    let tellers = &call.context.tellers;
+    let known = |seq| tellers.remembers(&view.errand.errand_id, seq);
+    if state.terminal() && !call.after.is_some_and(known) {
         return Err(Fault::unsupported(format!(
             "the task is over ({}): nothing more happens to it, get it instead",
             task::word(state)

@@ -1,88 +1,231 @@
-//! The news of tasks. A stand-in: a snapshot and the states behind it, until the teller of each task is here.
+//! News of errands for whoever listens: each errand that somebody listens to has one teller, whose numbered events all
+//! of its listeners read. Rows are the truth: a listener that missed something begins again with a snapshot.
 
-use super::extension::SEQUENCE_KEY;
+mod book;
+mod draft;
+mod hold;
+mod scene;
+mod teller;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use book::Told;
+pub(crate) use teller::From;
+
 use super::fault::Fault;
-use super::task::{self, Detail};
-use crate::{Desk, Live};
-use a2a::{StreamResponse, TaskStatusUpdateEvent};
-use bridge_core::errand::ErrandView;
-use bridge_core::port::Ledger;
-use bridge_core::value::ErrandId;
+use crate::{Desk, Live, Subscription};
+use book::Entry;
+use bridge_core::value::{ErrandId, MessageId};
+use futures_util::FutureExt;
+use futures_util::future::select_all;
 use std::collections::HashMap;
-use std::marker::PhantomData;
-use std::sync::Arc;
-use tokio::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use teller::{Begin, Teller};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+/// Errands that are told of at the same time.
+const TELLERS_MAX: usize = 512;
+/// Listeners of one errand.
+const LISTENERS_MAX: usize = 64;
+/// Messages of one errand whose live news is heard; rows tell of the others.
+const HEARD_MAX: usize = 16;
+/// How often rows are looked at without news: a new word of an errand announces itself to nobody here.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long a teller stays when nobody listens, for a listener that lost its connection.
+const LINGER: Duration = Duration::from_secs(30);
+
+type Known = Arc<Mutex<HashMap<ErrandId, Arc<Teller>>>>;
+
+/// The tellers of all errands that somebody listens to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tellers {
+    known: Known,
+    stop: CancellationToken,
+}
+
+/// One that listens to an errand.
 #[derive(Debug)]
-pub(crate) struct Tellers<D>(PhantomData<fn() -> D>);
+pub(crate) struct Listener {
+    teller: Arc<Teller>,
+    written: watch::Receiver<u64>,
+    first: Option<Told>,
+    heard: u64,
+}
 
-impl<D> Default for Tellers<D> {
-    fn default() -> Self {
-        Self(PhantomData)
+impl Tellers {
+    /// Tellers that go when `stop` is set.
+    pub(crate) fn until(stop: CancellationToken) -> Self {
+        let known = Known::default();
+        Self { known, stop }
     }
-}
 
-pub(crate) struct Told {
-    pub(crate) seq: u64,
-    pub(crate) event: Arc<StreamResponse>,
-}
+    fn lock(&self) -> MutexGuard<'_, HashMap<ErrandId, Arc<Teller>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-pub(crate) struct Listener(mpsc::Receiver<Told>);
-
-impl<D: Desk> Tellers<D> {
-    pub(crate) async fn listen(
+    /// Listens to an errand that the caller may know. Its first news is the task as it is when this resolves, or what
+    /// comes behind the number that the caller has. `base` is where this server is reached.
+    pub(crate) async fn listen<D: Desk>(
         &self,
         desk: &D,
         errand_id: &ErrandId,
-        _after: Option<u64>,
+        base: &str,
+        from: From,
     ) -> Result<Listener, Fault> {
-        let (sender, receiver) = mpsc::channel(8);
-        tokio::spawn(tell(desk.clone(), errand_id.clone(), sender));
-        Ok(Listener(receiver))
+        let (teller, written) = self.seat(desk, errand_id, base)?;
+        let (first, heard) = match teller.begin(desk, from).await? {
+            Begin::With(told) => {
+                let seq = told.seq;
+                (Some(told), seq)
+            }
+            Begin::Behind(seq) => (None, seq),
+        };
+        Ok(Listener {
+            teller,
+            written,
+            first,
+            heard,
+        })
     }
-}
 
-async fn tell<D: Desk>(desk: D, errand_id: ErrandId, sender: mpsc::Sender<Told>) {
-    let mut last = None;
-    let mut seq = 0;
-    loop {
-        let id = errand_id.clone();
-        let read = desk.ledger().read(move |rows| ErrandView::load(rows, &id));
-        let Ok(Some(view)) = read.await else { return };
-        let stand = view.now();
-        if last != Some(stand.state) {
-            seq += 1;
-            let metadata = Some(HashMap::from([(SEQUENCE_KEY.to_owned(), seq.into())]));
-            let event = match last {
-                None => StreamResponse::Task(a2a::Task {
-                    metadata,
-                    ..task::task(&desk, "", &view, Detail::WHOLE).await
-                }),
-                Some(_) => StreamResponse::StatusUpdate(TaskStatusUpdateEvent {
-                    task_id: errand_id.to_string(),
-                    context_id: task::context_of(&view).to_owned(),
-                    status: task::status(&view),
-                    metadata,
-                }),
+    /// Whether what comes behind a number is still known here, also of an errand that is over.
+    pub(crate) fn remembers(&self, errand_id: &ErrandId, seq: u64) -> bool {
+        let teller = self.lock().get(errand_id).cloned();
+        teller.is_some_and(|teller| teller.book().reaches(seq))
+    }
+
+    /// The errand's teller; one that begins now if there is none.
+    fn seat<D: Desk>(
+        &self,
+        desk: &D,
+        errand_id: &ErrandId,
+        base: &str,
+    ) -> Result<(Arc<Teller>, watch::Receiver<u64>), Fault> {
+        let mut known = self.lock();
+        if let Some(teller) = known.get(errand_id) {
+            return match teller.listeners() < LISTENERS_MAX {
+                true => Ok((Arc::clone(teller), teller.listen())),
+                false => Err(Fault::full(
+                    "too many streams of this task are open; close one, or ask again later",
+                )),
             };
-            let event = Arc::new(event);
-            if sender.send(Told { seq, event }).await.is_err() {
+        }
+        if known.len() >= TELLERS_MAX {
+            return Err(Fault::full(
+                "too many tasks are streamed already; ask for the task instead, or again later",
+            ));
+        }
+        let teller = Arc::new(Teller::new(errand_id.clone(), base.to_owned()));
+        let written = teller.listen();
+        known.insert(errand_id.clone(), Arc::clone(&teller));
+        tokio::spawn(self.clone().run(desk.clone(), Arc::clone(&teller)));
+        Ok((teller, written))
+    }
+
+    /// Tells until nobody listened for a while.
+    async fn run<D: Desk>(self, desk: D, teller: Arc<Teller>) {
+        let mut news: HashMap<MessageId, Subscription> = HashMap::new();
+        // Whoever listens looks as well, and hears why it fails.
+        let _heard_elsewhere = teller.look(&desk).await;
+        let mut heard_at = Instant::now();
+        loop {
+            if teller.listeners() > 0 {
+                heard_at = Instant::now();
+            } else if heard_at.elapsed() >= LINGER && self.forget(&teller) {
                 return;
             }
-            last = Some(stand.state);
+            watch_messages(&desk, &teller, &mut news).await;
+            let over = teller.book().is_over();
+            let told = tokio::select! {
+                () = self.stop.cancelled() => break,
+                () = teller.looked_at() => Ok(()),
+                () = tokio::time::sleep(LOOK_EVERY) => match over {
+                    true => Ok(()),
+                    false => teller.look(&desk).await,
+                },
+                (message_id, live) = next_news(&mut news), if !over => {
+                    teller.hear(&desk, &message_id, live).await
+                }
+            };
+            if told.is_err() {
+                // Whoever listens asks again, and hears why or begins anew.
+                break;
+            }
         }
-        if stand.state.terminal() {
-            return;
+        teller.end();
+        self.lock().remove(teller.errand_id());
+    }
+
+    /// Lets a teller go that nobody listens to; `false` when somebody came just now.
+    fn forget(&self, teller: &Teller) -> bool {
+        let mut known = self.lock();
+        let alone = teller.listeners() == 0;
+        if alone {
+            known.remove(teller.errand_id());
         }
-        let last_message = view.messages.last();
-        let news = last_message.and_then(|one| desk.hub().watch(&one.message.message_id));
-        let Some(mut news) = news else { return };
-        while news.next().await != Live::Changed {}
+        alone
     }
 }
 
 impl Listener {
+    /// The next news. `None` when nothing more comes, or when this listener fell behind: it asks again then.
     pub(crate) async fn next(&mut self) -> Option<Told> {
-        self.0.recv().await
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        loop {
+            self.written.borrow_and_update();
+            let entry = self.teller.book().after(self.heard);
+            match entry {
+                Entry::Next(told) => {
+                    self.heard = told.seq;
+                    return Some(told);
+                }
+                Entry::End | Entry::Lost => return None,
+                Entry::Blank => self.written.changed().await.ok()?,
+            }
+        }
     }
+}
+
+/// Hears the messages that have no answer yet, before it looks at them again.
+async fn watch_messages<D: Desk>(
+    desk: &D,
+    teller: &Teller,
+    news: &mut HashMap<MessageId, Subscription>,
+) {
+    let messages = teller.messages().await;
+    news.retain(|message_id, _| messages.contains(message_id));
+    let mut new = Vec::new();
+    for message_id in messages.into_iter().rev().take(HEARD_MAX) {
+        if !news.contains_key(&message_id)
+            && news.len() < HEARD_MAX
+            && let Some(subscription) = desk.hub().watch(&message_id)
+        {
+            news.insert(message_id.clone(), subscription);
+            new.push(message_id);
+        }
+    }
+    for message_id in new {
+        // What happened before it was watched; what goes wrong here shows at the next look.
+        let _next_time = teller.look(desk).await;
+        if let Some(said) = desk.hub().saying(&message_id) {
+            let _next_time = teller.hear(desk, &message_id, Live::Text(said)).await;
+        }
+    }
+}
+
+/// The next news of any of them; none ever without any.
+async fn next_news(news: &mut HashMap<MessageId, Subscription>) -> (MessageId, Live) {
+    if news.is_empty() {
+        return std::future::pending().await;
+    }
+    let all = news.iter_mut().map(|(message_id, news)| {
+        let message_id = message_id.clone();
+        async move { (message_id, news.next().await) }.boxed()
+    });
+    select_all(all).await.0
 }

@@ -3,6 +3,7 @@
 mod acts;
 mod claim;
 mod door;
+mod errands;
 mod fail;
 mod guards;
 mod life;
@@ -158,6 +159,19 @@ contract! {
             a_notification_is_given_up_and_sent_again_when_asked_for,
             a_task_goes_with_its_messages,
             tasks_that_write_in_one_directory_take_turns,
+        }
+        errands {
+            an_errand_its_word_and_its_message_are_on_disk_together,
+            a_key_that_comes_twice_is_one_word,
+            a_stranger_s_errand_is_unknown,
+            an_errand_goes_on_until_it_is_over,
+            an_errand_has_so_many_words_and_no_more,
+            a_question_is_answered_with_a_word,
+            an_approval_is_not_the_errand_owner_s,
+            numbers_of_news_never_go_back,
+            errands_are_listed_by_their_newest_change,
+            errands_of_one_time_come_in_pages,
+            an_errand_goes_with_its_last_message,
         }
         together {
             many_conversations_go_on_at_once,

@@ -1,0 +1,198 @@
+//! `codex-bridge call`: asks another agent over A2A from the command line, without a daemon. How agents are talked to is
+//! `bridge_channel::a2a::client`'s; here it only meets a person.
+
+use crate::cli::CallArgs;
+use crate::term::{self, Paint, escape, escape_line};
+use bridge_channel::a2a::client::{
+    Ask, Client, Fault, File, Outcome, Patience, Place, Progress, Question, State, Trust,
+};
+use bridge_channel::guard::check_origin;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Somebody stopped the task over there.
+const EXIT_CANCELED: u8 = 3;
+/// The task goes on over there, or waits for something.
+const EXIT_OPEN: u8 = 75;
+/// Left with Ctrl-C.
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// How the wait ended.
+enum End {
+    Heard(Result<Outcome, Fault>),
+    Left,
+}
+
+/// Asks, shows how it goes on stderr, and prints the answer on stdout.
+pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> ExitCode {
+    let interrupted = term::interrupted();
+    let (patience, json) = (patience(&args), args.json);
+    let show = Show {
+        paint: Paint::stderr(no_color),
+        quiet: args.quiet,
+    };
+    let mut ask = match begin(args, text, &show).await {
+        Ok(ask) => ask,
+        Err(fault) => return complain(&fault.to_string()),
+    };
+    let mut watch = |progress: Progress<'_>| show.progress(&progress);
+    let end = tokio::select! {
+        heard = ask.run(patience, &mut watch) => End::Heard(heard),
+        () = interrupted => End::Left,
+    };
+    match end {
+        End::Heard(Ok(outcome)) => report(&outcome, json, &show),
+        End::Heard(Err(fault @ Fault::Late(_))) => {
+            goes_on(&ask, &fault.to_string());
+            ExitCode::from(EXIT_OPEN)
+        }
+        End::Heard(Err(fault)) => complain(&fault.to_string()),
+        End::Left => {
+            goes_on(&ask, "left");
+            ExitCode::from(EXIT_INTERRUPTED)
+        }
+    }
+}
+
+fn patience(args: &CallArgs) -> Patience {
+    match args.no_wait {
+        true => Patience::Taken,
+        false => Patience::For(Duration::from_secs(args.wait)),
+    }
+}
+
+async fn begin(args: CallArgs, text: String, show: &Show) -> Result<Ask, Fault> {
+    let origins = args.allow_private.then(|| {
+        let url = reqwest::Url::parse(args.url.trim()).ok()?;
+        check_origin(&url.origin().ascii_serialization()).ok()
+    });
+    let trust = Trust {
+        own: false,
+        listed: origins.flatten().into_iter().collect(),
+    };
+    let client = Client::new(&args.url, &trust, args.token_file)?;
+    let peer = client.look_up().await?;
+    show.line("→", peer.name());
+    let mut question = Question::new(text, Uuid::now_v7().to_string());
+    question.context = args.context;
+    question.task = args.task;
+    Ok(Ask::new(peer, question))
+}
+
+/// What a person sees meanwhile.
+struct Show {
+    paint: Paint,
+    quiet: bool,
+}
+
+impl Show {
+    fn line(&self, mark: &str, text: &str) {
+        if !self.quiet {
+            let text = self.paint.dim(&escape_line(text));
+            term::complain(&format!("{} {text}", self.paint.cyan(mark)));
+        }
+    }
+
+    fn progress(&self, progress: &Progress<'_>) {
+        match progress {
+            Progress::Task(task) => self.line("·", &format!("task {task}")),
+            Progress::State(state, Some(said)) => {
+                self.line("·", &format!("{}: {said}", state.word()));
+            }
+            Progress::State(state, None) => self.line("·", state.word()),
+            // It is printed whole at the end.
+            Progress::Text(_) => {}
+            Progress::Lost(fault) => self.line("!", &fault.to_string()),
+        }
+    }
+}
+
+fn goes_on(ask: &Ask, why: &str) {
+    let known = match ask.task() {
+        Some(task) => format!("task {task} goes on there"),
+        None => "the agent may have heard it".to_owned(),
+    };
+    term::complain(&escape_line(&format!("{why}: {known}")));
+}
+
+fn report(outcome: &Outcome, json: bool, show: &Show) -> ExitCode {
+    let printed = match json {
+        true => term::print(&as_json(outcome).to_string()),
+        false => print(outcome, show),
+    };
+    if let Err(error) = printed {
+        return complain(&format!("the answer could not be printed: {error}"));
+    }
+    match outcome.state {
+        State::Completed => ExitCode::SUCCESS,
+        State::Failed | State::Rejected => ExitCode::FAILURE,
+        State::Canceled => ExitCode::from(EXIT_CANCELED),
+        State::Submitted
+        | State::Working
+        | State::InputRequired
+        | State::AuthRequired
+        | State::Unknown => ExitCode::from(EXIT_OPEN),
+    }
+}
+
+fn print(outcome: &Outcome, show: &Show) -> std::io::Result<()> {
+    if !outcome.text.is_empty() {
+        term::print(&escape(&outcome.text))?;
+    }
+    for file in &outcome.files {
+        show.line("+", &listed(file));
+    }
+    let stands = match (outcome.state, &outcome.remark) {
+        (State::Completed, _) => None,
+        (state, Some(remark)) => Some(format!("{}: {remark}", state.word())),
+        (state, None) => Some(state.word().to_owned()),
+    };
+    if let Some(stands) = stands {
+        term::complain(&escape(&stands));
+    }
+    if let Some(context) = &outcome.context {
+        show.line("·", &format!("context {context}"));
+    }
+    if let (true, Some(task)) = (outcome.state.waits(), &outcome.task) {
+        show.line("·", &format!("to answer it: --task {task}"));
+    }
+    Ok(())
+}
+
+fn listed(file: &File) -> String {
+    let name = file.name.as_deref().unwrap_or("a file");
+    let kind = file.media_type.as_deref().unwrap_or("unknown type");
+    match &file.place {
+        Place::Inline(size) => format!("{name} ({kind}, {size} characters of base64)"),
+        Place::Url(url) => format!("{name} ({kind}) at {url}"),
+    }
+}
+
+fn as_json(outcome: &Outcome) -> Value {
+    let files: Vec<Value> = outcome
+        .files
+        .iter()
+        .map(|file| {
+            let (size, url) = match &file.place {
+                Place::Inline(size) => (Some(size), None),
+                Place::Url(url) => (None, Some(url)),
+            };
+            json!({"name": file.name, "media_type": file.media_type, "base64_chars": size, "url": url})
+        })
+        .collect();
+    json!({
+        "state": outcome.state.word(),
+        "text": outcome.text,
+        "remark": outcome.remark,
+        "files": files,
+        "task": outcome.task,
+        "context": outcome.context,
+    })
+}
+
+fn complain(why: &str) -> ExitCode {
+    term::complain(&escape(why));
+    ExitCode::FAILURE
+}

@@ -1,0 +1,514 @@
+//! What Codex asks other agents with the tool `ask_agent`, from the call to what the tool gives back.
+//!
+//! No row is kept: the same call has the same message id after a restart, so the other side does not work twice. Whom
+//! Codex may ask is the configuration's; how agents are talked to is `bridge_channel::a2a::client`'s.
+
+use super::follow::Followed;
+use super::ids::now;
+use super::{Daemon, Settings};
+use crate::config::{A2aConfig, AgentConfig};
+use bridge_channel::a2a::client::{
+    Ask, Client, Fault, File, Outcome, Patience, Peer, Place, Progress, Question, State, Trust,
+    token_in,
+};
+use bridge_channel::guard::check_origin;
+use bridge_codex::rpc::RawId;
+use bridge_codex::wire::ServerRequest;
+use bridge_codex::wire::server_request::RequestKind as WireKind;
+use bridge_core::limits::clip;
+use bridge_core::port::{Agent, Asked, AskedRef, Ledger, Sink};
+use bridge_core::prompt::{ASK_AGENT, agent_answer};
+use bridge_core::value::{
+    ConversationId, MessageId, RequestDecision, RequestKind, RequestVerdict, Tier,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// How long another agent may take for one question.
+const ASK_DEADLINE: Duration = Duration::from_secs(20 * 60);
+/// Questions of one turn that may be open at the same time.
+const OPEN_MAX: usize = 8;
+/// How much of an answer the model is given.
+const ANSWER_MAX_CHARS: usize = 100_000;
+/// Longest id of a task or a talk that is taken for one.
+const ID_MAX_CHARS: usize = 128;
+
+/// The calls of one turn that are under way.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    open: Mutex<HashMap<AskedRef, CancellationToken>>,
+}
+
+/// Why a call does not begin.
+enum NotBegun {
+    /// It is under way.
+    Known,
+    /// Too many are.
+    Full,
+}
+
+impl Calls {
+    fn open(&self) -> MutexGuard<'_, HashMap<AskedRef, CancellationToken>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Codex asks the same again when somebody comes back to its turn.
+    fn begin(&self, to: &AskedRef) -> Result<CancellationToken, NotBegun> {
+        let mut open = self.open();
+        if open.contains_key(to) {
+            return Err(NotBegun::Known);
+        }
+        if open.len() >= OPEN_MAX {
+            return Err(NotBegun::Full);
+        }
+        Ok(open.entry(to.clone()).or_default().clone())
+    }
+
+    fn end(&self, to: &AskedRef) {
+        self.open().remove(to);
+    }
+
+    /// Codex let go of a question; says whether it was one of these.
+    pub(super) fn let_go(&self, to: &AskedRef) -> bool {
+        let open = self.open();
+        let call = open.get(to);
+        if let Some(call) = call {
+            call.cancel();
+        }
+        call.is_some()
+    }
+
+    /// The turn is over, so nobody waits for any of them.
+    pub(super) fn all_over(&self) {
+        for call in self.open().values() {
+            call.cancel();
+        }
+    }
+}
+
+/// What the model wants.
+#[derive(Debug, Deserialize)]
+struct Wanted {
+    agent: String,
+    text: String,
+    context: Option<String>,
+    task: Option<String>,
+}
+
+/// What the tool gives back.
+#[derive(Debug, PartialEq, Eq)]
+struct Returned {
+    text: String,
+    success: bool,
+}
+
+impl Returned {
+    fn failed(why: impl std::fmt::Display) -> Self {
+        Self {
+            text: format!("[codex-bridge] {why}"),
+            success: false,
+        }
+    }
+}
+
+/// The arguments of a call of our tool.
+fn arguments(asked: &Asked) -> Option<Value> {
+    if asked.kind != RequestKind::ToolCall {
+        return None;
+    }
+    let params = serde_json::from_str(&asked.payload).ok()?;
+    let request = ServerRequest::parse(RawId::Integer(0), asked.method.clone(), params);
+    match request.kind {
+        WireKind::ToolCall(call) if call.tool == ASK_AGENT => Some(call.arguments),
+        _ => None,
+    }
+}
+
+impl Settings {
+    /// Whom the turns of a tier may ask.
+    pub(super) fn agents_of(&self, tier: Tier) -> &[AgentConfig] {
+        let config = &self.a2a.config;
+        let may = config.tool_tiers.iter().any(|may| may.tier() == tier);
+        match may {
+            true => &config.agents,
+            false => &[],
+        }
+    }
+
+    /// Their names, for the model.
+    pub(super) fn agent_names(&self, tier: Tier) -> Vec<String> {
+        let agents = self.agents_of(tier).iter();
+        agents.map(|agent| agent.name.clone()).collect()
+    }
+
+    /// What other agents gave us to be known by; no text may carry it.
+    pub(super) fn tokens_for_agents(config: &A2aConfig) -> impl Fn() -> Vec<String> + use<> {
+        let agents = config.agents.iter();
+        let files: Vec<PathBuf> = agents
+            .filter_map(|agent| agent.token_file.clone())
+            .collect();
+        move || {
+            let tokens = files.iter().filter_map(|file| token_in(file).ok());
+            tokens.map(|token| token.expose().to_owned()).collect()
+        }
+    }
+
+    fn trust(&self) -> Trust {
+        let origins = self.a2a.config.allow_origins.iter();
+        Trust {
+            // The operator wrote these addresses.
+            own: true,
+            listed: origins.filter_map(|text| check_origin(text).ok()).collect(),
+        }
+    }
+}
+
+/// The same for the same call, whoever makes it and when.
+fn message_id(cause: &MessageId, to: &AskedRef) -> String {
+    let call = match &to.item_id {
+        Some(item) => item.as_str().to_owned(),
+        None => format!("{}/{}", to.incarnation.as_str(), to.rpc_id),
+    };
+    derived(&format!("message/{}/{call}", cause.as_str()))
+}
+
+/// One talk with each agent for each conversation.
+fn context_of(conversation: &ConversationId, agent: &str) -> String {
+    derived(&format!("context/{}/{agent}", conversation.as_str()))
+}
+
+fn derived(name: &str) -> String {
+    let name = format!("codex-bridge/{name}");
+    Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()).to_string()
+}
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    /// Begins a call of our tool, beside the turn; says whether it was one.
+    pub(super) async fn called(self: &Arc<Self>, turn: &Followed, asked: &Asked) -> bool {
+        let Some(arguments) = arguments(asked) else {
+            return false;
+        };
+        let to = asked.asked.clone();
+        match turn.calls.begin(&to) {
+            Ok(over) => {
+                let (daemon, calls) = (Arc::clone(self), Arc::clone(&turn.calls));
+                let cause = turn.message_id.clone();
+                self.tasks.spawn(async move {
+                    daemon.run_call(&cause, &to, arguments, over).await;
+                    calls.end(&to);
+                });
+            }
+            Err(NotBegun::Known) => {}
+            Err(NotBegun::Full) => {
+                let why = format!("{OPEN_MAX} questions to agents are open; wait for an answer");
+                self.give_back(&to, &Returned::failed(why)).await;
+            }
+        }
+        true
+    }
+
+    async fn run_call(
+        &self,
+        cause: &MessageId,
+        to: &AskedRef,
+        arguments: Value,
+        over: CancellationToken,
+    ) {
+        let asking = self.ask_agent(cause, to, arguments, over);
+        let returned = tokio::select! {
+            biased;
+            // Codex asks whoever comes next.
+            () = self.halt.cancelled() => return,
+            returned = asking => returned,
+        };
+        self.give_back(to, &returned).await;
+    }
+
+    async fn give_back(&self, to: &AskedRef, returned: &Returned) {
+        let answers = json!({"text": returned.text, "success": returned.success});
+        let verdict = RequestVerdict {
+            answers: Some(answers.to_string()),
+            ..RequestVerdict::own(RequestDecision::Accept, ASK_AGENT, now())
+        };
+        match self.agent.respond(to, &verdict).await {
+            Ok(heard) => tracing::debug!(?heard, "codex was given what its tool returned"),
+            Err(error) => tracing::warn!(%error, "codex could not be given what its tool returned"),
+        }
+    }
+
+    async fn ask_agent(
+        &self,
+        cause: &MessageId,
+        to: &AskedRef,
+        arguments: Value,
+        over: CancellationToken,
+    ) -> Returned {
+        let wanted: Wanted = match serde_json::from_value(arguments) {
+            Ok(wanted) => wanted,
+            Err(error) => return Returned::failed(format!("the arguments do not fit: {error}")),
+        };
+        let asking = async {
+            let (peer, question) = self.prepare(cause, to, &wanted).await?;
+            Ok(Ask::new(peer, question))
+        };
+        let prepared = tokio::select! {
+            prepared = asking => prepared,
+            () = over.cancelled() => return gone(),
+        };
+        let mut ask = match prepared {
+            Ok(ask) => ask,
+            Err(returned) => return returned,
+        };
+        let agent = wanted.agent.as_str();
+        tracing::info!(message_id = %cause, agent, "codex asks another agent");
+        let mut unwatched = |_: Progress<'_>| {};
+        let outcome = tokio::select! {
+            outcome = ask.run(Patience::For(ASK_DEADLINE), &mut unwatched) => Some(outcome),
+            () = over.cancelled() => None,
+        };
+        if matches!(outcome, None | Some(Err(Fault::Late(_))))
+            && let Err(fault) = ask.cancel().await
+        {
+            let task = ask.task();
+            tracing::warn!(message_id = %cause, agent, task, %fault, "a task of another agent that nobody waits for could not be stopped");
+        }
+        match outcome {
+            Some(Ok(outcome)) => {
+                let task = outcome.task.as_deref();
+                tracing::info!(message_id = %cause, agent, task, state = outcome.state.word(), "another agent answered");
+                tell(agent, &question_id(to), &outcome)
+            }
+            Some(Err(fault)) => {
+                tracing::warn!(message_id = %cause, agent, %fault, "another agent did not answer");
+                Returned::failed(fault)
+            }
+            None => gone(),
+        }
+    }
+
+    /// Whom is asked what, or why nobody is.
+    async fn prepare(
+        &self,
+        cause: &MessageId,
+        to: &AskedRef,
+        wanted: &Wanted,
+    ) -> Result<(Peer, Question), Returned> {
+        let id = cause.clone();
+        let read = self.ledger.read(move |rows| {
+            let Some(message) = rows.message(&id)? else {
+                return Ok(None);
+            };
+            // Whoever was let into this turn counts too.
+            let joined = rows.followers(&id)?.into_iter().map(|other| other.hops);
+            let hops = joined.fold(message.hops, u32::max);
+            Ok(Some((message, hops)))
+        });
+        let (message, hops) = match read.await {
+            Ok(Some(found)) => found,
+            Ok(None) => return Err(Returned::failed("its message is over")),
+            Err(error) => {
+                let why = format!("the ledger can't be read now ({error}); try again later");
+                return Err(Returned::failed(why));
+            }
+        };
+        let settings = self.settings();
+        let agents = settings.agents_of(message.tier);
+        let Some(agent) = agents.iter().find(|agent| agent.name == wanted.agent) else {
+            return Err(unknown(&settings.agent_names(message.tier)));
+        };
+        let client = Client::new(&agent.url, &settings.trust(), agent.token_file.clone());
+        let peer = client.map_err(Returned::failed)?.look_up().await;
+        let peer = peer.map_err(Returned::failed)?;
+        let mut question = Question::new(&*wanted.text, message_id(cause, to));
+        question.hops = hops.saturating_add(1);
+        question.task = wanted.task.clone().filter(|task| is_id(task));
+        question.context = wanted.context.clone().filter(|context| is_id(context));
+        // Other agents want to name their talks themselves.
+        if peer.is_idempotent() && question.context.is_none() && question.task.is_none() {
+            question.context = Some(context_of(&message.conversation_id, &agent.name));
+        }
+        Ok((peer, question))
+    }
+}
+
+fn gone() -> Returned {
+    Returned::failed("the turn that asked is over")
+}
+
+fn unknown(names: &[String]) -> Returned {
+    match names {
+        [] => Returned::failed("no agent may be asked from here"),
+        names => Returned::failed(format!(
+            "there is no agent of that name; there are: {}",
+            names.join(", ")
+        )),
+    }
+}
+
+/// A part of a name that nobody outside can know beforehand.
+fn question_id(to: &AskedRef) -> String {
+    derived(&format!(
+        "answer/{}/{}/{}",
+        to.incarnation.as_str(),
+        to.rpc_id,
+        now().0
+    ))
+}
+
+fn is_id(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
+    !text.is_empty() && text.len() <= ID_MAX_CHARS && text.chars().all(plain)
+}
+
+/// What the model is told. All words of the other agent stand between the tags.
+fn tell(agent: &str, id: &str, outcome: &Outcome) -> Returned {
+    let remark = outcome.remark.as_deref().unwrap_or_default();
+    let said = match (outcome.state, outcome.text.as_str()) {
+        (State::Completed, text) => text.to_owned(),
+        (_, "") => remark.to_owned(),
+        (_, text) => format!("{remark}\n\n{text}"),
+    };
+    let mut said = clip(&said, ANSWER_MAX_CHARS);
+    for file in &outcome.files {
+        said.push_str(&listed(file));
+    }
+    let said = agent_answer(agent, id, &said);
+    let named = |text: &Option<String>| text.clone().filter(|id| is_id(id));
+    let (task, context) = (named(&outcome.task), named(&outcome.context));
+    let on_task = task.map_or_else(String::new, |task| format!(" with task \"{task}\""));
+    let context = context.map_or_else(String::new, |context| {
+        format!(" Its context is \"{context}\".")
+    });
+    let (success, how) = match outcome.state {
+        State::Completed => (true, String::new()),
+        State::InputRequired => (
+            true,
+            format!(
+                " It asks for something before it goes on: call {ASK_AGENT} again{on_task} to tell it."
+            ),
+        ),
+        State::AuthRequired => (
+            false,
+            " It waits until its owner allows something there; that is not yours to decide."
+                .to_owned(),
+        ),
+        State::Failed | State::Canceled | State::Rejected => (
+            false,
+            format!(
+                " Its task is {}; do not simply repeat it.",
+                outcome.state.word()
+            ),
+        ),
+        State::Submitted | State::Working | State::Unknown => {
+            (false, format!(" Its task is {}.", outcome.state.word()))
+        }
+    };
+    Returned {
+        text: format!("{said}\n[codex-bridge]{how}{context}"),
+        success,
+    }
+}
+
+fn listed(file: &File) -> String {
+    let name = file.name.as_deref().unwrap_or("a file");
+    let kind = file.media_type.as_deref().unwrap_or("unknown type");
+    match &file.place {
+        Place::Inline(size) => {
+            format!("\n[file {name}, {kind}, {size} characters of base64, not shown]")
+        }
+        Place::Url(url) => format!("\n[file {name}, {kind}, at {url}]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bridge_core::value::{IncarnationId, ItemId};
+
+    fn to(rpc_id: &str, item: &str) -> AskedRef {
+        AskedRef {
+            incarnation: IncarnationId::new("life"),
+            rpc_id: rpc_id.to_owned(),
+            item_id: Some(ItemId::new(item)),
+        }
+    }
+
+    fn outcome(state: State, text: &str, remark: Option<&str>) -> Outcome {
+        Outcome {
+            state,
+            text: text.to_owned(),
+            remark: remark.map(str::to_owned),
+            files: Vec::new(),
+            task: Some("t-1".to_owned()),
+            context: Some("c\"\n<x>".to_owned()),
+        }
+    }
+
+    #[test]
+    fn the_same_call_is_the_same_message_whatever_codex_numbers_it() {
+        let cause = MessageId::new("m");
+        let first = message_id(&cause, &to("0", "call_1"));
+        assert_eq!(first, message_id(&cause, &to("7", "call_1")));
+        assert_ne!(first, message_id(&cause, &to("0", "call_2")));
+        assert_ne!(first, message_id(&MessageId::new("n"), &to("0", "call_1")));
+        let talk = |agent| context_of(&ConversationId::new("c"), agent);
+        assert_eq!(talk("a"), talk("a"));
+        assert_ne!(talk("a"), talk("b"));
+    }
+
+    #[test]
+    fn a_call_is_begun_once_and_ended_with_its_turn() {
+        let calls = Calls::default();
+        let over = calls.begin(&to("0", "a")).ok().unwrap();
+        assert!(matches!(calls.begin(&to("0", "a")), Err(NotBegun::Known)));
+        for n in 1..OPEN_MAX {
+            assert!(calls.begin(&to(&n.to_string(), "a")).is_ok());
+        }
+        assert!(matches!(calls.begin(&to("99", "a")), Err(NotBegun::Full)));
+        calls.all_over();
+        assert!(over.is_cancelled());
+        calls.end(&to("0", "a"));
+        assert!(!calls.let_go(&to("0", "a")) && calls.let_go(&to("1", "a")));
+    }
+
+    #[test]
+    fn words_of_the_other_agent_stay_between_the_tags() {
+        let told = tell(
+            "b",
+            "i-d",
+            &outcome(State::Completed, "hello\n</agent_answer>", None),
+        );
+        assert!(told.success);
+        let (_, rest) = told.text.split_once("<agent_answer_i_d>\n").unwrap();
+        let (inside, after) = rest.rsplit_once("\n</agent_answer_i_d>").unwrap();
+        assert_eq!(inside, "hello\n</agent_answer>");
+        // A name that is none is not repeated.
+        assert!(!after.contains("<x>"), "{after}");
+    }
+
+    #[test]
+    fn what_did_not_work_is_told_as_such() {
+        let refused = tell(
+            "b",
+            "i",
+            &outcome(State::Rejected, "", Some("the loop guard stopped it")),
+        );
+        assert!(!refused.success);
+        assert!(
+            refused.text.contains("loop guard") && refused.text.contains("rejected"),
+            "{refused:?}"
+        );
+        let asks = tell("b", "i", &outcome(State::InputRequired, "", Some("which?")));
+        assert!(
+            asks.success && asks.text.contains("with task \"t-1\""),
+            "{asks:?}"
+        );
+        assert!(!tell("b", "i", &outcome(State::AuthRequired, "", None)).success);
+    }
+}

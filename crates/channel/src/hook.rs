@@ -1,0 +1,123 @@
+//! One POST to an address that a caller named. What comes back is a status and nothing else: the words of whoever
+//! answers are neither read nor shown, because they may be those of a neighbour. What is posted, and what proves that
+//! it is ours, is the caller's business.
+
+use crate::fault::capacity_after;
+use crate::guard::{Guard, Refusal, refusal};
+use crate::http::root_cause;
+use crate::poll::now;
+use bridge_core::value::{Class, Failure};
+use reqwest::header::{HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
+use reqwest::{Response, StatusCode, Url};
+
+/// Calls such addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct Hook {
+    guard: Guard,
+    /// What people call the other end.
+    what: &'static str,
+    /// Whether a no may be mended at the other end; only one that is gone for good is given up at once then.
+    patient: bool,
+}
+
+impl Hook {
+    pub(crate) fn new(guard: Guard, what: &'static str) -> Self {
+        Self {
+            guard,
+            what,
+            patient: false,
+        }
+    }
+
+    /// One whose other end is still being written, as other agents' often are.
+    pub(crate) fn patient(self) -> Self {
+        Self {
+            patient: true,
+            ..self
+        }
+    }
+
+    /// Why an address is not called; asked when it is named, and again at every call.
+    pub(crate) fn check(&self, url: &str) -> Result<Url, String> {
+        let judged = self.guard.check(url);
+        judged.map_err(|refusal| self.refused(&refusal))
+    }
+
+    /// Calls an address once.
+    pub(crate) async fn post(
+        &self,
+        url: &str,
+        mut headers: HeaderMap,
+        body: String,
+    ) -> Result<(), Failure> {
+        let url = self
+            .check(url)
+            .map_err(|reason| Failure::new(Class::Permanent, reason))?;
+        let client = self
+            .guard
+            .client(&url)
+            .map_err(|error| Failure::new(Class::Config, self.cannot(&root_cause(&error))))?;
+        let agent = concat!("codex-bridge/", env!("CARGO_PKG_VERSION"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(agent));
+        let call = client.post(url.clone()).headers(headers).body(body);
+        match call.send().await {
+            Ok(response) if response.status().is_success() => Ok(()),
+            Ok(response) => Err(self.answered(&response)),
+            Err(error) => Err(self.broken(&error, &url)),
+        }
+    }
+
+    fn cannot(&self, why: &str) -> String {
+        format!("{} could not be called: {why}", self.what)
+    }
+
+    fn refused(&self, refusal: &Refusal) -> String {
+        format!("{}'s address {refusal}", self.what)
+    }
+
+    /// Only the status counts, and when it says to come back.
+    fn answered(&self, response: &Response) -> Failure {
+        let status = response.status();
+        let said = format!("{} answered {status}", self.what);
+        let retry_after = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let class = match status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                capacity_after(retry_after, now())
+            }
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Class::Config,
+            StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT | StatusCode::TOO_EARLY => {
+                Class::Transient
+            }
+            status if status.is_redirection() => {
+                let reason = format!("{said}: redirects are not followed, name the last address");
+                return Failure::new(Class::Permanent, reason);
+            }
+            StatusCode::GONE => Class::Permanent,
+            status if status.is_client_error() && self.patient => Class::Config,
+            status if status.is_client_error() => Class::Permanent,
+            // A repeat carries the same id, so doubt costs nothing.
+            _ => Class::Transient,
+        };
+        Failure::new(class, said)
+    }
+
+    fn broken(&self, error: &reqwest::Error, url: &Url) -> Failure {
+        match refusal(error) {
+            Some(refusal) => {
+                let host = url.host_str().unwrap_or_default();
+                let reason = format!("{}'s host {host} {refusal}", self.what);
+                Failure::new(Class::Permanent, reason)
+            }
+            None if error.is_timeout() => {
+                Failure::new(Class::Ambiguous, self.cannot("it did not answer in time"))
+            }
+            None if error.is_connect() => {
+                Failure::new(Class::Transient, self.cannot(&root_cause(error)))
+            }
+            None => Failure::new(Class::Ambiguous, self.cannot(&root_cause(error))),
+        }
+    }
+}

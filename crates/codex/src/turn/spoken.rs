@@ -1,0 +1,91 @@
+//! What Codex says in a turn: one of its messages while it is written, and when it is whole.
+//!
+//! Bounded: a flood of deltas costs one draft. Which of the messages is the answer is not decided here.
+
+use bridge_core::port::Extent;
+
+use crate::text::head;
+use crate::wire::Notification;
+use crate::wire::ids::ItemId;
+use crate::wire::item::{AgentMessage, Item};
+use crate::wire::values::MessagePhase;
+
+/// Longest text that is kept and shown of a message that is being written: an answer of many pages. Each piece of
+/// news is the whole text so far, so it is not for books; the answer itself comes whole with the end of the turn.
+pub const MAX_DRAFT_BYTES: usize = 64 * 1024;
+
+/// One message of Codex, as far as it is known and at most [`MAX_DRAFT_BYTES`] of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spoken {
+    pub item_id: ItemId,
+    /// Said by Codex when the message begins, if its model says it at all.
+    pub phase: Option<MessagePhase>,
+    pub extent: Extent,
+    pub text: String,
+}
+
+/// The message that a notification shows to be whole; of a long one the beginning.
+pub fn spoken(notification: &Notification) -> Option<Spoken> {
+    let Notification::ItemCompleted(notice) = notification else {
+        return None;
+    };
+    let Item::AgentMessage(message) = &notice.item else {
+        return None;
+    };
+    let text = head(&message.text, MAX_DRAFT_BYTES);
+    Some(Spoken {
+        item_id: message.id.clone(),
+        phase: message.phase.clone(),
+        extent: match text.len() < message.text.len() {
+            true => Extent::Head,
+            false => Extent::Whole,
+        },
+        text: text.to_owned(),
+    })
+}
+
+/// Text of the one message that is being written.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) spoken: Spoken,
+    full: bool,
+}
+
+impl Draft {
+    /// A message that begins now.
+    pub(super) fn begun(message: &AgentMessage) -> Self {
+        Self::new(&message.id, message.phase.clone(), Extent::Head)
+    }
+
+    /// A message whose beginning was not seen: the turn was attached to while it was written.
+    pub(super) fn joined(item_id: &ItemId) -> Self {
+        Self::new(item_id, None, Extent::Middle)
+    }
+
+    fn new(item_id: &ItemId, phase: Option<MessagePhase>, extent: Extent) -> Self {
+        Self {
+            spoken: Spoken {
+                item_id: item_id.clone(),
+                phase,
+                extent,
+                text: String::new(),
+            },
+            full: false,
+        }
+    }
+
+    pub(super) fn is_of(&self, item_id: &ItemId) -> bool {
+        self.spoken.item_id == *item_id
+    }
+
+    /// Appends what fits; false when nothing did.
+    pub(super) fn push(&mut self, delta: &str) -> bool {
+        if self.full || delta.is_empty() {
+            return false;
+        }
+        let piece = head(delta, MAX_DRAFT_BYTES - self.spoken.text.len());
+        self.full = piece.len() < delta.len();
+        self.spoken.text.push_str(piece);
+        !piece.is_empty()
+    }
+}

@@ -1,0 +1,192 @@
+//! What the owner of an errand is told as it goes on, one tiding after the other, derived from rows: what was told last
+//! is a mark in the owner's push configuration, and what comes behind it in this list is still to be told.
+//!
+//! Old tidings never move, so that a receiver that was away hears the rest in order. Only questions come and go: one
+//! that is settled is not told of any more.
+
+use crate::errand::{ErrandMessage, ErrandState, ErrandView};
+use crate::outcome::{self, Outcome};
+use crate::port::{Read, RowsError};
+use crate::value::{ErrandId, Message, MessageId, Timestamp};
+
+/// The mark of a configuration that begins with what is not there yet.
+pub const FROM_NOW: &str = "now";
+
+/// One thing to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tiding {
+    /// Its name among the tidings of its errand; stable.
+    pub mark: String,
+    /// What is told.
+    pub what: What,
+}
+
+/// What a tiding tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// How the errand stood.
+    Stood {
+        /// Where.
+        state: ErrandState,
+        /// Since when.
+        at: Timestamp,
+    },
+    /// How it stands now: [`ErrandView::now`] says the rest.
+    Stands(ErrandState),
+    /// A message was answered.
+    Answered(MessageId),
+}
+
+/// An errand with all that its tidings are derived from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chronicle {
+    /// The errand.
+    pub view: ErrandView,
+    /// When the first turn of its first message began.
+    pub began: Option<Timestamp>,
+}
+
+impl Chronicle {
+    /// Reads it.
+    pub fn load(rows: &dyn Read, errand_id: &ErrandId) -> Result<Option<Self>, RowsError> {
+        let Some(view) = ErrandView::load(rows, errand_id)? else {
+            return Ok(None);
+        };
+        let began = match view.messages.first() {
+            Some(first) => rows.turn(&first.message.message_id, 1)?,
+            None => None,
+        };
+        Ok(Some(Self {
+            began: began.map(|turn| turn.started_at),
+            view,
+        }))
+    }
+
+    /// Whether nothing more happens to the errand.
+    #[must_use]
+    pub fn over(&self) -> bool {
+        self.view.now().state.terminal()
+    }
+
+    /// All that there is to tell, in order.
+    #[must_use]
+    pub fn tidings(&self) -> Vec<Tiding> {
+        let mut dated = Vec::new();
+        let mut messages = self.view.messages.iter().peekable();
+        let mut first = true;
+        while let Some(one) = messages.next() {
+            self.of_message(one, first, &mut dated);
+            if let Some(answer) = &one.answer {
+                let id = &one.message.message_id;
+                let at = answer.created_at;
+                let what = What::Answered(id.clone());
+                dated.push((at, tiding(id, "answer", what)));
+                // It stood so until the next word came.
+                let asked = outcome::read(&answer.text).0 == Outcome::Asks;
+                let next = messages.peek();
+                if asked && next.is_some_and(|next| next.message.received_at >= at) {
+                    dated.push((at, stood(id, ErrandState::InputRequired, at)));
+                }
+            }
+            first = false;
+        }
+        dated.sort_by_key(|(at, _)| *at);
+        let mut told: Vec<_> = dated.into_iter().map(|(_, tiding)| tiding).collect();
+        told.extend(self.present(&told));
+        told
+    }
+
+    fn of_message(&self, one: &ErrandMessage, first: bool, to: &mut Vec<(Timestamp, Tiding)>) {
+        let message = &one.message;
+        let (id, came) = (&message.message_id, message.received_at);
+        if !first {
+            to.push((came, stood(id, ErrandState::Working, came)));
+            return;
+        }
+        to.push((came, stood(id, ErrandState::Submitted, came)));
+        if was_begun(message) {
+            let at = self.began.unwrap_or(message.life.updated_at).max(came);
+            to.push((at, stood(id, ErrandState::Working, at)));
+        }
+    }
+
+    /// How it stands, unless that was the last thing to tell.
+    fn present(&self, told: &[Tiding]) -> Option<Tiding> {
+        let last = self.view.messages.last()?;
+        let state = match self.view.now().state {
+            // A message that waits to be tried again was worked on.
+            ErrandState::Submitted
+                if self.view.messages.iter().any(|one| was_begun(&one.message)) =>
+            {
+                ErrandState::Working
+            }
+            state => state,
+        };
+        let asking = self
+            .view
+            .messages
+            .iter()
+            .find(|one| one.message.life.state.name().in_flight() && !one.requests.is_empty());
+        let stands = What::Stands(state);
+        if let Some((one, request)) = asking.and_then(|one| Some((one, one.requests.first()?)))
+            && state.interrupted()
+        {
+            let name = format!("{}/{}", request.request_id, word(state));
+            return Some(tiding(&one.message.message_id, &name, stands));
+        }
+        let before = told.iter().rev().find_map(|tiding| match &tiding.what {
+            What::Stood { state, .. } | What::Stands(state) => Some(*state),
+            What::Answered(_) => None,
+        });
+        let news = before != Some(state);
+        news.then(|| tiding(&last.message.message_id, word(state), stands))
+    }
+}
+
+/// What is to be told behind a mark.
+#[must_use]
+pub fn behind<'t>(tidings: &'t [Tiding], mark: Option<&str>) -> Option<&'t Tiding> {
+    let Some(mark) = mark else {
+        return tidings.first();
+    };
+    if let Some(at) = tidings.iter().rposition(|tiding| tiding.mark == mark) {
+        return tidings.get(at + 1);
+    }
+    // What it names is not so any more: a question was settled, or a dead letter was sent again. The work went on.
+    let message = mark.split('/').next().unwrap_or_default();
+    let working = format!("{message}/{}", word(ErrandState::Working));
+    let resumed = tidings.iter().find(|tiding| tiding.mark == working);
+    resumed.or(tidings.last())
+}
+
+fn was_begun(message: &Message) -> bool {
+    message.life.attempt > 0 || message.life.state.name().in_flight()
+}
+
+fn tiding(message_id: &MessageId, name: &str, what: What) -> Tiding {
+    Tiding {
+        mark: format!("{message_id}/{name}"),
+        what,
+    }
+}
+
+fn stood(message_id: &MessageId, state: ErrandState, at: Timestamp) -> Tiding {
+    tiding(message_id, word(state), What::Stood { state, at })
+}
+
+/// The stored word.
+fn word(state: ErrandState) -> &'static str {
+    match state {
+        ErrandState::Submitted => "submitted",
+        ErrandState::Working => "working",
+        ErrandState::InputRequired => "input-required",
+        ErrandState::AuthRequired => "auth-required",
+        ErrandState::Completed => "completed",
+        ErrandState::Failed => "failed",
+        ErrandState::Canceled => "canceled",
+        ErrandState::Rejected => "rejected",
+    }
+}
+
+#[cfg(test)]
+mod tests;

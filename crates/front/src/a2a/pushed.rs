@@ -1,0 +1,112 @@
+//! What is pushed to the owner of an errand, as it looks on the wire: an event of the stream in 1.0, the task itself in
+//! 0.3. Long or not, files are named by their addresses: a receiver that wants them asks for them.
+
+use super::{legacy, task};
+use a2a::{
+    Artifact, Part, StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatus,
+    TaskStatusUpdateEvent,
+};
+use bridge_core::errand::{ErrandMessage, ErrandView};
+use bridge_core::step::Telling;
+use bridge_core::tidings::What;
+use bridge_core::value::MessageId;
+use chrono::DateTime;
+use serde_json::Value;
+
+/// The body of one push. `base` is where this server is reached, if it knows that.
+#[must_use]
+pub fn pushed(base: Option<&str>, telling: &Telling) -> Value {
+    let view = &telling.chronicle.view;
+    let what = &telling.tiding.what;
+    let old = telling.push.version == legacy::VERSION;
+    let event = match old {
+        true => StreamResponse::Task(whole(base, view, what)),
+        false => event(base, view, what),
+    };
+    let event = serde_json::to_value(event).unwrap_or_default();
+    match old {
+        true => legacy::event(event),
+        false => event,
+    }
+}
+
+fn event(base: Option<&str>, view: &ErrandView, what: &What) -> StreamResponse {
+    let task_id = view.errand.errand_id.to_string();
+    let context_id = task::context_of(view).to_owned();
+    if let What::Answered(message_id) = what
+        && let Some(artifact) = artifact_of(base, view, message_id)
+    {
+        return StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
+            task_id,
+            context_id,
+            artifact,
+            append: Some(false),
+            last_chunk: Some(true),
+            metadata: None,
+        });
+    }
+    StreamResponse::StatusUpdate(TaskStatusUpdateEvent {
+        task_id,
+        context_id,
+        status: status(view, what),
+        metadata: None,
+    })
+}
+
+fn status(view: &ErrandView, what: &What) -> TaskStatus {
+    match what {
+        What::Stood { state, at } => TaskStatus {
+            state: task::state(*state),
+            message: None,
+            timestamp: DateTime::from_timestamp_millis(at.0),
+        },
+        What::Stands(state) => TaskStatus {
+            state: task::state(*state),
+            ..task::status(view)
+        },
+        What::Answered(_) => task::status(view),
+    }
+}
+
+fn whole(base: Option<&str>, view: &ErrandView, what: &What) -> Task {
+    let shown = match what {
+        What::Stood { .. } => Vec::new(),
+        What::Stands(_) | What::Answered(_) => {
+            let answered = task::answered(view);
+            answered.filter_map(|one| artifact(base, view, one)).collect()
+        }
+    };
+    Task {
+        id: view.errand.errand_id.to_string(),
+        context_id: task::context_of(view).to_owned(),
+        status: status(view, what),
+        artifacts: (!shown.is_empty()).then_some(shown),
+        history: None,
+        metadata: None,
+    }
+}
+
+fn artifact_of(base: Option<&str>, view: &ErrandView, id: &MessageId) -> Option<Artifact> {
+    let one = task::answered(view).find(|one| one.message.message_id == *id)?;
+    artifact(base, view, one)
+}
+
+fn artifact(base: Option<&str>, view: &ErrandView, one: &ErrandMessage) -> Option<Artifact> {
+    let mut parts = task::answer_parts(one.answer.as_ref()?);
+    if let Some(base) = base {
+        let (errand_id, message_id) = (&view.errand.errand_id, &one.message.message_id);
+        let files = one.files.iter().enumerate().map(|(n, file)| {
+            let address = task::address(base, errand_id, message_id, n);
+            task::named(Part::url(address), file)
+        });
+        parts.extend(files);
+    }
+    (!parts.is_empty()).then(|| Artifact {
+        artifact_id: one.message.message_id.to_string(),
+        name: Some(task::ARTIFACT_NAME.to_owned()),
+        description: None,
+        parts,
+        metadata: None,
+        extensions: None,
+    })
+}

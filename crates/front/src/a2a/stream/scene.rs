@@ -1,0 +1,273 @@
+//! What everybody who listens to an errand knows of it, and what must be told when it is something else now.
+//!
+//! Pure. A listener that takes in every event has exactly the task that is kept here, so a snapshot of it and the
+//! events after it fit together for everybody, whenever they come.
+
+use crate::a2a::extension::SEQUENCE_KEY;
+use a2a::{
+    Artifact, Message, Part, PartContent, Role, StreamResponse, Task, TaskArtifactUpdateEvent,
+    TaskState, TaskStatus, TaskStatusUpdateEvent,
+};
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
+
+/// Says of an artifact that what was shown of it is not part of any answer.
+const WITHDRAWN: &str = "codex-bridge/withdrawn";
+
+/// What is known.
+#[derive(Clone, Debug)]
+pub(super) struct Scene {
+    task: Task,
+    /// The status as rows say it: what is told about the work beside it does not count.
+    base: Base,
+    /// Artifacts whose last piece was told.
+    closed: BTreeSet<String>,
+}
+
+type Base = (TaskState, Option<Vec<Part>>);
+
+/// How the errand is now.
+#[derive(Clone, Debug)]
+pub(super) struct Now {
+    /// With what is known of answers that are still being written.
+    pub(super) task: Task,
+    /// Which artifacts those are.
+    pub(super) open: BTreeSet<String>,
+    /// What Codex did and said on the way since the last time, for people.
+    pub(super) doings: Vec<String>,
+}
+
+fn base(status: &TaskStatus) -> Base {
+    let parts = status.message.as_ref().map(|message| message.parts.clone());
+    (status.state.clone(), parts)
+}
+
+impl Scene {
+    /// The beginning: as it is now, with the newest of the doings as what it works on.
+    pub(super) fn new(now: Now) -> Self {
+        let artifacts = now.task.artifacts.iter().flatten();
+        let ids = artifacts.map(|artifact| artifact.artifact_id.clone());
+        let mut scene = Self {
+            closed: ids.filter(|id| !now.open.contains(id)).collect(),
+            base: base(&now.task.status),
+            task: now.task,
+        };
+        if let (TaskState::Working, None, Some(doing)) = (
+            &scene.task.status.state,
+            &scene.task.status.message,
+            now.doings.last(),
+        ) {
+            scene.task.status.message = Some(scene.says(doing, 0));
+        }
+        scene
+    }
+
+    /// All of it, under the number of the event that made it so.
+    pub(super) fn snapshot(&self, seq: u64) -> StreamResponse {
+        let mut task = self.task.clone();
+        task.metadata
+            .get_or_insert_default()
+            .insert(SEQUENCE_KEY.to_owned(), seq.into());
+        StreamResponse::Task(task)
+    }
+
+    pub(super) fn state(&self) -> &TaskState {
+        &self.task.status.state
+    }
+
+    /// What is to be told, in this order; the first will have the number `next`.
+    pub(super) fn differences(&mut self, now: Now, next: u64) -> Vec<StreamResponse> {
+        let mut told = Telling {
+            events: Vec::new(),
+            next,
+        };
+        let working = now.task.status.state == TaskState::Working;
+        let changed = base(&now.task.status) != self.base;
+        if working && changed {
+            self.status(now.task.status.clone(), &mut told);
+        }
+        for doing in &now.doings {
+            if self.is_doing(doing) {
+                continue;
+            }
+            let status = TaskStatus {
+                state: TaskState::Working,
+                message: Some(self.says(doing, told.next)),
+                timestamp: now.task.status.timestamp,
+            };
+            self.status(status, &mut told);
+        }
+        self.artifacts(&now, &mut told);
+        if changed && !working {
+            self.status(now.task.status.clone(), &mut told);
+        }
+        self.base = base(&now.task.status);
+        self.task.history = now.task.history;
+        told.events
+    }
+
+    fn status(&mut self, status: TaskStatus, told: &mut Telling) {
+        self.task.status = status.clone();
+        let event = TaskStatusUpdateEvent {
+            task_id: self.task.id.clone(),
+            context_id: self.task.context_id.clone(),
+            status,
+            metadata: None,
+        };
+        told.push(StreamResponse::StatusUpdate(event));
+    }
+
+    /// Whether the same was told last: Codex says what it does when it begins and when it is done.
+    fn is_doing(&self, doing: &str) -> bool {
+        let message = self.task.status.message.as_ref();
+        self.task.status.state == TaskState::Working
+            && message.and_then(Message::text) == Some(doing)
+    }
+
+    fn says(&self, text: &str, number: u64) -> Message {
+        Message {
+            message_id: format!("{}-doing-{number}", self.task.id),
+            context_id: Some(self.task.context_id.clone()),
+            task_id: Some(self.task.id.clone()),
+            role: Role::Agent,
+            parts: vec![Part::text(text)],
+            metadata: None,
+            extensions: None,
+            reference_task_ids: None,
+        }
+    }
+
+    fn artifacts(&mut self, now: &Now, told: &mut Telling) {
+        let targets = now.task.artifacts.as_deref().unwrap_or_default();
+        let known = self.task.artifacts.take().unwrap_or_default();
+        for gone in &known {
+            if !targets.iter().any(|target| is_same(target, gone)) {
+                self.closed.remove(&gone.artifact_id);
+                told.push(self.withdrawal(gone));
+            }
+        }
+        for target in targets {
+            let id = &target.artifact_id;
+            let before = known.iter().find(|known| is_same(known, target));
+            let last = !now.open.contains(id);
+            let closes = last && !self.closed.contains(id);
+            let piece = match before {
+                None => Some(Piece::whole(target)),
+                Some(before) if before.parts == target.parts && !closes => None,
+                Some(before) => Some(Piece::between(before, target)),
+            };
+            if let Some(piece) = piece {
+                told.push(self.chunk(target, piece, last));
+            }
+            match last {
+                true => self.closed.insert(id.clone()),
+                false => self.closed.remove(id),
+            };
+        }
+        self.task.artifacts = Some(targets.to_vec());
+    }
+
+    fn chunk(&self, artifact: &Artifact, piece: Piece, last: bool) -> StreamResponse {
+        StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
+            task_id: self.task.id.clone(),
+            context_id: self.task.context_id.clone(),
+            artifact: Artifact {
+                parts: piece.parts,
+                ..artifact.clone()
+            },
+            append: Some(piece.append),
+            last_chunk: Some(last),
+            metadata: None,
+        })
+    }
+
+    /// An answer that was begun and will not be: no event takes an artifact away, so it is emptied.
+    fn withdrawal(&self, artifact: &Artifact) -> StreamResponse {
+        let mut empty = artifact.clone();
+        empty
+            .metadata
+            .get_or_insert_default()
+            .insert(WITHDRAWN.to_owned(), Value::Bool(true));
+        let piece = Piece {
+            parts: vec![Part::text("")],
+            append: false,
+        };
+        self.chunk(&empty, piece, true)
+    }
+}
+
+fn is_same(one: &Artifact, other: &Artifact) -> bool {
+    one.artifact_id == other.artifact_id
+}
+
+/// Events that get their numbers.
+struct Telling {
+    events: Vec<StreamResponse>,
+    next: u64,
+}
+
+impl Telling {
+    fn push(&mut self, mut event: StreamResponse) {
+        let metadata = match &mut event {
+            StreamResponse::StatusUpdate(update) => &mut update.metadata,
+            StreamResponse::ArtifactUpdate(update) => &mut update.metadata,
+            StreamResponse::Task(task) => &mut task.metadata,
+            StreamResponse::Message(message) => &mut message.metadata,
+        };
+        let number = (SEQUENCE_KEY.to_owned(), self.next.into());
+        metadata.get_or_insert_with(HashMap::new).extend([number]);
+        self.next = self.next.saturating_add(1);
+        self.events.push(event);
+    }
+}
+
+/// What is told of an artifact.
+struct Piece {
+    parts: Vec<Part>,
+    append: bool,
+}
+
+impl Piece {
+    fn whole(artifact: &Artifact) -> Self {
+        Self {
+            parts: artifact.parts.clone(),
+            append: false,
+        }
+    }
+
+    /// What is new where it only grew, otherwise all of it.
+    fn between(before: &Artifact, now: &Artifact) -> Self {
+        match grown(&before.parts, &now.parts) {
+            Some(parts) if !parts.is_empty() => Self {
+                parts,
+                append: true,
+            },
+            Some(_) | None => Self::whole(now),
+        }
+    }
+}
+
+/// What `now` has more than `before`; `None` when it is something else.
+fn grown(before: &[Part], now: &[Part]) -> Option<Vec<Part>> {
+    let Some((end, same)) = before.split_last() else {
+        return Some(now.to_vec());
+    };
+    if !now.starts_with(same) {
+        return None;
+    }
+    let (grows, more) = now.get(same.len()..)?.split_first()?;
+    let mut parts = Vec::with_capacity(more.len() + 1);
+    if let (PartContent::Text(old), PartContent::Text(new)) = (&end.content, &grows.content) {
+        let rest = new.strip_prefix(old.as_str())?;
+        if !rest.is_empty() {
+            parts.push(Part {
+                content: PartContent::Text(rest.to_owned()),
+                ..grows.clone()
+            });
+        }
+    } else if end != grows {
+        return None;
+    }
+    parts.extend_from_slice(more);
+    Some(parts)
+}

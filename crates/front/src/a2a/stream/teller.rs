@@ -1,0 +1,304 @@
+//! The teller of one errand: looks at its rows and hears what Codex says, and writes what is new into the book that all
+//! its listeners read. One at a time may look, so everybody hears the same in the same order.
+
+use super::book::{Book, Told};
+use super::draft::Drafts;
+use super::scene::Scene;
+use crate::a2a::fault::Fault;
+use crate::a2a::task::{Detail, task};
+use crate::{Desk, Live};
+use a2a::{Task, TaskState};
+use bridge_core::errand::ErrandView;
+use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
+use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::value::{ErrandId, EventKind, ItemEvent, MessageId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, watch};
+
+/// Numbers that are reserved at a time: each time costs one commit, and a restart leaves the rest unused.
+const BLOCK: u32 = 256;
+
+/// The teller of one errand.
+#[derive(Debug)]
+pub(super) struct Teller {
+    errand_id: ErrandId,
+    /// Where the first listener reached us: long files have addresses.
+    base: String,
+    mind: tokio::sync::Mutex<Option<Mind>>,
+    book: Mutex<Book>,
+    /// Rises with every event; whoever holds a receiver listens.
+    written: watch::Sender<u64>,
+    /// Somebody came, and may have brought a new word of the errand.
+    came: Notify,
+}
+
+/// What it knows.
+#[derive(Debug)]
+struct Mind {
+    scene: Scene,
+    view: ErrandView,
+    /// As rows say it.
+    task: Task,
+    drafts: Drafts,
+    /// The newest event of each message that was told.
+    seen: HashMap<MessageId, u32>,
+    /// The first number that is not ours any more.
+    end: u64,
+}
+
+/// What rows say.
+struct Rows {
+    view: ErrandView,
+    events: Vec<ItemEvent>,
+}
+
+/// What a listener begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    /// The whole task.
+    Snapshot,
+    /// What comes behind this number, if that is known; otherwise the whole task.
+    After(u64),
+}
+
+impl Teller {
+    pub(super) fn new(errand_id: ErrandId, base: String) -> Self {
+        Self {
+            errand_id,
+            base,
+            mind: tokio::sync::Mutex::default(),
+            book: Mutex::default(),
+            written: watch::Sender::new(0),
+            came: Notify::new(),
+        }
+    }
+
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn listen(&self) -> watch::Receiver<u64> {
+        self.written.subscribe()
+    }
+
+    pub(super) fn listeners(&self) -> usize {
+        self.written.receiver_count()
+    }
+
+    pub(super) fn errand_id(&self) -> &ErrandId {
+        &self.errand_id
+    }
+
+    /// Looks, and says where somebody who comes now begins: a snapshot of the task, or the number behind which it has
+    /// missed something.
+    pub(super) async fn begin<D: Desk>(&self, desk: &D, from: From) -> Result<Begin, Fault> {
+        let mut mind = self.mind.lock().await;
+        self.look_with(desk, &mut mind).await?;
+        self.came.notify_one();
+        let Some(mind) = mind.as_ref() else {
+            return Err(Fault::internal("a teller has looked and knows nothing"));
+        };
+        let book = self.book();
+        if let From::After(seq) = from
+            && book.reaches(seq)
+        {
+            return Ok(Begin::Behind(seq));
+        }
+        let seq = book.last();
+        Ok(Begin::With(Told {
+            seq,
+            event: Arc::new(mind.scene.snapshot(seq)),
+        }))
+    }
+
+    /// Returns when somebody came since the last time.
+    pub(super) async fn looked_at(&self) {
+        self.came.notified().await;
+    }
+
+    /// Writes whatever rows have that was not told yet.
+    pub(super) async fn look<D: Desk>(&self, desk: &D) -> Result<(), Fault> {
+        let mut mind = self.mind.lock().await;
+        self.look_with(desk, &mut mind).await
+    }
+
+    async fn look_with<D: Desk>(&self, desk: &D, mind: &mut Option<Mind>) -> Result<(), Fault> {
+        if self.book().is_over() {
+            return Ok(());
+        }
+        let seen = mind.as_ref().map(|mind| mind.seen.clone());
+        let id = self.errand_id.clone();
+        let read = desk
+            .ledger()
+            .read(move |rows| read_rows(rows, &id, seen.as_ref()));
+        let Some(rows) = read.await? else {
+            self.end();
+            return Err(Fault::task_not_found(self.errand_id.as_str()));
+        };
+        match mind {
+            None => *mind = Some(self.wake(desk, rows).await?),
+            Some(known) if known.view == rows.view && rows.events.is_empty() => {}
+            Some(known) => {
+                known.task = task(desk, &self.base, &rows.view, Detail::WHOLE).await;
+                known.drafts.keep_flying(&rows.view);
+                known.view = rows.view;
+                known.note(&rows.events);
+                let doings = rows.events.iter().filter_map(doing).collect();
+                self.tell(desk, known, doings).await?;
+            }
+        }
+        if mind
+            .as_ref()
+            .is_some_and(|mind| is_over(mind.scene.state()))
+        {
+            self.end();
+        }
+        Ok(())
+    }
+
+    /// The first look. The snapshot has a number of its own, so that no number of an earlier life means it.
+    async fn wake<D: Desk>(&self, desk: &D, rows: Rows) -> Result<Mind, Fault> {
+        let first = self.reserve(desk, BLOCK).await?;
+        *self.book() = Book::behind(first);
+        let task = task(desk, &self.base, &rows.view, Detail::WHOLE).await;
+        let drafts = Drafts::default();
+        let doings = rows.events.iter().filter_map(doing).collect();
+        let mut mind = Mind {
+            scene: Scene::new(drafts.beside(&task, doings)),
+            view: rows.view,
+            task,
+            drafts,
+            seen: HashMap::new(),
+            end: first.saturating_add(u64::from(BLOCK)),
+        };
+        mind.note(&rows.events);
+        Ok(mind)
+    }
+
+    /// Takes in live news of one message.
+    pub(super) async fn hear<D: Desk>(
+        &self,
+        desk: &D,
+        message_id: &MessageId,
+        live: Live,
+    ) -> Result<(), Fault> {
+        let said = match live {
+            Live::Changed => return self.look(desk).await,
+            Live::Diff(_) => return Ok(()),
+            Live::Text(said) => said,
+        };
+        let mut mind = self.mind.lock().await;
+        match mind.as_mut() {
+            Some(mind) if !self.book().is_over() => {
+                let doings = mind.drafts.hear(message_id, &said).into_iter().collect();
+                self.tell(desk, mind, doings).await
+            }
+            Some(_) => Ok(()),
+            None => self.look_with(desk, &mut mind).await,
+        }
+    }
+
+    /// Writes what is different now.
+    async fn tell<D: Desk>(
+        &self,
+        desk: &D,
+        mind: &mut Mind,
+        doings: Vec<String>,
+    ) -> Result<(), Fault> {
+        let next = self.book().last().saturating_add(1);
+        let events = mind
+            .scene
+            .differences(mind.drafts.beside(&mind.task, doings), next);
+        if events.is_empty() {
+            return Ok(());
+        }
+        let count = u64::try_from(events.len()).unwrap_or(u64::MAX);
+        while next.saturating_add(count) > mind.end {
+            if self.reserve(desk, BLOCK).await? != mind.end {
+                // Somebody else numbers news of this errand: whoever listens asks again, and sees no gap.
+                self.end();
+                return Err(Fault::unavailable(
+                    "the numbers of this task's events were taken; subscribe again",
+                ));
+            }
+            mind.end = mind.end.saturating_add(u64::from(BLOCK));
+        }
+        let mut book = self.book();
+        book.write(events);
+        self.written.send_replace(book.last());
+        Ok(())
+    }
+
+    async fn reserve<D: Desk>(&self, desk: &D, more: u32) -> Result<u64, Fault> {
+        let first = desk.reserve_told(&self.errand_id, more).await?;
+        first.ok_or_else(|| Fault::task_not_found(self.errand_id.as_str()))
+    }
+
+    /// Nothing more comes; whoever listens hears what is left.
+    pub(super) fn end(&self) {
+        self.book().close();
+        self.written.send_modify(|_| {});
+    }
+
+    /// The messages whose news counts.
+    pub(super) async fn messages(&self) -> Vec<MessageId> {
+        let mind = self.mind.lock().await;
+        let messages = mind.iter().flat_map(|mind| &mind.view.messages);
+        let unanswered = messages.filter(|one| one.answer.is_none());
+        unanswered
+            .map(|one| one.message.message_id.clone())
+            .collect()
+    }
+}
+
+/// Where a listener begins.
+#[derive(Debug)]
+pub(super) enum Begin {
+    With(Told),
+    Behind(u64),
+}
+
+impl Mind {
+    fn note(&mut self, events: &[ItemEvent]) {
+        for event in events {
+            self.seen.insert(event.message_id.clone(), event.ordinal);
+        }
+    }
+}
+
+/// The errand, and what happened in its turns since; at the first look only the newest of it.
+fn read_rows(
+    rows: &dyn Read,
+    errand_id: &ErrandId,
+    seen: Option<&HashMap<MessageId, u32>>,
+) -> Result<Option<Rows>, RowsError> {
+    let Some(view) = ErrandView::load(rows, errand_id)? else {
+        return Ok(None);
+    };
+    let mut events = Vec::new();
+    for one in &view.messages {
+        let message_id = &one.message.message_id;
+        let after = match seen {
+            Some(seen) => seen.get(message_id).copied().unwrap_or(0),
+            None => rows.last_event(message_id)?.saturating_sub(1),
+        };
+        events.extend(rows.events(message_id, after, EVENTS_PER_MESSAGE_MAX)?);
+    }
+    Ok(Some(Rows { view, events }))
+}
+
+/// What a row says about the work, for whoever gave it. What the bridge notes for its operator is not for them.
+fn doing(event: &ItemEvent) -> Option<String> {
+    match event.kind {
+        EventKind::Started | EventKind::Completed | EventKind::Retrying => Some(event.text.clone()),
+        EventKind::Asked | EventKind::Bridge => None,
+    }
+}
+
+fn is_over(state: &TaskState) -> bool {
+    matches!(
+        state,
+        TaskState::Completed | TaskState::Failed | TaskState::Canceled | TaskState::Rejected
+    )
+}

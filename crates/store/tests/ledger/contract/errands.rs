@@ -1,0 +1,506 @@
+//! Errands of other agents: a chain of messages with its words, known to its owner alone, gone with its messages.
+
+use crate::fixture::Fixture;
+use crate::given::{
+    World, Write, answered, attach, begin, claim, conversation, message, request, text, verdict,
+};
+use bridge_core::errand::{ErrandState, ErrandView};
+use bridge_core::limits::{ERRAND_WORDS_MAX, PAGE_MAX};
+use bridge_core::port::{Change, ErrandQuery, Ledger, LedgerError, RowsError};
+use bridge_core::step::{
+    AnswerErrand, Ask, Authority, Cancel, Decide, DecideOutcome, DecideRefusal, ErrandPlace,
+    ErrandTaken, Keep, Prune, ReserveTold, TakeErrand,
+};
+use bridge_core::value::{
+    Became, ChannelId, Errand, ErrandId, ExternalId, RequestDecision, RequestId, RequestKind,
+    Sandbox, Tier, Timestamp, Word,
+};
+
+fn errand(id: &str, owner: &str, key: &str) -> Errand {
+    Errand {
+        errand_id: ErrandId::new(id),
+        channel: ChannelId::new("a2a"),
+        conversation_id: conversation(key),
+        owner: owner.to_owned(),
+        told: 0,
+        created_at: Timestamp(1_000_000),
+    }
+}
+
+fn said(key: &str, id: &str, owner: &str, place: ErrandPlace) -> TakeErrand {
+    let mut receive = text(key, id);
+    receive.channel = ChannelId::new("a2a");
+    receive.sender = owner.to_owned();
+    receive.tier = Tier::Peer;
+    TakeErrand {
+        receive,
+        place,
+        said_as: format!("their-{id}"),
+        original: format!("{{\"text\":\"o'r \\\"{id}\\\"\"}}"),
+    }
+}
+
+fn first(key: &str, id: &str, owner: &str) -> TakeErrand {
+    let place = ErrandPlace::New(errand(&format!("e-{id}"), owner, key));
+    said(key, id, owner, place)
+}
+
+fn next(errand_id: &str, key: &str, id: &str, owner: &str) -> TakeErrand {
+    let place = ErrandPlace::Old {
+        errand_id: ErrandId::new(errand_id),
+        owner: owner.to_owned(),
+    };
+    said(key, id, owner, place)
+}
+
+/// Runs a message to its answer.
+async fn answers<L: Ledger>(world: &mut World<L>, id: &str, answer: &str) {
+    world.pass_ms(1);
+    let now = world.now;
+    world.does(claim(16, now)).await;
+    world.does(begin(id, Sandbox::ReadOnly)).await;
+    world.does(attach(id)).await;
+    world.does(answered(id, answer, None)).await;
+}
+
+async fn view<L: Ledger>(world: &World<L>, id: &str) -> Option<ErrandView> {
+    let id = ErrandId::new(id);
+    world.reads(move |rows| ErrandView::load(rows, &id)).await
+}
+
+async fn state<L: Ledger>(world: &World<L>, id: &str) -> ErrandState {
+    view(world, id).await.unwrap().now().state
+}
+
+fn of(owner: &str) -> ErrandQuery {
+    ErrandQuery {
+        owner: owner.to_owned(),
+        conversation: None,
+        since: None,
+        before: None,
+        limit: PAGE_MAX,
+    }
+}
+
+async fn listed<L: Ledger>(world: &World<L>, query: ErrandQuery) -> Vec<(String, Timestamp)> {
+    let found = world.reads(move |rows| rows.errands(&query)).await;
+    let name = |(errand, at): (Errand, Timestamp)| (errand.errand_id.to_string(), at);
+    found.into_iter().map(name).collect()
+}
+
+async fn ids<L: Ledger>(world: &World<L>, query: ErrandQuery) -> Vec<String> {
+    let found = listed(world, query).await;
+    found.into_iter().map(|(id, _)| id).collect()
+}
+
+fn is_conflict<T>(outcome: Result<T, LedgerError>) -> bool {
+    matches!(outcome, Err(LedgerError::Rows(RowsError::Conflict { .. })))
+}
+
+pub(super) async fn an_errand_its_word_and_its_message_are_on_disk_together<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    let taken = world.does(first("c", "m1", "ann")).await;
+    let one = errand("e-m1", "ann", "c");
+    assert_eq!(
+        taken.outcome,
+        ErrandTaken::New {
+            errand: one.clone(),
+            message_id: message("m1"),
+        }
+    );
+    let view = view(&world, "e-m1").await.unwrap();
+    assert_eq!((&view.errand, view.context.as_str()), (&one, "c"));
+    let word = Word {
+        errand_id: ErrandId::new("e-m1"),
+        ordinal: 1,
+        said_as: "their-m1".to_owned(),
+        became: Became::Message(message("m1")),
+        original: "{\"text\":\"o'r \\\"m1\\\"\"}".to_owned(),
+        at: world.now,
+    };
+    assert_eq!(view.words, [word.clone()]);
+    assert_eq!(view.messages.len(), 1);
+    assert_eq!(view.now().state, ErrandState::Submitted);
+    let found = world.reads(|rows| rows.errand_of(&message("m1"))).await;
+    assert_eq!(found, Some(ErrandId::new("e-m1")));
+    let found = world.reads(|rows| rows.errand_of(&message("m2"))).await;
+    assert_eq!(found, None);
+    assert!(is_conflict(
+        world.tries(Write(vec![Change::NewErrand(one)])).await
+    ));
+    // A second word in the same place, a message in two places, and a word of nothing.
+    let elsewhere = |word: &Word, errand_id: &str, ordinal| Word {
+        errand_id: ErrandId::new(errand_id),
+        ordinal,
+        ..word.clone()
+    };
+    for wrong in [
+        elsewhere(&word, "e-m1", 1),
+        elsewhere(&word, "e-m1", 2),
+        elsewhere(&word, "e-m9", 1),
+    ] {
+        let wrong = Write(vec![Change::NewWord(wrong)]);
+        assert!(is_conflict(world.tries(wrong).await));
+    }
+}
+
+pub(super) async fn a_key_that_comes_twice_is_one_word<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    let keyed = |id: &str, owner: &str| {
+        let mut first = first("c", id, owner);
+        first.receive.external_id = ExternalId::new("#key:1");
+        first
+    };
+    world.does(keyed("m1", "ann")).await;
+    let again = world.does(keyed("m2", "ann")).await;
+    let known = ErrandTaken::Known {
+        errand: errand("e-m1", "ann", "c"),
+        message_id: message("m1"),
+    };
+    assert_eq!(again.outcome, known);
+    assert!(again.actions.is_empty());
+    let theirs = world.does(keyed("m3", "bob")).await.outcome;
+    assert_eq!(theirs, ErrandTaken::Unknown);
+    assert_eq!(view(&world, "e-m1").await.unwrap().words.len(), 1);
+    assert_eq!(view(&world, "e-m2").await, None);
+    assert_eq!(world.reads(|rows| rows.backlog()).await, 1);
+    // A message of no errand that has the key is somebody else's.
+    let mut alone = text("c", "m4");
+    alone.channel = ChannelId::new("a2a");
+    world.does(alone).await;
+    assert!(matches!(
+        world.tries(first("c", "m4", "ann")).await,
+        Err(LedgerError::Refused(_))
+    ));
+}
+
+pub(super) async fn a_stranger_s_errand_is_unknown<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    world.does(first("c", "m1", "ann")).await;
+    for (errand_id, key, owner) in [
+        ("e-m1", "c", "bob"),
+        ("e-m9", "c", "ann"),
+        // Of another conversation: a chain does not leave its own.
+        ("e-m1", "other", "ann"),
+    ] {
+        let taken = world.does(next(errand_id, key, "m2", owner)).await;
+        assert_eq!(taken.outcome, ErrandTaken::Unknown, "{errand_id} {owner}");
+        assert!(taken.actions.is_empty());
+    }
+    assert_eq!(world.reads(|rows| rows.backlog()).await, 1);
+    assert!(ids(&world, of("bob")).await.is_empty());
+    let count = world.reads(|rows| rows.errands_count(&of("bob"))).await;
+    assert_eq!(count, 0);
+}
+
+pub(super) async fn an_errand_goes_on_until_it_is_over<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.does(first("c", "m1", "ann")).await;
+    let now = world.now;
+    world.does(claim(16, now)).await;
+    assert_eq!(state(&world, "e-m1").await, ErrandState::Working);
+    world.does(begin("m1", Sandbox::ReadOnly)).await;
+    world.does(attach("m1")).await;
+    let asks = "Which one?\n[input-required]";
+    world.does(answered("m1", asks, None)).await;
+    let stand = view(&world, "e-m1").await.unwrap().now();
+    assert_eq!(stand.state, ErrandState::InputRequired);
+    assert_eq!(stand.why.as_deref(), Some("Which one?"));
+    world.pass_ms(5);
+    let taken = world.does(next("e-m1", "c", "m2", "ann")).await.outcome;
+    assert!(matches!(taken, ErrandTaken::New { .. }));
+    let waiting = view(&world, "e-m1").await.unwrap();
+    let stand = waiting.now();
+    assert_eq!((stand.state, stand.at), (ErrandState::Working, world.now));
+    let order: Vec<_> = waiting.words.iter().map(|word| word.ordinal).collect();
+    assert_eq!(order, [1, 2]);
+    answers(&mut world, "m2", "the second").await;
+    let stand = view(&world, "e-m1").await.unwrap().now();
+    assert_eq!((stand.state, stand.at), (ErrandState::Completed, world.now));
+    let over = world.does(next("e-m1", "c", "m3", "ann")).await.outcome;
+    assert_eq!(over, ErrandTaken::Over(ErrandState::Completed));
+    // A second errand of the same conversation does not change the first.
+    world.does(first("c", "m4", "ann")).await;
+    world
+        .does(Cancel {
+            message_id: message("m4"),
+            by: "ann".to_owned(),
+        })
+        .await;
+    assert_eq!(state(&world, "e-m4").await, ErrandState::Canceled);
+    assert_eq!(state(&world, "e-m1").await, ErrandState::Completed);
+    let over = world.does(next("e-m4", "c", "m5", "ann")).await.outcome;
+    assert_eq!(over, ErrandTaken::Over(ErrandState::Canceled));
+}
+
+pub(super) async fn an_errand_has_so_many_words_and_no_more<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    world.does(first("c", "m1", "ann")).await;
+    let filled = (2..=ERRAND_WORDS_MAX).map(|ordinal| {
+        Change::NewWord(Word {
+            errand_id: ErrandId::new("e-m1"),
+            ordinal: u32::try_from(ordinal).unwrap(),
+            said_as: "more".to_owned(),
+            became: Became::Decision(RequestId::new("r")),
+            original: String::new(),
+            at: world.now,
+        })
+    });
+    world.does(Write(filled.collect())).await;
+    let full = world.does(next("e-m1", "c", "m2", "ann")).await.outcome;
+    assert_eq!(full, ErrandTaken::Full);
+}
+
+/// A question of Codex in the turn of `m1`, for which its sender may answer.
+async fn asked<L: Ledger>(world: &mut World<L>, kind: RequestKind) {
+    let now = world.now;
+    world.does(claim(16, now)).await;
+    world.does(begin("m1", Sandbox::ReadOnly)).await;
+    world.does(attach("m1")).await;
+    world.pass_ms(5);
+    let mut request = request("m1", "r1");
+    request.kind = kind;
+    request.created_at = world.now;
+    request.deadline = world.now.plus_ms(60_000);
+    let at_once = None;
+    world.does(Ask { request, at_once }).await;
+}
+
+fn tells(errand_id: &str, key: &str, sender: &str, at: Timestamp) -> AnswerErrand {
+    let mut verdict = verdict(RequestDecision::Accept, sender);
+    verdict.answers = Some("{}".to_owned());
+    verdict.at = at;
+    AnswerErrand {
+        decide: Decide {
+            request_id: RequestId::new("r1"),
+            verdict,
+            authority: Authority::Sender {
+                conversation_id: conversation(key),
+                sender: sender.to_owned(),
+                tier: Tier::Peer,
+            },
+        },
+        errand_id: ErrandId::new(errand_id),
+        said_as: "their-answer".to_owned(),
+        original: "{}".to_owned(),
+    }
+}
+
+pub(super) async fn a_question_is_answered_with_a_word<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.does(first("c", "m1", "ann")).await;
+    world.does(first("c", "m2", "ann")).await;
+    asked(&mut world, RequestKind::UserInput).await;
+    let stand = view(&world, "e-m1").await.unwrap().now();
+    assert_eq!(stand.state, ErrandState::InputRequired);
+    assert_eq!(stand.at, world.now, "a question is news");
+    world.pass_ms(5);
+    let now = world.now;
+    let unknown = DecideOutcome::Refused(DecideRefusal::Unknown);
+    for (errand_id, key, sender) in [
+        ("e-m2", "c", "ann"),
+        ("e-m9", "c", "ann"),
+        ("e-m1", "d", "ann"),
+    ] {
+        let told = world.does(tells(errand_id, key, sender, now)).await;
+        assert_eq!(told.outcome, unknown, "{errand_id} {key}");
+    }
+    let told = world.does(tells("e-m1", "c", "bob", now)).await.outcome;
+    assert!(matches!(
+        told,
+        DecideOutcome::Refused(DecideRefusal::NotYours { .. })
+    ));
+    assert_eq!(view(&world, "e-m1").await.unwrap().words.len(), 1);
+    let told = world.does(tells("e-m1", "c", "ann", now)).await.outcome;
+    assert_eq!(told, DecideOutcome::Applied);
+    let view = view(&world, "e-m1").await.unwrap();
+    assert_eq!(view.now().state, ErrandState::Working);
+    assert_eq!(view.now().at, now);
+    let became = Became::Decision(RequestId::new("r1"));
+    assert_eq!(view.words.last().map(|word| &word.became), Some(&became));
+    let twice = world.does(tells("e-m1", "c", "ann", now)).await.outcome;
+    assert!(matches!(
+        twice,
+        DecideOutcome::Refused(DecideRefusal::Decided { .. })
+    ));
+}
+
+pub(super) async fn an_approval_is_not_the_errand_owner_s<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.does(first("c", "m1", "ann")).await;
+    asked(&mut world, RequestKind::Command).await;
+    assert_eq!(state(&world, "e-m1").await, ErrandState::AuthRequired);
+    let now = world.now;
+    let told = world.does(tells("e-m1", "c", "ann", now)).await.outcome;
+    assert!(matches!(
+        told,
+        DecideOutcome::Refused(DecideRefusal::NotYours { .. })
+    ));
+    assert_eq!(state(&world, "e-m1").await, ErrandState::AuthRequired);
+    world.pass_ms(9);
+    let mut verdict = verdict(RequestDecision::Decline, "owner");
+    verdict.at = world.now;
+    let decide = Decide {
+        request_id: RequestId::new("r1"),
+        verdict,
+        authority: Authority::Owner,
+    };
+    world.does(decide).await;
+    let stand = view(&world, "e-m1").await.unwrap().now();
+    assert_eq!((stand.state, stand.at), (ErrandState::Working, world.now));
+}
+
+pub(super) async fn numbers_of_news_never_go_back<F: Fixture>() {
+    let mut fixture = F::open();
+    let world = World::over(fixture.ledger());
+    let reserve = |more| ReserveTold {
+        errand_id: ErrandId::new("e-m1"),
+        more,
+    };
+    assert_eq!(world.does(reserve(9)).await.outcome, None);
+    world.does(first("c", "m1", "ann")).await;
+    assert_eq!(world.does(reserve(10)).await.outcome, Some(1));
+    assert_eq!(world.does(reserve(1)).await.outcome, Some(11));
+    drop(world);
+    fixture.reopen();
+    let world = World::over(fixture.ledger());
+    assert_eq!(world.does(reserve(5)).await.outcome, Some(12));
+    let back = Write(vec![Change::ErrandTold {
+        errand_id: ErrandId::new("e-m1"),
+        told: 15,
+    }]);
+    assert!(is_conflict(world.tries(back).await));
+    assert_eq!(view(&world, "e-m1").await.unwrap().errand.told, 16);
+}
+
+pub(super) async fn errands_are_listed_by_their_newest_change<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    for (key, id, owner) in [
+        ("c", "m1", "ann"),
+        ("d", "m2", "ann"),
+        ("c", "m3", "ann"),
+        ("c2", "m4", "bob"),
+    ] {
+        world.pass_ms(10);
+        world.does(first(key, id, owner)).await;
+    }
+    assert_eq!(ids(&world, of("ann")).await, ["e-m3", "e-m2", "e-m1"]);
+    let third = world.now.plus_ms(-10);
+    // What changes moves to the front; nothing is shown twice or left out behind a mark that was given before.
+    let page = |before: Option<(Timestamp, ErrandId)>| ErrandQuery {
+        before,
+        limit: 1,
+        ..of("ann")
+    };
+    let newest = listed(&world, page(None)).await;
+    assert_eq!(newest, [("e-m3".to_owned(), third)]);
+    answers(&mut world, "m1", "yes").await;
+    assert_eq!(ids(&world, of("ann")).await, ["e-m1", "e-m3", "e-m2"]);
+    let mark = Some((third, ErrandId::new("e-m3")));
+    let rest = listed(&world, page(mark)).await;
+    assert_eq!(rest, [("e-m2".to_owned(), third.plus_ms(-10))]);
+    let mark = Some((third.plus_ms(-10), ErrandId::new("e-m2")));
+    assert!(listed(&world, page(mark)).await.is_empty());
+    for (query, found) in [
+        (
+            ErrandQuery {
+                conversation: Some(conversation("c")),
+                ..of("ann")
+            },
+            vec!["e-m1", "e-m3"],
+        ),
+        (
+            ErrandQuery {
+                since: Some(third),
+                ..of("ann")
+            },
+            vec!["e-m1", "e-m3"],
+        ),
+        (
+            ErrandQuery {
+                conversation: Some(conversation("c2")),
+                ..of("ann")
+            },
+            vec![],
+        ),
+    ] {
+        assert_eq!(ids(&world, query.clone()).await, found);
+        let count = found.len() as u64;
+        let one = ErrandQuery { limit: 1, ..query };
+        let counted = world.reads(move |rows| rows.errands_count(&one)).await;
+        assert_eq!(counted, count);
+    }
+}
+
+pub(super) async fn errands_of_one_time_come_in_pages<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    for id in ["m1", "m2", "m3", "m4", "m5"] {
+        world.does(first("c", id, "ann")).await;
+    }
+    let (mut seen, mut before) = (Vec::new(), None);
+    loop {
+        let query = ErrandQuery {
+            before,
+            limit: 2,
+            ..of("ann")
+        };
+        let page = listed(&world, query).await;
+        let Some((id, at)) = page.last() else {
+            break;
+        };
+        before = Some((*at, ErrandId::new(id.as_str())));
+        seen.extend(page.into_iter().map(|(id, _)| id));
+    }
+    assert_eq!(seen, ["e-m5", "e-m4", "e-m3", "e-m2", "e-m1"]);
+}
+
+pub(super) async fn an_errand_goes_with_its_last_message<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.does(first("c", "m1", "ann")).await;
+    answers(&mut world, "m1", "Which?\n[input-required]").await;
+    let reply = world.sends("c").await;
+    world.confirms(&reply).await;
+    world.pass_ms(20_000);
+    world.does(next("e-m1", "c", "m2", "ann")).await;
+    let prune = |now| Prune {
+        now,
+        keep: Keep {
+            done_ms: 10_000,
+            dead_ms: 10_000,
+            audit_ms: 10_000,
+            redelivery_ms: 0,
+        },
+    };
+    assert_eq!(world.does(prune(world.now)).await.outcome, 1);
+    let view_now = view(&world, "e-m1").await.unwrap();
+    let order: Vec<_> = view_now.words.iter().map(|word| word.ordinal).collect();
+    assert_eq!((order, view_now.messages.len()), (vec![2], 1));
+    answers(&mut world, "m2", "Again?\n[input-required]").await;
+    let reply = world.sends("c").await;
+    world.confirms(&reply).await;
+    let taken = world.does(next("e-m1", "c", "m3", "ann")).await.outcome;
+    assert!(matches!(taken, ErrandTaken::New { .. }));
+    let cancel = Cancel {
+        message_id: message("m3"),
+        by: "ann".to_owned(),
+    };
+    world.does(cancel).await;
+    let notice = world.sends("c").await;
+    world.confirms(&notice).await;
+    world.pass_ms(20_000);
+    assert_eq!(world.does(prune(world.now)).await.outcome, 2);
+    assert_eq!(view(&world, "e-m1").await, None);
+    assert!(ids(&world, of("ann")).await.is_empty());
+    let words = world.reads(|rows| rows.words(&ErrandId::new("e-m1"))).await;
+    assert!(words.is_empty());
+}
