@@ -467,9 +467,3 @@ fn ledger_view(vitals: Vitals, closed: Option<String>) -> LedgerView {
         closed,
     }
 }
-
-fn unbuilt() -> LedgerError {
-    LedgerError::Unavailable {
-        what: "not built".to_owned(),
-    }
-}

@@ -59,6 +59,7 @@ fn chronicle(messages: Vec<ErrandMessage>) -> Chronicle {
         view: ErrandView {
             errand,
             context: "ann/x".to_owned(),
+            changed_at: Timestamp(5),
             words: Vec::new(),
             messages,
         },
