@@ -185,7 +185,14 @@ impl ErrandView {
                 MessageState::Cancelled { reason } => (ErrandState::Canceled, Some(reason.clone())),
             };
         }
-        over
+        let stopped = self
+            .words
+            .last()
+            .is_some_and(|word| word.became == Became::Stop);
+        match stopped && !over.0.terminal() {
+            true => (ErrandState::Canceled, Some("it was stopped".to_owned())),
+            false => over,
+        }
     }
 }
 

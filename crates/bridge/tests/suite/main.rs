@@ -6,6 +6,8 @@
     reason = "a test that can't go on must fail where it stands"
 )]
 
+mod a2a_stream;
+mod a2a_wire;
 mod agent;
 mod asked;
 mod attachments;

@@ -107,8 +107,23 @@ fn nothing(heard: &Heard) -> Message {
     }
 }
 
-/// Puts a message where it belongs; when this resolves, it is on disk.
+/// Puts a message where it belongs; when this resolves, it is on disk. On a task of its own: a caller that hangs up
+/// after its message was here does not take it along.
 async fn place<D: Desk>(
+    call: &Call<D>,
+    heard: Heard,
+    configuration: SendMessageConfiguration,
+) -> Result<ErrandId, Fault> {
+    let call = call.clone();
+    let placed = tokio::spawn(async move { store(&call, heard, configuration).await });
+    placed.await.map_err(|_| {
+        Fault::internal(
+            "the message could not be taken in; list your tasks before sending it again",
+        )
+    })?
+}
+
+async fn store<D: Desk>(
     call: &Call<D>,
     heard: Heard,
     configuration: SendMessageConfiguration,
