@@ -3,8 +3,8 @@
 mod control;
 
 pub(crate) use control::{
-    ControlCommand, DecideArgs, ListArgs, NotifyArgs, RequestsArgs, RespondArgs, StartArgs,
-    SteerArgs, TokenCommand, WatchArgs,
+    ControlCommand, DecideArgs, ListArgs, NotifyArgs, PeersCommand, RequestsArgs, RespondArgs,
+    StartArgs, SteerArgs, TokenCommand, WatchArgs,
 };
 
 use crate::audit::AuditArgs;

@@ -29,6 +29,9 @@ pub(crate) enum ControlCommand {
     /// Tokens for other programs, each with what it may do
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Other agents that may give Codex tasks over A2A, and nothing else
+    #[command(subcommand)]
+    Peers(PeersCommand),
     /// Print the completion script of a shell
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
@@ -210,10 +213,41 @@ pub(crate) struct WatchArgs {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum PeersCommand {
+    /// Make the token of an agent; it is shown once
+    #[command(
+        after_help = "The token goes alone to stdout. What its turns may do says [tiers.peer] of the configuration, or a [[a2a.peers]] table with its name.\n\nExit codes: 0 it was made; 1 refused\n\nExample: codex-bridge peers add reviewer > reviewer.token"
+    )]
+    Add {
+        /// What the agent is called
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List them; never with their tokens
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Refuse one from now on; its tasks stay, and its streams end
+    Revoke {
+        /// What the agent is called
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
     /// Make a token; it is shown once
     #[command(
-        after_help = "Scopes: read (look at everything), send (messages), control (tasks: start, steer, stop, decline), approve (accept what Codex asks), admin (tokens, reload)\n\nExample: codex-bridge token add ci --scope read,control"
+        after_help = "Scopes: read (look at everything), send (messages), control (tasks: start, steer, stop, decline), approve (accept what Codex asks), admin (tokens, reload), a2a (tasks of another agent; see `peers`)\n\nExample: codex-bridge token add ci --scope read,control"
     )]
     Add {
         /// What it is called

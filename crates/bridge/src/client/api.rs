@@ -39,6 +39,10 @@ pub(crate) enum ClientError {
     NotAnId(String),
     #[error("{0:?} is no token's name: letters, digits, dots, dashes and underscores")]
     NotAName(String),
+    #[error(
+        "there is no peer {0:?} that could be revoked; `codex-bridge peers list` shows them, `codex-bridge token revoke` is for other tokens"
+    )]
+    NoPeer(String),
     #[error("the daemon gave an answer that this command can't read: {0}; is it another version?")]
     Unreadable(String),
 }
@@ -52,6 +56,7 @@ impl ClientError {
             | Self::Refused(_)
             | Self::NotAnId(_)
             | Self::NotAName(_)
+            | Self::NoPeer(_)
             | Self::Unreadable(_) => false,
         }
     }

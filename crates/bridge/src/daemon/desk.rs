@@ -24,6 +24,7 @@ use bridge_front::{
 };
 use bridge_host::CodexAgent;
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,6 +38,8 @@ pub(super) struct DaemonDesk<L> {
     pub(super) gauge: Gauge,
     /// The ledger's file, to tell its size.
     file: PathBuf,
+    /// Where TCP is served, and since when.
+    pub(super) listen: Option<(SocketAddr, Timestamp)>,
 }
 
 impl<L> Clone for DaemonDesk<L> {
@@ -45,13 +48,20 @@ impl<L> Clone for DaemonDesk<L> {
             daemon: Arc::clone(&self.daemon),
             gauge: self.gauge.clone(),
             file: self.file.clone(),
+            listen: self.listen,
         }
     }
 }
 
 impl<L: Ledger> DaemonDesk<L> {
-    pub(super) fn new(daemon: &Arc<CodexDaemon<L>>, gauge: Gauge, file: PathBuf) -> Self {
+    pub(super) fn new(
+        daemon: &Arc<CodexDaemon<L>>,
+        gauge: Gauge,
+        file: PathBuf,
+        listen: Option<SocketAddr>,
+    ) -> Self {
         Self {
+            listen: listen.map(|address| (address, ids::now())),
             daemon: Arc::clone(daemon),
             gauge,
             file,
@@ -419,6 +429,7 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
                 .health()
                 .into_iter()
                 .map(channel_view)
+                .chain(self.a2a_view())
                 .collect(),
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -465,11 +476,5 @@ fn ledger_view(vitals: Vitals, closed: Option<String>) -> LedgerView {
         log_bytes: vitals.log_bytes,
         last_commit_ms: vitals.last_commit.and_then(milliseconds),
         closed,
-    }
-}
-
-fn unbuilt() -> LedgerError {
-    LedgerError::Unavailable {
-        what: "not built".to_owned(),
     }
 }

@@ -65,6 +65,11 @@ impl Doors {
         Ok(Self { local, bar, tcp })
     }
 
+    /// Where TCP is served.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.tcp.as_ref().map(|tcp| tcp.address)
+    }
+
     /// The owner's token, where there is a use for it: nothing may carry it to people.
     pub(super) fn secret(&self) -> Option<String> {
         self.tcp.as_ref().map(|tcp| tcp.token.clone())
@@ -73,10 +78,10 @@ impl Doors {
     /// Serves at all of them.
     pub(super) fn open<D: Desk>(self, desk: D) -> Open {
         let stop = CancellationToken::new();
+        let address = self.address();
         let owner = self.tcp.as_ref().map(|tcp| TokenHash::of(&tcp.token));
         let api = Api::new(desk, owner, stop.clone());
         let mut serving = vec![tokio::spawn(api.clone().serve_local(self.local, self.bar))];
-        let address = self.tcp.as_ref().map(|tcp| tcp.address);
         if let Some(tcp) = self.tcp {
             let serve = api.serve_tcp(tcp.listener, tcp.hosts, tcp.proxied);
             serving.push(tokio::spawn(serve));

@@ -16,7 +16,8 @@ use bridge_core::value::{
     Attachment, ChannelId, Errand, ErrandId, ExternalId, MessageId, SenderKind, Tier,
 };
 use bridge_front::{
-    A2aAuth, A2aProfile, A2aSkill, ANONYMOUS, Caller, Desk, NewErrand, NewFile, Scope, SubmitError,
+    A2aAuth, A2aProfile, A2aSkill, ANONYMOUS, Caller, ChannelView, Desk, NewErrand, NewFile, Scope,
+    SubmitError,
 };
 
 /// What a file is called that has no name.
@@ -35,7 +36,6 @@ pub(crate) struct A2aSettings {
 struct Peer {
     tier: Tier,
     kind: SenderKind,
-    budgeted: bool,
 }
 
 impl A2aSettings {
@@ -65,29 +65,18 @@ impl A2aSettings {
 
     /// What a caller may do comes from its token and the configuration, never from what it says. Whoever can make
     /// tokens is the owner, a person; everybody else is an agent.
-    fn peer(&self, caller: &Caller, tier_has_budget: impl Fn(Tier) -> bool) -> Peer {
+    fn peer(&self, caller: &Caller) -> Peer {
         if caller.may(Scope::Admin) {
             return Peer {
                 tier: Tier::Owner,
                 kind: SenderKind::Person,
-                budgeted: true,
-            };
-        }
-        let kind = SenderKind::Agent;
-        if caller.name == ANONYMOUS {
-            return Peer {
-                tier: Tier::Peer,
-                kind,
-                budgeted: true,
             };
         }
         let named = self.config.peer(&caller.name);
-        let tier = named.map_or(Tier::Peer, |peer| peer.tier.tier());
-        let own = named.is_some_and(|peer| peer.turns_per_day.is_some());
+        let named = named.filter(|_| caller.name != ANONYMOUS);
         Peer {
-            tier,
-            kind,
-            budgeted: own || tier_has_budget(tier),
+            tier: named.map_or(Tier::Peer, |peer| peer.tier.tier()),
+            kind: SenderKind::Agent,
         }
     }
 }
@@ -119,6 +108,25 @@ struct Address {
 impl<L: Ledger> DaemonDesk<L> {
     pub(super) fn a2a_profile(&self) -> A2aProfile {
         self.daemon.settings().a2a.profile()
+    }
+
+    /// Where other agents call, as far as they can.
+    pub(super) fn a2a_view(&self) -> Option<ChannelView> {
+        let profile = self.a2a_profile();
+        let (address, since) = self.listen.filter(|_| profile.enabled)?;
+        let base = profile.url.unwrap_or_else(|| format!("http://{address}"));
+        let who = match profile.auth {
+            A2aAuth::Tokens => "agents with a token (`codex-bridge peers add NAME`) call",
+            A2aAuth::None => "every program on this machine calls without a token",
+        };
+        Some(ChannelView {
+            channel: a2a::CHANNEL.to_owned(),
+            state: "receiving".to_owned(),
+            detail: format!(
+                "{who} {base}/a2a; the agent card is {base}/.well-known/agent-card.json"
+            ),
+            since: since.0,
+        })
     }
 
     /// Takes in what another agent said.
@@ -182,9 +190,7 @@ impl<L: Ledger> DaemonDesk<L> {
     /// The transition that takes a word in, its files stored.
     async fn transition(&self, new: NewErrand, to: Address) -> Result<TakeErrand, SubmitError> {
         let settings = self.daemon.settings();
-        let peer = settings
-            .a2a
-            .peer(&new.from, |tier| settings.has_budget(tier));
+        let peer = settings.a2a.peer(&new.from);
         let owner = new.from.name;
         let inbound = Inbound {
             text: new.text,
@@ -195,7 +201,6 @@ impl<L: Ledger> DaemonDesk<L> {
             tier: peer.tier,
             files: keep(settings.depot.clone(), new.files).await?,
             hops: new.hops,
-            budgeted: peer.budgeted,
         };
         let arrival = arrive(inbound).map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
         let receive = self.assign_as(arrival, to.message_id);
@@ -349,30 +354,19 @@ mod tests {
              [[a2a.peers]]\nname = 'anonymous'\ntier = 'owner'\n",
         );
         let peer = |caller: &Caller| {
-            let peer = found.peer(caller, |_| false);
-            (peer.tier, peer.kind, peer.budgeted)
+            let peer = found.peer(caller);
+            (peer.tier, peer.kind)
         };
         let agent = SenderKind::Agent;
-        assert_eq!(
-            peer(&holder("ann", &[Scope::A2a])),
-            (Tier::Peer, agent, false)
-        );
+        assert_eq!(peer(&holder("ann", &[Scope::A2a])), (Tier::Peer, agent));
         let many = [Scope::A2a, Scope::Read, Scope::Control, Scope::Approve];
-        assert_eq!(peer(&holder("ann", &many)), (Tier::Peer, agent, false));
-        assert_eq!(
-            peer(&holder("boss", &[Scope::A2a])),
-            (Tier::Owner, agent, false)
-        );
-        assert_eq!(
-            peer(&holder("ci", &[Scope::A2a])),
-            (Tier::Peer, agent, true)
-        );
-        assert_eq!(peer(&Caller::anonymous()), (Tier::Peer, agent, true));
-        let owner = (Tier::Owner, SenderKind::Person, true);
+        assert_eq!(peer(&holder("ann", &many)), (Tier::Peer, agent));
+        assert_eq!(peer(&holder("boss", &[Scope::A2a])), (Tier::Owner, agent));
+        assert_eq!(peer(&holder("ci", &[Scope::A2a])), (Tier::Peer, agent));
+        assert_eq!(peer(&Caller::anonymous()), (Tier::Peer, agent));
+        let owner = (Tier::Owner, SenderKind::Person);
         assert_eq!(peer(&holder("me", &[Scope::Admin])), owner);
         assert_eq!(peer(&Caller::local_owner(Via::Cli)), owner);
-        let rich = found.peer(&holder("ann", &[Scope::A2a]), |tier| tier == Tier::Peer);
-        assert!(rich.budgeted);
     }
 
     #[test]

@@ -55,6 +55,7 @@ use self::terms::TaskSettings;
 use self::vault::Vault;
 use crate::config::{Config, Places, ReadsKey, TierConfig};
 use bridge_channel::files::{Depot, MESSAGE_MAX_FILES, outbox_of};
+use bridge_core::budget::Budgets;
 use bridge_core::port::{Agent, Ledger, Reads, Sink, ThreadSpec};
 use bridge_core::prompt::{STANDING_INSTRUCTIONS, errand_instructions, outbox_instructions};
 use bridge_core::rules::Policy;
@@ -146,6 +147,8 @@ pub(crate) struct Settings {
     pub(crate) owner: TierSettings,
     pub(crate) peer: TierSettings,
     pub(crate) tool: TierSettings,
+    /// What senders may use within a day.
+    pub(crate) budgets: Arc<Budgets>,
     /// What is decided beforehand about what Codex asks.
     pub(crate) policy: Policy,
     pub(crate) approvals: Approvals,
@@ -174,8 +177,6 @@ pub(crate) struct TierSettings {
     pub(crate) one_writer: bool,
     pub(crate) on_cut: CutPolicy,
     pub(crate) mid_turn: MidTurn,
-    /// How many turns one sender may begin within a day.
-    pub(crate) turns_per_day: Option<u32>,
 }
 
 impl Settings {
@@ -204,6 +205,7 @@ impl Settings {
             owner: TierSettings::new(&config.tiers.owner),
             peer: TierSettings::new(&config.tiers.peer),
             tool: TierSettings::new(&config.tiers.tool),
+            budgets: Arc::new(config.budgets()),
             policy: config.policy(),
             approvals: config.approvals.approvals(),
             a2a: A2aSettings::new(config),
@@ -263,11 +265,6 @@ impl Settings {
         }
     }
 
-    /// Whether the operator said how much one sender of a tier may.
-    fn has_budget(&self, tier: Tier) -> bool {
-        self.tier(tier).turns_per_day.is_some()
-    }
-
     /// What the scheduler asks the ledger for at `now`.
     fn claim(&self, now: Timestamp) -> Claim {
         Claim {
@@ -275,6 +272,7 @@ impl Settings {
             turns_per_channel: self.turns_per_channel,
             one_writer: self.one_writer(),
             readers: self.readers(),
+            budgets: Arc::clone(&self.budgets),
             now,
         }
     }
@@ -365,7 +363,6 @@ impl TierSettings {
             one_writer: tier.one_writer,
             on_cut: tier.on_cut(),
             mid_turn: tier.mid_turn(),
-            turns_per_day: tier.turns_per_day,
         }
     }
 }

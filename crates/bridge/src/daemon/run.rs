@@ -310,7 +310,12 @@ async fn start(
         .reloads
         .set(Reloads::new(source, options.config.clone(), hidden));
 
-    let desk = DaemonDesk::new(&daemon, daemon.ledger.gauge(), state.ledger());
+    let desk = DaemonDesk::new(
+        &daemon,
+        daemon.ledger.gauge(),
+        state.ledger(),
+        doors.address(),
+    );
     let doors = doors.open(desk.clone());
     let heirs: Vec<Heir> = options.molecule.iter().map(heir).collect();
     daemon.import_sessions(&options.sessions, &heirs).await?;

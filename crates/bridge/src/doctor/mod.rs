@@ -4,6 +4,7 @@
 //! Codex is started for a moment, without logging it in. What is looked at is in the modules beside this
 //! one; how it is shown is in [`report`].
 
+mod a2a;
 mod home;
 mod platform;
 mod program;
@@ -52,6 +53,9 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
         }
     }
     platform::check(&loaded.molecule, &mut report).await;
+    a2a::check(&loaded.config)
+        .into_iter()
+        .for_each(|check| report.add(check));
     report.finish()
 }
 

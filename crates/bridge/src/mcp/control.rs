@@ -188,6 +188,7 @@ fn refusal(error: &ClientError) -> ControlError {
         ClientError::State(_)
         | ClientError::NotAnId(_)
         | ClientError::NotAName(_)
+        | ClientError::NoPeer(_)
         | ClientError::Unreadable(_) => {
             ControlError::new(ControlFault::Unavailable, error.to_string())
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::MetadataExt;
 
 const SETTINGS: &str = "[http]\nlisten = \"127.0.0.1:0\"\n";
-const SCOPES: [&str; 5] = ["read", "send", "control", "approve", "admin"];
+const SCOPES: [&str; 6] = ["read", "send", "control", "approve", "admin", "a2a"];
 
 /// A daemon that serves TCP, and whoever calls it.
 struct Served {

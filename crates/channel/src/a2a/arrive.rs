@@ -30,8 +30,6 @@ pub struct Inbound {
     pub files: Vec<Attachment>,
     /// How many agents answered each other before it.
     pub hops: u32,
-    /// Whether the operator said how much this agent may.
-    pub budgeted: bool,
 }
 
 /// Checks a text at the door. Files alone are something to work on.
@@ -54,7 +52,7 @@ pub fn arrive(inbound: Inbound) -> Result<Arrival, Refusal> {
         extras: Extras {
             attachments: inbound.files,
             hops: inbound.hops,
-            budgeted: inbound.budgeted,
+            by_talk: true,
             // Words for the bridge are operations of the protocol here.
             command: None,
             ..Extras::default()
@@ -106,7 +104,6 @@ mod tests {
             tier: Tier::Peer,
             files: Vec::new(),
             hops: 0,
-            budgeted: false,
         }
     }
 

@@ -145,7 +145,7 @@ impl Letter<'_> {
             attachments: Vec::new(),
             hops: hops(writer, &body),
             command: command(writer, &text, files.is_empty()),
-            budgeted: false,
+            by_talk: false,
         };
         match verdict {
             Verdict::Fit => self.incoming(writer, text, Verdict::Fit, extras, files),

@@ -143,8 +143,10 @@ pub struct Exchange {
 }
 
 /// A message of an agent, as far as its budget goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
+    /// Where.
+    pub conversation_id: ConversationId,
     /// When it was said.
     pub said_at: Timestamp,
     /// Whether it was stopped at the door because the agent had said too much.
@@ -159,6 +161,7 @@ impl Heard {
         let capacity =
             failure.is_some_and(|failure| matches!(failure.class, Class::Capacity { .. }));
         Self {
+            conversation_id: message.conversation_id.clone(),
             said_at: message.said_at,
             stopped: message.life.state.name() == StateName::Dead
                 && message.life.attempt == 0

@@ -44,6 +44,7 @@ mod suspend;
 mod task;
 mod tell;
 mod tend;
+mod thrift;
 mod token;
 mod touched;
 

@@ -60,8 +60,8 @@ pub struct Extras {
     pub hops: u32,
     /// The text is meant for the bridge.
     pub command: Option<Command>,
-    /// The operator said how much this agent may, so that only hops are counted against loops.
-    pub budgeted: bool,
+    /// Agents of this channel hold many talks at once, so that a loop of two is counted within one.
+    pub by_talk: bool,
 }
 
 /// What happens to a message that arrives while a turn of its conversation runs.
@@ -129,6 +129,7 @@ impl Transition for Receive {
         };
         let context = self.extras.context.as_deref();
         let seat = Seat::load(rows, &self.channel, &self.external_key, context)?;
+        let seated = seat.conversation_id().cloned();
         let (mut last_seq, mut running, mut pending) = (None, false, Pending::default());
         if let Some(conversation_id) = seat.conversation_id() {
             last_seq = rows.last_seq(conversation_id)?;
@@ -149,7 +150,7 @@ impl Transition for Receive {
             round: rows.round()?,
             last_round: rows.last_round(&self.channel, &self.sender)?,
             running,
-            heard: self.heard(rows)?,
+            heard: self.heard(rows, seated.as_ref())?,
             pending,
         })
     }
@@ -247,11 +248,19 @@ impl Receive {
             && self.verdict == Verdict::Fit
     }
 
-    fn heard(&self, rows: &dyn Read) -> Result<Vec<Heard>, RowsError> {
+    fn heard(
+        &self,
+        rows: &dyn Read,
+        seated: Option<&ConversationId>,
+    ) -> Result<Vec<Heard>, RowsError> {
         match self.kind {
             SenderKind::Person => Ok(Vec::new()),
             SenderKind::Agent => {
-                rows.heard_of_agent(&self.channel, &self.sender, limits::PAIR_LOOKED_AT)
+                let all =
+                    rows.heard_of_agent(&self.channel, &self.sender, limits::PAIR_LOOKED_AT)?;
+                let counts =
+                    |heard: &Heard| !self.extras.by_talk || seated == Some(&heard.conversation_id);
+                Ok(all.into_iter().filter(counts).collect())
             }
         }
     }
@@ -281,8 +290,7 @@ fn loop_guard(receive: &Receive, heard: &[Heard], said_at: Timestamp) -> Option<
         );
         return Some(stopped(reason, hops == limits::HOPS_MAX && !told));
     }
-    let budgets = limits::PAIR_BUDGETS.iter();
-    budgets.filter(|_| !receive.extras.budgeted).find_map(|budget| {
+    limits::PAIR_BUDGETS.iter().find_map(|budget| {
         let since = said_at.plus_ms(-budget.window_ms);
         let recent = heard.iter().filter(|heard| heard.said_at > since).count();
         let messages = budget.messages as usize;

@@ -10,6 +10,8 @@ mod fault;
 mod hear;
 mod legacy;
 mod ops;
+mod pushed;
+mod questions;
 mod read;
 pub(crate) mod rest;
 pub(crate) mod rpc;
@@ -20,4 +22,5 @@ mod stream;
 mod task;
 
 pub(crate) use card::Ages;
+pub use pushed::pushed;
 pub(crate) use stream::Tellers;

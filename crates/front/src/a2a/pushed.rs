@@ -73,7 +73,9 @@ fn whole(base: Option<&str>, view: &ErrandView, what: &What) -> Task {
         What::Stood { .. } => Vec::new(),
         What::Stands(_) | What::Answered(_) => {
             let answered = task::answered(view);
-            answered.filter_map(|one| artifact(base, view, one)).collect()
+            answered
+                .filter_map(|one| artifact(base, view, one))
+                .collect()
         }
     };
     Task {

@@ -271,12 +271,17 @@ pub(crate) async fn file_parts<D: Desk>(
     parts
 }
 
-fn named(part: Part, file: &Attachment) -> Part {
+pub(crate) fn named(part: Part, file: &Attachment) -> Part {
     part.with_filename(file.name.as_str())
         .with_media_type(file.media_type.as_str())
 }
 
-fn address(base: &str, errand_id: &ErrandId, message_id: &MessageId, n: usize) -> String {
+pub(crate) fn address(
+    base: &str,
+    errand_id: &ErrandId,
+    message_id: &MessageId,
+    n: usize,
+) -> String {
     format!("{base}/a2a/tasks/{errand_id}/files/{message_id}/{n}")
 }
 

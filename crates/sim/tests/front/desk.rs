@@ -207,6 +207,7 @@ impl Desk for TestDesk {
             turns_per_channel: 1,
             one_writer: Vec::new(),
             readers: Vec::new(),
+            budgets: std::sync::Arc::default(),
             now: self.now(),
         }
     }

@@ -121,7 +121,7 @@ pub(super) const UNANSWERED_OF: &str = select_message!(
      AND conversation_id = ?1 ORDER BY seq LIMIT ?2"
 );
 
-pub(super) const HEARD_OF_AGENT: &str = "SELECT said_at, state = 'dead' AND attempt = 0 \
+pub(super) const HEARD_OF_AGENT: &str = "SELECT conversation_id, said_at, state = 'dead' AND attempt = 0 \
      AND coalesce(failure_class = 'capacity', 0) FROM message INDEXED BY message_agent \
      WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY said_at DESC, row DESC LIMIT ?3";
 
@@ -398,6 +398,7 @@ pub(super) fn heard_of_agent(
     sql::many(conn, HEARD_OF_AGENT, of, |row| {
         let mut fields = Fields::of("agent heard at", row);
         Ok(Heard {
+            conversation_id: ConversationId::new(fields.next::<String>()?),
             said_at: fields.time()?,
             stopped: fields.next()?,
         })

@@ -3,6 +3,7 @@
 //! The daemon decides everything; `--json` prints what it said as it is.
 
 mod notify;
+mod peers;
 mod requests;
 mod start;
 mod task;
@@ -37,6 +38,7 @@ pub(crate) async fn control(
         ControlCommand::NotifyCompleted(args) => notify::notify(client, &args).await,
         ControlCommand::Watch(args) => watch(client, args, no_color).await,
         ControlCommand::Token(command) => token::token(client, command).await,
+        ControlCommand::Peers(command) => peers::peers(client, command).await,
         ControlCommand::Completions { shell } => crate::completions(shell),
     }
 }

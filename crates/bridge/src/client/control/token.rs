@@ -49,7 +49,7 @@ async fn add(client: &ApiClient, name: &str, scopes: &[String], json: bool) -> E
 }
 
 /// Names of tokens are part of a path.
-fn fits(name: &str) -> Result<(), ClientError> {
+pub(super) fn fits(name: &str) -> Result<(), ClientError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     match !name.is_empty() && !name.starts_with('.') && name.chars().all(fits) {
         true => Ok(()),

@@ -5,12 +5,13 @@ use super::find::owned;
 use super::{Call, push, wait};
 use crate::a2a::fault::Fault;
 use crate::a2a::hear::{Heard, hear};
+use crate::a2a::questions::{self, Answered};
 use crate::a2a::sse::{Events, Until};
 use crate::a2a::task::{self, Detail};
 use crate::{Desk, NewErrand};
 use a2a::{
     Message, Part, Role, SendMessageConfiguration, SendMessageRequest, SendMessageResponse,
-    StreamResponse,
+    StreamResponse, Task,
 };
 use bridge_core::errand::{ErrandState, ErrandView};
 use bridge_core::outcome::{self, Outcome};
@@ -40,7 +41,13 @@ pub(super) async fn send<D: Desk>(
         false => None,
     };
     let history = configuration.history_length;
-    let errand_id = place(call, heard, configuration).await?;
+    let errand_id = match place(call, heard, configuration).await? {
+        Placed::In(errand_id) => errand_id,
+        Placed::Misfit { view, why } => {
+            let task = still_asked(call, &view, &why, history).await;
+            return Ok(SendMessageResponse::Task(task));
+        }
+    };
     let id = errand_id.as_str();
     let view = match blocking {
         true => wait::until(call, id, SEND_WAIT, rests).await?,
@@ -68,8 +75,34 @@ pub(super) async fn stream<D: Desk>(
     let configuration = request.configuration.unwrap_or_else(unconfigured);
     // Looked at before anything is stored.
     drop(call.sit()?);
-    let errand_id = place(call, heard, configuration).await?;
-    Events::of(call, &errand_id, Until::Asked).await
+    match place(call, heard, configuration).await? {
+        Placed::In(errand_id) => Events::of(call, &errand_id, Until::Asked).await,
+        Placed::Misfit { view, why } => {
+            let task = still_asked(call, &view, &why, None).await;
+            Ok(Events::One(Some(StreamResponse::Task(task))))
+        }
+    }
+}
+
+/// The task as it still waits, with what was wrong with the answer before what it asks.
+async fn still_asked<D: Desk>(
+    call: &Call<D>,
+    view: &ErrandView,
+    why: &str,
+    history: Option<i32>,
+) -> Task {
+    let detail = Detail {
+        history,
+        ..Detail::WHOLE
+    };
+    let mut task = task::task(&call.context.desk, &call.base, view, detail).await;
+    if let Some(message) = &mut task.status.message {
+        let why = Part::text(format!(
+            "The answer does not fit: {why}. It is asked again:"
+        ));
+        message.parts.insert(0, why);
+    }
+    task
 }
 
 fn unconfigured() -> SendMessageConfiguration {
@@ -107,23 +140,78 @@ fn nothing(heard: &Heard) -> Message {
     }
 }
 
-/// Puts a message where it belongs; when this resolves, it is on disk.
+/// Where a message is.
+enum Placed {
+    /// In this task, as its next message or as the answer to a question.
+    In(ErrandId),
+    /// Nowhere: the task waits for an answer, and this is none.
+    Misfit { view: Box<ErrandView>, why: String },
+}
+
+/// Puts a message where it belongs; when this resolves, it is on disk. On a task of its own: a caller that hangs up
+/// after its message was here does not take it along.
 async fn place<D: Desk>(
     call: &Call<D>,
     heard: Heard,
     configuration: SendMessageConfiguration,
-) -> Result<ErrandId, Fault> {
-    let desk = &call.context.desk;
+) -> Result<Placed, Fault> {
+    let call = call.clone();
+    let placed = tokio::spawn(async move { store(&call, heard, configuration).await });
+    placed.await.map_err(|_| {
+        Fault::internal(
+            "the message could not be taken in; list your tasks before sending it again",
+        )
+    })?
+}
+
+async fn store<D: Desk>(
+    call: &Call<D>,
+    heard: Heard,
+    configuration: SendMessageConfiguration,
+) -> Result<Placed, Fault> {
+    let field = "configuration.taskPushNotificationConfig.url";
+    let mut config = configuration.task_push_notification_config;
+    let mut answered = None;
     if let Some(id) = &heard.task {
-        let view = owned(desk, &call.caller, id).await?;
+        let view = owned(&call.context.desk, &call.caller, id).await?;
         fits(&view, &heard)?;
+        // Before the message, so that nothing that comes of it is missed.
+        if let Some(config) = config.take() {
+            let errand_id = &view.errand.errand_id;
+            push::put(call, errand_id, config, push::Since::Now, field).await?;
+        }
+        answered = answer(call, &heard, view).await?;
+    }
+    if let Some(placed) = answered {
+        return Ok(placed);
+    }
+    if let Some(config) = &config {
+        push::check(call, config, field).await?;
     }
     let errand_id = take(call, heard).await?;
-    if let Some(config) = configuration.task_push_notification_config {
-        let field = "configuration.taskPushNotificationConfig.url";
-        push::put(call, &errand_id, config, field).await?;
+    if let Some(config) = config {
+        push::put(call, &errand_id, config, push::Since::Beginning, field).await?;
     }
-    Ok(errand_id)
+    Ok(Placed::In(errand_id))
+}
+
+/// Whether a message that goes on with a task answers a question in it.
+async fn answer<D: Desk>(
+    call: &Call<D>,
+    heard: &Heard,
+    view: ErrandView,
+) -> Result<Option<Placed>, Fault> {
+    let desk = &call.context.desk;
+    let keyed = call.key.is_some() || heard.key.is_some();
+    let answered = questions::answer(desk, &call.caller, &view, heard, keyed).await?;
+    Ok(match answered {
+        Answered::NotAsked => None,
+        Answered::Yes => Some(Placed::In(view.errand.errand_id)),
+        Answered::No { why } => Some(Placed::Misfit {
+            view: Box::new(view),
+            why,
+        }),
+    })
 }
 
 /// Whether a message may go on with a task.
