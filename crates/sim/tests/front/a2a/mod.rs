@@ -143,7 +143,7 @@ impl World {
             kind: ReplyKind::Answer,
             body: text.to_owned(),
             attachments: files,
-            state: ReplyState::Waiting { not_before: None },
+            state: ReplyState::Queued { not_before: None },
             tries: 0,
             first_try_at: None,
             created_at: now,
