@@ -190,9 +190,7 @@ impl<L: Ledger> DaemonDesk<L> {
     /// The transition that takes a word in, its files stored.
     async fn transition(&self, new: NewErrand, to: Address) -> Result<TakeErrand, SubmitError> {
         let settings = self.daemon.settings();
-        let peer = settings
-            .a2a
-            .peer(&new.from, |tier| settings.has_budget(tier));
+        let peer = settings.a2a.peer(&new.from);
         let owner = new.from.name;
         let inbound = Inbound {
             text: new.text,
