@@ -131,19 +131,26 @@ impl ErrandView {
         }
     }
 
-    /// What Codex asks, if it asks. What the owner of the errand may answer goes first: the owner of this machine is
-    /// asked elsewhere too.
-    fn asked(&self) -> Option<(ErrandState, Option<String>)> {
+    /// The question that it waits for, if Codex asks. What the owner of the errand may answer goes first: the owner of
+    /// this machine is asked elsewhere too.
+    #[must_use]
+    pub fn question(&self) -> Option<&Request> {
+        self.first_asked().map(|(_, asked)| asked)
+    }
+
+    fn first_asked(&self) -> Option<(bool, &Request)> {
         let open = |one: &&ErrandMessage| one.message.life.state.name().awaits_answer();
         let asked = self.messages.iter().filter(open).flat_map(|one| {
             let tier = one.message.tier;
             let waiting = one.requests.iter().filter(|asked| asked.state.waits());
             waiting.map(move |asked| (asked.sender_may(tier), asked))
         });
-        let (theirs, asked) = asked
-            .clone()
-            .find(|(theirs, _)| *theirs)
-            .or_else(|| asked.clone().next())?;
+        let theirs = asked.clone().find(|(theirs, _)| *theirs);
+        theirs.or_else(|| asked.clone().next())
+    }
+
+    fn asked(&self) -> Option<(ErrandState, Option<String>)> {
+        let (theirs, asked) = self.first_asked()?;
         Some(match theirs {
             true => (ErrandState::InputRequired, Some(asked.headline.clone())),
             false => {
@@ -185,7 +192,14 @@ impl ErrandView {
                 MessageState::Cancelled { reason } => (ErrandState::Canceled, Some(reason.clone())),
             };
         }
-        over
+        let stopped = self
+            .words
+            .last()
+            .is_some_and(|word| word.became == Became::Stop);
+        match stopped && !over.0.terminal() {
+            true => (ErrandState::Canceled, Some("it was stopped".to_owned())),
+            false => over,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 /// What an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What was asked for.
+    /// What was asked for. It need not be said, but an answer that is nothing beside its files has no other words.
     Done,
     /// A question back: it goes on with the next word.
     Asks,
@@ -15,13 +15,13 @@ pub enum Outcome {
 
 impl Outcome {
     /// Those that are said.
-    pub const SAID: [Self; 3] = [Self::Asks, Self::Refuses, Self::Says];
+    pub const SAID: [Self; 4] = [Self::Done, Self::Asks, Self::Refuses, Self::Says];
 
     /// The line that says so.
     #[must_use]
     pub fn line(self) -> &'static str {
         match self {
-            Self::Done => "",
+            Self::Done => "[completed]",
             Self::Asks => "[input-required]",
             Self::Refuses => "[rejected]",
             Self::Says => "[message]",
@@ -56,6 +56,7 @@ mod tests {
         assert_eq!(read("No.\n\n [rejected]"), (Outcome::Refuses, "No."));
         assert_eq!(read("Hello\n[message]"), (Outcome::Says, "Hello"));
         assert_eq!(read("[message]"), (Outcome::Says, ""));
+        assert_eq!(read("[completed]"), (Outcome::Done, ""));
         for plain in [
             "done",
             "use [rejected] here",

@@ -60,14 +60,15 @@ asked to send."
 /// and how to say that it is none. [`crate::outcome`] reads the lines.
 #[must_use]
 pub fn errand_instructions() -> String {
-    let [asks, refuses, says] = Outcome::SAID.map(Outcome::line);
+    let [done, asks, refuses, says] = Outcome::SAID.map(Outcome::line);
     format!(
         "The messages of this conversation come from another agent, by the A2A protocol. Your final answer goes to it \
 as the result of its task; it sees nothing else of what you do. Where the whole answer is data, answer with one JSON \
 object and nothing around it. An answer ends the task, unless its last line says otherwise, alone on that line: \
 {asks} if you asked the agent for something that you need before you can go on; the task then waits for its next \
 message. {refuses} if you will not or must not do what it wants; say why before. {says} if there was nothing to work \
-on and you only reply. Write none of these lines in any other case."
+on and you only reply. {done} instead of an answer if the files that you send are all of it. Write none of these lines \
+in any other case."
     )
 }
 

@@ -42,7 +42,7 @@ pub enum What {
 pub struct Chronicle {
     /// The errand.
     pub view: ErrandView,
-    /// When the first turn of its first message began.
+    /// When the first turn of its first message began; not known where no turn of its first attempt was.
     pub began: Option<Timestamp>,
 }
 
@@ -105,34 +105,21 @@ impl Chronicle {
         }
         to.push((came, stood(id, ErrandState::Submitted, came)));
         if was_begun(message) {
-            let at = self.began.unwrap_or(message.life.updated_at).max(came);
-            to.push((at, stood(id, ErrandState::Working, at)));
+            let answered = one.answer.as_ref().map(|answer| answer.created_at);
+            let at = self.began.or(answered).unwrap_or(message.life.updated_at);
+            // It has its place behind the beginning, whenever that is known: a turn may be lost, and begun again.
+            to.push((came, stood(id, ErrandState::Working, at.max(came))));
         }
     }
 
     /// How it stands, unless that was the last thing to tell.
     fn present(&self, told: &[Tiding]) -> Option<Tiding> {
         let last = self.view.messages.last()?;
-        let state = match self.view.now().state {
-            // A message that waits to be tried again was worked on.
-            ErrandState::Submitted
-                if self.view.messages.iter().any(|one| was_begun(&one.message)) =>
-            {
-                ErrandState::Working
-            }
-            state => state,
-        };
-        let asking = self
-            .view
-            .messages
-            .iter()
-            .find(|one| one.message.life.state.name().in_flight() && !one.requests.is_empty());
+        let state = self.view.now().state;
         let stands = What::Stands(state);
-        if let Some((one, request)) = asking.and_then(|one| Some((one, one.requests.first()?)))
-            && state.interrupted()
-        {
-            let name = format!("{}/{}", request.request_id, word(state));
-            return Some(tiding(&one.message.message_id, &name, stands));
+        if let Some(asked) = self.view.question() {
+            let name = format!("{}/{}", asked.request_id, word(state));
+            return Some(tiding(&asked.message_id, &name, stands));
         }
         let before = told.iter().rev().find_map(|tiding| match &tiding.what {
             What::Stood { state, .. } | What::Stands(state) => Some(*state),

@@ -3,6 +3,7 @@
 //! from and replies go to; the history says from outside whether every promise was kept.
 //! Nothing here may be reached from the daemon's own path of a message.
 
+mod agent;
 mod clock;
 mod codex;
 mod error;
@@ -13,6 +14,7 @@ mod platform;
 mod random;
 mod serving;
 
+pub use agent::{Ground as PeerGround, Heard, PeerAgent, Task as PeerTask};
 pub use codex::{CODEX_BIN_VAR, codex_for_tests};
 pub use error::Error;
 pub use model::{Options, ScriptedModel, Seen};

@@ -104,6 +104,7 @@ async fn converse(
                 turns_per_channel: u32::MAX,
                 one_writer: Vec::new(),
                 readers: Vec::new(),
+                budgets: std::sync::Arc::default(),
                 now: now(),
             };
             transitions += 1;
@@ -128,7 +129,10 @@ async fn converse(
                     }
                     break *message;
                 }
-                ClaimOutcome::Buried | ClaimOutcome::Idle { .. } | ClaimOutcome::Full { .. } => {
+                ClaimOutcome::Buried
+                | ClaimOutcome::Held
+                | ClaimOutcome::Idle { .. }
+                | ClaimOutcome::Full { .. } => {
                     tokio::task::yield_now().await;
                 }
             }

@@ -151,13 +151,14 @@ impl Drop for Stand {
     }
 }
 
-/// Peers may write, because the kit wants files made; what they may read stays as it is.
+/// Peers may write, because the kit wants files made, and as often as they like: one agent that sends hundreds of
+/// messages is stopped otherwise. What they may read stays as it is.
 fn settings(webhook_port: u16) -> String {
     format!(
         "[http]\nlisten = \"127.0.0.1:0\"\n\n\
          [a2a]\nauth = \"none\"\nallow_origins = [\"http://localhost:{webhook_port}\", \
          \"http://127.0.0.1:{webhook_port}\"]\n\n\
-         [tiers.peer]\nsandbox = \"workspace-write\"\napproval_policy = \"never\"\n"
+         [tiers.peer]\nsandbox = \"workspace-write\"\napproval_policy = \"never\"\nturns_per_day = 100000\n"
     )
 }
 

@@ -7,7 +7,10 @@ use super::keys::Config;
 use super::load::Origins;
 use super::rules::TierKey;
 use super::tiers::{TOKENS_PER_DAY_MAX, TURNS_PER_DAY_MAX};
+use bridge_channel::a2a::CHANNEL;
 use bridge_channel::guard::check_origin;
+use bridge_core::budget::DayBudget;
+use bridge_core::value::{ChannelId, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -59,13 +62,13 @@ pub(crate) struct PeerConfig {
     pub(crate) name: String,
     /// What its turns may do.
     pub(crate) tier: TierKey,
-    /// How many turns its messages may begin within a day. Without it what its tier says.
+    /// How many turns its messages may begin within 24 hours; then they wait. Without it what its tier says.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u32", range(min = 0, max = TURNS_PER_DAY_MAX))]
+    #[schemars(with = "u32", range(min = 1, max = TURNS_PER_DAY_MAX))]
     pub(crate) turns_per_day: Option<u32>,
-    /// How many tokens of the model they may use within a day. Without it what its tier says.
+    /// How many tokens, read and written, they may use within 24 hours. Without it what its tier says.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u64", range(min = 0, max = TOKENS_PER_DAY_MAX))]
+    #[schemars(with = "u64", range(min = 1, max = TOKENS_PER_DAY_MAX))]
     pub(crate) tokens_per_day: Option<u64>,
 }
 
@@ -117,6 +120,27 @@ impl A2aConfig {
     /// What is different for the peer of this name.
     pub(crate) fn peer(&self, name: &str) -> Option<&PeerConfig> {
         self.peers.iter().find(|peer| peer.name == name)
+    }
+
+    /// What peers by name may use within a day, where it is not what their tier may.
+    pub(super) fn budgets(
+        &self,
+        tiers: &[(Tier, DayBudget)],
+    ) -> Vec<(ChannelId, String, DayBudget)> {
+        let own =
+            |peer: &&PeerConfig| peer.turns_per_day.is_some() || peer.tokens_per_day.is_some();
+        let peers = self.peers.iter().filter(own);
+        peers
+            .map(|peer| {
+                let tier = tiers.iter().find(|(tier, _)| *tier == peer.tier.tier());
+                let usual = tier.map(|(_, budget)| *budget).unwrap_or_default();
+                let budget = DayBudget {
+                    turns: peer.turns_per_day.map(u64::from).or(usual.turns),
+                    tokens: peer.tokens_per_day.or(usual.tokens),
+                };
+                (ChannelId::new(CHANNEL), peer.name.clone(), budget)
+            })
+            .collect()
     }
 
     /// Files that hold what other agents gave us.

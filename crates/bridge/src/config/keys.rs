@@ -13,6 +13,7 @@ use super::tasks::{NotifyConfig, TasksConfig};
 use super::tiers::Tiers;
 use crate::daemon::ProgressPace;
 use bridge_channel::files::{FILE_MAX_BYTES, MESSAGE_MAX_BYTES};
+use bridge_core::budget::Budgets;
 use bridge_core::limits;
 use bridge_core::step::Keep;
 use bridge_core::value::{Sandbox, Transport};
@@ -256,6 +257,15 @@ impl Default for LogConfig {
 }
 
 impl Config {
+    /// What senders may use within a day.
+    pub(crate) fn budgets(&self) -> Budgets {
+        let tiers = self.tiers.budgets();
+        Budgets {
+            senders: self.a2a.budgets(&tiers),
+            tiers: tiers.to_vec(),
+        }
+    }
+
     /// How the daemon talks to Codex. A command without a sandbox could reach Codex's control socket and
     /// answer what Codex asks, so there is no socket where a tier has no sandbox.
     pub(crate) fn transport_choice(&self) -> TransportChoice {

@@ -2,8 +2,9 @@
 //!
 //! What they become for a turn is in the daemon's settings; what must not stand together is judged in `sense`.
 
+use bridge_core::budget::DayBudget;
 use bridge_core::step::MidTurn;
-use bridge_core::value::{ApprovalPolicy, CutPolicy, Sandbox};
+use bridge_core::value::{ApprovalPolicy, CutPolicy, Sandbox, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -99,13 +100,15 @@ pub(crate) struct TierConfig<T> {
     pub(crate) on_cut: CutKey,
     /// What happens to a message that arrives while a turn of its conversation runs.
     pub(crate) mid_turn: MidTurnKey,
-    /// How many turns the messages of one sender may begin within a day. Without it there is no such limit.
+    /// How many turns the messages of one sender may begin within 24 hours; then they wait. Without it there is no
+    /// such limit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u32", range(min = 0, max = TURNS_PER_DAY_MAX))]
+    #[schemars(with = "u32", range(min = 1, max = TURNS_PER_DAY_MAX))]
     pub(crate) turns_per_day: Option<u32>,
-    /// How many tokens of the model they may use within a day. Without it there is no such limit.
+    /// How many tokens, read and written, they may use within 24 hours; looked at before the next turn begins. Without
+    /// it there is no such limit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u64", range(min = 0, max = TOKENS_PER_DAY_MAX))]
+    #[schemars(with = "u64", range(min = 1, max = TOKENS_PER_DAY_MAX))]
     pub(crate) tokens_per_day: Option<u64>,
 }
 
@@ -203,6 +206,15 @@ impl Tiers {
             self.tool.sandbox(),
         ]
     }
+
+    /// What each sender of a tier may use within a day.
+    pub(crate) fn budgets(&self) -> [(Tier, DayBudget); 3] {
+        [
+            (Tier::Owner, self.owner.budget()),
+            (Tier::Peer, self.peer.budget()),
+            (Tier::Tool, self.tool.budget()),
+        ]
+    }
 }
 
 impl<T> TierConfig<T> {
@@ -214,6 +226,14 @@ impl<T> TierConfig<T> {
             }
             (None, SandboxKey::ReadOnly) => Sandbox::ReadOnly,
             (None, SandboxKey::DangerFullAccess) => Sandbox::DangerFullAccess,
+        }
+    }
+
+    /// What each of its senders may use within a day.
+    fn budget(&self) -> DayBudget {
+        DayBudget {
+            turns: self.turns_per_day.map(u64::from),
+            tokens: self.tokens_per_day,
         }
     }
 

@@ -301,7 +301,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Failure::new(Class::Transient, "the turn was interrupted at Codex")
             }),
         };
-        self.fail(message_id.clone(), failure, end.touched).await;
+        self.fail(message_id.clone(), failure, end.touched, end.usage)
+            .await;
     }
 }
 

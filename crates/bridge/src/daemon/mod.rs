@@ -55,6 +55,7 @@ use self::terms::TaskSettings;
 use self::vault::Vault;
 use crate::config::{Config, Places, ReadsKey, TierConfig};
 use bridge_channel::files::{Depot, MESSAGE_MAX_FILES, outbox_of};
+use bridge_core::budget::Budgets;
 use bridge_core::port::{Agent, Ledger, Reads, Sink, ThreadSpec};
 use bridge_core::prompt::{STANDING_INSTRUCTIONS, errand_instructions, outbox_instructions};
 use bridge_core::rules::Policy;
@@ -146,6 +147,8 @@ pub(crate) struct Settings {
     pub(crate) owner: TierSettings,
     pub(crate) peer: TierSettings,
     pub(crate) tool: TierSettings,
+    /// What senders may use within a day.
+    pub(crate) budgets: Arc<Budgets>,
     /// What is decided beforehand about what Codex asks.
     pub(crate) policy: Policy,
     pub(crate) approvals: Approvals,
@@ -202,6 +205,7 @@ impl Settings {
             owner: TierSettings::new(&config.tiers.owner),
             peer: TierSettings::new(&config.tiers.peer),
             tool: TierSettings::new(&config.tiers.tool),
+            budgets: Arc::new(config.budgets()),
             policy: config.policy(),
             approvals: config.approvals.approvals(),
             a2a: A2aSettings::new(config),
@@ -268,6 +272,7 @@ impl Settings {
             turns_per_channel: self.turns_per_channel,
             one_writer: self.one_writer(),
             readers: self.readers(),
+            budgets: Arc::clone(&self.budgets),
             now,
         }
     }

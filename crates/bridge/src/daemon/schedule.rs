@@ -23,7 +23,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     tracing::debug!(message_id = %message.message_id, external_id = %message.external_id, "claimed");
                     continue;
                 }
-                Ok(ClaimOutcome::Buried) => continue,
+                Ok(ClaimOutcome::Buried | ClaimOutcome::Held) => continue,
                 Ok(ClaimOutcome::Idle { next_due } | ClaimOutcome::Full { next_due }) => {
                     let question = self.tend().await;
                     until([next_due, question].into_iter().flatten().min())

@@ -12,6 +12,7 @@ use bridge_core::prompt::turn_text;
 use bridge_core::step::{Attach, Begin, Begun, Bind, Fail, Suspend, Unbind};
 use bridge_core::value::{
     Class, ClientId, Conversation, CutPolicy, Failure, IncarnationId, Message, MessageId, ThreadId,
+    Usage,
 };
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -56,7 +57,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         if self.stopping.is_cancelled() && failure.class != Class::Ambiguous {
             return self.settle(Suspend { message_id }).await;
         }
-        self.fail(message_id, failure, false).await;
+        self.fail(message_id, failure, false, Usage::default())
+            .await;
     }
 
     pub(crate) async fn fail(
@@ -64,12 +66,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         message_id: MessageId,
         failure: Failure,
         touched: bool,
+        usage: Usage,
     ) {
         let on_cut = self.on_cut(&message_id).await;
         self.settle(Fail {
             message_id,
             failure,
             touched,
+            usage,
             on_cut,
             pace: self.settings().pace(),
         })

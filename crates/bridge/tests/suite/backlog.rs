@@ -64,6 +64,7 @@ async fn answer(ledger: &SqliteLedger) {
         turns_per_channel: 1,
         one_writer: Vec::new(),
         readers: Vec::new(),
+        budgets: std::sync::Arc::default(),
         now: NOW,
     };
     let claimed = ledger.transact(claim, NOW).await.unwrap().outcome;

@@ -8,9 +8,14 @@
 
 mod a2a_agent;
 mod a2a_ancestor;
+mod a2a_pair;
+mod a2a_push;
 mod a2a_questions;
+mod a2a_stream;
 mod a2a_threats;
+mod a2a_wire;
 mod agent;
+mod ask_agent;
 mod asked;
 mod attachments;
 mod backlog;

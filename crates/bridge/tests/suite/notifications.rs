@@ -16,14 +16,14 @@ use tokio::net::{TcpListener, TcpStream};
 const KEY: [u8; 32] = *b"a secret that only the test has!";
 
 /// One call of a webhook, not answered yet.
-struct Call {
+pub(crate) struct Call {
     stream: TcpStream,
-    head: String,
-    body: String,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Call {
-    fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         let found = self.head.lines().find_map(|line| {
             let (header, value) = line.split_once(": ")?;
             header.eq_ignore_ascii_case(name).then_some(value)
@@ -31,14 +31,14 @@ impl Call {
         found.unwrap_or_else(|| panic!("no {name} in {}", self.head))
     }
 
-    async fn answer(mut self, status: &str) {
+    pub(crate) async fn answer(mut self, status: &str) {
         let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         self.stream.write_all(answer.as_bytes()).await.unwrap();
     }
 }
 
 /// Waits for the next call.
-async fn called(listener: &TcpListener) -> Call {
+pub(crate) async fn called(listener: &TcpListener) -> Call {
     let read = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut bytes = Vec::new();

@@ -1,10 +1,12 @@
 //! Cancel: a person stops a message (T14). What has not begun ends here; what runs is interrupted, and ends as
-//! cancelled when its turn has ended, because until then the thread is not free.
+//! cancelled when its turn has ended, because until then the thread is not free. Stopping an answer that asks back ends
+//! the errand that waits for the next word.
 
 use super::outbox::Outbox;
-use super::{Action, Decision, Refused, Transition};
+use super::{Action, Decision, Refused, Transition, errand};
+use crate::errand::ErrandView;
 use crate::port::{Change, Read, RowsError};
-use crate::value::{AuditEntry, Life, Message, MessageId, MessageState, Timestamp};
+use crate::value::{AuditEntry, Became, Life, Message, MessageId, MessageState, Timestamp, Word};
 
 /// Stops a message.
 #[derive(Clone, Debug)]
@@ -18,7 +20,7 @@ pub struct Cancel {
 /// What stopping a message came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CancelOutcome {
-    /// It had not begun, and is over.
+    /// It had not begun, or waited for its sender's next word, and is over.
     Cancelled,
     /// Its turn is being interrupted; its answer still counts if it comes first.
     Stopping,
@@ -28,20 +30,55 @@ pub enum CancelOutcome {
     TooLate,
 }
 
+/// The rows that decide.
+#[derive(Debug)]
+pub struct CancelView {
+    message: Option<Message>,
+    replies: usize,
+    /// The errand that the message is the last word of.
+    errand: Option<ErrandView>,
+}
+
+impl CancelView {
+    /// A message that has no answer yet, with as many replies.
+    pub(super) fn of(message: Message, replies: usize) -> Self {
+        Self {
+            message: Some(message),
+            replies,
+            errand: None,
+        }
+    }
+}
+
 impl Transition for Cancel {
-    type View = (Option<Message>, usize);
+    type View = CancelView;
     type Outcome = CancelOutcome;
     const NAME: &'static str = "cancel";
 
     fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        Ok((
-            rows.message(&self.message_id)?,
-            rows.replies(&self.message_id)?.len(),
-        ))
+        let message = rows.message(&self.message_id)?;
+        let answered = |message: &Message| !message.life.state.name().awaits_answer();
+        let errand = match message.as_ref().filter(|message| answered(message)) {
+            Some(message) => match rows.errand_of(&message.message_id)? {
+                Some(errand_id) => ErrandView::load(rows, &errand_id)?,
+                None => None,
+            },
+            None => None,
+        };
+        Ok(CancelView {
+            replies: rows.replies(&self.message_id)?.len(),
+            message,
+            errand: errand.filter(|errand| self.is_last_of(errand)),
+        })
     }
 
     fn decide(self, view: Self::View, now: Timestamp) -> Result<Decision<CancelOutcome>, Refused> {
-        let (Some(message), replies) = view else {
+        let CancelView {
+            message: Some(message),
+            replies,
+            errand,
+        } = view
+        else {
             return Err(Refused::new(Self::NAME, &self.message_id, None));
         };
         let reason = format!("stopped by {}", self.by);
@@ -68,12 +105,39 @@ impl Transition for Cancel {
             | MessageState::Replied
             | MessageState::Done
             | MessageState::Dead { .. }
-            | MessageState::Cancelled { .. } => Ok(Decision::nothing(CancelOutcome::TooLate)),
+            | MessageState::Cancelled { .. } => Ok(match errand {
+                Some(errand) if !errand.now().state.terminal() => self.end(&errand, now),
+                Some(_) | None => Decision::nothing(CancelOutcome::TooLate),
+            }),
         }
     }
 }
 
 impl Cancel {
+    fn is_last_of(&self, errand: &ErrandView) -> bool {
+        let last = errand.messages.last();
+        last.is_some_and(|last| last.message.message_id == self.message_id)
+    }
+
+    /// Nothing runs, and nothing more is said.
+    fn end(&self, errand: &ErrandView, now: Timestamp) -> Decision<CancelOutcome> {
+        let stop = Word {
+            errand_id: errand.errand.errand_id.clone(),
+            ordinal: errand::next_ordinal(&errand.words),
+            said_as: Self::NAME.to_owned(),
+            became: Became::Stop,
+            original: String::new(),
+            at: now,
+        };
+        Decision {
+            changes: vec![self.audit(now), Change::NewWord(stop)],
+            actions: vec![Action::Announce {
+                message_id: self.message_id.clone(),
+            }],
+            outcome: CancelOutcome::Cancelled,
+        }
+    }
+
     /// A second word of the same kind only interrupts again.
     fn stop(&self, message: &Message, reason: String, now: Timestamp) -> Decision<CancelOutcome> {
         let mut changes = Vec::new();

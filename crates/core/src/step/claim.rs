@@ -2,12 +2,15 @@
 //! first, within the caps. The attempt is counted here, so that a message that kills the daemon each time is buried.
 
 use super::outbox::Outbox;
+use super::thrift::UsedUp;
 use super::{Action, Decision, Refused, Transition};
+use crate::budget::Budgets;
 use crate::limits;
 use crate::port::{Change, Flight, Head, HeadFilter, Kept, Read, RowsError, only_reads};
 use crate::value::{
     Conversation, Message, MessageState, Reply, Round, Sandbox, StateName, Tier, Timestamp,
 };
+use std::sync::Arc;
 
 /// Looks for one message to work on.
 #[derive(Clone, Debug)]
@@ -20,6 +23,8 @@ pub struct Claim {
     pub one_writer: Vec<String>,
     /// Tiers whose turns can't write; a task's can or can't by what it was given.
     pub readers: Vec<Tier>,
+    /// What senders may use within a day; who has used it up waits.
+    pub budgets: Arc<Budgets>,
     /// The time that due times are compared with: the same `now` the decision gets.
     pub now: Timestamp,
 }
@@ -34,8 +39,10 @@ pub enum ClaimOutcome {
         /// Its conversation.
         conversation: Box<Conversation>,
     },
-    /// This one had spent its budget and is buried; ask again.
+    /// This one had spent its attempts and is buried; ask again.
     Buried,
+    /// The sender of this one has used up its budget, and it waits; ask again.
+    Held,
     /// Nothing is due.
     Idle {
         /// When the next held message becomes due.
@@ -54,6 +61,8 @@ pub struct View {
     full: bool,
     overdue: Option<Message>,
     head: Option<Head>,
+    /// Its sender's budget is used up.
+    used_up: Option<UsedUp>,
     replies: Vec<Reply>,
     round: Round,
     next_due: Option<Timestamp>,
@@ -138,6 +147,10 @@ impl Transition for Claim {
             Some(message) => rows.replies(&message.message_id)?,
             None => Vec::new(),
         };
+        let used_up = match &head {
+            Some(head) => UsedUp::load(rows, self, &head.message)?,
+            None => None,
+        };
         let next_due = match head {
             None => rows.next_due(self.now)?,
             Some(_) => None,
@@ -146,6 +159,7 @@ impl Transition for Claim {
             full: filter.is_none(),
             overdue,
             head,
+            used_up,
             replies,
             round: rows.round()?,
             next_due,
@@ -173,6 +187,9 @@ impl Transition for Claim {
         } = head.clone();
         if message.life.spent >= limits::ATTEMPTS_MAX {
             return Ok(bury(&message, view.replies.len(), now));
+        }
+        if let Some(used_up) = view.used_up {
+            return Ok(used_up.hold(&message, now));
         }
         let mut life = message.life.moved(MessageState::Claimed, now);
         life.attempt = life.attempt.saturating_add(1);

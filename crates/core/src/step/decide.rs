@@ -2,7 +2,7 @@
 //! others are refused with a reason. What becomes of a decision that does not reach Codex is here too.
 
 use super::question::{self, Question};
-use super::{Action, Cancel, Decision, Refused, Transition};
+use super::{Action, Cancel, CancelView, Decision, Refused, Transition};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
     AuditEntry, ConversationId, Deciders, IncarnationId, MessageId, Request, RequestDecision,
@@ -220,7 +220,7 @@ impl Question {
             message_id: self.message.message_id.clone(),
             by,
         };
-        let ended = cancel.decide((Some(self.message.clone()), self.replies), now)?;
+        let ended = cancel.decide(CancelView::of(self.message.clone(), self.replies), now)?;
         changes.extend(ended.changes);
         Ok(ended.actions)
     }

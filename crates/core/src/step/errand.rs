@@ -161,7 +161,7 @@ impl Transition for TakeErrand {
     }
 }
 
-fn next_ordinal(words: &[Word]) -> u32 {
+pub(super) fn next_ordinal(words: &[Word]) -> u32 {
     words
         .last()
         .map_or(1, |word| word.ordinal.saturating_add(1))

@@ -9,7 +9,7 @@ use crate::port::{Change, Read, RowsError};
 use crate::retry::backoff_ms;
 use crate::value::{
     Class, CutPolicy, Failure, Life, Message, MessageId, MessageState, NextInput, StateName,
-    Timestamp, Turn, TurnState,
+    Timestamp, Turn, TurnState, Usage,
 };
 
 /// Journals that an attempt ended without an answer.
@@ -21,6 +21,8 @@ pub struct Fail {
     pub failure: Failure,
     /// An item that may touch the world was seen by whoever followed the turn to its end.
     pub touched: bool,
+    /// What its turn cost all the same, as far as it was told.
+    pub usage: Usage,
     /// What happens if it was cut after it may have changed something.
     pub on_cut: CutPolicy,
     /// How soon it is tried again.
@@ -61,6 +63,8 @@ impl Transition for Fail {
             message.as_ref(),
             &[StateName::Claimed, StateName::Starting, StateName::Running],
         )?;
+        let usage = self.usage;
+        let turn = turn.map(|turn| Turn { usage, ..turn });
         let mut changes = Vec::new();
         let begun = message.life.state.name() != StateName::Claimed;
         let actions = match self.failure.class {

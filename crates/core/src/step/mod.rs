@@ -44,6 +44,7 @@ mod suspend;
 mod task;
 mod tell;
 mod tend;
+mod thrift;
 mod token;
 mod touched;
 
@@ -54,7 +55,7 @@ pub use attach::Attach;
 pub use begin::{Begin, Begun};
 pub use bind::{Bind, Unbind};
 pub use blind::Blind;
-pub use cancel::{Cancel, CancelOutcome};
+pub use cancel::{Cancel, CancelOutcome, CancelView};
 pub use claim::{Claim, ClaimOutcome};
 pub use confirm::Confirm;
 pub use decide::{Authority, Deaf, Decide, DecideOutcome, DecideRefusal, Resolve, Told, Unheard};

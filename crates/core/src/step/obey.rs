@@ -5,7 +5,7 @@ use super::decide::{Authority, DecideOutcome};
 use super::outbox::Outbox;
 use super::question::{self, Question};
 use super::seat::Seated;
-use super::{Action, Cancel, CancelOutcome, Refused, Transition};
+use super::{Action, Cancel, CancelOutcome, CancelView, Refused, Transition};
 use crate::limits::STOP_MAX;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
@@ -210,7 +210,7 @@ fn stop(
             message_id: message.message_id.clone(),
             by: format!("{} in the chat", command.sender),
         };
-        let decision = cancel.decide((Some(message), replies), now)?;
+        let decision = cancel.decide(CancelView::of(message, replies), now)?;
         changes.extend(decision.changes);
         actions.extend(decision.actions);
         match decision.outcome {

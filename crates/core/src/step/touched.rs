@@ -77,6 +77,8 @@ pub(super) enum Budget {
     Spent,
     /// It does not: nobody's fault, or nothing happened.
     Returned,
+    /// No attempt was begun.
+    Unspent,
     /// Codex, or this daemon, died under it. Others may have caused that, so the first time costs nothing; from
     /// then on the message is a suspect, tried with no other suspect beside it, and pays.
     Death,
@@ -87,11 +89,11 @@ impl Budget {
     pub(super) fn settle(self, life: &mut Life) -> bool {
         let counted = match self {
             Self::Spent => true,
-            Self::Returned => false,
+            Self::Returned | Self::Unspent => false,
             Self::Death => life.suspect,
         };
         life.suspect |= self == Self::Death;
-        if !counted {
+        if !counted && self != Self::Unspent {
             life.spent = life.spent.saturating_sub(1);
         }
         counted

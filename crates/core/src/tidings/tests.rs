@@ -4,12 +4,13 @@ use super::*;
 use crate::fixture;
 use crate::value::{
     Answer, AnswerSource, ChannelId, ConversationId, Deciders, Errand, Failure, Hold, MessageState,
-    Request, RequestId, RequestState,
+    Request, RequestId, RequestKind, RequestState, Tier,
 };
 
 fn one(name: &str, came: i64, state: MessageState, attempt: u32) -> ErrandMessage {
     let mut message = fixture::message(state, |life| life.attempt = attempt);
     message.message_id = MessageId::new(name);
+    message.tier = Tier::Peer;
     message.received_at = Timestamp(came);
     message.life.updated_at = Timestamp(came + 100);
     ErrandMessage {
@@ -41,6 +42,8 @@ fn received() -> MessageState {
 fn asks(deciders: Deciders) -> Request {
     Request {
         request_id: RequestId::new("r"),
+        message_id: MessageId::new("m1"),
+        kind: RequestKind::UserInput,
         deciders,
         ..fixture::request(RequestState::Open)
     }
@@ -102,6 +105,15 @@ fn a_life_is_told_from_its_beginning_and_each_step_once() {
     let late = chronicle(vec![answered("m1", 1, 9, "42")]);
     assert_eq!(heard(&late, None), all, "whoever was away hears the same");
     assert!(late.over());
+    let never_seen = Chronicle {
+        began: None,
+        ..late
+    };
+    assert_eq!(
+        heard(&never_seen, None),
+        all,
+        "its first attempt had no turn"
+    );
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub enum Became {
     Message(MessageId),
     /// The answer to a question of Codex.
     Decision(RequestId),
+    /// The end of the errand, which waited for its owner's next word and gets none.
+    Stop,
 }
 
 /// Where the owner of an errand wants to be told how it stands.

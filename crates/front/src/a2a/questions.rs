@@ -98,7 +98,7 @@ fn asked(view: &ErrandView) -> Option<(&ErrandMessage, &Request)> {
 fn answered_before(view: &ErrandView, heard: &Heard) -> bool {
     view.words.iter().any(|word| match word.became {
         Became::Decision(_) => word.said_as == heard.said_as,
-        Became::Message(_) => false,
+        Became::Message(_) | Became::Stop => false,
     })
 }
 

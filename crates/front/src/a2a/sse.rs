@@ -46,14 +46,12 @@ impl Events {
     ) -> Result<Self, Fault> {
         let context = &call.context;
         let seat = call.sit()?;
+        // The number of an event of some other task means nothing to a new one.
+        let after = call.after.filter(|_| until == Until::Over);
+        let begin = after.map_or(From::Snapshot, From::After);
         let listener = context
             .tellers
-            .listen(
-                &context.desk,
-                errand_id,
-                &call.base,
-                call.after.map_or(From::Snapshot, From::After),
-            )
+            .listen(&context.desk, errand_id, &call.base, begin)
             .await?;
         Ok(Self::Many {
             listener,

@@ -7,7 +7,7 @@ use a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use bridge_core::errand::{ErrandMessage, ErrandState, ErrandView, Stand};
 use bridge_core::outcome;
 use bridge_core::value::{
-    Answer, AnswerSource, Attachment, Became, Deciders, ErrandId, MessageId, Request, Word,
+    Answer, AnswerSource, Attachment, Became, ErrandId, MessageId, Request, Word,
 };
 use chrono::DateTime;
 use serde_json::{Value, json};
@@ -114,10 +114,14 @@ fn status_message(view: &ErrandView, stand: &Stand) -> Option<Message> {
 
 /// The question of Codex that the task's owner may answer, if it waits for one.
 pub(crate) fn question(view: &ErrandView) -> Option<&Request> {
-    let asked = view.messages.iter().flat_map(|one| &one.requests);
-    asked
-        .into_iter()
-        .find(|request| request.deciders == Deciders::Sender)
+    let open = |one: &&ErrandMessage| one.message.life.state.name().awaits_answer();
+    let asked = view.messages.iter().filter(open).flat_map(|one| {
+        let tier = one.message.tier;
+        one.requests
+            .iter()
+            .filter(move |request| request.sender_may(tier))
+    });
+    asked.into_iter().next()
 }
 
 fn question_part(request: &Request) -> Part {

@@ -89,6 +89,7 @@ impl Desk for EmptyDesk {
             turns_per_channel: 1,
             one_writer: Vec::new(),
             readers: Vec::new(),
+            budgets: std::sync::Arc::default(),
             now: Timestamp(0),
         }
     }

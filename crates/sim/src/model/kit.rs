@@ -14,7 +14,7 @@ macro_rules! outbox {
         concat!(
             "shell:d=outbox/$(basename \"$PWD\"); mkdir -p $d && ",
             $content,
-            " > $d/output.txt ;; echo:output.txt"
+            " > $d/output.txt ;; echo:[completed]"
         )
     };
 }

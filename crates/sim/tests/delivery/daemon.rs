@@ -189,13 +189,16 @@ fn claim_at(nexts: &mut Nexts<'_>, message: u8, now: Timestamp) {
         turns_per_channel: TURNS_MAX,
         one_writer: Vec::new(),
         readers: Vec::new(),
+        budgets: std::sync::Arc::default(),
         now,
     };
     let what = match commit(&mut world, claim, now) {
         Some(ClaimOutcome::Claimed { .. }) => "commit claim",
         Some(ClaimOutcome::Buried) if now == LATE => "commit claim: nobody said how it goes on",
         Some(ClaimOutcome::Buried) => "commit claim: buried",
-        Some(ClaimOutcome::Idle { .. } | ClaimOutcome::Full { .. }) | None => return,
+        Some(ClaimOutcome::Held | ClaimOutcome::Idle { .. } | ClaimOutcome::Full { .. }) | None => {
+            return;
+        }
     };
     nexts.add(Step::of(what, message), |next| *next = world);
 }

@@ -35,6 +35,7 @@ fn cancel(nexts: &mut Nexts<'_>, message: u8) {
                 message_id,
                 failure: Why::Final.failure(),
                 touched: false,
+                usage: bridge_core::value::Usage::default(),
                 on_cut: CutPolicy::Bury,
                 pace: crate::daemon::PACE,
             };

@@ -24,6 +24,7 @@ pub(crate) fn start(world: &mut World, setup: &Setup) {
                     message_id,
                     failure,
                     touched: false,
+                    usage: bridge_core::value::Usage::default(),
                     on_cut: setup.on_cut,
                     pace: PACE,
                 };

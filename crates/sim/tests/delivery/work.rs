@@ -121,6 +121,7 @@ pub(crate) fn fail(world: &mut World, message: u8, setup: &Setup, failure: Failu
         message_id: message_id(message),
         failure,
         touched,
+        usage: bridge_core::value::Usage::default(),
         on_cut: setup.on_cut,
         pace: PACE,
     };

@@ -1,11 +1,10 @@
 //! What acts leave behind: every route of the table that promises an entry in the audit is called once where it acts.
 
 use crate::control::{TASK, begin};
-use crate::desk::TestDesk;
+use crate::desk::{Put, TestDesk};
 use axum::body::Body;
 use axum::http::{Method, Request};
-use bridge_core::port::{Change, Ledger, Read, RowsError};
-use bridge_core::step::{Decision, Refused, Transition};
+use bridge_core::port::{Change, Ledger};
 use bridge_core::value::{
     AuditEntry, BootId, ClientId, Deciders, EffectDigest, Epoch, IncarnationId, Life, MessageId,
     MessageState, Request as Asked, RequestId, RequestKind, RequestState, Sandbox, StateName,
@@ -19,28 +18,7 @@ const FIRST: &str = "t1-first";
 const OTHER: &str = "m1-of-ann";
 const ASKED: &str = "0123456789abcdefghjkmnpqrs";
 
-/// Rows as a test wants them.
-struct Put(Vec<Change>);
-
-impl Transition for Put {
-    type View = ();
-    type Outcome = ();
-    const NAME: &'static str = "put";
-
-    fn load(&self, _: &dyn Read) -> Result<(), RowsError> {
-        Ok(())
-    }
-
-    fn decide(self, (): (), _: Timestamp) -> Result<Decision<()>, Refused> {
-        Ok(Decision {
-            changes: self.0,
-            actions: Vec::new(),
-            outcome: (),
-        })
-    }
-}
-
-fn becomes(id: &str, state: MessageState, at: Timestamp) -> Change {
+pub(crate) fn becomes(id: &str, state: MessageState, at: Timestamp) -> Change {
     let life = Life {
         attempt: 1,
         ..Life::new(at)
@@ -75,7 +53,7 @@ fn running(id: &str, at: Timestamp) -> Vec<Change> {
     vec![becomes(id, state, at), Change::NewTurn(turn)]
 }
 
-fn asks(id: &str, at: Timestamp) -> Vec<Change> {
+pub(crate) fn asks(id: &str, at: Timestamp) -> Vec<Change> {
     let mut changes = running(id, at);
     changes.push(Change::NewRequest(Asked {
         request_id: RequestId::new(ASKED),

@@ -3,15 +3,17 @@
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use bridge_core::port::{Ledger, LedgerError};
+use bridge_core::errand::ErrandView;
+use bridge_core::port::{Change, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{
-    AddToken, AnswerErrand, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, Discard,
-    ErrandTaken, Extras, MidTurn, NotifyBegin, Receive, Received, Record, Redrive, RedriveOutcome,
-    RevokeToken, Tell, TokenAdded, Transition, UseToken, Verdict,
+    AddToken, AnswerErrand, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, Decision, Discard,
+    ErrandPlace, ErrandTaken, Extras, MidTurn, NotifyBegin, Receive, Received, Record, Redrive,
+    RedriveOutcome, Refused, ReserveTold, RevokeToken, TakeErrand, Tell, TokenAdded, Transition,
+    UseToken, Verdict,
 };
 use bridge_core::value::{
-    AckMode, Attachment, AuditEntry, ChannelId, ConversationId, ErrandId, ExternalId, MessageId,
-    Push, SenderKind, Task, TaskId, Tier, Timestamp,
+    AckMode, Attachment, AuditEntry, ChannelId, ConversationId, Errand, ErrandId, ExternalId,
+    MessageId, Push, SenderKind, Task, TaskId, Tier, Timestamp,
 };
 use bridge_front::api::{Api, Door};
 use bridge_front::{
@@ -21,7 +23,7 @@ use bridge_front::{
 use bridge_store::MemoryLedger;
 use futures_util::StreamExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -33,6 +35,7 @@ pub(crate) struct TestDesk {
     ledger: MemoryLedger,
     hub: Hub,
     now: Arc<AtomicI64>,
+    errands: Arc<AtomicU64>,
 }
 
 impl TestDesk {
@@ -41,6 +44,7 @@ impl TestDesk {
             ledger: MemoryLedger::new(),
             hub: Hub::default(),
             now: Arc::new(AtomicI64::new(1_000_000_000)),
+            errands: Arc::default(),
         }
     }
 
@@ -61,12 +65,21 @@ impl TestDesk {
         Ok(committed.outcome)
     }
 
+    /// There is a token of this name for A2A.
+    pub(crate) async fn knows_peer(&self, name: &str) {
+        self.knows_for(name, "a2a").await;
+    }
+
     /// There is a token of this name.
     pub(crate) async fn knows(&self, name: &str) {
+        self.knows_for(name, "read").await;
+    }
+
+    async fn knows_for(&self, name: &str, scope: &str) {
         let token = AddToken {
             name: name.to_owned(),
             hash: TokenHash::of(name).hex(),
-            scopes: vec!["read".to_owned()],
+            scopes: vec![scope.to_owned()],
             by: "somebody".to_owned(),
         };
         assert_eq!(self.does(token).await.unwrap(), TokenAdded::Added);
@@ -77,6 +90,75 @@ impl TestDesk {
         let received = self.does(message(id, "local", "ann")).await;
         assert!(matches!(received, Ok(Received::New(_))));
         self.hub.publish(&MessageId::new(id), Live::Changed);
+    }
+}
+
+impl TestDesk {
+    /// As the daemon takes in what another agent said: messages are `m1`, `m2`, their errands `e1`, `e2`.
+    async fn errand(&self, new: NewErrand) -> TakeErrand {
+        let n = self.errands.fetch_add(1, Ordering::SeqCst) + 1;
+        let owner = new.from.name;
+        let old = new.errand_id.clone();
+        let old = self.ledger.read(move |rows| match old {
+            Some(id) => ErrandView::load(rows, &id),
+            None => Ok(None),
+        });
+        let key = match (old.await.unwrap(), new.context) {
+            (Some(view), _) => view.context,
+            (None, Some(context)) => format!("{owner}/{context}"),
+            (None, None) => format!("{owner}/made-{n}"),
+        };
+        let id = format!("m{n}");
+        let external_id = match new.key {
+            Some(key) => format!("#key:{owner}:{key}"),
+            None => format!("{}#{id}", new.said_as),
+        };
+        let receive = Receive {
+            conversation_id: ConversationId::new(format!("c-{key}")),
+            external_key: key,
+            external_id: ExternalId::new(external_id),
+            kind: SenderKind::Agent,
+            tier: Tier::Peer,
+            body: new.text,
+            ..message(&id, "a2a", &owner)
+        };
+        TakeErrand {
+            place: match new.errand_id {
+                Some(errand_id) => ErrandPlace::Old { errand_id, owner },
+                None => ErrandPlace::New(Errand {
+                    errand_id: ErrandId::new(format!("e{n}")),
+                    channel: receive.channel.clone(),
+                    conversation_id: receive.conversation_id.clone(),
+                    owner,
+                    told: 0,
+                    created_at: self.now(),
+                }),
+            },
+            receive,
+            said_as: new.said_as,
+            original: new.original,
+        }
+    }
+}
+
+/// Rows as a test wants them.
+pub(crate) struct Put(pub(crate) Vec<Change>);
+
+impl Transition for Put {
+    type View = ();
+    type Outcome = ();
+    const NAME: &'static str = "put";
+
+    fn load(&self, _: &dyn Read) -> Result<(), RowsError> {
+        Ok(())
+    }
+
+    fn decide(self, (): (), _: Timestamp) -> Result<Decision<()>, Refused> {
+        Ok(Decision {
+            changes: self.0,
+            actions: Vec::new(),
+            outcome: (),
+        })
     }
 }
 
@@ -125,6 +207,7 @@ impl Desk for TestDesk {
             turns_per_channel: 1,
             one_writer: Vec::new(),
             readers: Vec::new(),
+            budgets: std::sync::Arc::default(),
             now: self.now(),
         }
     }
@@ -227,28 +310,67 @@ impl Desk for TestDesk {
         A2aProfile::default()
     }
 
-    async fn take_errand(&self, _errand: NewErrand) -> Result<ErrandTaken, SubmitError> {
-        Err(SubmitError::Stopping)
+    async fn take_errand(&self, errand: NewErrand) -> Result<ErrandTaken, SubmitError> {
+        let taken = self.does(self.errand(errand).await).await?;
+        if let ErrandTaken::New { message_id, .. } = &taken {
+            self.hub.publish(message_id, Live::Changed);
+        }
+        Ok(taken)
     }
 
-    async fn answer_errand(&self, _answer: AnswerErrand) -> Result<DecideOutcome, LedgerError> {
-        Err(unbuilt())
+    async fn answer_errand(&self, answer: AnswerErrand) -> Result<DecideOutcome, LedgerError> {
+        self.does(answer).await
     }
 
-    async fn reserve_told(&self, _: &ErrandId, _more: u32) -> Result<Option<u64>, LedgerError> {
-        Err(unbuilt())
+    async fn reserve_told(&self, id: &ErrandId, more: u32) -> Result<Option<u64>, LedgerError> {
+        let errand_id = id.clone();
+        self.does(ReserveTold { errand_id, more }).await
     }
 
-    async fn put_push(&self, _push: Push, _by: &str) -> Result<PushPut, LedgerError> {
-        Err(unbuilt())
+    async fn put_push(&self, push: Push, by: &str) -> Result<PushPut, LedgerError> {
+        if push.url.starts_with("http://10.") {
+            let why = "it leads into a private network".to_owned();
+            return Ok(PushPut::Refused { why });
+        }
+        let errand_id = push.errand_id.clone();
+        let known = self
+            .ledger
+            .read(move |rows| rows.errand(&errand_id))
+            .await?;
+        match known.is_some_and(|errand| errand.owner == by) {
+            true => {
+                self.does(Put(vec![Change::PutPush(push)])).await?;
+                Ok(PushPut::Put)
+            }
+            false => Ok(PushPut::Unknown),
+        }
     }
 
-    async fn drop_push(&self, _: &ErrandId, _: &str, _by: &str) -> Result<bool, LedgerError> {
-        Err(unbuilt())
+    async fn drop_push(&self, id: &ErrandId, name: &str, by: &str) -> Result<bool, LedgerError> {
+        let (errand_id, config_id) = (id.clone(), name.to_owned());
+        let wanted = (errand_id.clone(), config_id.clone());
+        let (known, push) = self
+            .ledger
+            .read(move |rows| Ok((rows.errand(&wanted.0)?, rows.push(&wanted.0, &wanted.1)?)))
+            .await?;
+        if known.is_none_or(|errand| errand.owner != by) {
+            return Ok(false);
+        }
+        if push.is_some() {
+            let drop = Change::DropPush {
+                errand_id,
+                config_id,
+            };
+            self.does(Put(vec![drop])).await?;
+        }
+        Ok(true)
     }
 
-    async fn read_file(&self, _file: &Attachment) -> Result<Vec<u8>, String> {
-        Err("not built".to_owned())
+    async fn read_file(&self, file: &Attachment) -> Result<Vec<u8>, String> {
+        match file.path.is_empty() {
+            true => Err("it is gone".to_owned()),
+            false => Ok(file.path.clone().into_bytes()),
+        }
     }
 
     async fn health(&self) -> Health {
@@ -317,11 +439,5 @@ impl Reader {
             .split("\n\n")
             .filter(|event| event.starts_with("event: "));
         events.map(ToOwned::to_owned).collect()
-    }
-}
-
-fn unbuilt() -> LedgerError {
-    LedgerError::Unavailable {
-        what: "not built".to_owned(),
     }
 }

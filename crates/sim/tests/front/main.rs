@@ -5,6 +5,7 @@
     reason = "a test that can't go on must fail where it stands"
 )]
 
+mod a2a;
 mod audit;
 mod control;
 mod desk;

@@ -248,10 +248,11 @@ fn schedule(world: &mut World, number: u64) {
             turns_per_channel: 2,
             one_writer: Vec::new(),
             readers: Vec::new(),
+            budgets: std::sync::Arc::default(),
             now: world.clock(),
         };
         match commit(world, claim) {
-            Ok(ClaimOutcome::Claimed { .. } | ClaimOutcome::Buried) => {}
+            Ok(ClaimOutcome::Claimed { .. } | ClaimOutcome::Buried | ClaimOutcome::Held) => {}
             Ok(ClaimOutcome::Idle { next_due } | ClaimOutcome::Full { next_due }) => {
                 break until(world, next_due);
             }

@@ -38,6 +38,7 @@ pub(crate) fn failed(
         message_id,
         failure,
         touched,
+        usage: bridge_core::value::Usage::default(),
         on_cut: world.dials.on_cut,
         pace: pace(world),
     }

@@ -73,7 +73,7 @@ impl MemoryRows {
         let key = (word.errand_id.clone(), word.ordinal);
         let fits = match &word.became {
             Became::Message(id) => self.messages.contains(id) && !self.worded.contains(id),
-            Became::Decision(_) => true,
+            Became::Decision(_) | Became::Stop => true,
         };
         let known = self.errands.contains(&word.errand_id);
         guard(known && fits && !self.words.contains(&key), || {

@@ -73,7 +73,7 @@ fn read_word(row: &Row<'_>) -> Result<Word, RowsError> {
         became: {
             let message = fields.maybe_id(MessageId::new)?.map(Became::Message);
             let request = fields.maybe_id(RequestId::new)?.map(Became::Decision);
-            fields.required("it became nothing", message.or(request))?
+            message.or(request).unwrap_or(Became::Stop)
         },
         original: fields.text()?,
         at: fields.time()?,
@@ -161,6 +161,7 @@ pub(super) fn insert_word(conn: &Connection, word: &Word) -> Result<(), RowsErro
     let (message, request) = match &word.became {
         Became::Message(id) => (Some(id.as_str()), None),
         Became::Decision(id) => (None, Some(id.as_str())),
+        Became::Stop => (None, None),
     };
     sql::write(
         conn,

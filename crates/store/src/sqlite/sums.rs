@@ -25,7 +25,7 @@ pub(super) fn holds(text: &str, stored: Option<i64>) -> bool {
 }
 
 /// Tables with a text, what names its row, the text and its sum.
-const TEXTS: [(&str, &str); 3] = [
+const TEXTS: [(&str, &str); 4] = [
     (
         "text of message",
         "SELECT coalesce(message_id, row), body, body_sum FROM message_text LEFT JOIN message USING (row)",
@@ -35,6 +35,10 @@ const TEXTS: [(&str, &str); 3] = [
         "SELECT coalesce(message_id, row), body, body_sum FROM reply_text LEFT JOIN reply USING (row)",
     ),
     ("answer to", "SELECT message_id, text, text_sum FROM answer"),
+    (
+        "word",
+        "SELECT errand_id || '/' || ordinal, original, original_sum FROM word",
+    ),
 ];
 
 /// Reads every text; gives what is wrong, at most `max`.

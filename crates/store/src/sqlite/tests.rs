@@ -1,7 +1,7 @@
 //! How SQLite runs the hot queries: from partial indexes, without sorting, and without compiling them anew.
 
 use super::open::{Options, open};
-use super::{message, place, queue, reply};
+use super::{errand, message, place, queue, reply, spend};
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};
 use tempfile::TempDir;
@@ -47,7 +47,7 @@ fn walks(step: &str) -> bool {
 }
 
 /// What runs for every message, and what a start walks through.
-const HOT: [&str; 25] = [
+const HOT: [&str; 30] = [
     queue::READY,
     queue::HELD,
     queue::NEXT_HELD,
@@ -73,6 +73,11 @@ const HOT: [&str; 25] = [
     message::BY_EXTERNAL,
     message::LIVE,
     message::LIVE_ELSEWHERE,
+    errand::OF_OWNER,
+    errand::OF_CONVERSATION,
+    errand::WORDS,
+    errand::TOUCH,
+    spend::TURNS,
 ];
 
 /// It sorts, but what it finds, not the table: it is asked when a reply is in doubt, about those taken since a time.
@@ -98,8 +103,15 @@ fn hot_queries_never_walk_finished_rows_or_sort() {
             assert!(!step.contains("TEMP B-TREE"), "{query}\n{plan:#?}");
         }
     }
-    for step in plan(&conn, queue::UNANSWERED_BEFORE) {
-        assert!(!walks(&step), "{step}");
+    for query in [
+        queue::UNANSWERED_BEFORE,
+        errand::COUNT_OF_OWNER,
+        errand::COUNT_OF_CONVERSATION,
+        spend::CLAIMED,
+    ] {
+        for step in plan(&conn, query) {
+            assert!(!walks(&step), "{step}");
+        }
     }
 }
 

@@ -8,17 +8,21 @@ use crate::given::{
     message, note, pace, reconcile, request, text, verdict,
 };
 use crate::view::everything;
+use bridge_core::budget::{Budgets, DayBudget};
 use bridge_core::port::{Change, Found, Ledger, TurnStatus};
 use bridge_core::step::{
-    Acknowledge, Answered, Ask, Authority, Bind, Blind, Cancel, Claim, Confirm, Deaf, Decide,
-    Discard, Fail, Incarnate, IncarnationGone, Join, Keep, Leave, MidTurn, Prune, Redrive, Refuse,
-    Resume, Send, Suspend, Tend, Told, Transition, Unbind, Unheard, Verdict,
+    Acknowledge, AnswerErrand, Answered, Ask, Authority, Bind, Blind, Cancel, Claim, Confirm, Deaf,
+    Decide, Discard, ErrandPlace, Fail, Incarnate, IncarnationGone, Join, Keep, Leave, MidTurn,
+    Prune, Redrive, Refuse, ReserveTold, Resume, Send, Suspend, TakeErrand, Tend, Told, Transition,
+    Unbind, Unheard, Verdict,
 };
 use bridge_core::value::{
-    AckMode, AckState, BootId, Class, ClientId, CutPolicy, ExternalId, IncarnationId,
-    RequestDecision, RequestId, Sandbox, SenderKind, StateName, ThreadId, Tier, Timestamp,
+    AckMode, AckState, BootId, ChannelId, Class, ClientId, CutPolicy, Errand, ErrandId, ExternalId,
+    IncarnationId, RequestDecision, RequestId, Sandbox, SenderKind, StateName, ThreadId, Tier,
+    Timestamp, Usage,
 };
 use std::fmt::Debug;
+use std::sync::Arc;
 
 const STEPS: u32 = 60;
 const MESSAGES: u64 = 7;
@@ -145,7 +149,51 @@ impl Pair {
         if self.dice.one_in(4) {
             text.external_id = ExternalId::new(format!("x-{}", self.id()));
         }
-        self.both(text).await;
+        if self.dice.one_in(2) {
+            return self.both(text).await;
+        }
+        let owner = text.sender.clone();
+        let errand_id = ErrandId::new(format!("e{}", self.dice.below(4)));
+        let place = match self.dice.one_in(2) {
+            true => ErrandPlace::New(Errand {
+                errand_id,
+                channel: text.channel.clone(),
+                conversation_id: text.conversation_id.clone(),
+                owner,
+                told: 0,
+                created_at: self.now,
+            }),
+            false => ErrandPlace::Old { errand_id, owner },
+        };
+        self.both(TakeErrand {
+            receive: text,
+            place,
+            said_as: id,
+            original: "said".to_owned(),
+        })
+        .await;
+    }
+
+    /// Numbers for news of an errand, or a word of its owner that answers a question.
+    async fn errand(&mut self, name: &str) {
+        let errand_id = ErrandId::new(format!("e{}", self.dice.below(4)));
+        if self.dice.one_in(2) {
+            return self.both(ReserveTold { errand_id, more: 3 }).await;
+        }
+        let mut verdict = verdict(self.dice.choose(&RequestDecision::ALL), "ann");
+        verdict.answers = Some("{}".to_owned());
+        verdict.at = self.now;
+        self.both(AnswerErrand {
+            decide: Decide {
+                request_id: RequestId::new(format!("r-{name}")),
+                verdict,
+                authority: Authority::Owner,
+            },
+            errand_id,
+            said_as: "answer".to_owned(),
+            original: "yes".to_owned(),
+        })
+        .await;
     }
 
     async fn claim(&mut self) {
@@ -153,9 +201,23 @@ impl Pair {
             turns_per_channel: self.dice.choose(&[1, 9]),
             one_writer: self.dice.choose(&[Vec::new(), vec!["/work".to_owned()]]),
             readers: vec![Tier::Peer],
+            budgets: self.budgets(),
             ..claim(self.dice.choose(&[1, 2, 9]), self.now)
         };
         self.both(claim).await;
+    }
+
+    fn budgets(&mut self) -> Arc<Budgets> {
+        let (turns, tokens) = (Some(4), self.dice.choose(&[None, Some(25)]));
+        let own = DayBudget { turns, tokens };
+        let local = ChannelId::new("local");
+        match self.dice.one_in(3) {
+            true => Arc::new(Budgets {
+                tiers: vec![(Tier::Peer, own)],
+                senders: vec![(local, "bob".to_owned(), own)],
+            }),
+            false => Arc::default(),
+        }
     }
 
     /// Moves a message on from where it is.
@@ -225,6 +287,10 @@ impl Pair {
                     message_id: message(id),
                     failure: failure(self.class()),
                     touched: self.dice.one_in(2),
+                    usage: Usage {
+                        input_tokens: 5,
+                        output_tokens: 1,
+                    },
                     on_cut: self.policy(),
                     pace: pace(300),
                 };
@@ -382,7 +448,8 @@ impl Pair {
             .dice
             .choose(&[ThreadId::new("thread"), ThreadId::new("other")]);
         let name = format!("i{}", self.dice.below(3));
-        match self.dice.below(8) {
+        match self.dice.below(10) {
+            8..10 => self.errand(&name).await,
             0 => {
                 self.both(Bind {
                     conversation_id,

@@ -83,6 +83,7 @@ pub(crate) fn claim(turns_max: u32, now: Timestamp) -> Claim {
         turns_per_channel: turns_max,
         one_writer: Vec::new(),
         readers: Vec::new(),
+        budgets: std::sync::Arc::default(),
         now,
     }
 }
@@ -125,6 +126,7 @@ pub(crate) fn fail(id: &str, class: Class) -> Fail {
         message_id: message(id),
         failure: failure(class),
         touched: false,
+        usage: bridge_core::value::Usage::default(),
         on_cut: CutPolicy::Continue,
         pace: pace(1_000),
     }

@@ -1,7 +1,9 @@
 //! Everything a reader can learn from a ledger, as text: two equal views mean equal ledgers.
 
+use bridge_core::budget::DayBudget;
+use bridge_core::errand::ErrandView;
 use bridge_core::limits::PAGE_MAX;
-use bridge_core::port::{HeadFilter, Ledger, Read, RowsError};
+use bridge_core::port::{ErrandQuery, HeadFilter, Ledger, Read, RowsError};
 use bridge_core::value::{ChannelId, Message, StateName, Tier, Timestamp};
 use std::fmt::Debug;
 
@@ -53,6 +55,37 @@ impl View {
         self.add("next deadline", rows.next_deadline()?);
         self.add("unreminded", rows.unreminded_request(now.plus_ms(-5_000))?);
         self.add("next unreminded", rows.next_unreminded()?);
+        self.errands(rows, now)
+    }
+
+    fn errands(&mut self, rows: &dyn Read, now: Timestamp) -> Result<(), RowsError> {
+        for owner in ["ann", "bob"] {
+            let mut query = ErrandQuery {
+                owner: owner.to_owned(),
+                conversation: None,
+                since: None,
+                before: None,
+                limit: 2,
+            };
+            let newest = rows.errands(&query)?;
+            self.add("errands counted", rows.errands_count(&query)?);
+            if let Some((errand, at)) = newest.last().cloned() {
+                query.before = Some((at, errand.errand_id));
+                self.add("older errands", rows.errands(&query)?);
+                query.conversation = Some(errand.conversation_id);
+                query.since = Some(at.plus_ms(-20_000));
+                self.add("errands of one conversation", rows.errands(&query)?);
+                self.add("counted", rows.errands_count(&query)?);
+            }
+            self.add("errands", newest);
+            let local = ChannelId::new("local");
+            let since = now.plus_ms(-30_000);
+            self.add("spent", rows.spent(&local, owner, since)?);
+            let (turns, tokens) = (Some(3), Some(25));
+            let budget = DayBudget { turns, tokens };
+            let reached = rows.budget_reached(&local, owner, since, budget)?;
+            self.add("budget reached", reached);
+        }
         Ok(())
     }
 
@@ -116,6 +149,9 @@ impl View {
         self.add("older", rows.older_messages(id, 2)?);
         self.add("changed", rows.changed_since(message.life.updated_at, 3)?);
         self.requests(rows, message)?;
+        if let Some(errand_id) = rows.errand_of(id)? {
+            self.add("errand", ErrandView::load(rows, &errand_id)?);
+        }
         self.add("after", rows.unfinished(Some(id), 2)?);
         let conversation = &message.conversation_id;
         self.add(

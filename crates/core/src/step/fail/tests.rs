@@ -24,6 +24,7 @@ fn fail(class: Class, turn: Turn, seen_now: bool) -> Decision<()> {
         message_id: MessageId::new("m"),
         failure: Failure::new(class, "it broke"),
         touched: seen_now,
+        usage: Usage::default(),
         on_cut: CutPolicy::Continue,
         pace: PACE,
     };

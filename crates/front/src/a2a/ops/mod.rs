@@ -21,6 +21,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 /// One call: who calls, from where, and what was said beside the request.
+#[derive(Clone)]
 pub(crate) struct Call<D> {
     pub(crate) context: Context<D>,
     pub(crate) caller: Caller,

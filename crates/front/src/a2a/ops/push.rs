@@ -11,6 +11,7 @@ use a2a::{
     ListTaskPushNotificationConfigsResponse, TaskPushNotificationConfig,
 };
 use bridge_core::port::Ledger;
+use bridge_core::tidings::FROM_NOW;
 use bridge_core::value::{ErrandId, Push, PushState};
 
 pub(super) async fn create<D: Desk>(
@@ -18,7 +19,16 @@ pub(super) async fn create<D: Desk>(
     config: TaskPushNotificationConfig,
 ) -> Result<TaskPushNotificationConfig, Fault> {
     let view = owned(&call.context.desk, &call.caller, &config.task_id).await?;
-    put(call, &view.errand.errand_id, config, "url").await
+    put(call, &view.errand.errand_id, config, Since::Now, "url").await
+}
+
+/// What a new configuration is told first.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Since {
+    /// How the task stood at its beginning.
+    Beginning,
+    /// What is not there yet.
+    Now,
 }
 
 /// Keeps a configuration; `field` is what is wrong when its address may not be.
@@ -26,11 +36,40 @@ pub(super) async fn put<D: Desk>(
     call: &Call<D>,
     errand_id: &ErrandId,
     config: TaskPushNotificationConfig,
+    since: Since,
     field: &str,
 ) -> Result<TaskPushNotificationConfig, Fault> {
-    let desk = &call.context.desk;
+    let push = wanted(call, errand_id, config, since);
+    let put = call.context.desk.put_push(push.clone(), &call.caller.name);
+    match put.await? {
+        PushPut::Put => Ok(shown(push)),
+        PushPut::Unknown => Err(Fault::task_not_found(errand_id.as_str())),
+        PushPut::Refused { why } => Err(Fault::invalid(field, why)),
+    }
+}
+
+/// Whether a configuration could be kept, asked before there is a task: nothing is begun for one that is refused.
+pub(super) async fn check<D: Desk>(
+    call: &Call<D>,
+    config: &TaskPushNotificationConfig,
+    field: &str,
+) -> Result<(), Fault> {
+    let nobodys = ErrandId::new("");
+    let push = wanted(call, &nobodys, config.clone(), Since::Beginning);
+    match call.context.desk.put_push(push, &call.caller.name).await? {
+        PushPut::Put | PushPut::Unknown => Ok(()),
+        PushPut::Refused { why } => Err(Fault::invalid(field, why)),
+    }
+}
+
+fn wanted<D: Desk>(
+    call: &Call<D>,
+    errand_id: &ErrandId,
+    config: TaskPushNotificationConfig,
+    since: Since,
+) -> Push {
     let id = config.id.filter(|id| !id.is_empty());
-    let push = Push {
+    Push {
         errand_id: errand_id.clone(),
         config_id: id.unwrap_or_else(a2a::new_artifact_id),
         url: config.url,
@@ -40,16 +79,14 @@ pub(super) async fn put<D: Desk>(
             .map(|auth| (auth.scheme, auth.credentials.unwrap_or_default())),
         version: call.version.word().to_owned(),
         state: PushState::Waiting { not_before: None },
-        mark: None,
+        mark: match since {
+            Since::Beginning => None,
+            Since::Now => Some(FROM_NOW.to_owned()),
+        },
         tries: 0,
         first_try_at: None,
         error: None,
-        created_at: desk.now(),
-    };
-    match desk.put_push(push.clone(), &call.caller.name).await? {
-        PushPut::Put => Ok(shown(push)),
-        PushPut::Unknown => Err(Fault::task_not_found(errand_id.as_str())),
-        PushPut::Refused { why } => Err(Fault::invalid(field, why)),
+        created_at: call.context.desk.now(),
     }
 }
 

@@ -148,32 +148,60 @@ enum Placed {
     Misfit { view: Box<ErrandView>, why: String },
 }
 
-/// Puts a message where it belongs; when this resolves, it is on disk.
+/// Puts a message where it belongs; when this resolves, it is on disk. On a task of its own: a caller that hangs up
+/// after its message was here does not take it along.
 async fn place<D: Desk>(
     call: &Call<D>,
     heard: Heard,
     configuration: SendMessageConfiguration,
 ) -> Result<Placed, Fault> {
-    let errand_id = match answer(call, &heard).await? {
-        Some(Placed::In(errand_id)) => errand_id,
-        Some(misfit @ Placed::Misfit { .. }) => return Ok(misfit),
-        None => take(call, heard).await?,
-    };
-    if let Some(config) = configuration.task_push_notification_config {
-        let field = "configuration.taskPushNotificationConfig.url";
-        push::put(call, &errand_id, config, field).await?;
+    let call = call.clone();
+    let placed = tokio::spawn(async move { store(&call, heard, configuration).await });
+    placed.await.map_err(|_| {
+        Fault::internal(
+            "the message could not be taken in; list your tasks before sending it again",
+        )
+    })?
+}
+
+async fn store<D: Desk>(
+    call: &Call<D>,
+    heard: Heard,
+    configuration: SendMessageConfiguration,
+) -> Result<Placed, Fault> {
+    let field = "configuration.taskPushNotificationConfig.url";
+    let mut config = configuration.task_push_notification_config;
+    let mut answered = None;
+    if let Some(id) = &heard.task {
+        let view = owned(&call.context.desk, &call.caller, id).await?;
+        fits(&view, &heard)?;
+        // Before the message, so that nothing that comes of it is missed.
+        if let Some(config) = config.take() {
+            let errand_id = &view.errand.errand_id;
+            push::put(call, errand_id, config, push::Since::Now, field).await?;
+        }
+        answered = answer(call, &heard, view).await?;
+    }
+    if let Some(placed) = answered {
+        return Ok(placed);
+    }
+    if let Some(config) = &config {
+        push::check(call, config, field).await?;
+    }
+    let errand_id = take(call, heard).await?;
+    if let Some(config) = config {
+        push::put(call, &errand_id, config, push::Since::Beginning, field).await?;
     }
     Ok(Placed::In(errand_id))
 }
 
 /// Whether a message that goes on with a task answers a question in it.
-async fn answer<D: Desk>(call: &Call<D>, heard: &Heard) -> Result<Option<Placed>, Fault> {
-    let Some(id) = &heard.task else {
-        return Ok(None);
-    };
+async fn answer<D: Desk>(
+    call: &Call<D>,
+    heard: &Heard,
+    view: ErrandView,
+) -> Result<Option<Placed>, Fault> {
     let desk = &call.context.desk;
-    let view = owned(desk, &call.caller, id).await?;
-    fits(&view, heard)?;
     let keyed = call.key.is_some() || heard.key.is_some();
     let answered = questions::answer(desk, &call.caller, &view, heard, keyed).await?;
     Ok(match answered {

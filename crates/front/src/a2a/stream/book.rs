@@ -40,6 +40,8 @@ pub(super) struct Book {
     /// The newest number.
     last: u64,
     over: bool,
+    /// Something that listeners know is not written here: nobody may go on with it.
+    torn: bool,
 }
 
 impl Book {
@@ -79,6 +81,16 @@ impl Book {
 
     pub(super) fn is_over(&self) -> bool {
         self.over
+    }
+
+    /// Nothing more is written, and what is here is not all.
+    pub(super) fn tear(&mut self) {
+        self.over = true;
+        self.torn = true;
+    }
+
+    pub(super) fn is_torn(&self) -> bool {
+        self.torn
     }
 
     /// Whether all that comes behind `seq` is known.

@@ -76,7 +76,11 @@ impl Tellers {
         from: From,
     ) -> Result<Listener, Fault> {
         let (teller, written) = self.seat(desk, errand_id, base)?;
-        let (first, heard) = match teller.begin(desk, from).await? {
+        // On a task of its own: a look that its caller breaks off half-way would be missing for all others.
+        let (looking, desk) = (Arc::clone(&teller), desk.clone());
+        let begun = tokio::spawn(async move { looking.begin(&desk, from).await }).await;
+        let begun = begun.map_err(|_| Fault::internal("a look at the task broke off"))?;
+        let (first, heard) = match begun? {
             Begin::With(told) => {
                 let seq = told.seq;
                 (Some(told), seq)
@@ -105,7 +109,9 @@ impl Tellers {
         base: &str,
     ) -> Result<(Arc<Teller>, watch::Receiver<u64>), Fault> {
         let mut known = self.lock();
-        if let Some(teller) = known.get(errand_id) {
+        if let Some(teller) = known.get(errand_id)
+            && !teller.book().is_torn()
+        {
             return match teller.listeners() < LISTENERS_MAX {
                 true => Ok((Arc::clone(teller), teller.listen())),
                 false => Err(Fault::full(
@@ -132,6 +138,9 @@ impl Tellers {
         let _heard_elsewhere = teller.look(&desk).await;
         let mut heard_at = Instant::now();
         loop {
+            if teller.book().is_torn() {
+                break;
+            }
             if teller.listeners() > 0 {
                 heard_at = Instant::now();
             } else if heard_at.elapsed() >= LINGER && self.forget(&teller) {
@@ -156,15 +165,15 @@ impl Tellers {
             }
         }
         teller.end();
-        self.lock().remove(teller.errand_id());
+        remove(&mut self.lock(), &teller);
     }
 
     /// Lets a teller go that nobody listens to; `false` when somebody came just now.
-    fn forget(&self, teller: &Teller) -> bool {
+    fn forget(&self, teller: &Arc<Teller>) -> bool {
         let mut known = self.lock();
         let alone = teller.listeners() == 0;
         if alone {
-            known.remove(teller.errand_id());
+            remove(&mut known, teller);
         }
         alone
     }
@@ -188,6 +197,14 @@ impl Listener {
                 Entry::Blank => self.written.changed().await.ok()?,
             }
         }
+    }
+}
+
+/// Another one may have taken its place.
+fn remove(known: &mut HashMap<ErrandId, Arc<Teller>>, teller: &Arc<Teller>) {
+    let id = teller.errand_id();
+    if known.get(id).is_some_and(|known| Arc::ptr_eq(known, teller)) {
+        known.remove(id);
     }
 }
 

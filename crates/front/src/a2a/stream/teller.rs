@@ -133,7 +133,7 @@ impl Teller {
             .ledger()
             .read(move |rows| read_rows(rows, &id, seen.as_ref()));
         let Some(rows) = read.await? else {
-            self.end();
+            self.tear();
             return Err(Fault::task_not_found(self.errand_id.as_str()));
         };
         match mind {
@@ -215,9 +215,11 @@ impl Teller {
         }
         let count = u64::try_from(events.len()).unwrap_or(u64::MAX);
         while next.saturating_add(count) > mind.end {
-            if self.reserve(desk, BLOCK).await? != mind.end {
-                // Somebody else numbers news of this errand: whoever listens asks again, and sees no gap.
-                self.end();
+            let more = self.reserve(desk, BLOCK).await;
+            if more.as_ref() != Ok(&mind.end) {
+                // Whoever listens asks again and gets a snapshot: what could not be numbered is in it.
+                self.tear();
+                more?;
                 return Err(Fault::unavailable(
                     "the numbers of this task's events were taken; subscribe again",
                 ));
@@ -239,6 +241,13 @@ impl Teller {
     pub(super) fn end(&self) {
         self.book().close();
         self.written.send_modify(|_| {});
+    }
+
+    /// Nothing more comes from here, and what came is not all.
+    fn tear(&self) {
+        self.book().tear();
+        self.written.send_modify(|_| {});
+        self.came.notify_one();
     }
 
     /// The messages whose news counts.

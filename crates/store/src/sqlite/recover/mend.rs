@@ -6,7 +6,7 @@
 //! version of the schema here.
 
 use super::report::{Notice, Report, TableReport};
-use super::salvage::{Found, Identity};
+use super::salvage::{Found, Identity, TOLD_LEAP};
 use crate::sqlite::audit;
 use bridge_core::port::RowsError;
 use bridge_core::value::{AuditEntry, MessageId, ReplyKey, Timestamp};
@@ -37,7 +37,9 @@ const OUT: &str = "state IN ('answered', 'sending', 'replied')";
 const LOST_TEXT: &str = "(this text was lost when the ledger was damaged)";
 
 /// Tables whose rows belong to a message.
-const CHILDREN: [&str; 7] = ["turn", "answer", "reply", "ack", "request", "event", "task"];
+const CHILDREN: [&str; 8] = [
+    "turn", "answer", "reply", "ack", "request", "event", "task", "word",
+];
 
 /// Brings the rows in order and says what was done.
 pub(super) fn mend(new: &Connection, found: Found, setting: &Setting<'_>) -> Result<Report, Error> {
@@ -51,6 +53,7 @@ pub(super) fn mend(new: &Connection, found: Found, setting: &Setting<'_>) -> Res
     mender.lost(&found.identities)?;
     mender.orphans()?;
     mender.conversations()?;
+    mender.errands()?;
     mender.texts()?;
     mender.stale(&found.stale)?;
     mender.flights()?;
@@ -177,6 +180,23 @@ impl Mender<'_> {
             [root],
         )?;
         Ok(())
+    }
+
+    /// An errand whose row was lost is made again from its words: its owner is whoever sent its messages. One without
+    /// a message is nothing, and so is what hangs on it.
+    fn errands(&mut self) -> Result<(), Error> {
+        self.new.execute(
+            "INSERT INTO errand (errand_id, channel, conversation_id, owner, told, created_at, changed_at) \
+             SELECT errand_id, channel, conversation_id, sender, ?1, at, max(updated_at) \
+             FROM word JOIN message USING (message_id) \
+             WHERE errand_id NOT IN (SELECT errand_id FROM errand) AND sender <> '(lost)' GROUP BY errand_id",
+            [TOLD_LEAP],
+        )?;
+        let wordless = "errand_id NOT IN (SELECT errand_id FROM word WHERE message_id IS NOT NULL)";
+        self.drop_rows("errand", wordless)?;
+        let orphaned = "errand_id NOT IN (SELECT errand_id FROM errand)";
+        self.drop_rows("word", orphaned)?;
+        self.drop_rows("push", orphaned)
     }
 
     fn texts(&mut self) -> Result<(), Error> {

@@ -8,8 +8,8 @@ use bridge_core::errand::{ErrandState, ErrandView};
 use bridge_core::limits::{ERRAND_WORDS_MAX, PAGE_MAX};
 use bridge_core::port::{Change, ErrandQuery, Ledger, LedgerError, RowsError};
 use bridge_core::step::{
-    AnswerErrand, Ask, Authority, Cancel, Decide, DecideOutcome, DecideRefusal, ErrandPlace,
-    ErrandTaken, Keep, Prune, ReserveTold, TakeErrand,
+    AnswerErrand, Ask, Authority, Cancel, CancelOutcome, Decide, DecideOutcome, DecideRefusal,
+    ErrandPlace, ErrandTaken, Keep, Prune, ReserveTold, TakeErrand,
 };
 use bridge_core::value::{
     Became, ChannelId, Errand, ErrandId, ExternalId, RequestDecision, RequestId, RequestKind,
@@ -235,6 +235,37 @@ pub(super) async fn an_errand_goes_on_until_it_is_over<F: Fixture>() {
     assert_eq!(state(&world, "e-m1").await, ErrandState::Completed);
     let over = world.does(next("e-m4", "c", "m5", "ann")).await.outcome;
     assert_eq!(over, ErrandTaken::Over(ErrandState::Canceled));
+}
+
+pub(super) async fn an_errand_that_waits_for_its_owner_can_be_stopped<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.does(first("c", "m1", "ann")).await;
+    answers(&mut world, "m1", "Which one?\n[input-required]").await;
+    assert_eq!(state(&world, "e-m1").await, ErrandState::InputRequired);
+    world.pass_ms(5);
+    let stop = || Cancel {
+        message_id: message("m1"),
+        by: "ann".to_owned(),
+    };
+    let stopped = world.does(stop()).await.outcome;
+    assert_eq!(stopped, CancelOutcome::Cancelled);
+    let stand = view(&world, "e-m1").await.unwrap().now();
+    assert_eq!((stand.state, stand.at), (ErrandState::Canceled, world.now));
+    assert_eq!(world.does(stop()).await.outcome, CancelOutcome::TooLate);
+    let over = world.does(next("e-m1", "c", "m2", "ann")).await.outcome;
+    assert_eq!(over, ErrandTaken::Over(ErrandState::Canceled));
+    let act = world.reads(|rows| rows.audit(1)).await;
+    assert_eq!(act[0].what, "cancel");
+    // An answer that asks nothing is not stopped any more.
+    world.does(first("d", "m3", "ann")).await;
+    answers(&mut world, "m3", "done").await;
+    let late = Cancel {
+        message_id: message("m3"),
+        by: "ann".to_owned(),
+    };
+    assert_eq!(world.does(late).await.outcome, CancelOutcome::TooLate);
+    assert_eq!(state(&world, "e-m3").await, ErrandState::Completed);
 }
 
 pub(super) async fn an_errand_has_so_many_words_and_no_more<F: Fixture>() {

@@ -1,6 +1,7 @@
 //! What every ledger promises. Each function is one promise; `contract!` runs all of them on each store.
 
 mod acts;
+mod budgets;
 mod claim;
 mod door;
 mod errands;
@@ -161,11 +162,19 @@ contract! {
             a_task_goes_with_its_messages,
             tasks_that_write_in_one_directory_take_turns,
         }
+        budgets {
+            who_used_up_its_turns_waits_until_one_is_a_day_old,
+            what_waits_for_a_budget_is_told_once,
+            a_message_that_waits_for_a_budget_too_long_is_a_dead_letter,
+            tokens_count_also_of_turns_without_an_answer,
+            what_is_claimed_counts_before_its_turn_begins,
+        }
         errands {
             an_errand_its_word_and_its_message_are_on_disk_together,
             a_key_that_comes_twice_is_one_word,
             a_stranger_s_errand_is_unknown,
             an_errand_goes_on_until_it_is_over,
+            an_errand_that_waits_for_its_owner_can_be_stopped,
             an_errand_has_so_many_words_and_no_more,
             a_question_is_answered_with_a_word,
             an_approval_is_not_the_errand_owner_s,
