@@ -64,6 +64,7 @@ contract! {
             new_lets_the_conversation_go,
             agents_that_answer_each_other_are_stopped,
             an_agent_that_never_pauses_is_stopped_by_its_own_time,
+            an_agent_with_many_talks_is_counted_within_one,
             an_old_program_s_conversations_are_taken_over_once,
         }
         people {
