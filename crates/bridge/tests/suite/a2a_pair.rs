@@ -75,7 +75,7 @@ impl Side {
     /// Why messages of the other one were not worked on.
     async fn stopped(&self) -> Vec<String> {
         let dead = self.world.json(&["dead", "list", "--json"]).await;
-        let letters = dead["messages"].as_array().unwrap().iter();
+        let letters = dead["dead"].as_array().unwrap().iter();
         letters.map(|letter| letter.to_string()).collect()
     }
 
