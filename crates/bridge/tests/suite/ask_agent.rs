@@ -183,7 +183,7 @@ async fn call_asks_an_agent_without_a_daemon() {
     world
         .run(&["call", &url, "hi"])
         .await
-        .must(1, &["must be https"]);
+        .must(1, &["must be https", "--allow-private"]);
     let ended = world.run(&["call", &url, "hi", "--allow-private"]).await;
     ended.must(0, &["task task-0", "completed"]);
     assert_eq!(ended.stdout, "you said: hi\n");
