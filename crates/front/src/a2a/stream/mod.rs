@@ -203,7 +203,10 @@ impl Listener {
 /// Another one may have taken its place.
 fn remove(known: &mut HashMap<ErrandId, Arc<Teller>>, teller: &Arc<Teller>) {
     let id = teller.errand_id();
-    if known.get(id).is_some_and(|known| Arc::ptr_eq(known, teller)) {
+    if known
+        .get(id)
+        .is_some_and(|known| Arc::ptr_eq(known, teller))
+    {
         known.remove(id);
     }
 }
