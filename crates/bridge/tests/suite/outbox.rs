@@ -41,10 +41,7 @@ async fn what_codex_puts_into_its_outbox_comes_with_the_answer() {
     let world = World::new().await;
     let daemon = world.daemon().await;
     let ended = world.run(&["send", &format!("{PUT} ;; echo:sent")]).await;
-    ended.must(
-        0,
-        &["file: result.txt (application/octet-stream, 4 bytes): "],
-    );
+    ended.must(0, &["file: result.txt (text/plain, 4 bytes): "]);
     assert_eq!(ended.stdout.trim(), "sent");
     let sent = files(&world, &ended).await;
     assert_eq!(sent.len(), 1, "{sent:?}");

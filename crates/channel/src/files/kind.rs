@@ -26,6 +26,28 @@ enum Picture {
     Webp,
 }
 
+/// Kinds of text that Codex makes often, by how their names end. A name is no more than a claim.
+const ENDINGS: [(&str, &str); 10] = [
+    ("txt", "text/plain"),
+    ("log", "text/plain"),
+    ("md", "text/markdown"),
+    ("csv", "text/csv"),
+    ("json", "application/json"),
+    ("xml", "application/xml"),
+    ("toml", "application/toml"),
+    ("yaml", "application/yaml"),
+    ("pdf", "application/pdf"),
+    ("zip", "application/zip"),
+];
+
+/// What a file of this name claims to be; empty where nobody knows.
+pub(super) fn claim_of(name: &str) -> &'static str {
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let known = |known: &str| known.eq_ignore_ascii_case(ending);
+    let found = ENDINGS.iter().find(|(ending, _)| known(ending));
+    found.map_or("", |(_, kind)| *kind)
+}
+
 /// The kind of a file that its sender says is `claimed`.
 pub(super) fn media_type(file: &mut (impl Read + Seek), claimed: &str) -> io::Result<String> {
     let mut head = Vec::new();
@@ -228,6 +250,15 @@ mod tests {
             assert_eq!(kind(bytes, claimed), expected, "{claimed:?}");
         }
         assert_eq!(kind(b"x", &format!("a/{}", "b".repeat(200))), UNKNOWN);
+    }
+
+    #[test]
+    fn a_name_claims_what_its_ending_says() {
+        assert_eq!(kind(b"hello", claim_of("a.b.TXT")), "text/plain");
+        assert_eq!(kind(&png(8, 8), claim_of("a.txt")), "image/png");
+        for name in ["txt", "a.png", "a.", "", "a.html"] {
+            assert_eq!(kind(b"hello", claim_of(name)), UNKNOWN, "{name}");
+        }
     }
 
     #[test]

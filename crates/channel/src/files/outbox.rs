@@ -8,6 +8,7 @@
 use super::clean;
 use super::depot::{Bundle, Depot};
 use super::ground::{Ground, Lies};
+use super::kind::claim_of;
 use bridge_core::secrets::{Scan, Secrets};
 use bridge_core::value::{Attachment, ConversationId, MessageId};
 use std::ffi::OsStr;
@@ -201,7 +202,9 @@ fn take(
     if file.scan.found() {
         return Err("it holds a secret value".to_owned());
     }
-    let kept = draft.keep("").map_err(|error| error.to_string())?;
+    let kept = draft
+        .keep(claim_of(&label))
+        .map_err(|error| error.to_string())?;
     bundle.add(&label, kept);
     Ok(())
 }

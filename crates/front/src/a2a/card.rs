@@ -1,5 +1,6 @@
 //! The agent card: who we are, where and how we are spoken to. One document for clients of 1.0 and 0.3.
 
+use super::speak::Version;
 use super::{extension, legacy};
 use crate::{A2aAuth, A2aProfile, A2aSkill, Caller};
 use a2a::{
@@ -23,9 +24,15 @@ const TEXT: &str = "text/plain";
 const JSON: &str = "application/json";
 const ANYTHING: &str = "*/*";
 
-/// What everybody may see.
-pub(crate) fn public(profile: &A2aProfile, base: &str) -> Value {
-    document(card(profile, base))
+/// What everybody may see. Who says that it speaks 1.0 gets a card of 1.0; everybody else one that clients of 0.3 can
+/// read as well: who says nothing is one of them (specification 3.6.2).
+pub(crate) fn public(profile: &A2aProfile, base: &str, version: Version) -> Value {
+    let mut card = document(card(profile, base));
+    match version {
+        Version::V1 => {}
+        Version::V03 => legacy::beside(&mut card),
+    }
+    card
 }
 
 /// What a caller that we know is shown: also as whom we know it.
@@ -39,9 +46,7 @@ pub(crate) fn extended(profile: &A2aProfile, base: &str, caller: &Caller) -> Val
 }
 
 fn document(card: AgentCard) -> Value {
-    let mut card = serde_json::to_value(card).unwrap_or_default();
-    legacy::beside(&mut card);
-    card
+    serde_json::to_value(card).unwrap_or_default()
 }
 
 fn card(profile: &A2aProfile, base: &str) -> AgentCard {
@@ -140,7 +145,7 @@ mod tests {
 
     #[test]
     fn one_card_speaks_to_clients_of_both_versions() {
-        let card = public(&A2aProfile::default(), "http://h");
+        let card = public(&A2aProfile::default(), "http://h", Version::V03);
         let read: AgentCard = serde_json::from_value(card.clone()).unwrap();
         assert_eq!(read.supported_interfaces.len(), 3);
         assert_eq!(read.supported_interfaces[1].protocol_binding, "HTTP+JSON");
@@ -158,9 +163,10 @@ mod tests {
             auth: A2aAuth::None,
             ..A2aProfile::default()
         };
-        let card = public(&profile, "http://h");
+        let card = public(&profile, "http://h", Version::V1);
         assert!(card.get("securitySchemes").is_none());
         assert!(card.get("securityRequirements").is_none());
+        assert!(card.get("url").is_none(), "who speaks 1.0 is not shown 0.3");
     }
 
     #[test]

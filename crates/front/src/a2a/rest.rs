@@ -158,9 +158,11 @@ pub(crate) async fn public_card<D: Desk>(
         return ProblemResponse::not_found("there is no such route").into_response();
     }
     let base = speak::base(&profile, request.headers(), request.uri());
-    let content = card::public(&profile, &base).to_string();
+    let version = speak::version(request.headers(), request.uri()).unwrap_or(Version::V03);
+    let content = card::public(&profile, &base, version).to_string();
     let etag = card::etag(&content);
-    let since = context.ages.since(&base, &etag, context.desk.now());
+    let which = format!("{base} {}", version.word());
+    let since = context.ages.since(&which, &etag, context.desk.now());
     let asked = request.headers().get_all(header::IF_NONE_MATCH).iter();
     let known = asked
         .filter_map(|tags| tags.to_str().ok())
@@ -174,6 +176,7 @@ pub(crate) async fn public_card<D: Desk>(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
+    headers.insert(header::VARY, HeaderValue::from_static("A2A-Version"));
     let max_age = format!("public, max-age={}", card::MAX_AGE_SECONDS);
     let modified = DateTime::from_timestamp_millis(since.0)
         .map(|at| at.format("%a, %d %b %Y %H:%M:%S GMT").to_string());

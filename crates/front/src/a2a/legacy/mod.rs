@@ -108,7 +108,7 @@ pub(crate) fn params(op: Op, params: Option<Value>) -> Result<(Op, Value), Wrong
 }
 
 /// What 1.0 answered, in the words of 0.3.
-pub(crate) fn result(op: Op, result: Value) -> Result<Value, Wrong> {
+pub(crate) fn result(op: Op, mut result: Value) -> Result<Value, Wrong> {
     Ok(match op {
         Op::Send | Op::Stream | Op::Resubscribe => down::event(result),
         Op::Get | Op::Cancel => down::task(&result),
@@ -119,7 +119,10 @@ pub(crate) fn result(op: Op, result: Value) -> Result<Value, Wrong> {
         },
         Op::ListPush => Value::Array(down::pushes(&result)),
         Op::DeletePush => Value::Null,
-        Op::Card => result,
+        Op::Card => {
+            beside(&mut result);
+            result
+        }
     })
 }
 
