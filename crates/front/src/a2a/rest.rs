@@ -1,5 +1,6 @@
 //! HTTP+JSON: paths and methods become operations, faults become statuses (AIP-193).
 
+use super::call::to_the_end;
 use super::card;
 use super::fault::Fault;
 use super::ops::{self, Call, Done, Op};
@@ -13,6 +14,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::DateTime;
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 
 pub(crate) async fn send<D: Desk>(
     State(context): State<Context<D>>,
@@ -195,15 +197,30 @@ async fn answer<D: Desk>(
     caller: Caller,
     request: Request,
     op: Op,
-    named: &[(&str, &str)],
+    named: &[(&'static str, &str)],
 ) -> Response {
-    let (head, body) = request.into_parts();
-    let media = speak::media(&head.headers);
-    match run(context, caller, head, body, op, named).await {
-        Ok(Done::Value(value)) => json(media, StatusCode::OK, &value),
-        Ok(Done::Events(events)) => events.respond(|event| event),
-        Err(fault) => refuse(media, &fault),
-    }
+    let named: Vec<_> = named
+        .iter()
+        .map(|(name, value)| (*name, (*value).to_owned()))
+        .collect();
+    to_the_end(|gone| async move {
+        let (head, body) = request.into_parts();
+        let media = speak::media(&head.headers);
+        let asked = Asked { op, named, gone };
+        match run(context, caller, head, body, asked).await {
+            Ok(Done::Value(value)) => json(media, StatusCode::OK, &value),
+            Ok(Done::Events(events)) => events.respond(|event| event),
+            Err(fault) => refuse(media, &fault),
+        }
+    })
+    .await
+}
+
+/// What the path says, and whether anybody waits for the answer.
+struct Asked {
+    op: Op,
+    named: Vec<(&'static str, String)>,
+    gone: CancellationToken,
 }
 
 async fn run<D: Desk>(
@@ -211,11 +228,10 @@ async fn run<D: Desk>(
     caller: Caller,
     head: Parts,
     body: Body,
-    op: Op,
-    named: &[(&str, &str)],
+    asked: Asked,
 ) -> Result<Done, Fault> {
     let bytes = speak::body(&head, body).await?;
-    let call = Call::new(context, caller, &head)?;
+    let call = Call::new(context, caller, &head, asked.gone)?;
     match call.version {
         Version::V1 => {}
         Version::V03 => {
@@ -227,10 +243,10 @@ async fn run<D: Desk>(
         true => query(&head),
         false => object(&bytes)?,
     };
-    for (name, value) in named {
+    for (name, value) in &asked.named {
         name_it(&mut params, name, value)?;
     }
-    ops::run(&call, op, Value::Object(params)).await
+    ops::run(&call, asked.op, Value::Object(params)).await
 }
 
 /// What is behind the `?`, but the version.
