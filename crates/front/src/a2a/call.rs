@@ -3,21 +3,15 @@
 use super::fault::Fault;
 use super::ops::Call;
 use super::{hear, rest, speak};
-use crate::api::{Context, Seat};
+use crate::api::{Context, Gone, Seat};
 use crate::{Caller, Desk, Via};
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
 use tokio_util::sync::CancellationToken;
 
 impl<D: Desk> Call<D> {
     /// A call with this head.
-    pub(super) fn new(
-        context: Context<D>,
-        caller: Caller,
-        head: &Parts,
-        gone: CancellationToken,
-    ) -> Result<Self, Fault> {
+    pub(super) fn new(context: Context<D>, caller: Caller, head: &Parts) -> Result<Self, Fault> {
         let profile = context.desk.a2a();
         if !profile.enabled {
             return Err(rest::off());
@@ -27,7 +21,10 @@ impl<D: Desk> Call<D> {
             base: speak::base(&profile, &head.headers, &head.uri),
             key: key(&head.headers)?,
             after: after(&head.headers),
-            gone,
+            gone: head
+                .extensions
+                .get::<Gone>()
+                .map_or_else(CancellationToken::new, |gone| gone.0.clone()),
             caller: Caller {
                 via: Via::A2a,
                 ..caller
@@ -43,22 +40,6 @@ impl<D: Desk> Call<D> {
             Fault::unavailable(why)
         })
     }
-}
-
-/// Answers a request on a task of its own, from its body on: a connection that ends takes along whatever it runs, also
-/// what was sent whole and is not on disk yet. `act` is told when the caller hung up, and waits for nothing then.
-pub(super) async fn to_the_end<F>(act: impl FnOnce(CancellationToken) -> F) -> Response
-where
-    F: Future<Output = Response> + Send + 'static,
-{
-    let gone = CancellationToken::new();
-    let _until_hung_up = gone.clone().drop_guard();
-    let answered = tokio::spawn(act(gone)).await;
-    answered.unwrap_or_else(|error| match error.try_into_panic() {
-        // Counted where those of all handlers are.
-        Ok(panic) => std::panic::resume_unwind(panic),
-        Err(_stopping) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
-    })
 }
 
 fn key(headers: &HeaderMap) -> Result<Option<String>, Fault> {

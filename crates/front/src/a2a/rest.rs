@@ -1,6 +1,5 @@
 //! HTTP+JSON: paths and methods become operations, faults become statuses (AIP-193).
 
-use super::call::to_the_end;
 use super::card;
 use super::fault::Fault;
 use super::ops::{self, Call, Done, Op};
@@ -14,7 +13,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::DateTime;
 use serde_json::{Map, Value};
-use tokio_util::sync::CancellationToken;
 
 pub(crate) async fn send<D: Desk>(
     State(context): State<Context<D>>,
@@ -197,30 +195,15 @@ async fn answer<D: Desk>(
     caller: Caller,
     request: Request,
     op: Op,
-    named: &[(&'static str, &str)],
+    named: &[(&str, &str)],
 ) -> Response {
-    let named: Vec<_> = named
-        .iter()
-        .map(|(name, value)| (*name, (*value).to_owned()))
-        .collect();
-    to_the_end(|gone| async move {
-        let (head, body) = request.into_parts();
-        let media = speak::media(&head.headers);
-        let asked = Asked { op, named, gone };
-        match run(context, caller, head, body, asked).await {
-            Ok(Done::Value(value)) => json(media, StatusCode::OK, &value),
-            Ok(Done::Events(events)) => events.respond(|event| event),
-            Err(fault) => refuse(media, &fault),
-        }
-    })
-    .await
-}
-
-/// What the path says, and whether anybody waits for the answer.
-struct Asked {
-    op: Op,
-    named: Vec<(&'static str, String)>,
-    gone: CancellationToken,
+    let (head, body) = request.into_parts();
+    let media = speak::media(&head.headers);
+    match run(context, caller, head, body, op, named).await {
+        Ok(Done::Value(value)) => json(media, StatusCode::OK, &value),
+        Ok(Done::Events(events)) => events.respond(|event| event),
+        Err(fault) => refuse(media, &fault),
+    }
 }
 
 async fn run<D: Desk>(
@@ -228,10 +211,11 @@ async fn run<D: Desk>(
     caller: Caller,
     head: Parts,
     body: Body,
-    asked: Asked,
+    op: Op,
+    named: &[(&str, &str)],
 ) -> Result<Done, Fault> {
     let bytes = speak::body(&head, body).await?;
-    let call = Call::new(context, caller, &head, asked.gone)?;
+    let call = Call::new(context, caller, &head)?;
     match call.version {
         Version::V1 => {}
         Version::V03 => {
@@ -243,10 +227,10 @@ async fn run<D: Desk>(
         true => query(&head),
         false => object(&bytes)?,
     };
-    for (name, value) in &asked.named {
+    for (name, value) in named {
         name_it(&mut params, name, value)?;
     }
-    ops::run(&call, asked.op, Value::Object(params)).await
+    ops::run(&call, op, Value::Object(params)).await
 }
 
 /// What is behind the `?`, but the version.

@@ -1,18 +1,16 @@
 //! JSON-RPC 2.0: one endpoint for every operation, of 1.0 and of 0.3.
 
-use super::call::to_the_end;
 use super::fault::Fault;
 use super::legacy;
 use super::ops::{self, Call, Done, Op};
 use super::speak::{self, Version};
+use crate::Desk;
 use crate::api::{Context, Who};
-use crate::{Caller, Desk};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use tokio_util::sync::CancellationToken;
 
 /// A request that can be answered.
 struct Asked {
@@ -26,15 +24,6 @@ pub(crate) async fn call<D: Desk>(
     Who(caller): Who,
     request: Request,
 ) -> Response {
-    to_the_end(|gone| heard(context, caller, request, gone)).await
-}
-
-async fn heard<D: Desk>(
-    context: Context<D>,
-    caller: Caller,
-    request: Request,
-    gone: CancellationToken,
-) -> Response {
     let (head, body) = request.into_parts();
     let bytes = match speak::body(&head, body).await {
         Ok(bytes) => bytes,
@@ -45,7 +34,7 @@ async fn heard<D: Desk>(
         Err((id, fault)) => return refuse(id, &fault),
     };
     let id = asked.id.clone();
-    let call = match Call::new(context, caller, &head, gone) {
+    let call = match Call::new(context, caller, &head) {
         Ok(call) => call,
         Err(fault) => return refuse(id, &fault),
     };
