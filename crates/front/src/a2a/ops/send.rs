@@ -70,7 +70,9 @@ pub(super) async fn stream<D: Desk>(
 ) -> Result<Events, Fault> {
     let heard = hear(request.message)?;
     if heard.is_empty() {
-        return Ok(Events::One(Some(StreamResponse::Message(nothing(&heard)))));
+        return Ok(Events::One(Some(Box::new(StreamResponse::Message(
+            nothing(&heard),
+        )))));
     }
     let configuration = request.configuration.unwrap_or_else(unconfigured);
     // Looked at before anything is stored.
@@ -79,7 +81,7 @@ pub(super) async fn stream<D: Desk>(
         Placed::In(errand_id) => Events::of(call, &errand_id, Until::Asked).await,
         Placed::Misfit { view, why } => {
             let task = still_asked(call, &view, &why, None).await;
-            Ok(Events::One(Some(StreamResponse::Task(task))))
+            Ok(Events::One(Some(Box::new(StreamResponse::Task(task)))))
         }
     }
 }
