@@ -35,6 +35,9 @@ pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> ExitCod
     };
     let mut ask = match begin(args, text, &show).await {
         Ok(ask) => ask,
+        Err(fault @ Fault::Address(_)) => {
+            return complain(&format!("{fault}; here --allow-private does that"));
+        }
         Err(fault) => return complain(&fault.to_string()),
     };
     let mut watch = |progress: Progress<'_>| show.progress(&progress);

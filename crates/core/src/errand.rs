@@ -218,7 +218,9 @@ impl ErrandMessage {
             files: of(ReplyKind::Answer)
                 .flat_map(|reply| reply.attachments.clone())
                 .collect(),
-            notice: of(ReplyKind::Notice).last().map(|reply| reply.body.clone()),
+            notice: of(ReplyKind::Notice)
+                .next_back()
+                .map(|reply| reply.body.clone()),
             requests,
             message,
         })

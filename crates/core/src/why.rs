@@ -44,6 +44,13 @@ pub fn explain(case: &Case, now: Timestamp) -> Why {
             followers.join(", ")
         );
     }
+    if let Some(push) = case.given_up.first() {
+        let why = push.error.as_deref().unwrap_or("nobody knows why");
+        says = format!(
+            "{says}; its owner is told nothing more through push configuration {:?}: {why}",
+            push.config_id
+        );
+    }
     if case.owes_ack() {
         next = match next.as_str() {
             "nothing" => "the source is told".to_owned(),

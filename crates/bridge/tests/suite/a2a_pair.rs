@@ -45,9 +45,10 @@ struct Side {
 impl Side {
     async fn start(own: &Front, other: &Front) -> Self {
         let settings = format!(
-            "[http]\nlisten = \"127.0.0.1:0\"\n\
+            "[http]\nlisten = \"127.0.0.1:0\"\ntrusted_hosts = [\"{}\"]\n\
              [a2a]\ntool_tiers = [\"owner\", \"peer\"]\n\
              [[a2a.agents]]\nname = \"other\"\nurl = \"{}\"\ntoken_file = \"TOKEN\"\n",
+            own.url.trim_start_matches("http://"),
             other.url
         );
         let world = World::with_settings("").await;
@@ -75,7 +76,7 @@ impl Side {
     /// Why messages of the other one were not worked on.
     async fn stopped(&self) -> Vec<String> {
         let dead = self.world.json(&["dead", "list", "--json"]).await;
-        let letters = dead["messages"].as_array().unwrap().iter();
+        let letters = dead["dead"].as_array().unwrap().iter();
         letters.map(|letter| letter.to_string()).collect()
     }
 
@@ -155,6 +156,7 @@ async fn p13_two_daemons_that_answer_each_other_stop_by_the_pair_budget() {
         );
     }
     assert!(b.stopped().await.is_empty());
+    assert_eq!(b.world.times_asked("echo:thanks"), 30);
     let sent = a.send(&ask(30)).await;
     assert!(
         sent.stdout.contains("this agent sent 30 messages"),

@@ -227,6 +227,9 @@ async fn threat_17_a_push_follows_no_redirect_and_people_see_why_it_was_given_up
         assert!(shown.stdout.contains(words), "{}", shown.stdout);
     }
     assert!(!shown.stdout.contains(CREDENTIALS), "{}", shown.stdout);
+    let why = world.run(&["why", id]).await.stdout;
+    let words = "its owner is told nothing more through push configuration";
+    assert!(why.contains(words) && !why.contains(CREDENTIALS), "{why}");
     assert_eq!(task_state(&world, &task).await, "TASK_STATE_COMPLETED");
     let (_, kept) = a2a(
         &world,

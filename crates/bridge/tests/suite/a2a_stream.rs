@@ -9,9 +9,9 @@ use tokio::net::TcpStream;
 
 const ANSWER: &str = "The first half of the answer, and then the second half of it.";
 
-/// Codex says what it is about, and waits in the middle of its answer.
+/// Codex waits, says what it is about, and waits in the middle of its answer.
 fn script() -> String {
-    format!("say:I look first phase:final_answer pause:gate echo:{ANSWER}")
+    format!("hold:begin say:I look first phase:final_answer pause:gate echo:{ANSWER}")
 }
 
 fn is_chunk(event: &Value) -> bool {
@@ -21,6 +21,8 @@ fn is_chunk(event: &Value) -> bool {
 /// A stream whose Codex is in the middle of its answer; what came of it was told.
 async fn in_the_middle(world: &World, wire: &Wire) -> Events {
     let mut events = wire.stream(said("m-1", &script())).await;
+    events.next().await.unwrap();
+    world.model.release("begin");
     let chunk = events.until(is_chunk).await;
     world.model.wait_held("gate").await.unwrap();
     let text = text_of(&json!([chunk.event["artifactUpdate"]["artifact"]]));
@@ -60,7 +62,7 @@ async fn an_answer_arrives_while_it_is_written_and_everybody_hears_the_same() {
         .collect();
     assert_eq!(after, second[1..].iter().collect::<Vec<_>>());
     let states: Vec<&str> = first.iter().filter_map(|told| state(&told.event)).collect();
-    assert_eq!(states.first(), Some(&"TASK_STATE_SUBMITTED"));
+    assert!(states.contains(&"TASK_STATE_WORKING"), "{states:?}");
     assert_eq!(states.last(), Some(&"TASK_STATE_COMPLETED"));
     let aside = first.iter().any(|told| {
         told.event["statusUpdate"]["status"]["message"]["parts"][0]["text"] == "I look first"

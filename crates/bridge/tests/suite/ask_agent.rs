@@ -135,6 +135,7 @@ async fn a_turn_that_is_stopped_takes_its_question_with_it() {
         .await;
     let id = sending.on_disk().await;
     peer.wait_for("the question", heard(1)).await.unwrap();
+    sending.stderr.wait_for("using ask_agent").await;
     world.run(&["interrupt", &id]).await.must(0, &[]);
     let canceled = |ground: &PeerGround| ground.tasks[0].state == "CANCELED";
     peer.wait_for("the end of the task", canceled)
@@ -182,7 +183,7 @@ async fn call_asks_an_agent_without_a_daemon() {
     world
         .run(&["call", &url, "hi"])
         .await
-        .must(1, &["must be https"]);
+        .must(1, &["must be https", "--allow-private"]);
     let ended = world.run(&["call", &url, "hi", "--allow-private"]).await;
     ended.must(0, &["task task-0", "completed"]);
     assert_eq!(ended.stdout, "you said: hi\n");

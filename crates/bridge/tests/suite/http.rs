@@ -139,7 +139,8 @@ async fn threat_1_every_route_wants_a_token_of_its_scope() {
             assert!(refusals.contains(&response.status()), "{method} {path}");
         }
     }
-    assert_eq!(public, ["/healthz", "/readyz"]);
+    let card = "/.well-known/agent-card.json";
+    assert_eq!(public, [card, "/healthz", "/readyz"]);
     let revoke = served.as_owner("DELETE", "/v1/tokens/read");
     assert_eq!(served.json(revoke).await.0, StatusCode::OK);
     let call = served.call("GET", "/v1/status", Some(&tokens[0].1));

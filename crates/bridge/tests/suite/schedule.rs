@@ -73,6 +73,25 @@ async fn otherwise_conversations_of_one_directory_work_side_by_side() {
     assert_eq!(daemon.stop().await, Some(0));
 }
 
+/// What the real Codex says that a turn cost counts, and the message that waits for it is kept over a restart.
+#[tokio::test]
+async fn threat_23_who_used_up_its_tokens_waits_and_says_so() {
+    let world = World::with_settings("[tiers.owner]\ntokens_per_day = 700\n").await;
+    let daemon = world.daemon().await;
+    assert_eq!(world.ask("a", "usage:400:100 echo:one").await, "one");
+    assert_eq!(world.ask("a", "usage:400:100 echo:two").await, "two");
+    let waits = world.run(&["send", "-c", "b", "echo:three"]).await;
+    assert_ne!(waits.code, Some(0), "{waits:?}");
+    let id = waits.kept();
+    assert_eq!(daemon.stop().await, Some(0));
+    let daemon = world.daemon().await;
+    let why = world.run(&["why", &id]).await;
+    let says = "its budget of 700 tokens a day; it goes on at 20";
+    assert!(why.stdout.contains(says), "{why:?}");
+    assert_eq!(world.times_asked("echo:three"), 0);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
 /// Ann's heap does not keep bob waiting.
 #[tokio::test]
 async fn senders_take_turns() {

@@ -3,7 +3,8 @@
 use crate::port::{Kept, Read, RowsError};
 use crate::step::Claim;
 use crate::value::{
-    Ack, AckMode, AckState, Message, MessageId, MessageState, Reply, Request, StateName, Turn,
+    Ack, AckMode, AckState, Message, MessageId, MessageState, Push, PushState, Reply, Request,
+    StateName, Turn,
 };
 
 /// Everything that `why` looks at.
@@ -27,6 +28,8 @@ pub struct Case {
     pub kept: Option<Kept>,
     /// What Codex asked for it and nobody has decided.
     pub asked: Vec<Request>,
+    /// Where its owner wanted to be told of it, and can't be.
+    pub given_up: Vec<Push>,
 }
 
 impl Case {
@@ -62,8 +65,14 @@ impl Case {
             false => Vec::new(),
         };
         asked.retain(|request| request.state.waits());
+        let mut given_up = match rows.errand_of(message_id)? {
+            Some(errand_id) => rows.pushes_of(&errand_id)?,
+            None => Vec::new(),
+        };
+        given_up.retain(|push| matches!(push.state, PushState::Dead { .. }));
         Ok(Some(Self {
             asked,
+            given_up,
             turn: rows.turn(message_id, message.life.attempt)?,
             followers: followers.into_iter().map(|m| m.message_id).collect(),
             ack: rows.ack(message_id)?,

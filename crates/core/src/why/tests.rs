@@ -21,6 +21,7 @@ fn case(state: MessageState) -> Case {
         lane: None,
         kept: None,
         asked: Vec::new(),
+        given_up: Vec::new(),
     }
 }
 

@@ -79,7 +79,7 @@ impl Reader {
             let value = self.take(&path, field, &mut given);
             let read_value = value.and_then(|value| self.value(&path, &field.kind, value));
             match read_value {
-                Some(value) if !(field.required && is_empty(&value)) => {
+                Some(value) if !(field.required && is_empty(&field.kind, &value)) => {
                     read.insert(field.name.to_owned(), value);
                 }
                 Some(_) | None if field.required => self.missing(&path, &field.kind),
@@ -202,12 +202,13 @@ fn below(path: &str, name: &str) -> String {
 }
 
 /// As absent, for what must be there: the proto can't tell the two apart.
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.is_empty() || text.ends_with("_UNSPECIFIED"),
-        Value::Array(items) => items.is_empty(),
-        Value::Null => true,
-        Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+fn is_empty(kind: &Kind, value: &Value) -> bool {
+    match (kind, value) {
+        (Kind::Enum(names), Value::String(word)) => names.first() == Some(&word.as_str()),
+        (_, Value::String(text)) => text.is_empty(),
+        (_, Value::Array(items)) => items.is_empty(),
+        (_, Value::Null) => true,
+        (_, Value::Bool(_) | Value::Number(_) | Value::Object(_)) => false,
     }
 }
 
@@ -289,12 +290,12 @@ fn base64(text: String) -> Result<Value, String> {
     if !bare.bytes().all(known) || bare.len() % 4 == 1 {
         return Err("must be base64".to_owned());
     }
-    let plain = text.len() % 4 == 0 && !bare.contains(['-', '_']);
+    let plain = text.len().is_multiple_of(4) && !bare.contains(['-', '_']);
     if plain {
         return Ok(Value::String(text));
     }
     let mut read = bare.replace('-', "+").replace('_', "/");
-    while read.len() % 4 != 0 {
+    while !read.len().is_multiple_of(4) {
         read.push('=');
     }
     Ok(Value::String(read))

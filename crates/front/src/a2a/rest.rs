@@ -248,6 +248,7 @@ fn query(head: &Parts) -> Map<String, Value> {
 fn object(bytes: &[u8]) -> Result<Map<String, Value>, Fault> {
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(params)) => Ok(params),
+        Ok(Value::Null) => Ok(Map::new()),
         Ok(_) => Err(Fault::invalid_request("the body must be a JSON object")),
         Err(error) => Err(Fault::parse(&error.to_string())),
     }

@@ -19,6 +19,19 @@ struct Asked {
     params: Option<Value>,
 }
 
+/// One that can't be done, and whom to tell.
+struct Unread {
+    id: Value,
+    fault: Box<Fault>,
+}
+
+impl Unread {
+    fn new(id: Value, fault: Fault) -> Self {
+        let fault = Box::new(fault);
+        Self { id, fault }
+    }
+}
+
 pub(crate) async fn call<D: Desk>(
     State(context): State<Context<D>>,
     Who(caller): Who,
@@ -31,7 +44,7 @@ pub(crate) async fn call<D: Desk>(
     };
     let asked = match read(&bytes) {
         Ok(asked) => asked,
-        Err((id, fault)) => return refuse(id, &fault),
+        Err(unread) => return refuse(unread.id, &unread.fault),
     };
     let id = asked.id.clone();
     let call = match Call::new(context, caller, &head) {
@@ -45,12 +58,13 @@ pub(crate) async fn call<D: Desk>(
 }
 
 /// Reads a request; what can't be read has no id to answer to.
-fn read(bytes: &[u8]) -> Result<Asked, (Value, Fault)> {
-    let unreadable = |error: serde_json::Error| (Value::Null, Fault::parse(&error.to_string()));
+fn read(bytes: &[u8]) -> Result<Asked, Unread> {
+    let unreadable =
+        |error: serde_json::Error| Unread::new(Value::Null, Fault::parse(&error.to_string()));
     let body: Value = serde_json::from_slice(bytes).map_err(unreadable)?;
     let Value::Object(mut body) = body else {
         let why = "the body must be one JSON-RPC request; batches are not taken";
-        return Err((Value::Null, Fault::invalid_request(why)));
+        return Err(Unread::new(Value::Null, Fault::invalid_request(why)));
     };
     // A2A answers everything, so a request without an id is no notification: it is answered to nobody by name.
     let id = match body.remove("id") {
@@ -58,11 +72,14 @@ fn read(bytes: &[u8]) -> Result<Asked, (Value, Fault)> {
         None => Value::Null,
         Some(_) => {
             let why = "id must be a string or a number";
-            return Err((Value::Null, Fault::invalid_request(why)));
+            return Err(Unread::new(Value::Null, Fault::invalid_request(why)));
         }
     };
     if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return Err((id, Fault::invalid_request("jsonrpc must be \"2.0\"")));
+        return Err(Unread::new(
+            id,
+            Fault::invalid_request("jsonrpc must be \"2.0\""),
+        ));
     }
     match body.remove("method") {
         Some(Value::String(method)) => Ok(Asked {
@@ -70,7 +87,10 @@ fn read(bytes: &[u8]) -> Result<Asked, (Value, Fault)> {
             method,
             params: body.remove("params"),
         }),
-        Some(_) | None => Err((id, Fault::invalid_request("method must be a string"))),
+        Some(_) | None => Err(Unread::new(
+            id,
+            Fault::invalid_request("method must be a string"),
+        )),
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) enum Until {
 /// What a client is told, piece by piece.
 pub(crate) enum Events {
     /// One message and nothing more.
-    One(Option<StreamResponse>),
+    One(Option<Box<StreamResponse>>),
     /// Everything that happens to a task.
     Many {
         listener: Listener,

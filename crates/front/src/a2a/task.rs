@@ -155,16 +155,19 @@ fn said(view: &ErrandView, parts: Vec<Part>) -> Message {
     }
 }
 
-/// What was said, each answer behind what it answers.
+/// What was said, each answer behind what it answers, and behind what Codex was told while it worked on it.
 pub(crate) fn history(view: &ErrandView) -> Vec<Message> {
     let mut told = Vec::with_capacity(view.words.len() * 2);
+    let mut answer = None;
     for word in &view.words {
-        told.extend(original(view, word));
         if let Became::Message(message_id) = &word.became {
+            told.extend(answer.take());
             let one = answered(view).find(|one| one.message.message_id == *message_id);
-            told.extend(one.and_then(|one| answer_message(view, one)));
+            answer = one.and_then(|one| answer_message(view, one));
         }
+        told.extend(original(view, word));
     }
+    told.extend(answer);
     told
 }
 

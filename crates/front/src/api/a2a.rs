@@ -76,7 +76,7 @@ fn of_tasks<D: Desk>() -> Vec<Route<D>> {
         long(Route::post(
             TASK,
             PEERS,
-            Trace::Row,
+            Trace::Audit(&["cancel"]),
             "A2A: `:cancel` behind the id of a task stops it, `:subscribe` follows it",
             |_| post(rest::act::<D>),
         )),

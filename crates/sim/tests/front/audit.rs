@@ -6,9 +6,10 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use bridge_core::port::{Change, Ledger};
 use bridge_core::value::{
-    AuditEntry, BootId, ClientId, Deciders, EffectDigest, Epoch, IncarnationId, Life, MessageId,
-    MessageState, Request as Asked, RequestId, RequestKind, RequestState, Sandbox, StateName,
-    ThreadId, Timestamp, Turn, TurnId, TurnState, Usage, Wants,
+    AuditEntry, Became, BootId, ChannelId, ClientId, ConversationId, Deciders, EffectDigest, Epoch,
+    Errand, ErrandId, IncarnationId, Life, MessageId, MessageState, Request as Asked, RequestId,
+    RequestKind, RequestState, Sandbox, StateName, ThreadId, Timestamp, Turn, TurnId, TurnState,
+    Usage, Wants, Word,
 };
 use bridge_front::Desk;
 use bridge_front::api::{Api, Trace, Verb};
@@ -83,6 +84,28 @@ fn over(id: &str, at: Timestamp) -> Vec<Change> {
     vec![becomes(id, MessageState::Dead { reason }, at)]
 }
 
+/// The message is an errand of whoever calls.
+fn given(id: &str, at: Timestamp) -> Vec<Change> {
+    let errand_id = ErrandId::new("e1");
+    let errand = Errand {
+        errand_id: errand_id.clone(),
+        channel: ChannelId::new("a2a"),
+        conversation_id: ConversationId::new(format!("c-{id}")),
+        owner: "local owner".to_owned(),
+        told: 0,
+        created_at: at,
+    };
+    let word = Word {
+        errand_id,
+        ordinal: 1,
+        said_as: "mine".to_owned(),
+        became: Became::Message(MessageId::new(id)),
+        original: String::new(),
+        at,
+    };
+    vec![Change::NewErrand(errand), Change::NewWord(word)]
+}
+
 /// Where a route acts: the rows, what is filled into its path, and its body.
 fn scene(path: &str, at: Timestamp) -> (Vec<Change>, &'static str, Value) {
     let decision = json!({"decision": "decline"});
@@ -103,6 +126,7 @@ fn scene(path: &str, at: Timestamp) -> (Vec<Change>, &'static str, Value) {
         "/v1/tasks/{id}/respond" => (asks(FIRST, at), TASK, respond),
         "/v1/tasks/notify-completed" => (over(FIRST, at), "", json!({})),
         "/v1/requests/{id}/decision" => (asks(OTHER, at), ASKED, decision),
+        "/a2a/tasks/{id}" => (given(OTHER, at), "e1:cancel?A2A-Version=1.0", Value::Null),
         other => panic!("{other} promises an entry in the audit: say here where it acts"),
     }
 }

@@ -2,9 +2,11 @@
 //! kept as it was.
 
 use crate::given::{World, answered, attach, begin, text};
-use crate::rig::{Messages, Place, every_state, finishes, messages, one_file, waits};
-use bridge_core::port::HeadFilter;
-use bridge_core::value::{Sandbox, Timestamp};
+use crate::rig::{Messages, Place, errand, every_state, finishes, messages, one_file, waits};
+use bridge_core::errand::ErrandView;
+use bridge_core::port::{HeadFilter, Read, RowsError};
+use bridge_core::step::ReserveTold;
+use bridge_core::value::{ErrandId, MessageId, Sandbox, Timestamp};
 use bridge_store::sqlite::{RecoverError, Recovered, Report, Soundness, recover};
 use bridge_store::{OpenError, Options, SqliteLedger};
 use rusqlite::Connection;
@@ -59,6 +61,11 @@ async fn expect_safe(path: &Path, before: &Messages, report: &Report) -> Message
         assert!(named, "{id} vanished without a word");
     }
     let world = World::over(&ledger);
+    for id in after.keys() {
+        let id = id.clone();
+        let owner = world.reads(move |rows| owner_of(rows, &id)).await;
+        assert!(owner.is_none_or(|owner| owner == "ann" || owner == "(lost)"));
+    }
     let heads = world
         .reads(|rows| rows.heads(NOW, &HeadFilter::default(), 500))
         .await;
@@ -290,6 +297,71 @@ async fn a_backup_fills_the_holes_and_what_it_does_not_know_is_not_run() {
         .find(|table| table.table == "message")
         .unwrap();
     assert_eq!((table.kept, table.from_backup), (0, 2));
+}
+
+/// Who owns the errand that a message is of, if it can be read.
+fn owner_of(rows: &dyn Read, id: &str) -> Result<Option<String>, RowsError> {
+    let Some(errand_id) = rows.errand_of(&MessageId::new(id))? else {
+        return Ok(None);
+    };
+    let view = ErrandView::load(rows, &errand_id)?;
+    Ok(Some(view.unwrap().errand.owner))
+}
+
+async fn told(ledger: &SqliteLedger, id: &str, more: u32) -> u64 {
+    let reserve = ReserveTold {
+        errand_id: ErrandId::new(id),
+        more,
+    };
+    World::over(ledger).does(reserve).await.outcome.unwrap()
+}
+
+#[tokio::test]
+async fn numbers_of_news_go_on_behind_those_that_a_backup_does_not_know() {
+    let place = Place::new();
+    let ledger = place.open();
+    World::over(&ledger).does(errand("m1")).await;
+    assert_eq!(told(&ledger, "e-m1", 10).await, 1);
+    let backup = one_file(&place.path, "backup.db");
+    assert_eq!(told(&ledger, "e-m1", 100).await, 11);
+    let damaged = Place::new();
+    fs::write(&damaged.path, vec![0xA5; 50 * PAGE]).unwrap();
+    report(&damaged.path, Some(&backup));
+    let recovered = damaged.open();
+    assert!(told(&recovered, "e-m1", 1).await > 110);
+    let world = World::over(&recovered);
+    let view = world.reads(|rows| ErrandView::load(rows, &ErrandId::new("e-m1")));
+    let view = view.await.unwrap();
+    assert_eq!(view.words[0].original, "m1 as it was said");
+}
+
+#[tokio::test]
+async fn an_errand_whose_row_was_lost_is_made_again_from_its_words() {
+    let place = Place::new();
+    let ledger = place.open();
+    let world = World::over(&ledger);
+    world.does(errand("m1")).await;
+    world.does(errand("m2")).await;
+    told(&ledger, "e-m1", 100).await;
+    let damaged = Place::new();
+    fs::rename(one_file(&place.path, "now.db"), &damaged.path).unwrap();
+    let conn = Connection::open(&damaged.path).unwrap();
+    conn.execute_batch(
+        "PRAGMA foreign_keys = OFF; DELETE FROM errand WHERE errand_id = 'e-m1'; \
+         DELETE FROM word WHERE errand_id = 'e-m2'",
+    )
+    .unwrap();
+    drop(conn);
+    destroy_an_index(&damaged.path);
+    report(&damaged.path, None);
+    let recovered = damaged.open();
+    assert_eq!(recovered.quick_check().await, Ok(Soundness::Sound));
+    assert!(told(&recovered, "e-m1", 1).await > 100);
+    let world = World::over(&recovered);
+    let owner = world.reads(|rows| owner_of(rows, "m1")).await;
+    assert_eq!(owner.as_deref(), Some("ann"));
+    let wordless = world.reads(|rows| rows.errand(&ErrandId::new("e-m2")));
+    assert_eq!(wordless.await, None);
 }
 
 #[tokio::test]

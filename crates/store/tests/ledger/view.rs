@@ -59,6 +59,7 @@ impl View {
     }
 
     fn errands(&mut self, rows: &dyn Read, now: Timestamp) -> Result<(), RowsError> {
+        self.add("pushes", rows.pushes_open(None, PAGE_MAX)?);
         for owner in ["ann", "bob"] {
             let mut query = ErrandQuery {
                 owner: owner.to_owned(),

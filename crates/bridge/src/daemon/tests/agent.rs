@@ -53,6 +53,8 @@ struct Known {
     hears: VecDeque<Responded>,
     /// What it was answered.
     answers: Vec<RequestDecision>,
+    /// What every turn costs.
+    cost: Usage,
 }
 
 /// The scripted agent.
@@ -84,6 +86,14 @@ impl ScriptedAgent {
         self.known().answers.clone()
     }
 
+    /// Every turn costs so many tokens from now on.
+    pub(super) fn costs(&self, tokens: i64) {
+        self.known().cost = Usage {
+            input_tokens: tokens,
+            output_tokens: 0,
+        };
+    }
+
     pub(super) fn says(&self, word: Word) {
         self.known().words.push_back(word);
     }
@@ -105,7 +115,7 @@ fn fault(class: Class) -> AgentFault {
     AgentFault::new(Failure::new(class, "as the script says"))
 }
 
-fn end(turn_id: TurnId, text: String) -> TurnEvent {
+fn end(turn_id: TurnId, text: String, usage: Usage) -> TurnEvent {
     TurnEvent::Ended(TurnEnd {
         turn_id,
         status: TurnStatus::Completed,
@@ -113,7 +123,7 @@ fn end(turn_id: TurnId, text: String) -> TurnEvent {
         touched: false,
         heard: Vec::new(),
         failure: None,
-        usage: Usage::default(),
+        usage,
     })
 }
 
@@ -162,7 +172,7 @@ impl Agent for ScriptedAgent {
                 why: "as the script says".to_owned(),
             },
             Some(Trouble::Refused | Trouble::Limit | Trouble::Slow(_)) | None => {
-                end(turn_id.clone(), text)
+                end(turn_id.clone(), text, known.cost)
             }
         };
         let (first, ends) = match trouble {

@@ -4,6 +4,7 @@
 
 mod agent;
 mod asks;
+mod budgets;
 mod faults;
 mod long;
 mod platform;

@@ -37,13 +37,18 @@ pub(super) struct Stage {
     pub(super) agent: ScriptedAgent,
     pub(super) platform: ScriptedPlatform,
     work: Arc<TempDir>,
+    config: Config,
 }
 
 impl Stage {
     pub(super) fn new() -> Self {
+        Self::with(Config::default())
+    }
+
+    pub(super) fn with(config: Config) -> Self {
         let work = Arc::new(tempfile::tempdir().unwrap());
         let (agent, platform) = (ScriptedAgent::default(), ScriptedPlatform::default());
-        Self::over(MemoryLedger::new(), agent, platform, work)
+        Self::over(MemoryLedger::new(), agent, platform, work, config)
     }
 
     fn over(
@@ -51,12 +56,13 @@ impl Stage {
         agent: ScriptedAgent,
         platform: ScriptedPlatform,
         work: Arc<TempDir>,
+        config: Config,
     ) -> Self {
         let ledger = FaultLedger::new(rows);
         let boot = BootId::new("boot");
         let depot = Depot::open(work.path().join("files"), FILE_MAX_BYTES).unwrap();
         let root = work.path().join("work");
-        let settings = Settings::new(&Config::default(), boot, root, depot);
+        let settings = Settings::new(&config, boot, root, depot);
         let daemon = Daemon::new(ledger.clone(), agent.clone(), platform.clone(), settings);
         Self {
             daemon,
@@ -64,6 +70,7 @@ impl Stage {
             agent,
             platform,
             work,
+            config,
         }
     }
 
@@ -85,7 +92,7 @@ impl Stage {
         self.daemon.stopping.cancel();
         self.daemon.halt.cancel();
         let rows = self.ledger.inner().reopen().unwrap();
-        let next = Self::over(rows, self.agent, self.platform, self.work);
+        let next = Self::over(rows, self.agent, self.platform, self.work, self.config);
         next.start();
         next
     }

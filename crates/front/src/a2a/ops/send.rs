@@ -70,7 +70,9 @@ pub(super) async fn stream<D: Desk>(
 ) -> Result<Events, Fault> {
     let heard = hear(request.message)?;
     if heard.is_empty() {
-        return Ok(Events::One(Some(StreamResponse::Message(nothing(&heard)))));
+        return Ok(Events::One(Some(Box::new(StreamResponse::Message(
+            nothing(&heard),
+        )))));
     }
     let configuration = request.configuration.unwrap_or_else(unconfigured);
     // Looked at before anything is stored.
@@ -79,7 +81,7 @@ pub(super) async fn stream<D: Desk>(
         Placed::In(errand_id) => Events::of(call, &errand_id, Until::Asked).await,
         Placed::Misfit { view, why } => {
             let task = still_asked(call, &view, &why, None).await;
-            Ok(Events::One(Some(StreamResponse::Task(task))))
+            Ok(Events::One(Some(Box::new(StreamResponse::Task(task)))))
         }
     }
 }
@@ -148,23 +150,8 @@ enum Placed {
     Misfit { view: Box<ErrandView>, why: String },
 }
 
-/// Puts a message where it belongs; when this resolves, it is on disk. On a task of its own: a caller that hangs up
-/// after its message was here does not take it along.
+/// Puts a message where it belongs; when this resolves, it is on disk.
 async fn place<D: Desk>(
-    call: &Call<D>,
-    heard: Heard,
-    configuration: SendMessageConfiguration,
-) -> Result<Placed, Fault> {
-    let call = call.clone();
-    let placed = tokio::spawn(async move { store(&call, heard, configuration).await });
-    placed.await.map_err(|_| {
-        Fault::internal(
-            "the message could not be taken in; list your tasks before sending it again",
-        )
-    })?
-}
-
-async fn store<D: Desk>(
     call: &Call<D>,
     heard: Heard,
     configuration: SendMessageConfiguration,
@@ -172,15 +159,16 @@ async fn store<D: Desk>(
     let field = "configuration.taskPushNotificationConfig.url";
     let mut config = configuration.task_push_notification_config;
     let mut answered = None;
+    let keyed = call.key.is_some() || heard.key.is_some();
     if let Some(id) = &heard.task {
         let view = owned(&call.context.desk, &call.caller, id).await?;
-        fits(&view, &heard)?;
+        fits(&view, &heard, keyed)?;
         // Before the message, so that nothing that comes of it is missed.
         if let Some(config) = config.take() {
             let errand_id = &view.errand.errand_id;
             push::put(call, errand_id, config, push::Since::Now, field).await?;
         }
-        answered = answer(call, &heard, view).await?;
+        answered = answer(call, &heard, view, keyed).await?;
     }
     if let Some(placed) = answered {
         return Ok(placed);
@@ -200,9 +188,9 @@ async fn answer<D: Desk>(
     call: &Call<D>,
     heard: &Heard,
     view: ErrandView,
+    keyed: bool,
 ) -> Result<Option<Placed>, Fault> {
     let desk = &call.context.desk;
-    let keyed = call.key.is_some() || heard.key.is_some();
     let answered = questions::answer(desk, &call.caller, &view, heard, keyed).await?;
     Ok(match answered {
         Answered::NotAsked => None,
@@ -214,15 +202,15 @@ async fn answer<D: Desk>(
     })
 }
 
-/// Whether a message may go on with a task.
-fn fits(view: &ErrandView, heard: &Heard) -> Result<(), Fault> {
+/// Whether a message may go on with a task. One with a key may be a repeat of what ended it: the ledger knows.
+fn fits(view: &ErrandView, heard: &Heard, keyed: bool) -> Result<(), Fault> {
     let context = task::context_of(view);
     if heard.context.as_ref().is_some_and(|named| named != context) {
         let why = "is not the context of the task; leave it out, or name that one";
         return Err(Fault::invalid("message.contextId", why));
     }
     let state = view.now().state;
-    match state.terminal() {
+    match state.terminal() && !keyed {
         true => Err(over(state)),
         false => Ok(()),
     }

@@ -7,6 +7,7 @@ use crate::Desk;
 use crate::a2a::fault::Fault;
 use crate::a2a::task::{self, Detail};
 use a2a::{CancelTaskRequest, Task};
+use bridge_core::errand::{ErrandMessage, ErrandView};
 use bridge_core::step::CancelOutcome;
 use bridge_core::value::MessageId;
 use std::time::Duration;
@@ -25,17 +26,27 @@ pub(super) async fn cancel<D: Desk>(
         let why = format!("it is over already ({})", task::word(state));
         return Err(Fault::not_cancelable(&request.id, &why));
     }
-    let unfinished = view
+    for message_id in to_stop(&view) {
+        stop(call, message_id).await?;
+    }
+    let over = |view: &ErrandView| view.now().state.terminal();
+    let view = wait::until(call, &request.id, STOP_WAIT, over).await?;
+    Ok(task::task(desk, &call.base, &view, Detail::WHOLE).await)
+}
+
+/// What has no answer yet; without such, the last one, whose answer asks back.
+fn to_stop(view: &ErrandView) -> Vec<MessageId> {
+    let id = |one: &ErrandMessage| one.message.message_id.clone();
+    let unfinished: Vec<MessageId> = view
         .messages
         .iter()
         .filter(|one| one.message.life.state.name().awaits_answer())
-        .map(|one| one.message.message_id.clone());
-    for message_id in unfinished {
-        stop(call, message_id).await?;
+        .map(id)
+        .collect();
+    match unfinished.is_empty() {
+        true => view.messages.last().map(id).into_iter().collect(),
+        false => unfinished,
     }
-    let over = |view: &bridge_core::errand::ErrandView| view.now().state.terminal();
-    let view = wait::until(call, &request.id, STOP_WAIT, over).await?;
-    Ok(task::task(desk, &call.base, &view, Detail::WHOLE).await)
 }
 
 /// A message that was given to the turn of another one ends with that turn.

@@ -23,15 +23,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use teller::{Begin, Teller};
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
 /// Errands that are told of at the same time.
 const TELLERS_MAX: usize = 512;
 /// Listeners of one errand.
 const LISTENERS_MAX: usize = 64;
-/// Messages of one errand whose live news is heard; rows tell of the others.
-const HEARD_MAX: usize = 16;
 /// How often rows are looked at without news: a new word of an errand announces itself to nobody here.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long a teller stays when nobody listens, for a listener that lost its connection.
@@ -137,6 +135,9 @@ impl Tellers {
         // Whoever listens looks as well, and hears why it fails.
         let _heard_elsewhere = teller.look(&desk).await;
         let mut heard_at = Instant::now();
+        // However much there is to hear, rows are looked at.
+        let mut looks = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if teller.book().is_torn() {
                 break;
@@ -146,12 +147,14 @@ impl Tellers {
             } else if heard_at.elapsed() >= LINGER && self.forget(&teller) {
                 return;
             }
-            watch_messages(&desk, &teller, &mut news).await;
+            news.extend(teller.fresh());
+            let messages = teller.messages().await;
+            news.retain(|message_id, _| messages.contains(message_id));
             let over = teller.book().is_over();
             let told = tokio::select! {
                 () = self.stop.cancelled() => break,
                 () = teller.looked_at() => Ok(()),
-                () = tokio::time::sleep(LOOK_EVERY) => match over {
+                _ = looks.tick() => match over {
                     true => Ok(()),
                     false => teller.look(&desk).await,
                 },
@@ -208,33 +211,6 @@ fn remove(known: &mut HashMap<ErrandId, Arc<Teller>>, teller: &Arc<Teller>) {
         .is_some_and(|known| Arc::ptr_eq(known, teller))
     {
         known.remove(id);
-    }
-}
-
-/// Hears the messages that have no answer yet, before it looks at them again.
-async fn watch_messages<D: Desk>(
-    desk: &D,
-    teller: &Teller,
-    news: &mut HashMap<MessageId, Subscription>,
-) {
-    let messages = teller.messages().await;
-    news.retain(|message_id, _| messages.contains(message_id));
-    let mut new = Vec::new();
-    for message_id in messages.into_iter().rev().take(HEARD_MAX) {
-        if !news.contains_key(&message_id)
-            && news.len() < HEARD_MAX
-            && let Some(subscription) = desk.hub().watch(&message_id)
-        {
-            news.insert(message_id.clone(), subscription);
-            new.push(message_id);
-        }
-    }
-    for message_id in new {
-        // What happened before it was watched; what goes wrong here shows at the next look.
-        let _next_time = teller.look(desk).await;
-        if let Some(said) = desk.hub().saying(&message_id) {
-            let _next_time = teller.hear(desk, &message_id, Live::Text(said)).await;
-        }
     }
 }
 

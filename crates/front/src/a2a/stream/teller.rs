@@ -6,18 +6,21 @@ use super::draft::Drafts;
 use super::scene::Scene;
 use crate::a2a::fault::Fault;
 use crate::a2a::task::{Detail, task};
-use crate::{Desk, Live};
+use crate::{Desk, Live, Subscription};
 use a2a::{Task, TaskState};
 use bridge_core::errand::ErrandView;
 use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::value::{ErrandId, EventKind, ItemEvent, MessageId};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
 
 /// Numbers that are reserved at a time: each time costs one commit, and a restart leaves the rest unused.
 const BLOCK: u32 = 256;
+
+/// Messages of one errand whose live news is heard at the same time; rows tell of the others.
+const HEARD_MAX: usize = 16;
 
 /// The teller of one errand.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub(super) struct Teller {
     written: watch::Sender<u64>,
     /// Somebody came, and may have brought a new word of the errand.
     came: Notify,
+    /// News of messages that nobody listens to yet.
+    fresh: Mutex<Vec<(MessageId, Subscription)>>,
 }
 
 /// What it knows.
@@ -41,6 +46,8 @@ struct Mind {
     /// As rows say it.
     task: Task,
     drafts: Drafts,
+    /// The messages whose news is heard.
+    watched: BTreeSet<MessageId>,
     /// The newest event of each message that was told.
     seen: HashMap<MessageId, u32>,
     /// The first number that is not ours any more.
@@ -71,6 +78,7 @@ impl Teller {
             book: Mutex::default(),
             written: watch::Sender::new(0),
             came: Notify::new(),
+            fresh: Mutex::default(),
         }
     }
 
@@ -124,6 +132,51 @@ impl Teller {
     }
 
     async fn look_with<D: Desk>(&self, desk: &D, mind: &mut Option<Mind>) -> Result<(), Fault> {
+        loop {
+            self.look_once(desk, mind).await?;
+            let Some(known) = mind.as_mut().filter(|_| !self.book().is_over()) else {
+                return Ok(());
+            };
+            // What happened between the look and the watch is seen by looking again.
+            if !self.attend(desk, known).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Hears the messages that have no answer yet, with what Codex is saying in them; `false` when there is none new.
+    async fn attend<D: Desk>(&self, desk: &D, mind: &mut Mind) -> Result<bool, Fault> {
+        let open = mind.open();
+        mind.watched.retain(|message_id| open.contains(message_id));
+        let mut more = false;
+        for message_id in open.into_iter().rev() {
+            if mind.watched.len() >= HEARD_MAX || mind.watched.contains(&message_id) {
+                continue;
+            }
+            let Some(news) = desk.hub().watch(&message_id) else {
+                break;
+            };
+            self.lock_fresh().push((message_id.clone(), news));
+            mind.watched.insert(message_id.clone());
+            more = true;
+            if let Some(said) = desk.hub().saying(&message_id) {
+                let doings = mind.drafts.hear(&message_id, &said).into_iter().collect();
+                self.tell(desk, mind, doings).await?;
+            }
+        }
+        Ok(more)
+    }
+
+    fn lock_fresh(&self) -> MutexGuard<'_, Vec<(MessageId, Subscription)>> {
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// News of messages that are heard from now on.
+    pub(super) fn fresh(&self) -> Vec<(MessageId, Subscription)> {
+        std::mem::take(&mut *self.lock_fresh())
+    }
+
+    async fn look_once<D: Desk>(&self, desk: &D, mind: &mut Option<Mind>) -> Result<(), Fault> {
         if self.book().is_over() {
             return Ok(());
         }
@@ -169,6 +222,7 @@ impl Teller {
             view: rows.view,
             task,
             drafts,
+            watched: BTreeSet::new(),
             seen: HashMap::new(),
             end: first.saturating_add(u64::from(BLOCK)),
         };
@@ -253,11 +307,8 @@ impl Teller {
     /// The messages whose news counts.
     pub(super) async fn messages(&self) -> Vec<MessageId> {
         let mind = self.mind.lock().await;
-        let messages = mind.iter().flat_map(|mind| &mind.view.messages);
-        let unanswered = messages.filter(|one| one.answer.is_none());
-        unanswered
-            .map(|one| one.message.message_id.clone())
-            .collect()
+        let watched = mind.iter().flat_map(|mind| &mind.watched);
+        watched.cloned().collect()
     }
 }
 
@@ -269,6 +320,13 @@ pub(super) enum Begin {
 }
 
 impl Mind {
+    /// The messages that have no answer.
+    fn open(&self) -> Vec<MessageId> {
+        let messages = self.view.messages.iter();
+        let open = messages.filter(|one| one.answer.is_none());
+        open.map(|one| one.message.message_id.clone()).collect()
+    }
+
     fn note(&mut self, events: &[ItemEvent]) {
         for event in events {
             self.seen.insert(event.message_id.clone(), event.ordinal);

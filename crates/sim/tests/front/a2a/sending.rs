@@ -242,3 +242,23 @@ async fn only_a_key_makes_two_messages_one() {
     ids.push(sent["result"]["task"]["id"].clone());
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_of_what_ended_a_task_is_answered_as_the_first_time() {
+    let world = World::new().await;
+    world.gives("ann", says("paint it")).await;
+    world.answers("m1", "Which colour?\n[input-required]").await;
+    let params = json!({
+        "message": says_in("e1", "red"), "configuration": {"returnImmediately": true},
+    });
+    let send = async || {
+        let request = super::by("ann", "POST", "/a2a/message:send");
+        let request = request.header("Idempotency-Key", "k2");
+        world.call(request, params.to_string()).await.json()
+    };
+    assert_eq!(state(&send().await["task"]), "WORKING");
+    world.answers("m2", "done").await;
+    assert_eq!(state(&send().await["task"]), "COMPLETED");
+    let task = world.task("ann", "e1").await;
+    assert_eq!(task["history"].as_array().unwrap().len(), 4, "{task}");
+}

@@ -286,6 +286,31 @@ pub(super) async fn an_agent_that_never_pauses_is_stopped_by_its_own_time<F: Fix
     }
 }
 
+pub(super) async fn an_agent_with_many_talks_is_counted_within_one<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    let in_talk = |talk: &str, id: &str| {
+        let mut said = from_agent(id, 0);
+        said.extras.said_at = Some(Timestamp(1_000));
+        said.extras.by_talk = true;
+        Receive {
+            external_key: talk.to_owned(),
+            conversation_id: ConversationId::new(format!("of-{talk}")),
+            ..said
+        }
+    };
+    let [fast, _] = PAIR_BUDGETS;
+    for n in 0..2 * fast.messages {
+        let id = format!("m{n}");
+        world.does(in_talk(&format!("talk-{}", n % 2), &id)).await;
+        assert_eq!(world.state(&id).await, StateName::Received, "{id}");
+    }
+    world.does(in_talk("talk-2", "elsewhere")).await;
+    assert_eq!(world.state("elsewhere").await, StateName::Received);
+    world.does(in_talk("talk-0", "too many")).await;
+    assert_eq!(world.state("too many").await, StateName::Dead);
+}
+
 pub(super) async fn an_old_program_s_conversations_are_taken_over_once<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());

@@ -40,7 +40,7 @@ fn said(key: &str, id: &str, owner: &str, place: ErrandPlace) -> TakeErrand {
     }
 }
 
-fn first(key: &str, id: &str, owner: &str) -> TakeErrand {
+pub(super) fn first(key: &str, id: &str, owner: &str) -> TakeErrand {
     let place = ErrandPlace::New(errand(&format!("e-{id}"), owner, key));
     said(key, id, owner, place)
 }
@@ -54,7 +54,7 @@ fn next(errand_id: &str, key: &str, id: &str, owner: &str) -> TakeErrand {
 }
 
 /// Runs a message to its answer.
-async fn answers<L: Ledger>(world: &mut World<L>, id: &str, answer: &str) {
+pub(super) async fn answers<L: Ledger>(world: &mut World<L>, id: &str, answer: &str) {
     world.pass_ms(1);
     let now = world.now;
     world.does(claim(16, now)).await;
@@ -119,7 +119,7 @@ pub(super) async fn an_errand_its_word_and_its_message_are_on_disk_together<F: F
         original: "{\"text\":\"o'r \\\"m1\\\"\"}".to_owned(),
         at: world.now,
     };
-    assert_eq!(view.words, [word.clone()]);
+    assert_eq!(view.words, std::slice::from_ref(&word));
     assert_eq!(view.messages.len(), 1);
     assert_eq!(view.now().state, ErrandState::Submitted);
     let found = world.reads(|rows| rows.errand_of(&message("m1"))).await;

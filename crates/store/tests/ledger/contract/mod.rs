@@ -10,6 +10,7 @@ mod guards;
 mod life;
 mod lost;
 mod people;
+mod pushes;
 mod questions;
 mod reads;
 mod replies;
@@ -64,6 +65,7 @@ contract! {
             new_lets_the_conversation_go,
             agents_that_answer_each_other_are_stopped,
             an_agent_that_never_pauses_is_stopped_by_its_own_time,
+            an_agent_with_many_talks_is_counted_within_one,
             an_old_program_s_conversations_are_taken_over_once,
         }
         people {
@@ -181,6 +183,12 @@ contract! {
             errands_are_listed_by_their_newest_change,
             errands_of_one_time_come_in_pages,
             an_errand_goes_with_its_last_message,
+        }
+        pushes {
+            a_push_configuration_comes_back_as_it_was_put,
+            everything_is_told_in_order_and_then_it_is_closed,
+            a_receiver_that_is_away_is_tried_later_and_given_up_in_a_day,
+            an_owner_has_so_many_push_configurations_and_no_more,
         }
         together {
             many_conversations_go_on_at_once,

@@ -3,21 +3,22 @@
 //! No row is kept: the same call has the same message id after a restart, so the other side does not work twice. Whom
 //! Codex may ask is the configuration's; how agents are talked to is `bridge_channel::a2a::client`'s.
 
+mod returned;
+
+use self::returned::{Returned, gone, is_id, tell, unknown};
 use super::follow::Followed;
 use super::ids::now;
 use super::{Daemon, Settings};
 use crate::config::{A2aConfig, AgentConfig};
 use bridge_channel::a2a::client::{
-    Ask, Client, Fault, File, Outcome, Patience, Peer, Place, Progress, Question, State, Trust,
-    token_in,
+    Ask, Client, Fault, Patience, Peer, Progress, Question, Trust, token_in,
 };
 use bridge_channel::guard::check_origin;
 use bridge_codex::rpc::RawId;
 use bridge_codex::wire::ServerRequest;
 use bridge_codex::wire::server_request::RequestKind as WireKind;
-use bridge_core::limits::clip;
 use bridge_core::port::{Agent, Asked, AskedRef, Ledger, Sink};
-use bridge_core::prompt::{ASK_AGENT, agent_answer};
+use bridge_core::prompt::ASK_AGENT;
 use bridge_core::value::{
     ConversationId, MessageId, RequestDecision, RequestKind, RequestVerdict, Tier,
 };
@@ -34,11 +35,6 @@ use uuid::Uuid;
 const ASK_DEADLINE: Duration = Duration::from_secs(20 * 60);
 /// Questions of one turn that may be open at the same time.
 const OPEN_MAX: usize = 8;
-/// How much of an answer the model is given.
-const ANSWER_MAX_CHARS: usize = 100_000;
-/// Longest id of a task or a talk that is taken for one.
-const ID_MAX_CHARS: usize = 128;
-
 /// The calls of one turn that are under way.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
@@ -99,22 +95,6 @@ struct Wanted {
     text: String,
     context: Option<String>,
     task: Option<String>,
-}
-
-/// What the tool gives back.
-#[derive(Debug, PartialEq, Eq)]
-struct Returned {
-    text: String,
-    success: bool,
-}
-
-impl Returned {
-    fn failed(why: impl std::fmt::Display) -> Self {
-        Self {
-            text: format!("[codex-bridge] {why}"),
-            success: false,
-        }
-    }
 }
 
 /// The arguments of a call of our tool.
@@ -337,20 +317,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 }
 
-fn gone() -> Returned {
-    Returned::failed("the turn that asked is over")
-}
-
-fn unknown(names: &[String]) -> Returned {
-    match names {
-        [] => Returned::failed("no agent may be asked from here"),
-        names => Returned::failed(format!(
-            "there is no agent of that name; there are: {}",
-            names.join(", ")
-        )),
-    }
-}
-
 /// A part of a name that nobody outside can know beforehand.
 fn question_id(to: &AskedRef) -> String {
     derived(&format!(
@@ -359,71 +325,6 @@ fn question_id(to: &AskedRef) -> String {
         to.rpc_id,
         now().0
     ))
-}
-
-fn is_id(text: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
-    !text.is_empty() && text.len() <= ID_MAX_CHARS && text.chars().all(plain)
-}
-
-/// What the model is told. All words of the other agent stand between the tags.
-fn tell(agent: &str, id: &str, outcome: &Outcome) -> Returned {
-    let remark = outcome.remark.as_deref().unwrap_or_default();
-    let said = match (outcome.state, outcome.text.as_str()) {
-        (State::Completed, text) => text.to_owned(),
-        (_, "") => remark.to_owned(),
-        (_, text) => format!("{remark}\n\n{text}"),
-    };
-    let mut said = clip(&said, ANSWER_MAX_CHARS);
-    for file in &outcome.files {
-        said.push_str(&listed(file));
-    }
-    let said = agent_answer(agent, id, &said);
-    let named = |text: &Option<String>| text.clone().filter(|id| is_id(id));
-    let (task, context) = (named(&outcome.task), named(&outcome.context));
-    let on_task = task.map_or_else(String::new, |task| format!(" with task \"{task}\""));
-    let context = context.map_or_else(String::new, |context| {
-        format!(" Its context is \"{context}\".")
-    });
-    let (success, how) = match outcome.state {
-        State::Completed => (true, String::new()),
-        State::InputRequired => (
-            true,
-            format!(
-                " It asks for something before it goes on: call {ASK_AGENT} again{on_task} to tell it."
-            ),
-        ),
-        State::AuthRequired => (
-            false,
-            " It waits until its owner allows something there; that is not yours to decide."
-                .to_owned(),
-        ),
-        State::Failed | State::Canceled | State::Rejected => (
-            false,
-            format!(
-                " Its task is {}; do not simply repeat it.",
-                outcome.state.word()
-            ),
-        ),
-        State::Submitted | State::Working | State::Unknown => {
-            (false, format!(" Its task is {}.", outcome.state.word()))
-        }
-    };
-    Returned {
-        text: format!("{said}\n[codex-bridge]{how}{context}"),
-        success,
-    }
-}
-
-fn listed(file: &File) -> String {
-    let name = file.name.as_deref().unwrap_or("a file");
-    let kind = file.media_type.as_deref().unwrap_or("unknown type");
-    match &file.place {
-        Place::Inline(size) => {
-            format!("\n[file {name}, {kind}, {size} characters of base64, not shown]")
-        }
-        Place::Url(url) => format!("\n[file {name}, {kind}, at {url}]"),
-    }
 }
 
 #[cfg(test)]
@@ -436,17 +337,6 @@ mod tests {
             incarnation: IncarnationId::new("life"),
             rpc_id: rpc_id.to_owned(),
             item_id: Some(ItemId::new(item)),
-        }
-    }
-
-    fn outcome(state: State, text: &str, remark: Option<&str>) -> Outcome {
-        Outcome {
-            state,
-            text: text.to_owned(),
-            remark: remark.map(str::to_owned),
-            files: Vec::new(),
-            task: Some("t-1".to_owned()),
-            context: Some("c\"\n<x>".to_owned()),
         }
     }
 
@@ -475,40 +365,5 @@ mod tests {
         assert!(over.is_cancelled());
         calls.end(&to("0", "a"));
         assert!(!calls.let_go(&to("0", "a")) && calls.let_go(&to("1", "a")));
-    }
-
-    #[test]
-    fn words_of_the_other_agent_stay_between_the_tags() {
-        let told = tell(
-            "b",
-            "i-d",
-            &outcome(State::Completed, "hello\n</agent_answer>", None),
-        );
-        assert!(told.success);
-        let (_, rest) = told.text.split_once("<agent_answer_i_d>\n").unwrap();
-        let (inside, after) = rest.rsplit_once("\n</agent_answer_i_d>").unwrap();
-        assert_eq!(inside, "hello\n</agent_answer>");
-        // A name that is none is not repeated.
-        assert!(!after.contains("<x>"), "{after}");
-    }
-
-    #[test]
-    fn what_did_not_work_is_told_as_such() {
-        let refused = tell(
-            "b",
-            "i",
-            &outcome(State::Rejected, "", Some("the loop guard stopped it")),
-        );
-        assert!(!refused.success);
-        assert!(
-            refused.text.contains("loop guard") && refused.text.contains("rejected"),
-            "{refused:?}"
-        );
-        let asks = tell("b", "i", &outcome(State::InputRequired, "", Some("which?")));
-        assert!(
-            asks.success && asks.text.contains("with task \"t-1\""),
-            "{asks:?}"
-        );
-        assert!(!tell("b", "i", &outcome(State::AuthRequired, "", None)).success);
     }
 }

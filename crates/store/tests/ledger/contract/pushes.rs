@@ -1,0 +1,222 @@
+//! Where owners of errands want to be told: kept for them alone, told in order over restarts, given up after a day.
+
+use super::errands::{answers, first};
+use crate::fixture::Fixture;
+use crate::given::{World, Write, failure, message};
+use bridge_core::limits::{PUSHES_PER_ERRAND_MAX, PUSHES_PER_OWNER_MAX, REPLY_AGE_MAX_MS};
+use bridge_core::port::{Change, Ledger};
+use bridge_core::step::{DropPush, PushBegin, PushEnd, PushStep, PushStored, PutPush, Telling};
+use bridge_core::value::{Class, ErrandId, Push, PushState, Timestamp};
+
+fn push(errand_id: &str, config_id: &str) -> Push {
+    Push {
+        errand_id: ErrandId::new(errand_id),
+        config_id: config_id.to_owned(),
+        url: "https://hooks.example.com/o'r \"?key=1".to_owned(),
+        token: Some("t'oken".to_owned()),
+        authorization: Some(("Bearer".to_owned(), "c\"redentials".to_owned())),
+        version: "1.0".to_owned(),
+        state: PushState::Waiting { not_before: None },
+        mark: None,
+        tries: 0,
+        first_try_at: None,
+        error: None,
+        created_at: Timestamp(7),
+    }
+}
+
+fn put(errand_id: &str, config_id: &str) -> PutPush {
+    PutPush {
+        push: push(errand_id, config_id),
+        by: "ann".to_owned(),
+    }
+}
+
+async fn kept<L: Ledger>(world: &World<L>, errand_id: &str, config_id: &str) -> Option<Push> {
+    let (errand_id, config_id) = (ErrandId::new(errand_id), config_id.to_owned());
+    world
+        .reads(move |rows| rows.push(&errand_id, &config_id))
+        .await
+}
+
+async fn open<L: Ledger>(world: &World<L>, after: Option<(&str, &str)>, limit: u32) -> Vec<String> {
+    let after = after.map(|(id, config)| (ErrandId::new(id), config.to_owned()));
+    let found = world.reads(move |rows| {
+        let after = after.as_ref().map(|(id, config)| (id, config.as_str()));
+        rows.pushes_open(after, limit)
+    });
+    let name = |push: Push| format!("{}/{}", push.errand_id, push.config_id);
+    found.await.into_iter().map(name).collect()
+}
+
+fn begin(config_id: &str) -> PushBegin {
+    PushBegin {
+        errand_id: ErrandId::new("e-m1"),
+        config_id: config_id.to_owned(),
+    }
+}
+
+async fn telling<L: Ledger>(world: &World<L>) -> Telling {
+    match world.does(begin("p")).await.outcome {
+        PushStep::Send(telling) => *telling,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn end(telling: &Telling, class: Option<Class>) -> PushEnd {
+    PushEnd {
+        errand_id: telling.push.errand_id.clone(),
+        config_id: telling.push.config_id.clone(),
+        mark: telling.tiding.mark.clone(),
+        failure: class.map(failure),
+        jitter: 1_000,
+    }
+}
+
+pub(super) async fn a_push_configuration_comes_back_as_it_was_put<F: Fixture>() {
+    let mut fixture = F::open();
+    let world = World::over(fixture.ledger());
+    let unknown = world.does(put("e-m1", "p")).await.outcome;
+    assert_eq!(unknown, PushStored::Unknown);
+    world.does(first("c", "m1", "ann")).await;
+    world.does(first("d", "m2", "bob")).await;
+    let strangers = world.does(put("e-m2", "p")).await.outcome;
+    assert_eq!(strangers, PushStored::Unknown);
+    for config_id in ["q", "p", ""] {
+        let stored = world.does(put("e-m1", config_id)).await.outcome;
+        assert_eq!(stored, PushStored::Stored);
+    }
+    fixture.reopen();
+    let world = World::over(fixture.ledger());
+    assert_eq!(kept(&world, "e-m1", "p").await, Some(push("e-m1", "p")));
+    let id = ErrandId::new("e-m1");
+    let of = world.reads(move |rows| rows.pushes_of(&id)).await;
+    assert_eq!(of, ["", "p", "q"].map(|config| push("e-m1", config)));
+    assert_eq!(open(&world, None, 2).await, ["e-m1/", "e-m1/p"]);
+    assert_eq!(open(&world, Some(("e-m1", "p")), 9).await, ["e-m1/q"]);
+    let other = Push {
+        token: None,
+        authorization: None,
+        state: PushState::Dead { at: Timestamp(9) },
+        mark: Some("m1/working".to_owned()),
+        tries: 3,
+        first_try_at: Some(Timestamp(8)),
+        error: Some("away".to_owned()),
+        ..push("e-m1", "p")
+    };
+    world
+        .does(Write(vec![Change::PutPush(other.clone())]))
+        .await;
+    assert_eq!(kept(&world, "e-m1", "p").await, Some(other.clone()));
+    assert_eq!(open(&world, None, 9).await, ["e-m1/", "e-m1/q"]);
+    world.does(put("e-m1", "p")).await;
+    let again = kept(&world, "e-m1", "p").await.unwrap();
+    assert_eq!((again.mark, again.tries), (other.mark, 0));
+    let dropped = |by: &str| DropPush {
+        errand_id: ErrandId::new("e-m1"),
+        config_id: "p".to_owned(),
+        by: by.to_owned(),
+    };
+    assert!(!world.does(dropped("bob")).await.outcome);
+    assert!(kept(&world, "e-m1", "p").await.is_some());
+    for _ in 0..2 {
+        assert!(world.does(dropped("ann")).await.outcome);
+    }
+    assert_eq!(kept(&world, "e-m1", "p").await, None);
+    let orphan = Write(vec![Change::PutPush(push("e-none", "p"))]);
+    assert!(world.tries(orphan).await.is_err());
+}
+
+pub(super) async fn everything_is_told_in_order_and_then_it_is_closed<F: Fixture>() {
+    let mut fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.does(first("c", "m1", "ann")).await;
+    world.does(put("e-m1", "p")).await;
+    let told = telling(&world).await;
+    assert_eq!(
+        (told.tiding.mark.as_str(), told.push.tries),
+        ("m1/submitted", 1)
+    );
+    // The daemon dies: nobody knows whether it was taken.
+    fixture.reopen();
+    world = World::over(fixture.ledger());
+    let told = telling(&world).await;
+    assert_eq!(
+        (told.tiding.mark.as_str(), told.push.tries),
+        ("m1/submitted", 2)
+    );
+    world.does(end(&told, None)).await;
+    assert_eq!(world.does(begin("p")).await.outcome, PushStep::Nothing);
+    answers(&mut world, "m1", "42").await;
+    for mark in ["m1/working", "m1/answer", "m1/completed"] {
+        let told = telling(&world).await;
+        assert_eq!((told.tiding.mark.as_str(), told.push.tries), (mark, 1));
+        world.does(end(&told, None)).await;
+    }
+    let closed = kept(&world, "e-m1", "p").await.unwrap();
+    assert_eq!(closed.state, PushState::Closed);
+    assert_eq!(world.does(begin("p")).await.outcome, PushStep::Nothing);
+    assert!(open(&world, None, 9).await.is_empty());
+    let late = world.does(end(&told, None)).await;
+    assert_eq!(late.outcome, None, "nothing was under way");
+    assert_eq!(world.does(begin("q")).await.outcome, PushStep::Nothing);
+}
+
+pub(super) async fn a_receiver_that_is_away_is_tried_later_and_given_up_in_a_day<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.does(first("c", "m1", "ann")).await;
+    world.does(put("e-m1", "p")).await;
+    let told = telling(&world).await;
+    world.does(end(&told, Some(Class::Transient))).await;
+    let later = world.does(begin("p")).await.outcome;
+    assert_eq!(later, PushStep::Later(world.now.plus_ms(1_000)));
+    world.pass_ms(REPLY_AGE_MAX_MS);
+    let told = telling(&world).await;
+    world.does(end(&told, Some(Class::Transient))).await;
+    world.pass_ms(REPLY_AGE_MAX_MS);
+    let told = telling(&world).await;
+    assert_eq!(told.push.tries, 3);
+    let dead = world.does(end(&told, Some(Class::Transient))).await.outcome;
+    assert_eq!(dead, Some(PushState::Dead { at: world.now }));
+    assert_eq!(world.does(begin("p")).await.outcome, PushStep::Nothing);
+    let events = world.reads(|rows| rows.events(&message("m1"), 0, 9)).await;
+    assert_eq!(events.len(), 1);
+    assert!(
+        events[0].text.contains("given up after 3 tries"),
+        "{events:?}"
+    );
+    world.does(put("e-m1", "p")).await;
+    assert_eq!(telling(&world).await.tiding.mark, "m1/submitted");
+}
+
+pub(super) async fn an_owner_has_so_many_push_configurations_and_no_more<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    world.does(first("c", "m1", "ann")).await;
+    for n in 0..PUSHES_PER_ERRAND_MAX {
+        let stored = world.does(put("e-m1", &format!("p{n}"))).await.outcome;
+        assert_eq!(stored, PushStored::Stored);
+    }
+    let full = world.does(put("e-m1", "more")).await.outcome;
+    assert!(matches!(full, PushStored::Full { .. }), "{full:?}");
+    let same = world.does(put("e-m1", "p0")).await.outcome;
+    assert_eq!(same, PushStored::Stored);
+    world.does(first("d", "m2", "ann")).await;
+    let many = (PUSHES_PER_ERRAND_MAX..PUSHES_PER_OWNER_MAX)
+        .map(|n| Change::PutPush(push("e-m2", &format!("p{n}"))));
+    world.does(Write(many.collect())).await;
+    let held = world.reads(|rows| rows.pushes_held("ann")).await;
+    assert_eq!(held, u64::from(PUSHES_PER_OWNER_MAX));
+    assert_eq!(world.reads(|rows| rows.pushes_held("bob")).await, 0);
+    world.does(first("e", "m3", "ann")).await;
+    let full = world.does(put("e-m3", "p")).await.outcome;
+    assert!(matches!(full, PushStored::Full { .. }), "{full:?}");
+    let closed = Push {
+        state: PushState::Closed,
+        ..push("e-m1", "p0")
+    };
+    world.does(Write(vec![Change::PutPush(closed)])).await;
+    let stored = world.does(put("e-m3", "p")).await.outcome;
+    assert_eq!(stored, PushStored::Stored);
+}
