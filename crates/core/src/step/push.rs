@@ -68,10 +68,11 @@ impl Transition for PutPush {
         };
         let full = |max, of| Ok(Decision::nothing(PushStored::Full { max, of }));
         let new = view.replaced.is_none();
+        let opened = !view.replaced.as_ref().is_some_and(|it| it.state.is_open());
         if new && view.there >= limits::PUSHES_PER_ERRAND_MAX as usize {
             return full(limits::PUSHES_PER_ERRAND_MAX, "one task");
         }
-        if new && view.held >= u64::from(limits::PUSHES_PER_OWNER_MAX) {
+        if opened && view.held >= u64::from(limits::PUSHES_PER_OWNER_MAX) {
             return full(
                 limits::PUSHES_PER_OWNER_MAX,
                 "unfinished tasks of one agent",
