@@ -215,6 +215,19 @@ impl Transition for PushBegin {
     }
 }
 
+/// Whether [`PushBegin`] would tell something, or close it. Asked of rows before a place among those who are called is
+/// taken, and before anything is written.
+#[must_use]
+pub fn push_has_work(push: &Push, chronicle: &Chronicle) -> bool {
+    let more = || behind(&chronicle.tidings(), push.mark.as_deref()).is_some();
+    match push.state {
+        PushState::Waiting { .. } => chronicle.over() || more(),
+        PushState::Sending => true,
+        PushState::Closed => more(),
+        PushState::Dead { .. } => false,
+    }
+}
+
 /// Everything was told: of an errand that is over, nothing more comes.
 fn rests(push: Push, chronicle: &Chronicle) -> Decision<PushStep> {
     let state = quiet(chronicle);
