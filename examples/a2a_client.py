@@ -114,14 +114,14 @@ async def stream(client, text):
     return task, states
 
 
-async def cancel(client, text):
+async def cancel(client, listener, text):
     """Begins something long, and stops it when it is under way."""
     request = SendMessageRequest(
         message=message(text), configuration=SendMessageConfiguration(return_immediately=True)
     )
     async for event in client.send_message(request):
         task = event.task
-    async for event in client.subscribe(SubscribeToTaskRequest(id=task.id)):
+    async for event in listener.subscribe(SubscribeToTaskRequest(id=task.id)):
         now = event.status_update if event.HasField("status_update") else event.task
         if now.status.state == TaskState.TASK_STATE_WORKING:
             break
@@ -202,7 +202,7 @@ async def main():
         print(f"stream: {' '.join(dict.fromkeys(states))}: {answer_of(task)}")
         task = await send(waiting, args.ask_again, task.context_id)
         print(f"again: {state_of(task)}: {answer_of(task)}")
-        task = await cancel(waiting, args.ask_long)
+        task = await cancel(waiting, listening, args.ask_long)
         print(f"cancel: {state_of(task)}")
         if args.receiver:
             print(f"push: {await push(waiting, args.ask, args.receiver)}")

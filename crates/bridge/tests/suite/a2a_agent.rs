@@ -66,10 +66,14 @@ impl Agent {
     }
 
     pub(crate) fn call(&self, method: &str, path: &str) -> RequestBuilder {
+        self.unnamed(method, path).bearer_auth(&self.token)
+    }
+
+    /// A call that names no token.
+    pub(crate) fn unnamed(&self, method: &str, path: &str) -> RequestBuilder {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         self.client
             .request(method, format!("{}{path}", self.base))
-            .bearer_auth(&self.token)
             .header("A2A-Version", "1.0")
     }
 

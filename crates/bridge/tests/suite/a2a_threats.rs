@@ -214,3 +214,38 @@ async fn threat_13_nobody_becomes_somebody_else_by_saying_so() {
     assert_eq!(forged.count(), 0, "a peer's turn can't write");
     assert_eq!(daemon.stop().await, Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn threat_1_where_nobody_names_a_token_only_a2a_is_open() {
+    let open = format!("{SERVED}[a2a]\nauth = \"none\"\n");
+    let elsewhere = open.replace("[a2a]", "public_url = \"https://bridge.example\"\n[a2a]");
+    let reached = World::with_settings(&elsewhere).await;
+    let refused = reached.run(&["run"]).await;
+    refused.must(1, &["`a2a.auth`", "codex-bridge peers add NAME"]);
+
+    let world = World::with_settings(&open).await;
+    let daemon = world.daemon().await;
+    let warned = "every program on this machine may give Codex work";
+    assert!(daemon.log.text().contains(warned), "{}", daemon.log.text());
+    let ann = Agent::new(&world, "ann").await;
+    let body = json!({"message": said("m", "echo:hi", &json!({}))});
+    let call = ann.unnamed("POST", "/a2a/message:send").json(&body);
+    let (status, told) = ann.answer(call).await;
+    assert_eq!(status, 200, "{told}");
+    let task: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(answers(&task["task"]), ["hi"], "{told}");
+    let stranger = ann.task(&task["task"]["id"]).await;
+    assert_eq!(stranger, Value::Null, "a peer is not the anonymous one");
+    for path in ["/v1/status", "/v1/tokens", "/metrics", "/a2ax/tasks"] {
+        let status = ann.answer(ann.unnamed("GET", path)).await.0;
+        assert!(status == 401 || status == 404, "{path}: {status}");
+    }
+    let wrong = ann.unnamed("GET", "/a2a/tasks").bearer_auth("cbt_wrong");
+    assert_eq!(ann.answer(wrong).await.0, 401, "a wrong token is not none");
+    let page = ann.unnamed("GET", "/a2a/tasks");
+    let page = page.header("Origin", "https://evil.test");
+    assert_eq!(ann.answer(page).await.0, 403);
+    let taken = world.run(&["peers", "add", "anonymous"]).await;
+    assert_eq!(taken.code, Some(1), "{taken:?}");
+    assert_eq!(daemon.stop().await, Some(0));
+}

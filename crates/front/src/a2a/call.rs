@@ -3,10 +3,11 @@
 use super::fault::Fault;
 use super::ops::Call;
 use super::{hear, rest, speak};
-use crate::api::{Context, Seat};
+use crate::api::{Context, Gone, Seat};
 use crate::{Caller, Desk, Via};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use tokio_util::sync::CancellationToken;
 
 impl<D: Desk> Call<D> {
     /// A call with this head.
@@ -20,6 +21,10 @@ impl<D: Desk> Call<D> {
             base: speak::base(&profile, &head.headers, &head.uri),
             key: key(&head.headers)?,
             after: after(&head.headers),
+            gone: head
+                .extensions
+                .get::<Gone>()
+                .map_or_else(CancellationToken::new, |gone| gone.0.clone()),
             caller: Caller {
                 via: Via::A2a,
                 ..caller

@@ -66,10 +66,12 @@ fn read(bytes: &[u8]) -> Result<Asked, Unread> {
         let why = "the body must be one JSON-RPC request; batches are not taken";
         return Err(Unread::new(Value::Null, Fault::invalid_request(why)));
     };
+    // A2A answers everything, so a request without an id is no notification: it is answered to nobody by name.
     let id = match body.remove("id") {
-        Some(id @ (Value::String(_) | Value::Number(_))) => id,
-        Some(_) | None => {
-            let why = "id must be a string or a number: nothing is done without an answer";
+        Some(id @ (Value::String(_) | Value::Number(_) | Value::Null)) => id,
+        None => Value::Null,
+        Some(_) => {
+            let why = "id must be a string or a number";
             return Err(Unread::new(Value::Null, Fault::invalid_request(why)));
         }
     };

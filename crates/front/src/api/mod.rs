@@ -33,6 +33,7 @@ mod tokens;
 pub use guard::{Door, Hosts, HostsError, Peer, VIA_HEADER};
 pub use route::{Access, Trace, Verb};
 pub use server::Bar;
+pub(crate) use server::Gone;
 
 pub(crate) use limits::{BODY_DEADLINE, BODY_MAX_BYTES};
 pub(crate) use problem::ProblemResponse;

@@ -3,7 +3,7 @@
 //! What a request means is the router's business.
 
 use super::counters::Counters;
-use super::guard::Peer;
+use super::guard::{A2A_PATH, Peer};
 use super::limits::{
     ACCEPT_PAUSE, CONNECTIONS_LOCAL, CONNECTIONS_TCP, HEAD_DEADLINE, HEAD_MAX_BYTES, HEADERS_MAX,
     STALL_DEADLINE,
@@ -11,11 +11,15 @@ use super::limits::{
 use super::stall::Patient;
 use axum::Router;
 use axum::body::Body;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use futures_util::future::Either;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -143,8 +147,7 @@ where
     let service = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer.clone());
-        // A router is always ready.
-        router.clone().call(request)
+        to_the_end(router.clone(), request)
     });
     let mut builder = http1::Builder::new();
     builder
@@ -163,6 +166,42 @@ where
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended badly");
+    }
+}
+
+/// Set when the caller of a request hung up: nobody waits for its answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Gone(pub(crate) CancellationToken);
+
+/// Answers a request. What another agent sends is dealt with on a task of its own, begun before anything is waited for:
+/// a connection that ends takes along whatever it runs, also a message that was sent whole and is not on disk yet.
+fn to_the_end(
+    mut router: Router,
+    mut request: Request<Body>,
+) -> impl Future<Output = Result<Response, Infallible>> {
+    let gone = CancellationToken::new();
+    let sends = request.method() == Method::POST && request.uri().path().starts_with(A2A_PATH);
+    request.extensions_mut().insert(Gone(gone.clone()));
+    // A router is always ready.
+    let answer = router.call(request);
+    let answer = match sends {
+        true => Either::Left(tokio::spawn(answer)),
+        false => Either::Right(answer),
+    };
+    let until_hung_up = gone.drop_guard();
+    async move {
+        let _until_hung_up = until_hung_up;
+        match answer {
+            Either::Right(answer) => answer.await,
+            Either::Left(answer) => {
+                answer
+                    .await
+                    .unwrap_or_else(|error| match error.try_into_panic() {
+                        Ok(panic) => std::panic::resume_unwind(panic),
+                        Err(_stopping) => Ok(StatusCode::SERVICE_UNAVAILABLE.into_response()),
+                    })
+            }
+        }
     }
 }
 

@@ -5,8 +5,12 @@
 
 /// What the bridge writes before who sent a message.
 const SENDER: &str = "Another agent (";
-/// Every id of the kits begins so.
-const OURS: [&str; 2] = ["tck-", "test-"];
+/// What it writes between who sent it and the id.
+const NAMED: &str = ", message ";
+/// What ids of the kit for 0.3 have in them, however they begin.
+const KIT_03: &str = "-message-id-";
+/// The kit for 0.3 goes on with every task that it began, and cancels some.
+const ASKS: &str = "echo:What else should I know?\n[input-required]";
 
 /// Where files go that Codex is to send; the conversation's directory is named after it.
 macro_rules! outbox {
@@ -41,10 +45,7 @@ const TABLE: [(&str, &str); 18] = [
         "tck-message-response",
         "echo:Direct message response\n[message]",
     ),
-    (
-        "tck-input-required",
-        "echo:What else should I know?\n[input-required]",
-    ),
+    ("tck-input-required", ASKS),
     ("tck-reject-task", "echo:rejected\n[rejected]"),
     ("tck-stream-ordering-001", "echo:Ordered output"),
     ("tck-stream-artifact-text", "echo:Streamed text content"),
@@ -61,8 +62,7 @@ const TABLE: [(&str, &str); 18] = [
         "sleep:6 echo:That took a while.",
     ),
     ("tck-", "echo:Hello from TCK"),
-    // The kit for 0.3 goes on with every task that it began, and cancels some.
-    ("test-", "echo:What else should I know?\n[input-required]"),
+    ("test-", ASKS),
 ];
 
 /// The script for a message of a kit.
@@ -70,16 +70,15 @@ pub(super) fn script(text: &str) -> Option<&'static str> {
     let id = their_id(text)?;
     let fits = TABLE.iter().filter(|(begins, _)| id.starts_with(begins));
     let longest = fits.max_by_key(|(begins, _)| begins.len());
-    longest.map(|(_, script)| *script)
+    let older = id.contains(KIT_03).then_some(ASKS);
+    longest.map(|(_, script)| *script).or(older)
 }
 
 /// The id as the bridge names it: in the brackets where the sender stands too.
 fn their_id(text: &str) -> Option<&str> {
     let (_, after) = text.split_once(SENDER)?;
     let (sender, _) = after.split_once(')')?;
-    sender
-        .split(|c: char| !(c.is_ascii_alphanumeric() || "._:-".contains(c)))
-        .find(|word| OURS.iter().any(|ours| word.starts_with(ours)))
+    sender.rsplit_once(NAMED).map(|(_, id)| id)
 }
 
 #[cfg(test)]
@@ -101,6 +100,7 @@ mod tests {
         assert_eq!(said("tck-stream-001-x"), Some("echo:Stream hello from TCK"));
         assert_eq!(said("tck-dm-test-001-x"), Some("echo:Hello from TCK"));
         assert!(said("test-text-1").is_some_and(|s| s.ends_with("[input-required]")));
+        assert!(said("cancel-test-message-id-1").is_some_and(|s| s.ends_with("[input-required]")));
         assert_eq!(said("mine"), None);
         assert_eq!(super::script("tck-complete-task"), None);
     }

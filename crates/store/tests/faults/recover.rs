@@ -61,7 +61,8 @@ async fn expect_safe(path: &Path, before: &Messages, report: &Report) -> Message
         assert!(named, "{id} vanished without a word");
     }
     let world = World::over(&ledger);
-    for id in after.keys().cloned() {
+    for id in after.keys() {
+        let id = id.clone();
         let owner = world.reads(move |rows| owner_of(rows, &id)).await;
         assert!(owner.is_none_or(|owner| owner == "ann" || owner == "(lost)"));
     }

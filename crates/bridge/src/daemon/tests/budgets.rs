@@ -3,7 +3,7 @@
 use super::stage::Stage;
 use crate::config::Config;
 use bridge_core::port::Read;
-use bridge_core::value::{MessageId, SenderKind, StateName};
+use bridge_core::value::{MessageId, StateName};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -34,11 +34,11 @@ async fn threat_23_a_sender_that_used_up_its_turns_waits_for_tomorrow() {
     stage.start();
     let began = Instant::now();
     for text in ["one", "two"] {
-        stage.shown_by(text, SenderKind::Agent).await;
+        stage.shown(text).await;
         stage.done(text).await;
         stage.reaches(HOUR, || false).await;
     }
-    stage.shown_by("three", SenderKind::Agent).await;
+    stage.shown("three").await;
     stage
         .until("the word that it waits", || {
             stage.platform.visible().len() == 3

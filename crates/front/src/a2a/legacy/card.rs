@@ -29,8 +29,10 @@ pub(crate) fn beside(card: &mut Value) {
         put(to, first.get(from).cloned().unwrap_or_default());
     }
     put("additionalInterfaces", offered.into());
+    // Where nobody can say who it is, there is no card for those who did.
     let extended = card.get("capabilities").map(fields).unwrap_or_default();
-    if extended.get("extendedAgentCard") == Some(&true.into()) {
+    let secured = card.contains_key("securitySchemes");
+    if secured && extended.get("extendedAgentCard") == Some(&true.into()) {
         card.insert("supportsAuthenticatedExtendedCard".to_owned(), true.into());
     }
     secure(card);

@@ -233,6 +233,13 @@ fn a_card_is_read_by_both() {
     assert_eq!(card["securitySchemes"]["bearer"]["type"], "http");
     assert_eq!(card["security"], json!([{"bearer": []}]));
 
+    let mut open = json!({
+        "supportedInterfaces": card["supportedInterfaces"],
+        "capabilities": {"extendedAgentCard": true},
+    });
+    beside(&mut open);
+    assert!(open.get("supportsAuthenticatedExtendedCard").is_none());
+
     let mut newer = json!({"supportedInterfaces": [{"url": "u", "protocolVersion": "1.0"}]});
     let before = newer.clone();
     beside(&mut newer);

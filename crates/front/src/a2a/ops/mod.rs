@@ -19,9 +19,9 @@ use crate::{Caller, Desk};
 use a2a::methods;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 /// One call: who calls, from where, and what was said beside the request.
-#[derive(Clone)]
 pub(crate) struct Call<D> {
     pub(crate) context: Context<D>,
     pub(crate) caller: Caller,
@@ -32,6 +32,8 @@ pub(crate) struct Call<D> {
     pub(crate) version: Version,
     /// The number of the last event that a subscriber has.
     pub(crate) after: Option<u64>,
+    /// Set when the caller hung up: nobody waits for the answer.
+    pub(crate) gone: CancellationToken,
 }
 
 /// An operation.

@@ -150,23 +150,8 @@ enum Placed {
     Misfit { view: Box<ErrandView>, why: String },
 }
 
-/// Puts a message where it belongs; when this resolves, it is on disk. On a task of its own: a caller that hangs up
-/// after its message was here does not take it along.
+/// Puts a message where it belongs; when this resolves, it is on disk.
 async fn place<D: Desk>(
-    call: &Call<D>,
-    heard: Heard,
-    configuration: SendMessageConfiguration,
-) -> Result<Placed, Fault> {
-    let call = call.clone();
-    let placed = tokio::spawn(async move { store(&call, heard, configuration).await });
-    placed.await.map_err(|_| {
-        Fault::internal(
-            "the message could not be taken in; list your tasks before sending it again",
-        )
-    })?
-}
-
-async fn store<D: Desk>(
     call: &Call<D>,
     heard: Heard,
     configuration: SendMessageConfiguration,

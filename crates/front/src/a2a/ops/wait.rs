@@ -39,6 +39,7 @@ pub(super) async fn until<D: Desk>(
             () = sleep(LOOK_EVERY) => {}
             () = sleep_until(deadline) => return Ok(view),
             () = call.context.stop.cancelled() => return Ok(view),
+            () = call.gone.cancelled() => return Ok(view),
         }
     }
 }

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use teller::{Begin, Teller};
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
 /// Errands that are told of at the same time.
@@ -135,6 +135,9 @@ impl Tellers {
         // Whoever listens looks as well, and hears why it fails.
         let _heard_elsewhere = teller.look(&desk).await;
         let mut heard_at = Instant::now();
+        // However much there is to hear, rows are looked at.
+        let mut looks = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if teller.book().is_torn() {
                 break;
@@ -151,7 +154,7 @@ impl Tellers {
             let told = tokio::select! {
                 () = self.stop.cancelled() => break,
                 () = teller.looked_at() => Ok(()),
-                () = tokio::time::sleep(LOOK_EVERY) => match over {
+                _ = looks.tick() => match over {
                     true => Ok(()),
                     false => teller.look(&desk).await,
                 },

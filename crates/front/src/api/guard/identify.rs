@@ -36,7 +36,7 @@ pub(super) struct Candidate {
 }
 
 /// Where other agents call.
-const A2A_PATH: &str = "/a2a";
+pub(in crate::api) const A2A_PATH: &str = "/a2a";
 /// How often the use of a token is written down.
 const USE_NOTED_EVERY: Duration = Duration::from_secs(60);
 

@@ -8,6 +8,7 @@ mod known;
 mod rate;
 
 pub use hosts::{Hosts, HostsError};
+pub(super) use identify::A2A_PATH;
 pub(super) use identify::Identity;
 pub use identify::VIA_HEADER;
 pub(super) use known::Known;

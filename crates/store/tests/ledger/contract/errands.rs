@@ -119,7 +119,7 @@ pub(super) async fn an_errand_its_word_and_its_message_are_on_disk_together<F: F
         original: "{\"text\":\"o'r \\\"m1\\\"\"}".to_owned(),
         at: world.now,
     };
-    assert_eq!(view.words, [word.clone()]);
+    assert_eq!(view.words, std::slice::from_ref(&word));
     assert_eq!(view.messages.len(), 1);
     assert_eq!(view.now().state, ErrandState::Submitted);
     let found = world.reads(|rows| rows.errand_of(&message("m1"))).await;
