@@ -6,7 +6,7 @@ use a2a::{
     Artifact, Part, StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatus,
     TaskStatusUpdateEvent,
 };
-use bridge_core::errand::{ErrandMessage, ErrandView};
+use bridge_core::errand::{ErrandMessage, ErrandState, ErrandView};
 use bridge_core::step::Telling;
 use bridge_core::tidings::What;
 use bridge_core::value::{Attachment, MessageId};
@@ -64,7 +64,18 @@ fn status(view: &ErrandView, what: &What) -> TaskStatus {
             state: task::state(*state),
             ..task::status(view)
         },
-        What::Answered(_) => task::status(view),
+        // How it ended is told next, and once.
+        What::Answered(message_id) => {
+            let of = |one: &&ErrandMessage| one.message.message_id == *message_id;
+            let answer = view.messages.iter().find(of);
+            let answer = answer.and_then(|one| one.answer.as_ref());
+            TaskStatus {
+                state: task::state(ErrandState::Working),
+                message: None,
+                timestamp: answer
+                    .and_then(|answer| DateTime::from_timestamp_millis(answer.created_at.0)),
+            }
+        }
     }
 }
 
@@ -72,7 +83,7 @@ fn whole(base: Option<&str>, view: &ErrandView, what: &What) -> Task {
     let shown = match what {
         What::Stood { .. } => Vec::new(),
         What::Stands(_) | What::Answered(_) => {
-            let answered = task::answered(view);
+            let answered = view.answered();
             answered
                 .filter_map(|one| artifact(base, view, one))
                 .collect()
@@ -89,7 +100,7 @@ fn whole(base: Option<&str>, view: &ErrandView, what: &What) -> Task {
 }
 
 fn artifact_of(base: Option<&str>, view: &ErrandView, id: &MessageId) -> Option<Artifact> {
-    let one = task::answered(view).find(|one| one.message.message_id == *id)?;
+    let one = view.answered().find(|one| one.message.message_id == *id)?;
     artifact(base, view, one)
 }
 
