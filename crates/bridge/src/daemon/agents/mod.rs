@@ -5,13 +5,14 @@
 
 mod returned;
 
-use self::returned::{Returned, gone, is_id, tell, unknown};
+use self::returned::{Returned, gone, is_id, tell, unasked, unknown};
 use super::follow::Followed;
 use super::ids::now;
 use super::{Daemon, Settings};
 use crate::config::{A2aConfig, AgentConfig};
+use crate::term::escape_line;
 use bridge_channel::a2a::client::{
-    Ask, Client, Fault, Patience, Peer, Progress, Question, Trust, token_in,
+    Ask, Client, Fault, Patience, Peer, Progress, Question, State, Trust, token_in,
 };
 use bridge_channel::guard::check_origin;
 use bridge_codex::rpc::RawId;
@@ -249,24 +250,26 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         tracing::info!(message_id = %cause, agent, "codex asks another agent");
         let mut unwatched = |_: Progress<'_>| {};
         let outcome = tokio::select! {
-            outcome = ask.run(Patience::For(ASK_DEADLINE), &mut unwatched) => Some(outcome),
+            outcome = ask.run(Patience::Through(ASK_DEADLINE), &mut unwatched) => Some(outcome),
             () = over.cancelled() => None,
         };
         if matches!(outcome, None | Some(Err(Fault::Late(_))))
             && let Err(fault) = ask.cancel().await
         {
-            let task = ask.task();
-            tracing::warn!(message_id = %cause, agent, task, %fault, "a task of another agent that nobody waits for could not be stopped");
+            let (task, fault) = (ask.task().filter(|task| is_id(task)), line(&fault));
+            tracing::warn!(message_id = %cause, agent, task, fault, "a task of another agent that nobody waits for could not be stopped");
         }
         match outcome {
             Some(Ok(outcome)) => {
-                let task = outcome.task.as_deref();
+                let task = outcome.task.as_deref().filter(|task| is_id(task));
                 tracing::info!(message_id = %cause, agent, task, state = outcome.state.word(), "another agent answered");
                 tell(agent, &question_id(to), &outcome)
             }
             Some(Err(fault)) => {
-                tracing::warn!(message_id = %cause, agent, %fault, "another agent did not answer");
-                Returned::failed(fault)
+                let why = line(&fault);
+                tracing::warn!(message_id = %cause, agent, why, "another agent did not answer");
+                let waited = ask.state() == State::AuthRequired;
+                unasked(agent, &question_id(to), &fault, waited)
             }
             None => gone(),
         }
@@ -303,8 +306,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return Err(unknown(&settings.agent_names(message.tier)));
         };
         let client = Client::new(&agent.url, &settings.trust(), agent.token_file.clone());
-        let peer = client.map_err(Returned::failed)?.look_up().await;
-        let peer = peer.map_err(Returned::failed)?;
+        let unasked = |fault: Fault| {
+            let why = line(&fault);
+            tracing::warn!(message_id = %cause, agent = agent.name, why, "another agent could not be asked");
+            unasked(&agent.name, &question_id(to), &fault, false)
+        };
+        let peer = client.map_err(unasked)?.insist().await.map_err(unasked)?;
         let mut question = Question::new(&*wanted.text, message_id(cause, to));
         question.hops = hops.saturating_add(1);
         question.task = wanted.task.clone().filter(|task| is_id(task));
@@ -315,6 +322,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
         Ok((peer, question))
     }
+}
+
+/// What went wrong, for the log: it may quote the other agent.
+fn line(fault: &Fault) -> String {
+    escape_line(&fault.to_string()).into_owned()
 }
 
 /// A part of a name that nobody outside can know beforehand.
