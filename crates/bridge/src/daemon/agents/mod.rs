@@ -87,6 +87,41 @@ impl Calls {
             call.cancel();
         }
     }
+
+    fn is_idle(&self) -> bool {
+        self.open().is_empty()
+    }
+}
+
+/// The calls of turns that are out of sight. Such a turn may run and wait for them: only a look at Codex tells.
+#[derive(Debug, Default)]
+pub(crate) struct Adrift {
+    by_message: Mutex<HashMap<MessageId, Arc<Calls>>>,
+}
+
+impl Adrift {
+    fn by_message(&self) -> MutexGuard<'_, HashMap<MessageId, Arc<Calls>>> {
+        let kept = self.by_message.lock();
+        kept.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps them for whoever finds the turn. Those that ended meanwhile are let go here too, so that a turn which
+    /// nobody looks for is not kept for ever.
+    pub(super) fn keep(&self, message_id: &MessageId, calls: &Arc<Calls>) {
+        let mut kept = self.by_message();
+        kept.insert(message_id.clone(), Arc::clone(calls));
+        kept.retain(|_, calls| !calls.is_idle());
+    }
+
+    /// The turn runs, and goes on with them.
+    pub(super) fn found(&self, message_id: &MessageId) -> Arc<Calls> {
+        self.by_message().remove(message_id).unwrap_or_default()
+    }
+
+    /// The turn does not run any more.
+    pub(super) fn over(&self, message_id: &MessageId) {
+        self.found(message_id).all_over();
+    }
 }
 
 /// What the model wants.
@@ -377,5 +412,24 @@ mod tests {
         assert!(over.is_cancelled());
         calls.end(&to("0", "a"));
         assert!(!calls.let_go(&to("0", "a")) && calls.let_go(&to("1", "a")));
+    }
+
+    #[test]
+    fn calls_of_a_turn_out_of_sight_are_kept_until_it_is_found() {
+        let (adrift, lost) = (Adrift::default(), MessageId::new("m"));
+        let calls = Arc::new(Calls::default());
+        let over = calls.begin(&to("0", "a")).ok().unwrap();
+        adrift.keep(&lost, &calls);
+        // Codex asks the same again, and it is known.
+        let found = adrift.found(&lost);
+        assert!(matches!(found.begin(&to("0", "a")), Err(NotBegun::Known)));
+        assert!(!over.is_cancelled());
+        adrift.keep(&lost, &calls);
+        adrift.over(&lost);
+        assert!(over.is_cancelled());
+        adrift.keep(&lost, &calls);
+        calls.end(&to("0", "a"));
+        adrift.keep(&MessageId::new("n"), &Arc::default());
+        assert!(adrift.by_message().is_empty());
     }
 }
