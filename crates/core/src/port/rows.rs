@@ -665,7 +665,7 @@ pub enum Change {
         /// Of which errand.
         errand_id: ErrandId,
         /// Which.
-        config_id: String,
+        config: String,
     },
     /// Inserts a Codex process.
     NewIncarnation(Incarnation),

@@ -125,7 +125,7 @@ impl Transition for DropPush {
     fn decide(self, (own, there): (bool, bool), _: Timestamp) -> Result<Decision<bool>, Refused> {
         let gone = (own && there).then_some(Change::DropPush {
             errand_id: self.errand_id,
-            config_id: self.config_id,
+            config: self.config_id,
         });
         Ok(Decision {
             changes: gone.into_iter().collect(),

@@ -359,7 +359,7 @@ impl Desk for TestDesk {
         if push.is_some() {
             let drop = Change::DropPush {
                 errand_id,
-                config_id,
+                config: config_id,
             };
             self.does(Put(vec![drop])).await?;
         }
