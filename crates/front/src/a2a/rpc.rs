@@ -127,7 +127,9 @@ async fn old<D: Desk>(call: &Call<D>, op: legacy::Op, asked: Asked) -> Result<Re
     let id = asked.id;
     Ok(match ops::run(call, now, params).await? {
         Done::Value(value) => result(id, legacy::result(op, value).map_err(wrong)?),
-        Done::Events(events) => events.respond(move |event| envelope(&id, legacy::event(event))),
+        Done::Events(events) => {
+            events.respond(move |event| envelope(&id, legacy::streamed(op, event)))
+        }
     })
 }
 
