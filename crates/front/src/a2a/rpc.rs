@@ -129,7 +129,9 @@ async fn old<D: Desk>(call: &Call<D>, op: legacy::Op, asked: Asked) -> Result<Re
     let id = asked.id;
     Ok(match ops::run(call, now, params).await? {
         Done::Value(value) => result(id, in_0_3(op, value, &task_id)?),
-        Done::Events(events) => events.respond(move |event| envelope(&id, legacy::event(event))),
+        Done::Events(events) => {
+            events.respond(move |event| envelope(&id, legacy::streamed(op, event)))
+        }
     })
 }
 
