@@ -9,9 +9,9 @@ use a2a::{
 use bridge_core::errand::{ErrandMessage, ErrandState, ErrandView};
 use bridge_core::step::Telling;
 use bridge_core::tidings::What;
-use bridge_core::value::MessageId;
+use bridge_core::value::{Attachment, MessageId};
 use chrono::DateTime;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The body of one push. `base` is where this server is reached, if it knows that.
 #[must_use]
@@ -106,13 +106,16 @@ fn artifact_of(base: Option<&str>, view: &ErrandView, id: &MessageId) -> Option<
 
 fn artifact(base: Option<&str>, view: &ErrandView, one: &ErrandMessage) -> Option<Artifact> {
     let mut parts = task::answer_parts(one.answer.as_ref()?);
-    if let Some(base) = base {
-        let (errand_id, message_id) = (&view.errand.errand_id, &one.message.message_id);
-        let files = one.files.iter().enumerate().map(|(n, file)| {
-            let address = task::address(base, errand_id, message_id, n);
-            task::named(Part::url(address), file)
-        });
-        parts.extend(files);
+    match base {
+        Some(base) => {
+            let (errand_id, message_id) = (&view.errand.errand_id, &one.message.message_id);
+            let files = one.files.iter().enumerate().map(|(n, file)| {
+                let address = task::address(base, errand_id, message_id, n);
+                task::named(Part::url(address), file)
+            });
+            parts.extend(files);
+        }
+        None => parts.extend(unaddressed(&one.files)),
     }
     (!parts.is_empty()).then(|| Artifact {
         artifact_id: one.message.message_id.to_string(),
@@ -122,4 +125,20 @@ fn artifact(base: Option<&str>, view: &ErrandView, one: &ErrandMessage) -> Optio
         metadata: None,
         extensions: None,
     })
+}
+
+/// Files have no address where this server does not know its own: they are named, and the task has them.
+fn unaddressed(files: &[Attachment]) -> Option<Part> {
+    let named: Vec<Value> = files
+        .iter()
+        .map(|file| {
+            json!({"filename": file.name, "mediaType": file.media_type, "bytes": file.bytes})
+        })
+        .collect();
+    let told = json!({
+        "files": named,
+        "note": "get the task for what is in them: this server does not know its public address",
+    });
+    let part = Part::data(told).with_media_type("application/json");
+    (!files.is_empty()).then_some(part)
 }
