@@ -266,11 +266,12 @@ impl Pair {
             return;
         };
         let class = self.class();
+        let away = self.dice.one_in(4);
         self.both(PushEnd {
             errand_id,
             config_id,
             mark: told.mark.clone(),
-            failure: self.dice.one_in(4).then(|| failure(class)),
+            failure: away.then(|| failure(class)),
             jitter: 10,
         })
         .await;
