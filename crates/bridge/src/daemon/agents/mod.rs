@@ -400,6 +400,16 @@ mod tests {
     }
 
     #[test]
+    fn what_another_agent_says_is_one_line_of_the_log() {
+        let fault = Fault::Refused {
+            said: "no\n2026-01-01 ERROR \u{1b}[31mforged".to_owned(),
+            later: None,
+        };
+        let line = line(&fault);
+        assert!(line.contains("forged") && !line.chars().any(char::is_control));
+    }
+
+    #[test]
     fn a_call_is_begun_once_and_ended_with_its_turn() {
         let calls = Calls::default();
         let over = calls.begin(&to("0", "a")).ok().unwrap();
