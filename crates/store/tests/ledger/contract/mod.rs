@@ -142,6 +142,7 @@ contract! {
             a_parked_message_goes_on_or_is_given_up,
             a_follower_is_answered_if_it_was_heard,
             a_follower_waits_again_when_its_leader_is_cut,
+            a_follower_that_is_stopped_gets_no_turn_of_its_own,
             an_unfit_row_is_a_dead_letter_at_once,
             an_old_dead_letter_that_is_sent_again_is_young,
             a_lost_word_about_a_wait_takes_no_answer_with_it,
