@@ -410,6 +410,7 @@ impl Read for MemoryRows {
             .filter(|message| state.finished() && message.life.state.name() == state)
             .filter(|message| message.life.updated_at < before)
             .filter(|message| self.owes_nothing(&message.message_id))
+            .filter(|message| self.may_leave_its_errand(&message.message_id, state, before))
             .collect();
         old.sort_by_key(|message| (message.life.updated_at, &message.message_id));
         Ok(old

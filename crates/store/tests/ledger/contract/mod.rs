@@ -184,6 +184,7 @@ contract! {
             errands_are_listed_by_their_newest_change,
             errands_of_one_time_come_in_pages,
             an_errand_goes_with_its_last_message,
+            what_an_errand_came_to_stays_until_it_goes,
         }
         pushes {
             a_push_configuration_comes_back_as_it_was_put,
