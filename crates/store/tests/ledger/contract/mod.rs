@@ -66,6 +66,8 @@ contract! {
             agents_that_answer_each_other_are_stopped,
             an_agent_that_never_pauses_is_stopped_by_its_own_time,
             an_agent_with_many_talks_is_counted_within_one,
+            a_slow_loop_in_one_talk_is_found_among_others,
+            a_loop_that_begins_a_talk_each_time_ends,
             an_old_program_s_conversations_are_taken_over_once,
         }
         people {
