@@ -53,6 +53,12 @@ pub const PAIR_BUDGETS: [PairBudget; 2] = [
 ];
 /// Messages of an agent that are looked at for its budgets: one more than the largest.
 pub const PAIR_LOOKED_AT: u32 = 301;
+/// What an agent whose talks are counted one by one may say in all of them together: ten times what one talk allows,
+/// so that many talks at once are no loop, and one that begins a new talk with every answer ends all the same.
+pub const TALKS_BUDGET: PairBudget = PairBudget {
+    messages: 3_000,
+    window_ms: 24 * 3_600_000,
+};
 
 /// How long what a sender used counts against its budget.
 pub const BUDGET_WINDOW_MS: i64 = 24 * 3_600_000;

@@ -10,7 +10,7 @@ use crate::limits;
 use crate::port::Kept;
 use crate::value::{
     Class, Deciders, Hold, Message, MessageState, Reply, ReplyState, Request, RequestState,
-    Timestamp,
+    StateName, Timestamp,
 };
 
 /// The explanation.
@@ -30,12 +30,16 @@ pub fn explain(case: &Case, now: Timestamp) -> Why {
     if let Some(asked) = case.asked.first() {
         (says, next) = asks(&says, &next, asked, case.asked.len(), now);
     }
-    if let Some(stopped) = &message.life.stop
-        && message.life.state.name().in_flight()
-    {
-        says = format!("{says}; {stopped}");
-        next = "it ends as cancelled when its turn has ended, unless its answer comes first"
-            .to_owned();
+    if let Some(stopped) = &message.life.stop {
+        let state = message.life.state.name();
+        if state.in_flight() {
+            says = format!("{says}; {stopped}");
+            next = "it ends as cancelled when its turn has ended, unless its answer comes first"
+                .to_owned();
+        } else if state == StateName::Steered {
+            says = format!("{says}; {stopped}");
+            next = "it ends as cancelled when that turn has ended".to_owned();
+        }
     }
     if !case.followers.is_empty() {
         let followers: Vec<_> = case.followers.iter().map(ToString::to_string).collect();

@@ -145,8 +145,6 @@ pub struct Exchange {
 /// A message of an agent, as far as its budget goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// Where.
-    pub conversation_id: ConversationId,
     /// When it was said.
     pub said_at: Timestamp,
     /// Whether it was stopped at the door because the agent had said too much.
@@ -161,7 +159,6 @@ impl Heard {
         let capacity =
             failure.is_some_and(|failure| matches!(failure.class, Class::Capacity { .. }));
         Self {
-            conversation_id: message.conversation_id.clone(),
             said_at: message.said_at,
             stopped: message.life.state.name() == StateName::Dead
                 && message.life.attempt == 0
@@ -270,6 +267,20 @@ pub trait Read {
         sender: &str,
         limit: u32,
     ) -> Result<Vec<Heard>, RowsError>;
+    /// The last messages of an agent in a conversation, newest first, at most `limit`.
+    fn heard_in_talk(
+        &self,
+        id: &ConversationId,
+        sender: &str,
+        limit: u32,
+    ) -> Result<Vec<Heard>, RowsError>;
+    /// When an agent said its `nth` newest message on a channel, counted from 1; nothing when it said fewer.
+    fn said_nth_newest(
+        &self,
+        channel: &ChannelId,
+        sender: &str,
+        nth: u32,
+    ) -> Result<Option<Timestamp>, RowsError>;
     /// How far a source was read.
     fn cursor(&self, channel: &ChannelId) -> Result<Option<String>, RowsError>;
     /// The highest sequence number given in a conversation.

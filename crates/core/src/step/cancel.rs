@@ -6,7 +6,9 @@ use super::outbox::Outbox;
 use super::{Action, Decision, Refused, Transition, errand};
 use crate::errand::ErrandView;
 use crate::port::{Change, Read, RowsError};
-use crate::value::{AuditEntry, Became, Life, Message, MessageId, MessageState, Timestamp, Word};
+use crate::value::{
+    AuditEntry, Became, Life, Message, MessageId, MessageState, StateName, Timestamp, Word,
+};
 
 /// Stops a message.
 #[derive(Clone, Debug)]
@@ -24,7 +26,8 @@ pub enum CancelOutcome {
     Cancelled,
     /// Its turn is being interrupted; its answer still counts if it comes first.
     Stopping,
-    /// Its text was given to the turn of this message: that one can be stopped.
+    /// Its text was given to the turn of this message: that one can be stopped. Of an errand of whoever asks, it is
+    /// over when that turn ends, however it ends.
     Steered(MessageId),
     /// It is answered or over: there is nothing to stop.
     TooLate,
@@ -37,6 +40,8 @@ pub struct CancelView {
     replies: usize,
     /// The errand that the message is the last word of.
     errand: Option<ErrandView>,
+    /// It was given to the turn of another one, and is of an errand of whoever stops it.
+    own_follower: bool,
 }
 
 impl CancelView {
@@ -46,6 +51,7 @@ impl CancelView {
             message: Some(message),
             replies,
             errand: None,
+            own_follower: false,
         }
     }
 }
@@ -65,7 +71,14 @@ impl Transition for Cancel {
             },
             None => None,
         };
+        let own_follower = match &message {
+            Some(message) if message.life.state.name() == StateName::Steered => {
+                self.owns_errand_of(rows, &message.message_id)?
+            }
+            Some(_) | None => false,
+        };
         Ok(CancelView {
+            own_follower,
             replies: rows.replies(&self.message_id)?.len(),
             message,
             errand: errand.filter(|errand| self.is_last_of(errand)),
@@ -77,6 +90,7 @@ impl Transition for Cancel {
             message: Some(message),
             replies,
             errand,
+            own_follower,
         } = view
         else {
             return Err(Refused::new(Self::NAME, &self.message_id, None));
@@ -98,7 +112,11 @@ impl Transition for Cancel {
             | MessageState::Running { .. }
             | MessageState::Unclear { .. } => Ok(self.stop(&message, reason, now)),
             MessageState::Steered { leader } => {
-                Ok(Decision::nothing(CancelOutcome::Steered(leader.clone())))
+                let leader = leader.clone();
+                Ok(match own_follower {
+                    true => self.mark(&message, reason, now, leader),
+                    false => Decision::nothing(CancelOutcome::Steered(leader)),
+                })
             }
             MessageState::Answered
             | MessageState::Sending
@@ -114,6 +132,14 @@ impl Transition for Cancel {
 }
 
 impl Cancel {
+    fn owns_errand_of(&self, rows: &dyn Read, id: &MessageId) -> Result<bool, RowsError> {
+        let errand = match rows.errand_of(id)? {
+            Some(errand_id) => rows.errand(&errand_id)?,
+            None => None,
+        };
+        Ok(errand.is_some_and(|errand| errand.owner == self.by))
+    }
+
     fn is_last_of(&self, errand: &ErrandView) -> bool {
         let last = errand.messages.last();
         last.is_some_and(|last| last.message.message_id == self.message_id)
@@ -140,29 +166,54 @@ impl Cancel {
 
     /// A second word of the same kind only interrupts again.
     fn stop(&self, message: &Message, reason: String, now: Timestamp) -> Decision<CancelOutcome> {
-        let mut changes = Vec::new();
-        if message.life.stop.is_none() {
-            changes.push(self.audit(now));
-            changes.push(Change::Live {
-                message_id: self.message_id.clone(),
-                from: message.life.state.name(),
-                life: Life {
-                    stop: Some(reason),
-                    ..message.life.clone()
-                },
-            });
-        }
         Decision {
-            changes,
+            changes: self.marks(message, reason, now),
             actions: vec![
                 Action::Interrupt {
                     message_id: self.message_id.clone(),
                 },
-                Action::Announce {
-                    message_id: self.message_id.clone(),
-                },
+                self.announce(),
             ],
             outcome: CancelOutcome::Stopping,
+        }
+    }
+
+    /// The turn is another message's, and whoever stops this one may have no business with that one.
+    fn mark(
+        &self,
+        message: &Message,
+        reason: String,
+        now: Timestamp,
+        leader: MessageId,
+    ) -> Decision<CancelOutcome> {
+        Decision {
+            changes: self.marks(message, reason, now),
+            actions: vec![self.announce()],
+            outcome: CancelOutcome::Steered(leader),
+        }
+    }
+
+    fn marks(&self, message: &Message, reason: String, now: Timestamp) -> Vec<Change> {
+        if message.life.stop.is_some() {
+            return Vec::new();
+        }
+        let life = Life {
+            stop: Some(reason),
+            ..message.life.clone()
+        };
+        vec![
+            self.audit(now),
+            Change::Live {
+                message_id: self.message_id.clone(),
+                from: message.life.state.name(),
+                life,
+            },
+        ]
+    }
+
+    fn announce(&self) -> Action {
+        Action::Announce {
+            message_id: self.message_id.clone(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What becomes of messages that were given to the running turn of another one, when that turn ends.
 //!
 //! Heard and answered: the answer is theirs too. Heard and cut: they wait again, and are told to check first. Not
-//! heard: they wait again as if nothing had been.
+//! heard: they wait again as if nothing had been. One that was stopped meanwhile is over in any case.
 
 use super::Action;
 use super::outbox::Outbox;
@@ -17,8 +17,31 @@ const TOGETHER: &str = "Answered together with your earlier message, above.";
 /// A message that was given to the running turn of another one.
 #[derive(Debug)]
 pub(super) struct Follower {
-    message: Message,
-    replies: usize,
+    pub(super) message: Message,
+    pub(super) replies: usize,
+}
+
+impl Follower {
+    /// One that somebody stopped is over: the turn that heard its text was never its own. Others wait again.
+    pub(super) fn let_go(
+        self,
+        input: NextInput,
+        now: Timestamp,
+        changes: &mut Vec<Change>,
+    ) -> Vec<Action> {
+        let Self { message, replies } = self;
+        match message.life.stop.clone() {
+            Some(reason) => {
+                Outbox::of(&message, replies, None).cancel(&message.life, reason, now, changes)
+            }
+            None => {
+                changes.push(waits_again(&message, input, now));
+                vec![Action::Announce {
+                    message_id: message.message_id,
+                }]
+            }
+        }
+    }
 }
 
 /// Reads the followers of a message.
@@ -41,7 +64,12 @@ pub(super) fn share(
     changes: &mut Vec<Change>,
 ) -> Vec<Action> {
     let mut actions = Vec::new();
-    for Follower { message, replies } in followers {
+    for follower in followers {
+        if follower.message.life.stop.is_some() {
+            actions.extend(follower.let_go(NextInput::Message, now, changes));
+            continue;
+        }
+        let Follower { message, replies } = follower;
         let client_id = ClientId::of(&message.message_id, message.life.attempt);
         if heard.contains(&client_id) {
             changes.push(moved(
@@ -75,21 +103,18 @@ pub(super) fn release(
     changes: &mut Vec<Change>,
 ) -> Vec<Action> {
     let mut actions = Vec::new();
-    for Follower { message, .. } in followers {
+    for follower in followers {
         let input = match can_write {
             true => NextInput::Continue,
-            false => message.life.input,
+            false => follower.message.life.input,
         };
-        changes.push(waits_again(&message, input, now));
-        actions.push(Action::Announce {
-            message_id: message.message_id,
-        });
+        actions.extend(follower.let_go(input, now, changes));
     }
     actions
 }
 
 /// A follower that waits for a turn of its own, at no cost.
-pub(super) fn waits_again(message: &Message, input: NextInput, now: Timestamp) -> Change {
+fn waits_again(message: &Message, input: NextInput, now: Timestamp) -> Change {
     let life = Life {
         spent: message.life.spent.saturating_sub(1),
         input,

@@ -3,7 +3,7 @@
 //!
 //! The intent is on disk before the turn hears the text; what the turn's end says it heard decides who is answered.
 
-use super::followers::waits_again;
+use super::followers::Follower;
 use super::{Action, Decision, Refused, Transition, expect};
 use crate::limits;
 use crate::port::{Change, Read, RowsError, Steer};
@@ -118,29 +118,31 @@ pub struct Leave {
 }
 
 impl Transition for Leave {
-    type View = Option<Message>;
+    type View = (Option<Message>, usize);
     type Outcome = ();
     const NAME: &'static str = "leave";
 
     fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        rows.message(&self.message_id)
+        let replies = rows.replies(&self.message_id)?.len();
+        Ok((rows.message(&self.message_id)?, replies))
     }
 
     fn decide(self, view: Self::View, now: Timestamp) -> Result<Decision<()>, Refused> {
+        let (message, replies) = view;
         let message = expect(
             Self::NAME,
             &self.message_id,
-            view.as_ref(),
+            message.as_ref(),
             &[StateName::Steered],
         )?;
+        let input = message.life.input;
+        let message = message.clone();
+        let mut changes = Vec::new();
+        let mut actions = vec![Action::Schedule];
+        actions.extend(Follower { message, replies }.let_go(input, now, &mut changes));
         Ok(Decision {
-            changes: vec![waits_again(message, message.life.input, now)],
-            actions: vec![
-                Action::Schedule,
-                Action::Announce {
-                    message_id: self.message_id,
-                },
-            ],
+            changes,
+            actions,
             outcome: (),
         })
     }

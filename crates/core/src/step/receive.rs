@@ -6,7 +6,7 @@ use super::obey::{Pending, obey};
 use super::outbox::Outbox;
 use super::seat::Seat;
 use super::{Action, Decision, Refused, Transition};
-use crate::limits;
+use crate::limits::{self, PairBudget};
 use crate::port::{Change, Heard, Read, RowsError};
 use crate::value::{
     Ack, AckMode, AckState, Attachment, ChannelId, Class, Command, ConversationId, ExternalId,
@@ -60,7 +60,8 @@ pub struct Extras {
     pub hops: u32,
     /// The text is meant for the bridge.
     pub command: Option<Command>,
-    /// Agents of this channel hold many talks at once, so that a loop of two is counted within one.
+    /// Agents of this channel hold many talks at once, so that a loop of two is counted within one, and all together
+    /// against a larger budget.
     pub by_talk: bool,
 }
 
@@ -108,8 +109,8 @@ pub struct View {
     round: Round,
     last_round: Option<Round>,
     running: bool,
-    /// What was heard of this agent before, newest first.
-    heard: Vec<Heard>,
+    /// What was heard of this agent before.
+    past: Past,
     /// What a command of the chat is about.
     pending: Pending,
 }
@@ -150,7 +151,7 @@ impl Transition for Receive {
             round: rows.round()?,
             last_round: rows.last_round(&self.channel, &self.sender)?,
             running,
-            heard: self.heard(rows, seated.as_ref())?,
+            past: self.past(rows, seated.as_ref())?,
             pending,
         })
     }
@@ -172,7 +173,7 @@ impl Transition for Receive {
             },
         };
         let said_at = self.extras.said_at.unwrap_or(now);
-        let stopped = loop_guard(&self, &view.heard, said_at);
+        let stopped = loop_guard(&self, &view.past, said_at);
         let verdict = match (stopped, self.verdict) {
             (Some(stopped), _) => Some(stopped),
             (None, Verdict::Fit) => None,
@@ -248,22 +249,42 @@ impl Receive {
             && self.verdict == Verdict::Fit
     }
 
-    fn heard(
-        &self,
-        rows: &dyn Read,
-        seated: Option<&ConversationId>,
-    ) -> Result<Vec<Heard>, RowsError> {
-        match self.kind {
-            SenderKind::Person => Ok(Vec::new()),
-            SenderKind::Agent => {
-                let all =
-                    rows.heard_of_agent(&self.channel, &self.sender, limits::PAIR_LOOKED_AT)?;
-                let counts =
-                    |heard: &Heard| !self.extras.by_talk || seated == Some(&heard.conversation_id);
-                Ok(all.into_iter().filter(counts).collect())
+    /// What is counted against the sender's budgets.
+    fn past(&self, rows: &dyn Read, seated: Option<&ConversationId>) -> Result<Past, RowsError> {
+        match (self.kind, self.extras.by_talk) {
+            (SenderKind::Person, _) => Ok(Past::default()),
+            (SenderKind::Agent, false) => Ok(Past {
+                heard: rows.heard_of_agent(&self.channel, &self.sender, limits::PAIR_LOOKED_AT)?,
+                talks: None,
+            }),
+            (SenderKind::Agent, true) => {
+                let heard = match seated {
+                    Some(id) => rows.heard_in_talk(id, &self.sender, limits::PAIR_LOOKED_AT)?,
+                    None => Vec::new(),
+                };
+                let nth = limits::TALKS_BUDGET.messages;
+                let reached = rows.said_nth_newest(&self.channel, &self.sender, nth)?;
+                let talks = match reached {
+                    Some(reached) => {
+                        let newest = rows.heard_of_agent(&self.channel, &self.sender, 1)?;
+                        let told = newest.first().is_some_and(|newest| newest.stopped);
+                        Some((reached, told))
+                    }
+                    None => None,
+                };
+                Ok(Past { heard, talks })
             }
         }
     }
+}
+
+/// What an agent said before.
+#[derive(Debug, Default)]
+struct Past {
+    /// Newest first; in this talk only, where talks are counted one by one.
+    heard: Vec<Heard>,
+    /// When it said the message that would use up the budget of all its talks, and whether it was told so.
+    talks: Option<(Timestamp, bool)>,
 }
 
 /// Why a row does not become a turn.
@@ -276,9 +297,9 @@ struct Unfit {
 /// Two agents that answer each other stop here: by the hops that they count themselves, or by how often one of them
 /// was heard, by its own time, so that what waited for us to come back is not taken for a loop. The first word too
 /// many is told why; later ones meet silence, because every word of ours could be answered again.
-fn loop_guard(receive: &Receive, heard: &[Heard], said_at: Timestamp) -> Option<Unfit> {
+fn loop_guard(receive: &Receive, past: &Past, said_at: Timestamp) -> Option<Unfit> {
     let hops = receive.extras.hops;
-    let told = heard.first().is_some_and(|newest| newest.stopped);
+    let told = past.heard.first().is_some_and(|newest| newest.stopped);
     match receive.kind {
         SenderKind::Person => return None,
         SenderKind::Agent => {}
@@ -290,16 +311,28 @@ fn loop_guard(receive: &Receive, heard: &[Heard], said_at: Timestamp) -> Option<
         );
         return Some(stopped(reason, hops == limits::HOPS_MAX && !told));
     }
-    limits::PAIR_BUDGETS.iter().find_map(|budget| {
-        let since = said_at.plus_ms(-budget.window_ms);
-        let recent = heard.iter().filter(|heard| heard.said_at > since).count();
-        let messages = budget.messages as usize;
-        let reason = format!(
-            "the loop guard stopped it: this agent sent {messages} messages within {} minutes; it is heard again after a pause",
-            budget.window_ms / 60_000
-        );
-        (recent >= messages).then(|| stopped(reason, !told))
-    })
+    let within = |budget: &PairBudget| said_at.plus_ms(-budget.window_ms);
+    let in_talk = limits::PAIR_BUDGETS.iter().find(|budget| {
+        let recent = past.heard.iter();
+        let recent = recent.filter(|heard| heard.said_at > within(budget));
+        recent.count() >= budget.messages as usize
+    });
+    if let Some(budget) = in_talk {
+        return Some(stopped(too_many(budget, ""), !told));
+    }
+    let budget = &limits::TALKS_BUDGET;
+    let (_, told) = past
+        .talks
+        .filter(|(reached, _)| *reached > within(budget))?;
+    Some(stopped(too_many(budget, " in all its talks"), !told))
+}
+
+fn too_many(budget: &PairBudget, scope: &str) -> String {
+    format!(
+        "the loop guard stopped it: this agent sent {} messages{scope} within {} minutes; it is heard again after a pause",
+        budget.messages,
+        budget.window_ms / 60_000
+    )
 }
 
 /// Not for good: an operator may send it again.

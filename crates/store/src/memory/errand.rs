@@ -31,6 +31,33 @@ impl MemoryRows {
         self.worded.get(id).map(|(errand_id, _)| errand_id.clone())
     }
 
+    /// An errand stands as its newest message does, so that one goes last: never before an earlier one that is kept
+    /// longer.
+    pub(super) fn may_leave_its_errand(
+        &self,
+        id: &MessageId,
+        state: StateName,
+        before: Timestamp,
+    ) -> bool {
+        let Some((errand_id, ordinal)) = self.worded.get(id) else {
+            return true;
+        };
+        let dead = |state: StateName| state == StateName::Dead;
+        let goes = |id: &MessageId| {
+            let known = self.messages.get(id).map(|known| &known.life);
+            known.is_none_or(|life| {
+                let theirs = life.state.name();
+                theirs.finished() && dead(theirs) == dead(state) && life.updated_at < before
+            })
+        };
+        self.words
+            .range((errand_id.clone(), 0)..(errand_id.clone(), *ordinal))
+            .all(|(_, word)| match &word.became {
+                Became::Message(id) => goes(id),
+                Became::Decision(_) | Became::Stop => true,
+            })
+    }
+
     pub(super) fn list_errands(&self, query: &ErrandQuery) -> Vec<(Errand, Timestamp)> {
         let mut found: Vec<_> = self.errands_of(query).collect();
         found.sort_by_key(|(errand, at)| Reverse((*at, errand.errand_id.clone())));

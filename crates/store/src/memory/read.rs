@@ -219,6 +219,41 @@ impl Read for MemoryRows {
         Ok(heard)
     }
 
+    fn heard_in_talk(
+        &self,
+        id: &ConversationId,
+        sender: &str,
+        limit: u32,
+    ) -> Result<Vec<Heard>, RowsError> {
+        let all = (id.clone(), Seq(i64::MIN))..=(id.clone(), Seq(i64::MAX));
+        let said = self.seqs.range(all).rev();
+        Ok(said
+            .filter_map(|(_, id)| self.messages.get(id))
+            .filter(|message| message.kind == SenderKind::Agent && message.sender == sender)
+            .map(Heard::of)
+            .take(page(limit))
+            .collect())
+    }
+
+    fn said_nth_newest(
+        &self,
+        channel: &ChannelId,
+        sender: &str,
+        nth: u32,
+    ) -> Result<Option<Timestamp>, RowsError> {
+        let mut said: Vec<Timestamp> = self
+            .messages
+            .iter()
+            .map(|(_, message)| message)
+            .filter(|message| message.kind == SenderKind::Agent)
+            .filter(|message| message.channel == *channel && message.sender == sender)
+            .map(|message| message.said_at)
+            .collect();
+        said.sort_by_key(|at| std::cmp::Reverse(*at));
+        let nth = usize::try_from(nth.saturating_sub(1)).unwrap_or(usize::MAX);
+        Ok(said.get(nth).copied())
+    }
+
     fn cursor(&self, channel: &ChannelId) -> Result<Option<String>, RowsError> {
         Ok(self.cursors.get(channel).cloned())
     }
@@ -410,6 +445,7 @@ impl Read for MemoryRows {
             .filter(|message| state.finished() && message.life.state.name() == state)
             .filter(|message| message.life.updated_at < before)
             .filter(|message| self.owes_nothing(&message.message_id))
+            .filter(|message| self.may_leave_its_errand(&message.message_id, state, before))
             .collect();
         old.sort_by_key(|message| (message.life.updated_at, &message.message_id));
         Ok(old

@@ -11,7 +11,7 @@ use bridge_core::port::{Exchange, Flight, Head, HeadFilter, Heard, RowsError, St
 use bridge_core::value::{
     ChannelId, ConversationId, Message, MessageId, Round, Sandbox, Seq, StateName, Tier, Timestamp,
 };
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 pub(super) const READY: &str = select_message!(
     "INDEXED BY message_ready JOIN message_text USING (row) WHERE place = 'ready' \
@@ -81,11 +81,16 @@ const IN_STATE: &str = select_message!(
      ORDER BY message_id DESC LIMIT ?3"
 );
 
+/// An errand stands as its newest message does, so that one goes last: never before an earlier one that is kept longer.
 pub(super) const FORGETTABLE: &str = "SELECT message_id FROM message INDEXED BY message_finished \
      WHERE place IS NULL AND state = ?1 AND updated_at < ?2 \
      AND NOT EXISTS (SELECT 1 FROM ack WHERE ack.message_id = message.message_id AND state = 'due') \
      AND NOT EXISTS (SELECT 1 FROM reply WHERE reply.message_id = message.message_id \
          AND state IN ('queued', 'sending')) \
+     AND NOT EXISTS (SELECT 1 FROM word AS its JOIN word AS earlier USING (errand_id) \
+         JOIN message AS older ON older.message_id = earlier.message_id \
+         WHERE its.message_id = message.message_id AND earlier.ordinal < its.ordinal \
+         AND NOT (older.place IS NULL AND (older.state = 'dead') = (?1 = 'dead') AND older.updated_at < ?2)) \
      ORDER BY updated_at, message_id LIMIT ?3";
 
 /// One arm per finished state: each is the end of an index.
@@ -121,9 +126,18 @@ pub(super) const UNANSWERED_OF: &str = select_message!(
      AND conversation_id = ?1 ORDER BY seq LIMIT ?2"
 );
 
-pub(super) const HEARD_OF_AGENT: &str = "SELECT conversation_id, said_at, state = 'dead' AND attempt = 0 \
+pub(super) const HEARD_OF_AGENT: &str = "SELECT said_at, state = 'dead' AND attempt = 0 \
      AND coalesce(failure_class = 'capacity', 0) FROM message INDEXED BY message_agent \
      WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY said_at DESC, row DESC LIMIT ?3";
+
+/// By place in the conversation: what others said elsewhere is not looked at.
+pub(super) const HEARD_IN_TALK: &str = "SELECT said_at, state = 'dead' AND attempt = 0 \
+     AND coalesce(failure_class = 'capacity', 0) FROM message \
+     WHERE conversation_id = ?1 AND kind = 'agent' AND sender = ?2 ORDER BY seq DESC LIMIT ?3";
+
+/// Reads the index alone.
+pub(super) const SAID_NTH_NEWEST: &str = "SELECT said_at FROM message INDEXED BY message_agent \
+     WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY said_at DESC LIMIT 1 OFFSET ?3";
 
 const COUNTS: &str = "SELECT state, count(*) FROM message INDEXED BY message_finished \
      WHERE place IS NULL GROUP BY state \
@@ -395,14 +409,35 @@ pub(super) fn heard_of_agent(
     limit: u32,
 ) -> Result<Vec<Heard>, RowsError> {
     let of = (channel.as_str(), sender, page(limit));
-    sql::many(conn, HEARD_OF_AGENT, of, |row| {
-        let mut fields = Fields::of("agent heard at", row);
-        Ok(Heard {
-            conversation_id: ConversationId::new(fields.next::<String>()?),
-            said_at: fields.time()?,
-            stopped: fields.next()?,
-        })
+    sql::many(conn, HEARD_OF_AGENT, of, heard)
+}
+
+pub(super) fn heard_in_talk(
+    conn: &Connection,
+    id: &ConversationId,
+    sender: &str,
+    limit: u32,
+) -> Result<Vec<Heard>, RowsError> {
+    let of = (id.as_str(), sender, page(limit));
+    sql::many(conn, HEARD_IN_TALK, of, heard)
+}
+
+fn heard(row: &Row<'_>) -> Result<Heard, RowsError> {
+    let mut fields = Fields::of("agent heard at", row);
+    Ok(Heard {
+        said_at: fields.time()?,
+        stopped: fields.next()?,
     })
+}
+
+pub(super) fn said_nth_newest(
+    conn: &Connection,
+    channel: &ChannelId,
+    sender: &str,
+    nth: u32,
+) -> Result<Option<Timestamp>, RowsError> {
+    let of = (channel.as_str(), sender, nth.saturating_sub(1));
+    Ok(sql::number(conn, SAID_NTH_NEWEST, of)?.map(Timestamp))
 }
 
 pub(super) fn counts(conn: &Connection) -> Result<Vec<StateCount>, RowsError> {

@@ -275,6 +275,24 @@ impl Read for SqliteRows<'_> {
         queue::heard_of_agent(self.conn, channel, sender, limit)
     }
 
+    fn heard_in_talk(
+        &self,
+        id: &ConversationId,
+        sender: &str,
+        limit: u32,
+    ) -> Result<Vec<Heard>, RowsError> {
+        queue::heard_in_talk(self.conn, id, sender, limit)
+    }
+
+    fn said_nth_newest(
+        &self,
+        channel: &ChannelId,
+        sender: &str,
+        nth: u32,
+    ) -> Result<Option<Timestamp>, RowsError> {
+        queue::said_nth_newest(self.conn, channel, sender, nth)
+    }
+
     fn cursor(&self, channel: &ChannelId) -> Result<Option<String>, RowsError> {
         cursor::read(self.conn, channel)
     }

@@ -2,18 +2,19 @@
 
 use crate::fixture::Fixture;
 use crate::given::{
-    World, answered, attach, begin, conversation, fail, found, lose, message, reconcile, text,
+    World, Write, answered, attach, begin, conversation, fail, found, lose, message, reconcile,
+    text,
 };
 use bridge_core::limits::{HELD_AGE_MAX_MS, PARKED_MS};
-use bridge_core::port::{Found, Ledger, TurnStatus};
+use bridge_core::port::{Change, Found, Ledger, TurnStatus};
 use bridge_core::step::{
     Acknowledge, Action, Answered, Cancel, CancelOutcome, ClaimOutcome, Confirm, Discard, Join,
-    Keep, Lose, MidTurn, Prune, Receive, Received, Reconcile, Redrive, RedriveOutcome, Refuse,
-    Verdict,
+    Keep, Leave, Lose, MidTurn, Prune, Receive, Received, Reconcile, Redrive, RedriveOutcome,
+    Refuse, Verdict,
 };
 use bridge_core::value::{
-    AckMode, AckState, AnswerSource, Class, ClientId, CutPolicy, Failure, MessageState, NextInput,
-    Sandbox, Seq, StateName, Timestamp,
+    AckMode, AckState, AnswerSource, Became, ChannelId, Class, ClientId, CutPolicy, Errand,
+    ErrandId, Failure, MessageState, NextInput, Sandbox, Seq, StateName, Timestamp, Word,
 };
 
 fn owed(key: &str, id: &str) -> Receive {
@@ -291,6 +292,71 @@ pub(super) async fn a_follower_waits_again_when_its_leader_is_cut<F: Fixture>() 
     assert_eq!(follower.life.state, MessageState::Received { hold: None });
     assert_eq!(follower.life.input, NextInput::Continue);
     assert_eq!(world.claims().await, "m1");
+}
+
+pub(super) async fn a_follower_that_is_stopped_gets_no_turn_of_its_own<F: Fixture>() {
+    for end in ["heard", "unheard", "cut", "left", "stopped"] {
+        let fixture = F::open();
+        let mut world = World::over(fixture.ledger());
+        let client_id = steers(&mut world).await;
+        let errand = Errand {
+            errand_id: ErrandId::new("e"),
+            channel: ChannelId::new("local"),
+            conversation_id: conversation("a"),
+            owner: "me".to_owned(),
+            told: 0,
+            created_at: world.now,
+        };
+        let word = Word {
+            errand_id: errand.errand_id.clone(),
+            ordinal: 1,
+            said_as: "m2".to_owned(),
+            became: Became::Message(message("m2")),
+            original: "{}".to_owned(),
+            at: world.now,
+        };
+        let rows = vec![Change::NewErrand(errand), Change::NewWord(word)];
+        world.does(Write(rows)).await;
+        let cancel = |id: &str, by: &str| Cancel {
+            message_id: message(id),
+            by: by.to_owned(),
+        };
+        let stopped = world.does(cancel("m2", "another")).await;
+        assert_eq!(stopped.outcome, CancelOutcome::Steered(message("m1")));
+        assert_eq!(world.message("m2").await.life.stop, None, "not theirs");
+        let stopped = world.does(cancel("m2", "me")).await;
+        assert_eq!(stopped.outcome, CancelOutcome::Steered(message("m1")));
+        let interrupts = |action: &Action| matches!(action, Action::Interrupt { .. });
+        assert!(!stopped.actions.iter().any(interrupts), "{end}");
+        assert_eq!(world.state("m2").await, StateName::Steered, "{end}");
+        assert_eq!(world.state("m1").await, StateName::Running, "{end}");
+        match end {
+            "cut" => {
+                world.does(lose("m1")).await;
+                world.does(reconcile("m1", Found::Absent)).await;
+            }
+            "left" => {
+                let message_id = message("m2");
+                world.does(Leave { message_id }).await;
+            }
+            "stopped" => {
+                world.does(cancel("m1", "me")).await;
+                world.does(fail("m1", Class::Transient)).await;
+                assert_eq!(world.state("m1").await, StateName::Cancelled);
+            }
+            _ => {
+                let both = Answered {
+                    heard: (end == "heard").then_some(client_id).into_iter().collect(),
+                    ..answered("m1", "yes", None)
+                };
+                world.does(both).await;
+            }
+        }
+        assert_eq!(world.state("m2").await, StateName::Cancelled, "{end}");
+        let id = message("m2");
+        let answer = world.reads(move |rows| rows.answer(&id)).await;
+        assert_eq!(answer, None, "{end}");
+    }
 }
 
 pub(super) async fn an_unfit_row_is_a_dead_letter_at_once<F: Fixture>() {

@@ -2,16 +2,16 @@
 //! answer each other.
 
 use crate::fixture::Fixture;
-use crate::given::{World, answered, attach, begin, conversation, message, text};
-use bridge_core::limits::{BACKLOG_MAX, HOPS_MAX, PAGE_ROWS_MAX, PAIR_BUDGETS};
-use bridge_core::port::{Ledger, LedgerError};
+use crate::given::{World, Write, answered, attach, begin, conversation, message, text};
+use bridge_core::limits::{BACKLOG_MAX, HOPS_MAX, PAGE_ROWS_MAX, PAIR_BUDGETS, TALKS_BUDGET};
+use bridge_core::port::{Change, Ledger, LedgerError};
 use bridge_core::step::{
     Action, Adopted, Extras, Import, Imported, Receive, ReceivePage, Received, Redrive,
     RedriveOutcome, Verdict,
 };
 use bridge_core::value::{
-    ChannelId, Command, ConversationId, MessageState, ReplyKind, Sandbox, SenderKind, StateName,
-    ThreadId, Timestamp,
+    Ack, AckMode, AckState, ChannelId, Command, ConversationId, ExternalId, Message, MessageState,
+    ReplyKind, Sandbox, SenderKind, Seq, StateName, ThreadId, Timestamp,
 };
 
 fn local() -> ChannelId {
@@ -286,29 +286,90 @@ pub(super) async fn an_agent_that_never_pauses_is_stopped_by_its_own_time<F: Fix
     }
 }
 
+/// The same, in one of its many talks.
+fn agent_in_talk(talk: &str, id: &str, at: i64) -> Receive {
+    let mut said = said_at(id, at);
+    said.extras.by_talk = true;
+    Receive {
+        external_key: talk.to_owned(),
+        conversation_id: ConversationId::new(format!("of-{talk}")),
+        ..said
+    }
+}
+
 pub(super) async fn an_agent_with_many_talks_is_counted_within_one<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
-    let in_talk = |talk: &str, id: &str| {
-        let mut said = from_agent(id, 0);
-        said.extras.said_at = Some(Timestamp(1_000));
-        said.extras.by_talk = true;
-        Receive {
-            external_key: talk.to_owned(),
-            conversation_id: ConversationId::new(format!("of-{talk}")),
-            ..said
-        }
-    };
     let [fast, _] = PAIR_BUDGETS;
     for n in 0..2 * fast.messages {
         let id = format!("m{n}");
-        world.does(in_talk(&format!("talk-{}", n % 2), &id)).await;
+        let talk = format!("talk-{}", n % 2);
+        world.does(agent_in_talk(&talk, &id, 1_000)).await;
         assert_eq!(world.state(&id).await, StateName::Received, "{id}");
     }
-    world.does(in_talk("talk-2", "elsewhere")).await;
+    world
+        .does(agent_in_talk("talk-2", "elsewhere", 1_000))
+        .await;
     assert_eq!(world.state("elsewhere").await, StateName::Received);
-    world.does(in_talk("talk-0", "too many")).await;
+    world.does(agent_in_talk("talk-0", "too many", 1_000)).await;
     assert_eq!(world.state("too many").await, StateName::Dead);
+}
+
+pub(super) async fn a_slow_loop_in_one_talk_is_found_among_others<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    let [_, slow] = PAIR_BUDGETS;
+    let step = slow.window_ms / i64::from(slow.messages) - 1;
+    for n in 0..slow.messages {
+        let at = i64::from(n) * step;
+        world
+            .does(agent_in_talk("loop", &format!("m{n}"), at))
+            .await;
+        let (talk, id) = (format!("talk-{n}"), format!("o{n}"));
+        world.does(agent_in_talk(&talk, &id, at)).await;
+        assert_eq!(world.state(&id).await, StateName::Received, "{id}");
+    }
+    let at = i64::from(slow.messages) * step;
+    world.does(agent_in_talk("loop", "too many", at)).await;
+    assert_eq!(world.state("too many").await, StateName::Dead);
+}
+
+pub(super) async fn a_loop_that_begins_a_talk_each_time_ends<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    world.does(agent_in_talk("first", "m0", 1_000)).await;
+    let said = world.message("m0").await;
+    let ack = Ack {
+        mode: AckMode::None,
+        state: AckState::NotNeeded,
+    };
+    let more = (1..TALKS_BUDGET.messages - 1).map(|n| Change::NewMessage {
+        message: Message {
+            message_id: message(&format!("m{n}")),
+            external_id: ExternalId::new(format!("m{n}")),
+            seq: Seq(said.seq.0 + i64::from(n)),
+            ..said.clone()
+        },
+        ack,
+    });
+    world.does(Write(more.collect())).await;
+    for (id, at, state, told) in [
+        ("last", 1_000, StateName::Received, 0),
+        ("too many", 1_000, StateName::Dead, 1),
+        ("again", 1_000, StateName::Dead, 0),
+        (
+            "later",
+            1_000 + TALKS_BUDGET.window_ms,
+            StateName::Received,
+            0,
+        ),
+    ] {
+        world
+            .does(agent_in_talk(&format!("talk-{id}"), id, at))
+            .await;
+        assert_eq!(world.state(id).await, state, "{id}");
+        assert_eq!(notices(&world, id).await.len(), told, "{id}");
+    }
 }
 
 pub(super) async fn an_old_program_s_conversations_are_taken_over_once<F: Fixture>() {

@@ -2,7 +2,8 @@
 
 use crate::fixture::Fixture;
 use crate::given::{
-    World, Write, answered, attach, begin, claim, conversation, message, request, text, verdict,
+    World, Write, answered, attach, begin, claim, conversation, fail, message, request, text,
+    verdict,
 };
 use bridge_core::errand::{ErrandState, ErrandView};
 use bridge_core::limits::{ERRAND_WORDS_MAX, PAGE_MAX};
@@ -12,8 +13,8 @@ use bridge_core::step::{
     ErrandPlace, ErrandTaken, Keep, Prune, ReserveTold, TakeErrand,
 };
 use bridge_core::value::{
-    Became, ChannelId, Errand, ErrandId, ExternalId, RequestDecision, RequestId, RequestKind,
-    Sandbox, Tier, Timestamp, Word,
+    Became, ChannelId, Class, Errand, ErrandId, ExternalId, RequestDecision, RequestId,
+    RequestKind, Sandbox, Tier, Timestamp, Word,
 };
 
 fn errand(id: &str, owner: &str, key: &str) -> Errand {
@@ -534,4 +535,38 @@ pub(super) async fn an_errand_goes_with_its_last_message<F: Fixture>() {
     assert!(ids(&world, of("ann")).await.is_empty());
     let words = world.reads(|rows| rows.words(&ErrandId::new("e-m1"))).await;
     assert!(words.is_empty());
+}
+
+pub(super) async fn what_an_errand_came_to_stays_until_it_goes<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.does(first("c", "m1", "ann")).await;
+    world.does(claim(16, world.now)).await;
+    world.does(begin("m1", Sandbox::ReadOnly)).await;
+    world.does(attach("m1")).await;
+    world.does(next("e-m1", "c", "m2", "ann")).await;
+    world.does(fail("m1", Class::Permanent)).await;
+    answers(&mut world, "m2", "Done.").await;
+    for _ in 0..2 {
+        let reply = world.sends("c").await;
+        world.confirms(&reply).await;
+    }
+    let prune = |now| Prune {
+        now,
+        keep: Keep {
+            done_ms: 10_000,
+            dead_ms: 50_000,
+            audit_ms: 10_000,
+            redelivery_ms: 0,
+        },
+    };
+    assert_eq!(state(&world, "e-m1").await, ErrandState::Completed);
+    world.pass_ms(20_000);
+    assert_eq!(world.does(prune(world.now)).await.outcome, 0);
+    assert_eq!(state(&world, "e-m1").await, ErrandState::Completed);
+    world.pass_ms(40_000);
+    assert_eq!(world.does(prune(world.now)).await.outcome, 1);
+    assert_eq!(state(&world, "e-m1").await, ErrandState::Completed);
+    assert_eq!(world.does(prune(world.now)).await.outcome, 1);
+    assert_eq!(view(&world, "e-m1").await, None);
 }

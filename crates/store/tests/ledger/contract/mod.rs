@@ -66,6 +66,8 @@ contract! {
             agents_that_answer_each_other_are_stopped,
             an_agent_that_never_pauses_is_stopped_by_its_own_time,
             an_agent_with_many_talks_is_counted_within_one,
+            a_slow_loop_in_one_talk_is_found_among_others,
+            a_loop_that_begins_a_talk_each_time_ends,
             an_old_program_s_conversations_are_taken_over_once,
         }
         people {
@@ -142,6 +144,7 @@ contract! {
             a_parked_message_goes_on_or_is_given_up,
             a_follower_is_answered_if_it_was_heard,
             a_follower_waits_again_when_its_leader_is_cut,
+            a_follower_that_is_stopped_gets_no_turn_of_its_own,
             an_unfit_row_is_a_dead_letter_at_once,
             an_old_dead_letter_that_is_sent_again_is_young,
             a_lost_word_about_a_wait_takes_no_answer_with_it,
@@ -183,6 +186,7 @@ contract! {
             errands_are_listed_by_their_newest_change,
             errands_of_one_time_come_in_pages,
             an_errand_goes_with_its_last_message,
+            what_an_errand_came_to_stays_until_it_goes,
         }
         pushes {
             a_push_configuration_comes_back_as_it_was_put,
