@@ -667,6 +667,11 @@ pub enum Change {
         /// Which.
         config: String,
     },
+    /// Removes all push configurations of the errands of an owner; there may be none.
+    DropPushesOf {
+        /// Whose.
+        owner: String,
+    },
     /// Inserts a Codex process.
     NewIncarnation(Incarnation),
     /// Records that a Codex process is gone.

@@ -121,22 +121,29 @@ async fn answer<D: Desk>(mut call: Call<D>, asked: Asked) -> Result<Response, Fa
 
 /// The same in 0.3.
 async fn old<D: Desk>(call: &Call<D>, op: legacy::Op, asked: Asked) -> Result<Response, Fault> {
-    let (op, params) = legacy::params(op, asked.params).map_err(wrong)?;
+    let (op, params) = legacy::params(op, asked.params).map_err(|why| wrong(why, ""))?;
+    let task_id = params.get("taskId").and_then(Value::as_str);
+    let task_id = task_id.unwrap_or_default().to_owned();
     let method = op.method();
     let now = Op::named(method).ok_or_else(|| Fault::method_not_found(method))?;
     let id = asked.id;
     Ok(match ops::run(call, now, params).await? {
-        Done::Value(value) => result(id, legacy::result(op, value).map_err(wrong)?),
+        Done::Value(value) => result(id, in_0_3(op, value, &task_id)?),
         Done::Events(events) => {
             events.respond(move |event| envelope(&id, legacy::streamed(op, event)))
         }
     })
 }
 
-fn wrong(wrong: legacy::Wrong) -> Fault {
+fn in_0_3(op: legacy::Op, value: Value, task_id: &str) -> Result<Value, Fault> {
+    legacy::result(op, value).map_err(|why| wrong(why, task_id))
+}
+
+/// `task_id` is the task that was asked about.
+fn wrong(wrong: legacy::Wrong, task_id: &str) -> Fault {
     match wrong {
         legacy::Wrong::Params(why) => Fault::invalid("params", why),
-        legacy::Wrong::NoPush => Fault::push_not_found("", ""),
+        legacy::Wrong::NoPush => Fault::push_not_found(task_id, ""),
     }
 }
 

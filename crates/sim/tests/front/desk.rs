@@ -23,7 +23,7 @@ use bridge_front::{
 use bridge_store::MemoryLedger;
 use futures_util::StreamExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +36,8 @@ pub(crate) struct TestDesk {
     hub: Hub,
     now: Arc<AtomicI64>,
     errands: Arc<AtomicU64>,
+    /// No numbers are left for news of errands.
+    mute: Arc<AtomicBool>,
 }
 
 impl TestDesk {
@@ -45,7 +47,13 @@ impl TestDesk {
             hub: Hub::default(),
             now: Arc::new(AtomicI64::new(1_000_000_000)),
             errands: Arc::default(),
+            mute: Arc::default(),
         }
+    }
+
+    /// From now on no stream of an errand can begin.
+    pub(crate) fn falls_mute(&self) {
+        self.mute.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn pass_ms(&self, ms: i64) {
@@ -323,6 +331,9 @@ impl Desk for TestDesk {
     }
 
     async fn reserve_told(&self, id: &ErrandId, more: u32) -> Result<Option<u64>, LedgerError> {
+        if self.mute.load(Ordering::SeqCst) {
+            return Ok(None);
+        }
         let errand_id = id.clone();
         self.does(ReserveTold { errand_id, more }).await
     }

@@ -54,9 +54,7 @@ impl Rows for MemoryRows {
             } => self.forget_records(*incarnations, *audit),
             Change::Audit(entry) => self.audited(entry),
             Change::NewToken(token) => self.new_token(token)?,
-            Change::RevokeToken { name, at } => {
-                self.edit_token(name, |token| token.revoked_at = Some(*at))?;
-            }
+            Change::RevokeToken { name, at } => self.revoke_token(name, *at)?,
             Change::TokenUsed { name, at } => {
                 self.edit_token(name, |token| token.last_used_at = Some(*at))?;
             }
@@ -94,6 +92,7 @@ impl Rows for MemoryRows {
             Change::ErrandTold { errand_id, told } => self.errand_told(errand_id, *told)?,
             Change::PutPush(new) => self.put_push(new)?,
             Change::DropPush { errand_id, config } => self.drop_push(errand_id, config)?,
+            Change::DropPushesOf { owner } => self.drop_pushes_of(owner),
             Change::NewIncarnation(incarnation) => self.new_incarnation(incarnation)?,
             Change::IncarnationEnded { incarnation_id, at } => {
                 self.end_incarnation(incarnation_id, *at)?;
@@ -108,6 +107,10 @@ impl MemoryRows {
         let last = self.audits.iter().next_back();
         let row = last.map_or(1, |(last, _)| last + 1);
         self.audits.put(row, entry.clone());
+    }
+
+    fn revoke_token(&mut self, name: &str, at: Timestamp) -> Result<(), RowsError> {
+        self.edit_token(name, |token| token.revoked_at = Some(at))
     }
 
     fn owe(&mut self, id: &MessageId, state: AckState) -> Result<(), RowsError> {

@@ -51,7 +51,8 @@ pub(super) async fn subscribe<D: Desk>(
             task::word(state)
         )));
     }
-    Events::of(call, &view.errand.errand_id, Until::Over).await
+    let seat = call.sit()?;
+    Events::of(call, seat, &view.errand.errand_id, Until::Over).await
 }
 
 /// A file of an answer.
