@@ -28,6 +28,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Errands that are told of at the same time.
 const TELLERS_MAX: usize = 512;
+/// How often a listener that came to a teller of the past is given another one.
+const SEATS_TRIED: usize = 3;
 /// Listeners of one errand.
 const LISTENERS_MAX: usize = 64;
 /// How often rows are looked at without news: a new word of an errand announces itself to nobody here.
@@ -73,24 +75,30 @@ impl Tellers {
         base: &str,
         from: From,
     ) -> Result<Listener, Fault> {
-        let (teller, written) = self.seat(desk, errand_id, base)?;
-        // On a task of its own: a look that its caller breaks off half-way would be missing for all others.
-        let (looking, desk) = (Arc::clone(&teller), desk.clone());
-        let begun = tokio::spawn(async move { looking.begin(&desk, from).await }).await;
-        let begun = begun.map_err(|_| Fault::internal("a look at the task broke off"))?;
-        let (first, heard) = match begun? {
-            Begin::With(told) => {
-                let seq = told.seq;
-                (Some(told), seq)
-            }
-            Begin::Behind(seq) => (None, seq),
-        };
-        Ok(Listener {
-            teller,
-            written,
-            first,
-            heard,
-        })
+        for _ in 0..SEATS_TRIED {
+            let (teller, written) = self.seat(desk, errand_id, base)?;
+            // On a task of its own: a look that its caller breaks off half-way would be missing for all others.
+            let (looking, desk) = (Arc::clone(&teller), desk.clone());
+            let begun = tokio::spawn(async move { looking.begin(&desk, from).await }).await;
+            let begun = begun.map_err(|_| Fault::internal("a look at the task broke off"))?;
+            let (first, heard) = match begun? {
+                Begin::With(told) => {
+                    let seq = told.seq;
+                    (Some(told), seq)
+                }
+                Begin::Behind(seq) => (None, seq),
+                Begin::Anew => continue,
+            };
+            return Ok(Listener {
+                teller,
+                written,
+                first,
+                heard,
+            });
+        }
+        Err(Fault::unavailable(
+            "the task ended and began again meanwhile; ask again later",
+        ))
     }
 
     /// Whether what comes behind a number is still known here, also of an errand that is over.
@@ -117,7 +125,7 @@ impl Tellers {
                 )),
             };
         }
-        if known.len() >= TELLERS_MAX {
+        if !has_room(&mut known, errand_id, TELLERS_MAX) {
             return Err(Fault::full(
                 "too many tasks are streamed already; ask for the task instead, or again later",
             ));
@@ -134,7 +142,6 @@ impl Tellers {
         let mut news: HashMap<MessageId, Subscription> = HashMap::new();
         // Whoever listens looks as well, and hears why it fails.
         let _heard_elsewhere = teller.look(&desk).await;
-        let mut heard_at = Instant::now();
         // However much there is to hear, rows are looked at.
         let mut looks = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -143,8 +150,8 @@ impl Tellers {
                 break;
             }
             if teller.listeners() > 0 {
-                heard_at = Instant::now();
-            } else if heard_at.elapsed() >= LINGER && self.forget(&teller) {
+                teller.is_heard();
+            } else if teller.heard_at().elapsed() >= LINGER && self.forget(&teller) {
                 return;
             }
             news.extend(teller.fresh());
@@ -201,6 +208,21 @@ impl Listener {
             }
         }
     }
+}
+
+/// Whether one more fits in. Where all places are taken, the one that nobody listened to for longest goes: tellers that
+/// stay for somebody who may come back never keep out whoever comes.
+fn has_room(known: &mut HashMap<ErrandId, Arc<Teller>>, errand_id: &ErrandId, most: usize) -> bool {
+    if known.len() < most || known.contains_key(errand_id) {
+        return true;
+    }
+    let idle = known.values().filter(|teller| teller.listeners() == 0);
+    let Some(idle) = idle.min_by_key(|teller| teller.heard_at()).cloned() else {
+        return false;
+    };
+    idle.tear();
+    remove(known, &idle);
+    true
 }
 
 /// Another one may have taken its place.

@@ -10,6 +10,7 @@ use a2a::{
 };
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// Says of an artifact that what was shown of it is not part of any answer.
 const WITHDRAWN: &str = "codex-bridge/withdrawn";
@@ -17,54 +18,65 @@ const WITHDRAWN: &str = "codex-bridge/withdrawn";
 /// What is known.
 #[derive(Clone, Debug)]
 pub(super) struct Scene {
-    task: Task,
-    /// The status as rows say it: what is told about the work beside it does not count.
-    base: Base,
+    /// As rows said it. Shared: it may be long, and every piece of text looks at it.
+    rows: Arc<Task>,
+    /// Beside that, the answers that are being written.
+    open: Vec<Artifact>,
+    /// What was told last: the status of the rows, or what is done while they say that it works.
+    status: TaskStatus,
     /// Artifacts whose last piece was told.
     closed: BTreeSet<String>,
 }
 
-type Base = (TaskState, Option<Vec<Part>>);
-
 /// How the errand is now.
 #[derive(Clone, Debug)]
 pub(super) struct Now {
-    /// With what is known of answers that are still being written.
-    pub(super) task: Task,
-    /// Which artifacts those are.
-    pub(super) open: BTreeSet<String>,
+    /// As rows say it; the same one as before where they did not change.
+    pub(super) rows: Arc<Task>,
+    /// What is known of answers that are still being written.
+    pub(super) open: Vec<Artifact>,
     /// What Codex did and said on the way since the last time, for people.
     pub(super) doings: Vec<String>,
 }
 
-fn base(status: &TaskStatus) -> Base {
-    let parts = status.message.as_ref().map(|message| message.parts.clone());
-    (status.state.clone(), parts)
+/// Whether two statuses of rows tell something else; when they were made does not count.
+fn differ(one: &TaskStatus, other: &TaskStatus) -> bool {
+    fn parts(status: &TaskStatus) -> Option<&[Part]> {
+        status.message.as_ref().map(|said| said.parts.as_slice())
+    }
+    one.state != other.state || parts(one) != parts(other)
+}
+
+fn made(task: &Task) -> &[Artifact] {
+    task.artifacts.as_deref().unwrap_or_default()
 }
 
 impl Scene {
     /// The beginning: as it is now, with the newest of the doings as what it works on.
     pub(super) fn new(now: Now) -> Self {
-        let artifacts = now.task.artifacts.iter().flatten();
-        let ids = artifacts.map(|artifact| artifact.artifact_id.clone());
+        let ids = made(&now.rows).iter().map(|one| one.artifact_id.clone());
         let mut scene = Self {
-            closed: ids.filter(|id| !now.open.contains(id)).collect(),
-            base: base(&now.task.status),
-            task: now.task,
+            closed: ids.collect(),
+            status: now.rows.status.clone(),
+            open: now.open,
+            rows: now.rows,
         };
         if let (TaskState::Working, None, Some(doing)) = (
-            &scene.task.status.state,
-            &scene.task.status.message,
+            &scene.status.state,
+            &scene.status.message,
             now.doings.last(),
         ) {
-            scene.task.status.message = Some(scene.says(doing, 0));
+            scene.status.message = Some(scene.says(doing, 0));
         }
         scene
     }
 
     /// All of it, under the number of the event that made it so.
     pub(super) fn snapshot(&self, seq: u64) -> StreamResponse {
-        let mut task = self.task.clone();
+        let mut task = Task::clone(&self.rows);
+        task.status = self.status.clone();
+        let artifacts = task.artifacts.get_or_insert_default();
+        artifacts.extend(self.open.iter().cloned());
         task.metadata
             .get_or_insert_default()
             .insert(SEQUENCE_KEY.to_owned(), seq.into());
@@ -72,7 +84,7 @@ impl Scene {
     }
 
     pub(super) fn state(&self) -> &TaskState {
-        &self.task.status.state
+        &self.status.state
     }
 
     /// What is to be told, in this order; the first will have the number `next`.
@@ -81,11 +93,26 @@ impl Scene {
             events: Vec::new(),
             next,
         };
-        let working = now.task.status.state == TaskState::Working;
-        let changed = base(&now.task.status) != self.base;
+        let status = &now.rows.status;
+        let working = status.state == TaskState::Working;
+        let changed = differ(&self.rows.status, status);
         if working && changed {
-            self.status(now.task.status.clone(), &mut told);
+            self.status(status.clone(), &mut told);
         }
+        // What was done until now is told before it waits or ends; whoever is waited for is never told that it works.
+        if working || self.rows.status.state == TaskState::Working {
+            self.doings(&now, &mut told);
+        }
+        self.artifacts(&now, &mut told);
+        if changed && !working {
+            self.status(status.clone(), &mut told);
+        }
+        self.rows = now.rows;
+        self.open = now.open;
+        told.events
+    }
+
+    fn doings(&mut self, now: &Now, told: &mut Telling) {
         for doing in &now.doings {
             if self.is_doing(doing) {
                 continue;
@@ -93,24 +120,17 @@ impl Scene {
             let status = TaskStatus {
                 state: TaskState::Working,
                 message: Some(self.says(doing, told.next)),
-                timestamp: now.task.status.timestamp,
+                timestamp: now.rows.status.timestamp,
             };
-            self.status(status, &mut told);
+            self.status(status, told);
         }
-        self.artifacts(&now, &mut told);
-        if changed && !working {
-            self.status(now.task.status.clone(), &mut told);
-        }
-        self.base = base(&now.task.status);
-        self.task.history = now.task.history;
-        told.events
     }
 
     fn status(&mut self, status: TaskStatus, told: &mut Telling) {
-        self.task.status = status.clone();
+        self.status = status.clone();
         let event = TaskStatusUpdateEvent {
-            task_id: self.task.id.clone(),
-            context_id: self.task.context_id.clone(),
+            task_id: self.rows.id.clone(),
+            context_id: self.rows.context_id.clone(),
             status,
             metadata: None,
         };
@@ -119,16 +139,15 @@ impl Scene {
 
     /// Whether the same was told last: Codex says what it does when it begins and when it is done.
     fn is_doing(&self, doing: &str) -> bool {
-        let message = self.task.status.message.as_ref();
-        self.task.status.state == TaskState::Working
-            && message.and_then(Message::text) == Some(doing)
+        let message = self.status.message.as_ref();
+        self.status.state == TaskState::Working && message.and_then(Message::text) == Some(doing)
     }
 
     fn says(&self, text: &str, number: u64) -> Message {
         Message {
-            message_id: format!("{}-doing-{number}", self.task.id),
-            context_id: Some(self.task.context_id.clone()),
-            task_id: Some(self.task.id.clone()),
+            message_id: format!("{}-doing-{number}", self.rows.id),
+            context_id: Some(self.rows.context_id.clone()),
+            task_id: Some(self.rows.id.clone()),
             role: Role::Agent,
             parts: vec![Part::text(text)],
             metadata: None,
@@ -138,8 +157,14 @@ impl Scene {
     }
 
     fn artifacts(&mut self, now: &Now, told: &mut Telling) {
-        let targets = now.task.artifacts.as_deref().unwrap_or_default();
-        let known = self.task.artifacts.take().unwrap_or_default();
+        let (rows, open) = (Arc::clone(&self.rows), std::mem::take(&mut self.open));
+        // Where rows are the same ones, nothing is new but what is being written.
+        let (before, after) = match Arc::ptr_eq(&rows, &now.rows) {
+            true => (&[][..], &[][..]),
+            false => (made(&rows), made(&now.rows)),
+        };
+        let known: Vec<&Artifact> = before.iter().chain(&open).collect();
+        let targets: Vec<&Artifact> = after.iter().chain(&now.open).collect();
         for gone in &known {
             if !targets.iter().any(|target| is_same(target, gone)) {
                 self.closed.remove(&gone.artifact_id);
@@ -149,7 +174,7 @@ impl Scene {
         for target in targets {
             let id = &target.artifact_id;
             let before = known.iter().find(|known| is_same(known, target));
-            let last = !now.open.contains(id);
+            let last = !now.open.iter().any(|open| is_same(open, target));
             let closes = last && !self.closed.contains(id);
             let piece = match before {
                 None => Some(Piece::whole(target)),
@@ -164,13 +189,12 @@ impl Scene {
                 false => self.closed.remove(id),
             };
         }
-        self.task.artifacts = Some(targets.to_vec());
     }
 
     fn chunk(&self, artifact: &Artifact, piece: Piece, last: bool) -> StreamResponse {
         StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
-            task_id: self.task.id.clone(),
-            context_id: self.task.context_id.clone(),
+            task_id: self.rows.id.clone(),
+            context_id: self.rows.context_id.clone(),
             artifact: Artifact {
                 parts: piece.parts,
                 ..artifact.clone()

@@ -11,10 +11,11 @@ use a2a::{Task, TaskState};
 use bridge_core::errand::ErrandView;
 use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
-use bridge_core::value::{ErrandId, EventKind, ItemEvent, MessageId};
+use bridge_core::value::{Answer, Attachment, ErrandId, EventKind, ItemEvent, MessageId};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 /// Numbers that are reserved at a time: each time costs one commit, and a restart leaves the rest unused.
 const BLOCK: u32 = 256;
@@ -36,6 +37,8 @@ pub(super) struct Teller {
     came: Notify,
     /// News of messages that nobody listens to yet.
     fresh: Mutex<Vec<(MessageId, Subscription)>>,
+    /// When somebody listened last.
+    heard_at: Mutex<Instant>,
 }
 
 /// What it knows.
@@ -44,7 +47,7 @@ struct Mind {
     scene: Scene,
     view: ErrandView,
     /// As rows say it.
-    task: Task,
+    task: Arc<Task>,
     drafts: Drafts,
     /// The messages whose news is heard.
     watched: BTreeSet<MessageId>,
@@ -79,7 +82,18 @@ impl Teller {
             written: watch::Sender::new(0),
             came: Notify::new(),
             fresh: Mutex::default(),
+            heard_at: Mutex::new(Instant::now()),
         }
+    }
+
+    /// When somebody listened last, as far as that was noted.
+    pub(super) fn heard_at(&self) -> Instant {
+        *self.heard_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody listens now.
+    pub(super) fn is_heard(&self) {
+        *self.heard_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {
@@ -102,6 +116,10 @@ impl Teller {
     /// missed something.
     pub(super) async fn begin<D: Desk>(&self, desk: &D, from: From) -> Result<Begin, Fault> {
         let mut mind = self.mind.lock().await;
+        if self.book().is_over() && (mind.is_none() || !self.stays_over(desk).await?) {
+            self.tear();
+            return Ok(Begin::Anew);
+        }
         self.look_with(desk, &mut mind).await?;
         self.came.notify_one();
         let Some(mind) = mind.as_ref() else {
@@ -118,6 +136,16 @@ impl Teller {
             seq,
             event: Arc::new(mind.scene.snapshot(seq)),
         }))
+    }
+
+    /// Whether rows still say that it is over: a message that died may be given another try.
+    async fn stays_over<D: Desk>(&self, desk: &D) -> Result<bool, Fault> {
+        let id = self.errand_id.clone();
+        let read = desk.ledger().read(move |rows| ErrandView::load(rows, &id));
+        match read.await? {
+            Some(view) => Ok(view.now().state.terminal()),
+            None => Err(Fault::task_not_found(self.errand_id.as_str())),
+        }
     }
 
     /// Returns when somebody came since the last time.
@@ -193,7 +221,7 @@ impl Teller {
             None => *mind = Some(self.wake(desk, rows).await?),
             Some(known) if known.view == rows.view && rows.events.is_empty() => {}
             Some(known) => {
-                known.task = task(desk, &self.base, &rows.view, Detail::WHOLE).await;
+                known.task = Arc::new(self.task_after(desk, known, &rows.view).await);
                 known.drafts.keep_flying(&rows.view);
                 known.view = rows.view;
                 known.note(&rows.events);
@@ -210,11 +238,25 @@ impl Teller {
         Ok(())
     }
 
+    /// The task now. Files are read again only where some answer is another one.
+    async fn task_after<D: Desk>(&self, desk: &D, known: &Mind, view: &ErrandView) -> Task {
+        let same = answers(&known.view).eq(answers(view));
+        let detail = Detail {
+            artifacts: !same,
+            ..Detail::WHOLE
+        };
+        let mut now = task(desk, &self.base, view, detail).await;
+        if same {
+            now.artifacts.clone_from(&known.task.artifacts);
+        }
+        now
+    }
+
     /// The first look. The snapshot has a number of its own, so that no number of an earlier life means it.
     async fn wake<D: Desk>(&self, desk: &D, rows: Rows) -> Result<Mind, Fault> {
         let first = self.reserve(desk, BLOCK).await?;
         *self.book() = Book::behind(first);
-        let task = task(desk, &self.base, &rows.view, Detail::WHOLE).await;
+        let task = Arc::new(task(desk, &self.base, &rows.view, Detail::WHOLE).await);
         let drafts = Drafts::default();
         let doings = rows.events.iter().filter_map(doing).collect();
         let mut mind = Mind {
@@ -298,7 +340,7 @@ impl Teller {
     }
 
     /// Nothing more comes from here, and what came is not all.
-    fn tear(&self) {
+    pub(super) fn tear(&self) {
         self.book().tear();
         self.written.send_modify(|_| {});
         self.came.notify_one();
@@ -317,6 +359,8 @@ impl Teller {
 pub(super) enum Begin {
     With(Told),
     Behind(u64),
+    /// With another teller: this one has ended, and the errand has not.
+    Anew,
 }
 
 impl Mind {
@@ -353,6 +397,17 @@ fn read_rows(
         events.extend(rows.events(message_id, after, EVENTS_PER_MESSAGE_MAX)?);
     }
     Ok(Some(Rows { view, events }))
+}
+
+/// What artifacts are made of.
+fn answers(
+    view: &ErrandView,
+) -> impl Iterator<Item = (&MessageId, Option<&Answer>, &[Attachment])> {
+    let messages = view.messages.iter();
+    messages.map(|one| {
+        let id = &one.message.message_id;
+        (id, one.answer.as_ref(), one.files.as_slice())
+    })
 }
 
 /// What a row says about the work, for whoever gave it. What the bridge notes for its operator is not for them.

@@ -4,12 +4,15 @@
 use super::book::{Book, Entry};
 use super::draft::Drafts;
 use super::scene::Scene;
+use super::teller::Teller;
+use super::{ErrandId, has_room};
 use crate::a2a::extension::SEQUENCE_KEY as SEQUENCE;
 use crate::a2a::task::answer_parts;
 use a2a::{Artifact, Part, PartContent, StreamResponse, Task, TaskState, TaskStatus};
 use bridge_core::port::{Extent, Phase, Said};
 use bridge_core::value::{Answer, AnswerSource, ItemId, MessageId, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// Numbers that come again with the same seed.
 struct Dice(u64);
@@ -140,7 +143,7 @@ fn joined(parts: &[Part]) -> (String, Vec<Part>) {
 /// The teller without its daemon.
 struct Stage {
     dice: Dice,
-    rows: Task,
+    rows: Arc<Task>,
     scene: Scene,
     drafts: Drafts,
     book: Book,
@@ -153,7 +156,7 @@ const MESSAGE: &str = "m";
 
 impl Stage {
     fn new(seed: u64) -> Self {
-        let rows = Task {
+        let rows = Arc::new(Task {
             id: "t".to_owned(),
             context_id: "c".to_owned(),
             status: TaskStatus {
@@ -164,7 +167,7 @@ impl Stage {
             artifacts: Some(Vec::new()),
             history: None,
             metadata: None,
-        };
+        });
         let drafts = Drafts::default();
         let mut stage = Self {
             dice: Dice(seed),
@@ -194,6 +197,32 @@ impl Stage {
         let seq = self.book.last();
         let snapshot = self.scene.snapshot(seq);
         self.clients[client].take(seq, &snapshot);
+        self.assert_known(client);
+    }
+
+    /// Whoever heard everything knows the state that rows have, whatever was told of the work.
+    fn assert_known(&self, client: usize) {
+        let client = &self.clients[client];
+        if client.heard == self.book.last() {
+            assert_eq!(client.state.as_ref(), Some(&self.rows.status.state));
+        }
+    }
+
+    /// Somebody is waited for, or not any more.
+    fn turn(&mut self) {
+        let states = [
+            TaskState::Working,
+            TaskState::AuthRequired,
+            TaskState::InputRequired,
+            TaskState::Submitted,
+        ];
+        let state = states[self.dice.below(states.len())].clone();
+        Arc::make_mut(&mut self.rows).status.state = state;
+        let doing = self.dice.one(&["", "", "runs a command"]).to_owned();
+        self.tell(match doing.is_empty() {
+            true => Vec::new(),
+            false => vec![doing],
+        });
     }
 
     fn tell(&mut self, doings: Vec<String>) {
@@ -208,6 +237,7 @@ impl Stage {
                     if !self.clients[n].drain(&self.book, pace - 1) {
                         self.subscribe(n);
                     }
+                    self.assert_known(n);
                 }
             }
         }
@@ -225,6 +255,7 @@ impl Stage {
                     begun = at;
                 }
                 1 => continue,
+                2 => self.turn(),
                 _ => {}
             }
             let extent = match begun {
@@ -278,13 +309,10 @@ impl Stage {
             metadata: None,
             extensions: None,
         };
-        self.rows.artifacts = Some(vec![artifact]);
-        self.rows
-            .artifacts
-            .as_mut()
-            .unwrap()
-            .retain(|one| !one.parts.is_empty());
-        self.rows.status.state = TaskState::Completed;
+        let made = Some(artifact).filter(|one| !one.parts.is_empty());
+        let rows = Arc::make_mut(&mut self.rows);
+        rows.artifacts = Some(made.into_iter().collect());
+        rows.status.state = TaskState::Completed;
         self.drafts = Drafts::default();
         self.tell(Vec::new());
         self.book.close();
@@ -388,4 +416,29 @@ fn an_answer_that_only_grows_is_never_told_twice() {
     let (last, before) = updates.split_last().unwrap();
     assert_eq!(last.last_chunk, Some(true));
     assert!(before.iter().all(|update| update.last_chunk == Some(false)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_teller_that_nobody_hears_makes_room_and_one_that_is_heard_does_not() {
+    let mut known = HashMap::new();
+    let seat = |n: usize| Arc::new(Teller::new(ErrandId::new(n.to_string()), String::new()));
+    let tellers = [seat(0), seat(1), seat(2)];
+    for teller in &tellers {
+        known.insert(teller.errand_id().clone(), Arc::clone(teller));
+        teller.is_heard();
+        tokio::time::advance(std::time::Duration::from_secs(1)).await;
+    }
+    let first = tellers[0].listen();
+    let fourth = ErrandId::new("3");
+    assert!(has_room(&mut known, &fourth, 4));
+    assert!(has_room(&mut known, tellers[0].errand_id(), 3));
+    assert_eq!(known.len(), 3, "nobody had to go");
+    assert!(has_room(&mut known, &fourth, 3));
+    assert!(tellers[1].book().is_torn(), "the oldest that nobody hears");
+    assert!(!known.contains_key(tellers[1].errand_id()));
+    assert!(!tellers[0].book().is_torn() && !tellers[2].book().is_torn());
+    let third = tellers[2].listen();
+    assert!(!has_room(&mut known, &fourth, 2), "all are heard");
+    drop((first, third));
+    assert!(has_room(&mut known, &fourth, 2));
 }

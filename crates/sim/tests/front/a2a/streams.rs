@@ -1,11 +1,12 @@
 //! Streams as each binding writes them; what is told in them is the tellers' business.
 
 use super::{World, by, says, says_in};
-use crate::audit::asks;
+use crate::audit::{asks, becomes};
 use crate::desk::Put;
 use axum::body::Body;
+use axum::http::Request;
 use bridge_core::port::Change;
-use bridge_core::value::{Deciders, RequestKind, Wants};
+use bridge_core::value::{Deciders, Life, MessageId, MessageState, RequestKind, StateName, Wants};
 use bridge_front::Desk;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -18,7 +19,16 @@ impl Events {
             true => Body::empty(),
             false => Body::from(body.to_string()),
         };
-        let request = by("ann", "POST", path).body(body).unwrap();
+        Self::of(world, by("ann", "POST", path).body(body).unwrap()).await
+    }
+
+    /// Subscribes to the first task behind an event, in our way or not.
+    async fn behind(world: &World, seq: u64, extensions: &str) -> Self {
+        let request = behind(seq, extensions).body(Body::empty()).unwrap();
+        Self::of(world, request).await
+    }
+
+    async fn of(world: &World, request: Request<Body>) -> Self {
         let response = tower::ServiceExt::oneshot(world.router.clone(), request).await;
         let response = response.unwrap();
         assert_eq!(response.headers()["content-type"], "text/event-stream");
@@ -40,6 +50,12 @@ impl Events {
             }
         }
     }
+}
+
+fn behind(seq: u64, extensions: &str) -> axum::http::request::Builder {
+    by("ann", "POST", "/a2a/tasks/e1:subscribe")
+        .header("Last-Event-ID", seq.to_string())
+        .header("A2A-Extensions", extensions)
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,6 +130,73 @@ async fn an_empty_prompt_streams_one_message() {
     let (_, event) = events.next().await.unwrap();
     assert_eq!(event["message"]["role"], "ROLE_AGENT");
     assert!(events.next().await.is_none());
+}
+
+const RESUME: &str =
+    "https://github.com/codex-bridge/codex-bridge/blob/main/docs/guides/a2a.md#resume";
+
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_gets_the_task_first_unless_it_asks_to_go_on_behind_an_event() {
+    let world = World::new().await;
+    let body = json!({"message": says("hello")});
+    let mut sent = Events::open(&world, "/a2a/message:stream", &body).await;
+    let first = sent.next().await.unwrap().0.unwrap();
+    let both = format!("https://example.com/other, {RESUME}");
+    let mut plain = Events::behind(&world, first, "https://example.com/other").await;
+    let (seq, event) = plain.next().await.unwrap();
+    assert_eq!((seq, &event["task"]["id"]), (Some(first), &json!("e1")));
+    let mut ours = Events::behind(&world, first, &both).await;
+    world.answers("m1", "hi there").await;
+    let (seq, event) = ours.next().await.unwrap();
+    assert_eq!(seq, Some(first + 1));
+    assert!(event.get("task").is_none(), "{event}");
+    let mut last = first;
+    while let Some((seq, _)) = plain.next().await {
+        last = seq.unwrap();
+    }
+    let mut end = Events::behind(&world, last - 1, RESUME).await;
+    let (_, event) = end.next().await.unwrap();
+    let state = &event["statusUpdate"]["status"]["state"];
+    assert_eq!(state, "TASK_STATE_COMPLETED");
+    let refused = world.call(behind(last - 1, ""), String::new()).await;
+    let reason = &refused.json()["error"]["details"][0]["reason"];
+    assert_eq!(reason, "UNSUPPORTED_OPERATION", "{}", refused.text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_gets_another_try_is_told_anew() {
+    let world = World::new().await;
+    let body = json!({"message": says("hello")});
+    let mut sent = Events::open(&world, "/a2a/message:stream", &body).await;
+    sent.next().await.unwrap();
+    let now = world.desk.now();
+    let reason = "it broke".to_owned();
+    let dies = becomes("m1", MessageState::Dead { reason }, now);
+    world.desk.does(Put(vec![dies])).await.unwrap();
+    let mut last = (0, Value::Null);
+    while let Some((seq, event)) = sent.next().await {
+        last = (seq.unwrap(), event);
+    }
+    let state = &last.1["statusUpdate"]["status"]["state"];
+    assert_eq!(state, "TASK_STATE_FAILED");
+    let again = Change::Live {
+        message_id: MessageId::new("m1"),
+        from: StateName::Dead,
+        life: Life::new(now),
+    };
+    world.desk.does(Put(vec![again])).await.unwrap();
+    let mut back = Events::open(&world, "/a2a/tasks/e1:subscribe", &Value::Null).await;
+    let (seq, event) = back.next().await.unwrap();
+    let state = &event["task"]["status"]["state"];
+    assert_eq!(state, "TASK_STATE_SUBMITTED");
+    assert!(seq.unwrap() > last.0);
+    world.answers("m1", "now it works").await;
+    let mut end = Value::Null;
+    while let Some((_, event)) = back.next().await {
+        end = event;
+    }
+    let state = &end["statusUpdate"]["status"]["state"];
+    assert_eq!(state, "TASK_STATE_COMPLETED");
 }
 
 #[tokio::test(start_paused = true)]
