@@ -11,8 +11,6 @@ use bridge_core::errand::ErrandView;
 use bridge_core::port::{ErrandQuery, Ledger, Read, RowsError};
 use bridge_core::value::{ChannelId, ErrandId, Timestamp};
 
-/// What the daemon calls the channel of other agents.
-const CHANNEL: &str = "a2a";
 /// Tasks of a page where nobody says how many.
 const PAGE_DEFAULT: u32 = 50;
 /// Tasks that one call looks at when it filters by status; what is behind them is not counted.
@@ -43,17 +41,15 @@ pub(super) async fn list<D: Desk>(
         before,
         limit: size,
     };
-    let key = request
-        .context_id
-        .filter(|context| !context.is_empty())
-        .map(|context| format!("{}/{context}", call.caller.name));
+    let context = request.context_id.filter(|context| !context.is_empty());
+    let talk = context.map(|context| call.context.desk.talk(&call.caller, &context));
     let status = request
         .status
         .filter(|status| *status != TaskState::Unspecified);
     let desk = &call.context.desk;
     let read = desk
         .ledger()
-        .read(move |rows| page(rows, key, query, status));
+        .read(move |rows| page(rows, talk, query, status));
     let page = read.await?;
     let detail = Detail {
         history: request.history_length,
@@ -74,12 +70,12 @@ pub(super) async fn list<D: Desk>(
 
 fn page(
     rows: &dyn Read,
-    key: Option<String>,
+    talk: Option<(ChannelId, String)>,
     mut query: ErrandQuery,
     status: Option<TaskState>,
 ) -> Result<Page, RowsError> {
-    if let Some(key) = key {
-        let found = rows.conversation_by_key(&ChannelId::new(CHANNEL), &key)?;
+    if let Some((channel, key)) = talk {
+        let found = rows.conversation_by_key(&channel, &key)?;
         let Some(conversation) = found else {
             return Ok(Page {
                 views: Vec::new(),

@@ -157,16 +157,16 @@ async fn place<D: Desk>(
     let field = "configuration.taskPushNotificationConfig.url";
     let mut config = configuration.task_push_notification_config;
     let mut answered = None;
-    let keyed = call.key.is_some() || heard.key.is_some();
+    let key = call.key.clone().or_else(|| heard.key.clone());
     if let Some(id) = &heard.task {
         let view = owned(&call.context.desk, &call.caller, id).await?;
-        fits(&view, &heard, keyed)?;
+        fits(&view, &heard, key.is_some())?;
         // Before the message, so that nothing that comes of it is missed.
         if let Some(config) = config.take() {
             let errand_id = &view.errand.errand_id;
             push::put(call, errand_id, config, push::Since::Now, field).await?;
         }
-        answered = answer(call, &heard, view, keyed).await?;
+        answered = answer(call, &heard, view, key.as_deref()).await?;
     }
     if let Some(placed) = answered {
         return Ok(placed);
@@ -186,10 +186,10 @@ async fn answer<D: Desk>(
     call: &Call<D>,
     heard: &Heard,
     view: ErrandView,
-    keyed: bool,
+    key: Option<&str>,
 ) -> Result<Option<Placed>, Fault> {
     let desk = &call.context.desk;
-    let answered = questions::answer(desk, &call.caller, &view, heard, keyed).await?;
+    let answered = questions::answer(desk, &call.caller, &view, heard, key).await?;
     Ok(match answered {
         Answered::NotAsked => None,
         Answered::Yes => Some(Placed::In(view.errand.errand_id)),
@@ -236,7 +236,9 @@ async fn take<D: Desk>(call: &Call<D>, heard: Heard) -> Result<ErrandId, Fault> 
         original,
     };
     match call.context.desk.take_errand(errand).await? {
-        ErrandTaken::New { errand, .. } | ErrandTaken::Known { errand, .. } => Ok(errand.errand_id),
+        ErrandTaken::New { errand, .. }
+        | ErrandTaken::Known { errand, .. }
+        | ErrandTaken::KnownAnswer { errand } => Ok(errand.errand_id),
         ErrandTaken::Over(state) => Err(over(state)),
         ErrandTaken::Unknown => Err(Fault::task_not_found(task.as_deref().unwrap_or_default())),
         ErrandTaken::Full => Err(Fault::full(
