@@ -6,7 +6,6 @@ use crate::term::{self, Paint, escape, escape_line};
 use bridge_channel::a2a::client::{
     Ask, Client, Fault, File, Outcome, Patience, Place, Progress, Question, State, Trust,
 };
-use bridge_channel::guard::check_origin;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -33,11 +32,13 @@ pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> ExitCod
         paint: Paint::stderr(no_color),
         quiet: args.quiet,
     };
+    let hint = match private_would_do(&args.url, args.allow_private) {
+        true => "; here --allow-private does that",
+        false => "",
+    };
     let mut ask = match begin(args, text, &show).await {
         Ok(ask) => ask,
-        Err(fault @ Fault::Address(_)) => {
-            return complain(&format!("{fault}; here --allow-private does that"));
-        }
+        Err(fault @ Fault::Address(_)) => return complain(&format!("{fault}{hint}")),
         Err(fault) => return complain(&fault.to_string()),
     };
     let mut watch = |progress: Progress<'_>| show.progress(&progress);
@@ -66,16 +67,22 @@ fn patience(args: &CallArgs) -> Patience {
     }
 }
 
+/// Nothing is listed: a private address may be called, but no token goes there in the clear.
+fn trust(private: bool) -> Trust {
+    Trust {
+        own: private,
+        listed: Vec::new(),
+    }
+}
+
+/// Whether the address is refused for what the flag is for, and for nothing else.
+fn private_would_do(url: &str, allowed: bool) -> bool {
+    let taken = |private| Client::new(url, &trust(private), None).is_ok();
+    !taken(allowed) && taken(true)
+}
+
 async fn begin(args: CallArgs, text: String, show: &Show) -> Result<Ask, Fault> {
-    let origins = args.allow_private.then(|| {
-        let url = reqwest::Url::parse(args.url.trim()).ok()?;
-        check_origin(&url.origin().ascii_serialization()).ok()
-    });
-    let trust = Trust {
-        own: false,
-        listed: origins.flatten().into_iter().collect(),
-    };
-    let client = Client::new(&args.url, &trust, args.token_file)?;
+    let client = Client::new(&args.url, &trust(args.allow_private), args.token_file)?;
     let peer = client.look_up().await?;
     show.line("→", peer.name());
     let mut question = Question::new(text, Uuid::now_v7().to_string());
@@ -158,10 +165,16 @@ fn print(outcome: &Outcome, show: &Show) -> std::io::Result<()> {
     if let Some(context) = &outcome.context {
         show.line("·", &format!("context {context}"));
     }
-    if let (true, Some(task)) = (outcome.state.waits(), &outcome.task) {
+    if let Some(task) = answerable(outcome) {
         show.line("·", &format!("to answer it: --task {task}"));
     }
     Ok(())
+}
+
+/// The task that waits for our next word. What somebody over there must allow is not ours to answer.
+fn answerable(outcome: &Outcome) -> Option<&str> {
+    let asks = outcome.state == State::InputRequired;
+    outcome.task.as_deref().filter(|_| asks)
 }
 
 fn listed(file: &File) -> String {
@@ -198,4 +211,56 @@ fn as_json(outcome: &Outcome) -> Value {
 fn complain(why: &str) -> ExitCode {
     term::complain(&escape(why));
     ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_flag_is_named_only_where_it_helps() {
+        for private in [
+            "http://agents.example/",
+            "http://127.0.0.1:1",
+            "https://10.0.0.1/",
+        ] {
+            assert!(private_would_do(private, false), "{private}");
+            assert!(!private_would_do(private, true), "{private}");
+        }
+        for never in [
+            "agents.example",
+            "ftp://agents.example/",
+            "https://user:word@agents.example/",
+            "http://agents.example/#there",
+            "https://agents.example/",
+        ] {
+            assert!(!private_would_do(never, false), "{never}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_private_address_gets_no_token_in_the_clear() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("token");
+        std::fs::write(&file, "s3cret-s3cret").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let client = Client::new("http://192.0.2.1:9/", &trust(true), Some(file)).unwrap();
+        let refused = client.look_up().await.unwrap_err();
+        assert!(matches!(refused, Fault::Token(_)), "{refused}");
+    }
+
+    #[test]
+    fn only_a_task_that_asks_us_is_answered() {
+        let outcome = |state| Outcome {
+            state,
+            text: String::new(),
+            remark: None,
+            files: Vec::new(),
+            task: Some("t".to_owned()),
+            context: None,
+        };
+        assert_eq!(answerable(&outcome(State::InputRequired)), Some("t"));
+        assert_eq!(answerable(&outcome(State::AuthRequired)), None);
+    }
 }

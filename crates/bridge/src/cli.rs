@@ -240,7 +240,8 @@ pub(crate) struct CallArgs {
     /// Tell this task what it asked for
     #[arg(long, value_name = "ID")]
     pub(crate) task: Option<String>,
-    /// The address may be one of this machine or network, and need not be https
+    /// The address may be one of this machine or network, and need not be https; a token goes over https or to this
+    /// machine all the same
     #[arg(long)]
     pub(crate) allow_private: bool,
     /// Only see that the agent has it; do not wait for the answer

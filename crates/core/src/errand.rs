@@ -4,8 +4,8 @@
 use crate::outcome::{self, Outcome};
 use crate::port::{Read, RowsError};
 use crate::value::{
-    Answer, Attachment, Became, Errand, ErrandId, ExternalId, Hold, Message, MessageState,
-    ReplyKind, Request, Timestamp, Word,
+    Answer, AnswerSource, Attachment, Became, Errand, ErrandId, ExternalId, Hold, Message,
+    MessageState, ReplyKind, Request, Timestamp, Word,
 };
 
 /// Where an errand is.
@@ -170,6 +170,19 @@ impl ErrandView {
         }
     }
 
+    /// Its messages whose answers are shown. A message that a turn took in while it ran has that turn's answer, which is
+    /// shown once; it is shown where the turn was of another errand.
+    pub fn answered(&self) -> impl Iterator<Item = &ErrandMessage> {
+        let answers = self.messages.iter().filter_map(|one| one.answer.as_ref());
+        let own = answers.filter(|answer| answer.source != AnswerSource::Shared);
+        self.messages.iter().filter(move |one| {
+            one.answer.as_ref().is_some_and(|answer| {
+                answer.source != AnswerSource::Shared
+                    || !own.clone().any(|other| other.text == answer.text)
+            })
+        })
+    }
+
     /// The question that it waits for, if Codex asks. What the owner of the errand may answer goes first: the owner of
     /// this machine is asked elsewhere too.
     #[must_use]
@@ -263,6 +276,15 @@ impl ErrandMessage {
             requests,
             message,
         })
+    }
+
+    /// Whether there is anything in its answer beside the word for how it ended.
+    pub(crate) fn says_something(&self) -> bool {
+        let text = self
+            .answer
+            .as_ref()
+            .map(|answer| outcome::read(&answer.text).1);
+        text.is_some_and(|text| !text.trim().is_empty()) || !self.files.is_empty()
     }
 
     /// An answer says itself what it is.

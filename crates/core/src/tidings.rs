@@ -8,6 +8,7 @@ use crate::errand::{ErrandMessage, ErrandState, ErrandView};
 use crate::outcome::{self, Outcome};
 use crate::port::{Read, RowsError};
 use crate::value::{ErrandId, Message, MessageId, Timestamp};
+use std::collections::HashSet;
 
 /// The mark of a configuration that begins with what is not there yet.
 pub const FROM_NOW: &str = "now";
@@ -33,7 +34,7 @@ pub enum What {
     },
     /// How it stands now: [`ErrandView::now`] says the rest.
     Stands(ErrandState),
-    /// A message was answered.
+    /// A message was answered, and there is something to show.
     Answered(MessageId),
 }
 
@@ -73,14 +74,17 @@ impl Chronicle {
     pub fn tidings(&self) -> Vec<Tiding> {
         let mut dated = Vec::new();
         let mut messages = self.view.messages.iter().peekable();
+        let shown: HashSet<_> = self.view.answered().map(id_of).collect();
         let mut first = true;
         while let Some(one) = messages.next() {
             self.of_message(one, first, &mut dated);
             if let Some(answer) = &one.answer {
-                let id = &one.message.message_id;
+                let id = id_of(one);
                 let at = answer.created_at;
-                let what = What::Answered(id.clone());
-                dated.push((at, tiding(id, "answer", what)));
+                if shown.contains(id) && one.says_something() {
+                    let what = What::Answered(id.clone());
+                    dated.push((at, tiding(id, "answer", what)));
+                }
                 // It stood so until the next word came.
                 let asked = outcome::read(&answer.text).0 == Outcome::Asks;
                 let next = messages.peek();
@@ -145,6 +149,10 @@ pub fn behind<'t>(tidings: &'t [Tiding], mark: Option<&str>) -> Option<&'t Tidin
     let working = format!("{message}/{}", word(ErrandState::Working));
     let resumed = tidings.iter().find(|tiding| tiding.mark == working);
     resumed.or(tidings.last())
+}
+
+fn id_of(one: &ErrandMessage) -> &MessageId {
+    &one.message.message_id
 }
 
 fn was_begun(message: &Message) -> bool {

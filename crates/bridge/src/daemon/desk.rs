@@ -386,7 +386,10 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
     }
 
     async fn take_errand(&self, errand: NewErrand) -> Result<ErrandTaken, SubmitError> {
-        self.take_word(errand).await
+        // Whoever hangs up after its words did not take them back.
+        let desk = self.clone();
+        let taken = tokio::spawn(async move { desk.take_word(errand).await }).await;
+        taken.map_err(|_| SubmitError::Stopping)?
     }
 
     async fn answer_errand(&self, answer: NewAnswer) -> Result<ErrandAnswered, LedgerError> {

@@ -120,16 +120,21 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             };
             watchdog.heard(&event, Instant::now());
             self.note_doing(&turn.message_id, &event);
-            let over = matches!(event, TurnEvent::Ended(_) | TurnEvent::Lost { .. });
+            let ended = matches!(event, TurnEvent::Ended(_));
+            let lost = matches!(event, TurnEvent::Lost { .. });
+            if lost {
+                // Before anybody looks for it.
+                self.adrift.keep(&turn.message_id, &turn.calls);
+            }
             self.news(&turn, event, watchdog.cause()).await;
-            if over {
+            if ended {
+                turn.calls.all_over();
+            }
+            if ended || lost {
                 break;
             }
         }
         self.hub.hush(&turn.message_id);
-        if !self.halt.is_cancelled() {
-            turn.calls.all_over();
-        }
         self.running
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

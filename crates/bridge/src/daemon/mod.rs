@@ -119,6 +119,8 @@ pub(crate) struct Daemon<L, A, S> {
     lanes: Mutex<HashMap<ConversationId, bool>>,
     /// Turns that run now, for whoever wants them to end.
     running: Mutex<HashMap<MessageId, Running>>,
+    /// What turns asked other agents that are out of sight now.
+    adrift: agents::Adrift,
 }
 
 /// What configuration decides about turns.
@@ -394,6 +396,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             tasks: TaskTracker::new(),
             lanes: Mutex::default(),
             running: Mutex::default(),
+            adrift: agents::Adrift::default(),
         })
     }
 }

@@ -2,155 +2,47 @@
 //! on rows alone: a wake-up only says where to look, the intent is on disk before the send, and what could not be said
 //! is said later.
 
+mod known;
+
+pub(super) use known::Pushing;
+
 use super::Daemon;
 use super::ids::{jitter, now};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Agent, Ledger, LedgerError, Read, RowsError, Sink};
-use bridge_core::step::{DropPush, PushBegin, PushEnd, PushStep, PushStored, PutPush, Telling};
-use bridge_core::value::{ErrandId, MessageId, Push, PushState, Timestamp};
+use bridge_core::step::{
+    DropPush, PushBegin, PushEnd, PushStep, PushStored, PutPush, Telling, push_has_work,
+};
+use bridge_core::tidings::Chronicle;
+use bridge_core::value::{ErrandId, Push, PushState, Timestamp};
 use bridge_front::PushPut;
-use std::collections::{HashMap, HashSet};
-use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use known::{Key, Look, Place};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
 
 /// Longest time between two walks over all configurations: a wake-up may be lost, rows are not.
 const WALK_MS: i64 = 60_000;
-/// Shortest time between two walks that nobody asked for.
+/// Shortest time between two walks, whoever asks for them.
 const WALK_PAUSE_MS: i64 = 1_000;
 /// Pause after the ledger failed under the loop.
 const FAULT_PAUSE_MS: i64 = 1_000;
-/// Receivers that are called at the same time.
-const GOING_MAX: usize = 16;
-/// Receivers of one owner among them: one that is slow does not hold up the others.
-const GOING_OF_OWNER_MAX: usize = 4;
-/// Messages whose change is remembered one by one; beyond it everything is looked at.
-const CHANGED_MAX: usize = 1_024;
 
-/// A configuration by its errand and name.
-type Key = (ErrandId, String);
-
-/// What the loop knows beside the rows.
-#[derive(Debug, Default)]
-pub(super) struct Pushing {
-    wake: Notify,
-    known: Mutex<Known>,
+/// What the rows say of a configuration.
+enum Found {
+    /// There is something to tell, or to close.
+    Work { key: Key, owner: String },
+    /// Not before this.
+    Later(Timestamp),
 }
 
-#[derive(Debug, Default)]
-struct Known {
-    /// There are configurations; without any nothing is looked at.
-    any: bool,
-    /// Messages that changed.
-    changed: HashSet<MessageId>,
-    /// Look at everything.
-    all: bool,
-    /// When a pause of one of them is over.
-    due: Option<Timestamp>,
-    /// Those that are being told now, with their owners.
-    going: HashMap<Key, Going>,
-    /// One had to wait for a place.
-    starved: bool,
-}
-
-#[derive(Debug)]
-struct Going {
-    owner: String,
-    /// Somebody asked for it again meanwhile.
-    again: bool,
-}
-
-/// One that is being told, until this is dropped.
-struct Place {
-    pushing: Arc<Pushing>,
-    key: Key,
-}
-
-impl Pushing {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The rows of a message changed.
-    pub(super) fn changed(&self, message_id: &MessageId) {
-        let mut known = self.known();
-        if !known.any {
-            return;
-        }
-        match known.changed.len() < CHANGED_MAX {
-            true => _ = known.changed.insert(message_id.clone()),
-            false => known.all = true,
-        }
-        drop(known);
-        self.wake.notify_one();
-    }
-
-    /// A configuration is new.
-    fn look(&self) {
-        let mut known = self.known();
-        known.any = true;
-        known.all = true;
-        drop(known);
-        self.wake.notify_one();
-    }
-
-    fn due_at(&self, at: Timestamp) {
-        let mut known = self.known();
-        known.due = Some(known.due.map_or(at, |due| due.min(at)));
-        drop(known);
-        self.wake.notify_one();
-    }
-
-    fn take(self: &Arc<Self>, push: &Push, owner: &str) -> Option<Place> {
-        let mut known = self.known();
-        let key = (push.errand_id.clone(), push.config_id.clone());
-        if let Some(going) = known.going.get_mut(&key) {
-            going.again = true;
-            return None;
-        }
-        let of_owner = known.going.values().filter(|going| going.owner == owner);
-        if of_owner.count() >= GOING_OF_OWNER_MAX || known.going.len() >= GOING_MAX {
-            known.starved = true;
-            return None;
-        }
-        let going = Going {
-            owner: owner.to_owned(),
-            again: false,
-        };
-        known.going.insert(key.clone(), going);
-        Some(Place {
-            pushing: Arc::clone(self),
-            key,
-        })
-    }
-}
-
-impl Place {
-    /// Whether somebody asked for it meanwhile; asked when there seemed to be nothing more to tell.
-    fn asked_again(&self) -> bool {
-        let mut known = self.pushing.known();
-        let going = known.going.get_mut(&self.key);
-        going.is_some_and(|going| mem::take(&mut going.again))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut known = self.pushing.known();
-        let again = known.going.remove(&self.key).is_some_and(|it| it.again);
-        if again || mem::take(&mut known.starved) {
-            known.all = true;
-            drop(known);
-            self.pushing.wake.notify_one();
-        }
-    }
-}
-
-/// Where to look.
-enum Look {
-    All,
-    At(Vec<MessageId>),
+/// What became of the end of a send.
+enum Ended {
+    /// It is on disk, and the configuration stands so.
+    Stands(PushState),
+    /// The configuration was taken away, or put again, while it was under way.
+    Replaced,
+    /// The ledger did not take it.
+    Unwritten,
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
@@ -164,9 +56,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return Ok(PushPut::Refused { why });
         }
         let by = by.to_owned();
+        let errand_id = push.errand_id.clone();
         Ok(match self.commit(PutPush { push, by }).await? {
             PushStored::Stored => {
-                self.pushing.look();
+                self.pushing.look(&errand_id);
                 PushPut::Put
             }
             PushStored::Unknown => PushPut::Unknown,
@@ -194,64 +87,68 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     pub(crate) async fn pushes(self: Arc<Self>) {
-        self.pushing.known().all = true;
-        let mut walk_at = now();
+        let (mut walk_at, mut soonest) = (now(), now());
         while !self.stopping.is_cancelled() {
-            let look = {
-                let mut known = self.pushing.known();
-                let changed = mem::take(&mut known.changed);
-                let due = known.due.is_some_and(|due| due <= now());
-                match mem::take(&mut known.all) || due || walk_at <= now() {
-                    true => {
-                        known.due = None;
-                        Look::All
-                    }
-                    false => Look::At(changed.into_iter().collect()),
-                }
-            };
-            if matches!(look, Look::All) {
+            let due = self.pushing.due();
+            let all = walk_at <= now() || due.is_some_and(|due| due.max(soonest) <= now());
+            if all {
                 walk_at = now().plus_ms(WALK_MS);
             }
-            let all = matches!(look, Look::All);
-            if let Err(error) = self.push_due(look).await {
+            if let Err(error) = self.push_due(self.pushing.next(all)).await {
                 tracing::error!(%error, "push notifications can't use the ledger");
                 walk_at = now().plus_ms(FAULT_PAUSE_MS);
             }
-            let due = self.pushing.known().due;
-            let soonest = now().plus_ms(if all { WALK_PAUSE_MS } else { 1 });
+            if all {
+                soonest = now().plus_ms(WALK_PAUSE_MS);
+            }
+            let due = self.pushing.due();
             let next = due.map_or(walk_at, |due| due.max(soonest).min(walk_at));
             let ms = u64::try_from(next.since_ms(now())).unwrap_or(0).max(1);
             tokio::select! {
                 () = self.stopping.cancelled() => return,
-                () = self.pushing.wake.notified() => {}
+                () = self.pushing.woken() => {}
                 () = tokio::time::sleep(Duration::from_millis(ms)) => {}
             }
         }
     }
 
-    /// Begins to tell whatever may be told now.
+    /// Begins to tell whatever may be told now. Who waits for a place goes first.
     async fn push_due(self: &Arc<Self>, look: Look) -> Result<(), LedgerError> {
+        loop {
+            let next = self.pushing.next_waiting(now().plus_ms(WALK_PAUSE_MS));
+            if next.is_empty() {
+                break;
+            }
+            let read = self.ledger.read(move |rows| {
+                let mut pushes = Vec::new();
+                for (errand_id, config_id) in &next {
+                    pushes.extend(rows.push(errand_id, config_id)?);
+                }
+                found(rows, pushes)
+            });
+            self.consider(read.await?);
+        }
         match look {
-            Look::At(messages) if messages.is_empty() => Ok(()),
-            Look::At(messages) => {
-                let found = self.ledger.read(move |rows| {
-                    let mut errands = HashSet::new();
+            Look::At { messages, errands } if messages.is_empty() && errands.is_empty() => {}
+            Look::At {
+                messages,
+                mut errands,
+            } => {
+                let read = self.ledger.read(move |rows| {
                     for message_id in &messages {
                         errands.extend(rows.errand_of(message_id)?);
                     }
-                    let mut found = Vec::new();
-                    for errand_id in errands {
-                        found.extend(owned(rows, rows.pushes_of(&errand_id)?)?);
+                    let mut pushes = Vec::new();
+                    for errand_id in &errands {
+                        pushes.extend(rows.pushes_of(errand_id)?);
                     }
-                    Ok(found)
+                    found(rows, pushes)
                 });
-                for (push, owner) in found.await? {
-                    self.consider(&push, &owner);
-                }
-                Ok(())
+                self.consider(read.await?);
             }
-            Look::All => self.walk().await,
+            Look::All => self.walk().await?,
         }
+        Ok(())
     }
 
     async fn walk(self: &Arc<Self>) -> Result<(), LedgerError> {
@@ -261,38 +158,39 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             let page = self.ledger.read(move |rows| {
                 let from = from.as_ref().map(|(id, config)| (id, config.as_str()));
                 let open = rows.pushes_open(from, PAGE_MAX)?;
-                owned(rows, open)
+                let last = open.last().map(key_of);
+                Ok((found(rows, open)?, last))
             });
-            let page = page.await?;
-            let Some((last, _)) = page.last() else {
+            let (page, last) = page.await?;
+            if last.is_none() {
                 return Ok(());
-            };
-            self.pushing.known().any = true;
-            after = Some((last.errand_id.clone(), last.config_id.clone()));
-            for (push, owner) in &page {
-                self.consider(push, owner);
             }
+            after = last;
+            self.pushing.some();
+            self.consider(page);
         }
     }
 
-    fn consider(self: &Arc<Self>, push: &Push, owner: &str) {
-        match push.state {
-            PushState::Dead { .. } => return,
-            PushState::Waiting {
-                not_before: Some(at),
-            } if at > now() => return self.pushing.due_at(at),
-            PushState::Waiting { .. } | PushState::Sending | PushState::Closed => {}
+    fn consider(self: &Arc<Self>, found: Vec<Found>) {
+        for one in found {
+            let place = match one {
+                Found::Work { key, owner } => self.pushing.take(key, &owner),
+                Found::Later(at) => {
+                    self.pushing.due_at(at);
+                    None
+                }
+            };
+            let Some(place) = place else {
+                continue;
+            };
+            let daemon = Arc::clone(self);
+            self.tasks.spawn(async move {
+                if let Err(error) = daemon.push_all(&place).await {
+                    let errand_id = &place.key.0;
+                    tracing::error!(%error, %errand_id, "a push notification met a fault of the ledger");
+                }
+            });
         }
-        let Some(place) = self.pushing.take(push, owner) else {
-            return;
-        };
-        let daemon = Arc::clone(self);
-        self.tasks.spawn(async move {
-            if let Err(error) = daemon.push_all(&place).await {
-                let errand_id = &place.key.0;
-                tracing::error!(%error, %errand_id, "a push notification met a fault of the ledger");
-            }
-        });
     }
 
     /// Tells everything that there is to tell, one after the other.
@@ -313,16 +211,19 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 }
             };
             match self.push_once(&telling).await {
-                Some(PushState::Waiting { not_before: None }) => {}
-                Some(PushState::Waiting {
+                Ended::Stands(PushState::Waiting { not_before: None }) | Ended::Replaced => {}
+                Ended::Stands(PushState::Waiting {
                     not_before: Some(at),
                 }) => {
                     self.pushing.due_at(at);
                     return Ok(());
                 }
-                // Taken away, or put again, while it was under way.
-                None => {}
-                Some(PushState::Sending | PushState::Closed | PushState::Dead { .. }) => {
+                Ended::Stands(PushState::Sending | PushState::Closed | PushState::Dead { .. }) => {
+                    return Ok(());
+                }
+                // It would be told again at once, and again: the next walk comes back to it, whoever asks meanwhile.
+                Ended::Unwritten => {
+                    place.asked_again();
                     return Ok(());
                 }
             }
@@ -330,7 +231,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         Ok(())
     }
 
-    async fn push_once(self: &Arc<Self>, telling: &Telling) -> Option<PushState> {
+    async fn push_once(self: &Arc<Self>, telling: &Telling) -> Ended {
         let Push {
             errand_id,
             config_id,
@@ -347,15 +248,19 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             failure,
             jitter: jitter(),
         });
-        let ended = ended.await.flatten();
+        let ended = match ended.await {
+            Some(Some(state)) => Ended::Stands(state),
+            Some(None) => Ended::Replaced,
+            None => Ended::Unwritten,
+        };
         if let Some(failure) = said {
             let reason = crate::term::escape_line(&failure.reason).into_owned();
             let (class, tries) = (failure.class.word(), telling.push.tries);
             match ended {
-                Some(PushState::Dead { .. }) => {
+                Ended::Stands(PushState::Dead { .. }) => {
                     tracing::error!(%errand_id, reason, class, tries, "push notifications are given up");
                 }
-                _ => {
+                Ended::Stands(_) | Ended::Replaced | Ended::Unwritten => {
                     tracing::warn!(%errand_id, reason, class, tries, "a push notification was not taken")
                 }
             }
@@ -364,11 +269,38 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 }
 
-/// Configurations with the owners of their errands.
-fn owned(rows: &dyn Read, pushes: Vec<Push>) -> Result<Vec<(Push, String)>, RowsError> {
-    let with_owner = pushes.into_iter().map(|push| {
-        let errand = rows.errand(&push.errand_id)?;
-        Ok((push, errand.map_or_else(String::new, |errand| errand.owner)))
-    });
-    with_owner.collect()
+fn key_of(push: &Push) -> Key {
+    (push.errand_id.clone(), push.config_id.clone())
+}
+
+/// Those of them that are to be considered. Most have nothing to tell, and that is found out without a write.
+fn found(rows: &dyn Read, pushes: Vec<Push>) -> Result<Vec<Found>, RowsError> {
+    let now = now();
+    let mut found = Vec::new();
+    let mut last: Option<Chronicle> = None;
+    for push in pushes {
+        match push.state {
+            PushState::Dead { .. } => continue,
+            PushState::Waiting {
+                not_before: Some(at),
+            } if at > now => {
+                found.push(Found::Later(at));
+                continue;
+            }
+            PushState::Waiting { .. } | PushState::Sending | PushState::Closed => {}
+        }
+        let same = |known: &Chronicle| known.view.errand.errand_id == push.errand_id;
+        if !last.as_ref().is_some_and(same) {
+            last = Chronicle::load(rows, &push.errand_id)?;
+        }
+        if let Some(chronicle) = &last
+            && push_has_work(&push, chronicle)
+        {
+            found.push(Found::Work {
+                key: key_of(&push),
+                owner: chronicle.view.errand.owner.clone(),
+            });
+        }
+    }
+    Ok(found)
 }

@@ -49,6 +49,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     async fn look(self: &Arc<Self>, message_id: &MessageId) -> Result<(), Failure> {
         let lost = self.lost_turn(message_id).await?;
         let Some((lost, started_at)) = lost else {
+            self.adrift.over(message_id);
             return Ok(());
         };
         let looked = self.agent.look(&lost).await;
@@ -81,12 +82,15 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     patience: self.settings().patience(TurnTransport::AppServer),
                     attached: true,
                     heard,
-                    calls: Arc::default(),
+                    calls: self.adrift.found(message_id),
                 };
                 self.follow(followed, stream).await;
                 Ok(())
             }
-            (Ok(_), _, _) | (Err(LedgerError::Refused(_)), _, _) => Ok(()),
+            (Ok(_), _, _) | (Err(LedgerError::Refused(_)), _, _) => {
+                self.adrift.over(message_id);
+                Ok(())
+            }
             (Err(error), _, _) => Err(ledger_failure(error)),
         }
     }

@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 /// What a daemon needs to be called over TCP.
 pub(crate) const SETTINGS: &str = "[http]\nlisten = \"127.0.0.1:0\"\n";
 
+/// Asks for what came behind the last event instead of the whole task.
+const RESUME: &str =
+    "https://github.com/codex-bridge/codex-bridge/blob/main/docs/guides/a2a.md#resume";
+
 /// Whoever calls.
 pub(crate) struct Wire {
     client: Client,
@@ -82,7 +86,9 @@ impl Wire {
     pub(crate) async fn subscribe(&self, id: &str, after: Option<u64>) -> Events {
         let mut call = self.call(Method::POST, &format!("/a2a/tasks/{id}:subscribe"));
         if let Some(after) = after {
-            call = call.header("Last-Event-ID", after.to_string());
+            call = call
+                .header("Last-Event-ID", after.to_string())
+                .header("A2A-Extensions", RESUME);
         }
         Events::of(call).await
     }

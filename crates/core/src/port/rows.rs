@@ -665,7 +665,12 @@ pub enum Change {
         /// Of which errand.
         errand_id: ErrandId,
         /// Which.
-        config_id: String,
+        config: String,
+    },
+    /// Removes all push configurations of the errands of an owner; there may be none.
+    DropPushesOf {
+        /// Whose.
+        owner: String,
     },
     /// Inserts a Codex process.
     NewIncarnation(Incarnation),

@@ -70,7 +70,9 @@ pub use note::Note;
 pub use notify::{NotifyBegin, NotifyEnd, NotifyStep};
 pub use page::ReceivePage;
 pub use prune::{Keep, Prune};
-pub use push::{DropPush, PushBegin, PushEnd, PushStep, PushStored, PutPush, Telling};
+pub use push::{
+    DropPush, PushBegin, PushEnd, PushStep, PushStored, PutPush, Telling, push_has_work,
+};
 pub use receive::{Extras, MidTurn, Receive, Received, Verdict};
 pub use reconcile::Reconcile;
 pub use record::Record;

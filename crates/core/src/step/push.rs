@@ -68,10 +68,11 @@ impl Transition for PutPush {
         };
         let full = |max, of| Ok(Decision::nothing(PushStored::Full { max, of }));
         let new = view.replaced.is_none();
+        let opened = !view.replaced.as_ref().is_some_and(|it| it.state.is_open());
         if new && view.there >= limits::PUSHES_PER_ERRAND_MAX as usize {
             return full(limits::PUSHES_PER_ERRAND_MAX, "one task");
         }
-        if new && view.held >= u64::from(limits::PUSHES_PER_OWNER_MAX) {
+        if opened && view.held >= u64::from(limits::PUSHES_PER_OWNER_MAX) {
             return full(
                 limits::PUSHES_PER_OWNER_MAX,
                 "unfinished tasks of one agent",
@@ -125,7 +126,7 @@ impl Transition for DropPush {
     fn decide(self, (own, there): (bool, bool), _: Timestamp) -> Result<Decision<bool>, Refused> {
         let gone = (own && there).then_some(Change::DropPush {
             errand_id: self.errand_id,
-            config_id: self.config_id,
+            config: self.config_id,
         });
         Ok(Decision {
             changes: gone.into_iter().collect(),
@@ -211,6 +212,19 @@ impl Transition for PushBegin {
                 })
             }
         }
+    }
+}
+
+/// Whether [`PushBegin`] would tell something, or close it. Asked of rows before a place among those who are called is
+/// taken, and before anything is written.
+#[must_use]
+pub fn push_has_work(push: &Push, chronicle: &Chronicle) -> bool {
+    let more = || behind(&chronicle.tidings(), push.mark.as_deref()).is_some();
+    match push.state {
+        PushState::Waiting { .. } => chronicle.over() || more(),
+        PushState::Sending => true,
+        PushState::Closed => more(),
+        PushState::Dead { .. } => false,
     }
 }
 

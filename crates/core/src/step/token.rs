@@ -97,7 +97,8 @@ impl Transition for AddToken {
     }
 }
 
-/// Makes a token good for nothing, for ever.
+/// Makes a token good for nothing, for ever. Whoever had it is told nothing more either: its push configurations go with
+/// it, and the receivers' secrets in them.
 #[derive(Clone, Debug)]
 pub struct RevokeToken {
     /// Which.
@@ -122,12 +123,15 @@ impl Transition for RevokeToken {
             return Ok(Decision::nothing(false));
         }
         let entry = act(&self.by, "token-revoke", &self.name, String::new(), now);
+        let silence = Change::DropPushesOf {
+            owner: self.name.clone(),
+        };
         let revoke = Change::RevokeToken {
             name: self.name,
             at: now,
         };
         Ok(Decision {
-            changes: vec![revoke, Change::Audit(entry)],
+            changes: vec![revoke, silence, Change::Audit(entry)],
             actions: Vec::new(),
             outcome: true,
         })

@@ -201,3 +201,21 @@ fn a_retry_is_no_news_and_a_dead_letter_that_is_sent_again_is() {
     let never = chronicle(vec![one("m1", 1, MessageState::Dead { reason }, 0)]);
     assert_eq!(heard(&never, None), ["m1/submitted", "m1/rejected"]);
 }
+
+/// The end would be told twice by a tiding that has nothing else to say.
+#[test]
+fn an_answer_is_told_once_and_only_where_there_is_one_to_show() {
+    let mut steered = answered("m2", 7, 9, "42");
+    if let Some(answer) = &mut steered.answer {
+        answer.source = AnswerSource::Shared;
+    }
+    let both = chronicle(vec![answered("m1", 1, 9, "42"), steered.clone()]);
+    let told = ["m1/submitted", "m1/working", "m2/working", "m1/answer"];
+    assert_eq!(heard(&both, None), [&told[..], &["m2/completed"]].concat());
+    let alone = chronicle(vec![steered]);
+    let told = ["m2/submitted", "m2/working", "m2/answer", "m2/completed"];
+    assert_eq!(heard(&alone, None), told, "the turn was another errand's");
+    let silent = chronicle(vec![answered("m1", 1, 9, "[rejected]")]);
+    let told = ["m1/submitted", "m1/working", "m1/rejected"];
+    assert_eq!(heard(&silent, None), told);
+}

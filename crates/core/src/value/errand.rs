@@ -125,4 +125,13 @@ impl PushState {
             Self::Dead { .. } => "dead",
         }
     }
+
+    /// Whether something may still be told through it.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        match self {
+            Self::Waiting { .. } | Self::Sending => true,
+            Self::Closed | Self::Dead { .. } => false,
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::ops::Call;
-use super::{hear, rest, speak};
+use super::{extension, hear, rest, speak};
 use crate::api::{Context, Gone, Seat};
 use crate::{Caller, Desk, Via};
 use axum::http::HeaderMap;
@@ -51,7 +51,17 @@ fn key(headers: &HeaderMap) -> Result<Option<String>, Fault> {
     }
 }
 
+/// The last event that a subscriber has. It counts for whoever asks for our way to go on alone: everybody else is
+/// promised the task first, and libraries send this header by themselves.
 fn after(headers: &HeaderMap) -> Option<u64> {
+    let mut asked = headers.get_all("a2a-extensions").iter();
+    let resumes = asked.any(|asked| {
+        let asked = asked.to_str().unwrap_or_default();
+        asked.split(',').any(|uri| uri.trim() == extension::RESUME)
+    });
+    if !resumes {
+        return None;
+    }
     let id = headers.get("last-event-id")?;
     id.to_str().ok()?.trim().parse().ok()
 }

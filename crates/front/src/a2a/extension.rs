@@ -12,6 +12,9 @@ pub(crate) const QUESTIONS: &str =
 /// How many agents answered each other before this message.
 pub(crate) const HOPS: &str =
     "https://github.com/codex-bridge/codex-bridge/blob/main/docs/guides/a2a.md#hops";
+/// Whoever asks for this and names the last event that it has is told what came behind it, and no snapshot.
+pub(crate) const RESUME: &str =
+    "https://github.com/codex-bridge/codex-bridge/blob/main/docs/guides/a2a.md#resume";
 
 /// Where the hop count is in a message's metadata; the same name on every channel between agents.
 pub(crate) const HOPS_KEY: &str = "codex_bridge_hops";
@@ -34,6 +37,10 @@ pub(crate) fn declared() -> Vec<AgentExtension> {
         (
             HOPS,
             "codex_bridge_hops in a message's metadata says how many agents answered each other before it.",
+        ),
+        (
+            RESUME,
+            "SubscribeToTask with the header Last-Event-ID begins behind that event instead of with the task, also when the task is just over.",
         ),
     ]
     .into_iter()

@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     MethodNotFound,
     InvalidParams,
     TooLarge,
+    /// The token was good when the call began.
+    Revoked,
     Full,
     NoRoom,
     Unavailable,
@@ -59,7 +61,7 @@ impl Kind {
             Self::ContentTypeNotSupported => error_code::CONTENT_TYPE_NOT_SUPPORTED,
             Self::VersionNotSupported => error_code::VERSION_NOT_SUPPORTED,
             Self::Parse => error_code::PARSE_ERROR,
-            Self::InvalidRequest | Self::TooLarge => error_code::INVALID_REQUEST,
+            Self::InvalidRequest | Self::TooLarge | Self::Revoked => error_code::INVALID_REQUEST,
             Self::MethodNotFound => error_code::METHOD_NOT_FOUND,
             Self::InvalidParams => error_code::INVALID_PARAMS,
             Self::Full | Self::NoRoom | Self::Unavailable | Self::Internal => {
@@ -80,6 +82,7 @@ impl Kind {
             | Self::InvalidRequest
             | Self::InvalidParams => StatusCode::BAD_REQUEST,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Revoked => StatusCode::UNAUTHORIZED,
             Self::Full => StatusCode::TOO_MANY_REQUESTS,
             Self::NoRoom => StatusCode::INSUFFICIENT_STORAGE,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
@@ -99,6 +102,7 @@ impl Kind {
             | Self::InvalidRequest
             | Self::InvalidParams
             | Self::TooLarge => "INVALID_ARGUMENT",
+            Self::Revoked => "UNAUTHENTICATED",
             Self::Full | Self::NoRoom => "RESOURCE_EXHAUSTED",
             Self::Unavailable => "UNAVAILABLE",
             Self::Internal => "INTERNAL",
@@ -109,6 +113,7 @@ impl Kind {
     fn reason(self) -> (&'static str, &'static str) {
         match self {
             Self::TooLarge => ("REQUEST_TOO_LARGE", OWN_DOMAIN),
+            Self::Revoked => ("TOKEN_REVOKED", OWN_DOMAIN),
             Self::Full => ("TOO_MANY_MESSAGES", OWN_DOMAIN),
             Self::NoRoom => ("NO_ROOM", OWN_DOMAIN),
             Self::Unavailable => ("UNAVAILABLE", OWN_DOMAIN),
@@ -232,6 +237,12 @@ impl Fault {
     /// More than we take.
     pub(crate) fn too_large(message: impl Into<String>) -> Self {
         Self::new(Kind::TooLarge, message)
+    }
+
+    /// Whoever waits with a token that is good for nothing any more.
+    pub(crate) fn revoked() -> Self {
+        let message = "the token was revoked while this call waited; the task goes on, and this caller is told no more";
+        Self::new(Kind::Revoked, message)
     }
 
     /// Something that may be different later.

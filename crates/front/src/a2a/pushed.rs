@@ -6,12 +6,12 @@ use a2a::{
     Artifact, Part, StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatus,
     TaskStatusUpdateEvent,
 };
-use bridge_core::errand::{ErrandMessage, ErrandView};
+use bridge_core::errand::{ErrandMessage, ErrandState, ErrandView};
 use bridge_core::step::Telling;
 use bridge_core::tidings::What;
-use bridge_core::value::MessageId;
+use bridge_core::value::{Attachment, MessageId};
 use chrono::DateTime;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The body of one push. `base` is where this server is reached, if it knows that.
 #[must_use]
@@ -64,7 +64,18 @@ fn status(view: &ErrandView, what: &What) -> TaskStatus {
             state: task::state(*state),
             ..task::status(view)
         },
-        What::Answered(_) => task::status(view),
+        // How it ended is told next, and once.
+        What::Answered(message_id) => {
+            let of = |one: &&ErrandMessage| one.message.message_id == *message_id;
+            let answer = view.messages.iter().find(of);
+            let answer = answer.and_then(|one| one.answer.as_ref());
+            TaskStatus {
+                state: task::state(ErrandState::Working),
+                message: None,
+                timestamp: answer
+                    .and_then(|answer| DateTime::from_timestamp_millis(answer.created_at.0)),
+            }
+        }
     }
 }
 
@@ -72,7 +83,7 @@ fn whole(base: Option<&str>, view: &ErrandView, what: &What) -> Task {
     let shown = match what {
         What::Stood { .. } => Vec::new(),
         What::Stands(_) | What::Answered(_) => {
-            let answered = task::answered(view);
+            let answered = view.answered();
             answered
                 .filter_map(|one| artifact(base, view, one))
                 .collect()
@@ -89,19 +100,22 @@ fn whole(base: Option<&str>, view: &ErrandView, what: &What) -> Task {
 }
 
 fn artifact_of(base: Option<&str>, view: &ErrandView, id: &MessageId) -> Option<Artifact> {
-    let one = task::answered(view).find(|one| one.message.message_id == *id)?;
+    let one = view.answered().find(|one| one.message.message_id == *id)?;
     artifact(base, view, one)
 }
 
 fn artifact(base: Option<&str>, view: &ErrandView, one: &ErrandMessage) -> Option<Artifact> {
     let mut parts = task::answer_parts(one.answer.as_ref()?);
-    if let Some(base) = base {
-        let (errand_id, message_id) = (&view.errand.errand_id, &one.message.message_id);
-        let files = one.files.iter().enumerate().map(|(n, file)| {
-            let address = task::address(base, errand_id, message_id, n);
-            task::named(Part::url(address), file)
-        });
-        parts.extend(files);
+    match base {
+        Some(base) => {
+            let (errand_id, message_id) = (&view.errand.errand_id, &one.message.message_id);
+            let files = one.files.iter().enumerate().map(|(n, file)| {
+                let address = task::address(base, errand_id, message_id, n);
+                task::named(Part::url(address), file)
+            });
+            parts.extend(files);
+        }
+        None => parts.extend(unaddressed(&one.files)),
     }
     (!parts.is_empty()).then(|| Artifact {
         artifact_id: one.message.message_id.to_string(),
@@ -111,4 +125,20 @@ fn artifact(base: Option<&str>, view: &ErrandView, one: &ErrandMessage) -> Optio
         metadata: None,
         extensions: None,
     })
+}
+
+/// Files have no address where this server does not know its own: they are named, and the task has them.
+fn unaddressed(files: &[Attachment]) -> Option<Part> {
+    let named: Vec<Value> = files
+        .iter()
+        .map(|file| {
+            json!({"filename": file.name, "mediaType": file.media_type, "bytes": file.bytes})
+        })
+        .collect();
+    let told = json!({
+        "files": named,
+        "note": "get the task for what is in them: this server does not know its public address",
+    });
+    let part = Part::data(told).with_media_type("application/json");
+    (!files.is_empty()).then_some(part)
 }

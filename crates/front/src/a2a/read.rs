@@ -290,12 +290,12 @@ fn base64(text: String) -> Result<Value, String> {
     if !bare.bytes().all(known) || bare.len() % 4 == 1 {
         return Err("must be base64".to_owned());
     }
-    let plain = text.len() % 4 == 0 && !bare.contains(['-', '_']);
+    let plain = text.len().is_multiple_of(4) && !bare.contains(['-', '_']);
     if plain {
         return Ok(Value::String(text));
     }
     let mut read = bare.replace('-', "+").replace('_', "/");
-    while read.len() % 4 != 0 {
+    while !read.len().is_multiple_of(4) {
         read.push('=');
     }
     Ok(Value::String(read))

@@ -19,6 +19,19 @@ struct Asked {
     params: Option<Value>,
 }
 
+/// One that can't be done, and whom to tell.
+struct Unread {
+    id: Value,
+    fault: Box<Fault>,
+}
+
+impl Unread {
+    fn new(id: Value, fault: Fault) -> Self {
+        let fault = Box::new(fault);
+        Self { id, fault }
+    }
+}
+
 pub(crate) async fn call<D: Desk>(
     State(context): State<Context<D>>,
     Who(caller): Who,
@@ -31,7 +44,7 @@ pub(crate) async fn call<D: Desk>(
     };
     let asked = match read(&bytes) {
         Ok(asked) => asked,
-        Err((id, fault)) => return refuse(id, &fault),
+        Err(unread) => return refuse(unread.id, &unread.fault),
     };
     let id = asked.id.clone();
     let call = match Call::new(context, caller, &head) {
@@ -45,12 +58,13 @@ pub(crate) async fn call<D: Desk>(
 }
 
 /// Reads a request; what can't be read has no id to answer to.
-fn read(bytes: &[u8]) -> Result<Asked, (Value, Fault)> {
-    let unreadable = |error: serde_json::Error| (Value::Null, Fault::parse(&error.to_string()));
+fn read(bytes: &[u8]) -> Result<Asked, Unread> {
+    let unreadable =
+        |error: serde_json::Error| Unread::new(Value::Null, Fault::parse(&error.to_string()));
     let body: Value = serde_json::from_slice(bytes).map_err(unreadable)?;
     let Value::Object(mut body) = body else {
         let why = "the body must be one JSON-RPC request; batches are not taken";
-        return Err((Value::Null, Fault::invalid_request(why)));
+        return Err(Unread::new(Value::Null, Fault::invalid_request(why)));
     };
     // A2A answers everything, so a request without an id is no notification: it is answered to nobody by name.
     let id = match body.remove("id") {
@@ -58,11 +72,14 @@ fn read(bytes: &[u8]) -> Result<Asked, (Value, Fault)> {
         None => Value::Null,
         Some(_) => {
             let why = "id must be a string or a number";
-            return Err((Value::Null, Fault::invalid_request(why)));
+            return Err(Unread::new(Value::Null, Fault::invalid_request(why)));
         }
     };
     if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return Err((id, Fault::invalid_request("jsonrpc must be \"2.0\"")));
+        return Err(Unread::new(
+            id,
+            Fault::invalid_request("jsonrpc must be \"2.0\""),
+        ));
     }
     match body.remove("method") {
         Some(Value::String(method)) => Ok(Asked {
@@ -70,7 +87,10 @@ fn read(bytes: &[u8]) -> Result<Asked, (Value, Fault)> {
             method,
             params: body.remove("params"),
         }),
-        Some(_) | None => Err((id, Fault::invalid_request("method must be a string"))),
+        Some(_) | None => Err(Unread::new(
+            id,
+            Fault::invalid_request("method must be a string"),
+        )),
     }
 }
 
@@ -101,20 +121,29 @@ async fn answer<D: Desk>(mut call: Call<D>, asked: Asked) -> Result<Response, Fa
 
 /// The same in 0.3.
 async fn old<D: Desk>(call: &Call<D>, op: legacy::Op, asked: Asked) -> Result<Response, Fault> {
-    let (op, params) = legacy::params(op, asked.params).map_err(wrong)?;
+    let (op, params) = legacy::params(op, asked.params).map_err(|why| wrong(why, ""))?;
+    let task_id = params.get("taskId").and_then(Value::as_str);
+    let task_id = task_id.unwrap_or_default().to_owned();
     let method = op.method();
     let now = Op::named(method).ok_or_else(|| Fault::method_not_found(method))?;
     let id = asked.id;
     Ok(match ops::run(call, now, params).await? {
-        Done::Value(value) => result(id, legacy::result(op, value).map_err(wrong)?),
-        Done::Events(events) => events.respond(move |event| envelope(&id, legacy::event(event))),
+        Done::Value(value) => result(id, in_0_3(op, value, &task_id)?),
+        Done::Events(events) => {
+            events.respond(move |event| envelope(&id, legacy::streamed(op, event)))
+        }
     })
 }
 
-fn wrong(wrong: legacy::Wrong) -> Fault {
+fn in_0_3(op: legacy::Op, value: Value, task_id: &str) -> Result<Value, Fault> {
+    legacy::result(op, value).map_err(|why| wrong(why, task_id))
+}
+
+/// `task_id` is the task that was asked about.
+fn wrong(wrong: legacy::Wrong, task_id: &str) -> Fault {
     match wrong {
         legacy::Wrong::Params(why) => Fault::invalid("params", why),
-        legacy::Wrong::NoPush => Fault::push_not_found("", ""),
+        legacy::Wrong::NoPush => Fault::push_not_found(task_id, ""),
     }
 }
 

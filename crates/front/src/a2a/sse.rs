@@ -25,8 +25,8 @@ pub(crate) enum Until {
 
 /// What a client is told, piece by piece.
 pub(crate) enum Events {
-    /// One message and nothing more.
-    One(Option<StreamResponse>),
+    /// One event and nothing more, with its number where it has one.
+    One(Option<(Option<u64>, Box<StreamResponse>)>),
     /// Everything that happens to a task.
     Many {
         listener: Listener,
@@ -38,14 +38,19 @@ pub(crate) enum Events {
 }
 
 impl Events {
-    /// The events of a task from now on.
+    /// One event that stands alone.
+    pub(crate) fn one(seq: Option<u64>, event: StreamResponse) -> Self {
+        Self::One(Some((seq, Box::new(event))))
+    }
+
+    /// The events of a task from now on, to whoever has this place: what is stored is not refused for want of one.
     pub(crate) async fn of<D: Desk>(
         call: &Call<D>,
+        seat: Seat,
         errand_id: &ErrandId,
         until: Until,
     ) -> Result<Self, Fault> {
         let context = &call.context;
-        let seat = call.sit()?;
         // The number of an event of some other task means nothing to a new one.
         let after = call.after.filter(|_| until == Until::Over);
         let begin = after.map_or(From::Snapshot, From::After);
@@ -64,8 +69,8 @@ impl Events {
     async fn next(&mut self) -> Option<(Option<u64>, Value)> {
         match self {
             Self::One(event) => {
-                let event = serde_json::to_value(event.take()?).ok()?;
-                Some((None, event))
+                let (seq, event) = event.take()?;
+                Some((seq, serde_json::to_value(event).ok()?))
             }
             Self::Many {
                 listener,

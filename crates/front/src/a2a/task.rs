@@ -6,9 +6,7 @@ use crate::Desk;
 use a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use bridge_core::errand::{ErrandMessage, ErrandState, ErrandView, Stand};
 use bridge_core::outcome;
-use bridge_core::value::{
-    Answer, AnswerSource, Attachment, Became, ErrandId, MessageId, Request, Word,
-};
+use bridge_core::value::{Answer, Attachment, Became, ErrandId, MessageId, Request, Word};
 use chrono::DateTime;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -150,7 +148,9 @@ pub(crate) fn history(view: &ErrandView) -> Vec<Message> {
     for word in &view.words {
         if let Became::Message(message_id) = &word.became {
             told.extend(answer.take());
-            let one = answered(view).find(|one| one.message.message_id == *message_id);
+            let one = view
+                .answered()
+                .find(|one| one.message.message_id == *message_id);
             answer = one.and_then(|one| answer_message(view, one));
         }
         told.extend(original(view, word));
@@ -185,27 +185,9 @@ fn newest(history: Vec<Message>, wanted: Option<i32>) -> Option<Vec<Message>> {
     (!told.is_empty()).then_some(told)
 }
 
-/// The messages that have an answer to show. One that was given to the running turn of another has that one's answer:
-/// it is shown once.
-pub(crate) fn answered(view: &ErrandView) -> impl Iterator<Item = &ErrandMessage> {
-    let texts_of_others: Vec<&str> = view
-        .messages
-        .iter()
-        .filter_map(|one| one.answer.as_ref())
-        .filter(|answer| answer.source != AnswerSource::Shared)
-        .map(|answer| answer.text.as_str())
-        .collect();
-    view.messages.iter().filter(move |one| {
-        one.answer.as_ref().is_some_and(|answer| {
-            answer.source != AnswerSource::Shared
-                || !texts_of_others.contains(&answer.text.as_str())
-        })
-    })
-}
-
 async fn artifacts<D: Desk>(desk: &D, base: &str, view: &ErrandView) -> Vec<Artifact> {
     let mut artifacts = Vec::new();
-    for one in answered(view) {
+    for one in view.answered() {
         artifacts.extend(artifact(desk, base, &view.errand.errand_id, one).await);
     }
     artifacts

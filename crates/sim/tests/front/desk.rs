@@ -24,7 +24,7 @@ use bridge_front::{
 use bridge_store::MemoryLedger;
 use futures_util::StreamExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +37,8 @@ pub(crate) struct TestDesk {
     hub: Hub,
     now: Arc<AtomicI64>,
     errands: Arc<AtomicU64>,
+    /// No numbers are left for news of errands.
+    mute: Arc<AtomicBool>,
 }
 
 impl TestDesk {
@@ -46,7 +48,13 @@ impl TestDesk {
             hub: Hub::default(),
             now: Arc::new(AtomicI64::new(1_000_000_000)),
             errands: Arc::default(),
+            mute: Arc::default(),
         }
+    }
+
+    /// From now on no stream of an errand can begin.
+    pub(crate) fn falls_mute(&self) {
+        self.mute.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn pass_ms(&self, ms: i64) {
@@ -368,6 +376,9 @@ impl Desk for TestDesk {
     }
 
     async fn reserve_told(&self, id: &ErrandId, more: u32) -> Result<Option<u64>, LedgerError> {
+        if self.mute.load(Ordering::SeqCst) {
+            return Ok(None);
+        }
         let errand_id = id.clone();
         self.does(ReserveTold { errand_id, more }).await
     }
@@ -404,7 +415,7 @@ impl Desk for TestDesk {
         if push.is_some() {
             let drop = Change::DropPush {
                 errand_id,
-                config_id,
+                config: config_id,
             };
             self.does(Put(vec![drop])).await?;
         }

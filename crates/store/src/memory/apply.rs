@@ -5,9 +5,9 @@
 use super::MemoryRows;
 use bridge_core::port::{Change, Rows, RowsError};
 use bridge_core::value::{
-    Ack, AckState, Answer, Conversation, ConversationId, Incarnation, IncarnationId, ItemEvent,
-    Life, Message, MessageId, Reply, ReplyState, ReplyStateName, StateName, ThreadId, Timestamp,
-    Turn,
+    Ack, AckState, Answer, AuditEntry, Conversation, ConversationId, Incarnation, IncarnationId,
+    ItemEvent, Life, Message, MessageId, Reply, ReplyState, ReplyStateName, StateName, ThreadId,
+    Timestamp, Turn,
 };
 
 impl Rows for MemoryRows {
@@ -52,15 +52,9 @@ impl Rows for MemoryRows {
                 incarnations,
                 audit,
             } => self.forget_records(*incarnations, *audit),
-            Change::Audit(entry) => {
-                let last = self.audits.iter().next_back();
-                let row = last.map_or(1, |(last, _)| last + 1);
-                self.audits.put(row, entry.clone());
-            }
+            Change::Audit(entry) => self.audited(entry),
             Change::NewToken(token) => self.new_token(token)?,
-            Change::RevokeToken { name, at } => {
-                self.edit_token(name, |token| token.revoked_at = Some(*at))?;
-            }
+            Change::RevokeToken { name, at } => self.revoke_token(name, *at)?,
             Change::TokenUsed { name, at } => {
                 self.edit_token(name, |token| token.last_used_at = Some(*at))?;
             }
@@ -97,10 +91,8 @@ impl Rows for MemoryRows {
             Change::NewWord(word) => self.new_word(word)?,
             Change::ErrandTold { errand_id, told } => self.errand_told(errand_id, *told)?,
             Change::PutPush(new) => self.put_push(new)?,
-            Change::DropPush {
-                errand_id,
-                config_id,
-            } => self.drop_push(errand_id, config_id)?,
+            Change::DropPush { errand_id, config } => self.drop_push(errand_id, config)?,
+            Change::DropPushesOf { owner } => self.drop_pushes_of(owner),
             Change::NewIncarnation(incarnation) => self.new_incarnation(incarnation)?,
             Change::IncarnationEnded { incarnation_id, at } => {
                 self.end_incarnation(incarnation_id, *at)?;
@@ -111,6 +103,16 @@ impl Rows for MemoryRows {
 }
 
 impl MemoryRows {
+    fn audited(&mut self, entry: &AuditEntry) {
+        let last = self.audits.iter().next_back();
+        let row = last.map_or(1, |(last, _)| last + 1);
+        self.audits.put(row, entry.clone());
+    }
+
+    fn revoke_token(&mut self, name: &str, at: Timestamp) -> Result<(), RowsError> {
+        self.edit_token(name, |token| token.revoked_at = Some(at))
+    }
+
     fn owe(&mut self, id: &MessageId, state: AckState) -> Result<(), RowsError> {
         let ack = found(self.acks.get(id), || format!("ack of {id}"))?;
         let ack = Ack { state, ..*ack };

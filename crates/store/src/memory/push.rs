@@ -3,15 +3,8 @@
 use super::MemoryRows;
 use super::apply::guard;
 use bridge_core::port::RowsError;
-use bridge_core::value::{ErrandId, Push, PushState};
+use bridge_core::value::{ErrandId, Push};
 use std::ops::Bound;
-
-fn is_open(push: &Push) -> bool {
-    match push.state {
-        PushState::Waiting { .. } | PushState::Sending => true,
-        PushState::Closed | PushState::Dead { .. } => false,
-    }
-}
 
 impl MemoryRows {
     pub(super) fn find_push(&self, errand_id: &ErrandId, config_id: &str) -> Option<Push> {
@@ -29,7 +22,7 @@ impl MemoryRows {
     }
 
     pub(super) fn held_pushes(&self, owner: &str) -> u64 {
-        let open = self.pushes.iter().filter(|(_, push)| is_open(push));
+        let open = self.pushes.iter().filter(|(_, push)| push.state.is_open());
         let held = open.filter(|((id, _), _)| {
             self.find_errand(id)
                 .is_some_and(|errand| errand.owner == owner)
@@ -45,7 +38,7 @@ impl MemoryRows {
         self.pushes
             .range((from, Bound::Unbounded))
             .map(|(_, push)| push)
-            .filter(|push| is_open(push))
+            .filter(|push| push.state.is_open())
             .take(crate::page(limit) as usize)
             .cloned()
             .collect()
@@ -72,5 +65,17 @@ impl MemoryRows {
         })?;
         self.pushes.remove(&key);
         Ok(())
+    }
+
+    pub(super) fn drop_pushes_of(&mut self, owner: &str) {
+        let theirs = |id: &ErrandId| {
+            let errand = self.find_errand(id);
+            errand.is_some_and(|errand| errand.owner == owner)
+        };
+        let keys = self.pushes.iter().map(|(key, _)| key);
+        let gone: Vec<_> = keys.filter(|(id, _)| theirs(id)).cloned().collect();
+        for key in gone {
+            self.pushes.remove(&key);
+        }
     }
 }

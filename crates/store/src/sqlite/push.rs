@@ -79,10 +79,12 @@ pub(super) fn of(conn: &Connection, errand_id: &ErrandId) -> Result<Vec<Push>, R
     sql::many(conn, &query, [errand_id.as_str()], read)
 }
 
+/// From the open ones to their owners: an owner's history is long, and what is open of it is not.
+pub(super) const HELD: &str = "SELECT count(*) FROM push INDEXED BY push_open CROSS JOIN errand USING (errand_id) \
+                               WHERE owner = ?1 AND (state = 'waiting' OR state = 'sending')";
+
 pub(super) fn held(conn: &Connection, owner: &str) -> Result<u64, RowsError> {
-    let query = "SELECT count(*) FROM errand JOIN push USING (errand_id) WHERE owner = ?1 \
-                 AND (state = 'waiting' OR state = 'sending')";
-    let count = sql::number(conn, query, [owner])?;
+    let count = sql::number(conn, HELD, [owner])?;
     Ok(count.and_then(|count| count.try_into().ok()).unwrap_or(0))
 }
 
@@ -152,5 +154,13 @@ pub(super) fn remove(
         "DELETE FROM push WHERE errand_id = ?1 AND config_id = ?2",
         params![errand_id.as_str(), config_id],
         || format!("end of push {config_id} of errand {errand_id}"),
+    )
+}
+
+pub(super) fn remove_all_of(conn: &Connection, owner: &str) -> Result<(), RowsError> {
+    sql::run(
+        conn,
+        "DELETE FROM push WHERE errand_id IN (SELECT errand_id FROM errand WHERE owner = ?1)",
+        [owner],
     )
 }

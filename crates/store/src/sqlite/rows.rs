@@ -156,10 +156,8 @@ impl Rows for SqliteRows<'_> {
             Change::NewWord(word) => errand::insert_word(conn, word),
             Change::ErrandTold { errand_id, told } => errand::told(conn, errand_id, *told),
             Change::PutPush(new) => push::put(conn, new),
-            Change::DropPush {
-                errand_id,
-                config_id,
-            } => push::remove(conn, errand_id, config_id),
+            Change::DropPush { errand_id, config } => push::remove(conn, errand_id, config),
+            Change::DropPushesOf { owner } => push::remove_all_of(conn, owner),
             Change::NewIncarnation(incarnation) => incarnation::insert(conn, incarnation),
             Change::IncarnationEnded { incarnation_id, at } => {
                 incarnation::end(conn, incarnation_id, *at)

@@ -9,17 +9,18 @@ use crate::given::{
 };
 use crate::view::everything;
 use bridge_core::budget::{Budgets, DayBudget};
-use bridge_core::port::{Change, Found, Ledger, TurnStatus};
+use bridge_core::port::{Change, Found, Ledger, Read, TurnStatus};
 use bridge_core::step::{
-    Acknowledge, AnswerErrand, Answered, Ask, Authority, Bind, Blind, Cancel, Claim, Confirm, Deaf,
-    Decide, Discard, ErrandPlace, Fail, Incarnate, IncarnationGone, Join, Keep, Leave, MidTurn,
-    Prune, Redrive, Refuse, ReserveTold, Resume, Send, Suspend, TakeErrand, Tend, Told, Transition,
-    Unbind, Unheard, Verdict,
+    Acknowledge, AddToken, AnswerErrand, Answered, Ask, Authority, Bind, Blind, Cancel, Claim,
+    Confirm, Deaf, Decide, Discard, DropPush, ErrandPlace, Fail, Incarnate, IncarnationGone, Join,
+    Keep, Leave, MidTurn, Prune, PushBegin, PushEnd, PutPush, Redrive, Refuse, ReserveTold, Resume,
+    RevokeToken, Send, Suspend, TakeErrand, Tend, Told, Transition, Unbind, Unheard, Verdict,
 };
+use bridge_core::tidings::{FROM_NOW, behind};
 use bridge_core::value::{
     AckMode, AckState, BootId, ChannelId, Class, ClientId, CutPolicy, Errand, ErrandId, ExternalId,
-    IncarnationId, RequestDecision, RequestId, Sandbox, SenderKind, StateName, ThreadId, Tier,
-    Timestamp, Usage,
+    IncarnationId, Push, PushState, RequestDecision, RequestId, Sandbox, SenderKind, StateName,
+    ThreadId, Tier, Timestamp, Usage,
 };
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -194,6 +195,85 @@ impl Pair {
             said_as: "answer".to_owned(),
             known_as,
             original: "yes".to_owned(),
+        })
+        .await;
+    }
+
+    /// Where an owner wants to be told, and the telling; now and then an owner loses its token.
+    async fn push(&mut self) {
+        let errand_id = ErrandId::new(format!("e{}", self.dice.below(4)));
+        let config_id = self.dice.choose(&["p".to_owned(), "q".to_owned()]);
+        let by = self.dice.choose(&["ann".to_owned(), "bob".to_owned()]);
+        match self.dice.below(8) {
+            0..3 => {
+                let push = Push {
+                    errand_id,
+                    config_id,
+                    url: "https://hooks.example.com/".to_owned(),
+                    token: self.dice.choose(&[None, Some("t".to_owned())]),
+                    authorization: None,
+                    version: "1.0".to_owned(),
+                    state: PushState::Waiting { not_before: None },
+                    mark: self.dice.choose(&[None, Some(FROM_NOW.to_owned())]),
+                    tries: 0,
+                    first_try_at: None,
+                    error: None,
+                    created_at: self.now,
+                };
+                self.both(PutPush { push, by }).await;
+            }
+            3 => {
+                self.both(DropPush {
+                    errand_id,
+                    config_id,
+                    by,
+                })
+                .await;
+            }
+            4 => {
+                let (name, hash) = (by.clone(), format!("h{}", self.step));
+                let scopes = vec!["a2a".to_owned()];
+                self.both(AddToken {
+                    name,
+                    hash,
+                    scopes,
+                    by: by.clone(),
+                })
+                .await;
+                if self.dice.one_in(3) {
+                    self.both(RevokeToken {
+                        name: by.clone(),
+                        by,
+                    })
+                    .await;
+                }
+            }
+            _ => self.tell(errand_id, config_id).await,
+        }
+    }
+
+    async fn tell(&mut self, errand_id: ErrandId, config_id: String) {
+        let begin = PushBegin {
+            errand_id: errand_id.clone(),
+            config_id: config_id.clone(),
+        };
+        self.both(begin.clone()).await;
+        let load = move |rows: &dyn Read| begin.load(rows);
+        let sent = self.memory.ledger().read(load).await.unwrap();
+        let Some((push, chronicle)) = sent else {
+            return;
+        };
+        let tidings = chronicle.tidings();
+        let Some(told) = behind(&tidings, push.mark.as_deref()) else {
+            return;
+        };
+        let class = self.class();
+        self.both(PushEnd {
+            errand_id,
+            config_id,
+            mark: told.mark.clone(),
+            failure: self.dice.one_in(4).then(|| failure(class)),
+            jitter: 10,
         })
         .await;
     }
@@ -450,8 +530,9 @@ impl Pair {
             .dice
             .choose(&[ThreadId::new("thread"), ThreadId::new("other")]);
         let name = format!("i{}", self.dice.below(3));
-        match self.dice.below(10) {
+        match self.dice.below(15) {
             8..10 => self.errand(&name).await,
+            10..15 => self.push().await,
             0 => {
                 self.both(Bind {
                     conversation_id,

@@ -61,6 +61,7 @@ impl View {
     fn errands(&mut self, rows: &dyn Read, now: Timestamp) -> Result<(), RowsError> {
         self.add("pushes", rows.pushes_open(None, PAGE_MAX)?);
         for owner in ["ann", "bob"] {
+            self.add("held", rows.pushes_held(owner)?);
             let mut query = ErrandQuery {
                 owner: owner.to_owned(),
                 conversation: None,
@@ -152,6 +153,7 @@ impl View {
         self.requests(rows, message)?;
         if let Some(errand_id) = rows.errand_of(id)? {
             self.add("errand", ErrandView::load(rows, &errand_id)?);
+            self.add("pushes of", rows.pushes_of(&errand_id)?);
         }
         self.add("after", rows.unfinished(Some(id), 2)?);
         let conversation = &message.conversation_id;

@@ -5,13 +5,14 @@
 
 mod returned;
 
-use self::returned::{Returned, gone, is_id, tell, unknown};
+use self::returned::{Returned, gone, is_id, tell, unasked, unknown};
 use super::follow::Followed;
 use super::ids::now;
 use super::{Daemon, Settings};
 use crate::config::{A2aConfig, AgentConfig};
+use crate::term::escape_line;
 use bridge_channel::a2a::client::{
-    Ask, Client, Fault, Patience, Peer, Progress, Question, Trust, token_in,
+    Ask, Client, Fault, Patience, Peer, Progress, Question, State, Trust, token_in,
 };
 use bridge_channel::guard::check_origin;
 use bridge_codex::rpc::RawId;
@@ -85,6 +86,41 @@ impl Calls {
         for call in self.open().values() {
             call.cancel();
         }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.open().is_empty()
+    }
+}
+
+/// The calls of turns that are out of sight. Such a turn may run and wait for them: only a look at Codex tells.
+#[derive(Debug, Default)]
+pub(crate) struct Adrift {
+    by_message: Mutex<HashMap<MessageId, Arc<Calls>>>,
+}
+
+impl Adrift {
+    fn by_message(&self) -> MutexGuard<'_, HashMap<MessageId, Arc<Calls>>> {
+        let kept = self.by_message.lock();
+        kept.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps them for whoever finds the turn. Those that ended meanwhile are let go here too, so that a turn which
+    /// nobody looks for is not kept for ever.
+    pub(super) fn keep(&self, message_id: &MessageId, calls: &Arc<Calls>) {
+        let mut kept = self.by_message();
+        kept.insert(message_id.clone(), Arc::clone(calls));
+        kept.retain(|_, calls| !calls.is_idle());
+    }
+
+    /// The turn runs, and goes on with them.
+    pub(super) fn found(&self, message_id: &MessageId) -> Arc<Calls> {
+        self.by_message().remove(message_id).unwrap_or_default()
+    }
+
+    /// The turn does not run any more.
+    pub(super) fn over(&self, message_id: &MessageId) {
+        self.found(message_id).all_over();
     }
 }
 
@@ -249,24 +285,26 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         tracing::info!(message_id = %cause, agent, "codex asks another agent");
         let mut unwatched = |_: Progress<'_>| {};
         let outcome = tokio::select! {
-            outcome = ask.run(Patience::For(ASK_DEADLINE), &mut unwatched) => Some(outcome),
+            outcome = ask.run(Patience::Through(ASK_DEADLINE), &mut unwatched) => Some(outcome),
             () = over.cancelled() => None,
         };
         if matches!(outcome, None | Some(Err(Fault::Late(_))))
             && let Err(fault) = ask.cancel().await
         {
-            let task = ask.task();
-            tracing::warn!(message_id = %cause, agent, task, %fault, "a task of another agent that nobody waits for could not be stopped");
+            let (task, fault) = (ask.task().filter(|task| is_id(task)), line(&fault));
+            tracing::warn!(message_id = %cause, agent, task, fault, "a task of another agent that nobody waits for could not be stopped");
         }
         match outcome {
             Some(Ok(outcome)) => {
-                let task = outcome.task.as_deref();
+                let task = outcome.task.as_deref().filter(|task| is_id(task));
                 tracing::info!(message_id = %cause, agent, task, state = outcome.state.word(), "another agent answered");
                 tell(agent, &question_id(to), &outcome)
             }
             Some(Err(fault)) => {
-                tracing::warn!(message_id = %cause, agent, %fault, "another agent did not answer");
-                Returned::failed(fault)
+                let why = line(&fault);
+                tracing::warn!(message_id = %cause, agent, why, "another agent did not answer");
+                let waited = ask.state() == State::AuthRequired;
+                unasked(agent, &question_id(to), &fault, waited)
             }
             None => gone(),
         }
@@ -303,8 +341,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return Err(unknown(&settings.agent_names(message.tier)));
         };
         let client = Client::new(&agent.url, &settings.trust(), agent.token_file.clone());
-        let peer = client.map_err(Returned::failed)?.look_up().await;
-        let peer = peer.map_err(Returned::failed)?;
+        let unasked = |fault: Fault| {
+            let why = line(&fault);
+            tracing::warn!(message_id = %cause, agent = agent.name, why, "another agent could not be asked");
+            unasked(&agent.name, &question_id(to), &fault, false)
+        };
+        let peer = client.map_err(unasked)?.insist().await.map_err(unasked)?;
         let mut question = Question::new(&*wanted.text, message_id(cause, to));
         question.hops = hops.saturating_add(1);
         question.task = wanted.task.clone().filter(|task| is_id(task));
@@ -315,6 +357,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
         Ok((peer, question))
     }
+}
+
+/// What went wrong, for the log: it may quote the other agent.
+fn line(fault: &Fault) -> String {
+    escape_line(&fault.to_string()).into_owned()
 }
 
 /// A part of a name that nobody outside can know beforehand.
@@ -365,5 +412,24 @@ mod tests {
         assert!(over.is_cancelled());
         calls.end(&to("0", "a"));
         assert!(!calls.let_go(&to("0", "a")) && calls.let_go(&to("1", "a")));
+    }
+
+    #[test]
+    fn calls_of_a_turn_out_of_sight_are_kept_until_it_is_found() {
+        let (adrift, lost) = (Adrift::default(), MessageId::new("m"));
+        let calls = Arc::new(Calls::default());
+        let over = calls.begin(&to("0", "a")).ok().unwrap();
+        adrift.keep(&lost, &calls);
+        // Codex asks the same again, and it is known.
+        let found = adrift.found(&lost);
+        assert!(matches!(found.begin(&to("0", "a")), Err(NotBegun::Known)));
+        assert!(!over.is_cancelled());
+        adrift.keep(&lost, &calls);
+        adrift.over(&lost);
+        assert!(over.is_cancelled());
+        adrift.keep(&lost, &calls);
+        calls.end(&to("0", "a"));
+        adrift.keep(&MessageId::new("n"), &Arc::default());
+        assert!(adrift.by_message().is_empty());
     }
 }

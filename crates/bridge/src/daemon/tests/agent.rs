@@ -27,6 +27,8 @@ pub(super) enum Trouble {
     InDoubt,
     /// It begins a command and takes this long.
     Slow(Duration),
+    /// It begins a command, is lost from sight, and is found at work; then it takes this long.
+    Adrift(Duration),
 }
 
 /// What becomes of the next text for a running turn.
@@ -52,7 +54,9 @@ struct Known {
     /// What becomes of the next answers; they are heard when nothing is said.
     hears: VecDeque<Responded>,
     /// What it was answered.
-    answers: Vec<RequestDecision>,
+    answers: Vec<RequestVerdict>,
+    /// What a look at a turn that is out of sight finds at work.
+    adrift: Option<ScriptedStream>,
     /// What every turn costs.
     cost: Usage,
 }
@@ -76,6 +80,17 @@ impl ScriptedAgent {
         self.trouble(Trouble::Slow(time));
     }
 
+    /// The same, but the turn is lost from sight after it asked, and asks again when it is found.
+    pub(super) fn asks_adrift(&self, asks: Vec<Asked>, time: Duration) {
+        self.known().asks = asks;
+        self.trouble(Trouble::Adrift(time));
+    }
+
+    /// Whether a turn that is out of sight was not looked for yet.
+    pub(super) fn is_adrift(&self) -> bool {
+        self.known().adrift.is_some()
+    }
+
     /// What becomes of the next answer.
     pub(super) fn hears(&self, heard: Responded) {
         self.known().hears.push_back(heard);
@@ -83,7 +98,15 @@ impl ScriptedAgent {
 
     /// What it was answered so far.
     pub(super) fn answers(&self) -> Vec<RequestDecision> {
-        self.known().answers.clone()
+        let known = self.known();
+        known.answers.iter().map(|said| said.decision).collect()
+    }
+
+    /// The words of these answers.
+    pub(super) fn words(&self) -> Vec<String> {
+        let known = self.known();
+        let words = known.answers.iter().map(|said| said.answers.clone());
+        words.flatten().collect()
     }
 
     /// Every turn costs so many tokens from now on.
@@ -156,7 +179,8 @@ impl Agent for ScriptedAgent {
                     until: until.map(|until| until.min(soon)),
                 }));
             }
-            Some(Trouble::Lost | Trouble::InDoubt | Trouble::Slow(_)) | None => {}
+            Some(Trouble::Lost | Trouble::InDoubt | Trouble::Slow(_) | Trouble::Adrift(_))
+            | None => {}
         }
         let turn_id = TurnId::new(format!("u{}", known.turns.len()));
         let text = turn.text.clone();
@@ -168,18 +192,27 @@ impl Agent for ScriptedAgent {
         ));
         let event = match trouble {
             Some(Trouble::InDoubt) => return Err(fault(Class::Ambiguous)),
-            Some(Trouble::Lost) => TurnEvent::Lost {
+            Some(Trouble::Lost | Trouble::Adrift(_)) => TurnEvent::Lost {
                 why: "as the script says".to_owned(),
             },
             Some(Trouble::Refused | Trouble::Limit | Trouble::Slow(_)) | None => {
                 end(turn_id.clone(), text, known.cost)
             }
         };
+        let mut begun = VecDeque::from([command_began()]);
         let (first, ends) = match trouble {
             Some(Trouble::Slow(time)) => {
-                let mut first = VecDeque::from([command_began()]);
-                first.extend(known.asks.drain(..).map(TurnEvent::Asked));
-                (first, Some(Instant::now() + time))
+                begun.extend(known.asks.drain(..).map(TurnEvent::Asked));
+                (begun, Some(Instant::now() + time))
+            }
+            Some(Trouble::Adrift(time)) => {
+                begun.extend(known.asks.drain(..).map(TurnEvent::Asked));
+                known.adrift = Some(ScriptedStream {
+                    first: begun.clone(),
+                    ends: Some(Instant::now() + time),
+                    last: Some(end(turn_id.clone(), turn.text.clone(), known.cost)),
+                });
+                (begun, None)
             }
             Some(Trouble::Refused | Trouble::Limit | Trouble::Lost | Trouble::InDoubt) | None => {
                 (VecDeque::new(), None)
@@ -194,7 +227,12 @@ impl Agent for ScriptedAgent {
     }
 
     async fn look(&self, lost: &LostTurn) -> Result<Looked<ScriptedStream>, AgentFault> {
-        let known = self.known();
+        let mut known = self.known();
+        let stream = known.adrift.take();
+        let (status, over) = match stream {
+            Some(_) => (TurnStatus::InProgress, false),
+            None => (TurnStatus::Completed, true),
+        };
         let ours = known
             .turns
             .iter()
@@ -203,14 +241,13 @@ impl Agent for ScriptedAgent {
             None => Found::Absent,
             Some((_, turn_id, client_id, text)) => Found::Turn(Finding {
                 turn_id: turn_id.clone(),
-                status: TurnStatus::Completed,
-                answer: Some(text.clone()),
+                status,
+                answer: over.then(|| text.clone()),
                 effects: Vec::new(),
                 heard: vec![client_id.clone()],
                 failure: None,
             }),
         };
-        let stream = None;
         Ok(Looked { found, stream })
     }
 
@@ -220,7 +257,7 @@ impl Agent for ScriptedAgent {
         verdict: &RequestVerdict,
     ) -> Result<Responded, AgentFault> {
         let mut known = self.known();
-        known.answers.push(verdict.decision);
+        known.answers.push(verdict.clone());
         Ok(known.hears.pop_front().unwrap_or(Responded::Told))
     }
 

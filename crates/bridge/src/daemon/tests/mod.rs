@@ -2,6 +2,7 @@
 //!
 //! What needs the real Codex, a real file or a real death is in the suite of the built binary.
 
+mod adrift;
 mod agent;
 mod asks;
 mod budgets;

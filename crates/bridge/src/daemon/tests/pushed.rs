@@ -18,6 +18,7 @@ use bridge_core::value::{
     Push, PushState, SenderKind, StateName, Tier, Timestamp,
 };
 use bridge_front::PushPut;
+use bridge_front::a2a::pushed;
 use bridge_store::fault::{Fault, Span};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -34,6 +35,8 @@ struct Known {
     most: u32,
     /// By errand and configuration, as it came.
     got: Vec<(String, String)>,
+    /// The same, as it looks on the wire.
+    bodies: Vec<(String, String)>,
 }
 
 /// Receivers that are away, or slow, as a test says.
@@ -86,7 +89,10 @@ impl Courier for Receivers {
                 return Err(Failure::new(Class::Transient, "nobody is there"));
             }
             let mark = telling.tiding.mark.clone();
-            known.got.push((telling.push.config_id.clone(), mark));
+            let config = &telling.push.config_id;
+            known.got.push((config.clone(), mark));
+            let body = pushed(None, telling).to_string();
+            known.bodies.push((config.clone(), body));
             Ok(())
         })
     }
@@ -208,6 +214,31 @@ async fn a_receiver_hears_a_life_in_order_and_one_that_comes_late_hears_what_is_
     let closed = || stage.kept("one", "after").state == PushState::Closed;
     stage.until("nothing to tell", closed).await;
     assert_eq!(receivers.got("after"), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_is_told_once_in_both_versions() {
+    let (stage, receivers) = (Stage::new(), Receivers::default());
+    stage.pushing(&receivers);
+    stage.start();
+    stage.given("one").await;
+    for (config, version) in [("p", "1.0"), ("old", "0.3")] {
+        let version = version.to_owned();
+        let push = Push {
+            version,
+            ..push("one", config)
+        };
+        assert_eq!(stage.wants(push).await, PushPut::Put);
+    }
+    stage.told_all("one").await;
+    let closed = || stage.kept("one", "old").state == PushState::Closed;
+    stage.until("the old one", closed).await;
+    let bodies = receivers.known().bodies.clone();
+    for config in ["p", "old"] {
+        let of = bodies.iter().filter(|(of, _)| of == config);
+        let ends = of.filter(|(_, body)| body.to_lowercase().contains("completed"));
+        assert_eq!(ends.count(), 1, "{config}: {bodies:#?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -360,4 +391,53 @@ async fn what_was_taken_away_is_not_told_any_more() {
             .reaches(3 * HOUR, || !receivers.got("p").is_empty())
             .await
     );
+}
+
+/// Those that have nothing to tell take no place, and nobody turns in a circle because of them.
+#[tokio::test(start_paused = true)]
+async fn the_fifth_errand_of_an_owner_is_told_while_four_others_run_and_nothing_is_written_for_nothing()
+ {
+    let (stage, receivers) = (Stage::new(), Receivers::default());
+    stage.pushing(&receivers);
+    stage.start();
+    stage.agent.trouble(Trouble::Slow(HOUR));
+    let names = ["one", "two", "three", "four", "five", "six"];
+    for name in names {
+        stage.given(name).await;
+        assert_eq!(stage.wants(push(name, name)).await, PushPut::Put);
+    }
+    let heard = |name: &str| receivers.got(name) == life(name)[..2];
+    let all = || names.iter().all(|name| heard(name));
+    assert!(stage.reaches(MINUTE, all).await, "{:?}", receivers.known());
+    let before = stage.ledger.calls();
+    assert!(!stage.reaches(10 * MINUTE, || false).await);
+    let calls = stage.ledger.calls() - before;
+    assert!(calls < 1_000, "{calls} calls in ten minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_that_could_not_be_written_is_left_to_the_next_walk() {
+    let (stage, receivers) = (Stage::new(), Receivers::default());
+    stage.pushing(&receivers);
+    stage.start();
+    stage.given("one").await;
+    stage.done("one").await;
+    let second = Duration::from_secs(1);
+    receivers.slow(Some(second));
+    stage.wants(push("one", "p")).await;
+    let begun = || stage.kept("one", "p").state == PushState::Sending;
+    stage.until("the intent", begun).await;
+    stage.ledger.plan(1, Span::Once, Fault::Backend);
+    let said = || !receivers.got("p").is_empty();
+    stage.until("the first word", said).await;
+    assert!(
+        !stage
+            .reaches(5 * second, || receivers.known().tries > 1)
+            .await
+    );
+    assert_eq!(stage.kept("one", "p").state, PushState::Sending);
+    stage.told_all("one").await;
+    let mut got = receivers.got("p");
+    assert_eq!(got.remove(0), life("one")[0]);
+    assert_eq!(got, life("one"));
 }

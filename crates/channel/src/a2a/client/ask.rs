@@ -10,7 +10,7 @@ use crate::poll::Backoff;
 use std::time::Duration;
 
 /// How often a call that did not work out is made again.
-const TRIES_MAX: u32 = 5;
+pub(super) const TRIES_MAX: u32 = 5;
 /// How often in a row a task may be out of sight before it is given up.
 const LOSSES_MAX: u32 = 10;
 /// First pause between two looks at a task that is not streamed; doubles up to [`LOOK_MAX`].
@@ -58,8 +58,10 @@ impl Question {
 pub enum Patience {
     /// Until the other side has it.
     Taken,
-    /// Until it ended, or for so long.
+    /// Until it ended or waits for somebody, or for so long.
     For(Duration),
+    /// Until it ended or asks us something, or for so long: what somebody over there must allow first is waited for.
+    Through(Duration),
 }
 
 /// How it goes.
@@ -86,6 +88,8 @@ pub struct Ask {
     tale: Tale,
     /// Something may have been missed.
     gaps: bool,
+    /// What somebody over there must allow first is waited for.
+    through: bool,
 }
 
 impl Ask {
@@ -98,6 +102,7 @@ impl Ask {
             question,
             tale: Tale::default(),
             gaps: false,
+            through: false,
         }
     }
 
@@ -108,11 +113,26 @@ impl Ask {
                 self.begin(Saying::Once, watch).await?;
                 Ok(self.tale.outcome())
             }
-            Patience::For(time) => match tokio::time::timeout(time, self.pursue(watch)).await {
-                Ok(outcome) => outcome,
-                Err(_) => Err(Fault::Late(time)),
-            },
+            Patience::For(time) | Patience::Through(time) => {
+                self.through = patience == Patience::Through(time);
+                match tokio::time::timeout(time, self.pursue(watch)).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => Err(Fault::Late(time)),
+                }
+            }
         }
+    }
+
+    /// How it stands, as far as is known.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.tale.state()
+    }
+
+    /// Nothing more comes that is waited for.
+    fn is_settled(&self) -> bool {
+        let theirs = self.tale.state() == State::AuthRequired;
+        self.tale.is_settled() || (theirs && !self.through)
     }
 
     /// The task that the other side made of it, as far as is known.
@@ -198,7 +218,7 @@ impl Ask {
         let request = self.peer.interface().say(&self.question, Saying::Stream);
         let stream = self.peer.stream(request).await?;
         self.hear(stream, watch).await?;
-        match self.tale.task().is_some() || self.tale.is_settled() {
+        match self.tale.task().is_some() || self.is_settled() {
             true => Ok(()),
             false => Err(Fault::Broken(
                 "it closed the stream without a word".to_owned(),
@@ -212,7 +232,7 @@ impl Ask {
             if let Some(event) = read::event(&value) {
                 self.take(event, watch)?;
             }
-            if self.tale.is_settled() {
+            if self.is_settled() {
                 return Ok(());
             }
         }
@@ -245,7 +265,7 @@ impl Ask {
         let mut streams = self.peer.streams();
         let mut losses = 0;
         let mut pause = LOOK_FIRST;
-        while !self.tale.is_settled() {
+        while !self.is_settled() {
             if streams {
                 match self.subscribe(watch).await {
                     Ok(()) => {}
@@ -253,7 +273,7 @@ impl Ask {
                     Err(Fault::Refused { later: None, .. }) => streams = false,
                     Err(fault) => self.lost(&fault, watch),
                 }
-                if self.tale.is_settled() {
+                if self.is_settled() {
                     return Ok(());
                 }
             }
@@ -267,7 +287,7 @@ impl Ask {
                     }
                 }
             }
-            if !self.tale.is_settled() {
+            if !self.is_settled() {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LOOK_MAX);
             }
@@ -305,7 +325,7 @@ impl Ask {
 /// How long an agent may take to answer a message that it should have answered at once.
 const LONGEST_ANSWER: Duration = Duration::from_secs(3_600);
 
-fn pause_after(fault: &Fault, backoff: &mut Backoff) -> Duration {
+pub(super) fn pause_after(fault: &Fault, backoff: &mut Backoff) -> Duration {
     match fault {
         Fault::Refused {
             later: Some(Some(after)),

@@ -5,6 +5,7 @@ use super::ask::Question;
 use super::fault::Fault;
 use super::{HOPS_KEY, IDEMPOTENCY};
 use bridge_core::limits::clip;
+use bridge_core::secrets::Secrets;
 use reqwest::{Method, Url};
 use serde_json::{Map, Value, json};
 
@@ -169,19 +170,20 @@ impl Interface {
         message
     }
 
-    /// What an answer holds, without what is wrapped around it.
-    pub(super) fn unwrap(&self, mut answer: Value) -> Result<Value, Fault> {
+    /// What an answer holds, without what is wrapped around it. A complaint is quoted without our secrets.
+    pub(super) fn unwrap(&self, mut answer: Value, secrets: &Secrets) -> Result<Value, Fault> {
         match self.dialect {
             Dialect::Rest1 => Ok(answer),
             Dialect::Rpc1 | Dialect::Rpc03 => match answer.get_mut("result").map(Value::take) {
                 Some(result) => Ok(result),
-                None => Err(complaint(&answer)),
+                None => Err(complaint(&answer, secrets)),
             },
         }
     }
 }
 
-fn complaint(answer: &Value) -> Fault {
+/// Whatever is quoted here ends up in logs and with the model, and some agents quote the call that they refuse.
+fn complaint(answer: &Value, secrets: &Secrets) -> Fault {
     let error = answer.get("error").unwrap_or(&Value::Null);
     match error.get("message").and_then(Value::as_str) {
         Some(said) => {
@@ -189,7 +191,8 @@ fn complaint(answer: &Value) -> Fault {
                 .get("code")
                 .and_then(Value::as_i64)
                 .unwrap_or_default();
-            Fault::refused(format!("{} ({code})", clip(said, COMPLAINT_MAX_CHARS)))
+            let said = clip(&secrets.veil(said).text, COMPLAINT_MAX_CHARS);
+            Fault::refused(format!("{said} ({code})"))
         }
         None => Fault::Unreadable("it holds neither a result nor an error".to_owned()),
     }
@@ -244,9 +247,10 @@ mod tests {
     #[test]
     fn an_error_is_a_clear_no() {
         let said = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32001, "message": "no such task"}});
-        let fault = interface(Dialect::Rpc1).unwrap(said).unwrap_err();
+        let none = Secrets::default();
+        let fault = interface(Dialect::Rpc1).unwrap(said, &none).unwrap_err();
         assert_eq!(fault, Fault::refused("no such task (-32001)"));
-        let odd = interface(Dialect::Rpc1).unwrap(json!({"x": 1}));
+        let odd = interface(Dialect::Rpc1).unwrap(json!({"x": 1}), &none);
         assert!(matches!(odd, Err(Fault::Unreadable(_))));
     }
 }

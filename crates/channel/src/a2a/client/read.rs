@@ -68,12 +68,6 @@ impl State {
         }
     }
 
-    /// It goes on when somebody says or allows something.
-    #[must_use]
-    pub fn waits(self) -> bool {
-        matches!(self, Self::InputRequired | Self::AuthRequired)
-    }
-
     fn read(text: &str) -> Self {
         let word = text
             .strip_prefix("TASK_STATE_")

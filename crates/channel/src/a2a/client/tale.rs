@@ -69,9 +69,10 @@ impl Tale {
         Some(said.text.as_str()).filter(|text| !text.is_empty())
     }
 
-    /// Nothing more comes unless somebody says something.
+    /// Nothing more comes unless we say something. What waits for somebody over there goes on without us.
     pub(super) fn is_settled(&self) -> bool {
-        self.reply.is_some() || self.state.is_over() || self.state.waits()
+        let asks = self.state == State::InputRequired;
+        self.reply.is_some() || self.state.is_over() || asks
     }
 
     /// Takes in what the agent said. What is about another task is none of ours.

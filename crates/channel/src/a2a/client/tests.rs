@@ -10,7 +10,10 @@ use futures_util::{StreamExt, stream};
 use reqwest::{StatusCode, Url};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -35,6 +38,8 @@ struct Seen {
 #[derive(Default)]
 struct Book {
     card: Value,
+    /// So many times there is no card yet.
+    away: u32,
     answers: VecDeque<Answer>,
     seen: Vec<Seen>,
 }
@@ -54,6 +59,11 @@ async fn serve(
 ) -> Response {
     let mut book = book.lock().unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if uri.path().contains("well-known") && book.away > 0 {
+        book.away -= 1;
+        let soon = [("retry-after", "0")];
+        return (StatusCode::SERVICE_UNAVAILABLE, soon).into_response();
+    }
     if uri.path().contains("well-known") {
         return match uri.path().starts_with("/.well-known/") {
             true => axum::Json(book.card.clone()).into_response(),
@@ -98,6 +108,7 @@ impl Agent {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let book = Arc::new(Mutex::new(Book {
             card: card(&url),
+            away: 0,
             answers: answers.into(),
             seen: Vec::new(),
         }));
@@ -106,14 +117,16 @@ impl Agent {
         Self { book, url }
     }
 
-    async fn peer(&self) -> Result<Peer, Fault> {
+    fn client(&self) -> Client {
         let trust = Trust {
             own: true,
             listed: Vec::new(),
         };
-        Client::new(&format!("{}/agent", self.url), &trust, None)?
-            .look_up()
-            .await
+        Client::new(&format!("{}/agent", self.url), &trust, None).unwrap()
+    }
+
+    async fn peer(&self) -> Result<Peer, Fault> {
+        self.client().look_up().await
     }
 
     async fn ask(&self) -> Result<Outcome, Fault> {
@@ -301,6 +314,50 @@ async fn a_task_that_asks_is_told_as_such() {
 }
 
 #[tokio::test]
+async fn what_somebody_over_there_must_allow_is_waited_for_where_that_is_wanted() {
+    let answers = || {
+        let waits = vec![
+            shown("TASK_STATE_WORKING", ""),
+            stands("TASK_STATE_AUTH_REQUIRED"),
+        ];
+        vec![
+            Answer::Sse(waits.clone()),
+            Answer::Sse(waits),
+            Answer::Json(result(task("TASK_STATE_COMPLETED", "allowed"))),
+        ]
+    };
+    let agent = Agent::start(rpc1(true), answers()).await;
+    assert_eq!(agent.ask().await.unwrap().state, State::AuthRequired);
+    assert_eq!(agent.calls(), ["SendStreamingMessage"]);
+    let agent = Agent::start(rpc1(true), answers()).await;
+    let mut ask = Ask::new(agent.peer().await.unwrap(), question());
+    let patience = Patience::Through(Duration::from_secs(60));
+    let outcome = ask.run(patience, &mut |_| {}).await.unwrap();
+    assert_eq!(
+        (outcome.state, outcome.text.as_str()),
+        (State::Completed, "allowed")
+    );
+    assert_eq!(
+        agent.calls(),
+        ["SendStreamingMessage", "SubscribeToTask", "GetTask"]
+    );
+}
+
+#[tokio::test]
+async fn an_agent_that_is_away_for_a_moment_is_found() {
+    let agent = Agent::start(rpc1(true), Vec::new()).await;
+    let away = |times| agent.book.lock().unwrap().away = times;
+    away(1);
+    let refused = agent.peer().await;
+    assert!(matches!(refused, Err(Fault::Refused { .. })), "{refused:?}");
+    away(4);
+    assert_eq!(agent.client().insist().await.unwrap().name(), "b");
+    away(9);
+    assert!(agent.client().insist().await.is_err());
+    assert_eq!(agent.book.lock().unwrap().away, 4);
+}
+
+#[tokio::test]
 async fn a_question_that_nobody_waits_for_is_ended_over_there() {
     let agent = Agent::start(
         rpc1(true),
@@ -330,14 +387,67 @@ async fn threat_17_a_redirect_is_not_followed_and_private_addresses_are_not_call
     assert!(matches!(literal, Err(Fault::Address(_))), "{literal:?}");
 }
 
+fn token_file(dir: &tempfile::TempDir, token: &str) -> PathBuf {
+    let file = dir.path().join("token");
+    std::fs::write(&file, format!("{token}\n")).unwrap();
+    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    file
+}
+
+/// Whom else the operator lists is no friend of this agent for that.
+#[tokio::test]
+async fn a_token_is_for_the_configured_origin_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = token_file(&dir, "s3cret-s3cret");
+    let other = Agent::start(rpc1(true), Vec::new()).await;
+    let agent = Agent::start(|_| rpc1(true)(&other.url), Vec::new()).await;
+    let trust = Trust {
+        own: true,
+        listed: vec![Url::parse(&other.url).unwrap()],
+    };
+    let client = Client::new(&agent.url, &trust, Some(file)).unwrap();
+    let refused = client.look_up().await.unwrap_err();
+    assert!(matches!(refused, Fault::Token(_)), "{refused}");
+    assert!(refused.to_string().contains(&other.url), "{refused}");
+    // Without a token there is nothing to lose.
+    let client = Client::new(&agent.url, &trust, None).unwrap();
+    assert!(client.look_up().await.is_ok());
+    assert!(other.seen().is_empty());
+}
+
+#[tokio::test]
+async fn an_error_that_quotes_our_token_is_quoted_without_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = token_file(&dir, "s3cret-s3cret");
+    let quotes = |streams: bool| {
+        let said = format!("{}Bearer s3cret-s3cret is no good", "x".repeat(485));
+        let error = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": said}});
+        match streams {
+            true => Answer::Sse(vec![error]),
+            false => Answer::Json(error),
+        }
+    };
+    let trust = Trust {
+        own: true,
+        listed: Vec::new(),
+    };
+    for streams in [true, false] {
+        let agent = Agent::start(rpc1(streams), vec![quotes(streams)]).await;
+        let client = Client::new(&agent.url, &trust, Some(file.clone())).unwrap();
+        let mut ask = Ask::new(client.look_up().await.unwrap(), question());
+        let patience = Patience::For(Duration::from_secs(60));
+        let refused = ask.run(patience, &mut |_| {}).await.unwrap_err();
+        assert!(matches!(refused, Fault::Refused { .. }), "{refused}");
+        assert!(!refused.to_string().contains("s3c"), "{refused}");
+    }
+}
+
 #[tokio::test]
 async fn a_token_goes_where_it_should_and_is_never_shown() {
-    use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("token");
-    std::fs::write(&file, "s3cret\n").unwrap();
+    let file = token_file(&dir, "s3cret");
     let mode = |mode| {
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
     };
     let own = Trust {
         own: true,

@@ -3,6 +3,7 @@
 
 use super::fault::Fault;
 use crate::molecule::Secret;
+use bridge_core::secrets::Secrets;
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 use std::fs::File;
@@ -40,6 +41,11 @@ pub fn read(path: &Path) -> Result<Secret, Fault> {
             "the token file {shown} holds no token: one word of at most {TOKEN_MAX_BYTES} letters and digits"
         ))),
     }
+}
+
+/// It as something that no quoted text may hold.
+pub(super) fn withheld(token: &Secret) -> Secrets {
+    Secrets::new([token.expose()])
 }
 
 /// The header that carries it.

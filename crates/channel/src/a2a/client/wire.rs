@@ -1,12 +1,15 @@
 //! The calls to one agent: through the guard, without redirects, with our token only where nobody on the way can read
 //! it, and with a bound on everything that comes back.
 
+use super::ask::{TRIES_MAX, pause_after};
 use super::card::{self, Card};
 use super::dialect::{Interface, Request};
 use super::fault::Fault;
 use super::{IDEMPOTENCY, sse, token};
 use crate::guard::{Guard, check_origin};
 use crate::http::{CallError, accept, body, is_json, parse, root_cause};
+use crate::poll::Backoff;
+use bridge_core::secrets::Secrets;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use reqwest::{RequestBuilder, Response, StatusCode, Url};
 use serde_json::Value;
@@ -52,6 +55,14 @@ pub struct Peer {
     guard: Guard,
     card: Card,
     authorization: Option<HeaderValue>,
+    /// What no word of it that is quoted may hold.
+    secrets: Secrets,
+}
+
+/// What we are known by at an agent.
+struct Known {
+    authorization: Option<HeaderValue>,
+    secrets: Secrets,
 }
 
 impl Client {
@@ -74,9 +85,23 @@ impl Client {
         })
     }
 
+    /// Reads its card, also if the agent is away for a moment: what was asked before may be done there.
+    pub async fn insist(&self) -> Result<Peer, Fault> {
+        let mut backoff = Backoff::default();
+        for _ in 1..TRIES_MAX {
+            match self.look_up().await {
+                Err(fault) if fault.is_passing(true) => {
+                    tokio::time::sleep(pause_after(&fault, &mut backoff)).await;
+                }
+                found => return found,
+            }
+        }
+        self.look_up().await
+    }
+
     /// Reads its card.
     pub async fn look_up(&self) -> Result<Peer, Fault> {
-        let authorization = self.authorization()?;
+        let known = self.known()?;
         let mut missing = None;
         for place in card::places(&self.url) {
             let mut call = self
@@ -84,20 +109,13 @@ impl Client {
                 .client(&place)
                 .map_err(unusable)?
                 .get(place.clone());
-            if let Some(header) = &authorization {
+            if let Some(header) = &known.authorization {
                 call = call.header(AUTHORIZATION, header);
             }
             let call = dressed(call).timeout(CALL_DEADLINE);
             match fetch(call, CARD_MAX_BYTES).await {
                 Ok(found) => {
-                    let card = card::read(&found, &place, &self.guard)?;
-                    let authorization =
-                        authorization.filter(|_| self.may_carry(&card.interface.url));
-                    return Ok(Peer {
-                        guard: self.guard.clone(),
-                        card,
-                        authorization,
-                    });
+                    return self.met(card::read(&found, &place, &self.guard)?, known);
                 }
                 Err(CallError::Status(refused)) if refused.status == StatusCode::NOT_FOUND => {
                     missing = Some(place);
@@ -116,17 +134,43 @@ impl Client {
         )))
     }
 
-    fn authorization(&self) -> Result<Option<HeaderValue>, Fault> {
+    /// A card is what the agent says: it may name where it wants to be called, but not who else gets our token. An
+    /// origin that the operator listed is one that may be called, and may be another agent's.
+    fn met(&self, card: Card, known: Known) -> Result<Peer, Fault> {
+        let (ours, theirs) = (self.url.origin(), card.interface.url.origin());
+        if known.authorization.is_some() && ours != theirs {
+            return Err(Fault::Token(format!(
+                "its card points to {}, and its token is for {} alone; name its address there, or use no token",
+                theirs.ascii_serialization(),
+                ours.ascii_serialization()
+            )));
+        }
+        Ok(Peer {
+            guard: self.guard.clone(),
+            card,
+            authorization: known.authorization,
+            secrets: known.secrets,
+        })
+    }
+
+    fn known(&self) -> Result<Known, Fault> {
         let Some(file) = &self.token_file else {
-            return Ok(None);
+            return Ok(Known {
+                authorization: None,
+                secrets: Secrets::default(),
+            });
         };
         if !self.may_carry(&self.url) {
             return Err(Fault::Token(format!(
-                "its token would travel in the clear to {}; use https, or list the origin in allow_origins",
+                "its token would travel in the clear to {}; use https, or list the origin in allow_origins of [a2a] if it is an agent of the configuration",
                 self.url.origin().ascii_serialization()
             )));
         }
-        token::header(&token::read(file)?).map(Some)
+        let token = token::read(file)?;
+        Ok(Known {
+            authorization: Some(token::header(&token)?),
+            secrets: token::withheld(&token),
+        })
     }
 
     fn may_carry(&self, url: &Url) -> bool {
@@ -196,7 +240,7 @@ impl Peer {
         let accepts = "application/json, application/a2a+json";
         let call = self.build(request, accepts)?.timeout(within);
         self.interface()
-            .unwrap(fetch(call, ANSWER_MAX_BYTES).await?)
+            .unwrap(fetch(call, ANSWER_MAX_BYTES).await?, &self.secrets)
     }
 
     /// One call whose answers come one after the other.
@@ -210,7 +254,7 @@ impl Peer {
         };
         if is_json(&response) {
             let whole = parse(&body(response, ANSWER_MAX_BYTES).await?)?;
-            let only = self.interface().unwrap(whole)?;
+            let only = self.interface().unwrap(whole, &self.secrets)?;
             return Ok(Stream::Only(Some(only)));
         }
         Ok(Stream::Events(Box::new(Events {
@@ -219,6 +263,7 @@ impl Peer {
             ready: VecDeque::new(),
             bytes: 0,
             interface: self.interface().clone(),
+            secrets: self.secrets.clone(),
         })))
     }
 }
@@ -240,6 +285,7 @@ pub(super) struct Events {
     ready: VecDeque<String>,
     bytes: usize,
     interface: Interface,
+    secrets: Secrets,
 }
 
 impl Stream {
@@ -256,7 +302,8 @@ impl Events {
     async fn next(&mut self) -> Result<Option<Value>, Fault> {
         loop {
             if let Some(data) = self.ready.pop_front() {
-                return self.interface.unwrap(parse(data.as_bytes())?).map(Some);
+                let said = parse(data.as_bytes())?;
+                return self.interface.unwrap(said, &self.secrets).map(Some);
             }
             let chunk = match tokio::time::timeout(SILENCE_MAX, self.response.chunk()).await {
                 Ok(Ok(chunk)) => chunk,

@@ -5,17 +5,22 @@ use serde_json::{Map, Value, json};
 
 use super::{WRAPPED, carry, fields, list, pick};
 
-/// Behind these nothing more comes on a stream that a message began: 0.3 says so in the event.
-const LAST: [&str; 5] = [
-    "completed",
-    "canceled",
-    "failed",
-    "rejected",
-    "input-required",
-];
+/// Behind these nothing more comes on any stream: 0.3 says so in the event.
+const OVER: [&str; 4] = ["completed", "canceled", "failed", "rejected"];
+/// Behind this nothing more comes on a stream that a message began; whoever resubscribed waits with the task.
+const ASKED: &str = "input-required";
 
 /// A `StreamResponse`, or the answer to a sent message: both are one of several, which 0.3 tells apart by `kind`.
 pub(crate) fn event(event: Value) -> Value {
+    told(event, |state| OVER.contains(&state) || state == ASKED)
+}
+
+/// An event for whoever resubscribed.
+pub(super) fn followed(event: Value) -> Value {
+    told(event, |state| OVER.contains(&state))
+}
+
+fn told(event: Value, ends: impl Fn(&str) -> bool) -> Value {
     let Value::Object(of) = &event else {
         return event;
     };
@@ -26,7 +31,7 @@ pub(crate) fn event(event: Value) -> Value {
         return message(inner);
     }
     if let Some(inner) = of.get("statusUpdate") {
-        return status_update(inner);
+        return status_update(inner, ends);
     }
     match of.get("artifactUpdate") {
         Some(inner) => artifact_update(inner),
@@ -154,13 +159,11 @@ fn data_part(mut to: Map<String, Value>, data: &Value) -> Value {
     of_kind(to, "data")
 }
 
-fn status_update(update: &Value) -> Value {
+fn status_update(update: &Value, ends: impl Fn(&str) -> bool) -> Value {
     let update = fields(update);
     let mut to = pick(&update, &["taskId", "contextId", "metadata"]);
     let now = status(update.get("status").unwrap_or(&Value::Null));
-    let is_last = LAST
-        .iter()
-        .any(|last| now.get("state") == Some(&json!(last)));
+    let is_last = now.get("state").and_then(Value::as_str).is_some_and(ends);
     to.insert("status".to_owned(), now);
     to.insert("final".to_owned(), is_last.into());
     of_kind(to, "status-update")

@@ -126,6 +126,23 @@ pub(crate) fn result(op: Op, mut result: Value) -> Result<Value, Wrong> {
     })
 }
 
+/// An event of the stream that this operation opened.
+pub(crate) fn streamed(op: Op, event: Value) -> Value {
+    match op {
+        Op::Resubscribe => down::followed(event),
+        Op::Send
+        | Op::Stream
+        | Op::Get
+        | Op::Cancel
+        | Op::SetPush
+        | Op::GetPush
+        | Op::AnyPush
+        | Op::ListPush
+        | Op::DeletePush
+        | Op::Card => down::event(event),
+    }
+}
+
 const PUSH_ID: &str = "pushNotificationConfigId";
 
 /// The fields of these names that have a value: a `null` of 0.3 is a field that is not there.

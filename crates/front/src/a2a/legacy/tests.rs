@@ -71,6 +71,17 @@ fn a_stream_says_which_event_is_the_last() {
         assert_eq!(update["status"]["state"], old);
         assert_eq!(update["final"], last, "{state}");
     }
+    for (state, last) in [
+        ("TASK_STATE_INPUT_REQUIRED", false),
+        ("TASK_STATE_COMPLETED", true),
+    ] {
+        let update = json!({"statusUpdate": {"status": {"state": state}}});
+        let update = streamed(Op::Resubscribe, update);
+        assert_eq!(
+            update["final"], last,
+            "a subscriber waits with the task: {state}"
+        );
+    }
     let chunk = json!({"artifactUpdate": {"taskId": "t", "contextId": "c", "append": true, "lastChunk": false,
         "artifact": {"artifactId": "a", "parts": [{"text": "<section 2...>"}]}}});
     assert_eq!(

@@ -42,7 +42,7 @@ pub(super) async fn subscribe<D: Desk>(
 ) -> Result<Events, Fault> {
     let view = owned(&call.context.desk, &call.caller, &request.id).await?;
     let state = view.now().state;
-    // Whoever lost the connection just before the end, and says so, hears the end.
+    // Whoever lost the connection just before the end, and asks for our way to go on, hears the end.
     let tellers = &call.context.tellers;
     let known = |seq| tellers.remembers(&view.errand.errand_id, seq);
     if state.terminal() && !call.after.is_some_and(known) {
@@ -51,7 +51,8 @@ pub(super) async fn subscribe<D: Desk>(
             task::word(state)
         )));
     }
-    Events::of(call, &view.errand.errand_id, Until::Over).await
+    let seat = call.sit()?;
+    Events::of(call, seat, &view.errand.errand_id, Until::Over).await
 }
 
 /// A file of an answer.

@@ -1,6 +1,7 @@
 //! The tasks of a caller, newest change first, by pages.
 //!
-//! How a task stands is derived, so that a filter by status looks at tasks one by one, up to a bound for one call.
+//! How a task stands is derived, so that a filter by status looks at tasks one by one, up to a bound for one call. A
+//! page that ends there may have fewer tasks than were wanted, and says where to go on.
 
 use super::Call;
 use crate::Desk;
@@ -9,14 +10,20 @@ use crate::a2a::task::{self, Detail};
 use a2a::{ListTasksRequest, ListTasksResponse, TaskState};
 use bridge_core::errand::ErrandView;
 use bridge_core::port::{ErrandQuery, Ledger, Read, RowsError};
-use bridge_core::value::{ChannelId, ErrandId, Timestamp};
+use bridge_core::value::{ChannelId, ConversationId, ErrandId, Timestamp};
 
 /// Tasks of a page where nobody says how many.
 const PAGE_DEFAULT: u32 = 50;
-/// Tasks that one call looks at when it filters by status; what is behind them is not counted.
-const LOOKED_AT_MAX: u32 = 2_000;
+/// Tasks that one call looks at when it filters by status; what is behind them is on the next page, and not counted yet.
+const LOOKED_AT_MAX: u32 = 1_000;
+/// Tasks that are looked at in one read of the ledger.
+const LOOKED_AT_ONCE: u32 = 100;
+
+/// Where a task is in the list.
+type Place = (Timestamp, ErrandId);
 
 /// One page.
+#[derive(Default)]
 struct Page {
     views: Vec<ErrandView>,
     next: String,
@@ -28,11 +35,14 @@ pub(super) async fn list<D: Desk>(
     request: ListTasksRequest,
 ) -> Result<ListTasksResponse, Fault> {
     let size = request.page_size.map_or(PAGE_DEFAULT, i32::unsigned_abs);
-    let before = match request.page_token.as_deref() {
-        None | Some("") => None,
-        Some(token) => Some(read_token(token)?),
+    let (before, counted) = match request.page_token.as_deref() {
+        None | Some("") => (None, 0),
+        Some(token) => {
+            let (place, counted) = read_token(token)?;
+            (Some(place), counted)
+        }
     };
-    let query = ErrandQuery {
+    let mut query = ErrandQuery {
         owner: call.caller.name.clone(),
         conversation: None,
         since: request
@@ -47,10 +57,18 @@ pub(super) async fn list<D: Desk>(
         .status
         .filter(|status| *status != TaskState::Unspecified);
     let desk = &call.context.desk;
-    let read = desk
-        .ledger()
-        .read(move |rows| page(rows, talk, query, status));
-    let page = read.await?;
+    let known = match talk {
+        Some(talk) => {
+            query.conversation = conversation(desk, talk).await?;
+            query.conversation.is_some()
+        }
+        None => true,
+    };
+    let page = match status {
+        _ if !known => Page::default(),
+        Some(status) => filtered(desk, query, status, counted).await?,
+        None => desk.ledger().read(move |rows| plain(rows, &query)).await?,
+    };
     let detail = Detail {
         history: request.history_length,
         artifacts: request.include_artifacts == Some(true),
@@ -68,27 +86,14 @@ pub(super) async fn list<D: Desk>(
     })
 }
 
-fn page(
-    rows: &dyn Read,
-    talk: Option<(ChannelId, String)>,
-    mut query: ErrandQuery,
-    status: Option<TaskState>,
-) -> Result<Page, RowsError> {
-    if let Some((channel, key)) = talk {
-        let found = rows.conversation_by_key(&channel, &key)?;
-        let Some(conversation) = found else {
-            return Ok(Page {
-                views: Vec::new(),
-                next: String::new(),
-                total: 0,
-            });
-        };
-        query.conversation = Some(conversation.conversation_id);
-    }
-    match status {
-        Some(status) => filtered(rows, query, &status),
-        None => plain(rows, &query),
-    }
+/// The conversation that a context is, if there ever was one.
+async fn conversation<D: Desk>(
+    desk: &D,
+    (channel, key): (ChannelId, String),
+) -> Result<Option<ConversationId>, Fault> {
+    let read = move |rows: &dyn Read| rows.conversation_by_key(&channel, &key);
+    let found = desk.ledger().read(read).await?;
+    Ok(found.map(|conversation| conversation.conversation_id))
 }
 
 fn plain(rows: &dyn Read, query: &ErrandQuery) -> Result<Page, RowsError> {
@@ -113,38 +118,87 @@ fn plain(rows: &dyn Read, query: &ErrandQuery) -> Result<Page, RowsError> {
     })
 }
 
-/// Looks at all tasks from the beginning, because those of earlier pages count too.
-fn filtered(rows: &dyn Read, query: ErrandQuery, status: &TaskState) -> Result<Page, RowsError> {
+/// A page of those that stand so. Others use the ledger between two looks.
+async fn filtered<D: Desk>(
+    desk: &D,
+    mut query: ErrandQuery,
+    status: TaskState,
+    counted: u64,
+) -> Result<Page, Fault> {
     let size = usize::try_from(query.limit).unwrap_or(usize::MAX);
-    let before = query.before.clone();
-    let everything = ErrandQuery {
-        before: None,
-        limit: LOOKED_AT_MAX,
-        ..query
+    query.limit = LOOKED_AT_ONCE;
+    let (mut views, mut total, mut looked): (Vec<ErrandView>, u64, u32) = (Vec::new(), counted, 0);
+    let mut end = None;
+    loop {
+        let (behind, wanted) = (query.clone(), status.clone());
+        let room = size.saturating_sub(views.len());
+        let look = desk
+            .ledger()
+            .read(move |rows| look(rows, &behind, &wanted, room))
+            .await?;
+        end = look.end.or(end);
+        views.extend(look.views);
+        total = total.saturating_add(look.fit);
+        looked = looked.saturating_add(LOOKED_AT_ONCE);
+        let told = counted.saturating_add(u64::try_from(views.len()).unwrap_or(u64::MAX));
+        let next = match (look.last, &end) {
+            // There are no more.
+            (None, Some(end)) if total > told => Some(end.clone()),
+            (None, _) => None,
+            (Some(_), Some(end)) if looked >= LOOKED_AT_MAX && views.len() >= size => {
+                Some(end.clone())
+            }
+            (Some(last), _) if looked >= LOOKED_AT_MAX => Some(last),
+            (Some(last), _) => {
+                query.before = Some(last);
+                continue;
+            }
+        };
+        let next = next.map_or_else(String::new, |(at, id)| format!("{}~{told}", token(at, &id)));
+        return Ok(Page { views, next, total });
+    }
+}
+
+/// What one look at some tasks found.
+struct Look {
+    /// Those that stand so, as many as there is room for.
+    views: Vec<ErrandView>,
+    /// How many stand so.
+    fit: u64,
+    /// The place of the last one in `views`.
+    end: Option<Place>,
+    /// The place of the last one that was looked at; none where there are no more.
+    last: Option<Place>,
+}
+
+fn look(
+    rows: &dyn Read,
+    query: &ErrandQuery,
+    status: &TaskState,
+    room: usize,
+) -> Result<Look, RowsError> {
+    let found = rows.errands(query)?;
+    let more = found.len() >= usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let mut look = Look {
+        views: Vec::new(),
+        fit: 0,
+        end: None,
+        last: None,
     };
-    let (mut views, mut total) = (Vec::new(), 0);
-    let mut last: Option<(Timestamp, ErrandId)> = None;
-    let mut next = String::new();
-    for (errand, at) in rows.errands(&everything)? {
-        let Some(view) = ErrandView::load(rows, &errand.errand_id)? else {
+    for (errand, at) in found {
+        let place = (at, errand.errand_id);
+        let view = ErrandView::load(rows, &place.1)?;
+        look.last = Some(place.clone()).filter(|_| more);
+        let Some(view) = view.filter(|view| task::state(view.now().state) == *status) else {
             continue;
         };
-        if task::state(view.now().state) != *status {
-            continue;
-        }
-        total += 1;
-        let place = (at, errand.errand_id);
-        if before.as_ref().is_some_and(|before| place >= *before) {
-            continue;
-        }
-        if views.len() < size {
-            views.push(view);
-            last = Some(place);
-        } else if let Some((at, id)) = &last {
-            next = token(*at, id);
+        look.fit += 1;
+        if look.views.len() < room {
+            look.views.push(view);
+            look.end = Some(place);
         }
     }
-    Ok(Page { views, next, total })
+    Ok(look)
 }
 
 /// Where the next page begins: behind this one.
@@ -152,10 +206,17 @@ fn token(at: Timestamp, id: &ErrandId) -> String {
     format!("{}~{id}", at.0)
 }
 
-fn read_token(token: &str) -> Result<(Timestamp, ErrandId), Fault> {
-    let read = token.split_once('~').and_then(|(at, id)| {
-        let at = at.parse().ok()?;
-        Some((Timestamp(at), ErrandId::new(id)))
-    });
-    read.ok_or_else(|| Fault::invalid("pageToken", "is none that this server gave"))
+/// The place, and how many were told before it where that is known.
+fn read_token(token: &str) -> Result<(Place, u64), Fault> {
+    let read = || {
+        let mut words = token.split('~');
+        let (at, id) = (words.next()?.parse().ok()?, words.next()?);
+        let told = match words.next() {
+            Some(told) => told.parse::<u32>().ok()?,
+            None => 0,
+        };
+        let place = (Timestamp(at), ErrandId::new(id));
+        words.next().is_none().then_some((place, u64::from(told)))
+    };
+    read().ok_or_else(|| Fault::invalid("pageToken", "is none that this server gave"))
 }

@@ -30,7 +30,7 @@ pub(crate) struct Call<D> {
     /// The key from the header `Idempotency-Key`.
     pub(crate) key: Option<String>,
     pub(crate) version: Version,
-    /// The number of the last event that a subscriber has.
+    /// The number of the last event that a subscriber has who goes on behind it ([`super::extension::RESUME`]).
     pub(crate) after: Option<u64>,
     /// Set when the caller hung up: nobody waits for the answer.
     pub(crate) gone: CancellationToken,

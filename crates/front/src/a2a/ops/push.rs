@@ -4,14 +4,15 @@
 use super::Call;
 use super::find::owned;
 use crate::a2a::fault::Fault;
-use crate::{Desk, PushPut};
+use crate::{Desk, PushPut, TokenHash};
 use a2a::{
     AuthenticationInfo, DeleteTaskPushNotificationConfigRequest,
     GetTaskPushNotificationConfigRequest, ListTaskPushNotificationConfigsRequest,
     ListTaskPushNotificationConfigsResponse, TaskPushNotificationConfig,
 };
-use bridge_core::port::Ledger;
-use bridge_core::tidings::FROM_NOW;
+use bridge_core::limits::{PUSHES_PER_ERRAND_MAX, PUSHES_PER_OWNER_MAX};
+use bridge_core::port::{Ledger, Read};
+use bridge_core::tidings::{Chronicle, FROM_NOW};
 use bridge_core::value::{ErrandId, Push, PushState};
 
 pub(super) async fn create<D: Desk>(
@@ -23,12 +24,38 @@ pub(super) async fn create<D: Desk>(
 }
 
 /// What a new configuration is told first.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Since {
     /// How the task stood at its beginning.
     Beginning,
+    /// What comes behind this mark.
+    Behind(Option<String>),
     /// What is not there yet.
     Now,
+}
+
+impl Since {
+    /// Behind what there is to tell of a task now.
+    pub(super) async fn now_of<D: Desk>(call: &Call<D>, id: &ErrandId) -> Result<Self, Fault> {
+        let errand_id = id.clone();
+        let read = move |rows: &dyn Read| Chronicle::load(rows, &errand_id);
+        let chronicle = call.context.desk.ledger().read(read).await?;
+        let last = chronicle.and_then(|chronicle| chronicle.tidings().pop());
+        Ok(Self::Behind(last.map(|tiding| tiding.mark)))
+    }
+}
+
+/// A configuration that came with a message. Where repeats of the message are known again, so is the configuration: it
+/// has a name that comes from the key.
+pub(super) fn inline(
+    config: TaskPushNotificationConfig,
+    key: Option<&str>,
+) -> TaskPushNotificationConfig {
+    let id = config.id.filter(|id| !id.is_empty());
+    TaskPushNotificationConfig {
+        id: id.or_else(|| key.map(|key| TokenHash::of(key).hex())),
+        ..config
+    }
 }
 
 /// Keeps a configuration; `field` is what is wrong when its address may not be.
@@ -48,17 +75,37 @@ pub(super) async fn put<D: Desk>(
     }
 }
 
-/// Whether a configuration could be kept, asked before there is a task: nothing is begun for one that is refused.
+/// Whether a configuration could be kept, asked before its message is stored: nothing is done for one that is refused.
 pub(super) async fn check<D: Desk>(
     call: &Call<D>,
+    errand_id: Option<&ErrandId>,
     config: &TaskPushNotificationConfig,
     field: &str,
 ) -> Result<(), Fault> {
     let nobodys = ErrandId::new("");
     let push = wanted(call, &nobodys, config.clone(), Since::Beginning);
-    match call.context.desk.put_push(push, &call.caller.name).await? {
-        PushPut::Put | PushPut::Unknown => Ok(()),
-        PushPut::Refused { why } => Err(Fault::invalid(field, why)),
+    let errand_id = errand_id.cloned().unwrap_or(nobodys);
+    let (config_id, owner) = (push.config_id.clone(), call.caller.name.clone());
+    let desk = &call.context.desk;
+    if let PushPut::Refused { why } = desk.put_push(push, &owner).await? {
+        return Err(Fault::invalid(field, why));
+    }
+    let counted = desk.ledger().read(move |rows| {
+        let known = rows.push(&errand_id, &config_id)?.is_some();
+        Ok((
+            known,
+            rows.pushes_of(&errand_id)?.len(),
+            rows.pushes_held(&owner)?,
+        ))
+    });
+    let (known, here, held) = counted.await?;
+    let full = here >= PUSHES_PER_ERRAND_MAX as usize || held >= u64::from(PUSHES_PER_OWNER_MAX);
+    match full && !known {
+        true => Err(Fault::invalid(
+            field,
+            "there are as many push notification configurations as are kept; delete one",
+        )),
+        false => Ok(()),
     }
 }
 
@@ -81,6 +128,7 @@ fn wanted<D: Desk>(
         state: PushState::Waiting { not_before: None },
         mark: match since {
             Since::Beginning => None,
+            Since::Behind(mark) => mark,
             Since::Now => Some(FROM_NOW.to_owned()),
         },
         tries: 0,
@@ -97,7 +145,7 @@ pub(super) async fn get<D: Desk>(
     let desk = &call.context.desk;
     let view = owned(desk, &call.caller, &request.task_id).await?;
     let (errand_id, config_id) = (view.errand.errand_id, request.id.clone());
-    let read = move |rows: &dyn bridge_core::port::Read| rows.push(&errand_id, &config_id);
+    let read = move |rows: &dyn Read| rows.push(&errand_id, &config_id);
     let found = desk.ledger().read(read).await?;
     found
         .map(shown)
@@ -112,7 +160,7 @@ pub(super) async fn list<D: Desk>(
     let desk = &call.context.desk;
     let view = owned(desk, &call.caller, &request.task_id).await?;
     let errand_id = view.errand.errand_id;
-    let read = move |rows: &dyn bridge_core::port::Read| rows.pushes_of(&errand_id);
+    let read = move |rows: &dyn Read| rows.pushes_of(&errand_id);
     let found = desk.ledger().read(read).await?;
     Ok(ListTaskPushNotificationConfigsResponse {
         configs: found.into_iter().map(shown).collect(),

@@ -7,6 +7,7 @@ use crate::a2a::fault::Fault;
 use crate::a2a::hear::{Heard, hear};
 use crate::a2a::questions::{self, Answered};
 use crate::a2a::sse::{Events, Until};
+use crate::a2a::stream::{From, Told};
 use crate::a2a::task::{self, Detail};
 use crate::{Desk, NewErrand};
 use a2a::{
@@ -22,6 +23,8 @@ use std::time::Duration;
 /// How long a caller that wants the end may wait for it: as long as a turn may take. After it the task says how it
 /// stands, and goes on.
 const SEND_WAIT: Duration = Duration::from_secs(30 * 60);
+/// What is wrong when a push configuration that came with a message may not be.
+const PUSH_FIELD: &str = "configuration.taskPushNotificationConfig.url";
 /// What is said where there is nothing to do.
 const NOTHING: &str = "(empty prompt — nothing to do)";
 
@@ -36,7 +39,7 @@ pub(super) async fn send<D: Desk>(
     let configuration = request.configuration.unwrap_or_else(unconfigured);
     let blocking = configuration.return_immediately != Some(true);
     // Whoever waits has a place among those that are waited for.
-    let _seat = match blocking {
+    let seat = match blocking {
         true => Some(call.sit()?),
         false => None,
     };
@@ -49,9 +52,9 @@ pub(super) async fn send<D: Desk>(
         }
     };
     let id = errand_id.as_str();
-    let view = match blocking {
-        true => wait::until(call, id, SEND_WAIT, rests).await?,
-        false => owned(&call.context.desk, &call.caller, id).await?,
+    let view = match &seat {
+        Some(seat) => wait::until(call, Some(seat), id, SEND_WAIT, rests).await?,
+        None => owned(&call.context.desk, &call.caller, id).await?,
     };
     if blocking && let Some(message) = said(&view) {
         return Ok(SendMessageResponse::Message(message));
@@ -70,18 +73,61 @@ pub(super) async fn stream<D: Desk>(
 ) -> Result<Events, Fault> {
     let heard = hear(request.message)?;
     if heard.is_empty() {
-        return Ok(Events::One(Some(StreamResponse::Message(nothing(&heard)))));
+        let said = StreamResponse::Message(nothing(&heard));
+        return Ok(Events::one(None, said));
     }
     let configuration = request.configuration.unwrap_or_else(unconfigured);
-    // Looked at before anything is stored.
-    drop(call.sit()?);
+    // Before anything is stored, and kept: nobody is refused for want of a place after that.
+    let seat = call.sit()?;
     match place(call, heard, configuration).await? {
-        Placed::In(errand_id) => Events::of(call, &errand_id, Until::Asked).await,
-        Placed::Misfit { view, why } => {
-            let task = still_asked(call, &view, &why, None).await;
-            Ok(Events::One(Some(StreamResponse::Task(task))))
-        }
+        Placed::In(errand_id) => match Events::of(call, seat, &errand_id, Until::Asked).await {
+            Ok(events) => Ok(events),
+            Err(fault) => alone(call, &errand_id, &fault).await,
+        },
+        Placed::Misfit { view, why } => Ok(asked_again(call, &view, &why).await),
     }
+}
+
+/// The task as it is now, where its message is stored and nobody can tell how it goes on: an error would say that
+/// nothing was done.
+async fn alone<D: Desk>(
+    call: &Call<D>,
+    errand_id: &ErrandId,
+    fault: &Fault,
+) -> Result<Events, Fault> {
+    let id = errand_id.as_str();
+    tracing::warn!(
+        task = id,
+        ?fault,
+        "a message is stored, and its stream can't be told"
+    );
+    let desk = &call.context.desk;
+    let view = owned(desk, &call.caller, id).await?;
+    let task = task::task(desk, &call.base, &view, Detail::WHOLE).await;
+    Ok(Events::one(None, StreamResponse::Task(task)))
+}
+
+/// One event that says what was wrong with an answer. It has the number of the snapshot that every listener begins
+/// with, so that its client may go on from there.
+async fn asked_again<D: Desk>(call: &Call<D>, view: &ErrandView, why: &str) -> Events {
+    let context = &call.context;
+    let errand_id = &view.errand.errand_id;
+    let listening = context
+        .tellers
+        .listen(&context.desk, errand_id, &call.base, From::Snapshot);
+    let told = match listening.await {
+        Ok(mut listener) => listener.next().await,
+        Err(_) => None,
+    };
+    if let Some(Told { seq, event }) = told
+        && let StreamResponse::Task(task) = event.as_ref()
+    {
+        let mut task = task.clone();
+        say_why(&mut task, why);
+        return Events::one(Some(seq), StreamResponse::Task(task));
+    }
+    let task = still_asked(call, view, why, None).await;
+    Events::one(None, StreamResponse::Task(task))
 }
 
 /// The task as it still waits, with what was wrong with the answer before what it asks.
@@ -96,13 +142,17 @@ async fn still_asked<D: Desk>(
         ..Detail::WHOLE
     };
     let mut task = task::task(&call.context.desk, &call.base, view, detail).await;
+    say_why(&mut task, why);
+    task
+}
+
+fn say_why(task: &mut Task, why: &str) {
     if let Some(message) = &mut task.status.message {
         let why = Part::text(format!(
             "The answer does not fit: {why}. It is asked again:"
         ));
         message.parts.insert(0, why);
     }
-    task
 }
 
 fn unconfigured() -> SendMessageConfiguration {
@@ -120,9 +170,9 @@ fn rests(view: &ErrandView) -> bool {
     state.terminal() || state.interrupted()
 }
 
-/// The plain reply that the last answer is, if it is one.
+/// The plain reply that the last answer is, if it is one. Files are of the task: with them the task is the answer.
 fn said(view: &ErrandView) -> Option<Message> {
-    let last = view.messages.last()?;
+    let last = view.messages.last().filter(|last| last.files.is_empty())?;
     let (outcome, _) = outcome::read(&last.answer.as_ref()?.text);
     let over = view.now().state == ErrandState::Completed;
     match outcome {
@@ -154,31 +204,33 @@ async fn place<D: Desk>(
     heard: Heard,
     configuration: SendMessageConfiguration,
 ) -> Result<Placed, Fault> {
-    let field = "configuration.taskPushNotificationConfig.url";
-    let mut config = configuration.task_push_notification_config;
+    let key = call.key.as_ref().or(heard.key.as_ref());
+    let keyed = key.is_some();
+    let config = configuration.task_push_notification_config;
+    let config = config.map(|config| push::inline(config, key.map(String::as_str)));
+    let errand_id = heard.task.as_deref().map(ErrandId::new);
+    let mut since = push::Since::Beginning;
     let mut answered = None;
-    let key = call.key.clone().or_else(|| heard.key.clone());
     if let Some(id) = &heard.task {
         let view = owned(&call.context.desk, &call.caller, id).await?;
-        fits(&view, &heard, key.is_some())?;
-        // Before the message, so that nothing that comes of it is missed.
-        if let Some(config) = config.take() {
-            let errand_id = &view.errand.errand_id;
-            push::put(call, errand_id, config, push::Since::Now, field).await?;
+        fits(&view, &heard, keyed)?;
+        if let Some(config) = &config {
+            push::check(call, errand_id.as_ref(), config, PUSH_FIELD).await?;
+            // As it was before the message, so that nothing that comes of it is missed.
+            since = push::Since::now_of(call, &view.errand.errand_id).await?;
         }
-        answered = answer(call, &heard, view, key.as_deref()).await?;
+        answered = answer(call, &heard, view, key.map(String::as_str)).await?;
+    } else if let Some(config) = &config {
+        push::check(call, None, config, PUSH_FIELD).await?;
     }
-    if let Some(placed) = answered {
-        return Ok(placed);
+    let placed = match answered {
+        Some(placed) => placed,
+        None => Placed::In(take(call, heard).await?),
+    };
+    if let (Placed::In(errand_id), Some(config)) = (&placed, config) {
+        push::put(call, errand_id, config, since, PUSH_FIELD).await?;
     }
-    if let Some(config) = &config {
-        push::check(call, config, field).await?;
-    }
-    let errand_id = take(call, heard).await?;
-    if let Some(config) = config {
-        push::put(call, &errand_id, config, push::Since::Beginning, field).await?;
-    }
-    Ok(Placed::In(errand_id))
+    Ok(placed)
 }
 
 /// Whether a message that goes on with a task answers a question in it.

@@ -9,7 +9,7 @@ use crate::a2a::task::{self, Detail};
 use a2a::{CancelTaskRequest, Task};
 use bridge_core::errand::{ErrandMessage, ErrandView};
 use bridge_core::step::CancelOutcome;
-use bridge_core::value::MessageId;
+use bridge_core::value::{MessageId, MessageState};
 use std::time::Duration;
 
 /// How long a caller waits for the end of a turn that is being interrupted; after it the task says how it stands.
@@ -26,20 +26,56 @@ pub(super) async fn cancel<D: Desk>(
         let why = format!("it is over already ({})", task::word(state));
         return Err(Fault::not_cancelable(&request.id, &why));
     }
-    for message_id in to_stop(&view) {
-        stop(call, message_id).await?;
+    if carried_by_another(&view) {
+        return Err(not_alone(&request.id));
     }
+    stop(call, &view).await?;
     let over = |view: &ErrandView| view.now().state.terminal();
-    let view = wait::until(call, &request.id, STOP_WAIT, over).await?;
+    // Stopping is refused to nobody for want of a place.
+    let seat = call.sit().ok();
+    let view = wait::until(call, seat.as_ref(), &request.id, STOP_WAIT, over).await?;
     Ok(task::task(desk, &call.base, &view, Detail::WHOLE).await)
 }
 
-/// What has no answer yet; without such, the last one, whose answer asks back.
+/// Whether a text of the task was given to the running turn of another task, which is not stopped for this one.
+fn carried_by_another(view: &ErrandView) -> bool {
+    view.messages
+        .iter()
+        .any(|one| match &one.message.life.state {
+            MessageState::Steered { leader } => !has(view, leader),
+            MessageState::Received { .. }
+            | MessageState::Claimed
+            | MessageState::Starting
+            | MessageState::Running { .. }
+            | MessageState::Unclear { .. }
+            | MessageState::Parked { .. }
+            | MessageState::Answered
+            | MessageState::Sending
+            | MessageState::Replied
+            | MessageState::Done
+            | MessageState::Dead { .. }
+            | MessageState::Cancelled { .. } => false,
+        })
+}
+
+fn has(view: &ErrandView, message_id: &MessageId) -> bool {
+    let mut messages = view.messages.iter();
+    messages.any(|one| one.message.message_id == *message_id)
+}
+
+fn not_alone(id: &str) -> Fault {
+    let why = "its text was given to the running turn of another task of this context; cancel that one, or wait for it";
+    Fault::not_cancelable(id, why)
+}
+
+/// What has no answer yet, newest first, so that nothing begins because something before it was stopped; without such,
+/// the last one, whose answer asks back.
 fn to_stop(view: &ErrandView) -> Vec<MessageId> {
     let id = |one: &ErrandMessage| one.message.message_id.clone();
     let unfinished: Vec<MessageId> = view
         .messages
         .iter()
+        .rev()
         .filter(|one| one.message.life.state.name().awaits_answer())
         .map(id)
         .collect();
@@ -49,14 +85,28 @@ fn to_stop(view: &ErrandView) -> Vec<MessageId> {
     }
 }
 
-/// A message that was given to the turn of another one ends with that turn.
-async fn stop<D: Desk>(call: &Call<D>, message_id: MessageId) -> Result<(), Fault> {
-    let desk = &call.context.desk;
-    match desk.cancel(message_id, &call.caller.name).await? {
-        CancelOutcome::Steered(leader) => {
-            desk.cancel(leader, &call.caller.name).await?;
+/// Stops all of it on a task of its own: a caller that hangs up leaves no half of it behind. A message that was given
+/// to the turn of another one ends with that turn.
+async fn stop<D: Desk>(call: &Call<D>, view: &ErrandView) -> Result<(), Fault> {
+    let (desk, by) = (call.context.desk.clone(), call.caller.name.clone());
+    let view = view.clone();
+    let stopping = tokio::spawn(async move {
+        let mut left = false;
+        for message_id in to_stop(&view) {
+            match desk.cancel(message_id, &by).await? {
+                CancelOutcome::Steered(leader) if has(&view, &leader) => {
+                    desk.cancel(leader, &by).await?;
+                }
+                // Just now.
+                CancelOutcome::Steered(_) => left = true,
+                CancelOutcome::Cancelled | CancelOutcome::Stopping | CancelOutcome::TooLate => {}
+            }
         }
-        CancelOutcome::Cancelled | CancelOutcome::Stopping | CancelOutcome::TooLate => {}
-    }
-    Ok(())
+        match left {
+            true => Err(not_alone(view.errand.errand_id.as_str())),
+            false => Ok(()),
+        }
+    });
+    let stopped = stopping.await;
+    stopped.map_err(|_| Fault::internal("stopping the task broke off"))?
 }

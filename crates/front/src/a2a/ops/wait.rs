@@ -3,6 +3,7 @@
 use super::Call;
 use super::find::owned;
 use crate::a2a::fault::Fault;
+use crate::api::Seat;
 use crate::{Desk, Live, Subscription};
 use bridge_core::errand::ErrandView;
 use std::time::Duration;
@@ -11,19 +12,26 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// How often the rows are looked at without news: a message that was given to another one's turn has none of its own.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Waits until `enough` says so, the time is over or the daemon stops; then says how the task stands.
+/// Waits until `enough` says so, the time is over or the daemon stops; then says how the task stands. Whoever waits on a
+/// seat is told nothing more once its token is revoked.
 pub(super) async fn until<D: Desk>(
     call: &Call<D>,
+    seat: Option<&Seat>,
     id: &str,
     longest: Duration,
     enough: impl Fn(&ErrandView) -> bool,
 ) -> Result<ErrandView, Fault> {
     let desk = &call.context.desk;
     let deadline = Instant::now() + longest;
+    let stop = seat.map_or_else(|| call.context.stop.clone(), Seat::stop);
+    let revoked = || stop.is_cancelled() && !call.context.stop.is_cancelled();
     let mut watched = 0;
     let mut news: Option<Subscription> = None;
     loop {
         let view = owned(desk, &call.caller, id).await?;
+        if revoked() {
+            return Err(Fault::revoked());
+        }
         if enough(&view) {
             return Ok(view);
         }
@@ -38,7 +46,10 @@ pub(super) async fn until<D: Desk>(
             () = changed(&mut news) => {}
             () = sleep(LOOK_EVERY) => {}
             () = sleep_until(deadline) => return Ok(view),
-            () = call.context.stop.cancelled() => return Ok(view),
+            () = stop.cancelled() => match revoked() {
+                true => return Err(Fault::revoked()),
+                false => return Ok(view),
+            },
             () = call.gone.cancelled() => return Ok(view),
         }
     }

@@ -17,9 +17,14 @@ async fn json_rpc_names_what_is_wrong_and_answers_to_the_id() {
         (raw("[]"), Value::Null, -32600),
         (raw("7"), Value::Null, -32600),
         (
-            json!({"jsonrpc": "2.0", "method": "GetTask"}).to_string(),
+            json!({"jsonrpc": "2.0", "id": {}, "method": "GetTask"}).to_string(),
             Value::Null,
             -32600,
+        ),
+        (
+            json!({"jsonrpc": "2.0", "method": "GetTask"}).to_string(),
+            Value::Null,
+            -32602,
         ),
         (
             json!({"jsonrpc": "1.0", "id": 1, "method": "GetTask"}).to_string(),

@@ -4,7 +4,7 @@ use super::{World, says};
 use bridge_core::value::Attachment;
 use serde_json::json;
 
-fn file(name: &str, content: &str, bytes: u64) -> Attachment {
+pub(super) fn file(name: &str, content: &str, bytes: u64) -> Attachment {
     Attachment {
         name: name.to_owned(),
         media_type: "text/plain".to_owned(),

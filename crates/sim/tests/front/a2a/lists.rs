@@ -1,6 +1,10 @@
 //! Lists of tasks: by pages, by filters, newest change first.
 
 use super::{World, says, state};
+use crate::desk::Put;
+use bridge_core::port::{Change, Ledger};
+use bridge_core::value::{Errand, ErrandId};
+use bridge_front::Desk;
 use serde_json::{Value, json};
 
 async fn list(world: &World, params: Value) -> Value {
@@ -98,4 +102,38 @@ async fn artifacts_are_told_only_where_they_are_wanted() {
     assert_eq!(first["artifacts"][0]["parts"][0]["text"], "done");
     assert!(first.get("history").is_none());
     assert_eq!(whole["tasks"][1]["artifacts"], json!([]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_that_looked_at_enough_says_where_to_go_on() {
+    let world = World::new().await;
+    world.gives("ann", says("work")).await;
+    world.answers("m1", "done").await;
+    let known = world
+        .desk
+        .ledger()
+        .read(|rows| rows.errand(&ErrandId::new("e1")))
+        .await;
+    let known = known.unwrap().unwrap();
+    world.desk.pass_ms(1_000);
+    let newer = (0..1_050).map(|n| {
+        Change::NewErrand(Errand {
+            errand_id: ErrandId::new(format!("n{n}")),
+            created_at: world.desk.now(),
+            ..known.clone()
+        })
+    });
+    world.desk.does(Put(newer.collect())).await.unwrap();
+    let wanted = json!({"status": "TASK_STATE_COMPLETED", "pageSize": 10});
+    let first = list(&world, wanted.clone()).await;
+    assert!(ids(&first).is_empty());
+    let mut next = wanted;
+    next["pageToken"] = first["nextPageToken"].clone();
+    assert_ne!(next["pageToken"], "", "there is more to look at");
+    let second = list(&world, next).await;
+    assert_eq!(
+        (ids(&second), &second["totalSize"]),
+        (vec!["e1"], &json!(1))
+    );
+    assert_eq!(second["nextPageToken"], "");
 }

@@ -32,6 +32,8 @@ const BODY_MAX: usize = 16 * 1024 * 1024;
 pub(super) struct World {
     pub(super) desk: TestDesk,
     pub(super) router: Router,
+    /// The owner's own way in.
+    pub(super) local: Router,
 }
 
 /// What came back.
@@ -63,7 +65,12 @@ impl World {
             hosts: Arc::new(Hosts::new(4141, &[], None).unwrap()),
             proxied: false,
         });
-        Self { desk, router }
+        let local = api.router(Door::Local);
+        Self {
+            desk,
+            router,
+            local,
+        }
     }
 
     pub(super) async fn call(

@@ -1,6 +1,12 @@
 //! Push notification configurations: kept, shown and forgotten for the owner of the task.
 
-use super::{World, says};
+use super::files::file;
+use super::{World, by, says, says_in};
+use bridge_core::port::Ledger;
+use bridge_core::step::Telling;
+use bridge_core::tidings::{Chronicle, What};
+use bridge_core::value::ErrandId;
+use bridge_front::Desk;
 use serde_json::{Value, json};
 
 #[tokio::test(start_paused = true)]
@@ -74,4 +80,78 @@ async fn one_may_come_with_the_message_and_what_may_not_be_is_said() {
     let other = json!({"taskId": "e2", "url": "https://hooks.test/"});
     let refused = world.rest("ann", "POST", path, &other).await;
     assert_eq!(refused.status, 400, "the path and the body differ");
+}
+
+async fn kept(world: &World) -> usize {
+    let path = "/a2a/tasks/e1/pushNotificationConfigs";
+    let listed = world.rest("ann", "GET", path, &Value::Null).await.json();
+    listed["configs"].as_array().map_or(0, Vec::len)
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_came_with_a_message_is_kept_once_and_only_with_it() {
+    let world = World::new().await;
+    let send = async |message: Value, key: &str| {
+        let body = json!({"message": message, "configuration": {
+            "returnImmediately": true,
+            "taskPushNotificationConfig": {"url": "https://hooks.test/"},
+        }});
+        let request = by("ann", "POST", "/a2a/message:send").header("Idempotency-Key", key);
+        world.call(request, body.to_string()).await.status
+    };
+    for _ in 0..2 {
+        assert_eq!(send(says("work"), "k1").await, 200);
+    }
+    assert_eq!(kept(&world).await, 1, "a repeat is no second one");
+    for _ in 0..2 {
+        assert_eq!(send(says_in("e1", "more"), "k2").await, 200);
+    }
+    assert_eq!(kept(&world).await, 2);
+    world.answers("m1", "done").await;
+    let wanted = says_in("e1", "too late");
+    // What was said second is still open.
+    let last = world.task("ann", "e1").await;
+    assert_eq!(super::state(&last), "WORKING");
+    world.rpc("ann", "CancelTask", json!({"id": "e1"})).await;
+    assert_eq!(send(wanted, "k3").await, 400);
+    assert_eq!(kept(&world).await, 2, "its message was refused");
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_that_have_no_address_are_named() {
+    let world = World::new().await;
+    world.gives("ann", says("draw")).await;
+    let config = json!({"taskId": "e1", "id": "c", "url": "https://hooks.test/"});
+    world
+        .rpc("ann", "CreateTaskPushNotificationConfig", config)
+        .await;
+    world
+        .answers_with("m1", "here", vec![file("a.txt", "tck", 3)])
+        .await;
+    let read = world.desk.ledger().read(|rows| {
+        let id = ErrandId::new("e1");
+        Ok((rows.push(&id, "c")?, Chronicle::load(rows, &id)?))
+    });
+    let (push, chronicle) = read.await.unwrap();
+    let chronicle = chronicle.unwrap();
+    let mut tidings = chronicle.tidings().into_iter();
+    let tiding = tidings.find(|tiding| matches!(tiding.what, What::Answered(_)));
+    let telling = Telling {
+        push: push.unwrap(),
+        tiding: tiding.unwrap(),
+        chronicle,
+    };
+    let told = bridge_front::a2a::pushed(None, &telling);
+    let part = &told["artifactUpdate"]["artifact"]["parts"][1]["data"];
+    assert_eq!(part["files"][0]["filename"], "a.txt", "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_0_3_a_task_without_any_is_named() {
+    let world = World::new().await;
+    world.gives("ann", says("work")).await;
+    let method = "tasks/pushNotificationConfig/get";
+    let refused = world.rpc("ann", method, json!({"id": "e1"})).await;
+    let info = &refused["error"]["data"][0];
+    assert_eq!(info["metadata"]["taskId"], "e1", "{refused}");
 }

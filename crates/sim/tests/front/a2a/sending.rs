@@ -1,7 +1,13 @@
 //! Send, go on, get, cancel: what a task is from its first message to its end.
 
+use super::files::file;
 use super::{World, says, says_in, state};
+use crate::audit::becomes;
+use crate::desk::Put;
+use axum::body::Body;
+use axum::http::Request;
 use bridge_core::port::Ledger;
+use bridge_core::value::{MessageId, MessageState, TurnId};
 use bridge_front::Desk;
 use serde_json::{Value, json};
 
@@ -261,4 +267,84 @@ async fn a_repeat_of_what_ended_a_task_is_answered_as_the_first_time() {
     assert_eq!(state(&send().await["task"]), "COMPLETED");
     let task = world.task("ann", "e1").await;
     assert_eq!(task["history"].as_array().unwrap().len(), 4, "{task}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_reply_with_files_is_a_task() {
+    let world = World::new().await;
+    let mut news = world.desk.hub().watch_all();
+    let calling = world.clone();
+    let params = json!({"message": says("draw it")});
+    let call = tokio::spawn(async move { calling.rpc("ann", "SendMessage", params).await });
+    news.next().await;
+    let files = vec![file("a.txt", "tck", 3)];
+    world.answers_with("m1", "Here.\n[message]", files).await;
+    let task = call.await.unwrap()["result"]["task"].clone();
+    assert_eq!(task["artifacts"][0]["parts"][1]["filename"], "a.txt");
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_32_a_revoked_token_is_told_no_answer_that_it_waits_for() {
+    let world = World::new().await;
+    let mut news = world.desk.hub().watch_all();
+    let calling = world.clone();
+    let call = tokio::spawn(async move {
+        let params = json!({"message": says("hello")});
+        let sent = calling.rest("ann", "POST", "/a2a/message:send", &params);
+        sent.await
+    });
+    assert_eq!(news.next().await.unwrap().as_str(), "m1");
+    let revoke = Request::delete("/v1/tokens/ann")
+        .body(Body::empty())
+        .unwrap();
+    let revoked = tower::ServiceExt::oneshot(world.local.clone(), revoke).await;
+    assert_eq!(revoked.unwrap().status(), 200);
+    world.answers("m1", "not for you").await;
+    let refused = call.await.unwrap();
+    assert_eq!(refused.status, 401, "{}", refused.text);
+    assert!(!refused.text.contains("not for you"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_text_another_one_carries_is_not_cancelled_with_it() {
+    let world = World::new().await;
+    for text in ["work", "and this"] {
+        let mut message = says(text);
+        message["contextId"] = "talk".into();
+        world.gives("ann", message).await;
+    }
+    let (now, turn_id) = (world.desk.now(), TurnId::new("turn"));
+    let leader = MessageId::new("m1");
+    let rows = vec![
+        becomes("m1", MessageState::Running { turn_id }, now),
+        becomes("m2", MessageState::Steered { leader }, now),
+    ];
+    world.desk.does(Put(rows)).await.unwrap();
+    let refused = world.rpc("ann", "CancelTask", json!({"id": "e2"})).await;
+    assert_eq!(refused["error"]["code"], -32002, "{refused}");
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("another task"), "{why}");
+    let wanted = MessageId::new("m1");
+    let leader = world
+        .desk
+        .ledger()
+        .read(move |rows| rows.message(&wanted))
+        .await;
+    assert_eq!(
+        leader.unwrap().unwrap().life.stop,
+        None,
+        "nobody stopped it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newest_message_of_a_task_is_stopped_first() {
+    let world = World::new().await;
+    world.gives("ann", says("one")).await;
+    world.gives("ann", says_in("e1", "two")).await;
+    let mut news = world.desk.hub().watch_all();
+    let cancelled = world.rpc("ann", "CancelTask", json!({"id": "e1"})).await;
+    assert_eq!(state(&cancelled["result"]), "CANCELED");
+    assert_eq!(news.next().await.unwrap().as_str(), "m2");
+    assert_eq!(news.next().await.unwrap().as_str(), "m1");
 }

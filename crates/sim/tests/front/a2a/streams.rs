@@ -1,7 +1,12 @@
 //! Streams as each binding writes them; what is told in them is the tellers' business.
 
 use super::{World, by, says, says_in};
+use crate::audit::asks;
+use crate::desk::Put;
 use axum::body::Body;
+use bridge_core::port::Change;
+use bridge_core::value::{Deciders, RequestKind, Wants};
+use bridge_front::Desk;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
@@ -108,5 +113,46 @@ async fn an_empty_prompt_streams_one_message() {
     let mut events = Events::open(&world, "/a2a/message:stream", &body).await;
     let (_, event) = events.next().await.unwrap();
     assert_eq!(event["message"]["role"], "ROLE_AGENT");
+    assert!(events.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_stored_is_not_refused_because_nobody_can_tell_of_it() {
+    let world = World::new().await;
+    world.desk.falls_mute();
+    let body = json!({"message": says("hello")});
+    let mut events = Events::open(&world, "/a2a/message:stream", &body).await;
+    let (id, event) = events.next().await.unwrap();
+    assert_eq!((id, &event["task"]["id"]), (None, &json!("e1")));
+    assert!(events.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_does_not_fit_streams_the_task_with_its_number() {
+    let world = World::new().await;
+    world.gives("ann", says("paint")).await;
+    let mut rows = asks("m1", world.desk.now());
+    for row in &mut rows {
+        if let Change::NewRequest(request) = row {
+            request.kind = RequestKind::UserInput;
+            request.deciders = Deciders::Sender;
+            request.wants = Wants::Form;
+        }
+    }
+    world.desk.does(Put(rows)).await.unwrap();
+    let mut message = says_in("e1", "");
+    message["parts"] = json!([{"data": {"decision": "perhaps"}}]);
+    let body = json!({"message": message});
+    let mut events = Events::open(&world, "/a2a/message:stream", &body).await;
+    let (id, event) = events.next().await.unwrap();
+    let status = &event["task"]["status"];
+    assert_eq!(status["state"], "TASK_STATE_INPUT_REQUIRED", "{event}");
+    let why = status["message"]["parts"][0]["text"].as_str().unwrap();
+    assert!(why.contains("does not fit"), "{why}");
+    assert!(id.is_some(), "{event}");
+    assert_eq!(
+        event["task"]["metadata"]["codex-bridge/sequence"],
+        json!(id)
+    );
     assert!(events.next().await.is_none());
 }

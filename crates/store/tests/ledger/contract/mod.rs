@@ -192,6 +192,7 @@ contract! {
             everything_is_told_in_order_and_then_it_is_closed,
             a_receiver_that_is_away_is_tried_later_and_given_up_in_a_day,
             an_owner_has_so_many_push_configurations_and_no_more,
+            whoever_loses_its_token_is_told_nothing_more,
         }
         together {
             many_conversations_go_on_at_once,

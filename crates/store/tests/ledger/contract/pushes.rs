@@ -5,7 +5,9 @@ use crate::fixture::Fixture;
 use crate::given::{World, Write, failure, message};
 use bridge_core::limits::{PUSHES_PER_ERRAND_MAX, PUSHES_PER_OWNER_MAX, REPLY_AGE_MAX_MS};
 use bridge_core::port::{Change, Ledger};
-use bridge_core::step::{DropPush, PushBegin, PushEnd, PushStep, PushStored, PutPush, Telling};
+use bridge_core::step::{
+    AddToken, DropPush, PushBegin, PushEnd, PushStep, PushStored, PutPush, RevokeToken, Telling,
+};
 use bridge_core::value::{Class, ErrandId, Push, PushState, Timestamp};
 
 fn push(errand_id: &str, config_id: &str) -> Push {
@@ -219,4 +221,43 @@ pub(super) async fn an_owner_has_so_many_push_configurations_and_no_more<F: Fixt
     world.does(Write(vec![Change::PutPush(closed)])).await;
     let stored = world.does(put("e-m3", "p")).await.outcome;
     assert_eq!(stored, PushStored::Stored);
+    let again = world.does(put("e-m1", "p0")).await.outcome;
+    let opened = "one that was closed counts when it is opened again";
+    assert!(matches!(again, PushStored::Full { .. }), "{opened}");
+    let same = world.does(put("e-m1", "p1")).await.outcome;
+    assert_eq!(same, PushStored::Stored, "one that is open counts already");
+}
+
+pub(super) async fn whoever_loses_its_token_is_told_nothing_more<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    for (key, id, owner) in [("c", "m1", "ann"), ("d", "m2", "bob"), ("e", "m3", "ann")] {
+        world
+            .does(AddToken {
+                name: owner.to_owned(),
+                hash: id.to_owned(),
+                scopes: vec!["a2a".to_owned()],
+                by: "owner".to_owned(),
+            })
+            .await;
+        world.does(first(key, id, owner)).await;
+        let put = PutPush {
+            push: push(&format!("e-{id}"), "p"),
+            by: owner.to_owned(),
+        };
+        assert_eq!(world.does(put).await.outcome, PushStored::Stored);
+    }
+    let told = telling(&world).await;
+    let revoke = |name: &str| RevokeToken {
+        name: name.to_owned(),
+        by: "owner".to_owned(),
+    };
+    assert!(!world.does(revoke("eve")).await.outcome);
+    assert_eq!(open(&world, None, 9).await.len(), 3);
+    assert!(world.does(revoke("ann")).await.outcome);
+    assert_eq!(open(&world, None, 9).await, ["e-m2/p"]);
+    assert_eq!(world.does(end(&told, None)).await.outcome, None);
+    answers(&mut world, "m1", "42").await;
+    assert_eq!(world.does(begin("p")).await.outcome, PushStep::Nothing);
+    assert_eq!(kept(&world, "e-m1", "p").await, None);
 }
