@@ -4,8 +4,8 @@
 use crate::outcome::{self, Outcome};
 use crate::port::{Read, RowsError};
 use crate::value::{
-    Answer, AnswerSource, Attachment, Became, Errand, ErrandId, Hold, Message, MessageState,
-    ReplyKind, Request, Timestamp, Word,
+    Answer, AnswerSource, Attachment, Became, Errand, ErrandId, ExternalId, Hold, Message,
+    MessageState, ReplyKind, Request, Timestamp, Word,
 };
 
 /// Where an errand is.
@@ -84,6 +84,17 @@ pub struct ErrandMessage {
     pub notice: Option<String>,
 }
 
+/// What Codex asks in an errand.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'v> {
+    /// The question.
+    pub request: &'v Request,
+    /// The message whose turn asks.
+    pub of: &'v ErrandMessage,
+    /// Whether the owner of the errand may answer it; else it waits for the owner of this machine.
+    pub theirs: bool,
+}
+
 /// How an errand stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stand {
@@ -93,6 +104,34 @@ pub struct Stand {
     pub why: Option<String>,
     /// Since when, as far as rows say.
     pub at: Timestamp,
+}
+
+/// What was said before under this key: a message, or an answer in this errand.
+pub fn said_before(
+    rows: &dyn Read,
+    errand_id: &ErrandId,
+    known_as: &ExternalId,
+) -> Result<Option<Word>, RowsError> {
+    let Some(errand) = rows.errand(errand_id)? else {
+        return Ok(None);
+    };
+    let Some(message) = rows.message_by_external(&errand.channel, known_as)? else {
+        let words = rows.words(errand_id)?;
+        return Ok(answer_known_as(&words, known_as).cloned());
+    };
+    let Some(said_in) = rows.errand_of(&message.message_id)? else {
+        return Ok(None);
+    };
+    let became = Became::Message(message.message_id);
+    let mut words = rows.words(&said_in)?.into_iter();
+    Ok(words.find(|word| word.became == became))
+}
+
+/// The answer to a question that was given under this key.
+#[must_use]
+pub fn answer_known_as<'w>(words: &'w [Word], known_as: &ExternalId) -> Option<&'w Word> {
+    let known = |word: &&Word| word.known_as.as_ref() == Some(known_as);
+    words.iter().find(known)
 }
 
 impl ErrandView {
@@ -147,27 +186,27 @@ impl ErrandView {
     /// The question that it waits for, if Codex asks. What the owner of the errand may answer goes first: the owner of
     /// this machine is asked elsewhere too.
     #[must_use]
-    pub fn question(&self) -> Option<&Request> {
-        self.first_asked().map(|(_, asked)| asked)
-    }
-
-    fn first_asked(&self) -> Option<(bool, &Request)> {
+    pub fn question(&self) -> Option<Asked<'_>> {
         let open = |one: &&ErrandMessage| one.message.life.state.name().awaits_answer();
-        let asked = self.messages.iter().filter(open).flat_map(|one| {
-            let tier = one.message.tier;
-            let waiting = one.requests.iter().filter(|asked| asked.state.waits());
-            waiting.map(move |asked| (asked.sender_may(tier), asked))
+        let mut asked = self.messages.iter().filter(open).flat_map(|of| {
+            let waiting = of.requests.iter().filter(|asked| asked.state.waits());
+            waiting.map(move |request| Asked {
+                theirs: request.sender_may(of.message.tier),
+                request,
+                of,
+            })
         });
-        let theirs = asked.clone().find(|(theirs, _)| *theirs);
-        theirs.or_else(|| asked.clone().next())
+        let theirs = asked.clone().find(|asked| asked.theirs);
+        theirs.or_else(|| asked.next())
     }
 
     fn asked(&self) -> Option<(ErrandState, Option<String>)> {
-        let (theirs, asked) = self.first_asked()?;
-        Some(match theirs {
-            true => (ErrandState::InputRequired, Some(asked.headline.clone())),
+        let asked = self.question()?;
+        let headline = &asked.request.headline;
+        Some(match asked.theirs {
+            true => (ErrandState::InputRequired, Some(headline.clone())),
             false => {
-                let why = format!("waits for its owner to decide: {}", asked.headline);
+                let why = format!("waits for its owner to decide: {headline}");
                 (ErrandState::AuthRequired, Some(why))
             }
         })

@@ -122,6 +122,7 @@ impl Chronicle {
         let state = self.view.now().state;
         let stands = What::Stands(state);
         if let Some(asked) = self.view.question() {
+            let asked = asked.request;
             let name = format!("{}/{}", asked.request_id, word(state));
             return Some(tiding(&asked.message_id, &name, stands));
         }

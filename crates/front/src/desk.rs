@@ -1,14 +1,16 @@
 //! The desk: what a front needs from the daemon behind it.
 
-use crate::{A2aProfile, Caller, ChannelView, Hub, LedgerView, NewErrand, PushPut, ReloadView};
+use crate::{
+    A2aProfile, Caller, ChannelView, Hub, LedgerView, NewAnswer, NewErrand, PushPut, ReloadView,
+};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AddToken, AnswerErrand, CancelOutcome, Claim, Decide, DecideOutcome, ErrandTaken,
+    AddToken, CancelOutcome, Claim, Decide, DecideOutcome, ErrandAnswered, ErrandTaken,
     RedriveOutcome, RevokeToken, TokenAdded, UseToken,
 };
 use bridge_core::value::{
-    ApprovalPolicy, Attachment, ErrandId, MessageId, NotifyState, Push, Sandbox, Task, TaskId,
-    Timestamp,
+    ApprovalPolicy, Attachment, ChannelId, ErrandId, MessageId, NotifyState, Push, Sandbox, Task,
+    TaskId, Timestamp, Word,
 };
 use std::future::Future;
 use std::time::Duration;
@@ -128,11 +130,22 @@ pub trait Desk: Clone + Send + Sync + 'static {
         errand: NewErrand,
     ) -> impl Future<Output = Result<ErrandTaken, SubmitError>> + Send;
 
-    /// Answers a question of Codex with a word of an errand's owner.
+    /// Answers a question of Codex with a word of an errand's owner, by the right that the owner has now.
     fn answer_errand(
         &self,
-        answer: AnswerErrand,
-    ) -> impl Future<Output = Result<DecideOutcome, LedgerError>> + Send;
+        answer: NewAnswer,
+    ) -> impl Future<Output = Result<ErrandAnswered, LedgerError>> + Send;
+
+    /// What a caller said before under this key: a message, or an answer in this errand.
+    fn said_before(
+        &self,
+        from: &Caller,
+        errand_id: &ErrandId,
+        key: &str,
+    ) -> impl Future<Output = Result<Option<Word>, LedgerError>> + Send;
+
+    /// Where the talk is kept that a caller calls so: its channel, and its key there.
+    fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String);
 
     /// Reserves numbers for news of an errand: the first of them, `None` when there is no such errand.
     fn reserve_told(

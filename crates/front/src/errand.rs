@@ -1,7 +1,7 @@
 //! Errands of other agents as a front and the daemon speak of them: what comes in, and who we say we are.
 
 use crate::Caller;
-use bridge_core::value::ErrandId;
+use bridge_core::value::{ConversationId, ErrandId, RequestDecision, RequestId};
 
 /// What another agent said, checked for its form.
 #[derive(Clone, Debug)]
@@ -24,6 +24,41 @@ pub struct NewErrand {
     pub hops: u32,
     /// What was said, in the front's stored form.
     pub original: String,
+}
+
+/// What another agent says to a question of Codex in its errand.
+#[derive(Clone)]
+pub struct NewAnswer {
+    /// Who says it: what it may decide comes from this alone.
+    pub from: Caller,
+    /// In which errand.
+    pub errand_id: ErrandId,
+    /// The conversation of that.
+    pub conversation_id: ConversationId,
+    /// The question.
+    pub request_id: RequestId,
+    /// Yes or no.
+    pub decision: RequestDecision,
+    /// What Codex is told, as JSON.
+    pub answers: Option<String>,
+    /// The sender's own id for it. It never tells two apart.
+    pub said_as: String,
+    /// The sender's key, where it wants repeats to be known again.
+    pub key: Option<String>,
+    /// What was said, in the front's stored form.
+    pub original: String,
+}
+
+impl std::fmt::Debug for NewAnswer {
+    /// Without what was said: it may be a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewAnswer")
+            .field("from", &self.from)
+            .field("errand_id", &self.errand_id)
+            .field("request_id", &self.request_id)
+            .field("decision", &self.decision)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A file that came with a message.

@@ -30,7 +30,7 @@ pub use desk::{
     Desk, Health, NewMessage, NewTask, Notified, StartError, Steering, SubmitError, Submitted,
     TaskBegun,
 };
-pub use errand::{A2aAuth, A2aProfile, A2aSkill, NewErrand, NewFile, PushPut};
+pub use errand::{A2aAuth, A2aProfile, A2aSkill, NewAnswer, NewErrand, NewFile, PushPut};
 pub use hub::{Everything, Hub, Live, Subscription};
 pub use news::{ItemNews, MarkView, RequestNews, StateNews};
 pub use reload::ReloadView;

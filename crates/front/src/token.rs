@@ -71,6 +71,9 @@ pub struct NewToken {
     pub name: String,
     /// What it is good for: `read`, `send`, `control`, `approve`, `admin`; `a2a` for other agents.
     pub scopes: Vec<String>,
+    /// It is for whoever held a revoked token of this name: they see the tasks that it gave over A2A.
+    #[serde(default)]
+    pub rotate: bool,
 }
 
 /// Answer to `POST /v1/tokens`: the only place where the token is shown.

@@ -15,18 +15,21 @@ CREATE TABLE errand (
 CREATE INDEX errand_owner ON errand (owner, changed_at, errand_id);
 CREATE INDEX errand_conversation ON errand (owner, conversation_id, changed_at, errand_id);
 
--- What a word became is a message, or the answer to a question, or, with neither, the end of the errand.
+-- What a word became is a message, or the answer to a question, or, with neither, the end of the errand. `known_as` is
+-- the key of an answer; that of a message is its `external_id`.
 CREATE TABLE word (
     errand_id  TEXT NOT NULL REFERENCES errand (errand_id),
     ordinal    INTEGER NOT NULL CHECK (ordinal >= 1),
     said_as    TEXT NOT NULL,
+    known_as   TEXT,
     message_id TEXT UNIQUE REFERENCES message (message_id),
     request_id TEXT,
     original   TEXT NOT NULL,
     original_sum INTEGER NOT NULL,
     at         INTEGER NOT NULL,
     PRIMARY KEY (errand_id, ordinal),
-    CHECK (message_id IS NULL OR request_id IS NULL)
+    CHECK (message_id IS NULL OR request_id IS NULL),
+    CHECK (known_as IS NULL OR request_id IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
 -- Whose budget a turn is paid from: channel and sender of its message, which the store writes. Turns from before have

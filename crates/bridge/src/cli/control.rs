@@ -222,6 +222,9 @@ pub(crate) enum PeersCommand {
         /// What the agent is called
         #[arg(value_name = "NAME")]
         name: String,
+        /// It is for the agent that had this name before it was revoked, with the tasks from then
+        #[arg(long)]
+        rotate: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -256,6 +259,9 @@ pub(crate) enum TokenCommand {
         /// What it may do; may be given more than once
         #[arg(long, value_name = "SCOPE", value_delimiter = ',', required = true, value_parser = PossibleValuesParser::new(Scope::ALL.map(Scope::word)))]
         scope: Vec<String>,
+        /// It is for whoever had this name before it was revoked, with the tasks from then
+        #[arg(long)]
+        rotate: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,

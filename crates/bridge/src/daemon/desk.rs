@@ -5,22 +5,25 @@ use super::doors;
 use super::ids;
 use super::questions::misfit;
 use super::veil::Veil;
+use bridge_channel::a2a;
 use bridge_channel::local::{self, Inbound};
 use bridge_channel::molecule::ChannelHealth;
 use bridge_channel::{Activity, Arrival, Assigned, Channels, Door, Page, Standing};
 use bridge_core::limits::BACKLOG_MAX;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AddToken, AnswerErrand, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, DecideRefusal,
-    Discard, ErrandTaken, MidTurn, Receive, ReceivePage, Received, Redrive, RedriveOutcome,
+    AddToken, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, DecideRefusal, Discard,
+    ErrandAnswered, ErrandTaken, MidTurn, Receive, ReceivePage, Received, Redrive, RedriveOutcome,
     RevokeToken, TokenAdded, Transition, UseToken,
 };
 use bridge_core::value::{
     Attachment, ChannelId, ErrandId, ExternalId, MessageId, Push, Task, TaskId, Tier, Timestamp,
+    Word,
 };
 use bridge_front::{
-    A2aProfile, ChannelView, Desk, Health, Hub, LedgerView, NewErrand, NewMessage, NewTask,
-    Notified, PushPut, ReloadView, Scope, StartError, Steering, SubmitError, Submitted, TaskBegun,
+    A2aProfile, Caller, ChannelView, Desk, Health, Hub, LedgerView, NewAnswer, NewErrand,
+    NewMessage, NewTask, Notified, PushPut, ReloadView, Scope, StartError, Steering, SubmitError,
+    Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
@@ -389,8 +392,22 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
         taken.map_err(|_| SubmitError::Stopping)?
     }
 
-    async fn answer_errand(&self, answer: AnswerErrand) -> Result<DecideOutcome, LedgerError> {
+    async fn answer_errand(&self, answer: NewAnswer) -> Result<ErrandAnswered, LedgerError> {
         self.answer_word(answer).await
+    }
+
+    async fn said_before(
+        &self,
+        from: &Caller,
+        errand_id: &ErrandId,
+        key: &str,
+    ) -> Result<Option<Word>, LedgerError> {
+        self.word_before(from, errand_id, key).await
+    }
+
+    fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String) {
+        let key = a2a::conversation_key(&from.name, context);
+        (ChannelId::new(a2a::CHANNEL), key)
     }
 
     async fn reserve_told(&self, id: &ErrandId, more: u32) -> Result<Option<u64>, LedgerError> {

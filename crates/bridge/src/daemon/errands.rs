@@ -6,18 +6,20 @@ use super::desk::{DaemonDesk, closed};
 use super::ids;
 use super::questions::misfit;
 use crate::config::{A2aAuthKey, A2aConfig, Config};
-use bridge_channel::a2a::{self, Inbound, arrive, conversation_key, external_id};
+use bridge_channel::a2a::{self, Inbound, arrive, conversation_key, external_id, key_id};
 use bridge_channel::files::{Bundle, Depot, DepotError, MESSAGE_MAX_FILES};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AnswerErrand, DecideOutcome, DecideRefusal, ErrandPlace, ErrandTaken, ReserveTold, TakeErrand,
+    AnswerErrand, Authority, Decide, DecideOutcome, DecideRefusal, ErrandAnswered, ErrandPlace,
+    ErrandTaken, ReserveTold, TakeErrand,
 };
 use bridge_core::value::{
-    Attachment, ChannelId, Errand, ErrandId, ExternalId, MessageId, SenderKind, Tier,
+    Attachment, ChannelId, Errand, ErrandId, ExternalId, MessageId, RequestVerdict, SenderKind,
+    Tier, Word,
 };
 use bridge_front::{
-    A2aAuth, A2aProfile, A2aSkill, ANONYMOUS, Caller, ChannelView, Desk, NewErrand, NewFile, Scope,
-    SubmitError,
+    A2aAuth, A2aProfile, A2aSkill, ANONYMOUS, Caller, ChannelView, Desk, NewAnswer, NewErrand,
+    NewFile, Scope, SubmitError, Via,
 };
 
 /// What a file is called that has no name.
@@ -77,6 +79,33 @@ impl A2aSettings {
         Peer {
             tier: named.map_or(Tier::Peer, |peer| peer.tier.tier()),
             kind: SenderKind::Agent,
+        }
+    }
+
+    /// An answer with the right that its sender has now, which may not be what it had when it gave the errand.
+    fn judged(&self, answer: NewAnswer) -> AnswerErrand {
+        let tier = self.peer(&answer.from).tier;
+        let sender = answer.from.name;
+        AnswerErrand {
+            known_as: answer.key.map(|key| key_id(&sender, &key)),
+            decide: Decide {
+                request_id: answer.request_id,
+                verdict: RequestVerdict {
+                    decision: answer.decision,
+                    answers: answer.answers,
+                    by: sender.clone(),
+                    via: Via::A2a.word().to_owned(),
+                    at: ids::now(),
+                },
+                authority: Authority::Sender {
+                    conversation_id: answer.conversation_id,
+                    sender,
+                    tier,
+                },
+            },
+            errand_id: answer.errand_id,
+            said_as: answer.said_as,
+            original: answer.original,
         }
     }
 }
@@ -255,17 +284,35 @@ impl<L: Ledger> DaemonDesk<L> {
         }
     }
 
+    /// What a caller said before under a key.
+    pub(super) async fn word_before(
+        &self,
+        from: &Caller,
+        errand_id: &ErrandId,
+        key: &str,
+    ) -> Result<Option<Word>, LedgerError> {
+        let (errand_id, known_as) = (errand_id.clone(), key_id(&from.name, key));
+        let read = self
+            .daemon
+            .ledger
+            .read(move |rows| bridge_core::errand::said_before(rows, &errand_id, &known_as));
+        read.await
+    }
+
     /// Answers a question with a word. What does not fit the question is refused before anything is written.
     pub(super) async fn answer_word(
         &self,
-        answer: AnswerErrand,
-    ) -> Result<DecideOutcome, LedgerError> {
-        let id = answer.decide.request_id.clone();
+        answer: NewAnswer,
+    ) -> Result<ErrandAnswered, LedgerError> {
+        let id = answer.request_id.clone();
         let asked = self.ledger().read(move |rows| rows.request(&id)).await?;
         let waits = asked.filter(|request| request.state.waits());
+        let answer = self.daemon.settings().a2a.judged(answer);
         let misfit = waits.and_then(|request| misfit(&request, &answer.decide.verdict));
         match misfit {
-            Some(why) => Ok(DecideOutcome::Refused(DecideRefusal::Unfit { why })),
+            Some(why) => Ok(ErrandAnswered::Judged(DecideOutcome::Refused(
+                DecideRefusal::Unfit { why },
+            ))),
             None => self.commit(answer).await,
         }
     }
@@ -333,7 +380,8 @@ fn keep_all(depot: &Depot, files: Vec<NewFile>) -> Result<Vec<Attachment>, Submi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bridge_front::{Grants, Via};
+    use bridge_core::value::{ConversationId, RequestDecision, RequestId};
+    use bridge_front::Grants;
 
     fn settings(text: &str) -> A2aSettings {
         A2aSettings::new(&toml::from_str(text).unwrap())
@@ -367,6 +415,30 @@ mod tests {
         let owner = (Tier::Owner, SenderKind::Person);
         assert_eq!(peer(&holder("me", &[Scope::Admin])), owner);
         assert_eq!(peer(&Caller::local_owner(Via::Cli)), owner);
+    }
+
+    #[test]
+    fn threat_13_an_answer_has_the_right_that_its_sender_has_now() {
+        let tier = |text: &str| {
+            let answer = settings(text).judged(NewAnswer {
+                from: holder("boss", &[Scope::A2a]),
+                errand_id: ErrandId::new("e"),
+                conversation_id: ConversationId::new("c"),
+                request_id: RequestId::new("r"),
+                decision: RequestDecision::Accept,
+                answers: None,
+                said_as: "m".to_owned(),
+                key: None,
+                original: String::new(),
+            });
+            match answer.decide.authority {
+                Authority::Sender { sender, tier, .. } if sender == "boss" => Some(tier),
+                Authority::Sender { .. } | Authority::Owner => None,
+            }
+        };
+        let named = "[[a2a.peers]]\nname = 'boss'\ntier = 'owner'\n";
+        assert_eq!(tier(named), Some(Tier::Owner));
+        assert_eq!(tier(""), Some(Tier::Peer));
     }
 
     #[test]

@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 
 const QUESTION: &str = r#"tool:request_user_input:{"questions":[{"id":"color","header":"C","question":"Which color?","options":[{"label":"Red","description":"r"},{"label":"Blue","description":"b"}]}]} ;; echo:done"#;
 
+/// A key in a message, under which a repeat is known again.
+const KEY: &str =
+    "https://github.com/codex-bridge/codex-bridge/blob/main/docs/guides/a2a.md#idempotency";
+
 /// The question in a task's status.
 fn asked(task: &Value) -> &Value {
     let parts = task["status"]["message"]["parts"].as_array().unwrap();
@@ -38,13 +42,17 @@ async fn an_agent_answers_a_question_on_its_task() {
     assert_eq!(asked(&again)["requestId"], *request_id, "{again:#}");
     assert_eq!(again["history"].as_array().unwrap().len(), 1, "{again:#}");
 
-    let done = agent.send(said("m3", "Red", &on_task)).await;
+    let mut red = said("m3", "Red", &on_task);
+    red["metadata"] = json!({ KEY: "k" });
+    let done = agent.send(red.clone()).await;
     assert_eq!(state(&done), "COMPLETED", "{done:#}");
     assert_eq!(answers(&done), ["done"], "{done:#}");
     let told = done["history"].as_array().unwrap().iter();
     let ids: Vec<_> = told.map(|one| one["messageId"].as_str().unwrap()).collect();
     assert_eq!(ids[..2], ["m1", "m3"], "{done:#}");
     assert!(ids.len() == 3 && ids[2].ends_with("-answer"), "{done:#}");
+    red["messageId"] = json!("m4");
+    assert_eq!(agent.send(red).await, done, "it was said before");
     let (_, decided) = api(
         &stage.world,
         "GET",
@@ -80,21 +88,15 @@ async fn an_approval_in_an_agents_task_is_its_owners() {
     assert!(!task.to_string().contains(&request_id), "{task:#}");
 
     let on_task = json!({"taskId": task["id"]});
-    for (id, parts) in [
-        (
-            "m2",
-            json!([{"text": format!("approve {}", &request_id[..6])}]),
-        ),
-        (
-            "m3",
-            json!([{"data": {"requestId": request_id, "decision": "accept"}}]),
-        ),
-    ] {
-        let mut message = said(id, "", &on_task);
-        message["parts"] = parts;
-        let after = agent.post(message).await;
-        assert_eq!(state(&after), "AUTH_REQUIRED", "{after:#}");
-    }
+    let text = format!("approve {}", &request_id[..6]);
+    let after = agent.post(said("m2", &text, &on_task)).await;
+    assert_eq!(state(&after), "AUTH_REQUIRED", "{after:#}");
+    let mut message = said("m3", "", &on_task);
+    message["parts"] = json!([{"data": {"requestId": request_id, "decision": "accept"}}]);
+    let told = agent
+        .rpc("SendMessage", &json!({ "message": message }))
+        .await;
+    assert_eq!(told["error"]["code"], -32004, "{told:#}");
     let path = format!("/v1/requests/{request_id}/decision");
     let call = agent
         .call("POST", &path)

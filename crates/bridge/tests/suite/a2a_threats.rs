@@ -129,6 +129,14 @@ async fn threat_12_a_strangers_task_is_as_unknown_as_one_that_never_was() {
         .map(|seen| seen.thread_id)
         .collect();
     assert_eq!(threads.len(), 2, "the same context of two agents is two");
+    let revoked = world.run(&["peers", "revoke", "ann"]).await;
+    assert_eq!(revoked.code, Some(0), "{revoked:?}");
+    world
+        .run(&["peers", "add", "ann"])
+        .await
+        .must(1, &["tasks from before", "rotate"]);
+    let rotated = world.run(&["peers", "add", "--rotate", "ann"]).await;
+    assert_eq!(rotated.code, Some(0), "{rotated:?}");
     assert_eq!(daemon.stop().await, Some(0));
 }
 

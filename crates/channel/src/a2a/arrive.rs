@@ -74,20 +74,25 @@ pub fn external_id(
     key: Option<&str>,
     message_id: &MessageId,
 ) -> ExternalId {
-    ExternalId::new(match key {
-        Some(key) => {
-            let digest: String = Sha256::digest(key.as_bytes())
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
-            format!("{END}key:{peer}:{digest}")
-        }
+    match key {
+        Some(key) => key_id(peer, key),
         // What holds the sign could pass for another's.
         None => {
             let said_as = Some(said_as).filter(|said_as| !said_as.contains(END));
-            format!("{}{END}{message_id}", said_as.unwrap_or_default())
+            let said_as = said_as.unwrap_or_default();
+            ExternalId::new(format!("{said_as}{END}{message_id}"))
         }
-    })
+    }
+}
+
+/// What stands for a key of a peer: a message and an answer to a question are known again alike.
+#[must_use]
+pub fn key_id(peer: &str, key: &str) -> ExternalId {
+    let digest: String = Sha256::digest(key.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    ExternalId::new(format!("{END}key:{peer}:{digest}"))
 }
 
 #[cfg(test)]

@@ -151,6 +151,7 @@ impl Cancel {
             errand_id: errand.errand.errand_id.clone(),
             ordinal: errand::next_ordinal(&errand.words),
             said_as: Self::NAME.to_owned(),
+            known_as: None,
             became: Became::Stop,
             original: String::new(),
             at: now,

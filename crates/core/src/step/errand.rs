@@ -4,10 +4,10 @@
 use super::{
     Decide, DecideOutcome, DecideRefusal, Decision, Receive, Received, Refused, Transition,
 };
-use crate::errand::{ErrandState, ErrandView};
+use crate::errand::{self, ErrandState, ErrandView};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
-use crate::value::{Became, Errand, ErrandId, MessageId, Timestamp, Word};
+use crate::value::{Became, Errand, ErrandId, ExternalId, MessageId, Timestamp, Word};
 
 /// Takes in what another agent said.
 #[derive(Clone, Debug)]
@@ -52,6 +52,11 @@ pub enum ErrandTaken {
         errand: Errand,
         /// As this message.
         message_id: MessageId,
+    },
+    /// It was here before, with the same key, and answered a question.
+    KnownAnswer {
+        /// Of this errand.
+        errand: Errand,
     },
     /// The errand is over; nothing was stored.
     Over(ErrandState),
@@ -108,6 +113,10 @@ impl Transition for TakeErrand {
             ErrandPlace::New(errand) => (errand, 1, true),
             ErrandPlace::Old { owner, .. } => match view.old {
                 Some(old) if old.errand.owner == owner => {
+                    if errand::answer_known_as(&old.words, &self.receive.external_id).is_some() {
+                        let errand = old.errand;
+                        return Ok(Decision::nothing(ErrandTaken::KnownAnswer { errand }));
+                    }
                     let state = old.now().state;
                     if state.terminal() {
                         return Ok(Decision::nothing(ErrandTaken::Over(state)));
@@ -149,6 +158,7 @@ impl Transition for TakeErrand {
             errand_id: errand.errand_id.clone(),
             ordinal,
             said_as: self.said_as,
+            known_as: None,
             became: Became::Message(message_id.clone()),
             original: self.original,
             at: now,
@@ -176,13 +186,25 @@ pub struct AnswerErrand {
     pub errand_id: ErrandId,
     /// The owner's own id for what was said.
     pub said_as: String,
+    /// A repeat is known again by this.
+    pub known_as: Option<ExternalId>,
     /// What was said, in the channel's stored form.
     pub original: String,
+}
+
+/// What became of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrandAnswered {
+    /// It was judged.
+    Judged(DecideOutcome),
+    /// It was here before, with the same key, as this word; nothing was done.
+    Known(Word),
 }
 
 /// The rows that decide.
 #[derive(Debug)]
 pub struct AnswerView {
+    known: Option<Word>,
     decide: <Decide as Transition>::View,
     /// The question is one of this errand.
     asked_here: bool,
@@ -191,7 +213,7 @@ pub struct AnswerView {
 
 impl Transition for AnswerErrand {
     type View = AnswerView;
-    type Outcome = DecideOutcome;
+    type Outcome = ErrandAnswered;
     const NAME: &'static str = "answer_errand";
 
     fn load(&self, rows: &dyn Read) -> Result<AnswerView, RowsError> {
@@ -200,33 +222,46 @@ impl Transition for AnswerErrand {
             None => None,
         };
         Ok(AnswerView {
+            known: match &self.known_as {
+                Some(known_as) => errand::said_before(rows, &self.errand_id, known_as)?,
+                None => None,
+            },
             decide: self.decide.load(rows)?,
             asked_here: asked_in.as_ref() == Some(&self.errand_id),
             words: rows.words(&self.errand_id)?,
         })
     }
 
-    fn decide(self, view: AnswerView, now: Timestamp) -> Result<Decision<DecideOutcome>, Refused> {
+    fn decide(self, view: AnswerView, now: Timestamp) -> Result<Decision<ErrandAnswered>, Refused> {
+        if let Some(word) = view.known {
+            return Ok(Decision::nothing(ErrandAnswered::Known(word)));
+        }
         let words = view.words;
         if !view.asked_here || words.len() >= limits::ERRAND_WORDS_MAX {
             // Whether it is asked elsewhere is nobody's business here.
             let unknown = DecideOutcome::Refused(DecideRefusal::Unknown);
-            return Ok(Decision::nothing(unknown));
+            return Ok(Decision::nothing(ErrandAnswered::Judged(unknown)));
         }
         let request_id = self.decide.request_id.clone();
-        let mut decision = self.decide.decide(view.decide, now)?;
+        let decision = self.decide.decide(view.decide, now)?;
+        let mut changes = decision.changes;
         // A refused decision changes nothing, and then nothing was said either.
-        if !decision.changes.is_empty() {
-            decision.changes.push(Change::NewWord(Word {
+        if !changes.is_empty() {
+            changes.push(Change::NewWord(Word {
                 errand_id: self.errand_id,
                 ordinal: next_ordinal(&words),
                 said_as: self.said_as,
+                known_as: self.known_as,
                 became: Became::Decision(request_id),
                 original: self.original,
                 at: now,
             }));
         }
-        Ok(decision)
+        Ok(Decision {
+            changes,
+            actions: decision.actions,
+            outcome: ErrandAnswered::Judged(decision.outcome),
+        })
     }
 }
 

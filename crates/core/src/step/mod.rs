@@ -59,7 +59,7 @@ pub use cancel::{Cancel, CancelOutcome, CancelView};
 pub use claim::{Claim, ClaimOutcome};
 pub use confirm::Confirm;
 pub use decide::{Authority, Deaf, Decide, DecideOutcome, DecideRefusal, Resolve, Told, Unheard};
-pub use errand::{AnswerErrand, ErrandPlace, ErrandTaken, ReserveTold, TakeErrand};
+pub use errand::{AnswerErrand, ErrandAnswered, ErrandPlace, ErrandTaken, ReserveTold, TakeErrand};
 pub use fail::{Fail, Pace};
 pub use import::{Adopted, Import, Imported};
 pub use incarnate::{Incarnate, IncarnationGone};

@@ -2,18 +2,20 @@
 
 use super::{Decision, Refused, Transition};
 use crate::limits::TOKENS_MAX;
-use crate::port::{Change, Read, RowsError};
+use crate::port::{Change, ErrandQuery, Read, RowsError};
 use crate::value::{AuditEntry, Timestamp, Token};
 
 /// Makes a token known.
 #[derive(Clone, Debug)]
 pub struct AddToken {
-    /// Its name; that of a revoked one may be used again.
+    /// Its name; that of a revoked one may be used again, with `rotate` where it owns errands.
     pub name: String,
     /// Its SHA-256 in hexadecimal.
     pub hash: String,
     /// What it is good for.
     pub scopes: Vec<String>,
+    /// It is for whoever held the name before: errands are their owner's by its name alone.
+    pub rotate: bool,
     /// Who.
     pub by: String,
 }
@@ -25,23 +27,49 @@ pub enum TokenAdded {
     Added,
     /// Another one has the name.
     Taken,
+    /// There are errands of a holder before, which whoever gets this one would see and go on with.
+    Owns {
+        /// How many.
+        errands: u64,
+    },
     /// There are too many.
     Full,
 }
 
+/// The rows that decide.
+#[derive(Debug)]
+pub struct AddView {
+    tokens: Vec<Token>,
+    errands: u64,
+}
+
 impl Transition for AddToken {
-    type View = Vec<Token>;
+    type View = AddView;
     type Outcome = TokenAdded;
     const NAME: &'static str = "add-token";
 
-    fn load(&self, rows: &dyn Read) -> Result<Vec<Token>, RowsError> {
-        rows.tokens()
+    fn load(&self, rows: &dyn Read) -> Result<AddView, RowsError> {
+        let theirs = ErrandQuery {
+            owner: self.name.clone(),
+            conversation: None,
+            since: None,
+            before: None,
+            limit: 1,
+        };
+        Ok(AddView {
+            tokens: rows.tokens()?,
+            errands: rows.errands_count(&theirs)?,
+        })
     }
 
-    fn decide(self, view: Vec<Token>, now: Timestamp) -> Result<Decision<TokenAdded>, Refused> {
-        let live = || view.iter().filter(|token| token.is_live());
+    fn decide(self, view: AddView, now: Timestamp) -> Result<Decision<TokenAdded>, Refused> {
+        let live = || view.tokens.iter().filter(|token| token.is_live());
         if live().any(|token| token.name == self.name) {
             return Ok(Decision::nothing(TokenAdded::Taken));
+        }
+        if view.errands > 0 && !self.rotate {
+            let errands = view.errands;
+            return Ok(Decision::nothing(TokenAdded::Owns { errands }));
         }
         if live().count() >= TOKENS_MAX {
             return Ok(Decision::nothing(TokenAdded::Full));

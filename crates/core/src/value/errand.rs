@@ -3,7 +3,7 @@
 //!
 //! How it stands is never stored here: [`crate::errand`] derives it from its messages and their questions.
 
-use super::{ChannelId, ConversationId, ErrandId, MessageId, RequestId, Timestamp};
+use super::{ChannelId, ConversationId, ErrandId, ExternalId, MessageId, RequestId, Timestamp};
 use std::fmt;
 
 /// One errand.
@@ -32,6 +32,8 @@ pub struct Word {
     pub ordinal: u32,
     /// The owner's own id for it.
     pub said_as: String,
+    /// A repeat of it is known again by this, where its owner wants that. What became a message has it there.
+    pub known_as: Option<ExternalId>,
     /// What it became.
     pub became: Became,
     /// What was said, in the channel's own stored form.

@@ -5,13 +5,13 @@
 
 use super::fault::Fault;
 use super::hear::Heard;
-use super::task;
 use crate::request::wants_secret;
-use crate::{Caller, Desk, Via};
-use a2a::{Part, PartContent};
+use crate::{Caller, Desk, NewAnswer, SubmitError};
+use a2a::{Message, Part, PartContent};
 use bridge_core::errand::{ErrandMessage, ErrandView};
-use bridge_core::step::{AnswerErrand, Authority, Decide, DecideOutcome, DecideRefusal};
-use bridge_core::value::{Became, Request, RequestDecision, RequestVerdict};
+use bridge_core::port::Ledger;
+use bridge_core::step::{DecideOutcome, DecideRefusal, ErrandAnswered};
+use bridge_core::value::{Became, Request, RequestDecision, RequestState, Word};
 use serde_json::{Map, Value};
 
 /// Stands in the history for an answer that may not be kept.
@@ -20,11 +20,12 @@ const NOT_KEPT: &str = "(an answer that is not kept)";
 const REQUEST_ID: &str = "requestId";
 const DECISION: &str = "decision";
 const ANSWERS: &str = "answers";
+const NAMED: [&str; 3] = [REQUEST_ID, DECISION, ANSWERS];
 
 /// What a message was to the question that its task waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answered {
-    /// Nothing is asked that its sender may answer: it is an ordinary message.
+    /// Nothing is asked that its sender may answer: it is an ordinary message, or the repeat of one.
     NotAsked,
     /// Codex has it, or gets it when it asks again.
     Yes,
@@ -35,71 +36,144 @@ pub(crate) enum Answered {
     },
 }
 
-/// Answers the question that a task waits for with a message of its owner; `keyed` where a repeat is to be known again.
+/// Answers the question that a task waits for with a message of its owner; under `key` a repeat is known again.
 pub(crate) async fn answer<D: Desk>(
     desk: &D,
     caller: &Caller,
     view: &ErrandView,
     heard: &Heard,
-    keyed: bool,
+    key: Option<&str>,
 ) -> Result<Answered, Fault> {
-    if keyed && answered_before(view, heard) {
-        return Ok(Answered::Yes);
+    if let Some(key) = key
+        && let Some(word) = desk
+            .said_before(caller, &view.errand.errand_id, key)
+            .await?
+    {
+        return repeated(&word, heard);
     }
-    let Some((one, request)) = asked(view) else {
-        return Ok(Answered::NotAsked);
+    let Some(asked) = view.question().filter(|asked| asked.theirs) else {
+        return unasked(desk, caller, view, heard).await;
     };
+    let request = asked.request;
     let said = match Said::read(request, heard) {
         Ok(said) => said,
         Err(why) => return Ok(Answered::No { why }),
     };
-    let answer = AnswerErrand {
-        decide: Decide {
-            request_id: request.request_id.clone(),
-            verdict: RequestVerdict {
-                decision: said.decision,
-                answers: said.answers.map(|answers| answers.to_string()),
-                by: caller.name.clone(),
-                via: Via::A2a.word().to_owned(),
-                at: desk.now(),
-            },
-            authority: Authority::Sender {
-                conversation_id: view.errand.conversation_id.clone(),
-                sender: caller.name.clone(),
-                tier: one.message.tier,
-            },
-        },
+    let answer = NewAnswer {
+        from: caller.clone(),
         errand_id: view.errand.errand_id.clone(),
+        conversation_id: view.errand.conversation_id.clone(),
+        request_id: request.request_id.clone(),
+        decision: said.decision,
+        answers: said.answers.map(|answers| answers.to_string()),
         said_as: heard.said_as.clone(),
+        key: key.map(str::to_owned),
         original: kept(request, heard)?,
     };
-    Ok(match desk.answer_errand(answer).await? {
-        DecideOutcome::Applied | DecideOutcome::Granted => Answered::Yes,
-        DecideOutcome::Refused(refusal) => match refusal {
-            DecideRefusal::Unfit { why } => Answered::No { why },
-            // Somebody was faster, or it is not asked any more: what was said is for the turn that follows.
-            DecideRefusal::Decided { .. }
-            | DecideRefusal::Expired
-            | DecideRefusal::Withdrawn { .. }
-            | DecideRefusal::Unknown
-            | DecideRefusal::NotYours { .. } => Answered::NotAsked,
+    match desk.answer_errand(answer).await? {
+        ErrandAnswered::Known(word) => repeated(&word, heard),
+        ErrandAnswered::Judged(DecideOutcome::Applied | DecideOutcome::Granted) => {
+            Ok(Answered::Yes)
+        }
+        ErrandAnswered::Judged(DecideOutcome::Refused(refusal)) => refused(refusal, request, heard),
+    }
+}
+
+/// What is to be made of an answer that does not count.
+fn refused(refusal: DecideRefusal, request: &Request, heard: &Heard) -> Result<Answered, Fault> {
+    match refusal {
+        DecideRefusal::Unfit { why } => Ok(Answered::No { why }),
+        DecideRefusal::NotYours { who } => Err(Fault::unsupported(format!(
+            "only {who} may decide what is asked; nothing was stored"
+        ))),
+        // Somebody was faster, or it is not asked any more: what was said is for the turn that follows, unless it can
+        // only have been an answer.
+        DecideRefusal::Decided { .. }
+        | DecideRefusal::Expired
+        | DecideRefusal::Withdrawn { .. }
+        | DecideRefusal::Unknown => match wants_secret(request) || is_decision(heard) {
+            true => Err(late()),
+            false => Ok(Answered::NotAsked),
         },
+    }
+}
+
+/// A key that was here before must mean the same word. What became a message is told by the ledger, which has its text.
+fn repeated(word: &Word, heard: &Heard) -> Result<Answered, Fault> {
+    match word.became {
+        Became::Message(_) | Became::Stop => Ok(Answered::NotAsked),
+        Became::Decision(_) => match says_the_same(word, heard) {
+            true => Ok(Answered::Yes),
+            false => Err(SubmitError::OtherBody.into()),
+        },
+    }
+}
+
+fn says_the_same(word: &Word, heard: &Heard) -> bool {
+    let Ok(before) = serde_json::from_str::<Message>(&word.original) else {
+        return true;
+    };
+    before.parts == heard.message.parts || before.parts == not_kept()
+}
+
+/// What is said where nothing is asked of its sender is a message, unless it is the answer to what was asked before.
+async fn unasked<D: Desk>(
+    desk: &D,
+    caller: &Caller,
+    view: &ErrandView,
+    heard: &Heard,
+) -> Result<Answered, Fault> {
+    if view.now().state.terminal() {
+        return Ok(Answered::NotAsked);
+    }
+    if is_decision(heard) {
+        return Err(late());
+    }
+    let open = |one: &&ErrandMessage| one.message.life.state.name().awaits_answer();
+    let open = view.messages.iter().filter(open);
+    let open = open.map(|one| (one.message.message_id.clone(), one.message.tier));
+    let open: Vec<_> = open.collect();
+    let read = desk.ledger().read(move |rows| {
+        let mut theirs = Vec::new();
+        for (id, tier) in &open {
+            let asked = rows.requests(id)?.into_iter();
+            theirs.extend(asked.filter(|request| request.sender_may(*tier)));
+        }
+        Ok(theirs)
+    });
+    let theirs = read.await?;
+    match theirs.last().is_some_and(|last| missed(last, &caller.name)) {
+        true => Err(late()),
+        false => Ok(Answered::NotAsked),
+    }
+}
+
+/// Whether a secret was asked for and did not come from them: what they say now may be it.
+fn missed(request: &Request, who: &str) -> bool {
+    let answered = match &request.state {
+        RequestState::Decided(verdict) | RequestState::Granted(verdict) => verdict.by == who,
+        RequestState::Open | RequestState::Orphaned | RequestState::Withdrawn { .. } => false,
+    };
+    wants_secret(request) && !answered
+}
+
+fn late() -> Fault {
+    Fault::unsupported(
+        "Codex does not ask that any more, or not you; nothing was stored. What is no answer goes into a new task of \
+         the same context",
+    )
+}
+
+/// Whether it can be nothing but the answer to a question.
+fn is_decision(heard: &Heard) -> bool {
+    heard.message.parts.iter().filter_map(object).any(|data| {
+        let named = data.keys().all(|name| NAMED.contains(&name.as_str()));
+        named && (data.contains_key(REQUEST_ID) || data.contains_key(DECISION))
     })
 }
 
-/// The question that the task's owner may answer, with its message.
-fn asked(view: &ErrandView) -> Option<(&ErrandMessage, &Request)> {
-    let request = task::question(view)?;
-    let of = |one: &&ErrandMessage| one.message.message_id == request.message_id;
-    Some((view.messages.iter().find(of)?, request))
-}
-
-/// Whoever wants repeats to be known again may answer twice; the question is gone after the first time.
-fn answered_before(view: &ErrandView, heard: &Heard) -> bool {
-    view.words.iter().any(|word| match word.became {
-        Became::Decision(_) => word.said_as == heard.said_as,
-        Became::Message(_) | Became::Stop => false,
-    })
+fn not_kept() -> Vec<Part> {
+    vec![Part::text(NOT_KEPT)]
 }
 
 /// The message as it is kept.
@@ -108,7 +182,7 @@ fn kept(request: &Request, heard: &Heard) -> Result<String, Fault> {
         return heard.original();
     }
     let mut message = heard.message.clone();
-    message.parts = vec![Part::text(NOT_KEPT)];
+    message.parts = not_kept();
     message.metadata = None;
     let text = serde_json::to_string(&message);
     text.map_err(|error| Fault::internal(format!("the message can't be kept: {error}")))
@@ -153,8 +227,7 @@ impl Said {
                     .ok_or_else(|| unknown_decision(word))?,
             ),
         };
-        let named = [REQUEST_ID, DECISION, ANSWERS];
-        let whole = named.iter().all(|name| !data.contains_key(*name));
+        let whole = NAMED.iter().all(|name| !data.contains_key(*name));
         let answers = match whole {
             true => Some(Value::Object(data.clone())),
             false => data.get(ANSWERS).cloned(),
@@ -201,8 +274,7 @@ mod tests {
     use super::*;
     use crate::a2a::hear::hear;
     use bridge_core::value::{
-        Deciders, EffectDigest, IncarnationId, MessageId, RequestId, RequestKind, RequestState,
-        Timestamp, Wants,
+        Deciders, EffectDigest, IncarnationId, MessageId, RequestId, RequestKind, Timestamp, Wants,
     };
     use serde_json::json;
 

@@ -97,29 +97,17 @@ pub(crate) fn status(view: &ErrandView) -> TaskStatus {
 fn status_message(view: &ErrandView, stand: &Stand) -> Option<Message> {
     let why = stand.why.as_ref().filter(|why| !why.trim().is_empty());
     let mut parts: Vec<Part> = why.map(Part::text).into_iter().collect();
-    let asked = question(view).filter(|_| stand.state == ErrandState::InputRequired);
+    let asked = view.question().filter(|asked| asked.theirs);
     let mut message = Message {
         message_id: format!("{}-status-{}", view.errand.errand_id, stand.at.0),
         ..said(view, Vec::new())
     };
-    if let Some(request) = asked {
-        parts.push(question_part(request));
+    if let Some(asked) = asked {
+        parts.push(question_part(asked.request));
         message.extensions = Some(vec![extension::QUESTIONS.to_owned()]);
     }
     message.parts = parts;
     (!message.parts.is_empty()).then_some(message)
-}
-
-/// The question of Codex that the task's owner may answer, if it waits for one.
-pub(crate) fn question(view: &ErrandView) -> Option<&Request> {
-    let open = |one: &&ErrandMessage| one.message.life.state.name().awaits_answer();
-    let asked = view.messages.iter().filter(open).flat_map(|one| {
-        let tier = one.message.tier;
-        one.requests
-            .iter()
-            .filter(move |request| request.sender_may(tier))
-    });
-    asked.into_iter().next()
 }
 
 fn question_part(request: &Request) -> Part {

@@ -5,8 +5,8 @@ use super::route::{Access, Route, Trace, Verb};
 use super::{Api, Door, Hosts, router, table};
 use crate::control::Scope;
 use crate::{
-    A2aProfile, Desk, Health, Hub, NewErrand, NewMessage, NewTask, Notified, PushPut, ReloadView,
-    StartError, Steering, SubmitError, Submitted, TaskBegun, TokenHash,
+    A2aProfile, Caller, Desk, Health, Hub, NewAnswer, NewErrand, NewMessage, NewTask, Notified,
+    PushPut, ReloadView, StartError, Steering, SubmitError, Submitted, TaskBegun, TokenHash,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -14,10 +14,12 @@ use axum::http::{Method, Request, Response, StatusCode, header};
 use axum::routing::get;
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{
-    AddToken, AnswerErrand, CancelOutcome, Claim, Decide, DecideOutcome, ErrandTaken,
+    AddToken, CancelOutcome, Claim, Decide, DecideOutcome, ErrandAnswered, ErrandTaken,
     RedriveOutcome, RevokeToken, TokenAdded, Transition, UseToken,
 };
-use bridge_core::value::{Attachment, Epoch, ErrandId, MessageId, Push, Task, TaskId, Timestamp};
+use bridge_core::value::{
+    Attachment, ChannelId, Epoch, ErrandId, MessageId, Push, Task, TaskId, Timestamp, Word,
+};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -162,8 +164,21 @@ impl Desk for EmptyDesk {
         Err(SubmitError::Stopping)
     }
 
-    async fn answer_errand(&self, _answer: AnswerErrand) -> Result<DecideOutcome, LedgerError> {
+    async fn answer_errand(&self, _answer: NewAnswer) -> Result<ErrandAnswered, LedgerError> {
         Err(unbuilt())
+    }
+
+    async fn said_before(
+        &self,
+        _: &Caller,
+        _: &ErrandId,
+        _key: &str,
+    ) -> Result<Option<Word>, LedgerError> {
+        Err(unbuilt())
+    }
+
+    fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String) {
+        (ChannelId::new("a2a"), format!("{}/{context}", from.name))
     }
 
     async fn reserve_told(&self, _: &ErrandId, _more: u32) -> Result<Option<u64>, LedgerError> {

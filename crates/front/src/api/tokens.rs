@@ -36,6 +36,7 @@ pub(super) async fn add<D: Desk>(
         name: name.clone(),
         hash: TokenHash::of(&token).hex(),
         scopes: words.clone(),
+        rotate: new.rotate,
         by: caller.name,
     };
     let (desk, shared) = (context.desk, context.shared);
@@ -55,6 +56,10 @@ pub(super) async fn add<D: Desk>(
         }
         TokenAdded::Taken => Err(ProblemResponse::ambiguous(format!(
             "there is a token {name} already: revoke it first, or choose another name"
+        ))),
+        TokenAdded::Owns { errands } => Err(ProblemResponse::ambiguous(format!(
+            "{name} has {errands} tasks from before, which whoever gets this token would see and go on with: choose \
+             another name, or say that it is for the same agent (`rotate`)"
         ))),
         TokenAdded::Full => Err(ProblemResponse::ambiguous(
             "there are too many tokens: revoke those that nobody uses",

@@ -99,6 +99,7 @@ fn given(id: &str, at: Timestamp) -> Vec<Change> {
         errand_id,
         ordinal: 1,
         said_as: "mine".to_owned(),
+        known_as: None,
         became: Became::Message(MessageId::new(id)),
         original: String::new(),
         at,

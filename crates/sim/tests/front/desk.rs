@@ -6,19 +6,20 @@ use axum::http::{Request, StatusCode};
 use bridge_core::errand::ErrandView;
 use bridge_core::port::{Change, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{
-    AddToken, AnswerErrand, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, Decision, Discard,
-    ErrandPlace, ErrandTaken, Extras, MidTurn, NotifyBegin, Receive, Received, Record, Redrive,
-    RedriveOutcome, Refused, ReserveTold, RevokeToken, TakeErrand, Tell, TokenAdded, Transition,
-    UseToken, Verdict,
+    AddToken, AnswerErrand, Authority, Cancel, CancelOutcome, Claim, Decide, DecideOutcome,
+    Decision, Discard, ErrandAnswered, ErrandPlace, ErrandTaken, Extras, MidTurn, NotifyBegin,
+    Receive, Received, Record, Redrive, RedriveOutcome, Refused, ReserveTold, RevokeToken,
+    TakeErrand, Tell, TokenAdded, Transition, UseToken, Verdict,
 };
 use bridge_core::value::{
     AckMode, Attachment, AuditEntry, ChannelId, ConversationId, Errand, ErrandId, ExternalId,
-    MessageId, Push, SenderKind, Task, TaskId, Tier, Timestamp,
+    MessageId, Push, RequestVerdict, SenderKind, Task, TaskId, Tier, Timestamp, Word,
 };
 use bridge_front::api::{Api, Door};
 use bridge_front::{
-    A2aProfile, Desk, Health, Hub, Live, NewErrand, NewMessage, NewTask, Notified, PushPut,
-    ReloadView, StartError, Steering, SubmitError, Submitted, TaskBegun, TokenHash,
+    A2aProfile, Caller, Desk, Health, Hub, Live, NewAnswer, NewErrand, NewMessage, NewTask,
+    Notified, PushPut, ReloadView, StartError, Steering, SubmitError, Submitted, TaskBegun,
+    TokenHash,
 };
 use bridge_store::MemoryLedger;
 use futures_util::StreamExt;
@@ -88,6 +89,7 @@ impl TestDesk {
             name: name.to_owned(),
             hash: TokenHash::of(name).hex(),
             scopes: vec![scope.to_owned()],
+            rotate: false,
             by: "somebody".to_owned(),
         };
         assert_eq!(self.does(token).await.unwrap(), TokenAdded::Added);
@@ -118,13 +120,13 @@ impl TestDesk {
         };
         let id = format!("m{n}");
         let external_id = match new.key {
-            Some(key) => format!("#key:{owner}:{key}"),
-            None => format!("{}#{id}", new.said_as),
+            Some(key) => key_id(&owner, &key),
+            None => ExternalId::new(format!("{}#{id}", new.said_as)),
         };
         let receive = Receive {
             conversation_id: ConversationId::new(format!("c-{key}")),
             external_key: key,
-            external_id: ExternalId::new(external_id),
+            external_id,
             kind: SenderKind::Agent,
             tier: Tier::Peer,
             body: new.text,
@@ -147,6 +149,10 @@ impl TestDesk {
             original: new.original,
         }
     }
+}
+
+fn key_id(owner: &str, key: &str) -> ExternalId {
+    ExternalId::new(format!("#key:{owner}:{key}"))
 }
 
 /// Rows as a test wants them.
@@ -326,8 +332,47 @@ impl Desk for TestDesk {
         Ok(taken)
     }
 
-    async fn answer_errand(&self, answer: AnswerErrand) -> Result<DecideOutcome, LedgerError> {
-        self.does(answer).await
+    async fn answer_errand(&self, answer: NewAnswer) -> Result<ErrandAnswered, LedgerError> {
+        let sender = answer.from.name;
+        let done = self.does(AnswerErrand {
+            known_as: answer.key.map(|key| key_id(&sender, &key)),
+            decide: Decide {
+                request_id: answer.request_id,
+                verdict: RequestVerdict {
+                    decision: answer.decision,
+                    answers: answer.answers,
+                    by: sender.clone(),
+                    via: "a2a".to_owned(),
+                    at: self.now(),
+                },
+                authority: Authority::Sender {
+                    conversation_id: answer.conversation_id,
+                    sender,
+                    tier: Tier::Peer,
+                },
+            },
+            errand_id: answer.errand_id,
+            said_as: answer.said_as,
+            original: answer.original,
+        });
+        done.await
+    }
+
+    async fn said_before(
+        &self,
+        from: &Caller,
+        errand_id: &ErrandId,
+        key: &str,
+    ) -> Result<Option<Word>, LedgerError> {
+        let (errand_id, known_as) = (errand_id.clone(), key_id(&from.name, key));
+        let read = self
+            .ledger
+            .read(move |rows| bridge_core::errand::said_before(rows, &errand_id, &known_as));
+        read.await
+    }
+
+    fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String) {
+        (ChannelId::new("a2a"), format!("{}/{context}", from.name))
     }
 
     async fn reserve_told(&self, id: &ErrandId, more: u32) -> Result<Option<u64>, LedgerError> {

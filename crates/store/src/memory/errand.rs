@@ -102,8 +102,12 @@ impl MemoryRows {
             Became::Message(id) => self.messages.contains(id) && !self.worded.contains(id),
             Became::Decision(_) | Became::Stop => true,
         };
+        let keyed = match &word.became {
+            Became::Decision(_) => true,
+            Became::Message(_) | Became::Stop => word.known_as.is_none(),
+        };
         let known = self.errands.contains(&word.errand_id);
-        guard(known && fits && !self.words.contains(&key), || {
+        guard(known && fits && keyed && !self.words.contains(&key), || {
             format!("new word {}/{}", word.errand_id, word.ordinal)
         })?;
         if let Became::Message(id) = &word.became {

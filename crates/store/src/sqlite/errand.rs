@@ -7,7 +7,8 @@ use super::fields::Fields;
 use super::{sql, sums};
 use bridge_core::port::{ErrandQuery, RowsError};
 use bridge_core::value::{
-    Became, ChannelId, ConversationId, Errand, ErrandId, MessageId, RequestId, Timestamp, Word,
+    Became, ChannelId, ConversationId, Errand, ErrandId, ExternalId, MessageId, RequestId,
+    Timestamp, Word,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -37,7 +38,7 @@ pub(super) const COUNT_OF_OWNER: &str =
 pub(super) const COUNT_OF_CONVERSATION: &str =
     "SELECT count(*) FROM errand WHERE owner = ?1 AND conversation_id = ?2 AND changed_at >= ?3";
 
-pub(super) const WORDS: &str = "SELECT errand_id, ordinal, said_as, message_id, request_id, original, \
+pub(super) const WORDS: &str = "SELECT errand_id, ordinal, said_as, known_as, message_id, request_id, original, \
      original_sum, at FROM word WHERE errand_id = ?1 ORDER BY ordinal";
 
 const OF_MESSAGE: &str = "SELECT errand_id FROM word WHERE message_id = ?1";
@@ -70,6 +71,7 @@ fn read_word(row: &Row<'_>) -> Result<Word, RowsError> {
         errand_id: fields.id(ErrandId::new)?,
         ordinal: fields.next()?,
         said_as: fields.next()?,
+        known_as: fields.maybe_id(ExternalId::new)?,
         became: {
             let message = fields.maybe_id(MessageId::new)?.map(Became::Message);
             let request = fields.maybe_id(RequestId::new)?.map(Became::Decision);
@@ -165,12 +167,13 @@ pub(super) fn insert_word(conn: &Connection, word: &Word) -> Result<(), RowsErro
     };
     sql::write(
         conn,
-        "INSERT INTO word (errand_id, ordinal, said_as, message_id, request_id, original, original_sum, at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO word (errand_id, ordinal, said_as, known_as, message_id, request_id, original, \
+         original_sum, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         params![
             word.errand_id.as_str(),
             word.ordinal,
             word.said_as,
+            word.known_as.as_ref().map(ExternalId::as_str),
             message,
             request,
             word.original,

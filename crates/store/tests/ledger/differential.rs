@@ -184,6 +184,7 @@ impl Pair {
         let mut verdict = verdict(self.dice.choose(&RequestDecision::ALL), "ann");
         verdict.answers = Some("{}".to_owned());
         verdict.at = self.now;
+        let known_as = self.dice.choose(&[None, Some(ExternalId::new("x-answer"))]);
         self.both(AnswerErrand {
             decide: Decide {
                 request_id: RequestId::new(format!("r-{name}")),
@@ -192,6 +193,7 @@ impl Pair {
             },
             errand_id,
             said_as: "answer".to_owned(),
+            known_as,
             original: "yes".to_owned(),
         })
         .await;

@@ -17,7 +17,7 @@ const CHANNEL: &str = "a2a";
 
 pub(super) async fn peers(client: &ApiClient, command: PeersCommand) -> ExitCode {
     match command {
-        PeersCommand::Add { name, json } => add(client, &name, json).await,
+        PeersCommand::Add { name, rotate, json } => add(client, &name, rotate, json).await,
         PeersCommand::List { json } => {
             let found = list(client).await.map(|peers| json!({ "peers": peers }));
             answered(client, found, json, |page| {
@@ -27,7 +27,10 @@ pub(super) async fn peers(client: &ApiClient, command: PeersCommand) -> ExitCode
         PeersCommand::Revoke { name, json } => {
             let done = revoke(client, &name).await;
             answered(client, done, json, |_| {
-                let said = format!("{name} is revoked; what it gave Codex to do goes on");
+                let said = format!(
+                    "{name} is revoked; what it gave Codex to do goes on, and is seen by whoever gets the name with \
+                     `peers add --rotate`"
+                );
                 (escape_line(&said).into_owned(), ExitCode::SUCCESS)
             })
         }
@@ -35,8 +38,8 @@ pub(super) async fn peers(client: &ApiClient, command: PeersCommand) -> ExitCode
 }
 
 /// The token goes alone to stdout, so that it can be put into a file without being seen.
-async fn add(client: &ApiClient, name: &str, json: bool) -> ExitCode {
-    let body = json!({ "name": name, "scopes": [SCOPE] });
+async fn add(client: &ApiClient, name: &str, rotate: bool, json: bool) -> ExitCode {
+    let body = json!({ "name": name, "scopes": [SCOPE], "rotate": rotate });
     let made: Result<Value, ClientError> = client.post("/v1/tokens", Some(&body), None).await;
     match made {
         Ok(made) if json => print_json(&made, ExitCode::SUCCESS),

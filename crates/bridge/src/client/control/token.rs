@@ -11,7 +11,12 @@ use std::process::ExitCode;
 
 pub(super) async fn token(client: &ApiClient, command: TokenCommand) -> ExitCode {
     match command {
-        TokenCommand::Add { name, scope, json } => add(client, &name, &scope, json).await,
+        TokenCommand::Add {
+            name,
+            scope,
+            rotate,
+            json,
+        } => add(client, &name, &scope, rotate, json).await,
         TokenCommand::List { json } => {
             let found = client.get("/v1/tokens").await;
             answered(client, found, json, |page| {
@@ -32,8 +37,14 @@ pub(super) async fn token(client: &ApiClient, command: TokenCommand) -> ExitCode
 }
 
 /// The token goes alone to stdout, so that it can be put into a file without being seen.
-async fn add(client: &ApiClient, name: &str, scopes: &[String], json: bool) -> ExitCode {
-    let body = json!({ "name": name, "scopes": scopes });
+async fn add(
+    client: &ApiClient,
+    name: &str,
+    scopes: &[String],
+    rotate: bool,
+    json: bool,
+) -> ExitCode {
+    let body = json!({ "name": name, "scopes": scopes, "rotate": rotate });
     let made: Result<Value, ClientError> = client.post("/v1/tokens", Some(&body), None).await;
     match made {
         Ok(made) if json => print_json(&made, ExitCode::SUCCESS),

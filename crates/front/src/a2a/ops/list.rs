@@ -12,8 +12,6 @@ use bridge_core::errand::ErrandView;
 use bridge_core::port::{ErrandQuery, Ledger, Read, RowsError};
 use bridge_core::value::{ChannelId, ConversationId, ErrandId, Timestamp};
 
-/// What the daemon calls the channel of other agents.
-const CHANNEL: &str = "a2a";
 /// Tasks of a page where nobody says how many.
 const PAGE_DEFAULT: u32 = 50;
 /// Tasks that one call looks at when it filters by status; what is behind them is on the next page, and not counted yet.
@@ -53,17 +51,15 @@ pub(super) async fn list<D: Desk>(
         before,
         limit: size,
     };
-    let key = request
-        .context_id
-        .filter(|context| !context.is_empty())
-        .map(|context| format!("{}/{context}", call.caller.name));
+    let context = request.context_id.filter(|context| !context.is_empty());
+    let talk = context.map(|context| call.context.desk.talk(&call.caller, &context));
     let status = request
         .status
         .filter(|status| *status != TaskState::Unspecified);
     let desk = &call.context.desk;
-    let known = match key {
-        Some(key) => {
-            query.conversation = conversation(desk, key).await?;
+    let known = match talk {
+        Some(talk) => {
+            query.conversation = conversation(desk, talk).await?;
             query.conversation.is_some()
         }
         None => true,
@@ -91,8 +87,11 @@ pub(super) async fn list<D: Desk>(
 }
 
 /// The conversation that a context is, if there ever was one.
-async fn conversation<D: Desk>(desk: &D, key: String) -> Result<Option<ConversationId>, Fault> {
-    let read = move |rows: &dyn Read| rows.conversation_by_key(&ChannelId::new(CHANNEL), &key);
+async fn conversation<D: Desk>(
+    desk: &D,
+    (channel, key): (ChannelId, String),
+) -> Result<Option<ConversationId>, Fault> {
+    let read = move |rows: &dyn Read| rows.conversation_by_key(&channel, &key);
     let found = desk.ledger().read(read).await?;
     Ok(found.map(|conversation| conversation.conversation_id))
 }

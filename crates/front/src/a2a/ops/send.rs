@@ -219,7 +219,7 @@ async fn place<D: Desk>(
             // As it was before the message, so that nothing that comes of it is missed.
             since = push::Since::now_of(call, &view.errand.errand_id).await?;
         }
-        answered = answer(call, &heard, view, keyed).await?;
+        answered = answer(call, &heard, view, key.map(String::as_str)).await?;
     } else if let Some(config) = &config {
         push::check(call, None, config, PUSH_FIELD).await?;
     }
@@ -238,10 +238,10 @@ async fn answer<D: Desk>(
     call: &Call<D>,
     heard: &Heard,
     view: ErrandView,
-    keyed: bool,
+    key: Option<&str>,
 ) -> Result<Option<Placed>, Fault> {
     let desk = &call.context.desk;
-    let answered = questions::answer(desk, &call.caller, &view, heard, keyed).await?;
+    let answered = questions::answer(desk, &call.caller, &view, heard, key).await?;
     Ok(match answered {
         Answered::NotAsked => None,
         Answered::Yes => Some(Placed::In(view.errand.errand_id)),
@@ -288,7 +288,9 @@ async fn take<D: Desk>(call: &Call<D>, heard: Heard) -> Result<ErrandId, Fault> 
         original,
     };
     match call.context.desk.take_errand(errand).await? {
-        ErrandTaken::New { errand, .. } | ErrandTaken::Known { errand, .. } => Ok(errand.errand_id),
+        ErrandTaken::New { errand, .. }
+        | ErrandTaken::Known { errand, .. }
+        | ErrandTaken::KnownAnswer { errand } => Ok(errand.errand_id),
         ErrandTaken::Over(state) => Err(over(state)),
         ErrandTaken::Unknown => Err(Fault::task_not_found(task.as_deref().unwrap_or_default())),
         ErrandTaken::Full => Err(Fault::full(

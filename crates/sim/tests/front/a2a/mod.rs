@@ -5,6 +5,7 @@ mod errors;
 mod files;
 mod lists;
 mod pushes;
+mod questions;
 mod sending;
 mod streams;
 

@@ -10,7 +10,7 @@ use bridge_core::limits::{ERRAND_WORDS_MAX, PAGE_MAX};
 use bridge_core::port::{Change, ErrandQuery, Ledger, LedgerError, RowsError};
 use bridge_core::step::{
     AnswerErrand, Ask, Authority, Cancel, CancelOutcome, Decide, DecideOutcome, DecideRefusal,
-    ErrandPlace, ErrandTaken, Keep, Prune, ReserveTold, TakeErrand,
+    ErrandAnswered, ErrandPlace, ErrandTaken, Keep, Prune, ReserveTold, TakeErrand,
 };
 use bridge_core::value::{
     Became, ChannelId, Class, Errand, ErrandId, ExternalId, RequestDecision, RequestId,
@@ -116,6 +116,7 @@ pub(super) async fn an_errand_its_word_and_its_message_are_on_disk_together<F: F
         errand_id: ErrandId::new("e-m1"),
         ordinal: 1,
         said_as: "their-m1".to_owned(),
+        known_as: None,
         became: Became::Message(message("m1")),
         original: "{\"text\":\"o'r \\\"m1\\\"\"}".to_owned(),
         at: world.now,
@@ -278,6 +279,7 @@ pub(super) async fn an_errand_has_so_many_words_and_no_more<F: Fixture>() {
             errand_id: ErrandId::new("e-m1"),
             ordinal: u32::try_from(ordinal).unwrap(),
             said_as: "more".to_owned(),
+            known_as: None,
             became: Became::Decision(RequestId::new("r")),
             original: String::new(),
             at: world.now,
@@ -303,6 +305,10 @@ async fn asked<L: Ledger>(world: &mut World<L>, kind: RequestKind) {
     world.does(Ask { request, at_once }).await;
 }
 
+fn refused(refusal: DecideRefusal) -> ErrandAnswered {
+    ErrandAnswered::Judged(DecideOutcome::Refused(refusal))
+}
+
 fn tells(errand_id: &str, key: &str, sender: &str, at: Timestamp) -> AnswerErrand {
     let mut verdict = verdict(RequestDecision::Accept, sender);
     verdict.answers = Some("{}".to_owned());
@@ -319,6 +325,7 @@ fn tells(errand_id: &str, key: &str, sender: &str, at: Timestamp) -> AnswerErran
         },
         errand_id: ErrandId::new(errand_id),
         said_as: "their-answer".to_owned(),
+        known_as: Some(ExternalId::new("#key:answer")),
         original: "{}".to_owned(),
     }
 }
@@ -334,7 +341,7 @@ pub(super) async fn a_question_is_answered_with_a_word<F: Fixture>() {
     assert_eq!(stand.at, world.now, "a question is news");
     world.pass_ms(5);
     let now = world.now;
-    let unknown = DecideOutcome::Refused(DecideRefusal::Unknown);
+    let unknown = refused(DecideRefusal::Unknown);
     for (errand_id, key, sender) in [
         ("e-m2", "c", "ann"),
         ("e-m9", "c", "ann"),
@@ -346,21 +353,73 @@ pub(super) async fn a_question_is_answered_with_a_word<F: Fixture>() {
     let told = world.does(tells("e-m1", "c", "bob", now)).await.outcome;
     assert!(matches!(
         told,
-        DecideOutcome::Refused(DecideRefusal::NotYours { .. })
+        ErrandAnswered::Judged(DecideOutcome::Refused(DecideRefusal::NotYours { .. }))
     ));
     assert_eq!(view(&world, "e-m1").await.unwrap().words.len(), 1);
     let told = world.does(tells("e-m1", "c", "ann", now)).await.outcome;
-    assert_eq!(told, DecideOutcome::Applied);
+    assert_eq!(told, ErrandAnswered::Judged(DecideOutcome::Applied));
     let view = view(&world, "e-m1").await.unwrap();
     assert_eq!(view.now().state, ErrandState::Working);
     assert_eq!(view.now().at, now);
     let became = Became::Decision(RequestId::new("r1"));
     assert_eq!(view.words.last().map(|word| &word.became), Some(&became));
-    let twice = world.does(tells("e-m1", "c", "ann", now)).await.outcome;
+    let again = AnswerErrand {
+        known_as: None,
+        ..tells("e-m1", "c", "ann", now)
+    };
+    let twice = world.does(again).await.outcome;
     assert!(matches!(
         twice,
-        DecideOutcome::Refused(DecideRefusal::Decided { .. })
+        ErrandAnswered::Judged(DecideOutcome::Refused(DecideRefusal::Decided { .. }))
     ));
+}
+
+pub(super) async fn an_answer_is_known_again_by_its_key_alone<F: Fixture>() {
+    let mut fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.does(first("c", "m1", "ann")).await;
+    asked(&mut world, RequestKind::UserInput).await;
+    let now = world.now;
+    world.does(tells("e-m1", "c", "ann", now)).await;
+    drop(world);
+    fixture.reopen();
+    let world = World::over(fixture.ledger());
+    let words = view(&world, "e-m1").await.unwrap().words;
+    let mut again = tells("e-m1", "c", "ann", now);
+    assert_eq!(words[1].known_as, again.known_as);
+    again.said_as = "another-id".to_owned();
+    let known = ErrandAnswered::Known(words[1].clone());
+    assert_eq!(world.does(again).await.outcome, known);
+    let mut as_message = next("e-m1", "c", "m2", "ann");
+    as_message.receive.external_id = ExternalId::new("#key:answer");
+    let taken = world.does(as_message).await.outcome;
+    let errand = errand("e-m1", "ann", "c");
+    assert_eq!(taken, ErrandTaken::KnownAnswer { errand });
+    // Another key is another word, whatever its owner calls it.
+    let mut more = next("e-m1", "c", "m3", "ann");
+    more.said_as = "their-answer".to_owned();
+    let taken = world.does(more).await.outcome;
+    assert!(matches!(taken, ErrandTaken::New { .. }));
+    let mut wrong = words[0].clone();
+    (wrong.ordinal, wrong.became) = (9, Became::Stop);
+    wrong.known_as = Some(ExternalId::new("#key:stop"));
+    let wrong = Write(vec![Change::NewWord(wrong)]);
+    assert!(world.tries(wrong).await.is_err());
+}
+
+pub(super) async fn a_repeated_message_answers_no_question<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.does(first("c", "m1", "ann")).await;
+    asked(&mut world, RequestKind::UserInput).await;
+    let mut more = next("e-m1", "c", "m2", "ann");
+    more.receive.external_id = ExternalId::new("#key:answer");
+    world.does(more).await;
+    let now = world.now;
+    let told = world.does(tells("e-m1", "c", "ann", now)).await.outcome;
+    let view = view(&world, "e-m1").await.unwrap();
+    assert_eq!(told, ErrandAnswered::Known(view.words[1].clone()));
+    assert_eq!(view.now().state, ErrandState::InputRequired);
 }
 
 pub(super) async fn an_approval_is_not_the_errand_owner_s<F: Fixture>() {
@@ -373,7 +432,7 @@ pub(super) async fn an_approval_is_not_the_errand_owner_s<F: Fixture>() {
     let told = world.does(tells("e-m1", "c", "ann", now)).await.outcome;
     assert!(matches!(
         told,
-        DecideOutcome::Refused(DecideRefusal::NotYours { .. })
+        ErrandAnswered::Judged(DecideOutcome::Refused(DecideRefusal::NotYours { .. }))
     ));
     assert_eq!(state(&world, "e-m1").await, ErrandState::AuthRequired);
     world.pass_ms(9);

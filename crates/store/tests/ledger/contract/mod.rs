@@ -153,6 +153,7 @@ contract! {
         }
         surface {
             tokens_are_made_seen_and_revoked,
+            a_name_that_owns_errands_is_given_to_nobody_else_unasked,
             there_are_so_many_tokens_and_no_more,
             pages_go_back_in_time,
             what_changed_lately_is_found,
@@ -181,6 +182,8 @@ contract! {
             an_errand_that_waits_for_its_owner_can_be_stopped,
             an_errand_has_so_many_words_and_no_more,
             a_question_is_answered_with_a_word,
+            an_answer_is_known_again_by_its_key_alone,
+            a_repeated_message_answers_no_question,
             an_approval_is_not_the_errand_owner_s,
             numbers_of_news_never_go_back,
             errands_are_listed_by_their_newest_change,

@@ -1,5 +1,6 @@
 //! What the API's surface rests on: tokens, pages back in time, and what changed lately.
 
+use super::errands::first;
 use crate::fixture::Fixture;
 use crate::given::{World, answered, conversation, fail, message, note, text};
 use bridge_core::limits::TOKENS_MAX;
@@ -12,6 +13,7 @@ fn add(name: &str, hash: &str) -> AddToken {
         name: name.to_owned(),
         hash: hash.to_owned(),
         scopes: vec!["read".to_owned(), "send".to_owned()],
+        rotate: false,
         by: "ann".to_owned(),
     }
 }
@@ -75,6 +77,24 @@ pub(super) async fn tokens_are_made_seen_and_revoked<F: Fixture>() {
             "ann token-add token ciread send"
         ]
     );
+}
+
+pub(super) async fn a_name_that_owns_errands_is_given_to_nobody_else_unasked<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    world.does(first("c", "m1", "ann")).await;
+    let owns = TokenAdded::Owns { errands: 1 };
+    assert_eq!(world.does(add("ann", "h1")).await.outcome, owns);
+    assert!(tokens(&world).await.is_empty());
+    assert_eq!(
+        world.does(add("bob", "h2")).await.outcome,
+        TokenAdded::Added
+    );
+    let rotate = AddToken {
+        rotate: true,
+        ..add("ann", "h3")
+    };
+    assert_eq!(world.does(rotate).await.outcome, TokenAdded::Added);
 }
 
 pub(super) async fn there_are_so_many_tokens_and_no_more<F: Fixture>() {
