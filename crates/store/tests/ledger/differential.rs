@@ -233,10 +233,12 @@ impl Pair {
             4 => {
                 let (name, hash) = (by.clone(), format!("h{}", self.step));
                 let scopes = vec!["a2a".to_owned()];
+                let rotate = self.dice.one_in(2);
                 self.both(AddToken {
                     name,
                     hash,
                     scopes,
+                    rotate,
                     by: by.clone(),
                 })
                 .await;

@@ -311,6 +311,7 @@ pub(super) async fn a_follower_that_is_stopped_gets_no_turn_of_its_own<F: Fixtur
             errand_id: errand.errand_id.clone(),
             ordinal: 1,
             said_as: "m2".to_owned(),
+            known_as: None,
             became: Became::Message(message("m2")),
             original: "{}".to_owned(),
             at: world.now,

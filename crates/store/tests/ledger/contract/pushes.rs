@@ -237,6 +237,7 @@ pub(super) async fn whoever_loses_its_token_is_told_nothing_more<F: Fixture>() {
                 name: owner.to_owned(),
                 hash: id.to_owned(),
                 scopes: vec!["a2a".to_owned()],
+                rotate: false,
                 by: "owner".to_owned(),
             })
             .await;
