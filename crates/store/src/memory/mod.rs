@@ -8,6 +8,7 @@ mod errand;
 mod facts;
 mod figures;
 mod forget;
+mod heard;
 mod push;
 mod read;
 mod request;

@@ -205,18 +205,7 @@ impl Read for MemoryRows {
         sender: &str,
         limit: u32,
     ) -> Result<Vec<Heard>, RowsError> {
-        let mut heard: Vec<Heard> = self
-            .arrivals
-            .iter()
-            .rev()
-            .filter_map(|(_, id)| self.messages.get(id))
-            .filter(|message| message.kind == SenderKind::Agent)
-            .filter(|message| message.channel == *channel && message.sender == sender)
-            .map(Heard::of)
-            .collect();
-        heard.sort_by_key(|heard| std::cmp::Reverse(heard.said_at));
-        heard.truncate(page(limit));
-        Ok(heard)
+        Ok(self.heard_of(channel, sender, page(limit)))
     }
 
     fn heard_in_talk(
@@ -225,14 +214,7 @@ impl Read for MemoryRows {
         sender: &str,
         limit: u32,
     ) -> Result<Vec<Heard>, RowsError> {
-        let all = (id.clone(), Seq(i64::MIN))..=(id.clone(), Seq(i64::MAX));
-        let said = self.seqs.range(all).rev();
-        Ok(said
-            .filter_map(|(_, id)| self.messages.get(id))
-            .filter(|message| message.kind == SenderKind::Agent && message.sender == sender)
-            .map(Heard::of)
-            .take(page(limit))
-            .collect())
+        Ok(self.heard_within(id, sender, page(limit)))
     }
 
     fn said_nth_newest(
@@ -241,17 +223,7 @@ impl Read for MemoryRows {
         sender: &str,
         nth: u32,
     ) -> Result<Option<Timestamp>, RowsError> {
-        let mut said: Vec<Timestamp> = self
-            .messages
-            .iter()
-            .map(|(_, message)| message)
-            .filter(|message| message.kind == SenderKind::Agent)
-            .filter(|message| message.channel == *channel && message.sender == sender)
-            .map(|message| message.said_at)
-            .collect();
-        said.sort_by_key(|at| std::cmp::Reverse(*at));
-        let nth = usize::try_from(nth.saturating_sub(1)).unwrap_or(usize::MAX);
-        Ok(said.get(nth).copied())
+        Ok(self.nth_said(channel, sender, nth))
     }
 
     fn cursor(&self, channel: &ChannelId) -> Result<Option<String>, RowsError> {
