@@ -47,12 +47,29 @@ impl Heard {
     }
 }
 
+/// What a message and its parts may say in `metadata`, in bytes of JSON: it is kept and told again with the task.
+const METADATA_MAX_BYTES: usize = 64 * 1024;
+
+fn check_metadata(message: &Message) -> Result<(), Fault> {
+    let parts = message.parts.iter().map(|part| &part.metadata);
+    let all: Vec<_> = parts.chain([&message.metadata]).flatten().collect();
+    let bytes = serde_json::to_vec(&all).map_or(usize::MAX, |json| json.len());
+    match bytes <= METADATA_MAX_BYTES {
+        true => Ok(()),
+        false => {
+            let why = "is too long: all metadata of a message may have 64 KiB; send data as a part";
+            Err(Fault::invalid("message.metadata", why))
+        }
+    }
+}
+
 /// Takes a message apart.
 pub(crate) fn hear(mut message: Message) -> Result<Heard, Fault> {
     if message.role != Role::User {
         let why = "must be ROLE_USER: what an agent says to us, it says as our user";
         return Err(Fault::invalid("message.role", why));
     }
+    check_metadata(&message)?;
     let (key, hops) = (key_of(&message)?, hops_of(&message));
     let mut texts = Vec::new();
     let mut files = Vec::new();
@@ -199,5 +216,20 @@ mod tests {
             (extension::IDEMPOTENCY.to_owned(), json!(7)),
         ]));
         assert!(hear(sent).is_err(), "a key that is no text");
+    }
+
+    #[test]
+    fn metadata_is_bounded_wherever_it_stands() {
+        let note = |bytes: usize| {
+            Some(HashMap::from([(
+                "note".to_owned(),
+                json!("x".repeat(bytes)),
+            )]))
+        };
+        let mut sent = message(json!([{"text": "a"}]));
+        sent.metadata = note(METADATA_MAX_BYTES / 2);
+        assert!(hear(sent.clone()).is_ok());
+        sent.parts[0].metadata = note(METADATA_MAX_BYTES / 2);
+        assert!(hear(sent).is_err(), "of the message and its parts together");
     }
 }
