@@ -169,7 +169,7 @@ async fn an_agent_that_knows_only_the_ancestor_can_use_it() {
 
 #[tokio::test]
 async fn it_answers_steers_and_stops_by_the_old_parameters() {
-    let world = World::new().await.with_own_home();
+    let world = World::new().await;
     let mcp = Mcp::start(&world).await;
     let client = &mcp.client;
     let place = world.path().join("place");

@@ -129,7 +129,7 @@ async fn threat_6_what_is_said_over_mcp_is_not_in_the_log_at_any_level() {
 
 #[tokio::test]
 async fn scopes_decide_what_a_tool_does() {
-    let world = World::new().await.with_own_home();
+    let world = World::new().await;
     let served = Served::by(&world).await;
     let reader = served.client(&served.token(&["read"]).await).await;
     let worker = served

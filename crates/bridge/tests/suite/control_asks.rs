@@ -30,7 +30,7 @@ async fn asked(world: &World) -> Value {
 
 #[tokio::test]
 async fn a_person_who_sends_is_asked_at_the_terminal_and_the_command_runs_after_the_yes() {
-    let world = World::new().await.with_own_home();
+    let world = World::new().await;
     let daemon = world.daemon().await;
     let mut terminal = Terminal::run(world.command(&["send", ASKS]));
     let screen = terminal.screen.wait_for("l later > ").await;
@@ -60,7 +60,7 @@ async fn a_person_who_sends_is_asked_at_the_terminal_and_the_command_runs_after_
 
 #[tokio::test]
 async fn a_decision_from_another_command_takes_the_prompt_back_at_once() {
-    let world = World::new().await.with_own_home();
+    let world = World::new().await;
     let daemon = world.daemon().await;
     let mut send = world.start(&["send", ASKS]).await;
     let id = send.on_disk().await;
@@ -89,7 +89,7 @@ async fn a_decision_from_another_command_takes_the_prompt_back_at_once() {
 
 #[tokio::test]
 async fn a_watched_question_survives_a_kill_of_the_daemon_and_is_answered_after_it() {
-    let world = World::new().await.with_own_home();
+    let world = World::new().await;
     let daemon = world.daemon().await;
     let mut send = world.start(&["send", ASKS]).await;
     let id = send.on_disk().await;

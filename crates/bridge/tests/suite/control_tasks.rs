@@ -100,7 +100,7 @@ async fn a_task_that_is_waited_for_prints_its_answer_and_one_that_is_stopped_say
 
 #[tokio::test]
 async fn a_task_asks_at_the_terminal_of_whoever_waits_for_it() {
-    let world = World::new().await.with_own_home();
+    let world = World::new().await;
     let daemon = world.daemon().await;
     let prompt = "escal:touch asked-for ;; echo:went on";
     let mut terminal = Terminal::run(world.command(&["start", "--wait", prompt]));

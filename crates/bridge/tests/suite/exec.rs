@@ -145,9 +145,7 @@ const UNSANDBOXED: &str = "[tiers.owner]\nsandbox = \"danger-full-access\"\n";
 
 #[tokio::test]
 async fn at_its_timeout_a_run_is_ended_with_everything_it_started() {
-    let world = World::with_settings(&format!("{EXEC}timeout_secs = 20\n{UNSANDBOXED}"))
-        .await
-        .with_own_home();
+    let world = World::with_settings(&format!("{EXEC}timeout_secs = 20\n{UNSANDBOXED}")).await;
     let daemon = world.daemon().await;
     let (text, command) = escapes(300_000 + std::process::id());
     let send = world.start(&["send", "-c", "a", &text]).await;
@@ -164,9 +162,7 @@ async fn at_its_timeout_a_run_is_ended_with_everything_it_started() {
 
 #[tokio::test]
 async fn a_stopped_run_is_ended_with_everything_it_started() {
-    let world = World::with_settings(&format!("{EXEC}{UNSANDBOXED}"))
-        .await
-        .with_own_home();
+    let world = World::with_settings(&format!("{EXEC}{UNSANDBOXED}")).await;
     let daemon = world.daemon().await;
     let (text, command) = escapes(400_000 + std::process::id());
     let (send, message_id, run) = held(&world, &text).await;

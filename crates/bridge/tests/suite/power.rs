@@ -107,7 +107,7 @@ async fn threat_25_a_shielded_command_does_not_read_the_token() {
 #[tokio::test]
 async fn threat_25_without_a_sandbox_a_command_still_does_not_control_the_bridge() {
     let settings = "[tiers.owner]\nsandbox = \"danger-full-access\"\n";
-    let world = World::with_settings(settings).await.with_own_home();
+    let world = World::with_settings(settings).await;
     let daemon = world.daemon().await;
     let bridge = env!("CARGO_BIN_EXE_codex-bridge");
     let status = format!(

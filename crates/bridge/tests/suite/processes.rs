@@ -69,9 +69,7 @@ async fn c13_grandchildren_that_escape_are_ended_too() {
         ("workspace-write", unique * 10),
         ("danger-full-access", unique * 10 + 1),
     ] {
-        let world = World::with_settings(&format!("[tiers.owner]\nsandbox = {sandbox:?}\n"))
-            .await
-            .with_own_home();
+        let world = World::with_settings(&format!("[tiers.owner]\nsandbox = {sandbox:?}\n")).await;
         let daemon = world.daemon().await;
         // The command ends only when its child is in a session of its own, out of reach of a group's kill.
         let text = format!(

@@ -44,7 +44,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) async fn new(settings: &str) -> Self {
-        let world = World::with_settings(settings).await.with_own_home();
+        let world = World::with_settings(settings).await;
         let asker = fake::beside("mcp-asker");
         world.configure_codex(&format!(
             "{}\n[features]\nrequest_permissions_tool = true\ndefault_mode_request_user_input = true\n[mcp_servers.asker]\ncommand = {asker:?}\n",

@@ -4,15 +4,6 @@
 use crate::chat::Chat;
 use crate::requests::WAITS;
 
-/// A chat whose shells have a home of their own.
-async fn chat() -> Chat {
-    let chat = Chat::new().await;
-    Chat {
-        world: chat.world.with_own_home(),
-        ..chat
-    }
-}
-
 /// The canvas user sees a question; gives its code.
 async fn asked(chat: &Chat) -> String {
     let code = |chat: &Chat| {
@@ -32,7 +23,7 @@ async fn sees(chat: &Chat, words: &str) {
 
 #[tokio::test]
 async fn approve_and_decline_reach_the_waiting_turn_at_once() {
-    let chat = chat().await;
+    let chat = Chat::new().await;
     let daemon = chat.daemon().await;
     let (one, two) = (chat.world.path().join("one"), chat.world.path().join("two"));
     let text = format!("escal:touch {} ;; echo:first done", one.display());
@@ -66,7 +57,7 @@ async fn approve_and_decline_reach_the_waiting_turn_at_once() {
 /// Threat 9: a stranger's text, a wrong code and the model's own words are no approval.
 #[tokio::test]
 async fn threat_9_only_the_right_sender_with_the_right_code_approves() {
-    let chat = chat().await;
+    let chat = Chat::new().await;
     let mut daemon = chat.daemon().await;
     let made = chat.world.path().join("made");
     let text = format!("escal:touch {} ;; echo:done", made.display());

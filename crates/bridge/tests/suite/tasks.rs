@@ -131,7 +131,7 @@ async fn a_task_is_started_shown_and_listed_in_the_words_that_agents_know() {
 
 #[tokio::test]
 async fn what_a_task_may_not_be_is_refused_at_the_door() {
-    let world = World::new().await.with_own_home();
+    let world = World::new().await;
     let daemon = world.daemon().await;
     let home = world.path().join("person").display().to_string();
     let state = world.state_dir().display().to_string();
@@ -363,7 +363,7 @@ async fn messages_of_other_channels_are_steered_stopped_and_shown_like_tasks() {
 
 #[tokio::test]
 async fn a_question_of_a_task_is_shown_and_answered_by_its_code() {
-    let world = World::new().await.with_own_home();
+    let world = World::new().await;
     let mut daemon = world.daemon().await;
     let place = outside_every_sandbox();
     let made = place.path().join("made");

@@ -93,11 +93,6 @@ impl World {
         self.env.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Every world has one.
-    pub(crate) fn with_own_home(self) -> Self {
-        self
-    }
-
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
