@@ -1,6 +1,6 @@
 //! Another agent that calls the built daemon over A2A with a token of its own: the rig of the tests about peers.
 
-use crate::world::{World, within};
+use crate::world::{World, in_the_end, within};
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
@@ -79,7 +79,7 @@ impl Agent {
 
     /// The whole answer of a call.
     pub(crate) async fn answer(&self, call: RequestBuilder) -> (StatusCode, String) {
-        let response = within("an answer", call.send()).await.unwrap();
+        let response = in_the_end("an answer", call.send()).await.unwrap();
         let status = response.status();
         (status, within("its body", response.text()).await.unwrap())
     }

@@ -407,7 +407,7 @@ async fn every_command_about_questions_and_tokens_calls_its_route_and_says_what_
         json!({"decision": "accept"}),
         json!({"decision": "decline"}),
     );
-    let named = json!({"name": "ci", "scopes": ["read", "approve"]});
+    let named = json!({"name": "ci", "scopes": ["read", "approve"], "rotate": false});
     let add = ["token", "add", "ci", "--scope", "read,approve"];
     let cases: [Case<'_>; 6] = [
         (

@@ -133,7 +133,7 @@ async fn a_task_is_started_shown_and_listed_in_the_words_that_agents_know() {
 async fn what_a_task_may_not_be_is_refused_at_the_door() {
     let world = World::new().await;
     let daemon = world.daemon().await;
-    let home = world.path().join("person").display().to_string();
+    let home = world.person().display().to_string();
     let state = world.state_dir().display().to_string();
     for (args, words) in [
         (

@@ -23,7 +23,7 @@ pub(crate) struct World {
     env: Vec<(String, String)>,
     /// Whose login shells run without a sandbox: killed in the profile of whoever runs the tests, they would leave locks
     /// behind that later shells wait for.
-    _person: TempDir,
+    person: TempDir,
 }
 
 /// A running daemon.
@@ -75,7 +75,7 @@ impl World {
             directory,
             settings: settings.to_owned(),
             env: vec![("HOME".to_owned(), person.path().display().to_string())],
-            _person: person,
+            person,
         };
         std::fs::create_dir(world.codex_home()).unwrap();
         world.configure_codex(&world.model.codex_config());
@@ -95,6 +95,11 @@ impl World {
 
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// The home of whoever runs the daemons.
+    pub(crate) fn person(&self) -> &Path {
+        self.person.path()
     }
 
     pub(crate) fn state_dir(&self) -> PathBuf {
@@ -287,7 +292,16 @@ pub(crate) fn signal(pid: i32, signal: nix::sys::signal::Signal) {
 
 /// Waits for something that must come.
 pub(crate) async fn within<F: Future>(what: &str, future: F) -> F::Output {
-    match tokio::time::timeout(PATIENCE, future).await {
+    before(PATIENCE, what, future).await
+}
+
+/// Waits for something that comes after several lives of Codex, which are 15 s apart when they were short.
+pub(crate) async fn in_the_end<F: Future>(what: &str, future: F) -> F::Output {
+    before(3 * PATIENCE, what, future).await
+}
+
+async fn before<F: Future>(patience: Duration, what: &str, future: F) -> F::Output {
+    match tokio::time::timeout(patience, future).await {
         Ok(output) => output,
         Err(_) => panic!("waited too long for {what}"),
     }

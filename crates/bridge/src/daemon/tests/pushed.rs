@@ -400,15 +400,16 @@ async fn the_fifth_errand_of_an_owner_is_told_while_four_others_run_and_nothing_
     let (stage, receivers) = (Stage::new(), Receivers::default());
     stage.pushing(&receivers);
     stage.start();
-    stage.agent.trouble(Trouble::Slow(HOUR));
     let names = ["one", "two", "three", "four", "five", "six"];
+    let heard = |name: &str| receivers.got(name) == life(name)[..2];
     for name in names {
+        stage.agent.trouble(Trouble::Slow(HOUR));
         stage.given(name).await;
         assert_eq!(stage.wants(push(name, name)).await, PushPut::Put);
+        let told = stage.reaches(MINUTE, || heard(name)).await;
+        assert!(told, "{name}: {:?}", receivers.known().got);
     }
-    let heard = |name: &str| receivers.got(name) == life(name)[..2];
-    let all = || names.iter().all(|name| heard(name));
-    assert!(stage.reaches(MINUTE, all).await, "{:?}", receivers.known());
+    assert!(names.into_iter().all(heard), "{:?}", receivers.known().got);
     let before = stage.ledger.calls();
     assert!(!stage.reaches(10 * MINUTE, || false).await);
     let calls = stage.ledger.calls() - before;
@@ -430,10 +431,10 @@ async fn an_end_that_could_not_be_written_is_left_to_the_next_walk() {
     stage.ledger.plan(1, Span::Once, Fault::Backend);
     let said = || !receivers.got("p").is_empty();
     stage.until("the first word", said).await;
+    let again = || receivers.known().tries > 1;
     assert!(
-        !stage
-            .reaches(5 * second, || receivers.known().tries > 1)
-            .await
+        !stage.reaches(second / 2, again).await,
+        "not without a pause"
     );
     assert_eq!(stage.kept("one", "p").state, PushState::Sending);
     stage.told_all("one").await;
