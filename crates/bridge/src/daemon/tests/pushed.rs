@@ -415,30 +415,3 @@ async fn the_fifth_errand_of_an_owner_is_told_while_four_others_run_and_nothing_
     let calls = stage.ledger.calls() - before;
     assert!(calls < 1_000, "{calls} calls in ten minutes");
 }
-
-#[tokio::test(start_paused = true)]
-async fn an_end_that_could_not_be_written_is_left_to_the_next_walk() {
-    let (stage, receivers) = (Stage::new(), Receivers::default());
-    stage.pushing(&receivers);
-    stage.start();
-    stage.given("one").await;
-    stage.done("one").await;
-    let second = Duration::from_secs(1);
-    receivers.slow(Some(second));
-    stage.wants(push("one", "p")).await;
-    let begun = || stage.kept("one", "p").state == PushState::Sending;
-    stage.until("the intent", begun).await;
-    stage.ledger.plan(1, Span::Once, Fault::Backend);
-    let said = || !receivers.got("p").is_empty();
-    stage.until("the first word", said).await;
-    let again = || receivers.known().tries > 1;
-    assert!(
-        !stage.reaches(second / 2, again).await,
-        "not without a pause"
-    );
-    assert_eq!(stage.kept("one", "p").state, PushState::Sending);
-    stage.told_all("one").await;
-    let mut got = receivers.got("p");
-    assert_eq!(got.remove(0), life("one")[0]);
-    assert_eq!(got, life("one"));
-}
