@@ -9,13 +9,13 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::cli::{Length, Plan, Schedules, Step};
+use crate::cli::{Plan, Schedules, Step};
 use crate::report::Report;
 use crate::{a2a, kits, tidy, tools};
 
 /// Variables of the caller that would make a test talk to a real platform, use a real
 /// login or write into a real state directory.
-const NOT_FOR_TESTS: [&str; 9] = [
+pub(crate) const NOT_FOR_TESTS: [&str; 9] = [
     "CODEX_HOME",
     "OPENAI_API_KEY",
     "CODEX_API_KEY",
@@ -125,24 +125,6 @@ pub fn simulate(root: &Path, schedules: Schedules) -> anyhow::Result<()> {
         .args(["--test", "simulation", "--", "--exact", test, "--nocapture"])
         .env(name, number.to_string());
     run_command(&mut command)
-}
-
-/// Measures the release build with the pinned Codex, bench by bench.
-pub fn bench(root: &Path, length: Length) -> anyhow::Result<()> {
-    let codex = tools::codex(root)?;
-    let quick = match length {
-        Length::Full => None,
-        Length::Quick => Some("--quick"),
-    };
-    let mut command = cargo(root);
-    command
-        .args(["bench", "--package", "codex-bridge", "--bench", "pickup"])
-        .arg("--")
-        .args(quick);
-    for name in NOT_FOR_TESTS {
-        command.env_remove(name);
-    }
-    run_command(command.env(CODEX_BIN, codex))
 }
 
 /// The whole workspace, unless the arguments choose packages themselves.

@@ -21,7 +21,7 @@ Commands:
   a2a-sdk Install the official A2A SDK for Python into target/tools and print its interpreter
   simulate
           Play seeded schedules of faults over the core, in release
-  bench   Measure the release build with the pinned Codex, and print tables
+  bench   Measure the release build with the pinned Codex, and hold the figures against their bars
 
 Usage: cargo xtask test [--only STEP,...] [-- ARGS]
 
@@ -41,9 +41,12 @@ Usage: cargo xtask simulate [--seeds N] [--seed S]
   --seeds N         How many schedules; 10000 unless told
   --seed S          This one alone, with its story
 
-Usage: cargo xtask bench [--quick]
+Usage: cargo xtask bench [--quick] [--only PART,...] [--against FILE]
 
-  --quick           A few messages only, to see that it works
+  --quick           Small numbers, to see that it works; writes no page
+  --only PART,...   Some of: latency, traces, ledger, flood, footprint, cost; writes no page
+  --against FILE    Figures of an earlier run that this one must agree with;
+                    each run leaves its own in target/bench/figures.json
 
 Examples:
   cargo xtask test
@@ -62,7 +65,18 @@ pub enum Command {
     A2aKit(Kits),
     A2aSdk,
     Simulate(Schedules),
-    Bench(Length),
+    Bench(Bench),
+}
+
+/// What is measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bench {
+    /// How much of it.
+    pub length: Length,
+    /// The parts, as the bench names them; all unless told.
+    pub only: Option<String>,
+    /// The figures of an earlier run.
+    pub against: Option<String>,
 }
 
 /// How much a bench measures.
@@ -218,16 +232,23 @@ fn parse_simulate(mut args: impl Iterator<Item = String>) -> Result<Command, Str
     Ok(Command::Simulate(schedules))
 }
 
-fn parse_bench(args: impl Iterator<Item = String>) -> Result<Command, String> {
-    let mut length = Length::Full;
-    for arg in args {
+fn parse_bench(mut args: impl Iterator<Item = String>) -> Result<Command, String> {
+    let mut bench = Bench {
+        length: Length::Full,
+        only: None,
+        against: None,
+    };
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or(format!("`{arg}` needs a value"));
         match arg.as_str() {
             "-h" | "--help" => return Ok(Command::Help),
-            "--quick" => length = Length::Quick,
+            "--quick" => bench.length = Length::Quick,
+            "--only" => bench.only = Some(value()?),
+            "--against" => bench.against = Some(value()?),
             other => return Err(format!("`{other}` was not expected here")),
         }
     }
-    Ok(Command::Bench(length))
+    Ok(Command::Bench(bench))
 }
 
 fn parse_steps(names: &str) -> Result<Vec<Step>, String> {
@@ -307,8 +328,18 @@ mod tests {
 
     #[test]
     fn a_bench_is_full_unless_told() {
-        assert_eq!(read("bench"), Ok(Command::Bench(Length::Full)));
-        assert_eq!(read("bench --quick"), Ok(Command::Bench(Length::Quick)));
+        let bench = |length, only: Option<&str>| {
+            Ok(Command::Bench(Bench {
+                length,
+                only: only.map(str::to_owned),
+                against: None,
+            }))
+        };
+        assert_eq!(read("bench"), bench(Length::Full, None));
+        assert_eq!(
+            read("bench --quick --only ledger,cost"),
+            bench(Length::Quick, Some("ledger,cost"))
+        );
     }
 
     #[test]
@@ -330,6 +361,7 @@ mod tests {
             ("simulate --seeds", "--seeds"),
             ("simulate --seed x", "--seed"),
             ("bench --slow", "--slow"),
+            ("bench --only", "--only"),
         ] {
             let said = read(line).unwrap_err();
             assert!(said.contains(word), "{line}: {said}");

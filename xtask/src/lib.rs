@@ -5,6 +5,7 @@
 //! on made-up trees.
 
 pub mod a2a;
+pub mod bench;
 pub mod ci;
 pub mod cli;
 pub mod kits;

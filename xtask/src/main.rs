@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use xtask::cli::{self, Command};
-use xtask::{a2a, ci, tidy, tools};
+use xtask::{a2a, bench, ci, tidy, tools};
 
 fn main() -> ExitCode {
     let command = match cli::parse(env::args().skip(1)) {
@@ -37,7 +37,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Test(plan) => ci::run(&root, &plan),
         Command::Tidy => tidy::run(&root),
         Command::Simulate(schedules) => ci::simulate(&root, schedules),
-        Command::Bench(length) => ci::bench(&root, length),
+        Command::Bench(wanted) => bench::run(&root, &wanted),
         Command::McpKit => {
             println!("{}", tools::mcp_kit(&root)?.display());
             Ok(())

@@ -14,11 +14,12 @@ pub(super) enum Room {
     Front,
     Bridge,
     Sim,
+    Bench,
     Xtask,
 }
 
 impl Room {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Core,
         Self::Codex,
         Self::Host,
@@ -27,6 +28,7 @@ impl Room {
         Self::Front,
         Self::Bridge,
         Self::Sim,
+        Self::Bench,
         Self::Xtask,
     ];
 
@@ -40,6 +42,7 @@ impl Room {
             Self::Front => "front",
             Self::Bridge => "bridge",
             Self::Sim => "sim",
+            Self::Bench => "bench",
             Self::Xtask => "xtask",
         }
     }
@@ -74,6 +77,7 @@ impl Room {
                 Self::Front,
                 Self::Sim,
             ],
+            Self::Bench => &[Self::Core, Self::Codex, Self::Store, Self::Sim],
             Self::Xtask => &[Self::Codex, Self::Host],
         }
     }
@@ -89,6 +93,7 @@ impl Room {
             | Self::Front
             | Self::Bridge
             | Self::Sim
+            | Self::Bench
             | Self::Xtask => None,
         }
     }
@@ -98,12 +103,13 @@ impl Room {
         self.may_use_external().is_some()
     }
 
-    /// `sim` stands in for programs, and some of those start others.
+    /// `sim` stands in for programs, and some of those start others; `bench` starts what it measures.
     pub(super) fn may_spawn(self) -> bool {
-        matches!(self, Self::Host | Self::Sim | Self::Xtask)
+        matches!(self, Self::Host | Self::Sim | Self::Bench | Self::Xtask)
     }
 
+    /// `bench` puts a million finished rows behind a ledger without living through them.
     pub(super) fn may_open_database(self) -> bool {
-        self == Self::Store
+        matches!(self, Self::Store | Self::Bench)
     }
 }

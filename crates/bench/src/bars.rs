@@ -1,0 +1,93 @@
+//! The bars of the design, in one place. A part measures; what its figure must hold is here.
+
+use crate::section::{Bar, Limit};
+
+/// A warm message from inbox to visible reply, beyond a bare turn, in ms.
+pub(crate) fn beyond_a_bare_turn(ms: f64) -> Bar {
+    Bar {
+        words: "warm message, inbox to visible reply, beyond a bare app-server turn".to_owned(),
+        measured: ms,
+        limit: Limit::AtMost(10.0),
+        unit: "ms",
+    }
+}
+
+/// How many times faster than one `codex exec resume` of the native binary.
+pub(crate) fn faster_than_exec(times: f64) -> Bar {
+    Bar {
+        words: "the same message against `codex exec resume`, native binary".to_owned(),
+        measured: times,
+        limit: Limit::AtLeast(2.5),
+        unit: "x",
+    }
+}
+
+/// The same through npm's shim.
+pub(crate) fn faster_than_shim(times: f64) -> Bar {
+    Bar {
+        words: "the same message against `codex exec resume`, npm shim".to_owned(),
+        measured: times,
+        limit: Limit::AtLeast(3.0),
+        unit: "x",
+    }
+}
+
+/// Memory of bridge and Codex together against one app-server per task; 15 means a fifteenth.
+pub(crate) fn smaller_than_one_each(times: f64, conversations: usize) -> Bar {
+    Bar {
+        words: format!(
+            "{conversations} conversations: memory of one app-server per task against bridge and Codex"
+        ),
+        measured: times,
+        limit: Limit::AtLeast(15.0),
+        unit: "x",
+    }
+}
+
+/// Whole lives of messages, durable, 64 conversations.
+pub(crate) fn lives_per_second(rate: f64) -> Bar {
+    Bar {
+        words: "ledger alone, whole life of a message, durable, 64 conversations".to_owned(),
+        measured: rate,
+        limit: Limit::AtLeast(3_000.0),
+        unit: "messages/s",
+    }
+}
+
+/// The rate with finished rows behind it against the rate with none.
+pub(crate) fn rate_with_history(ratio: f64, rows: u64) -> Bar {
+    Bar {
+        words: format!("the same with {rows} finished messages behind it, against none"),
+        measured: ratio,
+        limit: Limit::AtLeast(0.9),
+        unit: "x",
+    }
+}
+
+pub(crate) fn idle_memory(mib: f64) -> Bar {
+    Bar {
+        words: "bridge's own memory, idle".to_owned(),
+        measured: mib,
+        limit: Limit::AtMost(25.0),
+        unit: "MiB",
+    }
+}
+
+pub(crate) fn known_memory(mib: f64, conversations: usize) -> Bar {
+    Bar {
+        words: format!("bridge's own memory, {conversations} conversations"),
+        measured: mib,
+        limit: Limit::AtMost(60.0),
+        unit: "MiB",
+    }
+}
+
+/// From the start of the process to ready.
+pub(crate) fn start_to_ready(ms: f64, unfinished: u64) -> Bar {
+    Bar {
+        words: format!("start to ready with {unfinished} unfinished rows"),
+        measured: ms,
+        limit: Limit::AtMost(2_000.0),
+        unit: "ms",
+    }
+}

@@ -1,0 +1,15 @@
+//! What every part stands on: the programs that are measured, and how much of each is measured.
+
+use crate::plan::Plan;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Ground {
+    pub(crate) plan: Plan,
+    /// The release build of codex-bridge.
+    pub(crate) bridge: PathBuf,
+    /// The native Codex.
+    pub(crate) codex: PathBuf,
+    /// npm's shim around it.
+    pub(crate) shim: PathBuf,
+}

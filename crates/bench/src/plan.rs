@@ -1,0 +1,95 @@
+//! How much is measured: every number of samples and every size is here, whole and quick.
+
+use clap::ValueEnum;
+use std::time::Duration;
+
+/// A part of the bench that can be run alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    Latency,
+    Traces,
+    Ledger,
+    Flood,
+    Footprint,
+    Cost,
+}
+
+impl Part {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Latency,
+        Self::Traces,
+        Self::Ledger,
+        Self::Flood,
+        Self::Footprint,
+        Self::Cost,
+    ];
+}
+
+/// The numbers of one run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Samples of each way of a message; one of each in turn, so that a slow minute of the machine slows all of them.
+    pub(crate) rounds: usize,
+    /// Starts of everything from nothing.
+    pub(crate) cold_starts: usize,
+    /// Messages whose traces are broken down.
+    pub(crate) traced: usize,
+    /// Whole lives of messages per measured point of the ledger.
+    pub(crate) lives: u64,
+    /// Finished messages behind the ledger, point by point.
+    pub(crate) behind: Vec<u64>,
+    /// Conversations that write to the ledger at the same time, point by point.
+    pub(crate) writers: Vec<u64>,
+    /// Deltas of one flooded turn.
+    pub(crate) deltas: u64,
+    /// Threads of the real Codex at the same time, point by point.
+    pub(crate) threads: Vec<usize>,
+    /// Conversations that are known and idle.
+    pub(crate) known: usize,
+    /// Conversations that are active at the same time.
+    pub(crate) active: usize,
+    /// Unfinished rows that a start finds.
+    pub(crate) unfinished: u64,
+    /// Starts that are timed for each number of rows.
+    pub(crate) starts: usize,
+    /// How long faults are played for the cost of a message.
+    pub(crate) drilled: Duration,
+}
+
+impl Plan {
+    pub(crate) fn whole() -> Self {
+        Self {
+            rounds: 60,
+            cold_starts: 8,
+            traced: 60,
+            lives: 12_000,
+            behind: vec![0, 1_000, 100_000, 1_000_000],
+            writers: vec![1, 4, 16, 64],
+            deltas: 20_000,
+            threads: vec![1, 10, 50],
+            known: 1_000,
+            active: 50,
+            unfinished: 10_000,
+            starts: 7,
+            drilled: Duration::from_secs(60),
+        }
+    }
+
+    pub(crate) fn quick() -> Self {
+        Self {
+            rounds: 8,
+            cold_starts: 2,
+            traced: 8,
+            lives: 2_000,
+            behind: vec![0, 1_000, 10_000],
+            writers: vec![1, 64],
+            deltas: 2_000,
+            threads: vec![1, 10],
+            known: 50,
+            active: 10,
+            unfinished: 1_000,
+            starts: 2,
+            drilled: Duration::from_secs(10),
+        }
+    }
+}

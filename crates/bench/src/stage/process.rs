@@ -1,0 +1,104 @@
+//! What the kernel says of a process and everything below it: memory, descriptors, children.
+
+use anyhow::Context;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Bytes in a MiB, as a number to divide by.
+const KIB_PER_MIB: f64 = 1_024.0;
+
+/// One process, or several together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Reading {
+    /// Resident, shared pages counted for each process that has them.
+    pub(crate) rss_mib: f64,
+    /// Resident, shared pages divided between those that have them.
+    pub(crate) pss_mib: f64,
+    pub(crate) descriptors: usize,
+    pub(crate) processes: usize,
+}
+
+impl Reading {
+    pub(crate) fn of(pids: &[i32]) -> anyhow::Result<Self> {
+        let mut sum = Self::default();
+        for pid in pids {
+            let path = format!("/proc/{pid}/smaps_rollup");
+            let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+            sum.rss_mib += field(&text, "Rss:").context("no Rss")? / KIB_PER_MIB;
+            sum.pss_mib += field(&text, "Pss:").context("no Pss")? / KIB_PER_MIB;
+            sum.descriptors += std::fs::read_dir(format!("/proc/{pid}/fd"))?.count();
+            sum.processes += 1;
+        }
+        Ok(sum)
+    }
+}
+
+fn field(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The processor time that a process used so far, in clock ticks of the kernel.
+pub(crate) fn ticks(pid: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in brackets may hold anything, so what counts begins behind it.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ').skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user + system)
+}
+
+/// Everything below a process, without itself.
+pub(crate) fn below(pid: i32) -> Vec<i32> {
+    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    for child in pids() {
+        if let Some(parent) = parent(child) {
+            children.entry(parent).or_default().push(child);
+        }
+    }
+    let mut found = Vec::new();
+    let mut next = vec![pid];
+    while let Some(parent) = next.pop() {
+        let below = children.remove(&parent).unwrap_or_default();
+        found.extend(&below);
+        next.extend(below);
+    }
+    found
+}
+
+/// The name of the program that a process runs.
+pub(crate) fn program(pid: i32) -> Option<String> {
+    let exe = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    Some(exe.file_name()?.to_string_lossy().into_owned())
+}
+
+fn pids() -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir(Path::new("/proc")) else {
+        return Vec::new();
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    names
+        .filter_map(|name| name.to_str()?.parse().ok())
+        .collect()
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split(' ').nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_memory_and_descriptors() {
+        let me = i32::try_from(std::process::id()).unwrap();
+        let reading = Reading::of(&[me]).unwrap();
+        assert!(reading.rss_mib > 0.5 && reading.pss_mib <= reading.rss_mib);
+        assert!(reading.descriptors >= 3 && reading.processes == 1);
+        assert!(ticks(me).is_some() && program(me).is_some());
+    }
+}

@@ -1,0 +1,60 @@
+//! `cargo xtask bench`: builds everything in release, sets the pinned Codex up, and starts `bridge-bench`.
+//!
+//! What is measured, what must hold and how it is shown is in `crates/bench`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::ci::{NOT_FOR_TESTS, cargo, clean, run_command};
+use crate::cli::{Bench, Length};
+use crate::tools;
+
+/// npm's own `codex`, beside which the native one lies somewhere deeper.
+const SHIM: &str = "node_modules/@openai/codex/bin/codex.js";
+
+/// Fails where a bar is missed.
+///
+/// # Errors
+///
+/// Where something cannot be built or set up, or the bench says so.
+pub fn run(root: &Path, bench: &Bench) -> anyhow::Result<()> {
+    let codex = tools::codex(root)?;
+    let shim = codex.ancestors().map(|above| above.join(SHIM));
+    let shim = shim.into_iter().find(|path| path.is_file());
+    let shim = shim.context("the pinned Codex has no npm shim")?;
+    run_command(cargo(root).args([
+        "build",
+        "--release",
+        "--package=codex-bridge",
+        "--package=bridge-bench",
+        "--bins",
+    ]))?;
+    let kept = root.join("target/bench");
+    std::fs::create_dir_all(&kept)?;
+    let release = root.join("target/release");
+    let mut command = clean(std::process::Command::new(release.join("bridge-bench")));
+    command.arg("run");
+    let places: [(&str, PathBuf); 5] = [
+        ("--bridge", release.join("codex-bridge")),
+        ("--codex", codex),
+        ("--shim", shim),
+        ("--docs", root.join("docs")),
+        ("--figures", kept.join("figures.json")),
+    ];
+    for (flag, path) in places {
+        command.arg(flag).arg(path);
+    }
+    if bench.length == Length::Quick {
+        command.arg("--quick");
+    }
+    for (flag, value) in [("--only", &bench.only), ("--against", &bench.against)] {
+        if let Some(value) = value {
+            command.args([flag, value]);
+        }
+    }
+    for name in NOT_FOR_TESTS {
+        command.env_remove(name);
+    }
+    run_command(&mut command)
+}
