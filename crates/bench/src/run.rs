@@ -42,7 +42,7 @@ pub(crate) async fn run(args: Measure) -> anyhow::Result<ExitCode> {
     println!("{}", report::terminal(&sections, compared.as_deref()));
     keep(&args.figures, &ratios)?;
     if !args.quick && args.only.is_empty() {
-        report::write(&args.docs, &sections, compared.as_deref()).await?;
+        report::write(&args.docs, &ground, &sections, compared.as_deref())?;
     }
     let missed = sections
         .iter()

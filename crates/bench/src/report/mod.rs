@@ -1,17 +1,36 @@
-//! Shows what was found: on the terminal, and as a page with plots.
+//! Shows what was found: on the terminal, and as a page with plots. It measures nothing and judges nothing.
+
+mod machine;
+mod page;
+mod plot;
+mod text;
 
 use crate::agreement::Compared;
+use crate::ground::Ground;
 use crate::section::Section;
+use anyhow::Context;
 use std::path::Path;
 
-pub(crate) fn terminal(_sections: &[Section], _compared: Option<&[Compared]>) -> String {
-    String::new()
-}
+pub(crate) use text::terminal;
 
-pub(crate) async fn write(
-    _docs: &Path,
-    _sections: &[Section],
-    _compared: Option<&[Compared]>,
+/// The folder of the plots, beside the page.
+const PLOTS: &str = "benchmarks";
+
+/// Writes `benchmarks.md` and its plots below `docs`.
+pub(crate) fn write(
+    docs: &Path,
+    ground: &Ground,
+    sections: &[Section],
+    compared: Option<&[Compared]>,
 ) -> anyhow::Result<()> {
-    Ok(())
+    let plots = docs.join(PLOTS);
+    std::fs::create_dir_all(&plots).with_context(|| format!("make {}", plots.display()))?;
+    for plot in sections.iter().flat_map(|section| &section.plots) {
+        let path = plots.join(plot.file());
+        std::fs::write(&path, plot::draw(plot))
+            .with_context(|| format!("write {}", path.display()))?;
+    }
+    let path = docs.join("benchmarks.md");
+    let page = page::page(&machine::read(ground), sections, compared);
+    std::fs::write(&path, page).with_context(|| format!("write {}", path.display()))
 }

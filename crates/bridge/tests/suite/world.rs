@@ -310,11 +310,26 @@ async fn before<F: Future>(patience: Duration, what: &str, future: F) -> F::Outp
 impl Drop for World {
     /// A test that failed must not leave its Codex behind; one that passed has none.
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let asked = self.model.requests_from(0);
+            let asked: Vec<_> = asked.iter().map(|seen| (seen.at_ms, seen.last())).collect();
+            eprintln!("the model was asked: {asked:#?}");
+            eprintln!("processes: {:#?}", self.processes());
+        }
         for (pid, _) in self.processes() {
             let _gone = nix::sys::signal::kill(
                 nix::unistd::Pid::from_raw(pid),
                 nix::sys::signal::Signal::SIGKILL,
             );
+        }
+    }
+}
+
+impl Drop for Daemon {
+    /// Whoever looks why a test failed starts with the log.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the daemon's log:\n{}", self.log.text());
         }
     }
 }
