@@ -72,6 +72,16 @@ pub(super) struct AskedBefore {
     pub(super) open: BTreeSet<RequestId>,
 }
 
+/// Who listens to the turn of a question that Codex does not seem to ask.
+enum Listening {
+    /// It was heard, so it is really gone.
+    Heard,
+    /// The turn was found and is followed; when it asks again, it is told.
+    NotYet,
+    /// The turn is found, or about to be, and not followed yet: the decision holds until it asks again.
+    Nobody,
+}
+
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Codex asks. The question is on disk before anybody hears of it.
     pub(super) async fn asked(self: &Arc<Self>, turn: &Followed, asked: Asked) {
@@ -224,9 +234,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Ok(Responded::Gone | Responded::Cut) if verdict.decision == RequestDecision::Cancel => {
                 None
             }
-            // It has not asked again since we found its turn; when it does, it is told.
-            Ok(Responded::Gone) if self.is_unheard(&request) => None,
-            Ok(Responded::Gone) => Some(Deaf::Gone),
+            Ok(Responded::Gone) => match self.listening(&request) {
+                Listening::Heard => Some(Deaf::Gone),
+                Listening::NotYet => None,
+                Listening::Nobody => Some(Deaf::Cut),
+            },
             Ok(Responded::Cut) => Some(Deaf::Cut),
             Ok(Responded::Unfit { why }) => Some(Deaf::Unfit { why }),
             Err(error) => {
@@ -326,10 +338,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         read.await
     }
 
-    /// Whether a followed turn asked this before we listened, and not again since.
-    fn is_unheard(&self, request: &Request) -> bool {
-        self.questions_of(&request.message_id)
-            .is_some_and(|questions| !questions.heard().contains(&request.request_id))
+    /// Whether Codex can be believed that it does not ask this.
+    fn listening(&self, request: &Request) -> Listening {
+        match self.questions_of(&request.message_id) {
+            Some(questions) if questions.heard().contains(&request.request_id) => Listening::Heard,
+            Some(_) => Listening::NotYet,
+            None => Listening::Nobody,
+        }
     }
 
     /// The questions of a turn that is followed again: time spent waiting for a person does not count.

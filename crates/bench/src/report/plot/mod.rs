@@ -68,3 +68,88 @@ fn class(whose: Whose) -> &'static str {
         Whose::Other => "other",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::section::{Axis, Column, Curve, Piece, SpreadRow};
+    use crate::stats::Spread;
+
+    fn axis(label: &str, logarithmic: bool) -> Axis {
+        Axis {
+            label: label.to_owned(),
+            logarithmic,
+        }
+    }
+
+    fn spread(p50: f64) -> Spread {
+        Spread {
+            samples: 9,
+            p50,
+            p95: p50 * 1.2,
+            p99: p50 * 1.4,
+        }
+    }
+
+    fn one_of_each() -> Vec<Plot> {
+        let (label, title) = ("a <label>".to_owned(), "A title".to_owned());
+        let (file, unit, whose) = ("one.svg", "ms", Whose::Ours);
+        vec![
+            Plot::Spreads {
+                file,
+                title: title.clone(),
+                unit,
+                rows: vec![SpreadRow {
+                    label: label.clone(),
+                    spread: spread(70.0),
+                    whose,
+                }],
+            },
+            Plot::Pieces {
+                file,
+                title: title.clone(),
+                unit,
+                pieces: vec![Piece {
+                    label: label.clone(),
+                    value: 0.0,
+                    whose,
+                }],
+            },
+            Plot::Curves {
+                file,
+                title: title.clone(),
+                x: axis("rows", true),
+                y: axis("messages/s", false),
+                curves: vec![Curve {
+                    label: label.clone(),
+                    points: vec![(0.0, 3_000.0), (1e6, 2_900.0)],
+                    whose,
+                }],
+                bar: Some((3_000.0, "the bar".to_owned())),
+            },
+            Plot::Columns {
+                file,
+                title,
+                unit,
+                rows: vec![Column {
+                    label,
+                    value: 0.0,
+                    whose,
+                }],
+                bar: None,
+            },
+        ]
+    }
+
+    #[test]
+    fn every_kind_is_drawn_with_its_words_and_without_nonsense() {
+        for plot in one_of_each() {
+            let drawn = draw(&plot);
+            assert!(drawn.contains("a &lt;label&gt;"), "{drawn}");
+            assert!(drawn.contains(">A title</text>"), "{drawn}");
+            for nonsense in ["NaN", "inf", "=\"-"] {
+                assert!(!drawn.contains(nonsense), "{nonsense} in {drawn}");
+            }
+        }
+    }
+}

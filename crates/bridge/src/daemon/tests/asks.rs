@@ -162,3 +162,21 @@ async fn a_decision_in_the_moment_codex_dies_holds_when_it_asks_again() {
     let granted = || matches!(stage.requests()[0].state, RequestState::Granted(_));
     stage.until("the grant", granted).await;
 }
+
+/// A restart: the rows say that the turn runs, Codex has not asked again, and nobody follows it for a moment.
+#[tokio::test(start_paused = true)]
+async fn a_decision_before_a_found_turn_is_followed_holds_when_it_asks_again() {
+    let stage = Stage::new();
+    stage.asked(vec![asks("make")]).await;
+    stage
+        .until("the question", || !stage.open().is_empty())
+        .await;
+    let followed = stage.daemon.running.lock().unwrap().remove(&message());
+    assert!(followed.is_some());
+    stage.agent.hears(Responded::Gone);
+    stage.accepts().await;
+    let settled = || !matches!(stage.requests()[0].state, RequestState::Decided(_));
+    stage.until("what becomes of it", settled).await;
+    let state = stage.requests()[0].state.clone();
+    assert!(matches!(state, RequestState::Granted(_)), "{state:?}");
+}
