@@ -5,8 +5,7 @@ use crate::request::RequestView;
 use crate::story::AckView;
 use bridge_core::port::{Extent, Said};
 use bridge_core::value::{
-    Answer, Attachment, Conversation, Failure, Hold, ItemEvent, MessageId, MessageState, Reply,
-    Request, Timestamp,
+    Answer, Attachment, Conversation, Failure, Hold, ItemEvent, Reply, Request, Timestamp,
 };
 use bridge_core::why::{Case, Why, explain, worth_waiting};
 use schemars::JsonSchema;
@@ -332,7 +331,7 @@ impl MessageRows {
             round: message.round.0,
             suspect: message.life.suspect,
             stop: message.life.stop.clone(),
-            leader: leader(&message.life.state).map(ToString::to_string),
+            leader: message.life.state.leader().map(ToString::to_string),
             followers: followers.iter().map(ToString::to_string).collect(),
             behind: behind.map(|first| first.message_id.to_string()),
             ack: ack.map(AckView::from),
@@ -347,24 +346,6 @@ impl MessageRows {
             requests: requests.iter().map(RequestView::from).collect(),
             why: why.into(),
         }
-    }
-}
-
-fn leader(state: &MessageState) -> Option<&MessageId> {
-    match state {
-        MessageState::Steered { leader } => Some(leader),
-        MessageState::Received { .. }
-        | MessageState::Claimed
-        | MessageState::Starting
-        | MessageState::Running { .. }
-        | MessageState::Unclear { .. }
-        | MessageState::Parked { .. }
-        | MessageState::Answered
-        | MessageState::Sending
-        | MessageState::Replied
-        | MessageState::Done
-        | MessageState::Dead { .. }
-        | MessageState::Cancelled { .. } => None,
     }
 }
 

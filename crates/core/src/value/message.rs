@@ -348,6 +348,26 @@ impl MessageState {
         }
     }
 
+    /// The message whose running turn was given this one's text.
+    #[must_use]
+    pub fn leader(&self) -> Option<&MessageId> {
+        match self {
+            Self::Steered { leader } => Some(leader),
+            Self::Received { .. }
+            | Self::Claimed
+            | Self::Starting
+            | Self::Running { .. }
+            | Self::Unclear { .. }
+            | Self::Parked { .. }
+            | Self::Answered
+            | Self::Sending
+            | Self::Replied
+            | Self::Done
+            | Self::Dead { .. }
+            | Self::Cancelled { .. } => None,
+        }
+    }
+
     /// Why it must not be claimed, or can't be looked at, yet.
     #[must_use]
     pub fn hold(&self) -> Option<&Hold> {

@@ -12,8 +12,8 @@ use bridge_core::port::{
 };
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, Message, MessageId, MessageState, Push, Reply, Request,
-    RequestId, Round, SenderKind, Seq, StateName, Task, TaskId, Timestamp, Token, Turn, Twin, Word,
+    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Push, Reply, Request, RequestId,
+    Round, SenderKind, Seq, StateName, Task, TaskId, Timestamp, Token, Turn, Twin, Word,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
@@ -121,10 +121,7 @@ impl Read for MemoryRows {
     fn followers(&self, leader: &MessageId) -> Result<Vec<Message>, RowsError> {
         let mut followers: Vec<Message> = self
             .open_messages()
-            .filter(|message| match &message.life.state {
-                MessageState::Steered { leader: theirs } => theirs == leader,
-                _ => false,
-            })
+            .filter(|message| message.life.state.leader() == Some(leader))
             .cloned()
             .collect();
         followers.sort_by_key(|message| message.seq);

@@ -9,7 +9,7 @@ use crate::a2a::task::{self, Detail};
 use a2a::{CancelTaskRequest, Task};
 use bridge_core::errand::{ErrandMessage, ErrandView};
 use bridge_core::step::CancelOutcome;
-use bridge_core::value::{MessageId, MessageState};
+use bridge_core::value::MessageId;
 use std::time::Duration;
 
 /// How long a caller waits for the end of a turn that is being interrupted; after it the task says how it stands.
@@ -39,23 +39,11 @@ pub(super) async fn cancel<D: Desk>(
 
 /// Whether a text of the task was given to the running turn of another task, which is not stopped for this one.
 fn carried_by_another(view: &ErrandView) -> bool {
-    view.messages
+    let mut leaders = view
+        .messages
         .iter()
-        .any(|one| match &one.message.life.state {
-            MessageState::Steered { leader } => !has(view, leader),
-            MessageState::Received { .. }
-            | MessageState::Claimed
-            | MessageState::Starting
-            | MessageState::Running { .. }
-            | MessageState::Unclear { .. }
-            | MessageState::Parked { .. }
-            | MessageState::Answered
-            | MessageState::Sending
-            | MessageState::Replied
-            | MessageState::Done
-            | MessageState::Dead { .. }
-            | MessageState::Cancelled { .. } => false,
-        })
+        .filter_map(|one| one.message.life.state.leader());
+    leaders.any(|leader| !has(view, leader))
 }
 
 fn has(view: &ErrandView, message_id: &MessageId) -> bool {
