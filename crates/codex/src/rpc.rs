@@ -87,7 +87,7 @@ pub enum Refusal {
     ActiveWriter,
     /// The thread is not on disk: no turn yet, ephemeral, or the file is gone.
     NoRollout,
-    /// The thread is on disk and can not be read: a torn-off disk leaves an empty file.
+    /// The thread was on disk and can not be read: a torn-off disk leaves an empty file.
     DamagedRollout,
     /// The thread is not loaded in this process: resume it first.
     ThreadNotFound,
@@ -174,6 +174,8 @@ impl RpcError {
 const WORDS: &[(&str, Refusal)] = &[
     ("already has an active writer", Refusal::ActiveWriter),
     ("no rollout found", Refusal::NoRollout),
+    // A legacy thread that had a record, which is gone.
+    ("failed to resolve rollout path", Refusal::DamagedRollout),
     ("rollout at ", Refusal::DamagedRollout),
     ("failed to read session metadata", Refusal::DamagedRollout),
     ("thread not found", Refusal::ThreadNotFound),
@@ -368,6 +370,10 @@ mod tests {
                 Refusal::ActiveWriter,
             ),
             ("no rollout found for thread id 01a1", Refusal::NoRollout),
+            (
+                "failed to resolve rollout path `/x`: file does not exist",
+                Refusal::DamagedRollout,
+            ),
             (
                 "rollout at /h/sessions/r.jsonl is empty",
                 Refusal::DamagedRollout,

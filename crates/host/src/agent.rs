@@ -130,7 +130,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             return Ok(Runs::unnamed());
         }
         let operator = operator::read(&session.connection, spec).await?;
-        let thread = start(&session, spec, &operator).await?;
+        let thread = start(&session, spec, &operator, host.options.new_threads).await?;
         Ok(value::ThreadId::new(thread.as_str()))
     }
 

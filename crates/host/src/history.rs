@@ -12,7 +12,9 @@ use bridge_codex::oracle::{self, OurState};
 use bridge_codex::wire::Turn as WireTurn;
 use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
 use bridge_codex::wire::method::ThreadTurnsList;
-use bridge_codex::wire::thread::{ThreadResumeParams, ThreadTurnsListParams, TurnsPageParams};
+use bridge_codex::wire::thread::{
+    Thread, ThreadResumeParams, ThreadTurnsListParams, TurnsPageParams,
+};
 use bridge_codex::wire::values::{ItemsView, SortDirection};
 use bridge_core::port::{AgentFault, Finding, Found, LostTurn, ThreadTrouble, TurnStatus};
 use bridge_core::value::{self, Class};
@@ -22,6 +24,9 @@ use std::time::Duration;
 const HISTORY_PAGE: u32 = 5;
 /// Pages that are looked at before the history counts as unreadable.
 const HISTORY_PAGES_MAX: usize = 40;
+
+/// Stands for the effects of a turn whose thread does not keep them: none listed proves nothing there.
+const UNLISTED: &str = "what it ran is not in this thread's history";
 
 /// Pauses between looks at a turn that the living process may not have written down yet. Measured on 0.166: a
 /// turn that is just ending is listed as `interrupted` until its end is on disk.
@@ -87,6 +92,7 @@ async fn history(
     let (opened, mut turns) = resumed.into_parts(&SortDirection::Descending);
     mailbox.compare(Reported::from(&opened));
     mailbox.recall(&turns);
+    let listed = Listed::of(&opened.thread);
     let client_id = ClientId::from(lost.turn.client_id.as_str());
     let after = lost
         .after_turn
@@ -110,10 +116,11 @@ async fn history(
                 all.append(&mut turns);
                 turns = all;
                 if cursor.is_none() {
-                    return settle(oracle::history(&turns, &client_id, after.as_ref()));
+                    let found = settle(oracle::history(&turns, &client_id, after.as_ref()))?;
+                    return Ok(listed.mark(found));
                 }
             }
-            found => return settle(found),
+            found => return Ok(listed.mark(settle(found)?)),
         }
     }
     Ok(unreadable("it is too long to be searched"))
@@ -163,6 +170,37 @@ fn lost_thread(fault: AgentFault, after_turn: Option<&value::TurnId>) -> Result<
         (ThreadTrouble::Missing, Some(_)) | (ThreadTrouble::Damaged, _) => {
             Ok(unreadable(&fault.failure.reason))
         }
+    }
+}
+
+/// Which effects of a turn its thread's history lists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Listed {
+    All,
+    /// Commands are missing, so a turn without effects may have had some.
+    Some,
+}
+
+impl Listed {
+    pub(crate) fn of(thread: &Thread) -> Self {
+        match thread.keeps_all_items() {
+            true => Self::All,
+            false => Self::Some,
+        }
+    }
+
+    /// A turn that may have had effects that are not listed counts as one that had some.
+    pub(crate) fn mark(self, mut found: Found) -> Found {
+        match (self, &mut found) {
+            (Self::Some, Found::Turn(finding)) if finding.effects.is_empty() => {
+                finding.effects.push(UNLISTED.to_owned());
+            }
+            (
+                Self::Some | Self::All,
+                Found::Turn(_) | Found::Absent | Found::Foreign | Found::Unreadable { .. },
+            ) => {}
+        }
+        found
     }
 }
 

@@ -46,6 +46,15 @@ pub enum TransportChoice {
     Only(Transport),
 }
 
+/// How Codex is asked to keep the history of a thread that begins. One that exists stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewThreads {
+    /// As it does by itself.
+    Usual,
+    /// Cheaper for each turn, and without the commands that were run: see ADR 0045.
+    Legacy,
+}
+
 /// How Codex is hosted.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
@@ -53,6 +62,8 @@ pub struct HostOptions {
     pub launch: LaunchOptions,
     /// How it is talked to.
     pub transport: TransportChoice,
+    /// How its new threads are kept.
+    pub new_threads: NewThreads,
     /// A key to log in with when Codex says that a login is missing.
     pub api_key: Option<Secret>,
     /// How often Codex may be started within a minute.

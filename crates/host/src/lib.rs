@@ -42,7 +42,7 @@ mod transport;
 
 pub use agent::CodexAgent;
 pub use homes::HOMES_MAX;
-pub use host::{Health, HostOptions, TransportChoice};
+pub use host::{Health, HostOptions, NewThreads, TransportChoice};
 pub use launch::LaunchOptions;
 pub use stream::CodexStream;
 pub use told::{TellCommand, TellError};

@@ -3,7 +3,7 @@
 use crate::book::Verdict;
 use crate::connection::CallError;
 use crate::fault::{Deed, fault, of_call};
-use crate::host::Session;
+use crate::host::{NewThreads, Session};
 use crate::operator::{self, Operator};
 use crate::power::{Allowed, Reported, approval};
 use crate::shield::{Ground, Reach, real};
@@ -14,7 +14,7 @@ use bridge_codex::wire::thread::{
     DynamicTool, ThreadResumeParams, ThreadResumed, ThreadSettings, ThreadSettingsUpdateParams,
     ThreadStartParams,
 };
-use bridge_codex::wire::values::{ApprovalsReviewer, SandboxMode, SortDirection};
+use bridge_codex::wire::values::{ApprovalsReviewer, HistoryMode, SandboxMode, SortDirection};
 use bridge_core::port::{AgentFault, Reads, ThreadSpec};
 use bridge_core::prompt::{ASK_AGENT, ask_agent_description};
 use bridge_core::value::{Class, Sandbox};
@@ -79,6 +79,7 @@ pub(crate) async fn start(
     session: &Session,
     spec: &ThreadSpec,
     operator: &Operator,
+    kept: NewThreads,
 ) -> Result<ThreadId, AgentFault> {
     let mut settings = settings(spec, &session.ground, operator);
     let widened = settings.sandbox.is_some() && spec.sandbox.can_write();
@@ -88,6 +89,10 @@ pub(crate) async fn start(
     let params = ThreadStartParams {
         settings,
         dynamic_tools: tools(spec),
+        history_mode: match kept {
+            NewThreads::Usual => None,
+            NewThreads::Legacy => Some(HistoryMode::Legacy),
+        },
         ..ThreadStartParams::default()
     };
     let harmless = |error: CallError| of_call(&error, Deed::Harmless);

@@ -17,7 +17,7 @@ use bridge_core::budget::Budgets;
 use bridge_core::limits;
 use bridge_core::step::Keep;
 use bridge_core::value::{Sandbox, Transport};
-use bridge_host::TransportChoice;
+use bridge_host::{NewThreads, TransportChoice};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -109,6 +109,8 @@ pub(crate) struct CodexConfig {
     pub(crate) homes: Vec<PathBuf>,
     /// How the daemon talks to Codex.
     pub(crate) transport: TransportKey,
+    /// How Codex keeps new threads; those that exist stay as they are.
+    pub(crate) history: HistoryKey,
     /// Names of environment variables that Codex may see beside the usual ones, such as the key of a model
     /// provider. The commands that Codex runs do not get them.
     pub(crate) env_pass: Vec<String>,
@@ -132,6 +134,18 @@ pub(crate) enum TransportKey {
     Socket,
     /// Only pipes: Codex ends with the daemon.
     Stdio,
+}
+
+/// How Codex keeps new threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum HistoryKey {
+    /// As Codex does by itself: every item, with an index.
+    #[default]
+    Paginated,
+    /// Less work for Codex in each turn. The commands that it ran are not shown in the thread later, it takes longer
+    /// to load a long one, and work that failed unseen is continued where it might have begun again.
+    Legacy,
 }
 
 /// How long turns may take, and when they are tried again.
@@ -210,6 +224,7 @@ impl Default for CodexConfig {
             home: None,
             homes: Vec::new(),
             transport: TransportKey::Auto,
+            history: HistoryKey::Paginated,
             env_pass: Vec::new(),
             linger_secs: 600,
             restarts_per_minute: 5,
@@ -279,6 +294,14 @@ impl Config {
         }
     }
 
+    /// How Codex is to keep new threads.
+    pub(crate) fn new_threads(&self) -> NewThreads {
+        match self.codex.history {
+            HistoryKey::Paginated => NewThreads::Usual,
+            HistoryKey::Legacy => NewThreads::Legacy,
+        }
+    }
+
     /// How many turns one channel may have at the same time.
     pub(crate) fn turns_per_channel(&self) -> u32 {
         self.daemon
@@ -340,6 +363,13 @@ mod tests {
             socket.transport_choice(),
             TransportChoice::Only(Transport::Socket)
         );
+    }
+
+    #[test]
+    fn threads_are_kept_as_codex_does_unless_told_otherwise() {
+        assert_eq!(Config::default().new_threads(), NewThreads::Usual);
+        let legacy = config("codex.history = 'legacy'");
+        assert_eq!(legacy.new_threads(), NewThreads::Legacy);
     }
 
     #[test]

@@ -430,6 +430,7 @@ fn host_options(
             linger: Duration::from_secs(config.codex.linger_secs),
         },
         transport: config.transport_choice(),
+        new_threads: config.new_threads(),
         api_key: options.api_key.clone(),
         restarts_per_minute: config.codex.restarts_per_minute,
     })

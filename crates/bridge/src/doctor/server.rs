@@ -74,6 +74,7 @@ pub(super) async fn check(
             linger: Duration::ZERO,
         },
         transport: TransportChoice::Only(Transport::Stdio),
+        new_threads: loaded.config.new_threads(),
         api_key: None,
         restarts_per_minute: loaded.config.codex.restarts_per_minute,
     };

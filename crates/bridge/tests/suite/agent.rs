@@ -7,7 +7,9 @@ use bridge_core::port::{
     TurnStream, TurnTransport,
 };
 use bridge_core::value::{ApprovalPolicy, Class, ClientId, Sandbox, ThreadId, Transport, TurnId};
-use bridge_host::{CodexAgent, CodexStream, HostOptions, LaunchOptions, TransportChoice};
+use bridge_host::{
+    CodexAgent, CodexStream, HostOptions, LaunchOptions, NewThreads, TransportChoice,
+};
 use bridge_sim::codex_for_tests;
 use bridge_store::MemoryLedger;
 use nix::sys::signal::Signal;
@@ -42,6 +44,7 @@ pub(crate) fn options(world: &World) -> HostOptions {
     HostOptions {
         launch,
         transport: TransportChoice::Only(Transport::Socket),
+        new_threads: NewThreads::Usual,
         api_key: None,
         restarts_per_minute: 5,
     }

@@ -52,7 +52,10 @@ async fn answered(world: &World, conversation: &str, text: &str) -> String {
 
 /// A conversation with one answer, whose record is then treated by `damage` while no Codex runs.
 async fn damaged(damage: impl Fn(&Path)) -> (World, Ended) {
-    let world = World::new().await;
+    damaged_in(World::new().await, damage).await
+}
+
+async fn damaged_in(world: World, damage: impl Fn(&Path)) -> (World, Ended) {
     let daemon = world.daemon().await;
     world.ask("a", "echo:first").await;
     daemon.stop().await;
@@ -88,7 +91,14 @@ async fn c17_a_torn_rollout_is_read_up_to_its_tear() {
 async fn c17_an_empty_or_missing_rollout_gives_a_new_thread_visibly() {
     let empty = |path: &Path| std::fs::write(path, "").unwrap();
     let remove = |path: &Path| std::fs::remove_file(path).unwrap();
-    for (world, ended) in [damaged(empty).await, damaged(remove).await] {
+    let legacy = async || World::with_settings("codex.history = \"legacy\"\n").await;
+    let cases = [
+        damaged(empty).await,
+        damaged(remove).await,
+        damaged_in(legacy().await, empty).await,
+        damaged_in(legacy().await, remove).await,
+    ];
+    for (world, ended) in cases {
         assert!(ended.stderr.contains("is lost"), "{ended:?}");
         let second = world.shown_with("echo:second");
         assert_eq!(second.len(), 1, "a new thread: {second:?}");

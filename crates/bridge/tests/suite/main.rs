@@ -36,6 +36,7 @@ mod endless;
 mod exec;
 mod fake;
 mod foreign;
+mod histories;
 mod homes;
 mod http;
 mod input;

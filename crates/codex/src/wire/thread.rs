@@ -29,6 +29,18 @@ pub struct Thread {
     pub history_mode: Option<HistoryMode>,
 }
 
+impl Thread {
+    /// Whether the history shows every item of a turn that has ended. A legacy one keeps no commands: on 0.166 a turn
+    /// that ran one and then failed is listed without it, also by the process that ran it. A Codex that names no mode
+    /// has no other.
+    pub fn keeps_all_items(&self) -> bool {
+        match self.history_mode {
+            Some(HistoryMode::Paginated) => true,
+            Some(HistoryMode::Legacy | HistoryMode::Other(_)) | None => false,
+        }
+    }
+}
+
 /// What a thread is doing.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "StatusFields")]
@@ -312,6 +324,19 @@ mod tests {
             read(json!({"type": "asleep"})),
             ThreadStatus::Other("asleep".to_owned())
         );
+    }
+
+    #[test]
+    fn only_a_paginated_history_is_known_to_keep_all_items() {
+        let keeps = |mode: serde_json::Value| {
+            let thread = json!({"id": "x", "status": {"type": "idle"}, "historyMode": mode});
+            let thread: Thread = serde_json::from_value(thread).unwrap();
+            thread.keeps_all_items()
+        };
+        assert!(keeps(json!("paginated")));
+        for mode in [json!("legacy"), json!("newer"), json!(null)] {
+            assert!(!keeps(mode.clone()), "{mode}");
+        }
     }
 
     #[test]

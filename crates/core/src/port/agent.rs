@@ -217,7 +217,7 @@ pub struct Finding {
     pub status: TurnStatus,
     /// Its answer: the text it marked as final, or for a completed turn its last message.
     pub answer: Option<String>,
-    /// Items that may have touched the world, one line each.
+    /// Items that may have touched the world, one line each; a line that says so where the record does not list them.
     pub effects: Vec<String>,
     /// The client ids of all texts that the turn was given.
     pub heard: Vec<ClientId>,

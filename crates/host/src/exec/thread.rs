@@ -5,7 +5,7 @@
 //! does here; and a run that is looked at has ended, so nobody else writes it.
 
 use crate::fault::{Deed, fault, lost, of_call};
-use crate::history::{older, ours_found, unreadable};
+use crate::history::{Listed, older, ours_found, unreadable};
 use crate::host::Session;
 use bridge_codex::oracle;
 use bridge_codex::wire::Turn;
@@ -99,7 +99,17 @@ pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<Found, Ag
             break;
         }
     }
-    behind(&turns, lost.after_turn.as_ref(), &lost.turn.text)
+    let found = behind(&turns, lost.after_turn.as_ref(), &lost.turn.text)?;
+    if !matches!(found, Found::Turn(_)) {
+        return Ok(found);
+    }
+    let read = ThreadReadParams {
+        thread_id: thread,
+        include_turns: false,
+    };
+    let read = session.connection.call::<ThreadRead>(read).await;
+    let read = read.map_err(|error| of_call(&error, Deed::Harmless))?;
+    Ok(Listed::of(&read.thread).mark(found))
 }
 
 /// Looks behind the last turn that is known. Without it an old turn with the same text would pass for ours, and its
