@@ -54,9 +54,10 @@ async fn drill_bridge(ground: &Ground) -> anyhow::Result<Side> {
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
         .kill_on_drop(true)
-        .output()
-        .await
-        .context("start the drill")?;
+        .spawn()
+        .context("start the drill")?
+        .wait_with_output()
+        .await?;
     Side::read(&output.stdout)
 }
 
@@ -85,13 +86,13 @@ fn section(ours: &Side, theirs: &Side) -> Section {
         tables: vec![table(ours, theirs)],
         plots: vec![
             columns(
-                "cost-calls",
+                "cost-calls.svg",
                 "Model calls per answered message, under faults",
                 "calls",
                 [ours, theirs].map(|side| side.model_calls_per_answer),
             ),
             columns(
-                "cost-tokens",
+                "cost-tokens.svg",
                 "Input tokens per answered message, under faults",
                 "tokens",
                 [ours, theirs].map(|side| side.input_tokens_per_answer),
@@ -118,7 +119,7 @@ fn words(ours: &Side) -> Vec<String> {
         format!(
             "`codex-bridge drill --messages {} --seed {SEED}`: real daemon, real Codex, scripted model. Both sides are \
              told the same messages in the same conversations; half of them run a command first, which is a second model \
-             call. After every 8th message that ended, daemon or Codex is killed (`kill -9`, the daemon alone, 0 to \
+             call. After every 8th message that ended, the daemon alone or Codex is killed in turn (`kill -9`, 0 to \
              150 ms after a turn began); after every 10th an acknowledged row is shown again; after every 30th the \
              platform is gone for 0.3 to 1.5 s. Of the replies and acks 8 % are refused, 7 % are taken and their receipt \
              is lost, 3 % are cut: decided by seed, message and try, so both sides meet the same.",

@@ -37,15 +37,23 @@ struct Plan {
     dice: Dice,
 }
 
-/// The next kill, as far as it has come.
+/// The next kill, as far as it has come; it belongs to so many ended messages, whenever it finds its victim.
 #[derive(Clone, Copy, Debug)]
 enum Kill {
-    /// It comes once so many messages have ended.
+    /// It comes once they have ended.
     Far { ends: usize, victim: Victim },
     /// It comes with the next turn: so many had begun.
-    Near { begun: usize, victim: Victim },
+    Near {
+        ends: usize,
+        begun: usize,
+        victim: Victim,
+    },
     /// It comes at this time.
-    Due { at: Instant, victim: Victim },
+    Due {
+        ends: usize,
+        at: Instant,
+        victim: Victim,
+    },
 }
 
 impl<S: Stage> Play<S> {
@@ -57,13 +65,12 @@ impl<S: Stage> Play<S> {
         });
         let start = Instant::now();
         let end = start + MESSAGE_PATIENCE * u32::try_from(messages).unwrap_or(u32::MAX);
-        let victim = self.next_victim();
         let mut plan = Plan {
             messages,
             say: start,
             kill: Kill::Far {
                 ends: KILL_EVERY,
-                victim,
+                victim: Victim::Daemon,
             },
             outage: OUTAGE_EVERY,
             back: None,
@@ -109,28 +116,36 @@ impl<S: Stage> Play<S> {
         Ok(())
     }
 
-    /// One step of the next kill.
+    /// One step of the next kill; daemon and Codex die in turn.
     async fn near(&mut self, kill: Kill, dice: &mut Dice) -> Result<Kill, Error> {
         Ok(match kill {
-            Kill::Far { ends, victim } if self.ended() >= ends => {
-                let begun = self.begun();
-                Kill::Near { begun, victim }
-            }
-            Kill::Near { begun, victim } if self.begun() > begun => {
+            Kill::Far { ends, victim } if self.ended() >= ends => Kill::Near {
+                ends,
+                begun: self.begun(),
+                victim,
+            },
+            Kill::Near {
+                ends,
+                begun,
+                victim,
+            } if self.begun() > begun => {
                 let (low, high) = KILL_AFTER;
                 let at = Instant::now() + Duration::from_millis(dice.between(low, high));
-                Kill::Due { at, victim }
+                Kill::Due { ends, at, victim }
             }
-            Kill::Due { at, victim } if Instant::now() >= at => match self.kill(victim).await? {
-                true => Kill::Far {
-                    ends: self.ended() + KILL_EVERY,
-                    victim: self.next_victim(),
-                },
-                false => Kill::Near {
-                    begun: self.begun(),
-                    victim,
-                },
-            },
+            Kill::Due { ends, at, victim } if Instant::now() >= at => {
+                match self.kill(victim).await? {
+                    true => Kill::Far {
+                        ends: ends + KILL_EVERY,
+                        victim: victim.other(),
+                    },
+                    false => Kill::Near {
+                        ends,
+                        begun: self.begun(),
+                        victim,
+                    },
+                }
+            }
             Kill::Far { .. } | Kill::Near { .. } | Kill::Due { .. } => kill,
         })
     }

@@ -53,6 +53,15 @@ pub(super) enum Victim {
     Codex,
 }
 
+impl Victim {
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Daemon => Self::Codex,
+            Self::Codex => Self::Daemon,
+        }
+    }
+}
+
 pub(super) fn due(dice: &mut Dice, (low, high): (u64, u64)) -> Instant {
     Instant::now() + Duration::from_millis(dice.between(low, high))
 }
