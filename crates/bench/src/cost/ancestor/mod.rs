@@ -18,8 +18,10 @@ use std::time::Duration;
 /// Pauses after a poll that failed, from and to; doubled each time.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// Runs until it is killed.
+/// Runs until it is killed, or whoever started it is gone.
 pub(crate) async fn run(args: Ancestor) -> anyhow::Result<()> {
+    // A bench that is ended leaves nobody behind who polls for ever.
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     let mut daemon = Daemon {
         inbox: Inbox::new(&args.platform).context("make a client")?,
         runner: Runner::new(args.codex),
