@@ -91,3 +91,13 @@ pub(crate) fn start_to_ready(ms: f64, unfinished: u64) -> Bar {
         unit: "ms",
     }
 }
+
+/// What a drill found that was not as promised: figures of a run that broke one say nothing.
+pub(crate) fn promises_broken(count: usize) -> Bar {
+    Bar {
+        words: "promises that the drill saw broken by the bridge".to_owned(),
+        measured: count as f64,
+        limit: Limit::AtMost(0.0),
+        unit: "",
+    }
+}

@@ -14,6 +14,8 @@ use std::path::PathBuf;
 
 /// Longest drill: the platform remembers everything that it saw.
 const DRILL_MAX_MINUTES: f64 = 240.0;
+/// Most messages of a drill, for the same reason.
+const DRILL_MAX_MESSAGES: usize = 50_000;
 
 /// A daemon between people and agents on one side and the OpenAI Codex CLI on the other.
 ///
@@ -150,6 +152,9 @@ pub(crate) struct DrillArgs {
     /// How long things go wrong; afterwards everything must become quiet
     #[arg(long, value_name = "MINUTES", default_value_t = 1.0, value_parser = minutes)]
     pub(crate) minutes: f64,
+    /// Play this many messages instead, with kills and outages by their progress: another run then meets the same
+    #[arg(long, value_name = "NUMBER", conflicts_with = "minutes", value_parser = messages)]
+    pub(crate) messages: Option<usize>,
     /// Where chance comes from; the same seed gives the same kills and faults, as far as a real machine can
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
@@ -186,6 +191,14 @@ pub(crate) enum DrillSink {
     Idempotent,
     /// It shows it twice, but can be asked whether it arrived
     Probeable,
+}
+
+fn messages(text: &str) -> Result<usize, String> {
+    let messages: usize = text.parse().map_err(|_| "not a whole number".to_owned())?;
+    match (1..=DRILL_MAX_MESSAGES).contains(&messages) {
+        true => Ok(messages),
+        false => Err(format!("choose from 1 to {DRILL_MAX_MESSAGES}")),
+    }
 }
 
 fn minutes(text: &str) -> Result<f64, String> {

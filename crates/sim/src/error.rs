@@ -42,6 +42,14 @@ pub enum Error {
         "the platform stored nothing: it is full, the workspace is unknown, its messageId was known, or the text has a NUL"
     )]
     NotStored,
+    /// A drill can't go on.
+    #[error("{what}: {source}")]
+    Drill {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: std::io::Error,
+    },
     /// No Codex to drive.
     #[error(
         "no Codex binary found (looked for {looked}); run `cargo xtask test`, which installs the pinned Codex"

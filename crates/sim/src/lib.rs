@@ -6,6 +6,7 @@
 mod agent;
 mod clock;
 mod codex;
+pub mod drill;
 mod error;
 pub mod history;
 mod model;

@@ -14,6 +14,14 @@ impl Dice {
         Self { state: seed }
     }
 
+    /// The numbers of this seed for one thing among many, whatever was drawn for the others.
+    #[must_use]
+    pub fn of(seed: u64, thing: &[u64]) -> Self {
+        thing.iter().fold(Self::new(seed), |mut dice, part| {
+            Self::new(dice.roll() ^ part)
+        })
+    }
+
     /// Any number.
     pub fn roll(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -52,6 +60,9 @@ mod tests {
         };
         assert_eq!(rolls(7), rolls(7));
         assert_ne!(rolls(7), rolls(8));
+        let of = |thing: &[u64]| Dice::of(7, thing).roll();
+        assert_eq!(of(&[1, 2]), of(&[1, 2]));
+        assert_ne!(of(&[1, 2]), of(&[2, 1]));
     }
 
     #[test]

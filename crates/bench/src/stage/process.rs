@@ -67,6 +67,23 @@ pub(crate) fn below(pid: i32) -> Vec<i32> {
     found
 }
 
+/// Its own children.
+pub(crate) fn children(pid: i32) -> Vec<i32> {
+    let mut children = pids();
+    children.retain(|child| parent(*child) == Some(pid));
+    children
+}
+
+/// Processes whose working directory is in this one.
+pub(crate) fn working_in(directory: &Path) -> Vec<i32> {
+    let mut found = pids();
+    found.retain(|pid| {
+        let place = std::fs::read_link(format!("/proc/{pid}/cwd"));
+        place.is_ok_and(|place| place.starts_with(directory))
+    });
+    found
+}
+
 /// The name of the program that a process runs.
 pub(crate) fn program(pid: i32) -> Option<String> {
     let exe = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;

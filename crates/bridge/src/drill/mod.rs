@@ -1,12 +1,10 @@
 //! `drill`: a user's own proof of delivery. The real daemon and the real Codex are killed again and again while
 //! messages come in, replies are refused or their receipts lost, and old rows are shown again; then everything must
-//! become quiet, and what was seen from outside is counted. Our own tables are never asked.
+//! become quiet, and what was seen from outside is counted. Our own tables are never asked. What happens when is
+//! decided in `bridge_sim::drill`; here are our own daemon, the report and the exit code.
 
-mod outside;
-mod play;
 mod report;
 mod stage;
-mod traffic;
 
 use crate::cli::DrillArgs;
 use crate::config::Environment;
@@ -14,9 +12,9 @@ use crate::demo::codex::find_or_install;
 use crate::demo::interrupted;
 use crate::term::{self, Paint, escape};
 use anyhow::Context;
-use play::Play;
-use report::Report;
-use stage::Stage;
+use bridge_sim::drill::{Play, Rhythm};
+use report::{Figures, Report};
+use stage::OwnStage;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -50,24 +48,54 @@ async fn drill(args: DrillArgs, environment: &Environment) -> anyhow::Result<Rep
     let explicit = args.codex_bin.as_deref();
     let codex = find_or_install(explicit, environment, paint, term::complain).await?;
     let seed = args.seed.unwrap_or_else(any_seed);
+    let (rhythm, words) = match args.messages {
+        Some(messages) => (Rhythm::Messages(messages), format!("{messages} messages")),
+        None => {
+            let duration = Duration::from_secs_f64(args.minutes * 60.0);
+            (Rhythm::Clock(duration), format!("{} min", args.minutes))
+        }
+    };
     term::complain(&format!(
-        "Drilling for {} min with seed {seed}, then until everything is quiet. Ctrl-C stops it.",
-        args.minutes
+        "Drilling for {words} with seed {seed}, then until everything is quiet. Ctrl-C stops it."
     ));
-    let stage = Stage::set(codex, &args, seed).await.context("set up")?;
-    let duration = Duration::from_secs_f64(args.minutes * 60.0);
-    let mut play = Play::new(stage, seed);
+    let (stage, scene) = OwnStage::set(codex, &args, seed).await.context("set up")?;
+    let mut play = Play::new(stage, scene, seed);
     let played = tokio::select! {
-        played = play.run(duration) => played,
+        played = play.run(rhythm) => played.map_err(anyhow::Error::from),
         () = interrupted() => Err(anyhow::anyhow!("interrupted")),
     };
-    let figures = play.figures(&args, seed);
     match played {
-        Ok(()) => play.close(figures).await,
+        Ok(()) => close(play, Figures::new(&args, seed)).await,
         Err(error) => {
-            play.abandon().await;
+            abandon(play).await;
             Err(error)
         }
+    }
+}
+
+/// Clears up, and counts what was seen; the directory is kept if a promise was broken.
+async fn close(mut play: Play<OwnStage>, figures: Figures) -> anyhow::Result<Report> {
+    if let Err(error) = play.stage.stop_daemon().await {
+        play.add_problem(error.to_string());
+    }
+    play.stage.clear().await;
+    let (stage, outcome) = play.close()?;
+    let mut report = Report::new(figures, outcome);
+    if !report.keeps() {
+        stage.remove()?;
+    } else {
+        let history = stage.path().join("history.txt");
+        std::fs::write(history, report.history()).context("write the history")?;
+        report.kept = Some(stage.keep());
+    }
+    Ok(report)
+}
+
+/// Ends everything without counting.
+async fn abandon(mut play: Play<OwnStage>) {
+    play.stage.clear().await;
+    if let Err(error) = play.stage.remove() {
+        term::complain(&format!("{error:#}"));
     }
 }
 

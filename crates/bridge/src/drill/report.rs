@@ -1,11 +1,11 @@
 //! What a drill showed, as a table for people and as JSON for programs; and whether every promise was kept.
 
-use crate::cli::{DrillSink, DrillTransport};
+use crate::cli::{DrillArgs, DrillSink, DrillTransport};
 use crate::term::Paint;
+use bridge_sim::drill::Outcome;
 use bridge_sim::history::{Verdict, Violation};
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Dead letters of a thousand messages that are still a good drill: each was cut more often than it may be tried.
 const DEAD_PERMILLE_MAX: usize = 20;
@@ -17,23 +17,34 @@ const NAMED_MAX: usize = 20;
 /// How it was drilled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figures {
-    pub(super) seed: u64,
-    pub(super) minutes: f64,
-    pub(super) transport: DrillTransport,
-    pub(super) sink: DrillSink,
-    pub(super) daemon_kills: usize,
-    pub(super) codex_kills: usize,
-    pub(super) quiet_after: Option<Duration>,
+    seed: u64,
+    minutes: f64,
+    /// Instead of the minutes.
+    messages: Option<usize>,
+    transport: DrillTransport,
+    sink: DrillSink,
     /// Keep the directory in any case.
-    pub(super) keep: bool,
+    keep: bool,
+}
+
+impl Figures {
+    pub(super) fn new(args: &DrillArgs, seed: u64) -> Self {
+        Self {
+            seed,
+            minutes: args.minutes,
+            messages: args.messages,
+            transport: args.transport,
+            sink: args.sink,
+            keep: args.keep,
+        }
+    }
 }
 
 /// What it showed.
 #[derive(Debug)]
 pub(super) struct Report {
     figures: Figures,
-    verdict: Verdict,
-    problems: Vec<String>,
+    outcome: Outcome,
     /// The directory that is kept because something went wrong.
     pub(super) kept: Option<PathBuf>,
 }
@@ -42,13 +53,52 @@ pub(super) struct Report {
 struct Line {
     key: &'static str,
     words: &'static str,
-    value: u64,
+    value: Number,
     /// More than none of it breaks a promise.
     broken: bool,
 }
 
+/// A value of the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Number {
+    Count(u64),
+    /// So many for each of something.
+    Each(f64),
+}
+
+impl Number {
+    fn of(count: usize) -> Self {
+        Self::Count(u64::try_from(count).unwrap_or(u64::MAX))
+    }
+
+    /// Two places are enough for people; programs get it whole.
+    fn words(self) -> String {
+        match self {
+            Self::Count(count) => count.to_string(),
+            Self::Each(share) => format!("{share:.2}"),
+        }
+    }
+
+    fn json(self) -> Value {
+        match self {
+            Self::Count(count) => Value::from(count),
+            Self::Each(share) => Value::from(share),
+        }
+    }
+}
+
+fn plain(key: &'static str, words: &'static str, value: Number) -> Line {
+    Line {
+        key,
+        words,
+        value,
+        broken: false,
+    }
+}
+
 impl Report {
-    pub(super) fn new(figures: Figures, verdict: Verdict, mut problems: Vec<String>) -> Self {
+    pub(super) fn new(figures: Figures, mut outcome: Outcome) -> Self {
+        let (verdict, problems) = (&outcome.verdict, &mut outcome.problems);
         if verdict.sent == 0 {
             problems.push("nothing was sent, so nothing was shown".to_owned());
         }
@@ -61,10 +111,14 @@ impl Report {
         }
         Self {
             figures,
-            verdict,
-            problems,
+            outcome,
             kept: None,
         }
+    }
+
+    /// For the directory, if it is kept.
+    pub(super) fn history(&self) -> &str {
+        &self.outcome.history
     }
 
     /// Whether the directory is kept: always where somebody must look what went wrong.
@@ -74,81 +128,87 @@ impl Report {
 
     /// Whether every promise was kept.
     pub(super) fn passed(&self) -> bool {
-        self.problems.is_empty() && self.verdict.violations.is_empty()
+        self.outcome.problems.is_empty() && self.outcome.verdict.violations.is_empty()
     }
 
     fn lines(&self) -> Vec<Line> {
-        let verdict = &self.verdict;
-        let plain = |key, words, value: usize| Line {
-            key,
-            words,
-            value: u64::try_from(value).unwrap_or(u64::MAX),
-            broken: false,
-        };
-        let broken = |key, words, kind: fn(&Violation) -> bool| Line {
-            broken: verdict.count(kind) > 0,
-            ..plain(key, words, verdict.count(kind))
-        };
-        let figures = &self.figures;
+        let mut lines = promises(&self.outcome.verdict);
+        lines.extend(self.costs());
+        let kills = self.outcome.kills;
+        lines.extend([
+            plain(
+                "daemon_kills",
+                "kills of the daemon",
+                Number::of(kills.daemon),
+            ),
+            plain("codex_kills", "kills of Codex", Number::of(kills.codex)),
+            plain(
+                "longest_delay_ms",
+                "longest delay (ms)",
+                Number::Count(self.outcome.verdict.longest_delay_ms),
+            ),
+        ]);
+        lines.extend(self.outcome.quiet_after.map(|quiet| {
+            plain(
+                "quiet_after_ms",
+                "quiet after the last fault (ms)",
+                Number::Count(u64::try_from(quiet.as_millis()).unwrap_or(u64::MAX)),
+            )
+        }));
+        lines
+    }
+
+    /// What the model was asked; per answer only where there is one.
+    fn costs(&self) -> Vec<Line> {
+        let (verdict, cost) = (&self.outcome.verdict, self.outcome.cost);
         let mut lines = vec![
-            plain("sent", "sent", verdict.sent),
-            plain("answered", "answered", verdict.answered),
-            plain("dead", "dead (with a visible notice)", verdict.dead),
-            broken("lost", "lost", |v| matches!(v, Violation::Lost { .. })),
-            broken("doubled", "doubled (a reply seen twice)", |v| {
-                matches!(v, Violation::Doubled { .. })
-            }),
-            broken("misdirected", "answers to the wrong message", |v| {
-                matches!(v, Violation::Misdirected { .. } | Violation::Strange { .. })
-            }),
-            broken("out_of_order", "out of order", |v| {
-                matches!(v, Violation::OutOfOrder { .. })
-            }),
-            broken("effects_twice", "effects twice", |v| {
-                matches!(v, Violation::TouchedTwice { .. })
-            }),
-            broken("asked_again", "model asked after the answer", |v| {
-                matches!(v, Violation::AskedAgain { .. })
-            }),
-            broken("acked_early", "acknowledged before the reply", |v| {
-                matches!(v, Violation::AckedEarly { .. })
-            }),
+            plain("model_calls", "model calls", Number::of(cost.calls)),
+            plain(
+                "model_calls_needed",
+                "model calls without any fault",
+                Number::of(cost.needed),
+            ),
             plain(
                 "model_calls_beyond",
-                "model calls beyond one per message",
-                verdict.calls_beyond,
+                "turns begun beyond one per message",
+                Number::of(verdict.calls_beyond),
             ),
-            plain("daemon_kills", "kills of the daemon", figures.daemon_kills),
-            plain("codex_kills", "kills of Codex", figures.codex_kills),
+            plain(
+                "input_tokens",
+                "input tokens (bytes sent / 4)",
+                Number::Count(cost.input_tokens()),
+            ),
         ];
-        lines.push(Line {
-            key: "longest_delay_ms",
-            words: "longest delay (ms)",
-            value: verdict.longest_delay_ms,
-            broken: false,
-        });
-        if let Some(quiet) = figures.quiet_after {
-            lines.push(Line {
-                key: "quiet_after_ms",
-                words: "quiet after the last fault (ms)",
-                value: u64::try_from(quiet.as_millis()).unwrap_or(u64::MAX),
-                broken: false,
-            });
-        }
+        let each = [
+            (
+                "model_calls_per_answer",
+                "model calls per answer",
+                cost.calls_each(verdict.answered),
+            ),
+            (
+                "input_tokens_per_answer",
+                "input tokens per answer",
+                cost.tokens_each(verdict.answered),
+            ),
+        ];
+        lines.extend(
+            each.into_iter()
+                .filter_map(|(key, words, share)| Some(plain(key, words, Number::Each(share?)))),
+        );
         lines
     }
 
     /// Everything that is wrong, one line each.
     fn wrongs(&self) -> Vec<String> {
-        let named = self.verdict.violations.iter().take(NAMED_MAX);
+        let named = self.outcome.verdict.violations.iter().take(NAMED_MAX);
         let named = named.map(ToString::to_string);
-        self.problems.iter().cloned().chain(named).collect()
+        self.outcome.problems.iter().cloned().chain(named).collect()
     }
 
     pub(super) fn table(&self, paint: Paint) -> String {
         let mut text = String::new();
         for line in self.lines() {
-            let value = line.value.to_string();
+            let value = line.value.words();
             let shown = match line.broken {
                 true => paint.red(&value),
                 false => value,
@@ -178,7 +238,8 @@ impl Report {
         let mut report = json!({
             "passed": self.passed(),
             "seed": figures.seed,
-            "minutes": figures.minutes,
+            "minutes": figures.messages.is_none().then_some(figures.minutes),
+            "messages": figures.messages,
             "transport": match figures.transport {
                 DrillTransport::Socket => "socket",
                 DrillTransport::Stdio => "stdio",
@@ -195,30 +256,80 @@ impl Report {
             fields.extend(
                 lines
                     .into_iter()
-                    .map(|line| (line.key.to_owned(), Value::from(line.value))),
+                    .map(|line| (line.key.to_owned(), line.value.json())),
             );
         }
         report.to_string()
     }
 }
 
+/// Who got what, and every promise with how often it was broken.
+fn promises(verdict: &Verdict) -> Vec<Line> {
+    let broken = |key, words, kind: fn(&Violation) -> bool| Line {
+        broken: verdict.count(kind) > 0,
+        ..plain(key, words, Number::of(verdict.count(kind)))
+    };
+    vec![
+        plain("sent", "sent", Number::of(verdict.sent)),
+        plain("answered", "answered", Number::of(verdict.answered)),
+        plain(
+            "dead",
+            "dead (with a visible notice)",
+            Number::of(verdict.dead),
+        ),
+        broken("lost", "lost", |v| matches!(v, Violation::Lost { .. })),
+        broken("doubled", "doubled (a reply seen twice)", |v| {
+            matches!(v, Violation::Doubled { .. })
+        }),
+        broken("misdirected", "answers to the wrong message", |v| {
+            matches!(v, Violation::Misdirected { .. } | Violation::Strange { .. })
+        }),
+        broken("out_of_order", "out of order", |v| {
+            matches!(v, Violation::OutOfOrder { .. })
+        }),
+        broken("effects_twice", "effects twice", |v| {
+            matches!(v, Violation::TouchedTwice { .. })
+        }),
+        broken("asked_again", "model asked after the answer", |v| {
+            matches!(v, Violation::AskedAgain { .. })
+        }),
+        broken("acked_early", "acknowledged before the reply", |v| {
+            matches!(v, Violation::AckedEarly { .. })
+        }),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bridge_sim::drill::{Cost, Kills};
     use bridge_sim::history::RowId;
+    use std::time::Duration;
 
     fn report(verdict: Verdict) -> Report {
         let figures = Figures {
             seed: 7,
             minutes: 1.0,
+            messages: None,
             transport: DrillTransport::Socket,
             sink: DrillSink::Probeable,
-            daemon_kills: 3,
-            codex_kills: 4,
-            quiet_after: Some(Duration::from_millis(5)),
             keep: false,
         };
-        Report::new(figures, verdict, Vec::new())
+        let outcome = Outcome {
+            verdict,
+            kills: Kills {
+                daemon: 3,
+                codex: 4,
+            },
+            quiet_after: Some(Duration::from_millis(5)),
+            cost: Cost {
+                calls: 147,
+                needed: 140,
+                bytes: 98 * 400,
+            },
+            ..Outcome::default()
+        };
+        Report::new(figures, outcome)
     }
 
     fn good() -> Verdict {
@@ -284,5 +395,27 @@ mod tests {
             (&json["seed"], &json["kept"]),
             (&Value::from(7), &Value::from("/tmp/kept"))
         );
+    }
+
+    #[test]
+    fn what_an_answer_costs_is_in_both_forms_and_nowhere_without_answers() {
+        let shown = report(good());
+        let table = shown.table(Paint::stdout(true));
+        assert!(
+            table.contains("model calls per answer               1.50"),
+            "{table}"
+        );
+        let json: Value = serde_json::from_str(&shown.json()).unwrap();
+        let keys = [
+            "model_calls",
+            "model_calls_needed",
+            "input_tokens",
+            "model_calls_per_answer",
+            "input_tokens_per_answer",
+        ];
+        let values = keys.map(|key| json[key].as_f64().unwrap());
+        assert_eq!(values, [147.0, 140.0, 9_800.0, 1.5, 100.0]);
+        let none = report(Verdict::default());
+        assert!(!none.json().contains("per_answer"), "{}", none.json());
     }
 }

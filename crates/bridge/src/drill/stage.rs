@@ -1,13 +1,16 @@
-//! The stage of a drill, in one private directory: a scripted model, a platform, a CODEX_HOME, and our own binary as
-//! a daemon that can be killed and started again.
+//! What `drill` puts on the stage, in one private directory: a CODEX_HOME, and our own binary as a daemon that can be
+//! killed and started again.
 
 use crate::cli::{DrillArgs, DrillSink, DrillTransport};
+use crate::term;
 use anyhow::{Context, bail};
 use bridge_core::value::ProcessStamp;
 use bridge_host::own::{Orphans, OwnChild, OwnOptions, kill_now};
 use bridge_host::process;
-use bridge_sim::{Memory, Options, Platform, PlatformOptions, ScriptedModel};
+use bridge_sim::Memory;
+use bridge_sim::drill::{Scene, Stage};
 use std::fs::OpenOptions;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -29,57 +32,47 @@ const NOT_FOR_THE_DAEMON: [&str; 5] = [
     "OPENAI_API_KEY",
 ];
 
-pub(super) struct Stage {
-    pub(super) model: ScriptedModel,
-    pub(super) platform: Platform,
+#[derive(Debug)]
+pub(super) struct OwnStage {
     directory: TempDir,
     daemon: Option<OwnChild>,
     orphans: Orphans,
 }
 
-impl Stage {
-    pub(super) async fn set(codex: PathBuf, args: &DrillArgs, seed: u64) -> anyhow::Result<Self> {
+impl OwnStage {
+    /// Sets up everything, and starts the daemon.
+    pub(super) async fn set(
+        codex: PathBuf,
+        args: &DrillArgs,
+        seed: u64,
+    ) -> anyhow::Result<(Self, Scene)> {
         let directory = tempfile::Builder::new()
             .prefix("codex-bridge-drill-")
             .tempdir()?;
-        // Asked once and not again by itself, so that calls can be counted.
-        let model = ScriptedModel::start(Options {
-            request_max_retries: 0,
-            stream_max_retries: 0,
-            ..Options::default()
-        })
-        .await
-        .context("start the model")?;
         let memory = match args.sink {
             DrillSink::Idempotent => Memory::Idempotent,
             DrillSink::Probeable => Memory::Probeable,
         };
-        let platform = Platform::start(PlatformOptions {
-            memory,
-            seed,
-            ..PlatformOptions::default()
-        })
-        .await
-        .context("start the platform")?;
+        let scene = Scene::set(memory, seed)
+            .await
+            .context("start the model and the platform")?;
         let mut stage = Self {
-            model,
-            platform,
             directory,
             daemon: None,
             orphans: Orphans::adopt_all()?,
         };
-        stage.furnish(&codex, args)?;
-        stage.start_daemon()?;
-        Ok(stage)
+        stage.furnish(&codex, args, &scene)?;
+        stage.start().context("start the daemon")?;
+        Ok((stage, scene))
     }
 
-    fn furnish(&self, codex: &Path, args: &DrillArgs) -> anyhow::Result<()> {
+    fn furnish(&self, codex: &Path, args: &DrillArgs, scene: &Scene) -> anyhow::Result<()> {
         for name in ["home", "person", "tmp"] {
             std::fs::create_dir(self.path().join(name))?;
         }
         std::fs::write(
             self.path().join("home/config.toml"),
-            self.model.codex_config(),
+            scene.model.codex_config(),
         )?;
         let transport = match args.transport {
             DrillTransport::Socket => "socket",
@@ -100,7 +93,7 @@ impl Stage {
              [loopback]\nurl = \"{url}\"\nsink = \"{sink}\"\nack = \"after_reply\"\ntier = \"owner\"\n",
             bin = quoted(codex),
             home = quoted(&self.path().join("home")),
-            url = self.platform.url(),
+            url = scene.platform.url(),
         );
         std::fs::write(self.path().join("codex-bridge.toml"), config)?;
         Ok(())
@@ -108,67 +101,6 @@ impl Stage {
 
     pub(super) fn path(&self) -> &Path {
         self.directory.path()
-    }
-
-    pub(super) fn work(&self) -> PathBuf {
-        self.path().join("state/work")
-    }
-
-    pub(super) fn start_daemon(&mut self) -> anyhow::Result<()> {
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.path().join("daemon.log"))?;
-        let at = |name: &str| self.path().join(name).into_os_string();
-        let options = OwnOptions {
-            program: std::env::current_exe()?,
-            args: vec![
-                "--state-dir".into(),
-                at("state"),
-                "--config".into(),
-                at("codex-bridge.toml"),
-                "run".into(),
-            ],
-            // Codex keeps a lock of its sandbox in the temporary directory.
-            env: vec![
-                ("TMPDIR".into(), at("tmp")),
-                // A login shell that is killed in somebody's profile leaves locks there.
-                ("HOME".into(), at("person")),
-                ("NO_COLOR".into(), "1".into()),
-            ],
-            without: NOT_FOR_THE_DAEMON.map(Into::into).to_vec(),
-            log,
-        };
-        self.daemon = Some(OwnChild::start(options).context("start the daemon")?);
-        Ok(())
-    }
-
-    /// Waits until the daemon ends by itself, which it never should.
-    pub(super) async fn daemon_ended(&mut self) -> anyhow::Result<String> {
-        match &mut self.daemon {
-            Some(daemon) => Ok(daemon.ended().await?.to_string()),
-            None => std::future::pending().await,
-        }
-    }
-
-    pub(super) async fn kill_daemon(&mut self) -> anyhow::Result<()> {
-        if let Some(mut daemon) = self.daemon.take() {
-            daemon.kill().await?;
-        }
-        Ok(())
-    }
-
-    /// Kills one Codex process; false when none is there. A Codex is a child of a keeper, and a keeper is a child of
-    /// the daemon that started it, or ours since that one died.
-    pub(super) fn kill_codex(&mut self) -> bool {
-        let daemon = self.daemon.as_ref().map(OwnChild::pid);
-        let mut keepers = self.orphans.living(daemon);
-        keepers.extend(daemon.map(process::children).unwrap_or_default());
-        let codex = keepers
-            .into_iter()
-            .flat_map(process::children)
-            .find_map(process::stamp);
-        codex.is_some_and(|codex: ProcessStamp| kill_now(&codex))
     }
 
     /// Stops the daemon in order, and looks that nothing is left of it.
@@ -210,7 +142,7 @@ impl Stage {
 
     /// Ends everything that still runs, however it is.
     pub(super) async fn clear(&mut self) {
-        if let Err(error) = self.kill_daemon().await {
+        if let Err(error) = self.kill().await {
             tracing::debug!(%error, "the daemon of the drill could not be killed");
         }
         let mut looks = GONE_LOOKS;
@@ -241,5 +173,71 @@ impl Stage {
     /// Keeps the directory, for whoever looks what went wrong.
     pub(super) fn keep(self) -> PathBuf {
         self.directory.keep()
+    }
+}
+
+impl Stage for OwnStage {
+    fn start(&mut self) -> io::Result<()> {
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.path().join("daemon.log"))?;
+        let at = |name: &str| self.path().join(name).into_os_string();
+        let options = OwnOptions {
+            program: std::env::current_exe()?,
+            args: vec![
+                "--state-dir".into(),
+                at("state"),
+                "--config".into(),
+                at("codex-bridge.toml"),
+                "run".into(),
+            ],
+            // Codex keeps a lock of its sandbox in the temporary directory.
+            env: vec![
+                ("TMPDIR".into(), at("tmp")),
+                // A login shell that is killed in somebody's profile leaves locks there.
+                ("HOME".into(), at("person")),
+                ("NO_COLOR".into(), "1".into()),
+            ],
+            without: NOT_FOR_THE_DAEMON.map(Into::into).to_vec(),
+            log,
+        };
+        self.daemon = Some(OwnChild::start(options)?);
+        Ok(())
+    }
+
+    async fn ended(&mut self) -> io::Result<String> {
+        match &mut self.daemon {
+            Some(daemon) => Ok(daemon.ended().await?.to_string()),
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn kill(&mut self) -> io::Result<()> {
+        match self.daemon.take() {
+            Some(mut daemon) => daemon.kill().await,
+            None => Ok(()),
+        }
+    }
+
+    /// A Codex is a child of a keeper, and a keeper is a child of the daemon that started it, or ours since that one
+    /// died.
+    fn kill_codex(&mut self) -> bool {
+        let daemon = self.daemon.as_ref().map(OwnChild::pid);
+        let mut keepers = self.orphans.living(daemon);
+        keepers.extend(daemon.map(process::children).unwrap_or_default());
+        let codex = keepers
+            .into_iter()
+            .flat_map(process::children)
+            .find_map(process::stamp);
+        codex.is_some_and(|codex: ProcessStamp| kill_now(&codex))
+    }
+
+    fn work(&self) -> PathBuf {
+        self.path().join("state/work")
+    }
+
+    fn tell(&self, words: &str) {
+        term::complain(words);
     }
 }

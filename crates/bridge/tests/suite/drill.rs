@@ -22,13 +22,13 @@ fn assert_nothing_left(world: &World, directory: &PathBuf) {
     assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0);
 }
 
-async fn drilled(transport: &str, seed: &str) {
+async fn drilled(length: [&str; 2], transport: &str, seed: &str) -> Value {
     let mut world = World::new().await;
     let directory = temporary(&mut world);
     let codex = codex_for_tests().unwrap();
     let args = [
-        "--minutes",
-        "0.33",
+        length[0],
+        length[1],
         "--transport",
         transport,
         "--seed",
@@ -48,20 +48,37 @@ async fn drilled(transport: &str, seed: &str) {
         assert_eq!(report["passed"], true, "{report:#}\n{said}");
         assert!(ended.status.success(), "{said}");
     }
-    for figure in ["sent", "daemon_kills", "codex_kills"] {
+    for figure in ["sent", "daemon_kills", "codex_kills", "input_tokens"] {
         assert!(report[figure].as_u64().unwrap() > 0, "{figure}: {report:#}");
     }
+    let each = |key: &str| report[key].as_f64().unwrap();
+    let least = each("model_calls_needed") / each("sent");
+    // What died may not have been asked about as often as it needed.
+    if report["dead"] == 0 {
+        assert!(each("model_calls_per_answer") >= least, "{report:#}");
+    }
     assert_nothing_left(&world, &directory);
+    report
 }
 
 #[tokio::test]
 async fn a_short_drill_over_the_socket_keeps_every_promise() {
-    drilled("socket", "16").await;
+    drilled(["--minutes", "0.33"], "socket", "16").await;
 }
 
 #[tokio::test]
 async fn a_short_drill_over_pipes_keeps_every_promise() {
-    drilled("stdio", "18").await;
+    drilled(["--minutes", "0.33"], "stdio", "18").await;
+}
+
+/// Two kills and an old row that is shown again, by the progress of messages alone.
+#[tokio::test]
+async fn a_drill_by_messages_sends_as_many_and_no_more() {
+    let report = drilled(["--messages", "30"], "socket", "16").await;
+    assert_eq!(
+        (&report["sent"], &report["messages"]),
+        (&30.into(), &30.into())
+    );
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use crate::history::RowId;
 use crate::random::Dice;
 
 /// Longest script for one kind of call; what is beyond it is not taken.
@@ -70,6 +71,9 @@ pub(super) struct Faults {
     scripts: HashMap<Call, VecDeque<Fault>>,
     pub(super) weather: Weather,
     pub(super) dice: Dice,
+    seed: u64,
+    /// Calls so far about each row: as many as the platform has rows, at most.
+    tries: HashMap<(Call, RowId), u64>,
 }
 
 impl Faults {
@@ -78,6 +82,8 @@ impl Faults {
             scripts: HashMap::new(),
             weather: Weather::default(),
             dice: Dice::new(seed),
+            seed,
+            tries: HashMap::new(),
         }
     }
 
@@ -87,43 +93,60 @@ impl Faults {
         script.truncate(SCRIPT_MOST);
     }
 
-    /// What the next call of this kind meets.
-    pub(super) fn next(&mut self, call: Call) -> Fault {
+    /// What the next call of this kind meets. About a row, the weather is decided by the row and by how often it was
+    /// tried, so that another daemon, or a faster machine, meets the same.
+    pub(super) fn next(&mut self, call: Call, about: Option<RowId>) -> Fault {
         if let Some(fault) = self.scripts.get_mut(&call).and_then(VecDeque::pop_front) {
             return fault;
         }
-        match call {
-            Call::Inbox if self.dice.chance(self.weather.inbox) => self.refusal(),
-            Call::Inbox => Fault::None,
-            Call::Reply | Call::Probe | Call::Ack => self.rain(),
+        let weather = self.weather;
+        match (call, about) {
+            (Call::Inbox, _) if self.dice.chance(weather.inbox) => refusal(&mut self.dice),
+            (Call::Inbox, _) => Fault::None,
+            (Call::Reply | Call::Probe | Call::Ack, None) => rain(weather, &mut self.dice),
+            (Call::Reply | Call::Probe | Call::Ack, Some(row)) => {
+                rain(weather, &mut self.dice_of(call, row))
+            }
         }
     }
 
-    fn rain(&mut self) -> Fault {
-        if self.dice.chance(self.weather.refuse) {
-            self.refusal()
-        } else if self.dice.chance(self.weather.lose) {
-            Fault::LoseResponse
-        } else if self.dice.chance(self.weather.cut) {
-            Fault::Cut
-        } else if self.dice.chance(self.weather.delay) {
-            Fault::Delay(Duration::from_millis(self.dice.between(1, DELAY_MOST_MS)))
-        } else {
-            Fault::None
-        }
+    fn dice_of(&mut self, call: Call, row: RowId) -> Dice {
+        let tries = self.tries.entry((call, row)).or_default();
+        *tries += 1;
+        let kind = match call {
+            Call::Inbox => 0,
+            Call::Reply => 1,
+            Call::Probe => 2,
+            Call::Ack => 3,
+        };
+        Dice::of(self.seed, &[kind, row.0, *tries])
     }
+}
 
-    fn refusal(&mut self) -> Fault {
-        match self.dice.chance(500) {
-            true => Fault::Refuse {
-                status: 503,
-                retry_after: None,
-            },
-            false => Fault::Refuse {
-                status: 429,
-                retry_after: Some(1),
-            },
-        }
+fn rain(weather: Weather, dice: &mut Dice) -> Fault {
+    if dice.chance(weather.refuse) {
+        refusal(dice)
+    } else if dice.chance(weather.lose) {
+        Fault::LoseResponse
+    } else if dice.chance(weather.cut) {
+        Fault::Cut
+    } else if dice.chance(weather.delay) {
+        Fault::Delay(Duration::from_millis(dice.between(1, DELAY_MOST_MS)))
+    } else {
+        Fault::None
+    }
+}
+
+fn refusal(dice: &mut Dice) -> Fault {
+    match dice.chance(500) {
+        true => Fault::Refuse {
+            status: 503,
+            retry_after: None,
+        },
+        false => Fault::Refuse {
+            status: 429,
+            retry_after: Some(1),
+        },
     }
 }
 
@@ -135,10 +158,10 @@ mod tests {
     fn a_script_goes_before_the_weather_and_is_used_up() {
         let mut faults = Faults::new(1);
         faults.script(Call::Reply, vec![Fault::Cut, Fault::LoseResponse]);
-        assert_eq!(faults.next(Call::Ack), Fault::None);
-        assert_eq!(faults.next(Call::Reply), Fault::Cut);
-        assert_eq!(faults.next(Call::Reply), Fault::LoseResponse);
-        assert_eq!(faults.next(Call::Reply), Fault::None);
+        assert_eq!(faults.next(Call::Ack, None), Fault::None);
+        assert_eq!(faults.next(Call::Reply, None), Fault::Cut);
+        assert_eq!(faults.next(Call::Reply, None), Fault::LoseResponse);
+        assert_eq!(faults.next(Call::Reply, None), Fault::None);
     }
 
     #[test]
@@ -152,7 +175,7 @@ mod tests {
                 delay: 300,
                 ..Weather::default()
             };
-            (0..20).map(|_| faults.next(Call::Reply)).collect()
+            (0..20).map(|_| faults.next(Call::Reply, None)).collect()
         };
         assert_eq!(days(3), days(3));
         assert_ne!(days(3), days(4));
@@ -160,11 +183,40 @@ mod tests {
     }
 
     #[test]
+    fn the_weather_of_a_row_does_not_depend_on_what_else_is_called() {
+        let weather = Weather {
+            refuse: 300,
+            lose: 300,
+            cut: 300,
+            delay: 300,
+            ..Weather::default()
+        };
+        let days = |others: usize| -> Vec<Fault> {
+            let mut faults = Faults::new(3);
+            faults.weather = weather;
+            let rows = (1..=20).flat_map(|row| [RowId(row), RowId(row)]);
+            rows.map(|row| {
+                for other in 0..others {
+                    faults.next(Call::Ack, Some(row));
+                    faults.next(Call::Reply, Some(RowId(100 + other as u64)));
+                }
+                faults.next(Call::Reply, Some(row))
+            })
+            .collect()
+        };
+        assert_eq!(days(0), days(2));
+        let twice = days(0);
+        let differ = twice.chunks(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!(differ > 5, "a second try meets its own: {twice:?}");
+        assert!(twice.contains(&Fault::LoseResponse) && twice.contains(&Fault::Cut));
+    }
+
+    #[test]
     fn a_script_is_bounded() {
         let mut faults = Faults::new(1);
         faults.script(Call::Ack, vec![Fault::Cut; SCRIPT_MOST + 1]);
         let cut = (0..=SCRIPT_MOST)
-            .filter(|_| faults.next(Call::Ack) == Fault::Cut)
+            .filter(|_| faults.next(Call::Ack, None) == Fault::Cut)
             .count();
         assert_eq!(cut, SCRIPT_MOST);
     }

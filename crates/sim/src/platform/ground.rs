@@ -249,14 +249,16 @@ impl Ground {
     }
 
     /// What the next call of this kind meets; the inbox may also find an old row in it again.
-    pub(super) fn meet(&mut self, call: Call) -> Fault {
+    pub(super) fn meet(&mut self, call: Call, about: Option<RowId>) -> Fault {
         let redeliver = self.faults.weather.redeliver;
         if call == Call::Inbox && self.faults.dice.chance(redeliver) && !self.rows.is_empty() {
             let count = u64::try_from(self.rows.len()).unwrap_or(u64::MAX);
             let row = RowId(self.faults.dice.below(count) + 1);
             self.redeliver(row);
         }
-        self.faults.next(call)
+        // Rows that nobody posted have no weather of their own, so that what is counted by row is bounded.
+        let about = about.filter(|row| self.rows.contains_key(row));
+        self.faults.next(call, about)
     }
 }
 

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::fault::{Call, Fault};
 use super::ground::{Page, Shared, change};
 use super::wire::{AckBody, Inbox, InboxQuery, NewReply, ProbeQuery, Receipt, ReplyBody};
+use crate::history::RowId;
 
 /// The largest body: the longest text that a daemon may send, escaped at its worst.
 const BODY_MOST: usize = 8 << 20;
@@ -84,7 +85,7 @@ async fn inbox(State(desk): State<Desk>, Query(query): Query<InboxQuery>) -> Res
     let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
     let mark = query.mark.unwrap_or(0);
     let wait = Duration::from_millis(query.wait.unwrap_or(0)).min(WAIT_MOST);
-    desk.play(Call::Inbox, async |server| {
+    desk.play(Call::Inbox, None, async |server| {
         if query.mark.is_some() {
             server.news(limit, mark, wait).await;
         }
@@ -99,7 +100,8 @@ async fn reply(State(desk): State<Desk>, body: Bytes) -> Response {
         Ok(reply) => reply,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, None, &why),
     };
-    desk.play(Call::Reply, async |server| {
+    let about = RowId::read(reply.about());
+    desk.play(Call::Reply, about, async |server| {
         let taken = change(&server.ground, |ground| ground.reply(NewReply::from(reply)));
         match taken {
             Some(receipt) => receipt_of(Some(receipt)),
@@ -110,7 +112,7 @@ async fn reply(State(desk): State<Desk>, body: Bytes) -> Response {
 }
 
 async fn probe(State(desk): State<Desk>, Query(query): Query<ProbeQuery>) -> Response {
-    desk.play(Call::Probe, async |server| {
+    desk.play(Call::Probe, None, async |server| {
         let found = server.ground.borrow().probe(&query.key);
         match found {
             Some(receipt) => receipt_of(receipt),
@@ -129,7 +131,8 @@ async fn ack(State(desk): State<Desk>, body: Bytes) -> Response {
         Ok(ack) => ack,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, None, &why),
     };
-    desk.play(Call::Ack, async |server| {
+    let about = RowId::read(&ack.row);
+    desk.play(Call::Ack, about, async |server| {
         match change(&server.ground, |ground| ground.ack(&ack.row)) {
             true => Json(json!({})).into_response(),
             false => refuse(StatusCode::NOT_FOUND, None, "no such row"),
@@ -140,7 +143,12 @@ async fn ack(State(desk): State<Desk>, body: Bytes) -> Response {
 
 impl Desk {
     /// Lets one call meet its fault.
-    async fn play(&self, call: Call, take: impl AsyncFnOnce(&Server) -> Response) -> Response {
+    async fn play(
+        &self,
+        call: Call,
+        about: Option<RowId>,
+        take: impl AsyncFnOnce(&Server) -> Response,
+    ) -> Response {
         let Ok(_permit) = self.calls.try_acquire() else {
             return refuse(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -148,7 +156,7 @@ impl Desk {
                 "too many calls at once",
             );
         };
-        let fault = change(&self.server.ground, |ground| ground.meet(call));
+        let fault = change(&self.server.ground, |ground| ground.meet(call, about));
         match fault {
             Fault::None => take(&self.server).await,
             Fault::Delay(time) => {

@@ -40,6 +40,13 @@ enum ReplyKind {
     Notice,
 }
 
+impl ReplyBody {
+    /// The row that it says it replies to.
+    pub(super) fn about(&self) -> &str {
+        &self.row
+    }
+}
+
 /// A reply as the platform takes it.
 #[derive(Debug)]
 pub(super) struct NewReply {

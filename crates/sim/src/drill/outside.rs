@@ -2,16 +2,18 @@
 //! left in files.
 
 use super::traffic::{EFFECTS, Traffic};
-use bridge_sim::Seen;
-use bridge_sim::history::{Event, Fact, Promises, RowId, Verdict, Word, judge};
+use crate::Seen;
+use crate::history::{Event, Fact, Promises, RowId, Verdict, Word, judge};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Requests of the model that began a turn, kept here because the model keeps only the latest.
+/// Requests of the model, counted here because it keeps only the latest, and those of them that began a turn.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     events: Vec<Event>,
     next: u64,
+    calls: usize,
+    bytes: u64,
 }
 
 impl Asked {
@@ -20,9 +22,26 @@ impl Asked {
         self.next
     }
 
+    /// Turns that were begun, each time that they were.
+    pub(super) fn begun(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Every request, whatever came of it.
+    pub(super) fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// The size of what was sent with all of them.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     pub(super) fn note(&mut self, requests: &[Seen], traffic: &Traffic) {
         for seen in requests {
             self.next = self.next.max(seen.number + 1);
+            self.calls += 1;
+            self.bytes += seen.body_bytes as u64;
             let row = traffic.message_of(seen.last());
             if let (0, Some(row)) = (seen.step(), row) {
                 self.events.push(Event {

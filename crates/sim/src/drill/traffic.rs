@@ -1,8 +1,8 @@
 //! What people say during a drill: short turns in several conversations, some of which leave a line in a file.
 //! Each message has a mark of its own, by which its answer, its model calls and its line are known again.
 
-use bridge_sim::history::RowId;
-use bridge_sim::{Dice, Platform};
+use crate::history::RowId;
+use crate::{Dice, Error, Platform};
 use std::collections::BTreeMap;
 
 /// Conversations at the same time.
@@ -18,8 +18,20 @@ pub(super) const EFFECTS: &str = "effects.txt";
 /// Who says what, and what was said.
 #[derive(Debug)]
 pub(super) struct Traffic {
+    seed: u64,
     lanes: Vec<Lane>,
+    /// Model calls that the messages need when nothing goes wrong.
+    needed: usize,
     said: BTreeMap<u64, RowId>,
+}
+
+/// Which conversations a message may go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The one that the seed chose, or the next that has room: nothing stands still behind one that is slow.
+    Anywhere,
+    /// Only that one: two daemons are then told the same in the same conversations.
+    ItsOwn,
 }
 
 #[derive(Debug)]
@@ -40,8 +52,10 @@ impl Lane {
 }
 
 impl Traffic {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Self {
+            seed,
+            needed: 0,
             lanes: (1..=LANES).map(|number| Lane::new(number, 1)).collect(),
             said: BTreeMap::new(),
         }
@@ -51,31 +65,42 @@ impl Traffic {
         self.said.len()
     }
 
-    /// Says something in a conversation that has room for it, if there is one.
-    pub(super) fn say(&mut self, platform: &Platform, dice: &mut Dice) -> anyhow::Result<()> {
+    pub(super) fn needed(&self) -> usize {
+        self.needed
+    }
+
+    /// Says the next message if a conversation that it may go to has room. The message itself is decided by the seed
+    /// alone, so that every daemon hears the same.
+    pub(super) fn say(&mut self, platform: &Platform, place: Place) -> Result<bool, Error> {
+        let mark = self.said.len() as u64 + 1;
+        let mut dice = Dice::of(self.seed, &[mark]);
         let waiting = platform.waiting();
-        let first = usize::try_from(dice.below(LANES as u64))?;
-        let places = (0..LANES).map(|step| (first + step) % LANES);
+        let first = usize::try_from(dice.below(LANES as u64)).unwrap_or(0);
         let free = |at: &usize| {
             let lane = self.lanes.get(*at);
             lane.is_some_and(|lane| {
                 waiting.get(&lane.conversation).copied().unwrap_or(0) < WAITING_MAX
             })
         };
-        let Some(at) = places.into_iter().find(free) else {
-            return Ok(());
+        let places = match place {
+            Place::Anywhere => LANES,
+            Place::ItsOwn => 1,
         };
-        let Some(lane) = self.lanes.get_mut(at) else {
-            return Ok(());
+        let found = (0..places)
+            .map(|step| (first + step) % LANES)
+            .find(|at| free(at));
+        let Some((at, lane)) = found.and_then(|at| Some((at, self.lanes.get_mut(at)?))) else {
+            return Ok(false);
         };
-        let mark = u64::try_from(self.said.len())? + 1;
-        let row = platform.post(&lane.conversation, "drill", &text(mark, dice))?;
+        let (text, calls) = text(mark, &mut dice);
+        let row = platform.post(&lane.conversation, "drill", &text)?;
         self.said.insert(mark, row);
+        self.needed += calls;
         lane.said += 1;
         if lane.said >= CONVERSATION_MAX {
             *lane = Lane::new(at + 1, lane.generation + 1);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The message that a text speaks of: the last mark in it, because what stands before may be a quotation.
@@ -100,29 +125,34 @@ impl Traffic {
 }
 
 /// Half of them plain, the rest slow or with an effect; a kill between an effect and its answer is the hard case.
-fn text(mark: u64, dice: &mut Dice) -> String {
+/// With the model calls that it needs: a call for a tool is one more.
+fn text(mark: u64, dice: &mut Dice) -> (String, usize) {
     let pause = ["", "sleep:0.1 ", "sleep:0.3 "]
         .get(usize::try_from(dice.below(3)).unwrap_or(0))
         .copied()
         .unwrap_or("");
+    let answer = format!("{pause}echo:done m{mark}");
     match dice.below(10) {
-        0..5 => format!("[m{mark}] {pause}echo:done m{mark}"),
-        _ => format!("[m{mark}] append:{EFFECTS}:m{mark} ;; {pause}echo:done m{mark}"),
+        0..5 => (format!("[m{mark}] {answer}"), 1),
+        _ => (format!("[m{mark}] append:{EFFECTS}:m{mark} ;; {answer}"), 2),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bridge_sim::PlatformOptions;
+    use crate::PlatformOptions;
+
+    async fn said(seed: u64, place: Place) -> (Platform, Traffic) {
+        let platform = Platform::start(PlatformOptions::default()).await.unwrap();
+        let mut traffic = Traffic::new(seed);
+        while traffic.say(&platform, place).unwrap() {}
+        (platform, traffic)
+    }
 
     #[tokio::test]
     async fn messages_are_known_again_by_their_marks() {
-        let platform = Platform::start(PlatformOptions::default()).await.unwrap();
-        let (mut traffic, mut dice) = (Traffic::new(), Dice::new(1));
-        for _ in 0..100 {
-            traffic.say(&platform, &mut dice).unwrap();
-        }
+        let (_platform, traffic) = said(1, Place::Anywhere).await;
         assert_eq!(traffic.said(), LANES * WAITING_MAX, "the rest has to wait");
         let row = RowId(3);
         assert_eq!(traffic.message_of("> [m1] old\n[m3] echo:x"), Some(row));
@@ -130,5 +160,16 @@ mod tests {
         assert_eq!(traffic.message_of_line("m3\n"), Some(row));
         assert!(traffic.is_own(row, "done m3\n"));
         assert!(!traffic.is_own(row, "done m2") && !traffic.is_own(row, "done"));
+    }
+
+    #[tokio::test]
+    async fn a_message_with_a_place_of_its_own_waits_for_it() {
+        let (platform, mut traffic) = said(1, Place::ItsOwn).await;
+        let before = traffic.said();
+        assert!(before < LANES * WAITING_MAX, "another place has room");
+        let full = platform.waiting().into_values().max();
+        assert_eq!(full, Some(WAITING_MAX));
+        assert!(traffic.say(&platform, Place::Anywhere).unwrap());
+        assert!((before..=2 * before + 2).contains(&traffic.needed()));
     }
 }

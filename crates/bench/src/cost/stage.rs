@@ -1,0 +1,127 @@
+//! The ancestor on the stage of a drill: the same scene and the same faults as the bridge, another daemon.
+
+use crate::ground::Ground;
+use crate::stage::{Place, process};
+use anyhow::Context;
+use bridge_sim::drill::{Scene, Stage};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs::OpenOptions;
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::process::{Child, Command};
+
+/// How long what is killed may take to be gone.
+const GONE_LOOKS: u32 = 250;
+const GONE_PAUSE: Duration = Duration::from_millis(20);
+
+/// What the bridge gives to an owner's turns, set by hand in CODEX_HOME.
+const SETTINGS: &str = "sandbox_mode = \"workspace-write\"\napproval_policy = \"never\"\n";
+
+pub(super) struct AncestorStage {
+    place: Place,
+    codex: PathBuf,
+    platform: String,
+    daemon: Option<Child>,
+}
+
+impl AncestorStage {
+    /// Sets it up and starts it.
+    pub(super) fn set(ground: &Ground, scene: &Scene) -> anyhow::Result<Self> {
+        let config = format!("{SETTINGS}{}", scene.model.codex_config());
+        let mut stage = Self {
+            place: Place::new(&config)?,
+            codex: ground.codex.clone(),
+            platform: scene.platform.url(),
+            daemon: None,
+        };
+        std::fs::create_dir_all(stage.directory())?;
+        stage.start().context("start the ancestor")?;
+        Ok(stage)
+    }
+
+    /// All runs work where the ancestor was started.
+    fn directory(&self) -> PathBuf {
+        self.work().join("all")
+    }
+
+    /// Ends it, and every run that is left.
+    pub(super) async fn clear(&mut self) -> anyhow::Result<()> {
+        self.kill().await?;
+        for _ in 0..GONE_LOOKS {
+            let left = process::working_in(self.place.path());
+            if left.is_empty() {
+                return Ok(());
+            }
+            for pid in left {
+                end(pid);
+            }
+            tokio::time::sleep(GONE_PAUSE).await;
+        }
+        anyhow::bail!("runs of the ancestor do not end")
+    }
+}
+
+/// False when it was gone already.
+fn end(pid: i32) -> bool {
+    kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok()
+}
+
+impl Stage for AncestorStage {
+    fn start(&mut self) -> io::Result<()> {
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.place.path().join("daemon.log"))?;
+        let child = Command::new(std::env::current_exe()?)
+            .arg("ancestor")
+            .arg("--state")
+            .arg(self.place.path())
+            .arg("--platform")
+            .arg(&self.platform)
+            .arg("--codex")
+            .arg(&self.codex)
+            .envs(self.place.env())
+            .env_remove("OPENAI_API_KEY")
+            .current_dir(self.directory())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()?;
+        self.daemon = Some(child);
+        Ok(())
+    }
+
+    async fn ended(&mut self) -> io::Result<String> {
+        match &mut self.daemon {
+            Some(daemon) => Ok(daemon.wait().await?.to_string()),
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn kill(&mut self) -> io::Result<()> {
+        match self.daemon.take() {
+            Some(mut daemon) => daemon.kill().await,
+            None => Ok(()),
+        }
+    }
+
+    /// The run under way.
+    fn kill_codex(&mut self) -> bool {
+        let daemon = self.daemon.as_ref().and_then(Child::id);
+        let daemon = daemon.and_then(|pid| i32::try_from(pid).ok());
+        let run = daemon.and_then(|pid| process::children(pid).into_iter().next());
+        run.is_some_and(end)
+    }
+
+    fn work(&self) -> PathBuf {
+        self.place.path().join("work")
+    }
+
+    fn tell(&self, words: &str) {
+        eprintln!("{words}");
+    }
+}

@@ -1,0 +1,241 @@
+//! A drill under way: what is known of it, and the single things that can happen. When they happen is decided by the
+//! rhythm (`by_clock`, `by_messages`); then it is calm, and everything must become quiet.
+
+use super::outcome::{Cost, Kills, Outcome};
+use super::outside::{Asked, Outside};
+use super::traffic::Traffic;
+use super::{Rhythm, Scene, Stage};
+use crate::{Dice, Error, Weather};
+use std::io;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Milliseconds between two messages.
+const SAY_EVERY: (u64, u64) = (50, 300);
+/// Milliseconds that an outage of the platform takes.
+const OUTAGE_TAKES: (u64, u64) = (300, 1_500);
+/// How soon everything must be quiet once nothing goes wrong any more: the longest pause between two tries of
+/// anything is a minute, and what waits for it may wait for one more.
+const QUIET_WITHIN: Duration = Duration::from_secs(180);
+const QUIET_PAUSE: Duration = Duration::from_millis(20);
+
+pub(super) const BAD_WEATHER: Weather = Weather {
+    refuse: 80,
+    lose: 80,
+    cut: 40,
+    delay: 80,
+    inbox: 10,
+    redeliver: 30,
+};
+
+/// A drill under way.
+#[derive(Debug)]
+pub struct Play<S> {
+    /// What is drilled.
+    pub stage: S,
+    pub(super) scene: Scene,
+    pub(super) seed: u64,
+    /// When something is said, and outages.
+    pub(super) dice: Dice,
+    /// Who is killed when: its own numbers, so that they do not depend on how fast anything else goes.
+    pub(super) deaths: Dice,
+    pub(super) traffic: Traffic,
+    asked: Asked,
+    kills: Kills,
+    quiet_after: Option<Duration>,
+    problems: Vec<String>,
+}
+
+/// Who is killed next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Victim {
+    Daemon,
+    Codex,
+}
+
+impl Victim {
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Daemon => Self::Codex,
+            Self::Codex => Self::Daemon,
+        }
+    }
+}
+
+pub(super) fn due(dice: &mut Dice, (low, high): (u64, u64)) -> Instant {
+    Instant::now() + Duration::from_millis(dice.between(low, high))
+}
+
+fn failed(what: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::Drill { what, source }
+}
+
+impl<S: Stage> Play<S> {
+    /// How often a person is told how it goes.
+    pub(super) const TELL_EVERY: Duration = Duration::from_secs(5);
+
+    /// The daemon of the stage must have been started.
+    pub fn new(stage: S, scene: Scene, seed: u64) -> Self {
+        Self {
+            stage,
+            scene,
+            seed,
+            dice: Dice::new(seed),
+            deaths: Dice::new(!seed),
+            traffic: Traffic::new(seed),
+            asked: Asked::default(),
+            kills: Kills::default(),
+            quiet_after: None,
+            problems: Vec::new(),
+        }
+    }
+
+    /// Lets things go wrong in this rhythm, then waits until everything is quiet.
+    pub async fn run(&mut self, rhythm: Rhythm) -> Result<(), Error> {
+        match rhythm {
+            Rhythm::Clock(duration) => self.run_by_clock(duration).await?,
+            Rhythm::Messages(messages) => self.run_by_messages(messages).await?,
+        }
+        self.scene.platform.set_weather(Weather::default());
+        self.back().await?;
+        self.calm().await
+    }
+
+    /// Something that whoever drilled found wrong.
+    pub fn add_problem(&mut self, problem: String) {
+        self.problems.push(problem);
+    }
+
+    /// Counts what was seen. Nothing of the stage may run any more.
+    pub fn close(mut self) -> Result<(S, Outcome), Error> {
+        self.hear();
+        let cost = Cost {
+            calls: self.asked.calls(),
+            needed: self.traffic.needed(),
+            bytes: self.asked.bytes(),
+        };
+        let platform = &self.scene.platform;
+        let (history, texts) = (platform.history(), platform.visible());
+        let mut outside = Outside::new(history, &texts, &self.traffic, self.asked);
+        outside
+            .add_effects(&self.stage.work(), &self.traffic)
+            .map_err(failed("read the effects"))?;
+        let outcome = Outcome {
+            verdict: outside.judge(),
+            problems: self.problems,
+            kills: self.kills,
+            quiet_after: self.quiet_after,
+            cost,
+            history: outside.lines(),
+        };
+        Ok((self.stage, outcome))
+    }
+
+    /// When the next message is due.
+    pub(super) fn next_word(&mut self) -> Instant {
+        due(&mut self.dice, SAY_EVERY)
+    }
+
+    /// Messages that came to their end.
+    pub(super) fn ended(&self) -> usize {
+        let waiting: usize = self.scene.platform.waiting().values().sum();
+        self.traffic.said().saturating_sub(waiting)
+    }
+
+    /// Turns that began, as far as was heard.
+    pub(super) fn begun(&self) -> usize {
+        self.asked.begun()
+    }
+
+    /// Takes in what the model was asked.
+    pub(super) fn hear(&mut self) {
+        let requests = self.scene.model.requests_from(self.asked.next());
+        self.asked.note(&requests, &self.traffic);
+    }
+
+    pub(super) fn next_victim(&mut self) -> Victim {
+        match self.deaths.chance(500) {
+            true => Victim::Daemon,
+            false => Victim::Codex,
+        }
+    }
+
+    /// The platform is gone until then.
+    pub(super) async fn outage(&mut self) -> Instant {
+        self.scene.platform.down().await;
+        due(&mut self.dice, OUTAGE_TAKES)
+    }
+
+    pub(super) async fn back(&mut self) -> Result<(), Error> {
+        let up = self.scene.platform.up().await;
+        up.map_err(failed("serve the platform again"))
+    }
+
+    /// False when the victim was not there.
+    pub(super) async fn kill(&mut self, victim: Victim) -> Result<bool, Error> {
+        match victim {
+            Victim::Daemon => {
+                self.stage.kill().await.map_err(failed("kill the daemon"))?;
+                self.start()?;
+                self.kills.daemon += 1;
+                Ok(true)
+            }
+            Victim::Codex => {
+                let killed = self.stage.kill_codex();
+                self.kills.codex += usize::from(killed);
+                Ok(killed)
+            }
+        }
+    }
+
+    fn start(&mut self) -> Result<(), Error> {
+        self.stage.start().map_err(failed("start the daemon"))
+    }
+
+    /// A daemon that ends by itself breaks a promise too; it is started again, so that the rest can be seen.
+    pub(super) fn revive(&mut self, ended: io::Result<String>) -> Result<(), Error> {
+        let status = ended.map_err(failed("wait for the daemon"))?;
+        let problem = format!("the daemon ended by itself: {status}; see daemon.log");
+        self.stage.tell(&problem);
+        self.problems.push(problem);
+        self.start()
+    }
+
+    pub(super) fn tell(&mut self, progress: &str) {
+        self.hear();
+        let waiting: usize = self.scene.platform.waiting().values().sum();
+        self.stage.tell(&format!(
+            "  {progress}: {} sent, {waiting} of them waiting; killed {} x daemon, {} x Codex",
+            self.traffic.said(),
+            self.kills.daemon,
+            self.kills.codex,
+        ));
+    }
+
+    /// Nothing goes wrong any more: every message must come to its end, and every row must be acknowledged.
+    async fn calm(&mut self) -> Result<(), Error> {
+        self.stage.tell("  calm: waiting until everything is quiet");
+        let start = Instant::now();
+        loop {
+            let platform = &self.scene.platform;
+            if platform.waiting().is_empty() && platform.open().is_empty() {
+                self.quiet_after = Some(start.elapsed());
+                return Ok(());
+            }
+            if start.elapsed() > QUIET_WITHIN {
+                let waiting: usize = platform.waiting().values().sum();
+                let problem = format!(
+                    "not quiet within {} s: {waiting} messages without an end, {} rows without an ack",
+                    QUIET_WITHIN.as_secs(),
+                    platform.open().len()
+                );
+                self.problems.push(problem);
+                return Ok(());
+            }
+            tokio::select! {
+                () = tokio::time::sleep(QUIET_PAUSE) => {}
+                ended = self.stage.ended() => self.revive(ended)?,
+            }
+        }
+    }
+}
