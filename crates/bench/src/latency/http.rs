@@ -43,7 +43,9 @@ impl Http {
         let made = command.args(["peers", "add", "bench"]).output().await;
         let made = made.context("add a peer")?;
         let said = String::from_utf8(made.stdout)?;
-        let token = said.split_whitespace().find(|word| word.starts_with("cbt_"));
+        let token = said
+            .split_whitespace()
+            .find(|word| word.starts_with("cbt_"));
         Ok(Self {
             client: Client::builder().timeout(PATIENCE).build()?,
             base: format!("http://{}", read("listen")?),
@@ -66,7 +68,7 @@ impl Http {
             .header("Idempotency-Key", format!("bench-{}", self.sent))
             .json(&json!({"text": text, "conversation": CONVERSATION}));
         let stored: Value = good(stored).await?.json().await?;
-        let id = stored.get("id").and_then(Value::as_str);
+        let id = stored.get("message_id").and_then(Value::as_str);
         let id = id.with_context(|| format!("a message without an id: {stored}"))?;
         let events = self
             .client
@@ -109,22 +111,24 @@ impl Http {
     ) -> anyhow::Result<Sample> {
         let began = Instant::now();
         let call = self.rpc("SendStreamingMessage", context, text);
-        let mut whole = Value::Null;
+        let mut whole = String::new();
         let told = follow(good(call).await?, began, |_, mut data| {
             let Some(result) = data.get_mut("result").map(Value::take) else {
                 return Told::End(data);
             };
             let state = result.pointer("/statusUpdate/status/state");
             if state.and_then(Value::as_str) == Some("TASK_STATE_COMPLETED") {
-                return Told::End(std::mem::take(&mut whole));
+                return Told::End(Value::String(std::mem::take(&mut whole)));
             }
-            match result.get("artifactUpdate") {
-                Some(artifact) => {
-                    whole = artifact.clone();
-                    Told::Text
-                }
-                None => Told::Nothing,
+            let Some(update) = result.get("artifactUpdate") else {
+                return Told::Nothing;
+            };
+            if update.get("append") != Some(&Value::Bool(true)) {
+                whole.clear();
             }
+            let text = update.pointer("/artifact/parts/0/text");
+            whole.push_str(text.and_then(Value::as_str).unwrap_or_default());
+            Told::Text
         });
         let (sample, end) = told.await?;
         ensure!(has(&end, answer), "the stream of A2A ended with {end}");

@@ -283,7 +283,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             // A text that Codex marked as final is the answer, also of a turn that was cut after it.
             (TurnStatus::Completed, answer, _) | (_, answer @ Some(_), _) => {
                 tracing::debug!(target: TRACE, at = "ended", %message_id);
-                let parcel = self.gather(message_id).await;
+                let (parcel, reply_max_chars) =
+                    tokio::join!(self.gather(message_id), self.reply_max_chars(message_id));
                 let answered = Answered {
                     attachments: parcel.files(),
                     message_id: message_id.clone(),
@@ -291,7 +292,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     text: parcel.told(answer),
                     heard: [turn.heard.as_slice(), &end.heard].concat(),
                     usage: end.usage,
-                    reply_max_chars: self.reply_max_chars(message_id).await,
+                    reply_max_chars,
                 };
                 self.settle(answered).await;
                 tracing::debug!(target: TRACE, at = "answered", %message_id);

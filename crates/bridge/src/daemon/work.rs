@@ -101,7 +101,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         tracing::debug!(target: TRACE, at = "ready", %message_id);
         let patience = self.settings().patience(spec.transport);
         let started_at = now();
-        let recap = self.recap(&message, &thread).await?;
+        let recap = self.recap(&message, &conversation, &thread).await?;
         let begun = self
             .commit(Begin {
                 message_id: message_id.clone(),
@@ -206,8 +206,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     async fn recap(
         &self,
         message: &Message,
+        conversation: &Conversation,
         thread: &ThreadId,
     ) -> Result<Vec<Exchange>, LedgerError> {
+        // Nobody but this message's own task gives its conversation another thread.
+        if conversation.thread.as_ref() == Some(thread) && conversation.last_turn.is_some() {
+            return Ok(Vec::new());
+        }
         let (id, seq, thread) = (message.conversation_id.clone(), message.seq, thread.clone());
         self.ledger
             .read(move |rows| {
