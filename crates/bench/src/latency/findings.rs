@@ -87,8 +87,9 @@ fn words(ground: &Ground, figures: &Figures<'_>) -> Vec<String> {
             .to_owned(),
         format!(
             "Ephemeral threads and legacy history are what Codex itself could save: {:.0} ms and {:.0} ms of the \
-             floor's {:.0} ms. Ephemeral threads can't be found again after a crash of Codex, and legacy history must \
-             be asked for thread by thread; the promises do not allow the first.",
+             floor's {:.0} ms, whose history is Codex's default, as that of the daemon's threads. An ephemeral thread \
+             is gone with its process, so a lost turn could not be looked up and would be paid twice: the promises do \
+             not allow it. Legacy history is what Codex had before and is leaving; the daemon does not ask for it.",
             figures.spread(Way::BareEphemeral).p50,
             figures.spread(Way::BareLegacy).p50,
             figures.spread(Way::Bare).p50
