@@ -143,7 +143,18 @@ impl Life {
                 Moment::Seen => Some(seen),
                 // Other texts are written to Codex too.
                 Moment::Written => first(&lines, moment, begun),
-                _ => first(&lines, moment, stored),
+                Moment::Heard
+                | Moment::Page
+                | Moment::Received
+                | Moment::Claimed
+                | Moment::Ready
+                | Moment::Begun
+                | Moment::Started
+                | Moment::Text
+                | Moment::Completed
+                | Moment::Ended
+                | Moment::Answered
+                | Moment::Handed => first(&lines, moment, stored),
             };
             let at = at.with_context(|| format!("the log says nothing of {moment:?}"))?;
             if moment == Moment::Begun {
