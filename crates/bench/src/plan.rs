@@ -29,6 +29,16 @@ impl Part {
 pub(crate) struct Plan {
     /// Samples of each way of a message; one of each in turn, so that a slow minute of the machine slows all of them.
     pub(crate) rounds: usize,
+    /// Rounds before them that are not counted.
+    pub(crate) warm_rounds: usize,
+    /// The pause before every message of every way: a client that writes at once after the last answer finds Codex
+    /// still busy with it.
+    pub(crate) gap: Duration,
+    /// Messages after a silence, and how long that is.
+    pub(crate) silences: usize,
+    pub(crate) silence: Duration,
+    /// Messages that are heard of by polling alone.
+    pub(crate) polled: usize,
     /// Starts of everything from nothing.
     pub(crate) cold_starts: usize,
     /// Messages whose traces are broken down.
@@ -59,6 +69,11 @@ impl Plan {
     pub(crate) fn whole() -> Self {
         Self {
             rounds: 60,
+            warm_rounds: 3,
+            gap: Duration::from_millis(30),
+            silences: 8,
+            silence: Duration::from_millis(1_500),
+            polled: 6,
             cold_starts: 8,
             traced: 60,
             lives: 12_000,
@@ -77,6 +92,11 @@ impl Plan {
     pub(crate) fn quick() -> Self {
         Self {
             rounds: 8,
+            warm_rounds: 2,
+            gap: Duration::from_millis(30),
+            silences: 2,
+            silence: Duration::from_millis(500),
+            polled: 2,
             cold_starts: 2,
             traced: 8,
             lives: 2_000,

@@ -13,6 +13,7 @@ use bridge_codex::rpc::{RawId, RpcError};
 use bridge_codex::wire::account::AccountReadParams;
 use bridge_codex::wire::method::AccountRead;
 use bridge_codex::wire::{Method, Notification, Outcome, ServerRequest};
+use bridge_core::port::TRACE;
 use bridge_core::value::Incarnation;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -276,6 +277,7 @@ async fn write(mut writer: Writer, mut outbox: mpsc::Receiver<String>) {
             tracing::debug!(%error, "writing to codex failed");
             return;
         }
+        tracing::debug!(target: TRACE, at = "written");
     }
 }
 
@@ -431,6 +433,9 @@ impl Actor {
                 .transcripts
                 .lost(&self.life, thread, &warning.message);
             tracing::error!(message = %warning.message, "codex can't save what it does");
+        }
+        if let Notification::TurnCompleted(done) = notification {
+            tracing::debug!(target: TRACE, at = "completed", turn_id = %done.turn.id);
         }
         self.learned.account.notice(notification, wall_now());
         self.threads.notice(notification);

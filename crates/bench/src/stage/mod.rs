@@ -2,6 +2,7 @@
 //! of a process. What is measured with them belongs to the parts.
 
 pub(crate) mod app_server;
+pub(crate) mod canvas;
 pub(crate) mod daemon;
 pub(crate) mod log;
 pub(crate) mod process;

@@ -9,7 +9,7 @@ use super::progress::Progress;
 use super::questions::{AskedBefore, Questions};
 use super::watchdog::{Cause, Duty, Watchdog};
 use bridge_core::port::{
-    Agent, ItemNote, Ledger, Sink, TurnEnd, TurnEvent, TurnStatus, TurnStream,
+    Agent, ItemNote, Ledger, Sink, TRACE, TurnEnd, TurnEvent, TurnStatus, TurnStream,
 };
 use bridge_core::step::{Answered, Lose, Name, Note, Suspend};
 use bridge_core::value::{
@@ -217,7 +217,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         match event {
             TurnEvent::Alive => {}
             TurnEvent::Item(item) => self.item(message_id, item).await,
-            TurnEvent::Text(said) => self.hub.publish(message_id, Live::Text(said.into())),
+            TurnEvent::Text(said) => {
+                tracing::debug!(target: TRACE, at = "text", %message_id);
+                self.hub.publish(message_id, Live::Text(said.into()));
+            }
             TurnEvent::Named { thread } => {
                 self.settle(Name {
                     message_id: message_id.clone(),
@@ -279,7 +282,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let failure = match (end.status, end.answer, cause) {
             // A text that Codex marked as final is the answer, also of a turn that was cut after it.
             (TurnStatus::Completed, answer, _) | (_, answer @ Some(_), _) => {
-                let parcel = self.gather(message_id).await;
+                tracing::debug!(target: TRACE, at = "ended", %message_id);
+                let (parcel, reply_max_chars) =
+                    tokio::join!(self.gather(message_id), self.reply_max_chars(message_id));
                 let answered = Answered {
                     attachments: parcel.files(),
                     message_id: message_id.clone(),
@@ -287,9 +292,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     text: parcel.told(answer),
                     heard: [turn.heard.as_slice(), &end.heard].concat(),
                     usage: end.usage,
-                    reply_max_chars: self.reply_max_chars(message_id).await,
+                    reply_max_chars,
                 };
                 self.settle(answered).await;
+                tracing::debug!(target: TRACE, at = "answered", %message_id);
                 return self.let_go(message_id, parcel).await;
             }
             (TurnStatus::Interrupted, None, None) if self.stopping.is_cancelled() => {

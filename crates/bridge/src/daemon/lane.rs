@@ -3,7 +3,7 @@
 use super::Daemon;
 use super::ids::{jitter, now};
 use bridge_core::limits::{PAGE_MAX, TWIN_WINDOW_MS};
-use bridge_core::port::{Agent, Approach, Ledger, LedgerError, Probe, Sink, SinkFault};
+use bridge_core::port::{Agent, Approach, Ledger, LedgerError, Probe, Sink, SinkFault, TRACE};
 use bridge_core::step::{Confirm, Refuse, Send, SendOutcome};
 use bridge_core::value::{Class, ConversationId, Failure, Message, Reply, Timestamp, Twin};
 use std::sync::{Arc, PoisonError};
@@ -143,8 +143,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         again: bool,
     ) -> Result<Next, LedgerError> {
         let (message_id, ordinal) = (message.message_id.clone(), reply.ordinal);
+        tracing::debug!(target: TRACE, at = "handed", %message_id, ordinal);
         match self.hand_over(message, reply, again).await {
             Ok(receipt) => {
+                tracing::debug!(target: TRACE, at = "taken", %message_id, ordinal);
                 self.commit(Confirm {
                     message_id,
                     ordinal,

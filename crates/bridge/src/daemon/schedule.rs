@@ -2,7 +2,7 @@
 
 use super::Daemon;
 use super::ids::now;
-use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
+use bridge_core::port::{Agent, Ledger, LedgerError, Sink, TRACE};
 use bridge_core::step::ClaimOutcome;
 use bridge_core::value::Timestamp;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             let sleep = match claimed {
                 Ok(ClaimOutcome::Claimed { message, .. }) => {
                     tracing::debug!(message_id = %message.message_id, external_id = %message.external_id, "claimed");
+                    tracing::debug!(target: TRACE, at = "claimed", message_id = %message.message_id);
                     continue;
                 }
                 Ok(ClaimOutcome::Buried | ClaimOutcome::Held) => continue,

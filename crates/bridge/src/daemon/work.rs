@@ -5,8 +5,8 @@ use super::follow::Followed;
 use super::ids::now;
 use bridge_core::limits::RECAP_EXCHANGES;
 use bridge_core::port::{
-    Agent, AgentFault, Exchange, Ledger, LedgerError, Sink, ThreadSpec, ThreadTrouble, TurnSpec,
-    TurnTransport,
+    Agent, AgentFault, Exchange, Ledger, LedgerError, Sink, TRACE, ThreadSpec, ThreadTrouble,
+    TurnSpec, TurnTransport,
 };
 use bridge_core::prompt::turn_text;
 use bridge_core::step::{Attach, Begin, Begun, Bind, Fail, Suspend, Unbind};
@@ -98,9 +98,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 IncarnationId::of_run(&ClientId::of(message_id, message.life.attempt))
             }
         };
+        tracing::debug!(target: TRACE, at = "ready", %message_id);
         let patience = self.settings().patience(spec.transport);
         let started_at = now();
-        let recap = self.recap(&message, &thread).await?;
+        let recap = self.recap(&message, &conversation, &thread).await?;
         let begun = self
             .commit(Begin {
                 message_id: message_id.clone(),
@@ -121,12 +122,15 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             text: turn_text(&message, &recap),
             images: images(&message),
         };
+        tracing::debug!(target: TRACE, at = "begun", %message_id);
         let started = self.agent.start_turn(&turn).await?;
+        tracing::debug!(target: TRACE, at = "started", %message_id);
         self.settle(Attach {
             message_id: message_id.clone(),
             turn_id: started.turn_id.clone(),
         })
         .await;
+        tracing::debug!(target: TRACE, at = "attached", %message_id);
         let followed = Followed {
             message_id: message_id.clone(),
             thread,
@@ -202,8 +206,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     async fn recap(
         &self,
         message: &Message,
+        conversation: &Conversation,
         thread: &ThreadId,
     ) -> Result<Vec<Exchange>, LedgerError> {
+        // Nobody but this message's own task gives its conversation another thread.
+        if conversation.thread.as_ref() == Some(thread) && conversation.last_turn.is_some() {
+            return Ok(Vec::new());
+        }
         let (id, seq, thread) = (message.conversation_id.clone(), message.seq, thread.clone());
         self.ledger
             .read(move |rows| {

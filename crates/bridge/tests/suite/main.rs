@@ -72,5 +72,6 @@ mod stop;
 mod store_faults;
 mod tasks;
 mod terminal;
+mod traces;
 mod workspace;
 mod world;

@@ -15,7 +15,7 @@ use super::wire::{FeedPage, Row, Stamp};
 use crate::door::{Arrival, Door, Page, check_key};
 use crate::http::CallError;
 use crate::poll::{Unkept, now};
-use bridge_core::port::LedgerError;
+use bridge_core::port::{LedgerError, TRACE};
 use bridge_core::step::Received;
 use uuid::Uuid;
 
@@ -331,7 +331,9 @@ impl Molecule {
         loop {
             match self.0.client.feed(feed, *limit).await {
                 Ok(page) => {
-                    let whole = page.rows.len() < *limit;
+                    let rows = page.rows.len();
+                    tracing::debug!(target: TRACE, at = "page", channel = %self.channel(), rows);
+                    let whole = rows < *limit;
                     *limit = limit.saturating_mul(2).min(PAGE_ROWS);
                     self.0.clocks.note(page.date);
                     return Ok((page, whole));

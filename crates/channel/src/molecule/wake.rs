@@ -7,6 +7,7 @@ use super::Molecule;
 use super::client::CALL_DEADLINE;
 use crate::http::{CallError, root_cause};
 use crate::poll::Backoff;
+use bridge_core::port::TRACE;
 use reqwest::StatusCode;
 use serde::Deserialize;
 use std::time::Duration;
@@ -75,6 +76,7 @@ impl Molecule {
             match timeout(SILENCE_MAX, stream.chunk()).await {
                 Ok(Ok(Some(chunk))) => {
                     if lines.push(&chunk) {
+                        tracing::debug!(target: TRACE, at = "heard", channel = %self.channel());
                         self.0.bell.notify_one();
                     }
                 }

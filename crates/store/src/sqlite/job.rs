@@ -4,10 +4,12 @@
 
 use super::rows::SqliteRows;
 use super::writer::Job;
-use bridge_core::port::{Committed, LedgerError};
+use bridge_core::port::{Committed, LedgerError, TRACE};
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::Timestamp;
+use std::time::Instant;
 use tokio::sync::oneshot;
+use tracing::Level;
 
 /// What the caller gets.
 pub(super) type Verdict<T> = Result<Committed<<T as Transition>::Outcome>, LedgerError>;
@@ -17,6 +19,36 @@ pub(super) struct TransitionJob<T: Transition> {
     progress: Progress<T>,
     now: Timestamp,
     caller: oneshot::Sender<Verdict<T>>,
+    watch: Option<Watch>,
+}
+
+/// When it was handed in and when it began to run; only where somebody wants to know.
+struct Watch {
+    handed_in: Instant,
+    began: Instant,
+}
+
+impl Watch {
+    fn start() -> Option<Self> {
+        let now = tracing::enabled!(target: TRACE, Level::DEBUG).then(Instant::now)?;
+        Some(Self {
+            handed_in: now,
+            began: now,
+        })
+    }
+
+    /// What it waited for is the line and the transaction's begin, what it took is its own work and the commit with
+    /// its fsync.
+    fn tell(&self, transition: &'static str) {
+        let waited = self.began.duration_since(self.handed_in);
+        tracing::debug!(
+            target: TRACE,
+            at = "commit",
+            transition,
+            waited_us = waited.as_micros(),
+            took_us = self.began.elapsed().as_micros(),
+        );
+    }
 }
 
 enum Progress<T: Transition> {
@@ -33,6 +65,7 @@ impl<T: Transition> TransitionJob<T> {
             progress: Progress::Waiting(transition),
             now,
             caller,
+            watch: Watch::start(),
         };
         (job, verdict)
     }
@@ -40,6 +73,9 @@ impl<T: Transition> TransitionJob<T> {
 
 impl<T: Transition> Job for TransitionJob<T> {
     fn run(&mut self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
+        if let Some(watch) = &mut self.watch {
+            watch.began = Instant::now();
+        }
         match std::mem::replace(&mut self.progress, Progress::Running) {
             Progress::Waiting(transition) => {
                 let decision = transition.run(rows, self.now).map_err(refused)?;
@@ -59,6 +95,9 @@ impl<T: Transition> Job for TransitionJob<T> {
             (Ok(()), Progress::Waiting(_) | Progress::Running) => Err(ran_already()),
             (Err(error), _) => Err(error),
         };
+        if let Some(watch) = &self.watch {
+            watch.tell(T::NAME);
+        }
         // A caller that went away does not undo what is on disk.
         let _ = self.caller.send(verdict);
     }

@@ -1,0 +1,215 @@
+//! The daemon over TCP: the HTTP API with its events, and A2A with and without a stream, by one client that keeps its
+//! connections.
+
+use super::way::Sample;
+use crate::stage::daemon::Daemon;
+use crate::stage::{PATIENCE, Place};
+use anyhow::{Context, bail, ensure};
+use reqwest::{Client, RequestBuilder, Response};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// The conversation of the API's messages.
+const CONVERSATION: &str = "api";
+
+#[derive(Debug)]
+pub(crate) struct Http {
+    client: Client,
+    base: String,
+    owner: String,
+    peer: String,
+    /// Makes ids of messages.
+    sent: u64,
+}
+
+/// What an event of a stream says.
+enum Told {
+    Nothing,
+    /// The answer begins.
+    Text,
+    /// It is over; this is all of it.
+    End(Value),
+}
+
+impl Http {
+    pub(crate) async fn start(daemon: &Daemon, place: &Place) -> anyhow::Result<Self> {
+        let read = |name: &str| {
+            let path = daemon.state().join(name);
+            let text = std::fs::read_to_string(&path);
+            text.map(|text| text.trim().to_owned())
+                .with_context(|| format!("read {}", path.display()))
+        };
+        let mut command = daemon.command(place);
+        let made = command.args(["peers", "add", "bench"]).output().await;
+        let made = made.context("add a peer")?;
+        let said = String::from_utf8(made.stdout)?;
+        let token = said
+            .split_whitespace()
+            .find(|word| word.starts_with("cbt_"));
+        Ok(Self {
+            client: Client::builder().timeout(PATIENCE).build()?,
+            base: format!("http://{}", read("listen")?),
+            owner: read("token")?,
+            peer: token
+                .with_context(|| format!("no token in {said:?}"))?
+                .to_owned(),
+            sent: 0,
+        })
+    }
+
+    /// A message of the API: stored, then followed by its events.
+    pub(crate) async fn api(&mut self, text: &str, answer: &str) -> anyhow::Result<Sample> {
+        self.sent += 1;
+        let began = Instant::now();
+        let stored = self
+            .client
+            .post(format!("{}/v1/messages", self.base))
+            .bearer_auth(&self.owner)
+            .header("Idempotency-Key", format!("bench-{}", self.sent))
+            .json(&json!({"text": text, "conversation": CONVERSATION}));
+        let stored: Value = good(stored).await?.json().await?;
+        let id = stored.get("message_id").and_then(Value::as_str);
+        let id = id.with_context(|| format!("a message without an id: {stored}"))?;
+        let events = self
+            .client
+            .get(format!("{}/v1/messages/{id}/events", self.base))
+            .bearer_auth(&self.owner);
+        let told = follow(good(events).await?, began, |event, data| match event {
+            "text" => Told::Text,
+            "end" => Told::End(data),
+            _ => Told::Nothing,
+        });
+        let (sample, end) = told.await?;
+        ensure!(
+            has(&end, answer),
+            "the API's events ended with {end}, without {answer:?}"
+        );
+        Ok(sample)
+    }
+
+    /// A message of a peer that waits for the answer.
+    pub(crate) async fn a2a(
+        &mut self,
+        context: &str,
+        text: &str,
+        answer: &str,
+    ) -> anyhow::Result<Sample> {
+        let began = Instant::now();
+        let call = self.rpc("SendMessage", context, text);
+        let said: Value = good(call).await?.json().await?;
+        let took = began.elapsed();
+        ensure!(has(&said, answer), "SendMessage said {said}");
+        Ok(Sample::whole(took))
+    }
+
+    /// The same as a stream.
+    pub(crate) async fn a2a_stream(
+        &mut self,
+        context: &str,
+        text: &str,
+        answer: &str,
+    ) -> anyhow::Result<Sample> {
+        let began = Instant::now();
+        let call = self.rpc("SendStreamingMessage", context, text);
+        let mut whole = String::new();
+        let told = follow(good(call).await?, began, |_, mut data| {
+            let Some(result) = data.get_mut("result").map(Value::take) else {
+                return Told::End(data);
+            };
+            let state = result.pointer("/statusUpdate/status/state");
+            if state.and_then(Value::as_str) == Some("TASK_STATE_COMPLETED") {
+                return Told::End(Value::String(std::mem::take(&mut whole)));
+            }
+            let Some(update) = result.get("artifactUpdate") else {
+                return Told::Nothing;
+            };
+            if update.get("append") != Some(&Value::Bool(true)) {
+                whole.clear();
+            }
+            let text = update.pointer("/artifact/parts/0/text");
+            whole.push_str(text.and_then(Value::as_str).unwrap_or_default());
+            Told::Text
+        });
+        let (sample, end) = told.await?;
+        ensure!(has(&end, answer), "the stream of A2A ended with {end}");
+        Ok(sample)
+    }
+
+    fn rpc(&mut self, method: &str, context: &str, text: &str) -> RequestBuilder {
+        self.sent += 1;
+        let message = json!({
+            "role": "ROLE_USER",
+            "messageId": format!("bench-{}", self.sent),
+            "contextId": context,
+            "parts": [{"text": text}],
+        });
+        let params = json!({"message": message});
+        self.client
+            .post(format!("{}/a2a", self.base))
+            .bearer_auth(&self.peer)
+            .header("A2A-Version", "1.0")
+            .json(&json!({"jsonrpc": "2.0", "id": self.sent, "method": method, "params": params}))
+    }
+}
+
+async fn good(request: RequestBuilder) -> anyhow::Result<Response> {
+    let answer = request.send().await?;
+    let status = answer.status();
+    match status.is_success() {
+        true => Ok(answer),
+        false => bail!("the daemon said {status}: {}", answer.text().await?),
+    }
+}
+
+/// Whether this text stands anywhere in it as a value.
+fn has(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(said) => said == text,
+        Value::Array(all) => all.iter().any(|one| has(one, text)),
+        Value::Object(all) => all.values().any(|one| has(one, text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Reads server-sent events until one is the end.
+async fn follow(
+    mut stream: Response,
+    began: Instant,
+    mut told: impl FnMut(&str, Value) -> Told,
+) -> anyhow::Result<(Sample, Value)> {
+    let (mut text, mut first_token): (String, Option<Duration>) = (String::new(), None);
+    while let Some(chunk) = stream.chunk().await? {
+        text.push_str(std::str::from_utf8(&chunk)?);
+        while let Some((event, rest)) = text.split_once("\n\n") {
+            let (name, data) = parts(event)?;
+            match told(&name, data) {
+                Told::Nothing => {}
+                Told::Text => {
+                    first_token.get_or_insert_with(|| began.elapsed());
+                }
+                Told::End(end) => {
+                    let whole = began.elapsed();
+                    return Ok((Sample { whole, first_token }, end));
+                }
+            }
+            text = rest.to_owned();
+        }
+    }
+    bail!("a stream of events ended early: {text}")
+}
+
+/// Name and data of one event; a comment has neither.
+fn parts(event: &str) -> anyhow::Result<(String, Value)> {
+    let (mut name, mut data) = (String::new(), String::new());
+    for line in event.lines() {
+        if let Some(said) = line.strip_prefix("event:") {
+            said.trim().clone_into(&mut name);
+        } else if let Some(said) = line.strip_prefix("data:") {
+            data.push_str(said.trim_start());
+        }
+    }
+    match data.is_empty() {
+        true => Ok((name, Value::Null)),
+        false => Ok((name, serde_json::from_str(&data)?)),
+    }
+}
