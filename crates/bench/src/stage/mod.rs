@@ -5,6 +5,8 @@ pub(crate) mod app_server;
 pub(crate) mod daemon;
 pub(crate) mod log;
 pub(crate) mod process;
+pub(crate) mod served;
+pub(crate) mod socket;
 
 use std::path::Path;
 use std::time::Duration;
