@@ -78,7 +78,7 @@ impl Plan {
             known: 1_000,
             active: 50,
             unfinished: 10_000,
-            in_flight: 64,
+            in_flight: 16,
             starts: 7,
             drilled: Duration::from_secs(60),
         }

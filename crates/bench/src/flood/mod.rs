@@ -9,7 +9,7 @@ use crate::section::Section;
 use crate::stage::Place;
 use crate::stage::app_server::AppServer;
 use crate::stage::process::{self, Reading};
-use crate::stage::served::Served;
+use crate::stage::served::{Served, Ticks};
 use crate::stage::socket::Socket;
 use anyhow::ensure;
 use serde_json::json;
@@ -38,6 +38,8 @@ impl Watched {
 struct Flood {
     watched: Watched,
     took: Duration,
+    /// Processor time of bridge and keeper, and of their Codex.
+    spent: Ticks,
     /// The daemon's memory: the most while it ran, and afterwards.
     peak_mib: f64,
     after_mib: f64,
@@ -135,7 +137,10 @@ impl Scene {
             Ok::<_, anyhow::Error>((turn, Instant::now()))
         };
         let (began, (turn, ended)) = tokio::try_join!(opening, turning)?;
-        ensure!(turn.text.trim_end() == self.whole, "a bare flood is not whole");
+        ensure!(
+            turn.text.trim_end() == self.whole,
+            "a bare flood is not whole"
+        );
         Ok(ended.duration_since(began))
     }
 
@@ -160,6 +165,8 @@ impl Scene {
             }
         };
         process::forget_peak(pid)?;
+        let party = self.served.party()?;
+        let before = party.ticks();
         let began = Instant::now();
         self.served.model.release(&gate);
         self.served.answered(&rows, &self.whole).await?;
@@ -173,6 +180,7 @@ impl Scene {
         Ok(Flood {
             watched,
             took,
+            spent: party.ticks().since(before),
             peak_mib,
             after_mib: self.memory()?,
             seen,

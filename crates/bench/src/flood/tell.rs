@@ -2,6 +2,7 @@
 
 use super::{Flood, Floods, Watched};
 use crate::section::{Column, Plot, Ratio, Section, Table, Whose};
+use crate::stage::served::{TICK_MS, Ticks};
 use crate::stats::{median, millis};
 use std::time::Duration;
 
@@ -59,12 +60,22 @@ impl Floods {
         self.rate(&times)
     }
 
+    /// Processor time of one delta in microseconds.
+    fn spent(&self, watched: Watched, whose: fn(Ticks) -> u64) -> f64 {
+        let floods = self.of(watched);
+        let ticks: u64 = floods.iter().map(|flood| whose(flood.spent)).sum();
+        let deltas = floods.len() as f64 * self.deltas as f64;
+        ticks as f64 * TICK_MS * 1_000.0 / deltas
+    }
+
     fn rates(&self) -> Table {
         let bare = self.rate(&self.bare);
         let mut rows = vec![vec![
             "bare client".to_owned(),
             format!("{bare:.0}"),
             "1.00".to_owned(),
+            String::new(),
+            String::new(),
             String::new(),
             String::new(),
             String::new(),
@@ -79,6 +90,8 @@ impl Floods {
                 watched.words().to_owned(),
                 format!("{rate:.0}"),
                 format!("{:.2}", rate / bare),
+                format!("{:.0}", self.spent(watched, |spent| spent.ours)),
+                format!("{:.0}", self.spent(watched, |spent| spent.codex)),
             ];
             row.extend(match watched {
                 Watched::ByNobody => [String::new(), String::new(), String::new()],
@@ -94,6 +107,8 @@ impl Floods {
             "",
             "deltas/s",
             "of bare",
+            "processor, bridge, us/delta",
+            "processor, its Codex, us/delta",
             "texts shown",
             "MiB told",
             "longest time without a new text, ms",
@@ -121,7 +136,9 @@ impl Floods {
         }
         Table {
             title: "The daemon's memory".to_owned(),
-            head: ["", "peak, MiB", "afterwards, MiB"].map(str::to_owned).to_vec(),
+            head: ["", "peak, MiB", "afterwards, MiB"]
+                .map(str::to_owned)
+                .to_vec(),
             rows,
         }
     }
@@ -158,11 +175,16 @@ impl Floods {
             .collect();
         // Every way once: what they leave behind may differ, but a second time must not add to it.
         let after = |round: usize| self.ours.chunks(Watched::ALL.len()).nth(round)?.last();
-        let last = self.ours.chunks(Watched::ALL.len()).count().saturating_sub(1);
+        let last = self
+            .ours
+            .chunks(Watched::ALL.len())
+            .count()
+            .saturating_sub(1);
         if let (Some(first), Some(last)) = (after(0), after(last)) {
             ratios.push(Ratio {
                 key: "flood.memory_last_to_first".to_owned(),
-                words: "the daemon's memory after the last round of floods against after the first".to_owned(),
+                words: "the daemon's memory after the last round of floods against after the first"
+                    .to_owned(),
                 value: last.after_mib / first.after_mib,
             });
         }

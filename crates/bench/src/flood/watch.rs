@@ -37,7 +37,10 @@ impl Reader {
         let text = end.pointer("/answer/text").and_then(Value::as_str);
         let is_whole = text.is_some_and(|text| text.trim_end() == whole);
         ensure!(is_whole, "a watched flood is not whole");
-        ensure!(seen.texts > 0, "the text was not shown while it was written");
+        ensure!(
+            seen.texts > 0,
+            "the text was not shown while it was written"
+        );
         Ok(seen)
     }
 }

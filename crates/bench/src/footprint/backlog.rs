@@ -44,9 +44,9 @@ impl Backlog {
         }
     }
 
-    /// The oldest one that nobody has begun: claims go by age, and a conversation whose message is at work waits.
-    pub(super) fn first_waiting(&self) -> MessageId {
-        id(self.answered + self.in_flight)
+    /// The oldest one that had a turn: claims go by age, so those behind the answered ones came next.
+    pub(super) fn oldest_at_work(&self) -> MessageId {
+        id(self.answered)
     }
 
     /// Writes it all into a new ledger and closes that.

@@ -126,23 +126,32 @@ impl Memory {
              among them and is given beside it. Idle means that the daemon is ready and its Codex is up and has no \
              thread. {known} conversations were each answered once by the real Codex in this life of the daemon. With \
              {active} active, every turn has begun and waits for its model; one app-server per task means the same \
-             turns, each in an app-server of its own, in one CODEX_HOME.",
+             turns, each in an app-server of its own, in one CODEX_HOME. The bars for our own memory hold for the \
+             daemon; its keeper runs the same program, and shares the pages of its code with it.",
             known = known.0,
         ));
         section.tables.push(self.table());
         section.plots.push(self.plot());
         section.ratios.extend([
-            ratio("one_each_to_all", "memory of one app-server per task against bridge and Codex (RSS)", times),
-            ratio("one_each_to_all_shared", "the same with shared pages divided (PSS)", shared),
+            ratio(
+                "one_each_to_all",
+                "memory of one app-server per task against bridge and Codex (RSS)",
+                times,
+            ),
+            ratio(
+                "one_each_to_all_shared",
+                "the same with shared pages divided (PSS)",
+                shared,
+            ),
             ratio(
                 "known_to_idle",
                 "bridge's own memory with many conversations against idle",
-                ours(&known.1) / ours(&self.idle),
+                known.1.bridge.rss_mib / self.idle.bridge.rss_mib,
             ),
         ]);
         section.bars.extend([
-            bars::idle_memory(ours(&self.idle)),
-            bars::known_memory(ours(&known.1), known.0),
+            bars::idle_memory(self.idle.bridge.rss_mib),
+            bars::known_memory(known.1.bridge.rss_mib, known.0),
             bars::smaller_than_one_each(times, *active),
         ]);
     }
@@ -152,7 +161,10 @@ impl Memory {
         let mut rows = Vec::new();
         let states = [
             ("idle".to_owned(), &self.idle),
-            (format!("{} conversations known", self.known.0), &self.known.1),
+            (
+                format!("{} conversations known", self.known.0),
+                &self.known.1,
+            ),
             (format!("{} active", self.active.0), &self.active.1),
         ];
         for (state, readings) in states {
@@ -189,7 +201,11 @@ impl Memory {
             rows: vec![
                 column("bridge and keeper", ours(busy), Whose::Ours),
                 column("the one Codex behind it", busy.codex.rss_mib, Whose::Codex),
-                column("one app-server per task", self.one_each.rss_mib, Whose::Other),
+                column(
+                    "one app-server per task",
+                    self.one_each.rss_mib,
+                    Whose::Other,
+                ),
             ],
             bar: Some((
                 self.one_each.rss_mib / 15.0,

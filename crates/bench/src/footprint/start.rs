@@ -11,8 +11,8 @@ use crate::stage::served::{Party, codex_is_up, settings};
 use crate::stage::socket::Socket;
 use crate::stats::{Spread, median, millis};
 use anyhow::{Context, ensure};
+use bridge_sim::{Options, Platform, PlatformOptions, ScriptedModel, Seen};
 use bridge_store::sqlite::{Existing, back_up};
-use bridge_sim::{Options, Platform, PlatformOptions, ScriptedModel};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -30,15 +30,24 @@ pub(super) struct Start {
 #[derive(Clone, Debug, Default)]
 struct Times {
     ready: Vec<Duration>,
+    /// From ready until a model is asked.
+    asked: Vec<Duration>,
     /// From ready to the first answer.
     answered: Vec<Duration>,
+}
+
+/// One start.
+struct Life {
+    ready: Duration,
+    asked: Duration,
+    answered: Duration,
 }
 
 struct Scene<'a> {
     ground: &'a Ground,
     place: Place,
     settings: String,
-    _model: ScriptedModel,
+    model: ScriptedModel,
     _platform: Platform,
 }
 
@@ -53,14 +62,17 @@ pub(super) async fn measure(ground: &Ground) -> anyhow::Result<Start> {
     let platform = Platform::start(PlatformOptions::default()).await?;
     let place = Place::new(&model.codex_config())?;
     let backlog = Backlog::of(ground.plan.unfinished, ground.plan.in_flight);
-    let (written, ledger) = (place.path().join("written.db"), place.path().join("full.db"));
+    let (written, ledger) = (
+        place.path().join("written.db"),
+        place.path().join("full.db"),
+    );
     backlog.write(&written).await?;
     back_up(&written, &ledger, Existing::Keep)?;
     let scene = Scene {
         ground,
         place,
         settings: settings(&platform.url(), usize::try_from(ground.plan.in_flight)?),
-        _model: model,
+        model,
         _platform: platform,
     };
     let (mut empty, mut full) = (Times::default(), Times::default());
@@ -85,16 +97,22 @@ pub(super) async fn measure(ground: &Ground) -> anyhow::Result<Start> {
 }
 
 impl Times {
-    fn push(&mut self, (ready, answered): (Duration, Duration)) {
-        self.ready.push(ready);
-        self.answered.push(answered);
+    fn push(&mut self, life: Life) {
+        self.ready.push(life.ready);
+        self.asked.push(life.asked);
+        self.answered.push(life.answered);
     }
 }
 
 impl Scene<'_> {
     /// One life of a daemon: to ready, to the first answer, and an end without a warning.
-    async fn start(&self, found: &Found<'_>) -> anyhow::Result<(Duration, Duration)> {
+    async fn start(&self, found: &Found<'_>) -> anyhow::Result<Life> {
         let state = self.prepare(found)?;
+        let asked_before = self
+            .model
+            .requests()
+            .last()
+            .map_or(0, |seen| seen.number + 1);
         let options = DaemonOptions {
             settings: self.settings.clone(),
             ..DaemonOptions::default()
@@ -113,8 +131,11 @@ impl Scene<'_> {
         let socket = Socket::of(&daemon)?;
         let message_id = match found {
             Found::Nothing => socket.send("first", &format!("echo:{ANSWER}")).await?,
-            Found::Backlog { backlog, .. } => backlog.first_waiting().to_string(),
+            Found::Backlog { backlog, .. } => backlog.oldest_at_work().to_string(),
         };
+        let is_new = |seen: &Seen| seen.number >= asked_before;
+        self.model.wait_for(is_new).await?;
+        let asked = began.elapsed();
         let end = socket.end_of(&message_id).await?;
         let answered = began.elapsed();
         let text = end.pointer("/answer/text").and_then(Value::as_str);
@@ -128,7 +149,11 @@ impl Scene<'_> {
             let _gone = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
         std::fs::remove_dir_all(&state).context("remove the state of a killed daemon")?;
-        Ok((ready, answered))
+        Ok(Life {
+            ready,
+            asked,
+            answered,
+        })
     }
 
     /// A state directory with nothing but the ledger, so that every start finds the same.
@@ -154,20 +179,40 @@ impl Start {
             "Start: from the start of the process to its line `ready`, with an empty state directory and with \
              {messages} unfinished messages of {} conversations ({answered} answered and not sent, {in_flight} whose \
              turn ran or was lost from sight when the daemon died, the others waiting); everything is killed between \
-             two starts. The first answer is one turn after that, and waits for Codex itself to start: with nothing \
-             behind it a new message, else the oldest one that waited.",
+             two starts. After that Codex itself starts; with nothing behind it one new message is sent, else the \
+             turns that were cut are looked for and begun again, {in_flight} at the same time, and the first answer is \
+             that of the oldest.",
             messages / 5
         ));
         let rows = [
             ("ready, nothing behind it".to_owned(), &self.empty.ready),
             (format!("ready, {messages} unfinished"), &self.full.ready),
-            ("ready to first answer, nothing behind it".to_owned(), &self.empty.answered),
-            (format!("ready to first answer, {messages} unfinished"), &self.full.answered),
+            (
+                "ready to a model being asked, nothing behind it".to_owned(),
+                &self.empty.asked,
+            ),
+            (
+                format!("ready to a model being asked, {messages} unfinished"),
+                &self.full.asked,
+            ),
+            (
+                "ready to first answer, nothing behind it".to_owned(),
+                &self.empty.answered,
+            ),
+            (
+                format!("ready to first answer, {messages} unfinished"),
+                &self.full.answered,
+            ),
         ];
         section.tables.push(Table {
             title: "Start".to_owned(),
-            head: ["", "starts", "p50, ms", "p95, ms"].map(str::to_owned).to_vec(),
-            rows: rows.into_iter().map(|(label, times)| row(label, times)).collect(),
+            head: ["", "starts", "p50, ms", "p95, ms"]
+                .map(str::to_owned)
+                .to_vec(),
+            rows: rows
+                .into_iter()
+                .map(|(label, times)| row(label, times))
+                .collect(),
         });
         let (empty, full) = (middle(&self.empty.ready), middle(&self.full.ready));
         section.ratios.push(Ratio {

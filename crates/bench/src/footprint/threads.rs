@@ -6,15 +6,13 @@ use crate::section::{Axis, Curve, Plot, Ratio, Section, Table, Whose};
 use crate::stage::Place;
 use crate::stage::app_server::AppServer;
 use crate::stage::process;
-use crate::stage::served::{Served, Ticks};
+use crate::stage::served::{Served, TICK_MS, Ticks};
 use crate::stats::{median, millis};
 use anyhow::Context;
 use serde_json::json;
 use std::time::Duration;
 
 const ANSWER: &str = "here";
-/// One tick of the kernel's clock, in which it counts processor time.
-const TICK_MS: f64 = 10.0;
 /// Fewest and most samples of a point; between them it has as many turns as the plan says.
 const SAMPLES: (usize, usize) = (5, 40);
 
@@ -80,10 +78,13 @@ impl Sides {
         for _ in 0..samples {
             let party = self.served.party()?;
             let before = party.ticks();
-            ours.push(rate(threads, self.served.ask(&conversations, ANSWER).await?));
-            let after = party.ticks();
-            spent.ours += after.ours.saturating_sub(before.ours);
-            spent.codex += after.codex.saturating_sub(before.codex);
+            ours.push(rate(
+                threads,
+                self.served.ask(&conversations, ANSWER).await?,
+            ));
+            let taken = party.ticks().since(before);
+            spent.ours += taken.ours;
+            spent.codex += taken.codex;
             let before = process::ticks(bare_pid).context("no bare Codex")?;
             bare.push(rate(threads, self.bare.turns(&ids, &text).await?));
             let after = process::ticks(bare_pid).context("no bare Codex")?;
@@ -122,7 +123,9 @@ impl Threads {
             let threads = point.threads;
             section.ratios.push(Ratio {
                 key: format!("footprint.threads_{threads}"),
-                words: format!("turns/s through the bridge against bare, {threads} at the same time"),
+                words: format!(
+                    "turns/s through the bridge against bare, {threads} at the same time"
+                ),
                 value: point.ours / point.bare,
             });
         }
@@ -177,7 +180,9 @@ impl Threads {
             y: axis("turns/s", false),
             curves: vec![
                 curve("through the bridge", Whose::Ours, |point| point.ours),
-                curve("bare app-server, minimal client", Whose::Codex, |point| point.bare),
+                curve("bare app-server, minimal client", Whose::Codex, |point| {
+                    point.bare
+                }),
             ],
             bar: None,
         }

@@ -77,11 +77,23 @@ impl Party {
     }
 }
 
+/// One tick of the kernel's clock, in which it counts processor time.
+pub(crate) const TICK_MS: f64 = 10.0;
+
 /// Processor time, in ticks of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Ticks {
     pub(crate) ours: u64,
     pub(crate) codex: u64,
+}
+
+impl Ticks {
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            ours: self.ours.saturating_sub(before.ours),
+            codex: self.codex.saturating_sub(before.codex),
+        }
+    }
 }
 
 /// What the processes of one daemon have at one moment.

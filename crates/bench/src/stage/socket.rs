@@ -1,7 +1,7 @@
 //! The daemon's API over its private socket: take a message in, and watch what becomes of it.
 
-use super::daemon::Daemon;
 use super::PATIENCE;
+use super::daemon::Daemon;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -37,7 +37,9 @@ impl Socket {
         let request = self.client.get("http://localhost/v1/messages?limit=1");
         let list = request.send().await?.error_for_status()?.text().await?;
         let list: Value = serde_json::from_str(&list)?;
-        let id = list.pointer("/messages/0/message_id").and_then(Value::as_str);
+        let id = list
+            .pointer("/messages/0/message_id")
+            .and_then(Value::as_str);
         Ok(id.context("no message")?.to_owned())
     }
 
@@ -125,7 +127,10 @@ mod tests {
         let bytes = b"event: text\ndata: {\"a\": 1}\n\nevent: end\n";
         let end = end_of_event(bytes).unwrap();
         let event = read(std::str::from_utf8(&bytes[..end]).unwrap());
-        assert_eq!((event.name.as_str(), event.data.as_str()), ("text", "{\"a\": 1}"));
+        assert_eq!(
+            (event.name.as_str(), event.data.as_str()),
+            ("text", "{\"a\": 1}")
+        );
         assert_eq!(end_of_event(&bytes[end..]), None);
     }
 }
