@@ -32,7 +32,7 @@ impl Floods {
                 "One turn whose answer comes in {} deltas as fast as the model can write them: from the first one \
                  until the whole reply can be seen on the platform, or for a bare client until `turn/completed`. Every \
                  flood is on a thread of its own, the ways take turns, and every text is compared with what the model \
-                 said. Watching is server-sent events on the daemon's socket. Memory is the daemon's alone (RSS).",
+                 said. Watching is server-sent events on the daemon's socket, which show what is being written up to 64 KiB of it. Memory is the daemon's alone (RSS).",
                 self.deltas
             )],
             ..Section::default()
