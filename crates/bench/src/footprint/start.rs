@@ -51,23 +51,13 @@ struct Scene<'a> {
     _platform: Platform,
 }
 
-/// What a start finds.
-enum Found<'a> {
-    Nothing,
-    Backlog { ledger: &'a Path, backlog: Backlog },
-}
-
 pub(super) async fn measure(ground: &Ground) -> anyhow::Result<Start> {
     let model = ScriptedModel::start(Options::default()).await?;
     let platform = Platform::start(PlatformOptions::default()).await?;
     let place = Place::new(&model.codex_config())?;
     let backlog = Backlog::of(ground.plan.unfinished, ground.plan.in_flight);
-    let (written, ledger) = (
-        place.path().join("written.db"),
-        place.path().join("full.db"),
-    );
-    backlog.write(&written).await?;
-    back_up(&written, &ledger, Existing::Keep)?;
+    let ledger = template(&place, "full", backlog).await?;
+    let nothing = template(&place, "empty", Backlog::of(0, 0)).await?;
     let scene = Scene {
         ground,
         place,
@@ -78,12 +68,8 @@ pub(super) async fn measure(ground: &Ground) -> anyhow::Result<Start> {
     let (mut empty, mut full) = (Times::default(), Times::default());
     // The first of each warms the caches and is not counted.
     for number in 0..=ground.plan.starts {
-        let none = scene.start(&Found::Nothing).await?;
-        let found = Found::Backlog {
-            ledger: &ledger,
-            backlog,
-        };
-        let many = scene.start(&found).await?;
+        let none = scene.start(&nothing, Backlog::of(0, 0)).await?;
+        let many = scene.start(&ledger, backlog).await?;
         if number > 0 {
             empty.push(none);
             full.push(many);
@@ -96,6 +82,15 @@ pub(super) async fn measure(ground: &Ground) -> anyhow::Result<Start> {
     })
 }
 
+/// A ledger that every start gets a copy of.
+async fn template(place: &Place, name: &str, backlog: Backlog) -> anyhow::Result<PathBuf> {
+    let written = place.path().join(format!("{name}-written.db"));
+    let copy = place.path().join(format!("{name}.db"));
+    backlog.write(&written).await?;
+    back_up(&written, &copy, Existing::Keep)?;
+    Ok(copy)
+}
+
 impl Times {
     fn push(&mut self, life: Life) {
         self.ready.push(life.ready);
@@ -106,8 +101,8 @@ impl Times {
 
 impl Scene<'_> {
     /// One life of a daemon: to ready, to the first answer, and an end without a warning.
-    async fn start(&self, found: &Found<'_>) -> anyhow::Result<Life> {
-        let state = self.prepare(found)?;
+    async fn start(&self, ledger: &Path, backlog: Backlog) -> anyhow::Result<Life> {
+        let state = self.prepare(ledger)?;
         let asked_before = self
             .model
             .requests()
@@ -119,19 +114,16 @@ impl Scene<'_> {
         };
         let daemon = Daemon::start(self.ground, &self.place, options).await?;
         let began = Instant::now();
-        let expected = match found {
-            Found::Nothing => "resumed=0".to_owned(),
-            Found::Backlog { backlog, .. } => format!("resumed={}", backlog.messages),
-        };
+        let expected = format!("resumed={}", backlog.messages);
         let lines = daemon.log.from(0);
         ensure!(
             lines.iter().any(|line| line.contains(&expected)),
             "it was to say {expected}, and said {lines:?}"
         );
         let socket = Socket::of(&daemon)?;
-        let message_id = match found {
-            Found::Nothing => socket.send("first", &format!("echo:{ANSWER}")).await?,
-            Found::Backlog { backlog, .. } => backlog.oldest_at_work().to_string(),
+        let message_id = match backlog.messages {
+            0 => socket.send("first", &format!("echo:{ANSWER}")).await?,
+            _ => backlog.oldest_at_work().to_string(),
         };
         let is_new = |seen: &Seen| seen.number >= asked_before;
         self.model.wait_for(is_new).await?;
@@ -157,13 +149,11 @@ impl Scene<'_> {
     }
 
     /// A state directory with nothing but the ledger, so that every start finds the same.
-    fn prepare(&self, found: &Found<'_>) -> anyhow::Result<PathBuf> {
+    fn prepare(&self, ledger: &Path) -> anyhow::Result<PathBuf> {
         let state = self.place.path().join("state");
         std::fs::create_dir(&state)?;
         std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700))?;
-        if let Found::Backlog { ledger, .. } = found {
-            std::fs::copy(ledger, state.join("ledger.db"))?;
-        }
+        std::fs::copy(ledger, state.join("ledger.db"))?;
         Ok(state)
     }
 }
@@ -176,7 +166,7 @@ impl Start {
             in_flight,
         } = self.backlog;
         section.words.push(format!(
-            "Start: from the start of the process to its line `ready`, with an empty state directory and with \
+            "Start: from the start of the process to its line `ready`, with an empty ledger and with \
              {messages} unfinished messages of {} conversations ({answered} answered and not sent, {in_flight} whose \
              turn ran or was lost from sight when the daemon died, the others waiting); everything is killed between \
              two starts. After that Codex itself starts; with nothing behind it one new message is sent, else the \
