@@ -22,15 +22,15 @@ const TURNS: usize = 16;
 /// Who watches a flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Watched {
-    ByNobody,
-    /// By one who reads everything at once.
-    ByReader,
-    /// By such a one, and by one who stops reading.
-    BySleeperToo,
+    Nobody,
+    /// One who reads everything at once.
+    Reader,
+    /// Such a one, and one who stops reading.
+    SleeperToo,
 }
 
 impl Watched {
-    const ALL: [Self; 3] = [Self::ByNobody, Self::ByReader, Self::BySleeperToo];
+    const ALL: [Self; 3] = [Self::Nobody, Self::Reader, Self::SleeperToo];
 }
 
 /// One flood through the daemon.
@@ -151,14 +151,14 @@ impl Scene {
         self.served.model.wait_held(&gate).await?;
         let message_id = self.socket.newest().await?;
         let reader = match watched {
-            Watched::ByNobody => None,
-            Watched::ByReader | Watched::BySleeperToo => {
+            Watched::Nobody => None,
+            Watched::Reader | Watched::SleeperToo => {
                 Some(Reader::start(&self.socket, &message_id).await?)
             }
         };
         let sleeper = match watched {
-            Watched::ByNobody | Watched::ByReader => None,
-            Watched::BySleeperToo => {
+            Watched::Nobody | Watched::Reader => None,
+            Watched::SleeperToo => {
                 let mut events = self.socket.watch(&message_id).await?;
                 events.next().await?;
                 Some(events)

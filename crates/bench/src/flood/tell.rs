@@ -9,17 +9,17 @@ use std::time::Duration;
 impl Watched {
     fn words(self) -> &'static str {
         match self {
-            Self::ByNobody => "through the bridge, watched by nobody",
-            Self::ByReader => "through the bridge, one reader",
-            Self::BySleeperToo => "through the bridge, a reader and one who stops reading",
+            Self::Nobody => "through the bridge, watched by nobody",
+            Self::Reader => "through the bridge, one reader",
+            Self::SleeperToo => "through the bridge, a reader and one who stops reading",
         }
     }
 
     fn key(self) -> &'static str {
         match self {
-            Self::ByNobody => "unwatched",
-            Self::ByReader => "watched",
-            Self::BySleeperToo => "watched_slowly",
+            Self::Nobody => "unwatched",
+            Self::Reader => "watched",
+            Self::SleeperToo => "watched_slowly",
         }
     }
 }
@@ -94,8 +94,8 @@ impl Floods {
                 format!("{:.0}", self.spent(watched, |spent| spent.codex)),
             ];
             row.extend(match watched {
-                Watched::ByNobody => [String::new(), String::new(), String::new()],
-                Watched::ByReader | Watched::BySleeperToo => [
+                Watched::Nobody => [String::new(), String::new(), String::new()],
+                Watched::Reader | Watched::SleeperToo => [
                     format!("{:.0}", of(|flood| flood.seen.texts as f64)),
                     format!("{:.1}", of(|flood| flood.seen.bytes as f64 / 1_048_576.0)),
                     format!("{:.0}", of(|flood| flood.seen.longest_gap_ms)),

@@ -22,7 +22,7 @@ pub(crate) struct Served {
     pub(crate) platform: Platform,
     pub(crate) model: ScriptedModel,
     /// Last, so that it goes when nobody uses it any more.
-    pub(crate) place: Place,
+    _place: Place,
 }
 
 /// The processes of one daemon.
@@ -130,7 +130,7 @@ impl Served {
             daemon,
             platform,
             model,
-            place,
+            _place: place,
         })
     }
 
