@@ -53,12 +53,18 @@ pub(crate) struct Plan {
     pub(crate) deltas: u64,
     /// Threads of the real Codex at the same time, point by point.
     pub(crate) threads: Vec<usize>,
+    /// Turns of each of these points.
+    pub(crate) thread_turns: usize,
+    /// Floods of each way.
+    pub(crate) floods: usize,
     /// Conversations that are known and idle.
     pub(crate) known: usize,
     /// Conversations that are active at the same time.
     pub(crate) active: usize,
     /// Unfinished rows that a start finds.
     pub(crate) unfinished: u64,
+    /// How many of them have a turn; as many turns may run at the same time.
+    pub(crate) in_flight: u64,
     /// Starts that are timed for each number of rows.
     pub(crate) starts: usize,
     /// Messages that are played under faults, for what one costs then.
@@ -81,9 +87,12 @@ impl Plan {
             writers: vec![1, 4, 16, 64],
             deltas: 20_000,
             threads: vec![1, 10, 50],
+            thread_turns: 100,
+            floods: 5,
             known: 1_000,
             active: 50,
             unfinished: 10_000,
+            in_flight: 16,
             starts: 7,
             drilled: 120,
         }
@@ -104,9 +113,12 @@ impl Plan {
             writers: vec![1, 64],
             deltas: 2_000,
             threads: vec![1, 10],
+            thread_turns: 10,
+            floods: 2,
             known: 50,
             active: 10,
             unfinished: 1_000,
+            in_flight: 16,
             starts: 2,
             drilled: 24,
         }

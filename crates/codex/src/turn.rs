@@ -53,8 +53,9 @@ pub enum TurnNews {
         /// It may touch the world: journal this before anything else.
         effect: bool,
     },
-    /// The message being written. What it is when it ends is in the item's own news: [`spoken`].
-    Text(Spoken),
+    /// More of the message being written: [`TurnFold::writing`] has all of it, for whoever wants to read it now. What
+    /// it is when it ends is in the item's own news: [`spoken`].
+    Text,
     /// A model call failed and is tried again. Not a failure.
     Retrying {
         message: String,
@@ -184,6 +185,12 @@ impl TurnFold {
         notification.thread_id() == Some(&self.thread_id)
             && self.turn_id().is_some()
             && notification.turn_id() == self.turn_id()
+    }
+
+    /// The message being written, as far as it is known. Borrowed, because a copy for every delta would cost the square
+    /// of its length.
+    pub fn writing(&self) -> Option<&Spoken> {
+        self.draft.as_ref().map(|draft| &draft.spoken)
     }
 
     /// True when the turn may have touched the world so far.
@@ -333,9 +340,7 @@ impl TurnFold {
             Some(draft) if draft.is_of(&delta.item_id) => self.draft.insert(draft),
             Some(_) | None => self.draft.insert(Draft::joined(&delta.item_id)),
         };
-        draft
-            .push(&delta.delta)
-            .then(|| TurnNews::Text(draft.spoken.clone()))
+        draft.push(&delta.delta).then_some(TurnNews::Text)
     }
 
     fn trouble(&mut self, notice: &ErrorNotice) -> Option<TurnNews> {

@@ -1,7 +1,8 @@
 //! Where the news of a turn waits for whoever follows it.
 //!
-//! The connection's task never waits for a follower: text is coalesced into its newest form, items queue up
-//! to a bound, and a follower that falls further behind loses sight of the turn and must reconcile.
+//! The connection's task never waits for a follower: text is coalesced into its newest form and told as often as a
+//! person can see it, items queue up to a bound, and a follower that falls further behind loses sight of the turn and
+//! must reconcile.
 
 use crate::fault;
 use crate::power::{Allowed, Reported};
@@ -15,12 +16,18 @@ use bridge_core::port::{ItemNote, Phase, Said, TurnEnd, TurnEvent, TurnStatus};
 use bridge_core::value::{self, Class, Failure, IncarnationId, Timestamp, Usage};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 
 /// Events that may wait for a follower.
 const QUEUE_MAX: usize = 4096;
 /// Notifications kept while it is not known yet which turn is followed.
 const EARLY_MAX: usize = 4096;
+
+/// How often the text that is being written is told. Each time it is told whole, so without a pause a flood of deltas
+/// would cost the square of its length; the first words and the end never wait.
+const TEXT_EVERY: Duration = Duration::from_millis(25);
 
 /// Why a running turn was stopped; followed by what was reported.
 const OVERPOWERED: &str =
@@ -57,8 +64,10 @@ pub(crate) enum News {
 struct Inner {
     stage: Stage,
     queue: VecDeque<TurnEvent>,
-    /// The newest text that nobody has read.
-    text: Option<TurnEvent>,
+    /// The message being written has words that nobody has read.
+    unread: bool,
+    /// When they may be told.
+    text_due: Instant,
     /// Something happened since the last event that was read.
     alive: bool,
     over: bool,
@@ -107,7 +116,8 @@ impl Mailbox {
         let inner = Inner {
             stage,
             queue: VecDeque::new(),
-            text: None,
+            unread: false,
+            text_due: Instant::now(),
             alive: false,
             over: false,
             changes: OpenChanges::default(),
@@ -160,6 +170,7 @@ impl Mailbox {
 
     pub(crate) fn deliver(&self, notification: &Notification, resets_at: Option<Timestamp>) {
         let mut inner = locked(&self.inner);
+        let before = inner.pending();
         inner.changes.notice(notification);
         if let Notification::ThreadSettingsUpdated(update) = notification {
             inner.compare(&self.frame.allowed, Reported::from(&update.thread_settings));
@@ -172,8 +183,11 @@ impl Mailbox {
         } else {
             inner.fold(notification, resets_at);
         }
+        let news = inner.pending() != before;
         drop(inner);
-        self.wake.notify_one();
+        if news {
+            self.wake.notify_one();
+        }
     }
 
     /// Tells the follower that Codex asks; kept while it is not known which turn is followed.
@@ -243,7 +257,7 @@ impl Mailbox {
     pub(crate) async fn next(&self) -> News {
         loop {
             let woken = self.wake.notified();
-            {
+            let text_due = {
                 let mut inner = locked(&self.inner);
                 if let Some(turn_id) = inner.overpowered() {
                     return News::Overpowered { turn_id };
@@ -251,19 +265,45 @@ impl Mailbox {
                 if let Some(event) = inner.queue.pop_front() {
                     return News::Event(Box::new(event));
                 }
-                if let Some(text) = inner.text.take() {
+                if let Some(text) = inner.take_text(Instant::now()) {
                     return News::Event(Box::new(text));
                 }
                 if std::mem::take(&mut inner.alive) {
                     return News::Event(Box::new(TurnEvent::Alive));
                 }
+                inner.unread.then_some(inner.text_due)
+            };
+            match text_due {
+                Some(due) => tokio::select! {
+                    () = woken => {}
+                    () = sleep_until(due) => {}
+                },
+                None => woken.await,
             }
-            woken.await;
         }
     }
 }
 
 impl Inner {
+    /// What a follower could be told, to see whether there is more of it: more words of a text that waits are not.
+    fn pending(&self) -> (usize, bool, bool, bool) {
+        let exceeded = matches!(self.power, Power::Exceeded { told: false, .. });
+        (self.queue.len(), self.unread, self.alive, exceeded)
+    }
+
+    /// The message being written, if it has new words and they may be told.
+    fn take_text(&mut self, now: Instant) -> Option<TurnEvent> {
+        let Stage::Folding(fold) = &self.stage else {
+            return None;
+        };
+        if !self.unread || now < self.text_due {
+            return None;
+        }
+        self.unread = false;
+        self.text_due = now + TEXT_EVERY;
+        fold.writing().cloned().map(said)
+    }
+
     fn ask(&mut self, request: &ServerRequest, frame: &Frame) {
         let sandbox = frame.allowed.sandbox.word();
         let asked = questions::asked(request, &frame.incarnation, sandbox, &self.changes);
@@ -298,8 +338,14 @@ impl Inner {
             return self.lose(&format!("codex told its end in an unknown form ({why})"));
         }
         match fold.apply(notification) {
-            Some(TurnNews::Item { kind, stage, .. }) if is_silent(&kind, stage) => {
+            Some(TurnNews::Item {
+                kind,
+                stage,
+                item_id,
+                ..
+            }) if is_silent(&kind, stage) => {
                 self.alive = true;
+                self.unread &= fold.writing().is_some_and(|text| text.item_id != item_id);
             }
             Some(TurnNews::Item {
                 stage,
@@ -308,14 +354,9 @@ impl Inner {
                 effect,
                 ..
             }) => {
+                // Its words are told whole below, or nothing is being written any more.
+                self.unread &= fold.writing().is_some_and(|text| text.item_id != item_id);
                 let item_id = value::ItemId::new(item_id.as_str());
-                if self
-                    .text
-                    .as_ref()
-                    .is_some_and(|text| is_text_of(text, &item_id))
-                {
-                    self.text = None;
-                }
                 if let Some(spoken) = spoken(notification) {
                     self.push(said(spoken));
                 }
@@ -328,10 +369,10 @@ impl Inner {
                     diff: made(notification),
                 }));
             }
-            Some(TurnNews::Text(spoken)) => self.text = Some(said(spoken)),
+            Some(TurnNews::Text) => self.unread = true,
             Some(TurnNews::Retrying { message }) => self.push(TurnEvent::Retrying { message }),
             Some(TurnNews::Completed(outcome)) => {
-                self.text = None;
+                self.unread = false;
                 if outcome.unread && outcome.answer.is_none() {
                     return self.lose("codex answered in an unknown form");
                 }
@@ -374,10 +415,6 @@ fn is_silent(kind: &str, stage: ItemStage) -> bool {
     kind == "userMessage" || (kind == "agentMessage" && stage == ItemStage::Started)
 }
 
-fn is_text_of(event: &TurnEvent, item: &value::ItemId) -> bool {
-    matches!(event, TurnEvent::Text(said) if said.item_id == *item)
-}
-
 fn said(spoken: Spoken) -> TurnEvent {
     TurnEvent::Text(Said {
         item_id: value::ItemId::new(spoken.item_id.as_str()),
@@ -415,3 +452,7 @@ fn end(outcome: TurnOutcome, resets_at: Option<Timestamp>) -> TurnEnd {
         },
     }
 }
+
+#[cfg(test)]
+#[path = "mailbox_tests.rs"]
+mod tests;

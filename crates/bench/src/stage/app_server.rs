@@ -137,7 +137,11 @@ impl AppServer {
         while left > 0 {
             let line = self.read().await?;
             match line.get("method").and_then(Value::as_str) {
-                Some("turn/completed") => left -= 1,
+                Some("turn/completed") => {
+                    let status = line.pointer("/params/turn/status").and_then(Value::as_str);
+                    ensure!(status == Some("completed"), "a turn ended badly: {line}");
+                    left -= 1;
+                }
                 Some(_) => {}
                 None => ensure!(line.get("error").is_none(), "codex refused: {line}"),
             }

@@ -6,6 +6,8 @@ pub(crate) mod canvas;
 pub(crate) mod daemon;
 pub(crate) mod log;
 pub(crate) mod process;
+pub(crate) mod served;
+pub(crate) mod socket;
 
 use std::path::Path;
 use std::time::Duration;

@@ -38,6 +38,19 @@ fn field(text: &str, name: &str) -> Option<f64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// The most that a process ever had resident, or had since [`forget_peak`].
+pub(crate) fn peak_mib(pid: i32) -> anyhow::Result<f64> {
+    let path = format!("/proc/{pid}/status");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+    Ok(field(&text, "VmHWM:").context("no VmHWM")? / KIB_PER_MIB)
+}
+
+/// Lets the peak of a process begin again at what it has now.
+pub(crate) fn forget_peak(pid: i32) -> anyhow::Result<()> {
+    let path = format!("/proc/{pid}/clear_refs");
+    std::fs::write(&path, "5").with_context(|| format!("write {path}"))
+}
+
 /// The processor time that a process used so far, in clock ticks of the kernel.
 pub(crate) fn ticks(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -117,5 +130,7 @@ mod tests {
         assert!(reading.rss_mib > 0.5 && reading.pss_mib <= reading.rss_mib);
         assert!(reading.descriptors >= 3 && reading.processes == 1);
         assert!(ticks(me).is_some() && program(me).is_some());
+        forget_peak(me).unwrap();
+        assert!(peak_mib(me).unwrap() > 0.5);
     }
 }

@@ -156,18 +156,24 @@ fn the_response_may_come_before_or_after_the_start() {
     assert_eq!(nameless.apply(&started("u")), running);
 }
 
+/// What is being written after this delta.
+fn written(fold: &mut TurnFold, item: &str, text: &str) -> Spoken {
+    assert_eq!(fold.apply(&delta(item, text)), Some(TurnNews::Text));
+    fold.writing().cloned().unwrap()
+}
+
 #[test]
 fn a_text_says_whether_its_beginning_was_seen_and_what_it_is_for() {
     let message = |text: &str| json!({"item": {"type": "agentMessage", "id": "b", "text": text, "phase": "commentary"}});
     let mut fold = fold();
-    let told = |news: Option<TurnNews>| match news {
-        Some(TurnNews::Text(spoken)) => (spoken.extent, spoken.phase, spoken.text),
-        other => panic!("{other:?}"),
+    let told = |fold: &mut TurnFold, item: &str, text: &str| {
+        let spoken = written(fold, item, text);
+        (spoken.extent, spoken.phase, spoken.text)
     };
-    let joined = told(fold.apply(&delta("a", "tial")));
+    let joined = told(&mut fold, "a", "tial");
     assert_eq!(joined, (Extent::Middle, None, "tial".to_owned()));
     fold.apply(&notice("item/started", message("")));
-    let begun = told(fold.apply(&delta("b", "I look")));
+    let begun = told(&mut fold, "b", "I look");
     let aside = Some(MessagePhase::Commentary);
     assert_eq!(begun, (Extent::Head, aside.clone(), "I look".to_owned()));
     let ended = notice("item/completed", message("I look first"));
@@ -181,12 +187,8 @@ fn a_text_says_whether_its_beginning_was_seen_and_what_it_is_for() {
 #[test]
 fn text_after_a_broken_stream_is_never_joined() {
     let mut fold = fold();
-    let text = |news: Option<TurnNews>| match news {
-        Some(TurnNews::Text(spoken)) => spoken.text,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(text(fold.apply(&delta("a", "par"))), "par");
-    assert_eq!(text(fold.apply(&delta("a", "tial"))), "partial");
+    assert_eq!(written(&mut fold, "a", "par").text, "par");
+    assert_eq!(written(&mut fold, "a", "tial").text, "partial");
     let retry = notice(
         "error",
         json!({"willRetry": true, "error": {"message": "Reconnecting... 1/1"}}),
@@ -197,7 +199,7 @@ fn text_after_a_broken_stream_is_never_joined() {
             message: "Reconnecting... 1/1".to_owned()
         })
     );
-    assert_eq!(text(fold.apply(&delta("b", "par"))), "par");
+    assert_eq!(written(&mut fold, "b", "par").text, "par");
     fold.apply(&said("b", "partial then whole", json!(null)));
     let end = outcome(&mut fold, &completed("completed", json!([])));
     assert_eq!(answer_text(&end), Some("partial then whole"));
@@ -301,9 +303,9 @@ fn a_flood_of_deltas_stays_small() {
     for n in 0..20_000 {
         let delta = delta("a", &piece);
         assert!(fold.concerns(&delta));
-        if let Some(TurnNews::Text(spoken)) = fold.apply(&delta) {
+        if fold.apply(&delta) == Some(TurnNews::Text) {
             news += 1;
-            assert!(spoken.text.len() <= MAX_DRAFT_BYTES);
+            assert!(fold.writing().unwrap().text.len() <= MAX_DRAFT_BYTES);
         }
         fold.apply(&notice(
             "item/started",

@@ -117,8 +117,9 @@ impl Replay {
                             self.news.push(format!("{stage:?}{mark}: {headline}"));
                         }
                         Some(TurnNews::Retrying { message }) => self.news.push(message),
-                        Some(TurnNews::Text(spoken)) => {
-                            self.news.push(format!("text: {}", spoken.text))
+                        Some(TurnNews::Text) => {
+                            let text = &fold.writing().unwrap().text;
+                            self.news.push(format!("text: {text}"));
                         }
                         Some(TurnNews::Started { .. } | TurnNews::Usage(_)) | None => {}
                     }

@@ -1,0 +1,154 @@
+//! Fills a ledger as a daemon that died under load leaves it: most messages wait, some are answered and their replies
+//! not sent, some have a turn that ran or was lost from sight. By the daemon's own transitions.
+
+use anyhow::{Context, bail};
+use bridge_core::port::Ledger;
+use bridge_core::step::{
+    Answered, Attach, Begin, Claim, ClaimOutcome, Extras, Lose, MidTurn, Receive, Verdict,
+};
+use bridge_core::value::{
+    AckMode, BootId, ChannelId, ConversationId, ExternalId, IncarnationId, MessageId, Sandbox,
+    SenderKind, ThreadId, Tier, Timestamp, TurnId, Usage,
+};
+use bridge_store::{Options, SqliteLedger};
+use std::path::Path;
+use tokio::task::JoinSet;
+
+/// Messages of one conversation.
+const PER_CONVERSATION: u64 = 5;
+/// Of so many messages one is answered and waits to be sent.
+const ANSWERED_OF: u64 = 20;
+/// Transitions that are handed in at the same time, so that they share commits.
+const AT_ONCE: usize = 256;
+/// What the ones that wait want to hear.
+pub(super) const ANSWER: &str = "late";
+
+/// The time of everything that happened before: long ago.
+const NOW: Timestamp = Timestamp(1_000);
+
+/// How many of which kind there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Backlog {
+    pub(super) messages: u64,
+    pub(super) answered: u64,
+    /// Half of them run, and half were lost from sight.
+    pub(super) in_flight: u64,
+}
+
+impl Backlog {
+    pub(super) fn of(messages: u64, in_flight: u64) -> Self {
+        Self {
+            messages,
+            answered: messages / ANSWERED_OF,
+            in_flight: in_flight.min(messages / ANSWERED_OF),
+        }
+    }
+
+    /// The oldest one that had a turn: claims go by age, so those behind the answered ones came next.
+    pub(super) fn oldest_at_work(&self) -> MessageId {
+        id(self.answered)
+    }
+
+    /// Writes it all into a new ledger and closes that.
+    pub(super) async fn write(&self, path: &Path) -> anyhow::Result<()> {
+        let ledger = SqliteLedger::open(path, Options::default())?;
+        self.receive(&ledger).await?;
+        for _ in 0..self.answered {
+            let message_id = begin(&ledger).await?;
+            let answered = Answered {
+                attachments: Vec::new(),
+                message_id,
+                turn_id: TurnId::new("u"),
+                text: Some("done before".to_owned()),
+                heard: Vec::new(),
+                usage: Usage::default(),
+                reply_max_chars: None,
+            };
+            ledger.transact(answered, NOW).await?;
+        }
+        for number in 0..self.in_flight {
+            let message_id = begin(&ledger).await?;
+            if number % 2 == 1 {
+                let lose = Lose {
+                    message_id,
+                    why: "the daemon ended".to_owned(),
+                    end: None,
+                };
+                ledger.transact(lose, NOW).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn receive(&self, ledger: &SqliteLedger) -> anyhow::Result<()> {
+        let conversations = (self.messages / PER_CONVERSATION).max(1);
+        let mut waiting = JoinSet::new();
+        for number in 0..self.messages {
+            let ledger = ledger.clone();
+            let message = message(number, number % conversations);
+            waiting.spawn(async move { ledger.transact(message, NOW).await.map(|_| ()) });
+            if waiting.len() >= AT_ONCE {
+                waiting.join_next().await.context("nothing waits")???;
+            }
+        }
+        while let Some(received) = waiting.join_next().await {
+            received??;
+        }
+        Ok(())
+    }
+}
+
+fn id(number: u64) -> MessageId {
+    MessageId::new(format!("00000000-0000-7000-8000-{number:012}"))
+}
+
+fn message(number: u64, conversation: u64) -> Receive {
+    Receive {
+        message_id: id(number),
+        conversation_id: ConversationId::new(format!("c-{conversation}")),
+        workdir: "/tmp".to_owned(),
+        channel: ChannelId::new("local"),
+        external_key: format!("k-{conversation}"),
+        external_id: ExternalId::new(format!("x-{number}")),
+        kind: SenderKind::Person,
+        sender: "me".to_owned(),
+        tier: Tier::Owner,
+        body: format!("echo:{ANSWER}"),
+        ack: AckMode::None,
+        mid_turn: MidTurn::Queue,
+        verdict: Verdict::Fit,
+        extras: Extras::default(),
+    }
+}
+
+/// Claims the next message and brings its turn to run.
+async fn begin(ledger: &SqliteLedger) -> anyhow::Result<MessageId> {
+    let claim = Claim {
+        turns_max: u32::MAX,
+        turns_per_channel: u32::MAX,
+        one_writer: Vec::new(),
+        readers: Vec::new(),
+        budgets: std::sync::Arc::default(),
+        now: NOW,
+    };
+    let claimed = ledger.transact(claim, NOW).await?.outcome;
+    let ClaimOutcome::Claimed { message, .. } = claimed else {
+        bail!("nothing to claim: {claimed:?}");
+    };
+    let message_id = message.message_id;
+    let begin = Begin {
+        message_id: message_id.clone(),
+        thread: ThreadId::new(format!("t-{message_id}")),
+        incarnation: IncarnationId::new("i"),
+        epoch: ledger.epoch(),
+        boot_id: BootId::new("b"),
+        sandbox: Sandbox::ReadOnly,
+    };
+    ledger.transact(begin, NOW).await?;
+    let attach = Attach {
+        message_id: message_id.clone(),
+        turn_id: TurnId::new(format!("u-{message_id}")),
+    };
+    ledger.transact(attach, NOW).await?;
+    Ok(message_id)
+}

@@ -1,0 +1,190 @@
+//! The real Codex with many threads in one process: how many turns per second come through the bridge, and how many
+//! a minimal client gets out of a Codex of its own; both in turn, on the same model.
+
+use crate::ground::Ground;
+use crate::section::{Axis, Curve, Plot, Ratio, Section, Table, Whose};
+use crate::stage::Place;
+use crate::stage::app_server::AppServer;
+use crate::stage::process;
+use crate::stage::served::{Served, TICK_MS, Ticks};
+use crate::stats::{median, millis};
+use anyhow::Context;
+use serde_json::json;
+use std::time::Duration;
+
+const ANSWER: &str = "here";
+/// Fewest and most samples of a point; between them it has as many turns as the plan says.
+const SAMPLES: (usize, usize) = (5, 40);
+
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    threads: usize,
+    /// Turns per second.
+    ours: f64,
+    bare: f64,
+    /// Processor time of a turn, in ms.
+    our_time: f64,
+    codex_time: f64,
+    bare_time: f64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Threads {
+    points: Vec<Point>,
+}
+
+struct Sides {
+    served: Served,
+    bare: AppServer,
+    /// The bare one has a CODEX_HOME of its own, and the same model.
+    _place: Place,
+}
+
+pub(super) async fn measure(ground: &Ground) -> anyhow::Result<Threads> {
+    let most = ground.plan.threads.iter().max().copied().unwrap_or(1);
+    let served = Served::start(ground, most).await?;
+    let place = Place::new(&served.model.codex_config())?;
+    let bare = AppServer::start(&ground.codex, &place).await?;
+    let mut sides = Sides {
+        served,
+        bare,
+        _place: place,
+    };
+    let mut points = Vec::new();
+    for threads in &ground.plan.threads {
+        points.push(sides.point(*threads, ground.plan.thread_turns).await?);
+    }
+    sides.bare.stop().await?;
+    sides.served.stop().await?;
+    Ok(Threads { points })
+}
+
+impl Sides {
+    async fn point(&mut self, threads: usize, turns: usize) -> anyhow::Result<Point> {
+        let conversations: Vec<String> = (0..threads)
+            .map(|number| format!("of-{threads}-{number}"))
+            .collect();
+        let mut ids = Vec::new();
+        for _ in 0..threads {
+            ids.push(self.bare.thread(json!({})).await?);
+        }
+        let text = format!("echo:{ANSWER}");
+        self.served.ask(&conversations, ANSWER).await?;
+        self.bare.turns(&ids, &text).await?;
+        let samples = (turns / threads).clamp(SAMPLES.0, SAMPLES.1);
+        let (mut ours, mut bare) = (Vec::new(), Vec::new());
+        let (mut spent, mut spent_bare) = (Ticks::default(), 0);
+        let bare_pid = self.bare.pid()?;
+        for _ in 0..samples {
+            let party = self.served.party()?;
+            let before = party.ticks();
+            ours.push(rate(
+                threads,
+                self.served.ask(&conversations, ANSWER).await?,
+            ));
+            let taken = party.ticks().since(before);
+            spent.ours += taken.ours;
+            spent.codex += taken.codex;
+            let before = process::ticks(bare_pid).context("no bare Codex")?;
+            bare.push(rate(threads, self.bare.turns(&ids, &text).await?));
+            let after = process::ticks(bare_pid).context("no bare Codex")?;
+            spent_bare += after.saturating_sub(before);
+        }
+        let each = |ticks: u64| ticks as f64 * TICK_MS / (samples * threads) as f64;
+        Ok(Point {
+            threads,
+            ours: median(&ours),
+            bare: median(&bare),
+            our_time: each(spent.ours),
+            codex_time: each(spent.codex),
+            bare_time: each(spent_bare),
+        })
+    }
+}
+
+/// Per second.
+fn rate(turns: usize, took: Duration) -> f64 {
+    turns as f64 * 1_000.0 / millis(took)
+}
+
+impl Threads {
+    pub(super) fn tell(&self, section: &mut Section) {
+        section.words.push(
+            "Turns per second of the real Codex, with so many conversations at the same time: each says one thing, \
+             and the next round begins when the last answer can be seen. Through the bridge a message goes from the \
+             platform's inbox to the visible reply, every step durable; the bare client writes `turn/start` and waits \
+             for `turn/completed`. Both have a Codex of their own and the same model, and take turns. Processor time \
+             is what the kernel counts for bridge and keeper, and for each Codex."
+                .to_owned(),
+        );
+        section.tables.push(self.table());
+        section.plots.push(self.plot());
+        for point in &self.points {
+            let threads = point.threads;
+            section.ratios.push(Ratio {
+                key: format!("footprint.threads_{threads}"),
+                words: format!(
+                    "turns/s through the bridge against bare, {threads} at the same time"
+                ),
+                value: point.ours / point.bare,
+            });
+        }
+    }
+
+    fn table(&self) -> Table {
+        let head = [
+            "at the same time",
+            "bridge, turns/s",
+            "bare, turns/s",
+            "ratio",
+            "processor, bridge and keeper, ms/turn",
+            "processor, Codex behind it, ms/turn",
+            "processor, bare Codex, ms/turn",
+        ];
+        let row = |point: &Point| {
+            vec![
+                point.threads.to_string(),
+                format!("{:.1}", point.ours),
+                format!("{:.1}", point.bare),
+                format!("{:.2}", point.ours / point.bare),
+                format!("{:.1}", point.our_time),
+                format!("{:.1}", point.codex_time),
+                format!("{:.1}", point.bare_time),
+            ]
+        };
+        Table {
+            title: "The real Codex with many threads in one process".to_owned(),
+            head: head.map(str::to_owned).to_vec(),
+            rows: self.points.iter().map(row).collect(),
+        }
+    }
+
+    fn plot(&self) -> Plot {
+        let axis = |label: &str, logarithmic| Axis {
+            label: label.to_owned(),
+            logarithmic,
+        };
+        let curve = |label: &str, whose, value: fn(&Point) -> f64| Curve {
+            label: label.to_owned(),
+            points: self
+                .points
+                .iter()
+                .map(|point| (point.threads as f64, value(point)))
+                .collect(),
+            whose,
+        };
+        Plot::Curves {
+            file: "threads.svg",
+            title: "Turns per second of one Codex".to_owned(),
+            x: axis("conversations at the same time", true),
+            y: axis("turns/s", false),
+            curves: vec![
+                curve("through the bridge", Whose::Ours, |point| point.ours),
+                curve("bare app-server, minimal client", Whose::Codex, |point| {
+                    point.bare
+                }),
+            ],
+            bar: None,
+        }
+    }
+}
