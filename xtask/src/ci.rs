@@ -65,6 +65,10 @@ fn run_steps(root: &Path, plan: &Plan, report: &mut Report) -> anyhow::Result<()
                 ];
                 report.step(name, || test(root, outside, &plan.test_args))?;
             }
+            Step::Count => {
+                report.step("set up valgrind", || tools::packages(tools::FOR_COUNTING))?;
+                report.step(name, || count(root))?;
+            }
         }
     }
     Ok(())
@@ -111,6 +115,15 @@ fn test<const N: usize>(
         command.env(threads, number);
     }
     run_command(command.envs(outside))
+}
+
+/// Counts the instructions of the hot paths, and fails where one costs more than its budget.
+fn count(root: &Path) -> anyhow::Result<()> {
+    run_command(
+        cargo(root)
+            .args(["run", "--release", "--package", "bridge-hot", "--"])
+            .arg("count"),
+    )
 }
 
 /// Plays the simulation of `bridge-sim` at full speed.

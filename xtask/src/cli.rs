@@ -25,7 +25,7 @@ Commands:
 
 Usage: cargo xtask test [--only STEP,...] [-- ARGS]
 
-  --only STEP,...   Run some of: fmt, clippy, tidy, deny, test
+  --only STEP,...   Run some of: fmt, clippy, tidy, deny, test, count
   -- ARGS           Arguments for `cargo test`, e.g. `-- -p bridge-store ledger`;
                     given without --only, nothing but the tests is run
 
@@ -119,11 +119,20 @@ pub enum Step {
     Tidy,
     Deny,
     Test,
+    /// Instructions of the hot paths, against their budgets.
+    Count,
 }
 
 impl Step {
     /// All, the quick ones first.
-    pub const ALL: [Self; 5] = [Self::Fmt, Self::Tidy, Self::Deny, Self::Clippy, Self::Test];
+    pub const ALL: [Self; 6] = [
+        Self::Fmt,
+        Self::Tidy,
+        Self::Deny,
+        Self::Clippy,
+        Self::Test,
+        Self::Count,
+    ];
 
     /// The word for it in `--only` and in the summary.
     pub fn name(self) -> &'static str {
@@ -133,6 +142,7 @@ impl Step {
             Self::Tidy => "tidy",
             Self::Deny => "deny",
             Self::Test => "test",
+            Self::Count => "count",
         }
     }
 }

@@ -35,6 +35,13 @@ pub struct Package {
 /// Nothing today; add a row with the test that needs it.
 pub const PACKAGES: &[Package] = &[];
 
+/// What counts instructions.
+pub const FOR_COUNTING: &[Package] = &[Package {
+    program: "valgrind",
+    package: "valgrind",
+    why: "counts the instructions of the hot paths",
+}];
+
 /// The pinned Codex, installed if need be; its native executable.
 ///
 /// # Errors

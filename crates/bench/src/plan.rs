@@ -1,6 +1,7 @@
 //! How much is measured: every number of samples and every size is here, whole and quick.
 
 use clap::ValueEnum;
+use std::time::Duration;
 
 /// A part of the bench that can be run alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -45,6 +46,8 @@ pub(crate) struct Plan {
     pub(crate) traced: usize,
     /// Whole lives of messages per measured point of the ledger.
     pub(crate) lives: u64,
+    /// Rounds into which they are cut; each figure is a median of rounds.
+    pub(crate) ledger_rounds: usize,
     /// Finished messages behind the ledger, point by point.
     pub(crate) behind: Vec<u64>,
     /// Conversations that write to the ledger at the same time, point by point.
@@ -83,6 +86,7 @@ impl Plan {
             cold_starts: 8,
             traced: 60,
             lives: 12_000,
+            ledger_rounds: 5,
             behind: vec![0, 1_000, 100_000, 1_000_000],
             writers: vec![1, 4, 16, 64],
             deltas: 20_000,
@@ -109,6 +113,7 @@ impl Plan {
             cold_starts: 2,
             traced: 8,
             lives: 2_000,
+            ledger_rounds: 2,
             behind: vec![0, 1_000, 10_000],
             writers: vec![1, 64],
             deltas: 2_000,

@@ -48,6 +48,15 @@ pub(crate) enum Limit {
     AtLeast(f64),
 }
 
+impl Limit {
+    /// The number, for a line in a plot.
+    pub(crate) fn number(self) -> f64 {
+        match self {
+            Self::AtMost(number) | Self::AtLeast(number) => number,
+        }
+    }
+}
+
 impl Bar {
     pub(crate) fn is_met(&self) -> bool {
         match self.limit {

@@ -77,7 +77,7 @@ impl Room {
                 Self::Front,
                 Self::Sim,
             ],
-            Self::Bench => &[Self::Core, Self::Codex, Self::Store, Self::Sim],
+            Self::Bench => &[Self::Core, Self::Codex, Self::Store, Self::Sim, Self::Bench],
             Self::Xtask => &[Self::Codex, Self::Host],
         }
     }

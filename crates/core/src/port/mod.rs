@@ -19,7 +19,7 @@ pub use ledger::{Committed, Ledger, LedgerError};
 pub(crate) use rows::only_reads;
 pub use rows::{
     Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read, RequestsOf, Rows,
-    RowsError, Standing, StateCount,
+    RowsError, Standing, StateCount, Workplace,
 };
 pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};
 

@@ -54,16 +54,23 @@ pub struct Head {
 pub struct Flight {
     /// The channel it came from.
     pub channel: ChannelId,
-    /// What its sender may do.
-    pub tier: Tier,
-    /// What it may touch, if it is of a task.
-    pub given: Option<Sandbox>,
     /// Codex died under an earlier attempt of it.
     pub suspect: bool,
-    /// Where it works.
-    pub workdir: String,
     /// Codex asks something and waits for a person.
     pub waiting: bool,
+    /// Where it works, if that is one of the directories that were asked about.
+    pub at: Option<Workplace>,
+}
+
+/// A directory with a turn at work, and what that turn may do there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workplace {
+    /// The directory.
+    pub workdir: String,
+    /// What the turn's sender may do.
+    pub tier: Tier,
+    /// What the turn may touch, if it is of a task.
+    pub given: Option<Sandbox>,
 }
 
 /// Heads that must not be claimed now, whatever their place in the line.
@@ -334,8 +341,9 @@ pub trait Read {
     fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, RowsError>;
     /// A parked message whose time is up.
     fn overdue(&self, now: Timestamp) -> Result<Option<Message>, RowsError>;
-    /// The messages that take the place of a turn.
-    fn flight(&self) -> Result<Vec<Flight>, RowsError>;
+    /// The messages that take the place of a turn. Where one works is told of those in one of these directories; asked
+    /// about none, nobody looks it up.
+    fn flight(&self, workdirs: &[String]) -> Result<Vec<Flight>, RowsError>;
     /// Finished messages in this state that last changed before `before`, settled in every way, at most `limit`.
     fn forgettable(
         &self,

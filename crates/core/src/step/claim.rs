@@ -8,7 +8,8 @@ use crate::budget::Budgets;
 use crate::limits;
 use crate::port::{Change, Flight, Head, HeadFilter, Kept, Read, RowsError, only_reads};
 use crate::value::{
-    Conversation, Message, MessageState, Reply, Round, Sandbox, StateName, Tier, Timestamp,
+    ChannelId, Conversation, Message, MessageState, Reply, Round, Sandbox, StateName, Tier,
+    Timestamp,
 };
 use std::sync::Arc;
 
@@ -100,24 +101,27 @@ impl Claim {
             readers: self.readers.clone(),
             ..HeadFilter::default()
         };
+        let mut counted: Vec<&ChannelId> = Vec::new();
         for Flight {
             channel,
-            tier,
-            given,
-            workdir,
             waiting,
+            at,
             ..
         } in flight
         {
-            if !filter.full_channels.contains(channel)
-                && full(self.turns_per_channel, &|other| other.channel == *channel)
-            {
-                filter.full_channels.push(channel.clone());
+            if !counted.contains(&channel) {
+                counted.push(channel);
+                if full(self.turns_per_channel, &|other| other.channel == *channel) {
+                    filter.full_channels.push(channel.clone());
+                }
             }
-            let writes = !only_reads(&self.readers, *tier, *given);
-            if !waiting && writes && self.one_writer.contains(workdir) {
-                filter.busy_workdirs.push(workdir.clone());
-            }
+            let writer = at.as_ref().filter(|at| {
+                let writes = !only_reads(&self.readers, at.tier, at.given);
+                !waiting && writes && self.one_writer.contains(&at.workdir)
+            });
+            filter
+                .busy_workdirs
+                .extend(writer.map(|at| at.workdir.clone()));
         }
         Some(filter)
     }
@@ -129,7 +133,7 @@ impl Transition for Claim {
     const NAME: &'static str = "claim";
 
     fn load(&self, rows: &dyn Read) -> Result<View, RowsError> {
-        let filter = self.filter(&rows.flight()?);
+        let filter = self.filter(&rows.flight(&self.one_writer)?);
         let overdue = rows.overdue(self.now)?;
         let heads = match (&filter, &overdue) {
             (Some(filter), None) => rows.heads(self.now, filter, 1)?,

@@ -123,7 +123,12 @@ fn kept(rows: &dyn Read, message: &Message, claim: &Claim) -> Result<Option<Kept
         Some(conversation) => {
             let task = rows.task_of(&conversation.conversation_id)?;
             let given = task.map(|task| task.terms.sandbox);
-            Ok(claim.keeps(&rows.flight()?, message, &conversation, given))
+            Ok(claim.keeps(
+                &rows.flight(&claim.one_writer)?,
+                message,
+                &conversation,
+                given,
+            ))
         }
         None => Ok(None),
     }

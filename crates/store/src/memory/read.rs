@@ -8,7 +8,7 @@ use super::{MemoryRows, figures};
 use bridge_core::budget::DayBudget;
 use bridge_core::port::{
     ErrandQuery, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, RowsError, Spent,
-    Standing, StateCount,
+    Standing, StateCount, Workplace,
 };
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId, ExternalId,
@@ -383,19 +383,22 @@ impl Read for MemoryRows {
         Ok(parked.first().map(|(_, message)| (*message).clone()))
     }
 
-    fn flight(&self) -> Result<Vec<Flight>, RowsError> {
+    fn flight(&self, workdirs: &[String]) -> Result<Vec<Flight>, RowsError> {
         Ok(self
             .open_messages()
             .filter(|message| message.life.state.takes_place())
             .filter_map(|message| {
                 let conversation = self.conversations.get(&message.conversation_id)?;
-                Some(Flight {
-                    channel: message.channel.clone(),
+                let at = workdirs.contains(&conversation.workdir).then(|| Workplace {
+                    workdir: conversation.workdir.clone(),
                     tier: message.tier,
                     given: self.given(&message.conversation_id),
+                });
+                Some(Flight {
+                    channel: message.channel.clone(),
                     suspect: message.life.suspect,
-                    workdir: conversation.workdir.clone(),
                     waiting: self.is_asked(&message.message_id),
+                    at,
                 })
             })
             .collect())

@@ -50,16 +50,19 @@ pub(super) fn by_key(
     sql::one(conn, query, [channel.as_str(), external_key], read)
 }
 
-/// Ids begin with the time, so that their order is that of the conversations.
+/// Ids begin with the time, so that their order is that of the conversations. Each page begins in the index where the
+/// one before it ended.
+pub(super) const OLDER: &str =
+    select!("WHERE conversation_id < ?1 ORDER BY conversation_id DESC LIMIT ?2");
+
 pub(super) fn older(
     conn: &Connection,
     before: Option<&ConversationId>,
     limit: u32,
 ) -> Result<Vec<Conversation>, RowsError> {
-    let query =
-        select!("WHERE ?1 IS NULL OR conversation_id < ?1 ORDER BY conversation_id DESC LIMIT ?2");
-    let before = before.map(ConversationId::as_str);
-    sql::many(conn, query, (before, page(limit)), read)
+    let end = char::MAX.to_string();
+    let before = before.map_or(end.as_str(), ConversationId::as_str);
+    sql::many(conn, OLDER, (before, page(limit)), read)
 }
 
 pub(super) fn insert(conn: &Connection, conversation: &Conversation) -> Result<(), RowsError> {

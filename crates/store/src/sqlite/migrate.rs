@@ -21,6 +21,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../schema/0004_channels.sql"),
     include_str!("../../schema/0005_control.sql"),
     include_str!("../../schema/0006_a2a.sql"),
+    include_str!("../../schema/0007_lists.sql"),
 ];
 
 /// Backups before migrations that are kept beside the ledger: the newest ones, so that a bad release can be undone

@@ -10,12 +10,12 @@ use bridge_core::port::RowsError;
 use bridge_core::value::{ConversationId, Message, MessageId, Seq, Timestamp};
 use rusqlite::Connection;
 
-const OLDER: &str = select_message!(
+pub(super) const OLDER: &str = select_message!(
     "JOIN message_text USING (row) \
      WHERE row < (SELECT row FROM message WHERE message_id = ?1) ORDER BY row DESC LIMIT ?2"
 );
 
-const OF_CONVERSATION: &str = select_message!(
+pub(super) const OF_CONVERSATION: &str = select_message!(
     "JOIN message_text USING (row) WHERE conversation_id = ?1 AND seq < ?2 \
      ORDER BY seq DESC LIMIT ?3"
 );

@@ -7,7 +7,9 @@ use super::fields::Fields;
 use super::message::{read, select_message};
 use super::{conversation, sql, task};
 use crate::page;
-use bridge_core::port::{Exchange, Flight, Head, HeadFilter, Heard, RowsError, StateCount};
+use bridge_core::port::{
+    Exchange, Flight, Head, HeadFilter, Heard, RowsError, StateCount, Workplace,
+};
 use bridge_core::value::{
     ChannelId, ConversationId, Message, MessageId, Round, Sandbox, Seq, StateName, Tier, Timestamp,
 };
@@ -57,11 +59,29 @@ pub(super) const OVERDUE: &str = select_message!(
      WHERE state = 'parked' AND hold_until <= ?1 ORDER BY hold_until, message_id LIMIT 1"
 );
 
-pub(super) const FLIGHT: &str = "SELECT message.channel, tier, \
-     (SELECT sandbox FROM task WHERE conversation_id = message.conversation_id), suspect, workdir, \
-     EXISTS (SELECT 1 FROM request WHERE request.message_id = message.message_id AND request.state = 'open') \
+/// Runs once per claim over all turns at work. Nearly always no question is open at all: that is looked up once, and
+/// each turn's own only then.
+macro_rules! select_flight {
+    ($place:literal) => {
+        concat!(
+            "SELECT message.channel, suspect, \
+             EXISTS (SELECT 1 FROM request INDEXED BY request_waiting WHERE request.state = 'open') \
+             AND EXISTS (SELECT 1 FROM request INDEXED BY request_message \
+                 WHERE request.message_id = message.message_id AND request.state = 'open')",
+            $place
+        )
+    };
+}
+
+pub(super) const FLIGHT: &str =
+    select_flight!(" FROM message INDEXED BY message_place WHERE place = 'flight'");
+
+/// The same with where each works, which two more tables know.
+pub(super) const FLIGHT_AT: &str = select_flight!(
+    ", workdir, tier, (SELECT sandbox FROM task WHERE conversation_id = message.conversation_id) \
      FROM message INDEXED BY message_place JOIN conversation USING (conversation_id) \
-     WHERE place = 'flight'";
+     WHERE place = 'flight'"
+);
 
 pub(super) const IN_FLIGHT_OF: &str = select_message!(
     "INDEXED BY message_place JOIN message_text USING (row) \
@@ -76,8 +96,20 @@ pub(super) const FOLLOWERS: &str = select_message!(
 pub(super) const LAST_ROUND: &str = "SELECT max(round) FROM message INDEXED BY message_sender \
      WHERE place IS NOT NULL AND place <> 'out' AND channel = ?1 AND sender = ?2";
 
-const IN_STATE: &str = select_message!(
-    "JOIN message_text USING (row) WHERE state = ?1 AND (?2 = '' OR message_id < ?2) \
+/// Of those that are open there are few.
+pub(super) const OPEN_IN_STATE: &str = select_message!(
+    "INDEXED BY message_open JOIN message_text USING (row) \
+     WHERE place IS NOT NULL AND state = ?1 AND message_id < ?2 ORDER BY message_id DESC LIMIT ?3"
+);
+
+/// Dead letters are looked for among the dead, not among all that is finished; the first parameter is not used.
+pub(super) const DEAD: &str = select_message!(
+    "INDEXED BY message_dead JOIN message_text USING (row) \
+     WHERE state = 'dead' AND ?1 IS NOT NULL AND message_id < ?2 ORDER BY message_id DESC LIMIT ?3"
+);
+
+const FINISHED_IN_STATE: &str = select_message!(
+    "JOIN message_text USING (row) WHERE state = ?1 AND message_id < ?2 \
      ORDER BY message_id DESC LIMIT ?3"
 );
 
@@ -148,7 +180,7 @@ const NEWEST: &str = select_message!("JOIN message_text USING (row) ORDER BY row
 
 pub(super) const LAST_SEQ: &str = "SELECT max(seq) FROM message WHERE conversation_id = ?1";
 
-const BY_PREFIX: &str = "SELECT message_id FROM message \
+pub(super) const BY_PREFIX: &str = "SELECT message_id FROM message \
      WHERE message_id >= ?1 AND message_id < ?2 ORDER BY message_id LIMIT ?3";
 
 /// Held messages are looked at only when one of them is due.
@@ -251,17 +283,37 @@ pub(super) fn overdue(conn: &Connection, now: Timestamp) -> Result<Option<Messag
     sql::one(conn, OVERDUE, [now.0], read)
 }
 
-pub(super) fn flight(conn: &Connection) -> Result<Vec<Flight>, RowsError> {
-    sql::many(conn, FLIGHT, [], |row| {
+pub(super) fn flight(conn: &Connection, workdirs: &[String]) -> Result<Vec<Flight>, RowsError> {
+    if workdirs.is_empty() {
+        return sql::many(conn, FLIGHT, [], |row| {
+            read_flight(&mut Fields::of("message on channel", row))
+        });
+    }
+    let mut flight = sql::many(conn, FLIGHT_AT, [], |row| {
         let mut fields = Fields::of("message on channel", row);
-        Ok(Flight {
-            channel: fields.id(ChannelId::new)?,
+        let flight = read_flight(&mut fields)?;
+        let at = Workplace {
+            workdir: fields.next()?,
             tier: fields.word(Tier::from_word)?,
             given: fields.maybe_word(Sandbox::from_word)?,
-            suspect: fields.next()?,
-            workdir: fields.next()?,
-            waiting: fields.next()?,
+        };
+        Ok(Flight {
+            at: Some(at),
+            ..flight
         })
+    })?;
+    for one in &mut flight {
+        one.at = one.at.take().filter(|at| workdirs.contains(&at.workdir));
+    }
+    Ok(flight)
+}
+
+fn read_flight(fields: &mut Fields<'_, '_>) -> Result<Flight, RowsError> {
+    Ok(Flight {
+        channel: fields.id(ChannelId::new)?,
+        suspect: fields.next()?,
+        waiting: fields.next()?,
+        at: None,
     })
 }
 
@@ -300,8 +352,23 @@ pub(super) fn in_state(
     before: Option<&MessageId>,
     limit: u32,
 ) -> Result<Vec<Message>, RowsError> {
-    let before = before.map_or("", MessageId::as_str);
-    sql::many(conn, IN_STATE, (state.word(), before, page(limit)), read)
+    let end = char::MAX.to_string();
+    let before = before.map_or(end.as_str(), MessageId::as_str);
+    let query = match state {
+        StateName::Dead => DEAD,
+        StateName::Done | StateName::Cancelled => FINISHED_IN_STATE,
+        StateName::Received
+        | StateName::Claimed
+        | StateName::Starting
+        | StateName::Running
+        | StateName::Unclear
+        | StateName::Steered
+        | StateName::Parked
+        | StateName::Answered
+        | StateName::Sending
+        | StateName::Replied => OPEN_IN_STATE,
+    };
+    sql::many(conn, query, (state.word(), before, page(limit)), read)
 }
 
 pub(super) fn forgettable(

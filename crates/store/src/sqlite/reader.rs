@@ -139,7 +139,7 @@ impl Reader {
         &self,
         query: impl FnOnce(&dyn Read) -> Result<V, RowsError>,
     ) -> Result<V, LedgerError> {
-        self.conn.execute_batch("BEGIN").map_err(sql::failed)?;
+        sql::run(&self.conn, "BEGIN", [])?;
         let found = query(&SqliteRows::new(&self.conn));
         self.close();
         Ok(found?)
@@ -148,7 +148,7 @@ impl Reader {
     /// Ends the read transaction; nothing was written, so there is nothing to lose.
     fn close(&self) {
         if !self.conn.is_autocommit()
-            && let Err(error) = self.conn.execute_batch("ROLLBACK")
+            && let Err(error) = sql::run(&self.conn, "ROLLBACK", [])
         {
             tracing::warn!(%error, "ledger reader could not end its snapshot");
         }

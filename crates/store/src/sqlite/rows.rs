@@ -369,8 +369,8 @@ impl Read for SqliteRows<'_> {
         queue::overdue(self.conn, now)
     }
 
-    fn flight(&self) -> Result<Vec<Flight>, RowsError> {
-        queue::flight(self.conn)
+    fn flight(&self, workdirs: &[String]) -> Result<Vec<Flight>, RowsError> {
+        queue::flight(self.conn, workdirs)
     }
 
     fn forgettable(

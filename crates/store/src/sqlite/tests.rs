@@ -1,7 +1,7 @@
 //! How SQLite runs the hot queries: from partial indexes, without sorting, and without compiling them anew.
 
 use super::open::{Options, open};
-use super::{errand, message, place, push, queue, reply, spend};
+use super::{conversation, errand, message, pages, place, push, queue, reply, spend};
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};
 use tempfile::TempDir;
@@ -37,6 +37,7 @@ fn walks(step: &str) -> bool {
         "ack_due",
         "reply_lane",
         "push_open",
+        "request_waiting",
     ];
     step.starts_with("SCAN")
         && !step.starts_with("SCAN (subquery")
@@ -47,14 +48,15 @@ fn walks(step: &str) -> bool {
             .any(|index| step.contains(&format!("INDEX {index}")))
 }
 
-/// What runs for every message, and what a start walks through.
-const HOT: [&str; 33] = [
+/// What runs for every message, what a start walks through, and the lists of fronts.
+const HOT: [&str; 41] = [
     queue::READY,
     queue::HELD,
     queue::NEXT_HELD,
     queue::NEXT_PARKED,
     queue::OVERDUE,
     queue::FLIGHT,
+    queue::FLIGHT_AT,
     queue::IN_FLIGHT_OF,
     queue::FOLLOWERS,
     queue::LAST_ROUND,
@@ -69,6 +71,13 @@ const HOT: [&str; 33] = [
     queue::BACKLOG,
     queue::UNFINISHED,
     queue::LAST_SEQ,
+    queue::OPEN_IN_STATE,
+    queue::DEAD,
+    queue::BY_PREFIX,
+    queue::MESSAGES_OF,
+    pages::OLDER,
+    pages::OF_CONVERSATION,
+    conversation::OLDER,
     place::OTHERS,
     reply::OF_MESSAGE,
     reply::NEXT,
@@ -109,6 +118,7 @@ fn hot_queries_never_walk_finished_rows_or_sort() {
     }
     for query in [
         queue::UNANSWERED_BEFORE,
+        queue::UNANSWERED_OF,
         errand::COUNT_OF_OWNER,
         errand::COUNT_OF_CONVERSATION,
         spend::CLAIMED,

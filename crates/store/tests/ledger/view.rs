@@ -24,9 +24,13 @@ impl View {
         self.add("first head", rows.heads(now, &all, 1)?);
         self.filtered_heads(rows, now)?;
         self.add("next due", rows.next_due(now)?);
-        let mut flight = rows.flight()?;
-        flight.sort_by_key(|flight| format!("{flight:?}"));
-        self.add("flight", flight);
+        let newest = rows.conversations(None, 1)?;
+        let somewhere: Vec<String> = newest.into_iter().map(|one| one.workdir).collect();
+        for workdirs in [&[], somewhere.as_slice()] {
+            let mut flight = rows.flight(workdirs)?;
+            flight.sort_by_key(|flight| format!("{flight:?}"));
+            self.add("flight", flight);
+        }
         self.add("overdue", rows.overdue(now)?);
         self.add("round", rows.round()?);
         self.add("acks due", rows.acks_due(None, PAGE_MAX)?);
