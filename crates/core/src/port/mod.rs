@@ -4,6 +4,7 @@
 //! replies and acks (`channel`). Ports speak in the core's values only.
 
 mod agent;
+mod change;
 mod errands;
 mod ledger;
 mod rows;
@@ -14,12 +15,13 @@ pub use agent::{
     Reads, Responded, Said, Started, Steer, Steered, ThreadSpec, ThreadTrouble, TurnEnd, TurnEvent,
     TurnSpec, TurnStatus, TurnStream, TurnTransport,
 };
+pub use change::{Change, RequestsOf};
 pub use errands::{ErrandQuery, Spent};
 pub use ledger::{Committed, Ledger, LedgerError};
 pub(crate) use rows::only_reads;
 pub use rows::{
-    Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read, RequestsOf, Rows,
-    RowsError, Standing, StateCount, Workplace,
+    Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read, Rows, RowsError, Standing,
+    StateCount, Workplace,
 };
 pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};
 

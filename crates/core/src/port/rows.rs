@@ -1,16 +1,16 @@
-//! The inside of one transaction: what a transition may read, and the closed list of what it may write.
+//! The inside of one transaction: what a transition may read, and how it writes (`change` lists what).
 //!
 //! Only a [`crate::step::Transition`] uses these, through [`crate::step::Transition::run`]; everything outside the core
 //! talks to the [`super::Ledger`]. Each store implements both traits over one open transaction.
 
+use super::change::Change;
 use super::errands::{ErrandQuery, Spent};
 use crate::budget::DayBudget;
 use crate::value::{
-    Ack, AckState, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, Errand,
-    ErrandId, ExternalId, Incarnation, IncarnationId, ItemEvent, ItemId, Life, Message, MessageId,
-    Notification, NotifyState, Push, Reply, ReplyState, ReplyStateName, Request, RequestId,
-    RequestState, RequestStateName, Round, Sandbox, SenderKind, Seq, StateName, Task, TaskId,
-    ThreadId, Tier, Timestamp, Token, Turn, TurnId, Twin, Word,
+    Ack, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, Errand, ErrandId,
+    ExternalId, Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, Push, Reply,
+    Request, RequestId, RequestState, Round, Sandbox, SenderKind, Seq, StateName, Task, TaskId,
+    Tier, Timestamp, Token, Turn, Twin, Word,
 };
 
 /// Why a read or a write inside a transaction failed. The whole transaction is rolled back.
@@ -484,220 +484,8 @@ pub struct Standing {
     pub created_at: Timestamp,
 }
 
-/// Which requests a change is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RequestsOf {
-    /// Those of a message.
-    Message(MessageId),
-    /// Those that one life of Codex asked.
-    Incarnation(IncarnationId),
-}
-
 /// One transaction: reads, and writes that are applied in order or not at all.
 pub trait Rows: Read {
     /// Applies one change. A guard that does not hold is a [`RowsError::Conflict`].
     fn apply(&mut self, change: &Change) -> Result<(), RowsError>;
-}
-
-/// The closed list of writes. Each is guarded by what it expects to find.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Inserts a conversation.
-    NewConversation(Conversation),
-    /// Gives a conversation another key, and the talk it stands for.
-    Rekey {
-        /// Which.
-        conversation_id: ConversationId,
-        /// Unique on its channel.
-        external_key: String,
-        /// The talk.
-        context: Option<String>,
-    },
-    /// Records how far a source was read; what that means is its own business.
-    Cursor {
-        /// Whose.
-        channel: ChannelId,
-        /// How far.
-        position: String,
-        /// When.
-        at: Timestamp,
-    },
-    /// Binds a conversation to a thread (or unbinds it), expecting the present binding. The last turn is
-    /// forgotten when the thread changes, because it was a turn of the other thread.
-    Bind {
-        /// Which.
-        conversation_id: ConversationId,
-        /// What it is bound to now.
-        from: Option<ThreadId>,
-        /// What it will be bound to.
-        to: Option<ThreadId>,
-    },
-    /// Records the newest turn of a conversation's thread.
-    LastTurn {
-        /// Which.
-        conversation_id: ConversationId,
-        /// The turn.
-        turn_id: TurnId,
-    },
-    /// Inserts a message with what is owed to its source.
-    NewMessage {
-        /// The row.
-        message: Message,
-        /// The ack row.
-        ack: Ack,
-    },
-    /// Rewrites a message's life, expecting its present state.
-    Live {
-        /// Which.
-        message_id: MessageId,
-        /// The state it must be in.
-        from: StateName,
-        /// The new life.
-        life: Life,
-    },
-    /// Moves a finished message to the end of its conversation, as if it had been received again.
-    Tail {
-        /// Which.
-        message_id: MessageId,
-        /// Its new place; the old one if that is the end.
-        seq: Seq,
-        /// Its age counts from now.
-        at: Timestamp,
-    },
-    /// Records the round that is served now.
-    Round(Round),
-    /// Removes a finished message with everything that hangs on it.
-    Forget {
-        /// Which.
-        message_id: MessageId,
-        /// The state it must be in.
-        from: StateName,
-    },
-    /// Removes Codex processes that ended, and acts of people, from before these times.
-    ForgetRecords {
-        /// Processes that ended before this.
-        incarnations: Timestamp,
-        /// Acts before this.
-        audit: Timestamp,
-    },
-    /// Adds an act of a person.
-    Audit(AuditEntry),
-    /// Inserts a token; one of the same name must be revoked.
-    NewToken(Token),
-    /// Revokes a token that is good.
-    RevokeToken {
-        /// Which.
-        name: String,
-        /// When.
-        at: Timestamp,
-    },
-    /// Records that a good token was used.
-    TokenUsed {
-        /// Which.
-        name: String,
-        /// When.
-        at: Timestamp,
-    },
-    /// Inserts the turn of a new attempt.
-    NewTurn(Turn),
-    /// Rewrites a turn.
-    Turn(Turn),
-    /// Inserts the answer; a second one is a conflict.
-    NewAnswer(Answer),
-    /// Inserts a reply.
-    NewReply(Reply),
-    /// Moves a reply, expecting its present state.
-    Reply {
-        /// Which message.
-        message_id: MessageId,
-        /// Which piece.
-        ordinal: u32,
-        /// The state it must be in.
-        from: ReplyStateName,
-        /// The new state.
-        to: ReplyState,
-        /// Sends begun.
-        tries: u32,
-        /// When the first one began.
-        first_try_at: Option<Timestamp>,
-    },
-    /// Records that the source was told.
-    Ack {
-        /// Which message.
-        message_id: MessageId,
-        /// The new state.
-        state: AckState,
-    },
-    /// Inserts an item-level event.
-    NewEvent(ItemEvent),
-    /// Inserts a request.
-    NewRequest(Request),
-    /// Moves a request, expecting its present state.
-    Request {
-        /// Which.
-        request_id: RequestId,
-        /// The state it must be in.
-        from: RequestStateName,
-        /// The new state.
-        to: RequestState,
-    },
-    /// Records that those who may decide an open request were told a second time.
-    Reminded {
-        /// Which.
-        request_id: RequestId,
-    },
-    /// The life of Codex that asked is over: what was open is orphaned.
-    Orphan(RequestsOf),
-    /// Nobody needs an answer any more: what waits or is granted is withdrawn.
-    Withdraw {
-        /// Whose.
-        message_id: MessageId,
-        /// Why.
-        why: String,
-    },
-    /// Inserts a task; its conversation and first message are there.
-    NewTask(Task),
-    /// Moves a task's notification, expecting its present state.
-    Notify {
-        /// Which task.
-        task_id: TaskId,
-        /// The state it must be in.
-        from: NotifyState,
-        /// The notification.
-        to: Notification,
-    },
-    /// Inserts an errand.
-    NewErrand(Errand),
-    /// Inserts what its owner said in an errand.
-    NewWord(Word),
-    /// Records how far news of an errand may be numbered; it only grows.
-    ErrandTold {
-        /// Which.
-        errand_id: ErrandId,
-        /// Up to here.
-        told: u64,
-    },
-    /// Inserts or replaces a push configuration.
-    PutPush(Push),
-    /// Removes a push configuration.
-    DropPush {
-        /// Of which errand.
-        errand_id: ErrandId,
-        /// Which.
-        config: String,
-    },
-    /// Removes all push configurations of the errands of an owner; there may be none.
-    DropPushesOf {
-        /// Whose.
-        owner: String,
-    },
-    /// Inserts a Codex process.
-    NewIncarnation(Incarnation),
-    /// Records that a Codex process is gone.
-    IncarnationEnded {
-        /// Which.
-        incarnation_id: IncarnationId,
-        /// When we learned it.
-        at: Timestamp,
-    },
 }
