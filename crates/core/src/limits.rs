@@ -135,6 +135,9 @@ pub const REASON_MAX_CHARS: usize = 2_000;
 /// Longest payload of a question that is kept; Codex's own limit on a text.
 pub const REQUEST_PAYLOAD_MAX_CHARS: usize = MESSAGE_MAX_CHARS;
 
+/// Claims that the scheduler asks for at the same time while it finds something each time.
+pub const CLAIMS_AT_ONCE_MAX: usize = 16;
+
 /// Longest summary of a task's prompt.
 pub const PROMPT_SUMMARY_MAX_CHARS: usize = 300;
 /// Tokens of the API that are good at the same time; every call is compared with all of them.

@@ -5,14 +5,15 @@
 
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Confirm, Extras, MidTurn, Note, Receive,
-    Send, SendOutcome, Tend, Tended, Verdict,
+    Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Claims, Confirm, Extras, MidTurn, Note,
+    Receive, Send, SendOutcome, Tend, Tended, Verdict,
 };
 use bridge_core::value::{
     AckMode, BootId, ChannelId, ConversationId, EventKind, ExternalId, IncarnationId, Message,
     MessageId, Sandbox, SenderKind, ThreadId, Tier, Timestamp, TurnId, Usage,
 };
 use bridge_store::{OpenError, Options, SqliteLedger};
+use futures_util::future::join_all;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -155,38 +156,47 @@ impl Lives {
         Ok(())
     }
 
-    /// One round of the scheduler: a message, or nothing after a look at what is due.
-    pub async fn claim(&self) -> Result<Option<Claimed>, LedgerError> {
-        let now = self.now();
+    /// One round of the scheduler, as many claims at once as it wants; where one finds nothing, a look at what is due.
+    pub async fn claim(&self, times: usize) -> Result<Vec<Claimed>, LedgerError> {
+        let claims = (0..times).map(|_| self.claim_one());
+        let mut found = Vec::new();
+        for claimed in join_all(claims).await {
+            found.extend(claimed?);
+        }
+        if found.len() < times {
+            let tend = Tend {
+                now: self.now(),
+                reminder_ms: None,
+            };
+            match self.commit(tend).await? {
+                Tended::Did(_) | Tended::Idle { .. } => {}
+            }
+        }
+        Ok(found)
+    }
+
+    async fn claim_one(&self) -> Result<Option<Claimed>, LedgerError> {
         let claim = Claim {
             turns_max: u32::MAX,
             turns_per_channel: u32::MAX,
             one_writer: Vec::new(),
             readers: Vec::new(),
             budgets: Arc::default(),
-            now,
+            now: self.now(),
         };
-        match self.commit(claim).await? {
+        Ok(match self.commit(claim).await? {
             ClaimOutcome::Claimed {
                 message,
                 conversation,
-            } => Ok(Some(Claimed {
+            } => Some(Claimed {
                 message: *message,
                 bound: conversation.thread.is_some(),
-            })),
+            }),
             ClaimOutcome::Buried
             | ClaimOutcome::Held
             | ClaimOutcome::Idle { .. }
-            | ClaimOutcome::Full { .. } => {
-                let tend = Tend {
-                    now,
-                    reminder_ms: None,
-                };
-                match self.commit(tend).await? {
-                    Tended::Did(_) | Tended::Idle { .. } => Ok(None),
-                }
-            }
-        }
+            | ClaimOutcome::Full { .. } => None,
+        })
     }
 
     /// A claimed message up to its turn.
@@ -312,8 +322,15 @@ impl Lives {
                 self.receive(conversation).await?;
             }
             let mut claimed = Vec::new();
-            while let Some(one) = self.claim().await? {
-                claimed.push(one);
+            let mut claims = Claims::default();
+            loop {
+                let found = self.claim(claims.now()).await?;
+                let all = found.len() == claims.now();
+                claims.round(all);
+                claimed.extend(found);
+                if !all {
+                    break;
+                }
             }
             for one in &claimed {
                 self.begin(one).await?;

@@ -138,7 +138,7 @@ async fn begin(ledger: &SqliteLedger) -> anyhow::Result<MessageId> {
     let message_id = message.message_id;
     let begin = Begin {
         message_id: message_id.clone(),
-        thread: ThreadId::new(format!("t-{message_id}")),
+        thread: ThreadId::new(message_id.as_str()),
         incarnation: IncarnationId::new("i"),
         epoch: ledger.epoch(),
         boot_id: BootId::new("b"),

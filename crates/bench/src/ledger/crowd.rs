@@ -1,6 +1,7 @@
 //! Many conversations at once on one ledger, as in the daemon: one scheduler claims for all of them, each conversation
 //! does the work of its own message, and everybody waits for the disk.
 
+use bridge_core::step::Claims;
 use bridge_core::value::ConversationId;
 use bridge_hot::life::{Claimed, Lives};
 use std::collections::HashMap;
@@ -86,24 +87,29 @@ async fn live(lives: &Lives, conversations: u64, each: u64) -> anyhow::Result<u6
     }
 }
 
-/// Claims while something can be claimed, then waits to be woken. It ends when nobody takes what it claims.
+/// Claims while something can be claimed, as many at once as the daemon does, then waits to be woken. It ends when
+/// nobody takes what it claims.
 async fn schedule(
     lives: Lives,
     wake: Arc<Notify>,
     doors: HashMap<ConversationId, mpsc::Sender<Claimed>>,
 ) -> anyhow::Result<()> {
+    let mut claims = Claims::default();
     loop {
-        match lives.claim().await? {
-            Some(claimed) => {
-                let door = doors.get(&claimed.message.conversation_id);
-                let Some(door) = door else {
-                    anyhow::bail!("a message of a conversation that is not measured was claimed");
-                };
-                if door.send(claimed).await.is_err() {
-                    return Ok(());
-                }
+        let found = lives.claim(claims.now()).await?;
+        let all = found.len() == claims.now();
+        claims.round(all);
+        for claimed in found {
+            let door = doors.get(&claimed.message.conversation_id);
+            let Some(door) = door else {
+                anyhow::bail!("a message of a conversation that is not measured was claimed");
+            };
+            if door.send(claimed).await.is_err() {
+                return Ok(());
             }
-            None => wake.notified().await,
+        }
+        if !all {
+            wake.notified().await;
         }
     }
 }

@@ -3,8 +3,9 @@
 use super::Daemon;
 use super::ids::now;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink, TRACE};
-use bridge_core::step::ClaimOutcome;
+use bridge_core::step::{ClaimOutcome, Claims};
 use bridge_core::value::Timestamp;
+use futures_util::future::join_all;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,30 +14,33 @@ const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// Pause after the ledger failed.
 const FAULT_PAUSE: Duration = Duration::from_secs(1);
 
+/// What a round of claims leaves the scheduler to do.
+enum Round {
+    /// Each found something: there may be more.
+    Again,
+    /// Nothing can be claimed before this.
+    Rest { next_due: Option<Timestamp> },
+    /// The ledger failed.
+    Pause,
+    /// Another daemon has the ledger.
+    Fenced,
+}
+
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     pub(crate) async fn schedule(self: Arc<Self>) {
+        let mut claims = Claims::default();
         while !self.stopping.is_cancelled() && !self.damaged.is_cancelled() {
-            let claimed = self.commit(self.settings().claim(now())).await;
+            let round = self.claim(claims.now()).await;
             self.pulse.round();
-            let sleep = match claimed {
-                Ok(ClaimOutcome::Claimed { message, .. }) => {
-                    tracing::debug!(message_id = %message.message_id, external_id = %message.external_id, "claimed");
-                    tracing::debug!(target: TRACE, at = "claimed", message_id = %message.message_id);
-                    continue;
-                }
-                Ok(ClaimOutcome::Buried | ClaimOutcome::Held) => continue,
-                Ok(ClaimOutcome::Idle { next_due } | ClaimOutcome::Full { next_due }) => {
+            claims.round(matches!(round, Round::Again));
+            let sleep = match round {
+                Round::Again => continue,
+                Round::Rest { next_due } => {
                     let question = self.tend().await;
                     until([next_due, question].into_iter().flatten().min())
                 }
-                Err(error @ LedgerError::Fenced { .. }) => {
-                    tracing::error!(%error, "this daemon must stop");
-                    return self.fenced.cancel();
-                }
-                Err(error) => {
-                    tracing::error!(%error, "the scheduler can't use the ledger");
-                    FAULT_PAUSE
-                }
+                Round::Pause => FAULT_PAUSE,
+                Round::Fenced => return self.fenced.cancel(),
             };
             tokio::select! {
                 () = self.stopping.cancelled() => return,
@@ -45,6 +49,33 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 () = tokio::time::sleep(sleep) => {}
             }
         }
+    }
+
+    /// Claims so often at once; they are decided one after the other and wait for the disk together.
+    async fn claim(self: &Arc<Self>, times: usize) -> Round {
+        let claims = (0..times).map(|_| self.commit(self.settings().claim(now())));
+        let mut round = Round::Again;
+        for claimed in join_all(claims).await {
+            match claimed {
+                Ok(ClaimOutcome::Claimed { message, .. }) => {
+                    tracing::debug!(message_id = %message.message_id, external_id = %message.external_id, "claimed");
+                    tracing::debug!(target: TRACE, at = "claimed", message_id = %message.message_id);
+                }
+                Ok(ClaimOutcome::Buried | ClaimOutcome::Held) => {}
+                Ok(ClaimOutcome::Idle { next_due } | ClaimOutcome::Full { next_due }) => {
+                    round = Round::Rest { next_due };
+                }
+                Err(error @ LedgerError::Fenced { .. }) => {
+                    tracing::error!(%error, "this daemon must stop");
+                    return Round::Fenced;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the scheduler can't use the ledger");
+                    return Round::Pause;
+                }
+            }
+        }
+        round
     }
 }
 
