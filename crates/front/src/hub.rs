@@ -2,6 +2,8 @@
 
 use bridge_core::port::Said;
 use bridge_core::value::MessageId;
+use futures_util::FutureExt;
+use futures_util::future::select_all;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::broadcast;
@@ -136,6 +138,28 @@ impl Subscription {
             }
         }
     }
+
+    /// The rows changed; what Codex writes meanwhile is passed over.
+    pub(crate) async fn changed(&mut self) {
+        loop {
+            match self.next().await {
+                Live::Changed => return,
+                Live::Text(_) | Live::Diff(_) => {}
+            }
+        }
+    }
+}
+
+/// The next news of any of them; none ever without any.
+pub(crate) async fn next_of(watched: &mut HashMap<MessageId, Subscription>) -> (MessageId, Live) {
+    if watched.is_empty() {
+        return std::future::pending().await;
+    }
+    let all = watched.iter_mut().map(|(message_id, news)| {
+        let message_id = message_id.clone();
+        async move { (message_id, news.next().await) }.boxed()
+    });
+    select_all(all).await.0
 }
 
 impl Drop for Subscription {

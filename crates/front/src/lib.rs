@@ -21,8 +21,8 @@ mod token;
 mod view;
 
 pub use control::{
-    ANONYMOUS, Act, Caller, Control, ControlError, ControlFault, DeskControl, Grants, Notice,
-    Scope, StartArgs, Via, prompt_summary,
+    ANONYMOUS, Act, Caller, Control, ControlError, ControlFault, DeskControl, DeskNews, Grants,
+    News, Notice, Scope, StartArgs, Via, prompt_summary,
 };
 pub use conversation::{ConversationList, ConversationStory, ConversationView};
 pub use dead::{ActView, DeadList, DeadView};

@@ -255,7 +255,7 @@ impl ApiClient {
     }
 
     /// Opens a stream of news, after the event that was seen last.
-    pub(super) async fn stream(
+    pub(crate) async fn stream(
         &self,
         path: &str,
         after: Option<&str>,

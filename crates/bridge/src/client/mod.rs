@@ -26,5 +26,6 @@ pub(crate) use redrive::{Redriving, redrive};
 pub(crate) use reload::reload;
 pub(crate) use send::{Outcome, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE, SendOptions, Sender, send};
 pub(crate) use show::{show, why};
+pub(crate) use sse::SseReader;
 pub(crate) use status::status;
 pub(crate) use watch::{Target, Watcher};

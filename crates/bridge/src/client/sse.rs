@@ -7,8 +7,8 @@ const EVENT_MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct SseEvent {
-    pub(super) name: String,
+pub(crate) struct SseEvent {
+    pub(crate) name: String,
     pub(super) data: String,
     /// What a reader resumes after; empty where it can't.
     pub(super) id: String,
@@ -16,14 +16,14 @@ pub(super) struct SseEvent {
 
 /// Cuts a byte stream into events.
 #[derive(Debug, Default)]
-pub(super) struct SseReader {
+pub(crate) struct SseReader {
     line: Vec<u8>,
     event: SseEvent,
 }
 
 impl SseReader {
     /// Takes in bytes; gives what became complete. `None`: the stream makes no sense and must end.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<Vec<SseEvent>> {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Option<Vec<SseEvent>> {
         let mut events = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.line.len() + self.event.data.len() + piece.len() > EVENT_MAX_BYTES {

@@ -1,6 +1,7 @@
 //! Acts as calls to the daemon's API, and its problems as refusals that a model can act on.
 
 use super::house::House;
+use super::news::ApiNews;
 use crate::client::{ClientError, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
 use bridge_core::limits::PAGE_MAX;
 use bridge_front::{Act, Caller, Control, ControlError, ControlFault};
@@ -22,6 +23,13 @@ impl ApiControl {
 }
 
 impl Control for ApiControl {
+    type News = ApiNews;
+
+    fn news(&self, task_id: &str) -> ApiNews {
+        let path = task(task_id).ok().map(|path| format!("{path}/events"));
+        ApiNews::new(Arc::clone(&self.house), path)
+    }
+
     async fn act(&self, caller: &Caller, act: Act) -> Result<Value, ControlError> {
         let call = Call::of(act)?;
         let give_up = Instant::now() + SUBMIT_PATIENCE;

@@ -60,10 +60,8 @@ impl House {
     /// A client of a daemon that answers; started if need be.
     pub(super) async fn client(&self) -> Result<ApiClient, ControlError> {
         let mut known = self.known.lock().await;
-        match &*known {
-            Known::Theirs(client) if self.state().holder().is_some() => return Ok(client.clone()),
-            Known::Own(client, task) if !task.is_finished() => return Ok(client.clone()),
-            Known::Theirs(_) | Known::Own(..) | Known::Nothing => {}
+        if let Some(client) = self.alive(&known) {
+            return Ok(client);
         }
         let found = self.find().await?;
         let (Known::Theirs(client) | Known::Own(client, _)) = &found else {
@@ -72,6 +70,19 @@ impl House {
         let client = client.clone();
         *known = found;
         Ok(client)
+    }
+
+    /// A client of the daemon that was found before, while that one lives. None is started for it.
+    pub(super) async fn found(&self) -> Option<ApiClient> {
+        self.alive(&*self.known.lock().await)
+    }
+
+    fn alive(&self, known: &Known) -> Option<ApiClient> {
+        match known {
+            Known::Theirs(client) if self.state().holder().is_some() => Some(client.clone()),
+            Known::Own(client, task) if !task.is_finished() => Some(client.clone()),
+            Known::Theirs(_) | Known::Own(..) | Known::Nothing => None,
+        }
     }
 
     /// The daemon of another process did not answer: the next call looks for one again.

@@ -4,6 +4,7 @@
 
 mod control;
 mod house;
+mod news;
 
 use crate::cli::{Common, McpArgs};
 use crate::config::Environment;

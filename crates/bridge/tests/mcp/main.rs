@@ -13,6 +13,7 @@ mod http;
 mod inspector;
 mod kit;
 mod rig;
+mod wait;
 
 #[path = "../suite/world.rs"]
 #[allow(

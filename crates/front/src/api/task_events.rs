@@ -8,6 +8,7 @@ use super::read::Who;
 use super::streams::Seat;
 use super::{Context, ProblemResponse};
 use crate::control::Subject;
+use crate::hub::next_of;
 use crate::{Desk, EventView, Live, MessageView, Subscription, TextView};
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
@@ -15,8 +16,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::value::{ConversationId, ItemEvent, Message, MessageId};
-use futures_util::future::select_all;
-use futures_util::{FutureExt, Stream, stream};
+use futures_util::{Stream, stream};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
@@ -133,7 +133,7 @@ impl<D: Desk> Watch<D> {
                 continue;
             }
             let stop = self.stop.clone();
-            let news = next_news(&mut self.news);
+            let news = next_of(&mut self.news);
             let heard = tokio::select! {
                 () = stop.cancelled() => return None,
                 () = tokio::time::sleep(LOOK_EVERY) => None,
@@ -228,18 +228,6 @@ impl<D: Desk> Watch<D> {
                 .push_back(Event::default().event(name).data(json));
         }
     }
-}
-
-/// The next news of any of them; none ever without any.
-async fn next_news(news: &mut HashMap<MessageId, Subscription>) -> (MessageId, Live) {
-    if news.is_empty() {
-        return std::future::pending().await;
-    }
-    let all = news.iter_mut().map(|(message_id, news)| {
-        let message_id = message_id.clone();
-        async move { (message_id, news.next().await) }.boxed()
-    });
-    select_all(all).await.0
 }
 
 type Rows = (Vec<Message>, Vec<(i64, ItemEvent)>);

@@ -9,12 +9,26 @@ use std::future::Future;
 
 /// Does what a caller may.
 pub trait Control: Clone + Send + Sync + 'static {
+    /// What tells whoever waits for a task when to look at it.
+    type News: News;
+
     /// Does it, and gives the envelope that its caller is shown.
     fn act(
         &self,
         caller: &Caller,
         act: Act,
     ) -> impl Future<Output = Result<Value, ControlError>> + Send;
+
+    /// News of the task with this id. Nothing is listened to before it is asked.
+    fn news(&self, task_id: &str) -> Self::News;
+}
+
+/// Says "look" to whoever waits for a task. Lossy: the rows are the truth, so look before it is asked, and now and
+/// then without it. It may be asked again after it was dropped half way.
+pub trait News: Send + 'static {
+    /// The task may have changed since the last call. Whatever happens after the first call is heard: it returns as
+    /// soon as it listens, so that what happened before is looked at.
+    fn changed(&mut self) -> impl Future<Output = ()> + Send;
 }
 
 /// One act. Where a task is named, a message of any channel may be named as well.

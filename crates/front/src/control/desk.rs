@@ -2,7 +2,7 @@
 
 use super::envelope::{Told, envelope, protocol, view};
 use super::rows::{Subject, TaskRows};
-use super::{Act, Caller, Control, ControlError, ControlFault, Scope};
+use super::{Act, Caller, Control, ControlError, ControlFault, DeskNews, Scope};
 use crate::desk::{Desk, Steering, SubmitError};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, LedgerError};
@@ -176,6 +176,12 @@ impl<D: Desk> DeskControl<D> {
 }
 
 impl<D: Desk> Control for DeskControl<D> {
+    type News = DeskNews<D>;
+
+    fn news(&self, task_id: &str) -> DeskNews<D> {
+        DeskNews::of(self.desk.clone(), task_id)
+    }
+
     async fn act(&self, caller: &Caller, act: Act) -> Done {
         permit(caller, scope_of(&act))?;
         match act {

@@ -8,6 +8,7 @@ mod caller;
 mod desk;
 mod envelope;
 mod interrupt;
+mod news;
 mod notice;
 mod notify;
 mod respond;
@@ -18,9 +19,10 @@ mod start;
 #[cfg(test)]
 mod tests;
 
-pub use act::{Act, Control, ControlError, ControlFault, StartArgs};
+pub use act::{Act, Control, ControlError, ControlFault, News, StartArgs};
 pub use caller::{ANONYMOUS, Caller, Grants, Scope, Via};
 pub use desk::DeskControl;
+pub use news::DeskNews;
 pub use notice::Notice;
 pub(crate) use rows::{NotFound, Subject};
 pub(crate) use shape::{NotifyEnvelope, TaskEnvelope, TaskListEnvelope};

@@ -73,6 +73,18 @@ impl Subject {
         }))
     }
 
+    /// Its messages, oldest first.
+    pub(super) fn messages(&self, rows: &dyn Read) -> Result<Vec<Message>, RowsError> {
+        Ok(match self {
+            Self::Task(task) => {
+                let mut messages = rows.messages_of(&task.conversation_id, MESSAGES_LOOKED_AT)?;
+                messages.reverse();
+                messages
+            }
+            Self::Message(message_id) => rows.message(message_id)?.into_iter().collect(),
+        })
+    }
+
     fn find_task(rows: &dyn Read, id: &str) -> Result<Result<Self, NotFound>, RowsError> {
         if let Some(task) = rows.task(&TaskId::new(id))? {
             return Ok(Ok(Self::Task(Box::new(task))));
@@ -115,15 +127,10 @@ pub(super) struct MessageRows {
 
 impl TaskRows {
     pub(crate) fn load(rows: &dyn Read, subject: Subject) -> Result<Option<Self>, RowsError> {
-        let (task, messages) = match subject {
-            Subject::Task(task) => {
-                let mut messages = rows.messages_of(&task.conversation_id, MESSAGES_LOOKED_AT)?;
-                messages.reverse();
-                (Some(*task), messages)
-            }
-            Subject::Message(message_id) => {
-                (None, rows.message(&message_id)?.into_iter().collect())
-            }
+        let messages = subject.messages(rows)?;
+        let task = match subject {
+            Subject::Task(task) => Some(*task),
+            Subject::Message(_) => None,
         };
         let Some(first) = messages.first() else {
             return Ok(None);

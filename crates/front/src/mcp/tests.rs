@@ -1,7 +1,7 @@
 //! The server as a client of the official SDK sees it, over a control that answers as a script says.
 
 use super::server::{McpServer, Who};
-use crate::{Act, Caller, Control, ControlError, ControlFault, StartArgs, Via};
+use crate::{Act, Caller, Control, ControlError, ControlFault, News, StartArgs, Via};
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientConfig, ClientRequest,
     ErrorCode, ProgressNotificationParam, ReadResourceRequestParams, Request,
@@ -11,7 +11,9 @@ use rmcp::{ClientHandler, RoleClient, ServiceExt};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use tokio::sync::mpsc;
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 type Answer = Result<Value, ControlError>;
 
@@ -20,6 +22,29 @@ struct Scripted {
     acts: Arc<Mutex<Vec<(Caller, Act)>>>,
     answers: Arc<Mutex<VecDeque<Answer>>>,
     heard: Option<mpsc::UnboundedSender<()>>,
+    news: Told,
+}
+
+/// What the script's news is like.
+#[derive(Clone, Default)]
+enum Told {
+    /// There is none.
+    #[default]
+    Never,
+    /// All the time.
+    Always,
+    /// When the test says so.
+    At(Arc<Notify>),
+}
+
+impl News for Told {
+    async fn changed(&mut self) {
+        match self {
+            Self::Never => std::future::pending().await,
+            Self::Always => {}
+            Self::At(told) => told.notified().await,
+        }
+    }
 }
 
 impl Scripted {
@@ -38,6 +63,13 @@ impl Scripted {
 }
 
 impl Control for Scripted {
+    type News = Told;
+
+    fn news(&self, task_id: &str) -> Told {
+        assert_eq!(task_id, "codex-1");
+        self.news.clone()
+    }
+
     async fn act(&self, caller: &Caller, act: Act) -> Answer {
         self.acts.lock().unwrap().push((caller.clone(), act));
         if let Some(heard) = &self.heard {
@@ -281,6 +313,65 @@ async fn a_wait_that_is_over_says_so_and_gives_signs_of_life_meanwhile() {
             Some("working: ls")
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_when_the_task_does_and_not_at_its_next_look() {
+    let (looks, mut looked) = mpsc::unbounded_channel();
+    let news = Arc::new(Notify::new());
+    let control = Scripted {
+        heard: Some(looks),
+        news: Told::At(Arc::clone(&news)),
+        ..Scripted::with([task("working", "ls"), task("completed", "ls")])
+    };
+    let (client, _) = connect(&control).await;
+    let began = Instant::now();
+    let ended = async {
+        looked.recv().await.unwrap();
+        news.notify_one();
+    };
+    let waited = told(&client, "codex_wait", json!({"task_id": "codex-1"}));
+    let (result, ()) = tokio::join!(waited, ended);
+    assert_eq!(read(&result)["status"], "completed");
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_changes_all_the_time_floods_nobody() {
+    let control = Scripted {
+        news: Told::Always,
+        ..Scripted::with((0..1_000).map(|n| task("working", &n.to_string())))
+    };
+    let (client, mut heard) = connect(&control).await;
+    let arguments = json!({"task_id": "codex-1", "timeout_seconds": 10});
+    read(&told(&client, "codex_wait", arguments).await);
+    let looks = control.acts().len();
+    assert!((200..=212).contains(&looks), "{looks}");
+    let mut lines = 0;
+    while heard.try_recv().is_ok() {
+        lines += 1;
+    }
+    assert!((30..=41).contains(&lines), "{lines}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_held_back_is_told_soon() {
+    let news = Arc::new(Notify::new());
+    let control = Scripted {
+        news: Told::At(Arc::clone(&news)),
+        ..Scripted::with([task("queued", ""), task("working", "ls")])
+    };
+    let (client, mut heard) = connect(&control).await;
+    let lines = async {
+        let began = heard.recv().await.unwrap();
+        assert_eq!(began.message.as_deref(), Some("queued"));
+        news.notify_one();
+        heard.recv().await.unwrap()
+    };
+    let arguments = json!({"task_id": "codex-1", "timeout_seconds": 5});
+    let (_, second) = tokio::join!(told(&client, "codex_wait", arguments), lines);
+    assert_eq!(second.message.as_deref(), Some("working: ls"));
+    assert!(second.progress < 0.5, "{}", second.progress);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,24 +1,27 @@
-//! Waiting for a task: looks at it until it ends or asks, and tells whoever listens what it does meanwhile.
-//!
-//! A wait only looks. When it is over or called off, the task goes on.
+//! Waiting for a task: looks at it when there is news until it ends or asks, and tells whoever listens what it does
+//! meanwhile. A wait only looks. When it is over or called off, the task goes on.
 
-use crate::{Act, Caller, Control, ControlError};
+use crate::{Act, Caller, Control, ControlError, News};
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
 use serde_json::Value;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 /// Shorter than the minute after which common clients give a tool call up.
 pub(super) const DEFAULT: Duration = Duration::from_secs(50);
 /// Longest wait in one call.
 pub(super) const MAX: Duration = Duration::from_secs(600);
 
-/// The first pause between two looks; each is half again as long as the one before.
-const LOOK_FIRST: Duration = Duration::from_millis(200);
-/// The longest pause between two looks.
-const LOOK_LAST: Duration = Duration::from_secs(2);
+/// How often the task is looked at without news: news may be lost, and an older daemon has none.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Looks that news may cause one right after another, so that the last news of a turn is not held back by those before.
+const LOOKS_AT_ONCE: u32 = 10;
+/// One more look may be caused in each of these: a task that changes all the time is not looked at all the time.
+const LOOK_CREDIT: Duration = Duration::from_millis(50);
+/// The shortest time between two lines of progress; what was held back is told as it is then.
+const TELL_EVERY: Duration = Duration::from_millis(250);
 /// A client that hears nothing for this long may think that we hang.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 /// Longest line of progress.
@@ -48,8 +51,10 @@ pub(super) async fn wait<C: Control>(
 ) -> Result<Waited, ControlError> {
     let mut progress = Progress::of(context);
     let deadline = Instant::now() + patience;
-    let mut pause = LOOK_FIRST;
+    let mut news = control.news(task_id);
+    let mut looks = Looks::new(Instant::now());
     loop {
+        looks.one_more(Instant::now());
         let status = Act::Status {
             task_id: task_id.to_owned(),
         };
@@ -57,16 +62,41 @@ pub(super) async fn wait<C: Control>(
         if is_settled(&envelope) {
             return Ok(Waited::Settled(envelope));
         }
-        progress.tell(&envelope).await;
-        let now = Instant::now();
-        if now >= deadline {
+        let again = progress.tell(&envelope).await;
+        if Instant::now() >= deadline {
             return Ok(Waited::StillWorks(envelope));
         }
+        let told = async {
+            news.changed().await;
+            sleep_until(looks.next()).await;
+        };
         tokio::select! {
-            () = tokio::time::sleep_until(deadline.min(now + pause)) => {}
+            () = told => {}
+            () = sleep_until(deadline.min(again)) => {}
             () = context.ct.cancelled() => return Ok(Waited::StillWorks(envelope)),
         }
-        pause = (pause * 3 / 2).min(LOOK_LAST);
+    }
+}
+
+/// How often one wait looks.
+struct Looks {
+    /// When all looks so far are paid for by the time that has passed.
+    paid: Instant,
+}
+
+impl Looks {
+    fn new(now: Instant) -> Self {
+        Self { paid: now }
+    }
+
+    fn one_more(&mut self, now: Instant) {
+        self.paid = self.paid.max(now) + LOOK_CREDIT;
+    }
+
+    /// When news may cause the next one; in the past where it may at once.
+    fn next(&self) -> Instant {
+        let ahead = LOOK_CREDIT * (LOOKS_AT_ONCE - 1);
+        self.paid.checked_sub(ahead).unwrap_or(self.paid)
     }
 }
 
@@ -93,25 +123,26 @@ impl Progress {
         }
     }
 
-    /// Tells what is new, or after a while that it still works.
-    async fn tell(&mut self, envelope: &Value) {
-        let Some((peer, token)) = &self.to else {
-            return;
-        };
+    /// Tells what is new, or after a while that it still works; says when to look again, whatever the news.
+    async fn tell(&mut self, envelope: &Value) -> Instant {
         let now = Instant::now();
-        let line = line(envelope);
-        let is_news = match &self.last {
-            None => true,
-            Some((at, said)) => *said != line || now.duration_since(*at) >= SIGN_OF_LIFE,
+        let again = now + LOOK_EVERY;
+        let Some((peer, token)) = &self.to else {
+            return again;
         };
-        if !is_news {
-            return;
+        let line = line(envelope);
+        match &self.last {
+            None => {}
+            Some((at, said)) if *said == line && now < *at + SIGN_OF_LIFE => return again,
+            Some((at, _)) if now < *at + TELL_EVERY => return *at + TELL_EVERY,
+            Some(_) => {}
         }
         let seconds = now.duration_since(self.begun).as_secs_f64();
         let news = ProgressNotificationParam::new(token.clone(), seconds).with_message(&line);
         // A client that is gone is noticed by its connection.
         let _unheard = peer.notify_progress(news).await;
         self.last = Some((now, line));
+        again
     }
 }
 

@@ -2,11 +2,16 @@
 
 use crate::desk::{TestDesk, message};
 use bridge_core::step::StartTask;
+use bridge_core::value::MessageId;
 use bridge_core::value::{
     ApprovalPolicy, AskedDigest, Notification, NotifyState, Sandbox, Task, TaskId, TaskTerms,
     Timestamp,
 };
-use bridge_front::{Act, Caller, Control, ControlFault, DeskControl, Grants, Scope, Via};
+use bridge_front::{
+    Act, Caller, Control, ControlFault, Desk, DeskControl, Grants, Live, News, Scope, Via,
+};
+
+use std::time::Duration;
 
 pub(crate) const TASK: &str = "codex-0123456789ab";
 
@@ -78,5 +83,46 @@ async fn threat_1_a_token_speaks_only_in_what_it_began() {
             _ => Ok(()),
         };
         assert_eq!(steer(&ann, id).await, theirs, "{id}");
+    }
+}
+
+/// Whether there is news now, once everything that is ready was done.
+async fn is_told(news: &mut impl News) -> bool {
+    tokio::time::timeout(Duration::from_hours(1), news.changed())
+        .await
+        .is_ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_a_task_is_told_when_it_changes() {
+    let desk = TestDesk::new();
+    begin(&desk, "ann").await;
+    let control = DeskControl::new(desk.clone());
+    let first = MessageId::new("t1-first");
+    for id in [TASK, "t1-first", " codex-01234567 "] {
+        let mut news = control.news(id);
+        assert!(is_told(&mut news).await, "{id}: it listens");
+        assert!(!is_told(&mut news).await, "{id}: nothing happened");
+        desk.hub().publish(&first, Live::Diff("+1".into()));
+        assert!(!is_told(&mut news).await, "{id}: what Codex writes");
+        desk.hub().publish(&first, Live::Changed);
+        assert!(is_told(&mut news).await, "{id}: it changed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_ends_between_a_look_and_the_listening_is_told_of() {
+    let desk = TestDesk::new();
+    begin(&desk, "ann").await;
+    let control = DeskControl::new(desk.clone());
+    let (mut early, mut late) = (control.news(TASK), control.news(TASK));
+    let mut nobodys = control.news("codex-unknown");
+    assert!(is_told(&mut early).await);
+    desk.cancel(MessageId::new("t1-first"), "ann")
+        .await
+        .unwrap();
+    for news in [&mut early, &mut late, &mut nobodys] {
+        assert!(is_told(news).await);
+        assert!(!is_told(news).await, "nothing is left that could change");
     }
 }

@@ -4,7 +4,7 @@ use super::Call;
 use super::find::owned;
 use crate::a2a::fault::Fault;
 use crate::api::Seat;
-use crate::{Desk, Live, Subscription};
+use crate::{Desk, Subscription};
 use bridge_core::errand::ErrandView;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -57,13 +57,8 @@ pub(super) async fn until<D: Desk>(
 
 /// The rows changed. Never without somebody to hear it from.
 async fn changed(news: &mut Option<Subscription>) {
-    let Some(news) = news else {
-        return std::future::pending().await;
-    };
-    loop {
-        match news.next().await {
-            Live::Changed => return,
-            Live::Text(_) | Live::Diff(_) => {}
-        }
+    match news {
+        Some(news) => news.changed().await,
+        None => std::future::pending().await,
     }
 }
