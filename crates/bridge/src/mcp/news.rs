@@ -5,13 +5,9 @@
 use super::house::House;
 use crate::client::SseReader;
 use bridge_front::News;
-use futures_util::FutureExt;
 use reqwest::Response;
 use std::sync::Arc;
-
-/// Pieces of a stream that are taken at once: a stream begins with all that the task did so far, and one look is enough
-/// for all of that.
-const AT_ONCE_MAX: usize = 4_096;
+use tokio::sync::watch;
 
 /// News of one task. The stream lives as long as this.
 #[derive(Debug)]
@@ -31,7 +27,8 @@ impl ApiNews {
         }
     }
 
-    /// Waits for an event; nothing where there is no stream, or no more of it.
+    /// Waits for an event; nothing where there is no stream, or no more of it. A stream begins with how the task is, so
+    /// that its opening is told as well.
     async fn heard(&mut self) -> Option<()> {
         let path = self.path.as_deref()?;
         let stream = match &mut self.stream {
@@ -58,39 +55,112 @@ impl News for ApiNews {
     }
 }
 
-/// An open stream of events.
+/// An open stream of events. It is read all the time, so that whatever comes during one look causes one more: a stream
+/// begins with everything that the task did so far.
 #[derive(Debug)]
-struct Events {
-    response: Response,
-    reader: SseReader,
-}
+struct Events(watch::Receiver<()>);
 
 impl Events {
     fn of(response: Response) -> Self {
-        Self {
-            response,
-            reader: SseReader::default(),
-        }
-    }
-
-    /// Something happened, and all that is here of it is read. Nothing when the stream is over.
-    async fn changed(&mut self) -> Option<()> {
-        while !self.piece().await? {}
-        for _ in 0..AT_ONCE_MAX {
-            match self.piece().now_or_never() {
-                Some(Some(_)) => {}
-                // The end is told by the next call.
-                Some(None) | None => break,
+        let (tell, told) = watch::channel(());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = read(response, &tell) => {}
+                () = tell.closed() => {}
             }
-        }
-        Some(())
+        });
+        Self(told)
     }
 
-    /// Reads the next bytes; whether they tell more than what Codex is writing.
-    async fn piece(&mut self) -> Option<bool> {
-        let bytes = self.response.chunk().await.ok()??;
-        let events = self.reader.feed(&bytes)?;
-        let tells = |name: &str| !matches!(name, "text" | "diff");
-        Some(events.iter().any(|event| tells(&event.name)))
+    /// Something happened since the last call. Nothing when the stream is over.
+    async fn changed(&mut self) -> Option<()> {
+        self.0.changed().await.ok()
+    }
+}
+
+/// Reads to the end, and tells of everything but what Codex is writing.
+async fn read(mut response: Response, tell: &watch::Sender<()>) {
+    let mut reader = SseReader::default();
+    while let Ok(Some(bytes)) = response.chunk().await {
+        let Some(events) = reader.feed(&bytes) else {
+            return;
+        };
+        let mut names = events.iter().map(|event| event.name.as_str());
+        if names.any(|name| !matches!(name, "text" | "diff")) {
+            tell.send_replace(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::ApiClient;
+    use crate::state::StateDir;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{UnixListener, UnixStream};
+
+    const HEAD: &str =
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+
+    /// An event as the daemon sends it: each in a piece of its own.
+    fn event(name: &str) -> String {
+        let event = format!("event: {name}\ndata: {{}}\n\n");
+        format!("{:x}\r\n{event}\r\n", event.len())
+    }
+
+    /// A stream of events, and the daemon's end of it.
+    async fn open() -> (Events, UnixStream) {
+        let directory = tempfile::Builder::new().prefix("cb-").tempdir().unwrap();
+        let listener = UnixListener::bind(directory.path().join("api.sock")).unwrap();
+        let client = ApiClient::new(StateDir::existing(directory.path())).unwrap();
+        let daemon = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut call = Vec::new();
+            while !call.ends_with(b"\r\n\r\n") {
+                call.push(stream.read_u8().await.unwrap());
+            }
+            stream.write_all(HEAD.as_bytes()).await.unwrap();
+            stream
+        };
+        let (response, stream) =
+            tokio::join!(client.stream("/v1/tasks/codex-1/events", None), daemon);
+        (Events::of(response.unwrap()), stream)
+    }
+
+    #[tokio::test]
+    async fn a_change_is_told_and_what_codex_writes_is_not() {
+        let (mut events, mut daemon) = open().await;
+        daemon.write_all(event("text").as_bytes()).await.unwrap();
+        daemon.write_all(event("state").as_bytes()).await.unwrap();
+        assert_eq!(events.changed().await, Some(()));
+        daemon.write_all(event("text").as_bytes()).await.unwrap();
+        drop(daemon);
+        assert_eq!(events.changed().await, None, "no more than words came");
+    }
+
+    #[tokio::test]
+    async fn all_that_came_during_a_look_is_one_change() {
+        let (mut events, mut daemon) = open().await;
+        let all = event("state").repeat(1_000);
+        daemon.write_all(all.as_bytes()).await.unwrap();
+        drop(daemon);
+        assert_eq!(events.changed().await, Some(()));
+        // The look: as long as it takes until all is read.
+        while events.0.has_changed().is_ok() {
+            tokio::task::yield_now().await;
+        }
+        let mut changes = 0;
+        while events.changed().await.is_some() {
+            changes += 1;
+        }
+        assert!(changes <= 1, "{changes}");
+    }
+
+    #[tokio::test]
+    async fn the_stream_ends_with_the_wait() {
+        let (events, mut daemon) = open().await;
+        drop(events);
+        assert_eq!(daemon.read(&mut [0]).await.unwrap(), 0);
     }
 }
