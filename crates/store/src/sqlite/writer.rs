@@ -84,11 +84,7 @@ pub(super) fn gone() -> LedgerError {
 }
 
 /// What waits, and in a crowd what comes within moments.
-fn gather(
-    first: Box<dyn Job>,
-    jobs: &Outlet<Box<dyn Job>>,
-    crowd: bool,
-) -> Vec<Box<dyn Job>> {
+fn gather(first: Box<dyn Job>, jobs: &Outlet<Box<dyn Job>>, crowd: bool) -> Vec<Box<dyn Job>> {
     let mut batch = vec![first];
     while batch.len() < BATCH_MAX {
         let next = match (jobs.take_waiting(), crowd) {
