@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds everything in release, sets the pinned Codex up, and starts `bridge-bench`.
+//! `cargo xtask bench`: builds everything as it is installed, sets the pinned Codex up, and starts `bridge-bench`.
 //!
 //! What is measured, what must hold and how it is shown is in `crates/bench`.
 
@@ -25,18 +25,18 @@ pub fn run(root: &Path, bench: &Bench) -> anyhow::Result<()> {
     let shim = shim.context("the pinned Codex has no npm shim")?;
     run_command(cargo(root).args([
         "build",
-        "--release",
+        "--profile=dist",
         "--package=codex-bridge",
         "--package=bridge-bench",
         "--bins",
     ]))?;
     let kept = root.join("target/bench");
     std::fs::create_dir_all(&kept)?;
-    let release = root.join("target/release");
-    let mut command = clean(std::process::Command::new(release.join("bridge-bench")));
+    let built = root.join("target/dist");
+    let mut command = clean(std::process::Command::new(built.join("bridge-bench")));
     command.arg("run");
     let places: [(&str, PathBuf); 5] = [
-        ("--bridge", release.join("codex-bridge")),
+        ("--bridge", built.join("codex-bridge")),
         ("--codex", codex),
         ("--shim", shim),
         ("--docs", root.join("docs")),

@@ -21,7 +21,7 @@ Commands:
   a2a-sdk Install the official A2A SDK for Python into target/tools and print its interpreter
   simulate
           Play seeded schedules of faults over the core, in release
-  bench   Measure the release build with the pinned Codex, and hold the figures against their bars
+  bench   Measure what is installed with the pinned Codex, and hold the figures against their bars
 
 Usage: cargo xtask test [--only STEP,...] [-- ARGS]
 

@@ -31,7 +31,7 @@ pub(crate) struct Measure {
     /// Figures of an earlier run (JSON) that this one must agree with
     #[arg(long)]
     pub(crate) against: Option<PathBuf>,
-    /// The release build of codex-bridge
+    /// codex-bridge as it is installed
     #[arg(long)]
     pub(crate) bridge: PathBuf,
     /// The native Codex

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug)]
 pub(crate) struct Ground {
     pub(crate) plan: Plan,
-    /// The release build of codex-bridge.
+    /// codex-bridge as it is installed.
     pub(crate) bridge: PathBuf,
     /// The native Codex.
     pub(crate) codex: PathBuf,

@@ -1,5 +1,5 @@
 //! `bridge-bench`: how fast, how small, how far, measured side by side in one run on one machine. `cargo xtask bench`
-//! builds everything in release and starts it.
+//! builds everything as it is installed and starts it.
 //!
 //! A part of the bench lives in a folder of its own and gives one [`section::Section`]; what a figure must hold is in
 //! `bars`, how it is shown is in `report`. Nothing here is used by the daemon.

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// A count may be above its budget by so much, as a share of it: another libc or valgrind counts a little otherwise.
-const MARGIN: f64 = 0.10;
+const MARGIN_PERCENT: u64 = 10;
 
 /// The life of a message in front of a history may cost so much more than one with none, as a share.
-const GROWTH: f64 = 0.10;
+const GROWTH_PERCENT: u64 = 10;
 
 /// Finished messages of that history.
 const BEHIND: u64 = 10_000;
@@ -158,27 +158,27 @@ fn collected(said: &str) -> Option<u64> {
 fn judge(budgets: &BTreeMap<String, u64>, counted: &BTreeMap<String, u64>) -> Vec<String> {
     let finding = |(name, count): (&String, &u64)| match budgets.get(name) {
         None => Some(format!("{name} has no budget")),
-        Some(budget) => {
-            let share = *count as f64 / *budget as f64 - 1.0;
-            (share > MARGIN).then(|| {
-                format!(
-                    "{name} takes {count} instructions, {:.0} % more than the {budget} written down",
-                    share * 100.0
-                )
-            })
-        }
+        Some(budget) => percent_above(*count, *budget, MARGIN_PERCENT).map(|percent| {
+            format!(
+                "{name} takes {count} instructions, {percent} % more than the {budget} written down"
+            )
+        }),
     };
     counted.iter().filter_map(finding).collect()
+}
+
+/// How many percent one number is above another, where that is more than it may be.
+fn percent_above(number: u64, other: u64, most: u64) -> Option<u64> {
+    let above = number.saturating_sub(other).saturating_mul(100);
+    (above > other.saturating_mul(most)).then(|| above.checked_div(other).unwrap_or(u64::MAX))
 }
 
 /// Whether a message pays for those before it.
 fn grows(counted: &BTreeMap<String, u64>) -> Option<String> {
     let (none, behind) = (counted.get(LIFE)?, counted.get(LIFE_WITH_HISTORY)?);
-    let share = *behind as f64 / *none as f64 - 1.0;
-    (share > GROWTH).then(|| {
+    percent_above(*behind, *none, GROWTH_PERCENT).map(|percent| {
         format!(
-            "a message costs {:.0} % more with {BEHIND} finished ones behind it; look which of its statements walks through them",
-            share * 100.0
+            "a message costs {percent} % more with {BEHIND} finished ones behind it; look which of its statements walks through them"
         )
     })
 }

@@ -12,7 +12,7 @@ const CHANGES: &str = include_str!("changes.md");
 pub(super) fn page(machine: &str, sections: &[Section], compared: Option<&[Compared]>) -> String {
     let mut text = format!(
         "# Benchmarks\n\n\
-         Written by `cargo xtask bench`; repeat it with that one command (Rust and Node.js, about a quarter of an hour), \
+         Written by `cargo xtask bench`; repeat it with that one command (Rust and Node.js; a release build, then a quarter of an hour), \
          or see that it works with `--quick`.\n\
          Everything is measured in one run on one machine, side by side, with the real Codex and a scripted model on \
          loopback that answers at once, so that what remains is Codex and us. Times are this machine's; the ratios are \
