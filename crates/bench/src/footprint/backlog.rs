@@ -23,8 +23,10 @@ const AT_ONCE: usize = 256;
 /// What the ones that wait want to hear.
 pub(super) const ANSWER: &str = "late";
 
-/// The time of everything that happened before: long ago.
-const NOW: Timestamp = Timestamp(1_000);
+/// The time of everything that happened before: lately, because what is old is given up.
+fn lately() -> Timestamp {
+    Timestamp(jiff::Timestamp::now().as_millisecond())
+}
 
 /// How many of which kind there are.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +66,7 @@ impl Backlog {
                 usage: Usage::default(),
                 reply_max_chars: None,
             };
-            ledger.transact(answered, NOW).await?;
+            ledger.transact(answered, lately()).await?;
         }
         for number in 0..self.in_flight {
             let message_id = begin(&ledger).await?;
@@ -74,7 +76,7 @@ impl Backlog {
                     why: "the daemon ended".to_owned(),
                     end: None,
                 };
-                ledger.transact(lose, NOW).await?;
+                ledger.transact(lose, lately()).await?;
             }
         }
         Ok(())
@@ -86,7 +88,7 @@ impl Backlog {
         for number in 0..self.messages {
             let ledger = ledger.clone();
             let message = message(number, number % conversations);
-            waiting.spawn(async move { ledger.transact(message, NOW).await.map(|_| ()) });
+            waiting.spawn(async move { ledger.transact(message, lately()).await.map(|_| ()) });
             if waiting.len() >= AT_ONCE {
                 waiting.join_next().await.context("nothing waits")???;
             }
@@ -129,9 +131,9 @@ async fn begin(ledger: &SqliteLedger) -> anyhow::Result<MessageId> {
         one_writer: Vec::new(),
         readers: Vec::new(),
         budgets: std::sync::Arc::default(),
-        now: NOW,
+        now: lately(),
     };
-    let claimed = ledger.transact(claim, NOW).await?.outcome;
+    let claimed = ledger.transact(claim, lately()).await?.outcome;
     let ClaimOutcome::Claimed { message, .. } = claimed else {
         bail!("nothing to claim: {claimed:?}");
     };
@@ -144,11 +146,11 @@ async fn begin(ledger: &SqliteLedger) -> anyhow::Result<MessageId> {
         boot_id: BootId::new("b"),
         sandbox: Sandbox::ReadOnly,
     };
-    ledger.transact(begin, NOW).await?;
+    ledger.transact(begin, lately()).await?;
     let attach = Attach {
         message_id: message_id.clone(),
         turn_id: TurnId::new(format!("u-{message_id}")),
     };
-    ledger.transact(attach, NOW).await?;
+    ledger.transact(attach, lately()).await?;
     Ok(message_id)
 }
