@@ -1,7 +1,7 @@
 //! Fills a ledger as a daemon that died under load leaves it: most messages wait, some are answered and their replies
 //! not sent, some have a turn that ran or was lost from sight. By the daemon's own transitions.
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use bridge_core::port::Ledger;
 use bridge_core::step::{
     Answered, Attach, Begin, Claim, ClaimOutcome, Extras, Lose, MidTurn, Receive, Verdict,
@@ -12,21 +12,13 @@ use bridge_core::value::{
 };
 use bridge_store::{Options, SqliteLedger};
 use std::path::Path;
-use tokio::task::JoinSet;
 
 /// Messages of one conversation.
 const PER_CONVERSATION: u64 = 5;
 /// Of so many messages one is answered and waits to be sent.
 const ANSWERED_OF: u64 = 20;
-/// Transitions that are handed in at the same time, so that they share commits.
-const AT_ONCE: usize = 256;
 /// What the ones that wait want to hear.
 pub(super) const ANSWER: &str = "late";
-
-/// The time of everything that happened before: lately, because what is old is given up.
-fn lately() -> Timestamp {
-    Timestamp(jiff::Timestamp::now().as_millisecond())
-}
 
 /// How many of which kind there are.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +27,8 @@ pub(super) struct Backlog {
     pub(super) answered: u64,
     /// Half of them run, and half were lost from sight.
     pub(super) in_flight: u64,
+    /// The time of all of it: lately, because what is old is given up.
+    at: Timestamp,
 }
 
 impl Backlog {
@@ -43,6 +37,7 @@ impl Backlog {
             messages,
             answered: messages / ANSWERED_OF,
             in_flight: in_flight.min(messages / ANSWERED_OF),
+            at: Timestamp(jiff::Timestamp::now().as_millisecond()),
         }
     }
 
@@ -56,7 +51,7 @@ impl Backlog {
         let ledger = SqliteLedger::open(path, Options::default())?;
         self.receive(&ledger).await?;
         for _ in 0..self.answered {
-            let message_id = begin(&ledger).await?;
+            let message_id = begin(&ledger, self.at).await?;
             let answered = Answered {
                 attachments: Vec::new(),
                 message_id,
@@ -66,35 +61,28 @@ impl Backlog {
                 usage: Usage::default(),
                 reply_max_chars: None,
             };
-            ledger.transact(answered, lately()).await?;
+            ledger.transact(answered, self.at).await?;
         }
         for number in 0..self.in_flight {
-            let message_id = begin(&ledger).await?;
+            let message_id = begin(&ledger, self.at).await?;
             if number % 2 == 1 {
                 let lose = Lose {
                     message_id,
                     why: "the daemon ended".to_owned(),
                     end: None,
                 };
-                ledger.transact(lose, lately()).await?;
+                ledger.transact(lose, self.at).await?;
             }
         }
         Ok(())
     }
 
+    /// One after the other, so that they are claimed in the order of their numbers.
     async fn receive(&self, ledger: &SqliteLedger) -> anyhow::Result<()> {
         let conversations = (self.messages / PER_CONVERSATION).max(1);
-        let mut waiting = JoinSet::new();
         for number in 0..self.messages {
-            let ledger = ledger.clone();
             let message = message(number, number % conversations);
-            waiting.spawn(async move { ledger.transact(message, lately()).await.map(|_| ()) });
-            if waiting.len() >= AT_ONCE {
-                waiting.join_next().await.context("nothing waits")???;
-            }
-        }
-        while let Some(received) = waiting.join_next().await {
-            received??;
+            ledger.transact(message, self.at).await?;
         }
         Ok(())
     }
@@ -124,16 +112,16 @@ fn message(number: u64, conversation: u64) -> Receive {
 }
 
 /// Claims the next message and brings its turn to run.
-async fn begin(ledger: &SqliteLedger) -> anyhow::Result<MessageId> {
+async fn begin(ledger: &SqliteLedger, at: Timestamp) -> anyhow::Result<MessageId> {
     let claim = Claim {
         turns_max: u32::MAX,
         turns_per_channel: u32::MAX,
         one_writer: Vec::new(),
         readers: Vec::new(),
         budgets: std::sync::Arc::default(),
-        now: lately(),
+        now: at,
     };
-    let claimed = ledger.transact(claim, lately()).await?.outcome;
+    let claimed = ledger.transact(claim, at).await?.outcome;
     let ClaimOutcome::Claimed { message, .. } = claimed else {
         bail!("nothing to claim: {claimed:?}");
     };
@@ -146,11 +134,11 @@ async fn begin(ledger: &SqliteLedger) -> anyhow::Result<MessageId> {
         boot_id: BootId::new("b"),
         sandbox: Sandbox::ReadOnly,
     };
-    ledger.transact(begin, lately()).await?;
+    ledger.transact(begin, at).await?;
     let attach = Attach {
         message_id: message_id.clone(),
         turn_id: TurnId::new(format!("u-{message_id}")),
     };
-    ledger.transact(attach, lately()).await?;
+    ledger.transact(attach, at).await?;
     Ok(message_id)
 }

@@ -164,6 +164,7 @@ impl Start {
             messages,
             answered,
             in_flight,
+            ..
         } = self.backlog;
         section.words.push(format!(
             "Start: from the start of the process to its line `ready`, with an empty ledger and with \
