@@ -455,4 +455,4 @@ fn end(outcome: TurnOutcome, resets_at: Option<Timestamp>) -> TurnEnd {
 
 #[cfg(test)]
 #[path = "mailbox_tests.rs"]
-mod tests;
+pub(crate) mod tests;

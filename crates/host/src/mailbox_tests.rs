@@ -6,7 +6,8 @@ use bridge_core::port::{Reads, ThreadSpec, TurnTransport};
 use bridge_core::value::{ApprovalPolicy, Sandbox};
 use serde_json::{Value, json};
 
-fn mailbox() -> Mailbox {
+/// A turn that may read and nothing else.
+pub(crate) fn frame() -> Frame {
     let spec = ThreadSpec {
         workdir: "/w".to_owned(),
         sandbox: Sandbox::ReadOnly,
@@ -18,12 +19,15 @@ fn mailbox() -> Mailbox {
         codex_home: None,
         agents: Vec::new(),
     };
-    let frame = Frame {
+    Frame {
         incarnation: IncarnationId::new("life"),
         allowed: Allowed::of(&spec, &Operator::default()),
-    };
+    }
+}
+
+fn mailbox() -> Mailbox {
     let fold = TurnFold::new(ThreadId::from("t"), Some(TurnId::from("u")), None);
-    Mailbox::folding(fold, frame)
+    Mailbox::folding(fold, frame())
 }
 
 fn tell(mailbox: &Mailbox, method: &str, mut params: Value) {

@@ -179,33 +179,15 @@ impl Mailboxes {
 mod tests {
     use super::*;
     use crate::mailbox::News;
-    use crate::operator::Operator;
-    use crate::power::{Allowed, Reported};
+    use crate::mailbox::tests::frame;
+    use crate::power::Reported;
     use crate::questions::UNHEARD_PATIENCE;
     use bridge_codex::wire::TurnId;
     use bridge_codex::wire::notification::EffectiveSettings;
     use bridge_codex::wire::values::GrantScope;
-    use bridge_core::port::{Asked, Reads, ThreadSpec, TurnTransport};
-    use bridge_core::value::{ApprovalPolicy, IncarnationId, RequestKind, Sandbox};
+    use bridge_core::port::Asked;
+    use bridge_core::value::RequestKind;
     use serde_json::{Value, json};
-
-    fn frame() -> Frame {
-        let spec = ThreadSpec {
-            workdir: "/w".to_owned(),
-            sandbox: Sandbox::ReadOnly,
-            approval_policy: ApprovalPolicy::OnRequest,
-            model: None,
-            instructions: String::new(),
-            reads: Reads::Disk,
-            transport: TurnTransport::AppServer,
-            codex_home: None,
-            agents: Vec::new(),
-        };
-        Frame {
-            incarnation: IncarnationId::new("life"),
-            allowed: Allowed::of(&spec, &Operator::default()),
-        }
-    }
 
     fn thread() -> ThreadId {
         ThreadId::from("t")

@@ -171,16 +171,12 @@ pub(crate) async fn clean(connection: &Connection, thread: &ThreadId) -> Result<
 mod tests {
     use super::*;
     use crate::connection::Learned;
-    use crate::mailbox::Frame;
-    use crate::operator::Operator;
-    use crate::power::Allowed;
+    use crate::mailbox::tests::frame;
     use crate::transport::{Reader, Writer};
     use bridge_codex::turn::TurnFold;
     use bridge_codex::wire::Notification;
-    use bridge_core::port::{Reads, ThreadSpec, TurnTransport};
     use bridge_core::value::{
-        ApprovalPolicy, BootId, Incarnation, IncarnationId, ProcessStamp, Sandbox, Timestamp,
-        Transport,
+        BootId, Incarnation, IncarnationId, ProcessStamp, Timestamp, Transport,
     };
     use futures_util::{SinkExt, StreamExt};
     use serde_json::{Value, json};
@@ -206,20 +202,6 @@ mod tests {
         }
     }
 
-    fn reader() -> ThreadSpec {
-        ThreadSpec {
-            workdir: "/w".to_owned(),
-            sandbox: Sandbox::ReadOnly,
-            approval_policy: ApprovalPolicy::OnRequest,
-            model: None,
-            instructions: String::new(),
-            reads: Reads::Disk,
-            transport: TurnTransport::AppServer,
-            codex_home: None,
-            agents: Vec::new(),
-        }
-    }
-
     /// The stream of a turn on a Codex that answers whatever it is asked with this; and what it was asked.
     async fn overpowered(answer: Value) -> (ServerStream, mpsc::Receiver<String>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -242,12 +224,8 @@ mod tests {
         let (texts, sink) = (Reader::Socket(texts), Writer::Socket(sink));
         let connection = Connection::start(texts, sink, life(), Learned::default());
         let thread = ThreadId::from("t");
-        let frame = Frame {
-            incarnation: IncarnationId::new("life"),
-            allowed: Allowed::of(&reader(), &Operator::default()),
-        };
         let fold = TurnFold::new(thread.clone(), Some(TurnId::from("u")), None);
-        let mailbox = connection.mailboxes.open(fold, thread.clone(), frame);
+        let mailbox = connection.mailboxes.open(fold, thread.clone(), frame());
         let settings = json!({"sandboxPolicy": {"type": "dangerFullAccess"}, "approvalPolicy": "on-request",
                               "approvalsReviewer": "user", "activePermissionProfile": null});
         let params = json!({"threadId": "t", "threadSettings": settings});

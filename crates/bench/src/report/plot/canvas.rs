@@ -1,5 +1,7 @@
 //! The shapes that plots are made of, and the one style sheet. Whatever is text is escaped here.
 
+use super::scale::Scale;
+use crate::report::text::number;
 use std::fmt::Write;
 
 /// Room around everything.
@@ -68,6 +70,21 @@ impl Canvas {
             self.body,
             r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" class="{class}"/>"#
         );
+    }
+
+    /// Upright lines at the round values of a scale, from the title down, with their numbers below.
+    pub(super) fn grid(&mut self, scale: &Scale, bottom: f64, unit: &str) {
+        for tick in scale.ticks() {
+            let x = scale.place(tick);
+            self.line((x, TITLE), (x, bottom), "grid");
+            let words = format!("{} {unit}", number(tick));
+            self.text(
+                (x, bottom + 16.0),
+                Anchor::Middle,
+                "small",
+                words.trim_end(),
+            );
+        }
     }
 
     /// A curve with a dot at every point.

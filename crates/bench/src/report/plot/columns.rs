@@ -23,11 +23,7 @@ pub(super) fn draw(
         .chain(bar.map(|(value, _)| *value))
         .fold(0.0, f64::max);
     let scale = Scale::linear(largest, (LABELS, WIDTH - MARGIN - NUMBERS));
-    for tick in scale.ticks() {
-        let x = scale.place(tick);
-        canvas.line((x, TITLE), (x, bottom), "grid");
-        canvas.text((x, bottom + 16.0), Anchor::Middle, "small", &number(tick));
-    }
+    canvas.grid(&scale, bottom, "");
     for (place, row) in rows.iter().enumerate() {
         let top = TITLE + ROW * place as f64;
         let middle = top + ROW / 2.0;

@@ -17,12 +17,7 @@ pub(super) fn draw(title: &str, unit: &str, pieces: &[Piece]) -> String {
     let mut canvas = Canvas::new(title, bottom + 32.0);
     let whole: f64 = pieces.iter().map(|piece| piece.value).sum();
     let scale = Scale::linear(whole, (LABELS, WIDTH - MARGIN - NUMBERS));
-    for tick in scale.ticks() {
-        let x = scale.place(tick);
-        canvas.line((x, TITLE), (x, bottom), "grid");
-        let words = format!("{} {unit}", number(tick));
-        canvas.text((x, bottom + 16.0), Anchor::Middle, "small", &words);
-    }
+    canvas.grid(&scale, bottom, unit);
     let mut begins = 0.0;
     for (place, piece) in pieces.iter().enumerate() {
         let top = TITLE + ROW * place as f64;
