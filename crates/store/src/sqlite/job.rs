@@ -4,7 +4,7 @@
 
 use super::rows::SqliteRows;
 use super::writer::Job;
-use bridge_core::port::{Committed, LedgerError, TRACE};
+use bridge_core::port::{Change, Committed, LedgerError, Rows, TRACE};
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::Timestamp;
 use std::time::Instant;
@@ -54,7 +54,8 @@ impl Watch {
 enum Progress<T: Transition> {
     Waiting(T),
     Running,
-    Ran(Committed<T::Outcome>),
+    /// With what it wrote, until that is on disk.
+    Ran(Committed<T::Outcome>, Vec<Change>),
 }
 
 impl<T: Transition> TransitionJob<T> {
@@ -79,19 +80,30 @@ impl<T: Transition> Job for TransitionJob<T> {
         match std::mem::replace(&mut self.progress, Progress::Running) {
             Progress::Waiting(transition) => {
                 let decision = transition.run(rows, self.now).map_err(refused)?;
-                self.progress = Progress::Ran(Committed {
+                let committed = Committed {
                     outcome: decision.outcome,
                     actions: decision.actions,
-                });
+                };
+                self.progress = Progress::Ran(committed, decision.changes);
                 Ok(())
             }
-            Progress::Running | Progress::Ran(_) => Err(ran_already()),
+            Progress::Running | Progress::Ran(..) => Err(ran_already()),
         }
+    }
+
+    fn write_again(&self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
+        let Progress::Ran(_, changes) = &self.progress else {
+            return Err(ran_already());
+        };
+        for change in changes {
+            rows.apply(change)?;
+        }
+        Ok(())
     }
 
     fn resolve(self: Box<Self>, verdict: Result<(), LedgerError>) {
         let verdict = match (verdict, self.progress) {
-            (Ok(()), Progress::Ran(committed)) => Ok(committed),
+            (Ok(()), Progress::Ran(committed, _)) => Ok(committed),
             (Ok(()), Progress::Waiting(_) | Progress::Running) => Err(ran_already()),
             (Err(error), _) => Err(error),
         };

@@ -5,7 +5,7 @@
 
 use super::gauge::Gauge;
 use super::line::{Closed, Line, Outlet, line};
-use super::rows::SqliteRows;
+use super::rows::{SqliteRows, Undo};
 use super::sql;
 use bridge_core::port::{LedgerError, Read, RowsError};
 use rusqlite::Connection;
@@ -140,7 +140,7 @@ impl Reader {
         query: impl FnOnce(&dyn Read) -> Result<V, RowsError>,
     ) -> Result<V, LedgerError> {
         sql::run(&self.conn, "BEGIN", [])?;
-        let found = query(&SqliteRows::new(&self.conn));
+        let found = query(&SqliteRows::new(&self.conn, Undo::Transaction));
         self.close();
         Ok(found?)
     }

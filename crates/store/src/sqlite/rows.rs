@@ -1,6 +1,6 @@
 //! One open transaction as the core sees it: every question and every change, handed to its table.
 //!
-//! No SQL here. The savepoint that makes one job of a batch undoable is opened by its first write.
+//! No SQL here. Where one job of a batch must be undoable alone, its first write opens a savepoint.
 
 use super::{
     ack, answer, attached, audit, conversation, cursor, errand, event, figures, forget,
@@ -18,64 +18,83 @@ use bridge_core::value::{
 };
 use rusqlite::Connection;
 
-/// The rows inside one transaction of one connection.
+/// How a job of a batch is undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Undo {
+    /// With the whole transaction: a savepoint copies every page that it sees changed, and hardly ever is one needed.
+    Transaction,
+    /// Alone.
+    Savepoint,
+}
+
+/// The rows inside one transaction of one connection, for one job.
 #[derive(Debug)]
 pub(super) struct SqliteRows<'c> {
     conn: &'c Connection,
-    savepoint: bool,
+    undo: Undo,
+    wrote: bool,
 }
 
 impl<'c> SqliteRows<'c> {
     /// Over a connection with an open transaction.
-    pub(super) fn new(conn: &'c Connection) -> Self {
+    pub(super) fn new(conn: &'c Connection, undo: Undo) -> Self {
         Self {
             conn,
-            savepoint: false,
+            undo,
+            wrote: false,
         }
     }
 
     /// Runs SQL as a change would, to break things in tests.
     #[cfg(test)]
     pub(super) fn execute_batch(&mut self, statements: &str) -> Result<(), RowsError> {
-        self.open_savepoint()?;
+        self.writes()?;
         self.conn.execute_batch(statements).map_err(sql::failed)
     }
 
-    fn open_savepoint(&mut self) -> Result<(), RowsError> {
-        if !self.savepoint {
-            run(self.conn, "SAVEPOINT job")?;
-            self.savepoint = true;
+    /// Before every write.
+    fn writes(&mut self) -> Result<(), RowsError> {
+        if !self.wrote && self.undo == Undo::Savepoint {
+            sql::run(self.conn, "SAVEPOINT job", [])?;
         }
+        self.wrote = true;
         Ok(())
     }
 
     /// Keeps what was written.
     pub(super) fn keep(self) -> Result<(), RowsError> {
-        if self.savepoint {
-            run(self.conn, "RELEASE job")?;
+        match (self.wrote, self.undo) {
+            (true, Undo::Savepoint) => sql::run(self.conn, "RELEASE job", []),
+            (true, Undo::Transaction) | (false, _) => Ok(()),
         }
-        Ok(())
     }
 
-    /// Undoes what was written, and nothing else of the transaction.
-    pub(super) fn undo(self) -> Result<(), RowsError> {
-        if self.savepoint {
-            run(self.conn, "ROLLBACK TO job")?;
-            run(self.conn, "RELEASE job")?;
+    /// Undoes what was written and nothing else of the transaction, or says that only all of it can be undone.
+    pub(super) fn undo(self) -> Result<Undone, RowsError> {
+        match (self.wrote, self.undo) {
+            (false, _) => Ok(Undone::Alone),
+            (true, Undo::Savepoint) => {
+                sql::run(self.conn, "ROLLBACK TO job", [])?;
+                sql::run(self.conn, "RELEASE job", [])?;
+                Ok(Undone::Alone)
+            }
+            (true, Undo::Transaction) => Ok(Undone::NotYet),
         }
-        Ok(())
     }
 }
 
-fn run(conn: &Connection, statement: &str) -> Result<(), RowsError> {
-    let mut statement = conn.prepare_cached(statement).map_err(sql::failed)?;
-    statement.execute([]).map_err(sql::failed)?;
-    Ok(())
+/// What became of a failed job's writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Undone {
+    /// They are gone, and the transaction goes on.
+    Alone,
+    /// They are in the transaction, which must be rolled back.
+    NotYet,
 }
 
 impl Rows for SqliteRows<'_> {
     fn apply(&mut self, change: &Change) -> Result<(), RowsError> {
-        self.open_savepoint()?;
+        self.writes()?;
         let conn = self.conn;
         match change {
             Change::NewConversation(conversation) => conversation::insert(conn, conversation),

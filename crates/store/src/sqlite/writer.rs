@@ -1,11 +1,11 @@
 //! The one writer: a thread that owns the write connection and commits what waits in groups.
 //!
-//! Each job of a group has a savepoint of its own, so a refused one undoes only itself; nobody hears of a
-//! result before the commit that holds it is on disk. What a job does is `job`'s business.
+//! A job that fails undoes only itself: the transaction is begun anew, and what the jobs before it decided is written
+//! again. Nobody hears of a result before the commit that holds it is on disk. What a job does is `job`'s business.
 
 use super::gauge::Gauge;
 use super::line::{Closed, Line, Outlet, line};
-use super::rows::SqliteRows;
+use super::rows::{SqliteRows, Undo, Undone};
 use super::sql;
 use bridge_core::port::{LedgerError, RowsError};
 use bridge_core::value::Epoch;
@@ -37,6 +37,9 @@ const IDLE_AFTER: Duration = Duration::from_secs(1);
 pub(super) trait Job: Send {
     /// Does the work and keeps the result; an error undoes it.
     fn run(&mut self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError>;
+
+    /// Writes what it decided once more, over the same rows: the transaction in which it ran was rolled back.
+    fn write_again(&self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError>;
 
     /// The verdict, after the commit: the caller may know the result, or why there is none.
     fn resolve(self: Box<Self>, verdict: Result<(), LedgerError>);
@@ -100,6 +103,9 @@ fn gather(first: Box<dyn Job>, jobs: &Outlet<Box<dyn Job>>, crowd: bool) -> Vec<
     batch
 }
 
+/// What a job's caller may know.
+type Verdict = Result<(), LedgerError>;
+
 /// The thread's own state.
 struct Desk {
     conn: Connection,
@@ -159,38 +165,63 @@ impl Desk {
     }
 
     /// One verdict per job once the commit is on disk; an error when nothing was written.
-    fn commit(
-        &self,
-        batch: &mut [Box<dyn Job>],
-    ) -> Result<Vec<Result<(), LedgerError>>, LedgerError> {
-        self.execute("BEGIN IMMEDIATE")?;
-        self.check_epoch()?;
-        let mut verdicts = Vec::with_capacity(batch.len());
-        for job in batch {
-            verdicts.push(self.job(job.as_mut())?);
+    fn commit(&self, batch: &mut [Box<dyn Job>]) -> Result<Vec<Verdict>, LedgerError> {
+        self.begin()?;
+        let mut verdicts: Vec<Verdict> = Vec::with_capacity(batch.len());
+        let mut undo = Undo::Transaction;
+        while let Some(job) = batch.get_mut(verdicts.len()) {
+            let (verdict, undone) = self.job(job.as_mut(), undo)?;
+            if undone == Undone::NotYet {
+                self.execute("ROLLBACK")?;
+                self.begin()?;
+                self.write_again(batch, &verdicts)?;
+                // One that fails is rare, and two in a batch must not cost it twice.
+                undo = Undo::Savepoint;
+            }
+            verdicts.push(verdict);
         }
         self.execute("COMMIT")?;
         self.commits.fetch_add(1, Ordering::Relaxed);
         Ok(verdicts)
     }
 
-    /// Runs one job. The inner error undoes the job, the outer one the whole batch.
-    fn job(&self, job: &mut dyn Job) -> Result<Result<(), LedgerError>, LedgerError> {
-        let mut rows = SqliteRows::new(&self.conn);
+    fn begin(&self) -> Result<(), LedgerError> {
+        self.execute("BEGIN IMMEDIATE")?;
+        self.check_epoch()
+    }
+
+    /// Runs one job. An error undoes the whole batch.
+    fn job(&self, job: &mut dyn Job, undo: Undo) -> Result<(Verdict, Undone), LedgerError> {
+        let mut rows = SqliteRows::new(&self.conn, undo);
         let ran = catch_unwind(AssertUnwindSafe(|| job.run(&mut rows)));
         let ran = ran.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
         match ran {
             Ok(()) => {
                 rows.keep()?;
-                Ok(Ok(()))
+                Ok((Ok(()), Undone::Alone))
             }
             // A full disk or a failing one makes SQLite give up the transaction, with all jobs in it.
             Err(error) if self.conn.is_autocommit() => Err(error),
             Err(error) => {
-                rows.undo()?;
-                Ok(Err(error))
+                let undone = rows.undo()?;
+                Ok((Err(error), undone))
             }
         }
+    }
+
+    /// What the jobs with a good verdict wrote, in their order.
+    fn write_again(
+        &self,
+        batch: &[Box<dyn Job>],
+        verdicts: &[Verdict],
+    ) -> Result<(), LedgerError> {
+        for (job, verdict) in batch.iter().zip(verdicts) {
+            if verdict.is_ok() {
+                let mut rows = SqliteRows::new(&self.conn, Undo::Transaction);
+                job.write_again(&mut rows)?;
+            }
+        }
+        Ok(())
     }
 
     fn check_epoch(&self) -> Result<(), LedgerError> {

@@ -3,9 +3,9 @@
 use crate::fixture::{Fixture, OnDisk};
 use crate::given::{World, Write, begin, message, text};
 use crate::view::everything;
-use bridge_core::port::{Ledger, LedgerError, Read, RowsError};
+use bridge_core::port::{Change, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{Decision, Received, Refused, Transition};
-use bridge_core::value::{Sandbox, Timestamp};
+use bridge_core::value::{AckState, ChannelId, Sandbox, Timestamp};
 use bridge_store::sqlite::Soundness;
 use bridge_store::{OpenError, Options, SqliteLedger};
 use rusqlite::Connection;
@@ -163,6 +163,58 @@ async fn a_panic_undoes_its_own_transition_and_nobody_elses() {
     assert!(error.to_string().contains("on purpose"), "{error}");
     after.await.unwrap();
     assert_eq!(world.claims().await, "m1");
+}
+
+#[tokio::test]
+async fn transitions_that_fail_in_the_middle_leave_what_is_beside_them_as_it_would_be_without() {
+    let torn = |position: &str| {
+        Write(vec![
+            Change::Cursor {
+                channel: ChannelId::new("torn"),
+                position: position.to_owned(),
+                at: Timestamp(1),
+            },
+            Change::Ack {
+                message_id: message("nobody"),
+                state: AckState::Given,
+            },
+        ])
+    };
+    let disk = OnDisk::open();
+    let world = World::over(disk.ledger());
+    let (gate, keeper) = gate();
+    let held = hand_in(world.tries(gate));
+    keeper.entered.await.unwrap();
+    let first = hand_in(world.tries(text("a", "m1")));
+    let fails = hand_in(world.tries(torn("1")));
+    let second = hand_in(world.tries(text("a", "m2")));
+    let fails_too = hand_in(world.tries(torn("2")));
+    let third = hand_in(world.tries(text("b", "m3")));
+    let commits = disk.ledger().commits();
+    keeper.release.send(()).unwrap();
+    held.await.unwrap();
+    for torn in [fails, fails_too] {
+        let error = torn.await.unwrap_err();
+        assert!(
+            matches!(error, LedgerError::Rows(RowsError::Conflict { .. })),
+            "{error}"
+        );
+    }
+    for whole in [first, second, third] {
+        whole.await.unwrap();
+    }
+    assert_eq!(disk.ledger().commits() - commits, 2);
+
+    let without = OnDisk::open();
+    let beside = World::over(without.ledger());
+    for received in [text("a", "m1"), text("a", "m2"), text("b", "m3")] {
+        beside.tries(received).await.unwrap();
+    }
+    let now = world.now;
+    let found = everything(disk.ledger(), now).await;
+    assert_eq!(found, everything(without.ledger(), now).await);
+    let cursor = world.reads(|rows| rows.cursor(&ChannelId::new("torn")));
+    assert_eq!(cursor.await, None);
 }
 
 #[tokio::test]

@@ -15,6 +15,11 @@ impl Job for Sql {
         Ok(ran?)
     }
 
+    fn write_again(&self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
+        let ran = rows.execute_batch(self.0);
+        Ok(ran?)
+    }
+
     fn resolve(self: Box<Self>, verdict: Result<(), LedgerError>) {
         let _ = self.1.send(verdict);
     }
@@ -71,9 +76,10 @@ const BROKEN: &str =
 #[test]
 fn a_failing_job_undoes_only_itself() {
     let (desk, _directory) = desk();
-    let verdicts = batch(&desk, &[GOOD, BROKEN, GOOD]);
-    assert!(verdicts[0].is_ok() && verdicts[1].is_err() && verdicts[2].is_ok());
-    assert_eq!(cursors(&desk), 2);
+    let verdicts = batch(&desk, &[GOOD, BROKEN, GOOD, BROKEN, GOOD]);
+    let good: Vec<bool> = verdicts.iter().map(Result::is_ok).collect();
+    assert_eq!(good, [true, false, true, false, true]);
+    assert_eq!(cursors(&desk), 3);
     assert_eq!(desk.commits.load(Ordering::Relaxed), 1);
 }
 

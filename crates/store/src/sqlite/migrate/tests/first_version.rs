@@ -2,7 +2,7 @@
 //! changing a value, and every message can be read afterwards.
 
 use super::*;
-use crate::sqlite::rows::SqliteRows;
+use crate::sqlite::rows::{SqliteRows, Undo};
 use bridge_core::port::Read;
 use bridge_core::value::MessageId;
 use rusqlite::types::Value;
@@ -95,7 +95,7 @@ fn a_ledger_of_the_first_version_keeps_every_value() {
         (MIGRATIONS.len() - 1).min(BACKUPS_KEPT),
         "one before each step, and the newest are kept"
     );
-    let rows = SqliteRows::new(&conn);
+    let rows = SqliteRows::new(&conn, Undo::Transaction);
     for (number, state) in STATES.into_iter().enumerate() {
         let id = MessageId::new(format!("m{}", number + 1));
         let message = rows.message(&id).unwrap().unwrap();
