@@ -277,6 +277,21 @@ impl Lives {
             })
             .await?;
             taken += 1;
+            if self.is_lane_empty(message).await? {
+                return Ok(taken);
+            }
+        }
+    }
+
+    async fn is_lane_empty(&self, message: &Message) -> Result<bool, LedgerError> {
+        match self.shared.reads {
+            // Every message has one reply here.
+            Reads::None => Ok(true),
+            Reads::AsDaemon => {
+                let lane = message.conversation_id.clone();
+                let next = self.ledger.read(move |rows| rows.next_reply(&lane));
+                Ok(next.await?.is_none())
+            }
         }
     }
 

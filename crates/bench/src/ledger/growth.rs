@@ -14,21 +14,37 @@ const WARM_UP: u64 = 3;
 /// Conversations whose messages live side by side in front of a history.
 pub(crate) const CONVERSATIONS: u64 = 64;
 
+/// Fewer conversations than this have as many messages together as this number of them.
+const FEW: u64 = 16;
+
 /// One number of finished messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
     pub(crate) behind: u64,
-    /// Messages per second, of rounds in front of the history and of their neighbours in time with none.
-    pub(crate) rate: f64,
-    pub(crate) without: f64,
+    /// Rounds in front of the history, each with its neighbour in time with none.
+    pub(crate) pairs: Vec<(Round, Round)>,
     /// Size of the file with the history.
     pub(crate) bytes: u64,
-    pub(crate) rounds: usize,
 }
 
 impl Point {
+    /// Messages per second in front of the history.
+    pub(crate) fn rate(&self) -> f64 {
+        self.median(|(with, _)| with.rate())
+    }
+
+    /// And with none.
+    pub(crate) fn without(&self) -> f64 {
+        self.median(|(_, without)| without.rate())
+    }
+
+    /// Neighbours are compared, because the machine's own speed changes from one second to the next.
     pub(crate) fn ratio(&self) -> f64 {
-        self.rate / self.without
+        self.median(|(with, without)| with.rate() / without.rate())
+    }
+
+    fn median(&self, of: fn(&(Round, Round)) -> f64) -> f64 {
+        median(&self.pairs.iter().map(of).collect::<Vec<_>>())
     }
 }
 
@@ -39,33 +55,24 @@ pub(crate) async fn measure(place: &Place, plan: &Plan, behind: u64) -> anyhow::
     let bytes = std::fs::metadata(&path)?.len();
     let lives = Lives::open(&path, behind, Reads::None)?;
     warm_up(&lives, &path).await?;
-    let each = each(plan);
-    let (mut with, mut without) = (Vec::new(), Vec::new());
+    let each = each(plan, CONVERSATIONS);
+    let mut pairs = Vec::new();
     for round in 0..plan.ledger_rounds {
         // The order changes, so that neither is always the first after a pause.
-        if round % 2 == 0 {
-            with.push(
-                crowd::round(&lives, &path, CONVERSATIONS, each)
-                    .await?
-                    .rate(),
-            );
-            without.push(fresh(place, CONVERSATIONS, each).await?.rate());
+        pairs.push(if round % 2 == 0 {
+            let with = crowd::round(&lives, &path, CONVERSATIONS, each).await?;
+            (with, fresh(place, CONVERSATIONS, each).await?)
         } else {
-            without.push(fresh(place, CONVERSATIONS, each).await?.rate());
-            with.push(
-                crowd::round(&lives, &path, CONVERSATIONS, each)
-                    .await?
-                    .rate(),
-            );
-        }
+            let without = fresh(place, CONVERSATIONS, each).await?;
+            let with = crowd::round(&lives, &path, CONVERSATIONS, each).await?;
+            (with, without)
+        });
     }
     lives.close(&path).await?;
     Ok(Point {
         behind,
-        rate: median(&with),
-        without: median(&without),
+        pairs,
         bytes,
-        rounds: plan.ledger_rounds,
     })
 }
 
@@ -73,10 +80,11 @@ pub(crate) fn name(behind: u64) -> String {
     format!("behind-{behind}.db")
 }
 
-/// Messages of one conversation in one round.
-pub(crate) fn each(plan: &Plan) -> u64 {
+/// Messages of one conversation in one round: more where few conversations would be done in no time.
+pub(crate) fn each(plan: &Plan, conversations: u64) -> u64 {
     let rounds = u64::try_from(plan.ledger_rounds).unwrap_or(1).max(1);
-    (plan.lives / rounds / CONVERSATIONS).max(1)
+    let each = (plan.lives / rounds / CONVERSATIONS).max(1);
+    each.max(each * FEW / conversations.max(1))
 }
 
 /// One round on a new ledger.

@@ -60,7 +60,8 @@ async fn widths(place: &Place, plan: &Plan) -> anyhow::Result<Vec<Width>> {
     let mut widths: Vec<Width> = plan.writers.iter().map(new).collect();
     for _ in 0..plan.ledger_rounds {
         for width in &mut widths {
-            let round = growth::fresh(place, width.conversations, growth::each(plan)).await?;
+            let each = growth::each(plan, width.conversations);
+            let round = growth::fresh(place, width.conversations, each).await?;
             width.rounds.push(round);
         }
     }
@@ -91,10 +92,10 @@ fn words(place: &Place, widest: Option<&Width>) -> Vec<String> {
     let transitions = widest.map_or(0.0, |width| width.per_message(|round| round.transitions));
     vec![
         format!(
-            "Whole lives of messages through the ledger in one process, with the settings of the daemon (SQLite, WAL, `synchronous = FULL`), on {}. A life is what the daemon writes for a plain answer of a model that thinks: receive, claim, begin, attach, one note, answer, send, confirm, and the look that finds the lane empty; a thread is bound once per conversation. One scheduler claims for all conversations, as in the daemon, and looks once more when nothing is left. With {CONVERSATIONS} conversations that is {transitions:.1} transitions per message, each of which waits until it is on disk. The time of a round includes moving the log into the file at its end.",
+            "Whole lives of messages through the ledger in one process, with the settings of the daemon (SQLite, WAL, `synchronous = FULL`), on {}. A life is what the daemon writes for a plain answer of a model that thinks: receive, claim, begin, attach, one note, answer, send, confirm; reads as the daemon makes them lie between; a thread is bound once per conversation. One scheduler claims for all conversations, as in the daemon, and looks once more when nothing is left. With {CONVERSATIONS} conversations that is {transitions:.1} transitions per message, each of which waits until it is on disk. The time of a round includes moving the log into the file at its end.",
             place.kind
         ),
-        "Finished messages are not lived through but copied in SQL from one that was, with other ids, conversations and times; that a copy has as many rows in every table is checked. Platform ids are scattered as the real ones are. Rounds with a history and rounds on a new file take turns, and each number is a median of rounds.".to_owned(),
+        "Finished messages are not lived through but copied in SQL from one that was, with other ids, conversations and times; that a copy has as many rows in every table is checked. Platform ids are scattered as the real ones are. Rounds with a history and rounds on a new file take turns, and each number is a median of rounds; a ratio is the median over neighbours, because the speed of a machine changes from one second to the next.".to_owned(),
     ]
 }
 
@@ -127,11 +128,11 @@ fn table_of_points(points: &[Point]) -> Table {
     let row = |point: &Point| {
         vec![
             point.behind.to_string(),
-            format!("{:.0}", point.rate),
-            format!("{:.0}", point.without),
+            format!("{:.0}", point.rate()),
+            format!("{:.0}", point.without()),
             format!("{:.2}", point.ratio()),
             format!("{:.0}", point.bytes as f64 / (1024.0 * 1024.0)),
-            point.rounds.to_string(),
+            point.pairs.len().to_string(),
         ]
     };
     Table {
@@ -177,7 +178,7 @@ fn ratios(widths: &[Width], points: &[Point]) -> Vec<Ratio> {
         ratios.push(Ratio {
             key: format!("ledger.{many}_to_{few}"),
             words: format!("lives per second, {many} conversations against {few}"),
-            value: last.rate() / first.rate(),
+            value: beside(last, first),
         });
     }
     ratios.extend(points.iter().filter(|point| point.behind > 0).map(|point| {
@@ -189,6 +190,16 @@ fn ratios(widths: &[Width], points: &[Point]) -> Vec<Ratio> {
         }
     }));
     ratios
+}
+
+/// How many times as fast as another number of conversations, round by round.
+fn beside(width: &Width, other: &Width) -> f64 {
+    let pairs = width.rounds.iter().zip(&other.rounds);
+    median(
+        &pairs
+            .map(|(one, other)| one.rate() / other.rate())
+            .collect::<Vec<_>>(),
+    )
 }
 
 fn plots(widths: &[Width], points: &[Point]) -> Vec<Plot> {
@@ -229,12 +240,8 @@ fn plots(widths: &[Width], points: &[Point]) -> Vec<Plot> {
             x: axis("finished messages behind", true),
             y: axis("messages per second", false),
             curves: vec![
-                curve("with them", behind(|point| point.rate), Whose::Ours),
-                curve(
-                    "none behind, in turn",
-                    behind(|point| point.without),
-                    Whose::Other,
-                ),
+                curve("with them", behind(Point::rate), Whose::Ours),
+                curve("none behind, in turn", behind(Point::without), Whose::Other),
             ],
             bar: None,
         },

@@ -81,8 +81,18 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 message,
                 reply,
                 again,
-            } => self.send(&message, &reply, again).await,
+            } => match self.send(&message, &reply, again).await? {
+                Next::Sent if self.is_empty(lane).await? => Ok(Next::Empty),
+                next => Ok(next),
+            },
         }
+    }
+
+    /// Whether a lane has nothing more: a look beside the writer, because most have one reply.
+    async fn is_empty(&self, lane: &ConversationId) -> Result<bool, LedgerError> {
+        let lane = lane.clone();
+        let next = self.ledger.read(move |rows| rows.next_reply(&lane));
+        Ok(next.await?.is_none())
     }
 
     /// Sends a reply; one that may have arrived is first looked for, or sent again, as its platform allows.

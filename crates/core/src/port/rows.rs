@@ -12,6 +12,7 @@ use crate::value::{
     Request, RequestId, RequestState, Round, Sandbox, SenderKind, Seq, StateName, Task, TaskId,
     Tier, Timestamp, Token, Turn, Twin, Word,
 };
+use std::collections::BTreeMap;
 
 /// Why a read or a write inside a transaction failed. The whole transaction is rolled back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,17 +50,46 @@ pub struct Head {
     pub given: Option<Sandbox>,
 }
 
-/// One message that takes the place of a turn, as far as the scheduler looks at it.
+/// Messages of one channel that take the place of a turn, as far as the scheduler looks at them. One that works in a
+/// directory that was asked about stands alone, all others of a channel are counted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flight {
-    /// The channel it came from.
+    /// The channel they came from.
     pub channel: ChannelId,
-    /// Codex died under an earlier attempt of it.
-    pub suspect: bool,
-    /// Codex asks something and waits for a person.
-    pub waiting: bool,
+    /// How many they are.
+    pub turns: u32,
+    /// So many of them wait for a person, because Codex asks something.
+    pub waiting: u32,
+    /// Codex died under an earlier attempt of so many of them.
+    pub suspects: u32,
     /// Where it works, if that is one of the directories that were asked about.
     pub at: Option<Workplace>,
+}
+
+impl Flight {
+    /// Counts together what needs not stand alone, by channel.
+    #[must_use]
+    pub fn gather(each: impl IntoIterator<Item = Flight>) -> Vec<Flight> {
+        let (mut alone, mut together) = (Vec::new(), BTreeMap::<ChannelId, Flight>::new());
+        for flight in each {
+            if flight.at.is_some() {
+                alone.push(flight);
+                continue;
+            }
+            match together.get_mut(&flight.channel) {
+                Some(sum) => {
+                    sum.turns = sum.turns.saturating_add(flight.turns);
+                    sum.waiting = sum.waiting.saturating_add(flight.waiting);
+                    sum.suspects = sum.suspects.saturating_add(flight.suspects);
+                }
+                None => {
+                    together.insert(flight.channel.clone(), flight);
+                }
+            }
+        }
+        alone.extend(together.into_values());
+        alone
+    }
 }
 
 /// A directory with a turn at work, and what that turn may do there.

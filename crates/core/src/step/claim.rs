@@ -88,36 +88,36 @@ impl Claim {
     /// What the turns at work leave room for; nothing when there is no room at all.
     fn filter(&self, flight: &[Flight]) -> Option<HeadFilter> {
         let full = |max: u32, ours: &dyn Fn(&Flight) -> bool| {
-            let all = flight.iter().filter(|flight| ours(flight));
-            let working = all.clone().filter(|flight| !flight.waiting).count();
+            let of = flight.iter().filter(|flight| ours(flight));
+            let (turns, waiting) = of.fold((0_u32, 0_u32), |(turns, waiting), flight| {
+                (
+                    turns.saturating_add(flight.turns),
+                    waiting.saturating_add(flight.waiting),
+                )
+            });
             let with_waiting = max.saturating_mul(limits::WAITING_TURNS_FACTOR);
-            reached(working, max) || reached(all.count(), with_waiting)
+            turns.saturating_sub(waiting) >= max || turns >= with_waiting
         };
         if full(self.turns_max, &|_| true) {
             return None;
         }
         let mut filter = HeadFilter {
-            no_suspects: flight.iter().any(|flight| flight.suspect),
+            no_suspects: flight.iter().any(|flight| flight.suspects > 0),
             readers: self.readers.clone(),
             ..HeadFilter::default()
         };
         let mut counted: Vec<&ChannelId> = Vec::new();
-        for Flight {
-            channel,
-            waiting,
-            at,
-            ..
-        } in flight
-        {
+        for flight in flight {
+            let channel = &flight.channel;
             if !counted.contains(&channel) {
                 counted.push(channel);
                 if full(self.turns_per_channel, &|other| other.channel == *channel) {
                     filter.full_channels.push(channel.clone());
                 }
             }
-            let writer = at.as_ref().filter(|at| {
+            let writer = flight.at.as_ref().filter(|at| {
                 let writes = !only_reads(&self.readers, at.tier, at.given);
-                !waiting && writes && self.one_writer.contains(&at.workdir)
+                flight.waiting == 0 && writes && self.one_writer.contains(&at.workdir)
             });
             filter
                 .busy_workdirs
@@ -221,10 +221,6 @@ impl Transition for Claim {
             },
         })
     }
-}
-
-fn reached(count: usize, max: u32) -> bool {
-    u32::try_from(count).unwrap_or(u32::MAX) >= max
 }
 
 fn bury(message: &Message, replies: usize, now: Timestamp) -> Decision<ClaimOutcome> {

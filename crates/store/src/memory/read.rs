@@ -384,7 +384,7 @@ impl Read for MemoryRows {
     }
 
     fn flight(&self, workdirs: &[String]) -> Result<Vec<Flight>, RowsError> {
-        Ok(self
+        let each = self
             .open_messages()
             .filter(|message| message.life.state.takes_place())
             .filter_map(|message| {
@@ -396,12 +396,13 @@ impl Read for MemoryRows {
                 });
                 Some(Flight {
                     channel: message.channel.clone(),
-                    suspect: message.life.suspect,
-                    waiting: self.is_asked(&message.message_id),
+                    turns: 1,
+                    waiting: self.is_asked(&message.message_id).into(),
+                    suspects: message.life.suspect.into(),
                     at,
                 })
-            })
-            .collect())
+            });
+        Ok(Flight::gather(each))
     }
 
     fn forgettable(

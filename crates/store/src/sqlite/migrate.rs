@@ -22,6 +22,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../schema/0005_control.sql"),
     include_str!("../../schema/0006_a2a.sql"),
     include_str!("../../schema/0007_lists.sql"),
+    include_str!("../../schema/0008_flight.sql"),
 ];
 
 /// Backups before migrations that are kept beside the ledger: the newest ones, so that a bad release can be undone

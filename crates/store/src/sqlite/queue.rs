@@ -59,26 +59,30 @@ pub(super) const OVERDUE: &str = select_message!(
      WHERE state = 'parked' AND hold_until <= ?1 ORDER BY hold_until, message_id LIMIT 1"
 );
 
-/// Runs once per claim over all turns at work. Nearly always no question is open at all: that is looked up once, and
-/// each turn's own only then.
-macro_rules! select_flight {
-    ($place:literal) => {
-        concat!(
-            "SELECT message.channel, suspect, \
-             EXISTS (SELECT 1 FROM request INDEXED BY request_waiting WHERE request.state = 'open') \
-             AND EXISTS (SELECT 1 FROM request INDEXED BY request_message \
-                 WHERE request.message_id = message.message_id AND request.state = 'open')",
-            $place
-        )
+/// Nearly always no question is open at all: that is looked up once, and each turn's own only then.
+macro_rules! is_asked {
+    () => {
+        "EXISTS (SELECT 1 FROM request INDEXED BY request_waiting WHERE request.state = 'open') \
+         AND EXISTS (SELECT 1 FROM request INDEXED BY request_message \
+             WHERE request.message_id = message.message_id AND request.state = 'open')"
     };
 }
 
-pub(super) const FLIGHT: &str =
-    select_flight!(" FROM message INDEXED BY message_place WHERE place = 'flight'");
+/// Runs once per claim over all turns at work, so it must find all it needs in its index.
+pub(super) const FLIGHT: &str = concat!(
+    "SELECT channel, count(*), sum(",
+    is_asked!(),
+    "), (SELECT count(*) FROM message AS suspect INDEXED BY message_suspect \
+         WHERE suspect.place = 'flight' AND suspect.suspect = 1 AND suspect.channel = message.channel) \
+     FROM message INDEXED BY message_flight WHERE place = 'flight' GROUP BY channel"
+);
 
-/// The same with where each works, which two more tables know.
-pub(super) const FLIGHT_AT: &str = select_flight!(
-    ", workdir, tier, (SELECT sandbox FROM task WHERE conversation_id = message.conversation_id) \
+/// Each of them with where it works, which two more tables know.
+pub(super) const FLIGHT_AT: &str = concat!(
+    "SELECT message.channel, 1, ",
+    is_asked!(),
+    ", suspect, workdir, tier, \
+     (SELECT sandbox FROM task WHERE conversation_id = message.conversation_id) \
      FROM message INDEXED BY message_place JOIN conversation USING (conversation_id) \
      WHERE place = 'flight'"
 );
@@ -305,14 +309,15 @@ pub(super) fn flight(conn: &Connection, workdirs: &[String]) -> Result<Vec<Fligh
     for one in &mut flight {
         one.at = one.at.take().filter(|at| workdirs.contains(&at.workdir));
     }
-    Ok(flight)
+    Ok(Flight::gather(flight))
 }
 
 fn read_flight(fields: &mut Fields<'_, '_>) -> Result<Flight, RowsError> {
     Ok(Flight {
         channel: fields.id(ChannelId::new)?,
-        suspect: fields.next()?,
+        turns: fields.next()?,
         waiting: fields.next()?,
+        suspects: fields.next()?,
         at: None,
     })
 }

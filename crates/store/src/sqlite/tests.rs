@@ -34,6 +34,8 @@ fn walks(step: &str) -> bool {
         "message_parked",
         "message_leader",
         "message_sender",
+        "message_flight",
+        "message_suspect",
         "ack_due",
         "reply_lane",
         "push_open",

@@ -86,21 +86,39 @@ pub(super) fn gone() -> LedgerError {
     }
 }
 
-/// What waits, and in a crowd what comes within moments.
-fn gather(first: Box<dyn Job>, jobs: &Outlet<Box<dyn Job>>, crowd: bool) -> Vec<Box<dyn Job>> {
-    let mut batch = vec![first];
-    while batch.len() < BATCH_MAX {
-        let next = match (jobs.take_waiting(), crowd) {
-            (Ok(job), _) => job,
-            (Err(_), false) => break,
-            (Err(_), true) => match jobs.take_within(MOMENT) {
-                Ok(job) => job,
-                Err(_) => break,
-            },
-        };
-        batch.push(next);
+/// The jobs of one commit, in the order they run.
+struct Batch<'q> {
+    jobs: Vec<Box<dyn Job>>,
+    /// Where more of a crowd come in while the first ones run; a job that came alone waits for nobody.
+    crowd: Option<&'q Outlet<Box<dyn Job>>>,
+}
+
+impl<'q> Batch<'q> {
+    /// What waits now.
+    fn of(first: Box<dyn Job>, outlet: &'q Outlet<Box<dyn Job>>, crowd: bool) -> Self {
+        let mut jobs = vec![first];
+        while jobs.len() < BATCH_MAX
+            && let Ok(job) = outlet.take_waiting()
+        {
+            jobs.push(job);
+        }
+        Self {
+            jobs,
+            crowd: crowd.then_some(outlet),
+        }
     }
-    batch
+
+    /// The job with this number, which in a crowd may come within a moment.
+    fn get(&mut self, number: usize) -> Option<&mut dyn Job> {
+        if number >= self.jobs.len()
+            && self.jobs.len() < BATCH_MAX
+            && let Some(outlet) = self.crowd
+            && let Ok(job) = outlet.take_within(MOMENT)
+        {
+            self.jobs.push(job);
+        }
+        Some(self.jobs.get_mut(number)?.as_mut())
+    }
 }
 
 /// What a job's caller may know.
@@ -126,9 +144,7 @@ impl Desk {
             };
             match first {
                 Ok(first) => {
-                    let batch = gather(first, jobs, last >= CROWD);
-                    last = batch.len();
-                    self.batch(batch);
+                    last = self.batch(Batch::of(first, jobs, last >= CROWD));
                     clean = false;
                 }
                 Err(RecvTimeoutError::Timeout) => {
@@ -140,10 +156,13 @@ impl Desk {
         }
     }
 
-    fn batch(&self, mut batch: Vec<Box<dyn Job>>) {
+    /// Gives how many jobs it was.
+    fn batch(&self, mut batch: Batch<'_>) -> usize {
         self.gauge.commit_begins();
         let committed = self.commit(&mut batch);
         self.gauge.commit_ended();
+        let batch = batch.jobs;
+        let jobs = batch.len();
         match committed {
             Ok(verdicts) => {
                 for (job, verdict) in batch.into_iter().zip(verdicts) {
@@ -154,7 +173,7 @@ impl Desk {
                 }
             }
             Err(error) => {
-                tracing::warn!(jobs = batch.len(), %error, "ledger batch failed; nothing of it was written");
+                tracing::warn!(jobs, %error, "ledger batch failed; nothing of it was written");
                 self.roll_back();
                 self.gauge.heard(&error);
                 for job in batch {
@@ -162,19 +181,20 @@ impl Desk {
                 }
             }
         }
+        jobs
     }
 
     /// One verdict per job once the commit is on disk; an error when nothing was written.
-    fn commit(&self, batch: &mut [Box<dyn Job>]) -> Result<Vec<Verdict>, LedgerError> {
+    fn commit(&self, batch: &mut Batch<'_>) -> Result<Vec<Verdict>, LedgerError> {
         self.begin()?;
-        let mut verdicts: Vec<Verdict> = Vec::with_capacity(batch.len());
+        let mut verdicts: Vec<Verdict> = Vec::with_capacity(batch.jobs.len());
         let mut undo = Undo::Transaction;
-        while let Some(job) = batch.get_mut(verdicts.len()) {
-            let (verdict, undone) = self.job(job.as_mut(), undo)?;
+        while let Some(job) = batch.get(verdicts.len()) {
+            let (verdict, undone) = self.job(job, undo)?;
             if undone == Undone::NotYet {
                 self.execute("ROLLBACK")?;
                 self.begin()?;
-                self.write_again(batch, &verdicts)?;
+                self.write_again(&batch.jobs, &verdicts)?;
                 // One that fails is rare, and two in a batch must not cost it twice.
                 undo = Undo::Savepoint;
             }
@@ -210,11 +230,7 @@ impl Desk {
     }
 
     /// What the jobs with a good verdict wrote, in their order.
-    fn write_again(
-        &self,
-        batch: &[Box<dyn Job>],
-        verdicts: &[Verdict],
-    ) -> Result<(), LedgerError> {
+    fn write_again(&self, batch: &[Box<dyn Job>], verdicts: &[Verdict]) -> Result<(), LedgerError> {
         for (job, verdict) in batch.iter().zip(verdicts) {
             if verdict.is_ok() {
                 let mut rows = SqliteRows::new(&self.conn, Undo::Transaction);

@@ -59,7 +59,7 @@ fn batch(desk: &Desk, statements: &[&'static str]) -> Vec<Result<(), LedgerError
             assert!(put.as_mut().poll(&mut context).is_ready());
         }
     }
-    desk.batch(gather(first.unwrap(), &outlet, false));
+    desk.batch(Batch::of(first.unwrap(), &outlet, false));
     let got = verdicts.into_iter().map(|mut verdict| verdict.try_recv());
     got.map(Result::unwrap).collect()
 }

@@ -68,7 +68,8 @@ pub(super) async fn one_message_of_a_conversation_is_in_flight<F: Fixture>() {
     world.does(answered("m1", "yes", None)).await;
     assert_eq!(world.claims().await, "m2");
     assert_eq!(world.idles().await, None);
-    assert_eq!(world.reads(|rows| rows.flight(&[])).await.len(), 2);
+    let flight = world.reads(|rows| rows.flight(&[])).await;
+    assert_eq!(flight.iter().map(|of| of.turns).sum::<u32>(), 2);
     world.does(fail("m2", Class::Permanent)).await;
     assert_eq!(world.claims().await, "m3");
 }
