@@ -26,7 +26,8 @@ const QUEUE_MAX: usize = 4096;
 const EARLY_MAX: usize = 4096;
 
 /// How often the text that is being written is told. Each time it is told whole, so without a pause a flood of deltas
-/// would cost the square of its length; the first words and the end never wait.
+/// would cost the square of its length; the first words and whole items never wait. What a turn that is cut wrote in
+/// its last moment may stay untold.
 const TEXT_EVERY: Duration = Duration::from_millis(25);
 
 /// Why a running turn was stopped; followed by what was reported.

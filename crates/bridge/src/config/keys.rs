@@ -144,7 +144,7 @@ pub(crate) enum HistoryKey {
     #[default]
     Paginated,
     /// Less work for Codex in each turn. The commands that it ran are not shown in the thread later, it takes longer
-    /// to load a long one, and work that failed unseen is continued where it might have begun again.
+    /// to load a long one, and work that failed unseen counts as cut (`on_cut`) where it might have begun again.
     Legacy,
 }
 

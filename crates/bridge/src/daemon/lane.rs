@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// Longest sleep: machines sleep too, and rows are the truth.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
+/// How long a look at a lane may take: long questions of others may be before it.
+const LOOK_MAX: Duration = Duration::from_millis(100);
 /// Pause after the ledger failed under a lane.
 const FAULT_PAUSE_MS: i64 = 1_000;
 /// Looks for replies that say the same, each further back: one is enough unless one of them was tried for long.
@@ -82,17 +84,19 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 reply,
                 again,
             } => match self.send(&message, &reply, again).await? {
-                Next::Sent if self.is_empty(lane).await? => Ok(Next::Empty),
+                Next::Sent if self.is_empty(lane).await => Ok(Next::Empty),
                 next => Ok(next),
             },
         }
     }
 
-    /// Whether a lane has nothing more: a look beside the writer, because most have one reply.
-    async fn is_empty(&self, lane: &ConversationId) -> Result<bool, LedgerError> {
+    /// Whether a lane has nothing more: a look beside the writer, because most have one reply. A look that takes long
+    /// or fails says nothing, and the writer is asked.
+    async fn is_empty(&self, lane: &ConversationId) -> bool {
         let lane = lane.clone();
         let next = self.ledger.read(move |rows| rows.next_reply(&lane));
-        Ok(next.await?.is_none())
+        let looked = tokio::time::timeout(LOOK_MAX, next).await;
+        matches!(looked, Ok(Ok(None)))
     }
 
     /// Sends a reply; one that may have arrived is first looked for, or sent again, as its platform allows.

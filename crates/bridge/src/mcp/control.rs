@@ -87,7 +87,8 @@ struct Call {
 impl Call {
     /// Whether it is safe, and may help, to call again.
     fn again_after(&self, error: &ClientError) -> bool {
-        self.key.is_some() && error.may_pass()
+        let safe = self.key.is_some() || self.method == Method::GET;
+        safe && error.may_pass()
     }
 
     fn of(act: Act) -> Result<Self, ControlError> {
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_is_tried_again_under_its_own_key_and_nothing_else_is() {
+    fn a_start_is_tried_again_under_its_own_key_and_beside_it_only_what_looks() {
         let gone = ClientError::Unreachable {
             socket: "api.sock".to_owned(),
             why: "reset".to_owned(),
@@ -250,6 +251,7 @@ mod tests {
             instruction: "left".to_owned(),
         });
         assert!(!steer.unwrap().again_after(&gone));
+        assert!(Call::of(Act::Requests).unwrap().again_after(&gone));
     }
 
     #[test]

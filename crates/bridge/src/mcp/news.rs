@@ -48,7 +48,7 @@ impl ApiNews {
 impl News for ApiNews {
     async fn changed(&mut self) {
         if self.heard().await.is_none() {
-            // The next call tries again. A daemon that went is given time to come back before one is started here.
+            // The next call tries again.
             self.stream = None;
             std::future::pending().await
         }

@@ -15,7 +15,7 @@ use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
-use bridge_core::value::{ConversationId, ItemEvent, Message, MessageId};
+use bridge_core::value::{ConversationId, ItemEvent, Message, MessageId, StateName};
 use futures_util::{Stream, stream};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -172,8 +172,16 @@ impl<D: Desk> Watch<D> {
         }
         let mut over = true;
         let mut last = None;
+        let newest = messages.last().map(|message| message.message_id.clone());
         for message in messages {
             let message_id = message.message_id;
+            // What is done stays as it was told. The newest one is what the end tells.
+            let done = message.life.state.name() == StateName::Done;
+            if done && self.states.contains_key(&message_id) && newest.as_ref() != Some(&message_id)
+            {
+                self.news.remove(&message_id);
+                continue;
+            }
             if let (false, Some(news)) = (
                 self.news.contains_key(&message_id),
                 self.desk.hub().watch(&message_id),

@@ -107,9 +107,15 @@ pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<Found, Ag
         thread_id: thread,
         include_turns: false,
     };
-    let read = session.connection.call::<ThreadRead>(read).await;
-    let read = read.map_err(|error| of_call(&error, Deed::Harmless))?;
-    Ok(Listed::of(&read.thread).mark(found))
+    // What is found must not wait for this: without it the history counts as one that does not list everything.
+    let listed = match session.connection.call::<ThreadRead>(read).await {
+        Ok(read) => Listed::of(&read.thread),
+        Err(error) => {
+            tracing::warn!(%error, "codex does not say how it keeps a thread");
+            Listed::Some
+        }
+    };
+    Ok(listed.mark(found))
 }
 
 /// Looks behind the last turn that is known. Without it an old turn with the same text would pass for ours, and its

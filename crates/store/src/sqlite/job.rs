@@ -1,6 +1,6 @@
 //! One transition as a job for the writer: its result waits here until its batch is on disk.
 //!
-//! Batches, savepoints and commits are the writer's; what a transition does is the core's.
+//! Batches, undoing and commits are the writer's; what a transition does is the core's.
 
 use super::rows::SqliteRows;
 use super::writer::Job;
@@ -22,10 +22,11 @@ pub(super) struct TransitionJob<T: Transition> {
     watch: Option<Watch>,
 }
 
-/// When it was handed in and when it began to run; only where somebody wants to know.
+/// When it was handed in, began to run and was through; only where somebody wants to know.
 struct Watch {
     handed_in: Instant,
     began: Instant,
+    ran: Instant,
 }
 
 impl Watch {
@@ -34,18 +35,21 @@ impl Watch {
         Some(Self {
             handed_in: now,
             began: now,
+            ran: now,
         })
     }
 
-    /// What it waited for is the line and the transaction's begin, what it took is its own work and the commit with
-    /// its fsync.
-    fn tell(&self, transition: &'static str) {
+    /// What it waited for is the line, and the jobs before it in its batch; what it took is its own work, the jobs
+    /// behind it, and the commit with its fsync.
+    fn tell(&self, at: &'static str, transition: &'static str) {
         let waited = self.began.duration_since(self.handed_in);
+        let own = self.ran.duration_since(self.began);
         tracing::debug!(
             target: TRACE,
-            at = "commit",
+            at,
             transition,
             waited_us = waited.as_micros(),
+            own_us = own.as_micros(),
             took_us = self.began.elapsed().as_micros(),
         );
     }
@@ -79,7 +83,11 @@ impl<T: Transition> Job for TransitionJob<T> {
         }
         match std::mem::replace(&mut self.progress, Progress::Running) {
             Progress::Waiting(transition) => {
-                let decision = transition.run(rows, self.now).map_err(refused)?;
+                let decision = transition.run(rows, self.now).map_err(refused);
+                if let Some(watch) = &mut self.watch {
+                    watch.ran = Instant::now();
+                }
+                let decision = decision?;
                 let committed = Committed {
                     outcome: decision.outcome,
                     actions: decision.actions,
@@ -107,11 +115,15 @@ impl<T: Transition> Job for TransitionJob<T> {
             (Ok(()), Progress::Waiting(_) | Progress::Running) => Err(ran_already()),
             (Err(error), _) => Err(error),
         };
-        if let Some(watch) = &self.watch {
-            watch.tell(T::NAME);
-        }
+        let at = match &verdict {
+            Ok(_) => "commit",
+            Err(_) => "refused",
+        };
         // A caller that went away does not undo what is on disk.
         let _ = self.caller.send(verdict);
+        if let Some(watch) = &self.watch {
+            watch.tell(at, T::NAME);
+        }
     }
 }
 

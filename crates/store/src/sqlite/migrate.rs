@@ -63,18 +63,17 @@ pub(super) fn check_ours(
     Ok(())
 }
 
-/// Brings the schema to the newest version. A ledger that has one already is checked and backed up before each step.
+/// Brings the schema to the newest version. A ledger that has one already is checked and backed up before the first
+/// step: that copy is what the program of before can open.
 pub(super) fn bring_up(
     conn: &mut Connection,
     path: &Path,
     migrations: &[&str],
 ) -> Result<(), OpenError> {
     let found = version(conn).map_err(|source| OpenError::sqlite(path, source))?;
-    for (migration, version) in migrations.iter().zip(1_i64..) {
-        if version <= found {
-            continue;
-        }
-        if found > 0 {
+    let steps = migrations.iter().zip(1_i64..);
+    for (migration, version) in steps.filter(|(_, version)| *version > found) {
+        if found > 0 && version == found + 1 {
             require_sound(conn, path)?;
             let backup = back_up(conn, path, version)?;
             let messages = backup.messages;

@@ -62,8 +62,8 @@ pub(super) const OVERDUE: &str = select_message!(
 /// Nearly always no question is open at all: that is looked up once, and each turn's own only then.
 macro_rules! is_asked {
     () => {
-        "EXISTS (SELECT 1 FROM request INDEXED BY request_waiting WHERE request.state = 'open') \
-         AND EXISTS (SELECT 1 FROM request INDEXED BY request_message \
+        "EXISTS (SELECT 1 FROM request INDEXED BY request_open WHERE request.state = 'open') \
+         AND EXISTS (SELECT 1 FROM request INDEXED BY request_open \
              WHERE request.message_id = message.message_id AND request.state = 'open')"
     };
 }

@@ -40,6 +40,7 @@ fn walks(step: &str) -> bool {
         "reply_lane",
         "push_open",
         "request_waiting",
+        "request_open",
     ];
     step.starts_with("SCAN")
         && !step.starts_with("SCAN (subquery")

@@ -150,6 +150,7 @@ impl Desk {
                 Err(RecvTimeoutError::Timeout) => {
                     checkpoint(&self.conn);
                     clean = true;
+                    last = 0;
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -192,6 +193,10 @@ impl Desk {
         while let Some(job) = batch.get(verdicts.len()) {
             let (verdict, undone) = self.job(job, undo)?;
             if undone == Undone::NotYet {
+                // Whatever becomes of the batch, what this one met is known.
+                if let Err(error) = &verdict {
+                    self.gauge.heard(error);
+                }
                 self.execute("ROLLBACK")?;
                 self.begin()?;
                 self.write_again(&batch.jobs, &verdicts)?;
@@ -234,7 +239,8 @@ impl Desk {
         for (job, verdict) in batch.iter().zip(verdicts) {
             if verdict.is_ok() {
                 let mut rows = SqliteRows::new(&self.conn, Undo::Transaction);
-                job.write_again(&mut rows)?;
+                let wrote = catch_unwind(AssertUnwindSafe(|| job.write_again(&mut rows)));
+                wrote.unwrap_or_else(|panic| Err(panicked(panic.as_ref())))?;
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use crate::given::{World, Write, begin, message, text};
 use crate::view::everything;
 use bridge_core::port::{Change, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{Decision, Received, Refused, Transition};
-use bridge_core::value::{AckState, ChannelId, Sandbox, Timestamp};
+use bridge_core::value::{AckState, AuditEntry, ChannelId, Sandbox, Timestamp};
 use bridge_store::sqlite::Soundness;
 use bridge_store::{OpenError, Options, SqliteLedger};
 use rusqlite::Connection;
@@ -180,16 +180,27 @@ async fn transitions_that_fail_in_the_middle_leave_what_is_beside_them_as_it_wou
             },
         ])
     };
+    let note = |subject: &str| {
+        Write(vec![Change::Audit(AuditEntry {
+            at: Timestamp(1),
+            actor: "somebody".to_owned(),
+            what: "looked".to_owned(),
+            subject: subject.to_owned(),
+            detail: String::new(),
+        })])
+    };
     let disk = OnDisk::open();
     let world = World::over(disk.ledger());
     let (gate, keeper) = gate();
     let held = hand_in(world.tries(gate));
     keeper.entered.await.unwrap();
+    let noted_first = hand_in(world.tries(note("m0")));
     let first = hand_in(world.tries(text("a", "m1")));
     let fails = hand_in(world.tries(torn("1")));
     let second = hand_in(world.tries(text("a", "m2")));
     let fails_too = hand_in(world.tries(torn("2")));
     let third = hand_in(world.tries(text("b", "m3")));
+    let noted = hand_in(world.tries(note("m1")));
     let commits = disk.ledger().commits();
     keeper.release.send(()).unwrap();
     held.await.unwrap();
@@ -203,13 +214,18 @@ async fn transitions_that_fail_in_the_middle_leave_what_is_beside_them_as_it_wou
     for whole in [first, second, third] {
         whole.await.unwrap();
     }
+    for noted in [noted_first, noted] {
+        noted.await.unwrap();
+    }
     assert_eq!(disk.ledger().commits() - commits, 2);
 
     let without = OnDisk::open();
     let beside = World::over(without.ledger());
+    beside.tries(note("m0")).await.unwrap();
     for received in [text("a", "m1"), text("a", "m2"), text("b", "m3")] {
         beside.tries(received).await.unwrap();
     }
+    beside.tries(note("m1")).await.unwrap();
     let now = world.now;
     let found = everything(disk.ledger(), now).await;
     assert_eq!(found, everything(without.ledger(), now).await);

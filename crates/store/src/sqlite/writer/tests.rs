@@ -43,23 +43,30 @@ fn desk() -> (Desk, TempDir) {
     (desk, directory)
 }
 
-/// Runs statements as one batch and gives each its verdict.
-fn batch(desk: &Desk, statements: &[&'static str]) -> Vec<Result<(), LedgerError>> {
+/// Jobs that wait in a line, and what becomes of them.
+fn handed_in(
+    statements: impl Iterator<Item = &'static str>,
+) -> (
+    Outlet<Box<dyn Job>>,
+    Vec<oneshot::Receiver<Result<(), LedgerError>>>,
+) {
     let (jobs, outlet) = line(QUEUE_MAX);
     let mut verdicts = Vec::new();
-    let mut first = None;
     for statement in statements {
         let (job, verdict) = sql(statement);
         verdicts.push(verdict);
-        if first.is_none() {
-            first = Some(job);
-        } else {
-            let mut put = std::pin::pin!(jobs.put(job));
-            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-            assert!(put.as_mut().poll(&mut context).is_ready());
-        }
+        let mut put = std::pin::pin!(jobs.put(job));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(put.as_mut().poll(&mut context).is_ready());
     }
-    desk.batch(Batch::of(first.unwrap(), &outlet, false));
+    (outlet, verdicts)
+}
+
+/// Runs statements as one batch and gives each its verdict.
+fn batch(desk: &Desk, statements: &[&'static str]) -> Vec<Result<(), LedgerError>> {
+    let (outlet, verdicts) = handed_in(statements.iter().copied());
+    let first = outlet.take_waiting().unwrap();
+    desk.batch(Batch::of(first, &outlet, false));
     let got = verdicts.into_iter().map(|mut verdict| verdict.try_recv());
     got.map(Result::unwrap).collect()
 }
@@ -81,6 +88,74 @@ fn a_failing_job_undoes_only_itself() {
     assert_eq!(good, [true, false, true, false, true]);
     assert_eq!(cursors(&desk), 3);
     assert_eq!(desk.commits.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_crowd_comes_in_while_its_first_jobs_run_up_to_the_most() {
+    let (desk, _directory) = desk();
+    let statements = [BROKEN].into_iter().chain(std::iter::repeat_n(GOOD, 299));
+    let (outlet, verdicts) = handed_in(statements);
+    let (first, verdict) = sql(GOOD);
+    // None of the others was there when it began.
+    let crowd = Batch {
+        jobs: vec![first],
+        crowd: Some(&outlet),
+    };
+    assert_eq!(desk.batch(crowd), BATCH_MAX);
+    let good = |mut verdict: oneshot::Receiver<Result<(), LedgerError>>| match verdict.try_recv() {
+        Ok(verdict) => Some(verdict.is_ok()),
+        Err(_not_yet) => None,
+    };
+    assert_eq!(good(verdict), Some(true));
+    let heard: Vec<Option<bool>> = verdicts.into_iter().map(good).collect();
+    assert_eq!(
+        heard[0],
+        Some(false),
+        "it came in behind the first and failed"
+    );
+    assert!(
+        heard[1..BATCH_MAX - 1]
+            .iter()
+            .all(|heard| *heard == Some(true))
+    );
+    assert!(heard[BATCH_MAX - 1..].iter().all(Option::is_none));
+    assert_eq!(cursors(&desk), i64::try_from(BATCH_MAX - 1).unwrap());
+}
+
+/// Writes, and then has a bug.
+struct Falls(oneshot::Sender<Result<(), LedgerError>>);
+
+impl Job for Falls {
+    fn run(&mut self, rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
+        rows.execute_batch(GOOD)?;
+        panic!("on purpose")
+    }
+
+    fn write_again(&self, _rows: &mut SqliteRows<'_>) -> Result<(), LedgerError> {
+        panic!("it did not run to its end")
+    }
+
+    fn resolve(self: Box<Self>, verdict: Result<(), LedgerError>) {
+        let _ = self.0.send(verdict);
+    }
+}
+
+#[test]
+fn a_panic_behind_a_write_undoes_only_itself() {
+    let (desk, _directory) = desk();
+    let (_jobs, outlet) = line(QUEUE_MAX);
+    let (caller, mut fell) = oneshot::channel();
+    let (before, mut before_it) = sql(GOOD);
+    let (behind, mut behind_it) = sql(GOOD);
+    let mut batch = Batch::of(before, &outlet, false);
+    batch.jobs.push(Box::new(Falls(caller)));
+    batch.jobs.push(behind);
+    desk.batch(batch);
+    assert!(before_it.try_recv().unwrap().is_ok());
+    assert!(behind_it.try_recv().unwrap().is_ok());
+    let error = fell.try_recv().unwrap().unwrap_err();
+    assert!(error.to_string().contains("on purpose"), "{error}");
+    assert_eq!(cursors(&desk), 2);
 }
 
 #[test]
