@@ -1,6 +1,8 @@
-//! Whether two runs agree: every ratio of the earlier one is looked up in the later one.
+//! Whether two runs agree: every ratio of one is looked up in the other, for the parts that both have.
 
+use crate::plan::Part;
 use crate::section::Ratio;
+use anyhow::ensure;
 
 /// Two runs may differ so much in a ratio, as a share of the smaller one.
 pub(crate) const MOST: f64 = 0.15;
@@ -9,6 +11,7 @@ pub(crate) const MOST: f64 = 0.15;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Compared {
     pub(crate) words: String,
+    /// Zero: the earlier run did not measure it.
     pub(crate) before: f64,
     /// None: this run did not measure it.
     pub(crate) now: Option<f64>,
@@ -27,14 +30,36 @@ impl Compared {
     }
 }
 
-pub(crate) fn compare(before: &[Ratio], now: &[Ratio]) -> Vec<Compared> {
-    let find = |key: &str| now.iter().find(|ratio| ratio.key == key);
-    let compared = before.iter().map(|ratio| Compared {
+/// Fails where the earlier run has nothing of what this one measured.
+pub(crate) fn compare(
+    parts: &[Part],
+    before: &[Ratio],
+    now: &[Ratio],
+) -> anyhow::Result<Vec<Compared>> {
+    let measured = |ratio: &&Ratio| parts.iter().any(|part| ratio.key.starts_with(&part.key()));
+    let value = |of: &[Ratio], key: &str| of.iter().find(|one| one.key == key).map(|one| one.value);
+    let mut compared: Vec<Compared> = before
+        .iter()
+        .filter(measured)
+        .map(|ratio| Compared {
+            words: ratio.words.clone(),
+            before: ratio.value,
+            now: value(now, &ratio.key),
+        })
+        .collect();
+    ensure!(
+        !compared.is_empty(),
+        "the earlier run measured nothing of what this one did"
+    );
+    let new = now
+        .iter()
+        .filter(|ratio| value(before, &ratio.key).is_none());
+    compared.extend(new.map(|ratio| Compared {
         words: ratio.words.clone(),
-        before: ratio.value,
-        now: find(&ratio.key).map(|ratio| ratio.value),
-    });
-    compared.collect()
+        before: 0.0,
+        now: Some(ratio.value),
+    }));
+    Ok(compared)
 }
 
 #[cfg(test)]
@@ -52,25 +77,30 @@ mod tests {
     #[test]
     fn runs_agree_within_the_share_in_both_directions() {
         let before = [
-            ratio("a", 1.0),
-            ratio("b", 1.0),
-            ratio("c", 1.16),
-            ratio("d", 1.0),
+            ratio("cost.a", 1.0),
+            ratio("cost.b", 1.0),
+            ratio("cost.c", 1.16),
+            ratio("cost.d", 1.0),
+            ratio("flood.f", 1.0),
         ];
-        let now = [ratio("c", 1.0), ratio("b", 0.88), ratio("a", 1.15)];
-        let agrees: Vec<bool> = compare(&before, &now)
-            .iter()
-            .map(Compared::agrees)
-            .collect();
-        assert_eq!(agrees, [true, true, false, false], "d was not measured");
+        let now = [
+            ratio("cost.c", 1.0),
+            ratio("cost.b", 0.88),
+            ratio("cost.a", 1.15),
+            ratio("cost.e", 1.0),
+        ];
+        let compared = compare(&[Part::Cost], &before, &now).unwrap();
+        let agrees: Vec<bool> = compared.iter().map(Compared::agrees).collect();
+        let expected = [true, true, false, false, false];
+        assert_eq!(agrees, expected, "d is not measured now, e was not then");
     }
 
     #[test]
-    fn nothing_agrees_with_zero() {
-        assert!(
-            compare(&[ratio("a", 0.0)], &[ratio("a", 1.0)])
-                .iter()
-                .all(|one| !one.agrees())
-        );
+    fn nothing_agrees_with_zero_or_with_nothing() {
+        let before = [ratio("cost.a", 0.0)];
+        let now = [ratio("cost.a", 1.0)];
+        let compared = compare(&[Part::Cost], &before, &now).unwrap();
+        assert!(compared.iter().all(|one| !one.agrees()));
+        assert!(compare(&[Part::Flood], &before, &[]).is_err());
     }
 }

@@ -22,7 +22,7 @@ pub(crate) enum Task {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Measure {
-    /// Small numbers, to see that it works; nothing is written
+    /// Small numbers, to see that it works; bars are shown and not judged, nothing is written
     #[arg(long)]
     pub(crate) quick: bool,
     /// Only these parts; nothing is written

@@ -92,6 +92,16 @@ pub(crate) fn start_to_ready(ms: f64, unfinished: u64) -> Bar {
     }
 }
 
+/// The daemon's memory behind floods against before them: nothing of a flood may stay.
+pub(crate) fn memory_after_floods(ratio: f64) -> Bar {
+    Bar {
+        words: "bridge's own memory after floods of deltas, against before".to_owned(),
+        measured: ratio,
+        limit: Limit::AtMost(1.1),
+        unit: "x",
+    }
+}
+
 /// What a drill found that was not as promised: figures of a run that broke one say nothing.
 pub(crate) fn promises_broken(count: usize) -> Bar {
     Bar {

@@ -28,21 +28,19 @@ pub(crate) async fn run(args: Measure) -> anyhow::Result<ExitCode> {
         .into_iter()
         .filter(|part| args.only.is_empty() || args.only.contains(part))
         .collect();
-    let mut sections = Vec::new();
-    for part in parts {
-        let began = Instant::now();
-        eprintln!("==> {part:?}");
-        let section = measure(part, &ground).await;
-        let section = section.with_context(|| format!("measure {part:?}"))?;
-        eprintln!("<== {part:?}: {:.0} s", began.elapsed().as_secs_f64());
-        sections.push(section);
-    }
+    let sections = all(&parts, &ground).await?;
     let ratios: Vec<Ratio> = sections.iter().flat_map(|one| one.ratios.clone()).collect();
-    let compared = before.map(|before| agreement::compare(&before, &ratios));
+    let compared = before
+        .map(|before| agreement::compare(&parts, &before, &ratios))
+        .transpose()?;
     println!("{}", report::terminal(&sections, compared.as_deref()));
-    keep(&args.figures, &ratios)?;
     if !args.quick && args.only.is_empty() {
+        keep(&args.figures, &ratios)?;
         report::write(&args.docs, &ground, &sections, compared.as_deref())?;
+    }
+    if args.quick {
+        eprintln!("a quick run is too small to judge a bar by");
+        return Ok(ExitCode::SUCCESS);
     }
     let missed = sections
         .iter()
@@ -53,6 +51,24 @@ pub(crate) async fn run(args: Measure) -> anyhow::Result<ExitCode> {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     })
+}
+
+/// The parts one after the other. Where one fails, what was measured before it is shown all the same.
+async fn all(parts: &[Part], ground: &Ground) -> anyhow::Result<Vec<Section>> {
+    let mut sections = Vec::new();
+    for part in parts {
+        let began = Instant::now();
+        eprintln!("==> {part:?}");
+        match measure(*part, ground).await {
+            Ok(section) => sections.push(section),
+            Err(error) => {
+                println!("{}", report::terminal(&sections, None));
+                return Err(error.context(format!("measure {part:?}")));
+            }
+        }
+        eprintln!("<== {part:?}: {:.0} s", began.elapsed().as_secs_f64());
+    }
+    Ok(sections)
 }
 
 async fn measure(part: Part, ground: &Ground) -> anyhow::Result<Section> {

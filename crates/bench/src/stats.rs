@@ -3,6 +3,11 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+/// With fewer samples than this, p95 is the largest of them and is called so.
+const P95_FROM: usize = 20;
+/// The same for p99.
+const P99_FROM: usize = 100;
+
 /// The ranks of one way of doing something, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Spread {
@@ -10,6 +15,7 @@ pub(crate) struct Spread {
     pub(crate) p50: f64,
     pub(crate) p95: f64,
     pub(crate) p99: f64,
+    pub(crate) max: f64,
 }
 
 impl Spread {
@@ -20,6 +26,42 @@ impl Spread {
             p50: rank(&ms, 50),
             p95: rank(&ms, 95),
             p99: rank(&ms, 99),
+            max: rank(&ms, 100),
+        }
+    }
+
+    pub(crate) fn at(&self, tail: Tail) -> f64 {
+        match tail {
+            Tail::P95 => self.p95,
+            Tail::P99 => self.p99,
+            Tail::Max => self.max,
+        }
+    }
+}
+
+/// A figure of the slow end of a spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tail {
+    P95,
+    P99,
+    Max,
+}
+
+impl Tail {
+    /// What so many samples are enough for.
+    pub(crate) fn of(samples: usize) -> &'static [Self] {
+        match samples {
+            P99_FROM.. => &[Self::P95, Self::P99],
+            P95_FROM.. => &[Self::P95, Self::Max],
+            _ => &[Self::Max],
+        }
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::P95 => "p95",
+            Self::P99 => "p99",
+            Self::Max => "max",
         }
     }
 }
@@ -59,6 +101,26 @@ mod tests {
     #[test]
     fn a_spread_is_in_milliseconds() {
         let spread = Spread::of(&[Duration::from_micros(1_500), Duration::from_secs(1)]);
-        assert_eq!((spread.samples, spread.p50, spread.p99), (2, 1.5, 1_000.0));
+        assert_eq!((spread.samples, spread.p50, spread.max), (2, 1.5, 1_000.0));
+    }
+
+    #[test]
+    fn a_rank_is_shown_where_it_is_not_simply_the_largest() {
+        let spread = |samples: u64| {
+            let times: Vec<Duration> = (1..=samples).map(Duration::from_millis).collect();
+            Spread::of(&times)
+        };
+        for (samples, tails) in [
+            (100, &[Tail::P95, Tail::P99]),
+            (99, &[Tail::P95, Tail::Max]),
+            (20, &[Tail::P95, Tail::Max]),
+        ] {
+            let spread = spread(samples);
+            assert_eq!(Tail::of(spread.samples), tails, "{samples}");
+            assert!(spread.at(tails[0]) < spread.max);
+        }
+        assert_eq!(Tail::of(19), [Tail::Max]);
+        assert_eq!(spread(99).p99, spread(99).max, "99 samples have no p99");
+        assert_eq!(spread(19).p95, spread(19).max, "19 samples have no p95");
     }
 }

@@ -126,7 +126,11 @@ fn count() -> anyhow::Result<BTreeMap<String, u64>> {
     ];
     let mut counted = BTreeMap::new();
     for (name, number, once, twice) in paths {
-        let each = twice.saturating_sub(once) / number;
+        ensure!(
+            twice > once,
+            "{name}: twice the work took {twice} instructions, and once took {once}"
+        );
+        let each = (twice - once) / number;
         println!("{name}: {each} instructions");
         counted.insert(name.to_owned(), each);
     }
@@ -154,7 +158,7 @@ fn collected(said: &str) -> Option<u64> {
     line.rsplit(' ').next()?.parse().ok()
 }
 
-/// What is above its budget, or has none.
+/// What is above its budget, has none, or is not counted any more.
 fn judge(budgets: &BTreeMap<String, u64>, counted: &BTreeMap<String, u64>) -> Vec<String> {
     let finding = |(name, count): (&String, &u64)| match budgets.get(name) {
         None => Some(format!("{name} has no budget")),
@@ -164,7 +168,9 @@ fn judge(budgets: &BTreeMap<String, u64>, counted: &BTreeMap<String, u64>) -> Ve
             )
         }),
     };
-    counted.iter().filter_map(finding).collect()
+    let lost = budgets.keys().filter(|name| !counted.contains_key(*name));
+    let lost = lost.map(|name| format!("{name} has a budget and is not counted"));
+    counted.iter().filter_map(finding).chain(lost).collect()
 }
 
 /// How many percent one number is above another, where that is more than it may be.
@@ -202,9 +208,10 @@ mod tests {
         let budgets = counts([(LIFE, 1_000), (DELTA, 100)]);
         assert!(judge(&budgets, &counts([(LIFE, 1_100), (DELTA, 20)])).is_empty());
         let found = judge(&budgets, &counts([(LIFE, 1_101), (LIFE_WITH_HISTORY, 1)]));
-        let [more, without] = found.as_slice() else {
+        let [more, without, lost] = found.as_slice() else {
             panic!("{found:?}");
         };
+        assert!(lost.contains(DELTA), "{lost}");
         assert!(more.contains("1101") && more.contains("1000"), "{more}");
         assert!(without.contains("no budget"), "{without}");
     }

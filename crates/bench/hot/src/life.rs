@@ -13,7 +13,7 @@ use bridge_core::value::{
     MessageId, Sandbox, SenderKind, ThreadId, Tier, Timestamp, TurnId, Usage,
 };
 use bridge_store::{OpenError, Options, SqliteLedger};
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -212,8 +212,8 @@ impl Lives {
                 thread,
             })
             .await?;
+            self.look_back(message).await?;
         }
-        self.look_back(message).await?;
         self.commit(Begin {
             message_id: message.message_id.clone(),
             thread,
@@ -245,8 +245,7 @@ impl Lives {
 
     /// Codex answered.
     pub async fn answer(&self, message: &Message) -> Result<(), LedgerError> {
-        self.look(message).await?;
-        self.look(message).await?;
+        try_join(self.look(message), self.look(message)).await?;
         self.commit(Answered {
             attachments: Vec::new(),
             message_id: message.message_id.clone(),

@@ -2,6 +2,7 @@
 //! and killed and refused at the same points of their progress. Counts, not times.
 
 pub(crate) mod ancestor;
+mod drill;
 mod side;
 mod stage;
 
@@ -13,9 +14,7 @@ use bridge_sim::Memory;
 use bridge_sim::drill::{Play, Rhythm, Scene};
 use side::Side;
 use stage::AncestorStage;
-use std::process::Stdio;
 use std::time::Duration;
-use tokio::process::Command;
 use tokio::time::timeout;
 
 /// Where chance comes from, on both sides and in every run.
@@ -28,10 +27,8 @@ const QUIET_PATIENCE: Duration = Duration::from_secs(240);
 pub(crate) async fn measure(ground: &Ground) -> anyhow::Result<Section> {
     let messages = ground.plan.drilled;
     let patience = MESSAGE_PATIENCE * u32::try_from(messages)? + QUIET_PATIENCE;
-    let ours = timeout(patience, drill_bridge(ground)).await;
-    let ours = ours.context("the drill of the bridge hangs")??;
-    let theirs = timeout(patience, drill_ancestor(ground)).await;
-    let theirs = theirs.context("the drill of the ancestor hangs")??;
+    let ours = drill::run(ground, SEED, patience).await?;
+    let theirs = drill_ancestor(ground, patience).await?;
     for side in [&ours, &theirs] {
         let all = u64::try_from(messages)?;
         ensure!(side.sent == all, "{} of {all} messages sent", side.sent);
@@ -43,31 +40,14 @@ pub(crate) async fn measure(ground: &Ground) -> anyhow::Result<Section> {
     Ok(section(&ours, &theirs))
 }
 
-/// As a user would, with the report for programs.
-async fn drill_bridge(ground: &Ground) -> anyhow::Result<Side> {
-    let output = Command::new(&ground.bridge)
-        .args(["drill", "--json", "--sink", "probeable", "--codex-bin"])
-        .arg(&ground.codex)
-        .args(["--messages", &ground.plan.drilled.to_string()])
-        .args(["--seed", &SEED.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .kill_on_drop(true)
-        .spawn()
-        .context("start the drill")?
-        .wait_with_output()
-        .await?;
-    Side::read(&output.stdout)
-}
-
-async fn drill_ancestor(ground: &Ground) -> anyhow::Result<Side> {
+/// Whatever comes of it, nothing of it runs on.
+async fn drill_ancestor(ground: &Ground, patience: Duration) -> anyhow::Result<Side> {
     let scene = Scene::set(Memory::Probeable, SEED).await?;
     let stage = AncestorStage::set(ground, &scene)?;
     let mut play = Play::new(stage, scene, SEED);
-    let played = play.run(Rhythm::Messages(ground.plan.drilled)).await;
+    let played = timeout(patience, play.run(Rhythm::Messages(ground.plan.drilled))).await;
     play.stage.clear().await?;
-    played?;
+    played.context("the drill of the ancestor hangs")??;
     let (_stage, outcome) = play.close()?;
     Side::of(&outcome)
 }
@@ -121,8 +101,10 @@ fn words(ours: &Side) -> Vec<String> {
              told the same messages in the same conversations; half of them run a command first, which is a second model \
              call. After every 8th message that ended, the daemon alone or Codex is killed in turn (`kill -9`, 0 to \
              150 ms after a turn began); after every 10th an acknowledged row is shown again; after every 30th the \
-             platform is gone for 0.3 to 1.5 s. Of the replies and acks 8 % are refused, 7 % are taken and their receipt \
-             is lost, 3 % are cut: decided by seed, message and try, so both sides meet the same.",
+             platform is gone for 0.3 to 1.5 s. Of the replies, of the questions whether one arrived and of the acks \
+             8 % are refused, 7 % are taken and their receipt is lost, 3 % are cut before they are taken, 7 % take up to \
+             0.3 s longer: decided by seed, message and try, so both sides meet the same. Of the looks into the inbox \
+             1 % are refused, by seed and by how often it was looked.",
             ours.sent
         ),
         "The ancestor is its algorithm as its own description and tests give it, one row after the other: one `codex \
@@ -130,7 +112,9 @@ fn words(ours: &Side) -> Vec<String> {
          is run again; 1 to 60 s of backoff where the poll fails; sessions in a file. It is given every doubt: \
          `--resume` never was a flag of `codex exec`, so `codex exec resume ID` is used; its stdin is closed, or it \
          would wait; a run that fails is a notice and not a wrong answer; an ack that fails does not run the message \
-         again while the process lives; its sandbox may write, as ours may."
+         again while the process lives; its sandbox may write, as ours may; its Codex gets the settings that the \
+         bridge gives its own. What the model is told of approvals still differs: a run of `codex exec` asks nobody, \
+         an owner's turn may ask. Input tokens per model call show what such differences come to."
             .to_owned(),
         "Input tokens are the bytes of every request that Codex sent (instructions, tools, history, message) divided by \
          4: the model is scripted and counts none. Both sides are counted at the model, answers at the platform, effects \
@@ -163,6 +147,9 @@ fn table(ours: &Side, theirs: &Side) -> Table {
             }),
             row("input tokens per answer", |side| {
                 format!("{:.0}", side.input_tokens_per_answer)
+            }),
+            row("input tokens per model call", |side| {
+                format!("{:.0}", side.input_tokens_per_call())
             }),
             row("kills of the daemon", |side| side.daemon_kills.to_string()),
             row("kills of Codex", |side| side.codex_kills.to_string()),

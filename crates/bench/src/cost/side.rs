@@ -1,4 +1,5 @@
-//! What one side of the comparison came to: the bridge's own report, read back, or the outcome of a play.
+//! What one side of the comparison came to: the bridge's own report, read back, or the outcome of a play. How a side is
+//! played belongs to `drill` and `stage`.
 
 use anyhow::Context;
 use bridge_sim::drill::Outcome;
@@ -58,6 +59,11 @@ impl Side {
         })
     }
 
+    /// What one call of the model was given on average.
+    pub(super) fn input_tokens_per_call(&self) -> f64 {
+        self.input_tokens as f64 / self.model_calls as f64
+    }
+
     /// Calls that faults cost, beyond one whole run of each message.
     pub(super) fn beyond(&self) -> i64 {
         self.model_calls.cast_signed() - self.model_calls_needed.cast_signed()
@@ -101,6 +107,7 @@ mod tests {
             (side.model_calls_per_answer, side.input_tokens_per_answer),
             (4.5, 10.0)
         );
+        assert_eq!(format!("{:.2}", side.input_tokens_per_call()), "2.22");
     }
 
     #[test]

@@ -4,20 +4,14 @@ use crate::ground::Ground;
 use crate::stage::{Place, process};
 use anyhow::Context;
 use bridge_sim::drill::{Scene, Stage};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
 use tokio::process::{Child, Command};
 
-/// How long what is killed may take to be gone.
-const GONE_LOOKS: u32 = 250;
-const GONE_PAUSE: Duration = Duration::from_millis(20);
-
-/// What the bridge gives to an owner's turns, set by hand in CODEX_HOME.
+/// The sandbox that the bridge gives to an owner's turns, set by hand in CODEX_HOME. Nobody can be asked in a run of
+/// `codex exec`, so its policy is the one that says so; the other settings are given to each run.
 const SETTINGS: &str = "sandbox_mode = \"workspace-write\"\napproval_policy = \"never\"\n";
 
 pub(super) struct AncestorStage {
@@ -50,23 +44,10 @@ impl AncestorStage {
     /// Ends it, and every run that is left.
     pub(super) async fn clear(&mut self) -> anyhow::Result<()> {
         self.kill().await?;
-        for _ in 0..GONE_LOOKS {
-            let left = process::working_in(self.place.path());
-            if left.is_empty() {
-                return Ok(());
-            }
-            for pid in left {
-                end(pid);
-            }
-            tokio::time::sleep(GONE_PAUSE).await;
-        }
-        anyhow::bail!("runs of the ancestor do not end")
+        process::end_all(|| process::working_in(self.place.path()))
+            .await
+            .context("end the runs of the ancestor")
     }
-}
-
-/// False when it was gone already.
-fn end(pid: i32) -> bool {
-    kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok()
 }
 
 impl Stage for AncestorStage {
@@ -114,7 +95,7 @@ impl Stage for AncestorStage {
         let daemon = self.daemon.as_ref().and_then(Child::id);
         let daemon = daemon.and_then(|pid| i32::try_from(pid).ok());
         let run = daemon.and_then(|pid| process::children(pid).into_iter().next());
-        run.is_some_and(end)
+        run.is_some_and(process::end)
     }
 
     fn work(&self) -> PathBuf {

@@ -50,7 +50,11 @@ struct Flood {
 #[derive(Clone, Debug)]
 struct Floods {
     deltas: u64,
-    before_mib: f64,
+    /// The daemon's memory when it had answered one message, and when floods had filled SQLite's page caches.
+    fresh_mib: f64,
+    full_mib: f64,
+    /// How many floods that were.
+    filling: usize,
     ours: Vec<Flood>,
     bare: Vec<Duration>,
 }
@@ -70,7 +74,11 @@ struct Scene {
 
 pub(crate) async fn measure(ground: &Ground) -> anyhow::Result<Section> {
     let mut scene = Scene::open(ground).await?;
-    let before_mib = scene.memory()?;
+    let fresh_mib = scene.memory()?;
+    for _ in 0..ground.plan.filling_floods {
+        scene.flood(Watched::Nobody).await?;
+    }
+    let full_mib = scene.memory()?;
     let (mut ours, mut bare) = (Vec::new(), Vec::new());
     for _ in 0..ground.plan.floods {
         bare.push(scene.bare_flood().await?);
@@ -82,7 +90,9 @@ pub(crate) async fn measure(ground: &Ground) -> anyhow::Result<Section> {
     scene.served.stop().await?;
     let floods = Floods {
         deltas: ground.plan.deltas,
-        before_mib,
+        fresh_mib,
+        full_mib,
+        filling: ground.plan.filling_floods,
         ours,
         bare,
     };
@@ -169,8 +179,8 @@ impl Scene {
         let before = party.ticks();
         let began = Instant::now();
         self.served.model.release(&gate);
-        self.served.answered(&rows, &self.whole).await?;
-        let took = began.elapsed();
+        let answered = self.served.answered(&rows, &self.whole).await?;
+        let took = answered.duration_since(began);
         let seen = match reader {
             Some(reader) => reader.end(&self.whole).await?,
             None => Seen::default(),

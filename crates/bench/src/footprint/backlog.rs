@@ -41,6 +41,10 @@ impl Backlog {
         }
     }
 
+    pub(super) fn conversations(&self) -> u64 {
+        (self.messages / PER_CONVERSATION).max(1)
+    }
+
     /// The oldest one that had a turn: claims go by age, so those behind the answered ones came next.
     pub(super) fn oldest_at_work(&self) -> MessageId {
         id(self.answered)
@@ -79,7 +83,7 @@ impl Backlog {
 
     /// One after the other, so that they are claimed in the order of their numbers.
     async fn receive(&self, ledger: &SqliteLedger) -> anyhow::Result<()> {
-        let conversations = (self.messages / PER_CONVERSATION).max(1);
+        let conversations = self.conversations();
         for number in 0..self.messages {
             let message = message(number, number % conversations);
             ledger.transact(message, self.at).await?;

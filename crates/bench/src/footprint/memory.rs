@@ -194,6 +194,7 @@ impl Memory {
             whose,
         };
         let (active, busy) = &self.active;
+        let times = bars::smaller_than_one_each(0.0, *active).limit.number();
         Plot::Columns {
             file: "memory.svg",
             title: format!("{active} turns at the same time: memory (RSS)"),
@@ -201,6 +202,7 @@ impl Memory {
             rows: vec![
                 column("bridge and keeper", ours(busy), Whose::Ours),
                 column("the one Codex behind it", busy.codex.rss_mib, Whose::Codex),
+                column("together", busy.all.rss_mib, Whose::Ours),
                 column(
                     "one app-server per task",
                     self.one_each.rss_mib,
@@ -208,8 +210,8 @@ impl Memory {
                 ),
             ],
             bar: Some((
-                self.one_each.rss_mib / 15.0,
-                "a fifteenth of one app-server per task".to_owned(),
+                self.one_each.rss_mib / times,
+                format!("at most, together: 1/{times:.0} of one app-server per task"),
             )),
         }
     }

@@ -7,14 +7,12 @@ use crate::ground::Ground;
 use crate::section::{Ratio, Section, Table};
 use crate::stage::Place;
 use crate::stage::daemon::{Daemon, DaemonOptions};
-use crate::stage::served::{Party, codex_is_up, settings};
+use crate::stage::served::{codex_is_up, settings};
 use crate::stage::socket::Socket;
 use crate::stats::{Spread, median, millis};
 use anyhow::{Context, ensure};
 use bridge_sim::{Options, Platform, PlatformOptions, ScriptedModel, Seen};
 use bridge_store::sqlite::{Existing, back_up};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -134,12 +132,7 @@ impl Scene<'_> {
         ensure!(text == Some(ANSWER), "a wrong end: {end}");
         let ready = daemon.ready_after;
         codex_is_up(&daemon).await?;
-        let party = Party::of(&daemon)?;
         daemon.kill().await?;
-        for pid in [party.keepers, party.codex].concat() {
-            // One that has ended by itself is what was wanted.
-            let _gone = kill(Pid::from_raw(pid), Signal::SIGKILL);
-        }
         std::fs::remove_dir_all(&state).context("remove the state of a killed daemon")?;
         Ok(Life {
             ready,
@@ -173,7 +166,7 @@ impl Start {
              two starts. After that Codex itself starts; with nothing behind it one new message is sent, else the \
              turns that were cut are looked for and begun again, {in_flight} at the same time, and the first answer is \
              that of the oldest.",
-            messages / 5
+            self.backlog.conversations()
         ));
         let rows = [
             ("ready, nothing behind it".to_owned(), &self.empty.ready),

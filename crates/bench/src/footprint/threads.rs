@@ -6,15 +6,17 @@ use crate::section::{Axis, Curve, Plot, Ratio, Section, Table, Whose};
 use crate::stage::Place;
 use crate::stage::app_server::AppServer;
 use crate::stage::process;
-use crate::stage::served::{Served, TICK_MS, Ticks};
+use crate::stage::served::{Served, TICK_MS};
 use crate::stats::{median, millis};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde_json::json;
 use std::time::Duration;
 
 const ANSWER: &str = "here";
 /// Fewest and most samples of a point; between them it has as many turns as the plan says.
 const SAMPLES: (usize, usize) = (5, 40);
+/// What is done behind an answer has this long until processor time is read.
+const SETTLE: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Copy, Debug)]
 struct Point {
@@ -26,6 +28,22 @@ struct Point {
     our_time: f64,
     codex_time: f64,
     bare_time: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Ours,
+    Bare,
+}
+
+impl Side {
+    /// The one that goes first changes with every round.
+    fn order(round: usize) -> [Self; 2] {
+        match round % 2 {
+            0 => [Self::Ours, Self::Bare],
+            _ => [Self::Bare, Self::Ours],
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -68,28 +86,26 @@ impl Sides {
         for _ in 0..threads {
             ids.push(self.bare.thread(json!({})).await?);
         }
-        let text = format!("echo:{ANSWER}");
         self.served.ask(&conversations, ANSWER).await?;
-        self.bare.turns(&ids, &text).await?;
+        self.ask_bare(&ids).await?;
         let samples = (turns / threads).clamp(SAMPLES.0, SAMPLES.1);
         let (mut ours, mut bare) = (Vec::new(), Vec::new());
-        let (mut spent, mut spent_bare) = (Ticks::default(), 0);
-        let bare_pid = self.bare.pid()?;
-        for _ in 0..samples {
-            let party = self.served.party()?;
-            let before = party.ticks();
-            ours.push(rate(
-                threads,
-                self.served.ask(&conversations, ANSWER).await?,
-            ));
-            let taken = party.ticks().since(before);
-            spent.ours += taken.ours;
-            spent.codex += taken.codex;
-            let before = process::ticks(bare_pid).context("no bare Codex")?;
-            bare.push(rate(threads, self.bare.turns(&ids, &text).await?));
-            let after = process::ticks(bare_pid).context("no bare Codex")?;
-            spent_bare += after.saturating_sub(before);
+        tokio::time::sleep(SETTLE).await;
+        // Once for all samples: the processes are separate, so nothing that one does counts for another.
+        let (party, bare_pid) = (self.served.party()?, self.bare.pid()?);
+        let (before, before_bare) = (party.ticks(), bare_ticks(bare_pid)?);
+        for round in 0..samples {
+            for side in Side::order(round) {
+                let (rates, took) = match side {
+                    Side::Ours => (&mut ours, self.served.ask(&conversations, ANSWER).await?),
+                    Side::Bare => (&mut bare, self.ask_bare(&ids).await?),
+                };
+                rates.push(rate(threads, took));
+            }
         }
+        tokio::time::sleep(SETTLE).await;
+        let spent = party.ticks().since(before);
+        let spent_bare = bare_ticks(bare_pid)?.saturating_sub(before_bare);
         let each = |ticks: u64| ticks as f64 * TICK_MS / (samples * threads) as f64;
         Ok(Point {
             threads,
@@ -100,6 +116,20 @@ impl Sides {
             bare_time: each(spent_bare),
         })
     }
+
+    /// One turn on each of these threads, to the end of the last; then it is looked whether all said the right thing.
+    async fn ask_bare(&mut self, threads: &[String]) -> anyhow::Result<Duration> {
+        let turns = self.bare.turns(threads, &format!("echo:{ANSWER}")).await?;
+        ensure!(turns.texts.len() == threads.len(), "a bare turn is missing");
+        for text in &turns.texts {
+            ensure!(text == ANSWER, "a bare turn answered {text:?}");
+        }
+        Ok(turns.whole)
+    }
+}
+
+fn bare_ticks(pid: i32) -> anyhow::Result<u64> {
+    process::ticks(pid).context("no bare Codex")
 }
 
 /// Per second.
@@ -113,8 +143,10 @@ impl Threads {
             "Turns per second of the real Codex, with so many conversations at the same time: each says one thing, \
              and the next round begins when the last answer can be seen. Through the bridge a message goes from the \
              platform's inbox to the visible reply, every step durable; the bare client writes `turn/start` and waits \
-             for `turn/completed`. Both have a Codex of their own and the same model, and take turns. Processor time \
-             is what the kernel counts for bridge and keeper, and for each Codex."
+             for `turn/completed`. Both have a Codex of their own and the same model, and take turns; which of \
+             them goes first changes with every round, and every answer is compared. Processor time is what the kernel \
+             counts for bridge and keeper, and for each Codex, from before the first sample until shortly after the \
+             last: what is done behind an answer is in it."
                 .to_owned(),
         );
         section.tables.push(self.table());

@@ -2,13 +2,12 @@
 //! `codex exec`.
 
 use super::exec;
+use super::send::send;
 use crate::ground::Ground;
+use crate::stage::Place;
 use crate::stage::daemon::{Daemon, DaemonOptions};
-use crate::stage::{PATIENCE, Place};
-use anyhow::{Context, ensure};
 use bridge_sim::{Options, ScriptedModel};
 use std::time::{Duration, Instant};
-use tokio::time::timeout;
 
 /// One of each in turn.
 #[derive(Debug, Default)]
@@ -46,12 +45,8 @@ async fn ours(
 ) -> anyhow::Result<(Duration, Duration)> {
     let began = Instant::now();
     let daemon = Daemon::start(ground, place, DaemonOptions::default()).await?;
-    let mut command = daemon.command(place);
-    let ended = timeout(PATIENCE, command.args(["send", text]).output()).await;
-    let ended = ended.context("the first send does not end")??;
+    send(&daemon, place, text, answer).await?;
     let whole = began.elapsed();
-    let said = String::from_utf8_lossy(&ended.stdout);
-    ensure!(said.trim() == answer, "the first send said {said:?}");
     let ready = daemon.ready_after;
     daemon.stop().await?;
     Ok((ready, whole))

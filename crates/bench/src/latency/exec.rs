@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// Begins a session; its id, the answer and how long it took.
+/// Begins a session and gives its id.
 pub(crate) async fn begin(codex: &Path, place: &Place, text: &str) -> anyhow::Result<String> {
     let mut command = command(codex, place);
     command.args(["--json", "-"]);
@@ -77,9 +77,12 @@ async fn run(mut command: Command, text: &str) -> anyhow::Result<(String, Durati
     let began = Instant::now();
     let mut child = command.spawn().context("start codex exec")?;
     let mut input = child.stdin.take().context("no stdin")?;
-    input.write_all(text.as_bytes()).await?;
-    drop(input);
-    let ended = timeout(PATIENCE, child.wait_with_output()).await;
+    let ended = async {
+        input.write_all(text.as_bytes()).await?;
+        drop(input);
+        child.wait_with_output().await
+    };
+    let ended = timeout(PATIENCE, ended).await;
     let ended = ended.context("codex exec does not end")??;
     let took = began.elapsed();
     if !ended.status.success() {

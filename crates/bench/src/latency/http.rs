@@ -1,13 +1,15 @@
 //! The daemon over TCP: the HTTP API with its events, and A2A with and without a stream, by one client that keeps its
-//! connections.
+//! connections. How events are read is in `stage::socket`.
 
 use super::way::Sample;
 use crate::stage::daemon::Daemon;
+use crate::stage::socket::Events;
 use crate::stage::{PATIENCE, Place};
 use anyhow::{Context, bail, ensure};
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use tokio::time::timeout;
 
 /// The conversation of the API's messages.
 const CONVERSATION: &str = "api";
@@ -40,18 +42,23 @@ impl Http {
                 .with_context(|| format!("read {}", path.display()))
         };
         let mut command = daemon.command(place);
-        let made = command.args(["peers", "add", "bench"]).output().await;
-        let made = made.context("add a peer")?;
+        let made = command.args(["peers", "add", "bench"]).output();
+        let made = timeout(PATIENCE, made).await;
+        let made = made.context("peers add does not end")??;
         let said = String::from_utf8(made.stdout)?;
         let token = said
             .split_whitespace()
             .find(|word| word.starts_with("cbt_"));
         Ok(Self {
+            // The limit of a request counts until the last byte of its answer, also for events.
             client: Client::builder().timeout(PATIENCE).build()?,
             base: format!("http://{}", read("listen")?),
             owner: read("token")?,
             peer: token
-                .with_context(|| format!("no token in {said:?}"))?
+                .with_context(|| {
+                    let error = String::from_utf8_lossy(&made.stderr);
+                    format!("peers add: {}, no token in {said:?}: {error}", made.status)
+                })?
                 .to_owned(),
             sent: 0,
         })
@@ -173,43 +180,26 @@ fn has(value: &Value, text: &str) -> bool {
 
 /// Reads server-sent events until one is the end.
 async fn follow(
-    mut stream: Response,
+    stream: Response,
     began: Instant,
     mut told: impl FnMut(&str, Value) -> Told,
 ) -> anyhow::Result<(Sample, Value)> {
-    let (mut text, mut first_token): (String, Option<Duration>) = (String::new(), None);
-    while let Some(chunk) = stream.chunk().await? {
-        text.push_str(std::str::from_utf8(&chunk)?);
-        while let Some((event, rest)) = text.split_once("\n\n") {
-            let (name, data) = parts(event)?;
-            match told(&name, data) {
-                Told::Nothing => {}
-                Told::Text => {
-                    first_token.get_or_insert_with(|| began.elapsed());
-                }
-                Told::End(end) => {
-                    let whole = began.elapsed();
-                    return Ok((Sample { whole, first_token }, end));
-                }
+    let (mut events, mut first_token) = (Events::of(stream), None);
+    while let Some(event) = events.next().await? {
+        let data = match event.data.as_str() {
+            "" => Value::Null,
+            data => serde_json::from_str(data)?,
+        };
+        match told(&event.name, data) {
+            Told::Nothing => {}
+            Told::Text => {
+                first_token.get_or_insert_with(|| began.elapsed());
             }
-            text = rest.to_owned();
+            Told::End(end) => {
+                let whole = began.elapsed();
+                return Ok((Sample { whole, first_token }, end));
+            }
         }
     }
-    bail!("a stream of events ended early: {text}")
-}
-
-/// Name and data of one event; a comment has neither.
-fn parts(event: &str) -> anyhow::Result<(String, Value)> {
-    let (mut name, mut data) = (String::new(), String::new());
-    for line in event.lines() {
-        if let Some(said) = line.strip_prefix("event:") {
-            said.trim().clone_into(&mut name);
-        } else if let Some(said) = line.strip_prefix("data:") {
-            data.push_str(said.trim_start());
-        }
-    }
-    match data.is_empty() {
-        true => Ok((name, Value::Null)),
-        false => Ok((name, serde_json::from_str(&data)?)),
-    }
+    bail!("a stream of events ended early")
 }

@@ -48,7 +48,8 @@ impl Mcp {
         });
         mcp.call("initialize", hello).await?;
         let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        mcp.write(&ready).await?;
+        let told = timeout(PATIENCE, mcp.write(&ready)).await;
+        told.context("mcp does not read")??;
         Ok(mcp)
     }
 
@@ -69,20 +70,27 @@ impl Mcp {
 
     async fn call(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
         self.id += 1;
-        let id = self.id;
-        let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.write(&line).await?;
+        let line = json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params});
+        let answer = async {
+            self.write(&line).await?;
+            self.answer().await
+        };
+        let answer = timeout(PATIENCE, answer).await;
+        let mut answer = answer.with_context(|| format!("mcp does not answer {method}"))??;
+        if let Some(error) = answer.get("error") {
+            bail!("mcp refused {method}: {error}");
+        }
+        Ok(answer["result"].take())
+    }
+
+    /// Skips what else it says.
+    async fn answer(&mut self) -> anyhow::Result<Value> {
         loop {
-            let line = timeout(PATIENCE, self.output.next_line()).await;
-            let line = line.context("mcp says nothing")??;
-            let mut line: Value = serde_json::from_str(&line.context("mcp has ended")?)?;
-            if line.get("id").and_then(Value::as_u64) != Some(id) {
-                continue;
+            let line = self.output.next_line().await?;
+            let line: Value = serde_json::from_str(&line.context("mcp has ended")?)?;
+            if line.get("id").and_then(Value::as_u64) == Some(self.id) {
+                return Ok(line);
             }
-            if let Some(error) = line.get("error") {
-                bail!("mcp refused {method}: {error}");
-            }
-            return Ok(line["result"].take());
         }
     }
 

@@ -7,6 +7,7 @@ mod findings;
 mod http;
 mod mcp;
 mod pace;
+mod send;
 mod stage;
 mod way;
 
@@ -23,16 +24,13 @@ type Rounds = BTreeMap<Way, Vec<Sample>>;
 pub(crate) async fn measure(ground: &Ground) -> anyhow::Result<Section> {
     let mut stage = Stage::set(ground).await?;
     stage.warm_contexts().await?;
-    for round in 0..ground.plan.warm_rounds {
-        for way in Way::ALL {
-            stage.go(way, round).await?;
-        }
-    }
     let mut rounds = Rounds::new();
-    for round in 0..ground.plan.rounds {
-        for way in Way::ALL {
-            let sample = stage.go(way, round).await?;
-            rounds.entry(way).or_default().push(sample);
+    for number in 0..ground.plan.warm_rounds + ground.plan.rounds {
+        for step in Way::round(number) {
+            let sample = stage.go(step.way, number).await?;
+            if step.counted && number >= ground.plan.warm_rounds {
+                rounds.entry(step.way).or_default().push(sample);
+            }
         }
     }
     let mut pace = Pace::default();

@@ -4,16 +4,16 @@
 use super::exec;
 use super::http::Http;
 use super::mcp::Mcp;
+use super::send::send;
 use super::way::{Sample, Way};
 use crate::ground::Ground;
+use crate::stage::Place;
 use crate::stage::app_server::AppServer;
 use crate::stage::canvas::{Canvas, Hearing};
-use crate::stage::{PATIENCE, Place};
 use anyhow::{Context, ensure};
 use bridge_sim::{Options, ScriptedModel};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
-use tokio::time::timeout;
+use std::time::Instant;
 
 /// The daemon listens for the API and A2A; everything else is as it comes.
 const SETTINGS: &str = "[http]\nlisten = \"127.0.0.1:0\"\n";
@@ -122,7 +122,7 @@ impl Stage {
             }
             Way::BareNew => return self.bare_new(text, answer).await,
             Way::Inbox => self.canvas.says(text, answer).await?,
-            Way::Send => send(&self.canvas, &self.daemon_place, text, answer).await?,
+            Way::Send => send(&self.canvas.daemon, &self.daemon_place, text, answer).await?,
             Way::Api => return self.http.api(text, answer).await,
             Way::A2a => return self.http.a2a(&context, text, answer).await,
             Way::A2aStream => return self.http.a2a_stream(&context, text, answer).await,
@@ -185,26 +185,4 @@ async fn bare(
         whole: turn.whole,
         first_token: turn.first_token,
     })
-}
-
-/// The whole process, as a person or a script has it.
-pub(super) async fn send(
-    canvas: &Canvas,
-    place: &Place,
-    text: &str,
-    answer: &str,
-) -> anyhow::Result<Duration> {
-    let began = Instant::now();
-    let mut command = canvas.daemon.command(place);
-    let ended = timeout(PATIENCE, command.args(["send", text]).output()).await;
-    let ended = ended.context("send does not end")??;
-    let took = began.elapsed();
-    let said = String::from_utf8_lossy(&ended.stdout);
-    ensure!(
-        ended.status.success() && said.trim() == answer,
-        "send ended with {} and said {said:?}: {}",
-        ended.status,
-        String::from_utf8_lossy(&ended.stderr)
-    );
-    Ok(took)
 }

@@ -1,5 +1,5 @@
-//! The ways of a message that are measured against each other, and what one of them gave. How a way is gone is in the
-//! files beside this one.
+//! The ways of a message that are measured against each other, the order of a round, and what one of them gave. How a
+//! way is gone is in the files beside this one.
 
 use crate::section::Whose;
 use std::time::Duration;
@@ -30,6 +30,14 @@ pub(crate) enum Way {
     ExecNew,
 }
 
+/// One message of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) way: Way,
+    /// False: it only warms what the next ones use.
+    pub(crate) counted: bool,
+}
+
 impl Way {
     /// In the order of one round: what is compared by difference stands side by side.
     pub(crate) const ALL: [Self; 13] = [
@@ -47,6 +55,20 @@ impl Way {
         Self::ShimResume,
         Self::ExecNew,
     ];
+
+    /// The messages of one round. Every second one goes backwards, so that each of two neighbours comes as often before
+    /// the other as behind it; and what follows a process per message, which is heavy, is warmed first.
+    pub(crate) fn round(number: usize) -> Vec<Step> {
+        let step = |way, counted| Step { way, counted };
+        let all = Self::ALL.into_iter().map(|way| step(way, true));
+        if number.is_multiple_of(2) {
+            return all.collect();
+        }
+        let (heavy, light): (Vec<Step>, Vec<Step>) =
+            all.rev().partition(|step| step.way.whose() == Whose::Other);
+        let warming = [Self::Inbox, Self::Bare].map(|way| step(way, false));
+        [heavy, warming.to_vec(), light].concat()
+    }
 
     /// Part of the keys by which figures are known again.
     pub(crate) fn key(self) -> &'static str {
@@ -95,20 +117,38 @@ impl Way {
         }
     }
 
-    /// The bare way that does the same at Codex.
-    pub(crate) fn floor(self) -> Self {
+    /// The bare way that does the same at Codex; none where it has no thread with the same rights.
+    pub(crate) fn floor(self) -> Option<Self> {
         match self {
-            Self::Mcp | Self::BareNew | Self::ExecNew => Self::BareNew,
+            Self::Mcp | Self::BareNew | Self::ExecNew => Some(Self::BareNew),
             Self::Bare
             | Self::BareLegacy
             | Self::BareEphemeral
             | Self::Inbox
             | Self::Send
             | Self::Api
-            | Self::A2a
-            | Self::A2aStream
             | Self::ExecResume
-            | Self::ShimResume => Self::Bare,
+            | Self::ShimResume => Some(Self::Bare),
+            Self::A2a | Self::A2aStream => None,
+        }
+    }
+
+    /// Whether words of the answer come before its end.
+    pub(crate) fn streams(self) -> bool {
+        match self {
+            Self::Bare
+            | Self::BareLegacy
+            | Self::BareEphemeral
+            | Self::BareNew
+            | Self::Api
+            | Self::A2aStream => true,
+            Self::Inbox
+            | Self::Send
+            | Self::A2a
+            | Self::Mcp
+            | Self::ExecResume
+            | Self::ShimResume
+            | Self::ExecNew => false,
         }
     }
 }
@@ -117,7 +157,7 @@ impl Way {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) whole: Duration,
-    /// Where the way streams.
+    /// Where the way streams; none where no words came before the end.
     pub(crate) first_token: Option<Duration>,
 }
 
@@ -126,6 +166,54 @@ impl Sample {
         Self {
             whole,
             first_token: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(round: &[Step], way: Way) -> usize {
+        let wanted = Step { way, counted: true };
+        round.iter().position(|step| *step == wanted).unwrap()
+    }
+
+    #[test]
+    fn every_round_counts_every_way_once() {
+        for number in 0..2 {
+            let round = Way::round(number);
+            let mut counted: Vec<Way> = round
+                .iter()
+                .filter(|step| step.counted)
+                .map(|step| step.way)
+                .collect();
+            counted.sort();
+            let mut all = Way::ALL.to_vec();
+            all.sort();
+            assert_eq!(counted, all);
+        }
+    }
+
+    #[test]
+    fn of_two_that_are_compared_each_comes_first_in_every_second_round() {
+        let (even, odd) = (Way::round(0), Way::round(1));
+        for way in Way::ALL {
+            let Some(floor) = way.floor().filter(|floor| *floor != way) else {
+                continue;
+            };
+            let first = |round: &[Step]| place(round, way) < place(round, floor);
+            assert_ne!(first(&even), first(&odd), "{way:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_is_compared_follows_a_process_per_message_cold() {
+        let steps: Vec<Step> = (0..4).flat_map(Way::round).collect();
+        for pair in steps.windows(2) {
+            let [before, after] = pair else { continue };
+            let heavy = |step: &Step| step.way.whose() == Whose::Other;
+            assert!(!heavy(before) || heavy(after) || !after.counted, "{pair:?}");
         }
     }
 }

@@ -53,7 +53,7 @@ pub(crate) async fn measure(place: &Place, plan: &Plan, behind: u64) -> anyhow::
     let path = place.file(&name(behind));
     fill(&path, behind).await?;
     let bytes = std::fs::metadata(&path)?.len();
-    let lives = Lives::open(&path, behind, Reads::None)?;
+    let lives = Lives::open(&path, behind, Reads::AsDaemon)?;
     warm_up(&lives, &path).await?;
     let each = each(plan, CONVERSATIONS);
     let mut pairs = Vec::new();
@@ -90,7 +90,7 @@ pub(crate) fn each(plan: &Plan, conversations: u64) -> u64 {
 /// One round on a new ledger.
 pub(crate) async fn fresh(place: &Place, conversations: u64, each: u64) -> anyhow::Result<Round> {
     let path = place.file("fresh.db");
-    let lives = Lives::open(&path, 0, Reads::None)?;
+    let lives = Lives::open(&path, 0, Reads::AsDaemon)?;
     warm_up(&lives, &path).await?;
     let round = crowd::round(&lives, &path, conversations, each).await?;
     lives.close(&path).await?;

@@ -16,7 +16,7 @@ use crate::stats::median;
 use crowd::Round;
 use growth::{CONVERSATIONS, Point};
 use place::Place;
-use questions::Asked;
+use questions::{Asked, LITTLE};
 
 /// One number of conversations on a new ledger.
 struct Width {
@@ -43,9 +43,8 @@ pub(crate) async fn measure(ground: &Ground) -> anyhow::Result<Section> {
     for behind in &plan.behind {
         points.push(growth::measure(&place, plan, *behind).await?);
     }
-    let ends = plan.behind.first().zip(plan.behind.last());
-    let asked = match ends {
-        Some((first, last)) if first < last => questions::measure(&place, *first, *last).await?,
+    let asked = match plan.behind.iter().max() {
+        Some(most) if *most > LITTLE => questions::measure(&place, *most).await?,
         Some(_) | None => Vec::new(),
     };
     Ok(section(&place, &widths, &points, &asked))
@@ -92,10 +91,10 @@ fn words(place: &Place, widest: Option<&Width>) -> Vec<String> {
     let transitions = widest.map_or(0.0, |width| width.per_message(|round| round.transitions));
     vec![
         format!(
-            "Whole lives of messages through the ledger in one process, with the settings of the daemon (SQLite, WAL, `synchronous = FULL`), on {}. A life is what the daemon writes for a plain answer of a model that thinks: receive, claim, begin, attach, one note, answer, send, confirm; reads as the daemon makes them lie between; a thread is bound once per conversation. One scheduler claims for all conversations, as in the daemon, and looks once more when nothing is left. With {CONVERSATIONS} conversations that is {transitions:.1} transitions per message, each of which waits until it is on disk. The time of a round includes moving the log into the file at its end.",
+            "Whole lives of messages through the ledger in one process, with the settings of the daemon (SQLite, WAL, `synchronous = FULL`), on {}. A life is what the daemon writes for a plain answer of a model that thinks: receive, claim, begin, attach, one note, answer, send, confirm, with the reads that the daemon makes between them (the message, its conversation, whether the lane has more) and no ack; a thread is bound once per conversation. One scheduler claims for all conversations, as in the daemon, and looks once more when nothing is left. With {CONVERSATIONS} conversations that is {transitions:.1} transitions per message, each of which waits until it is on disk. The time of a round includes moving the log into the file at its end.",
             place.kind
         ),
-        "Finished messages are not lived through but copied in SQL from one that was, with other ids, conversations and times; that a copy has as many rows in every table is checked. Platform ids are scattered as the real ones are. Rounds with a history and rounds on a new file take turns, and each number is a median of rounds; a ratio is the median over neighbours, because the speed of a machine changes from one second to the next.".to_owned(),
+        "Finished messages are not lived through but copied in SQL from one that was, with other ids, conversations and times; that a copy has as many rows in every table is checked. Platform ids are scattered as the real ones are. Rounds with a history and rounds on a new file take turns, and each number is a median of rounds; a ratio is the median over neighbours, because the speed of a machine changes from one second to the next. Rounds in front of a history leave their own messages behind them, so that each point is the least number.".to_owned(),
     ]
 }
 
@@ -164,7 +163,7 @@ fn table_of_questions(asked: &[Asked], points: &[Point]) -> Table {
         title: "What fronts ask, in ms".to_owned(),
         head: vec![
             "question".to_owned(),
-            "with no history".to_owned(),
+            format!("with {LITTLE} finished messages"),
             format!("with {behind} finished messages"),
         ],
         rows: asked.iter().map(row).collect(),

@@ -1,8 +1,8 @@
-//! Where the measured ledgers lie: on a disk, beside the built daemon. A file system in memory would make every commit
-//! free, so it is refused.
+//! Where the measured ledgers lie: on a disk, beside the built daemon. What is a disk is
+//! `stage::disk`'s to say.
 
+use crate::stage::disk;
 use anyhow::Context;
-use nix::sys::statfs::{self, FsType};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -24,30 +24,11 @@ impl Place {
             .prefix("bench-ledger-")
             .tempdir_in(beside)
             .with_context(|| format!("make a directory in {}", beside.display()))?;
-        let kind = kind_of(directory.path())?;
+        let kind = disk::kind_of(directory.path(), "build into a directory on a disk")?;
         Ok(Self { directory, kind })
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
-}
-
-const KINDS: [(FsType, &str); 5] = [
-    (statfs::EXT4_SUPER_MAGIC, "ext4"),
-    (statfs::XFS_SUPER_MAGIC, "xfs"),
-    (statfs::BTRFS_SUPER_MAGIC, "btrfs"),
-    (statfs::OVERLAYFS_SUPER_MAGIC, "overlayfs"),
-    (statfs::NFS_SUPER_MAGIC, "nfs"),
-];
-
-fn kind_of(path: &Path) -> anyhow::Result<&'static str> {
-    let found = statfs::statfs(path)?.filesystem_type();
-    anyhow::ensure!(
-        found != statfs::TMPFS_MAGIC,
-        "{} is in memory (tmpfs): a commit there costs nothing, so nothing is measured; build into a directory on a disk",
-        path.display()
-    );
-    let known = KINDS.iter().find(|(kind, _)| *kind == found);
-    Ok(known.map_or("a file system of another kind", |(_, name)| name))
 }

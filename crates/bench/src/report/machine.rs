@@ -1,10 +1,23 @@
-//! What the figures were measured on: one line, so that nobody compares two machines by mistake.
+//! What the figures were measured on and of: one line, so that nobody compares two machines or two states of the code
+//! by mistake; and how long it took. What was measured is not here.
 
 use crate::ground::Ground;
-use std::process::Command;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-/// Cores, processor, memory, kernel, Codex and the day.
-pub(crate) fn read(ground: &Ground) -> String {
+/// Longest wait for a program that only says what it is.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How often it is looked whether it has.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Ticks of the kernel in a second, in which it tells when a process began.
+const TICKS_PER_SECOND: f64 = 100.0;
+/// Where that stands behind the name of the program in its `stat`.
+const BEGAN: usize = 19;
+
+/// Cores, processor, memory, kernel, Codex, the commit and the day. `docs` lies in the repository.
+pub(crate) fn read(ground: &Ground, docs: &Path) -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let processor = line_of("/proc/cpuinfo", "model name");
     let memory = line_of("/proc/meminfo", "MemTotal");
@@ -13,15 +26,56 @@ pub(crate) fn read(ground: &Ground) -> String {
         .next()
         .and_then(|kib| kib.parse::<u64>().ok());
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let codex = Command::new(&ground.codex).arg("--version").output();
-    let codex = codex.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let codex = said(Command::new(&ground.codex).arg("--version"));
+    let mut git = Command::new("git");
+    git.arg("-C")
+        .arg(docs)
+        .args(["rev-parse", "--short", "HEAD"]);
+    let commit = said(&mut git).map(|commit| format!(", commit {commit}"));
     format!(
-        "{cores} cores of {processor}, {} GiB, Linux {}, {}, {}",
+        "{cores} cores of {processor}, {} GiB, Linux {}, {}{}, {}",
         memory.unwrap_or_default() / (1 << 20),
         kernel.trim(),
-        codex.unwrap_or_else(|_| "an unknown Codex".to_owned()),
+        codex.unwrap_or_else(|| "an unknown Codex".to_owned()),
+        commit.unwrap_or_default(),
         jiff::Zoned::now().date(),
     )
+}
+
+/// How long this process has been running, which is what it measured in: everything was built before.
+pub(crate) fn took() -> Option<Duration> {
+    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    let began: f64 = behind_name.split_whitespace().nth(BEGAN)?.parse().ok()?;
+    Duration::try_from_secs_f64(uptime - began / TICKS_PER_SECOND).ok()
+}
+
+/// What a program says of itself in a few words; nothing where it fails, says nothing, or takes too long.
+fn said(command: &mut Command) -> Option<String> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let began = Instant::now();
+    let ended = loop {
+        if let Some(ended) = child.try_wait().ok()? {
+            break ended;
+        }
+        if began.elapsed() > ANSWER_WITHIN {
+            // One that cannot be ended is not waited for either.
+            let _stuck = child.kill().and_then(|()| child.wait());
+            return None;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    };
+    let mut words = String::new();
+    child.stdout.take()?.read_to_string(&mut words).ok()?;
+    let words = words.trim();
+    (ended.success() && !words.is_empty()).then(|| words.to_owned())
 }
 
 /// What stands behind the colon of the first line that begins so.
@@ -32,4 +86,24 @@ fn line_of(path: &str, begins: &str) -> String {
     value
         .map_or("unknown", |(_, value)| value.trim())
         .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_says_nothing_or_fails_is_left_out() {
+        let shell = |script: &str| said(Command::new("sh").args(["-c", script]));
+        assert_eq!(shell("echo ' abc '"), Some("abc".to_owned()));
+        assert_eq!(shell("true"), None);
+        assert_eq!(shell("echo abc; false"), None);
+        assert_eq!(said(&mut Command::new("/no/such/program")), None);
+    }
+
+    #[test]
+    fn this_process_has_run_for_less_than_a_day() {
+        let took = took().unwrap();
+        assert!(took < Duration::from_secs(86_400), "{took:?}");
+    }
 }

@@ -10,11 +10,18 @@ use crate::ground::Ground;
 use crate::section::Section;
 use anyhow::Context;
 use std::path::Path;
+use std::time::Duration;
 
 pub(crate) use text::terminal;
 
 /// The folder of the plots, beside the page.
 const PLOTS: &str = "benchmarks";
+
+/// On what, and in which time.
+struct Measured {
+    machine: String,
+    took: Option<Duration>,
+}
 
 /// Writes `benchmarks.md` and its plots below `docs`.
 pub(crate) fn write(
@@ -31,6 +38,10 @@ pub(crate) fn write(
             .with_context(|| format!("write {}", path.display()))?;
     }
     let path = docs.join("benchmarks.md");
-    let page = page::page(&machine::read(ground), sections, compared);
+    let measured = Measured {
+        machine: machine::read(ground, docs),
+        took: machine::took(),
+    };
+    let page = page::page(&measured, sections, compared);
     std::fs::write(&path, page).with_context(|| format!("write {}", path.display()))
 }

@@ -1,7 +1,7 @@
 //! The page `docs/benchmarks.md`: what must hold first, then part by part what was found.
 
-use super::PLOTS;
 use super::text::{agreement, table_of_bars};
+use super::{Measured, PLOTS};
 use crate::agreement::Compared;
 use crate::section::{Bar, Section, Table};
 use std::fmt::Write;
@@ -9,11 +9,20 @@ use std::fmt::Write;
 /// What measuring changed in the code, with before and after; written by hand.
 const CHANGES: &str = include_str!("changes.md");
 
-pub(super) fn page(machine: &str, sections: &[Section], compared: Option<&[Compared]>) -> String {
+pub(super) fn page(
+    measured: &Measured,
+    sections: &[Section],
+    compared: Option<&[Compared]>,
+) -> String {
+    let machine = &measured.machine;
+    let took = measured.took.map_or_else(
+        || "about a quarter of an hour".to_owned(),
+        |took| format!("{} minutes here", took.as_secs().div_ceil(60)),
+    );
     let mut text = format!(
         "# Benchmarks\n\n\
-         Written by `cargo xtask bench`; repeat it with that one command (Rust and Node.js; a release build, then a quarter of an hour), \
-         or see that it works with `--quick`.\n\
+         Written by `cargo xtask bench`; repeat it with that one command (Rust and Node.js; a build with profile \
+         `dist`, about 10 minutes on 2 cores, then the run, {took}), or see that it works with `--quick`.\n\
          Everything is measured in one run on one machine, side by side, with the real Codex and a scripted model on \
          loopback that answers at once, so that what remains is Codex and us. Times are this machine's; the ratios are \
          what to compare.\n\n\
@@ -63,6 +72,7 @@ fn markdown(table: &Table) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn a_page_shows_words_plots_and_tables_of_every_part() {
@@ -76,7 +86,11 @@ mod tests {
             }],
             ..Section::default()
         };
-        let page = page("a machine", &[section], None);
+        let measured = Measured {
+            machine: "a machine".to_owned(),
+            took: Some(Duration::from_secs(17 * 60 - 20)),
+        };
+        let page = page(&measured, &[section], None);
         assert!(
             page.contains("\n## Latency\n\nHow it was measured.\n"),
             "{page}"
@@ -86,5 +100,6 @@ mod tests {
             "{page}"
         );
         assert!(page.contains("Measured on a machine."), "{page}");
+        assert!(page.contains("then the run, 17 minutes here"), "{page}");
     }
 }

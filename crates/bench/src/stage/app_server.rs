@@ -4,6 +4,7 @@
 use super::{PATIENCE, Place};
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -20,12 +21,24 @@ pub(crate) const SETTINGS: [&str; 5] = [
     "check_for_update_on_startup=false",
 ];
 
+/// The longest time of a turn, or of turns at the same time, however much they say: some are held until everything
+/// else of their part is ready.
+const TURN_MOST: Duration = Duration::from_secs(300);
+
 /// How long one turn took.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     pub(crate) first_token: Option<Duration>,
     pub(crate) whole: Duration,
     pub(crate) text: String,
+}
+
+/// How long turns at the same time took, to the end of the last; and what each of them said, in the order of their
+/// ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Turns {
+    pub(crate) whole: Duration,
+    pub(crate) texts: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -91,12 +104,13 @@ impl AppServer {
 
     /// One turn, from the first byte written to `turn/completed` read.
     pub(crate) async fn turn(&mut self, thread: &str, text: &str) -> anyhow::Result<Turn> {
+        let turn = timeout(TURN_MOST, self.follow(thread, text)).await;
+        turn.context("a turn does not end")?
+    }
+
+    async fn follow(&mut self, thread: &str, text: &str) -> anyhow::Result<Turn> {
         let began = Instant::now();
-        let params = json!({
-            "threadId": thread,
-            "input": [{"type": "text", "text": text}],
-        });
-        self.request("turn/start", params).await?;
+        self.begin(thread, text).await?;
         let mut turn = Turn {
             first_token: None,
             whole: Duration::ZERO,
@@ -104,53 +118,67 @@ impl AppServer {
         };
         loop {
             let line = self.read().await?;
-            match line.get("method").and_then(Value::as_str) {
-                Some("item/agentMessage/delta") => {
+            match hear(&line)? {
+                Heard::Delta { text, .. } => {
                     turn.first_token.get_or_insert_with(|| began.elapsed());
-                    let delta = line.pointer("/params/delta").and_then(Value::as_str);
-                    turn.text.push_str(delta.unwrap_or_default());
+                    turn.text.push_str(text);
                 }
-                Some("turn/completed") => {
+                Heard::Ended { .. } => {
                     turn.whole = began.elapsed();
-                    let status = line.pointer("/params/turn/status").and_then(Value::as_str);
-                    ensure!(status == Some("completed"), "a turn ended badly: {line}");
                     return Ok(turn);
                 }
-                Some(_) => {}
-                None => ensure!(line.get("error").is_none(), "codex refused: {line}"),
+                Heard::Other => {}
             }
         }
     }
 
     /// Writes the starts of turns on all these threads, then reads until all have ended.
-    pub(crate) async fn turns(
-        &mut self,
-        threads: &[String],
-        text: &str,
-    ) -> anyhow::Result<Duration> {
+    pub(crate) async fn turns(&mut self, threads: &[String], text: &str) -> anyhow::Result<Turns> {
+        let turns = timeout(TURN_MOST, self.follow_all(threads, text)).await;
+        turns.context("turns at the same time do not end")?
+    }
+
+    async fn follow_all(&mut self, threads: &[String], text: &str) -> anyhow::Result<Turns> {
         let began = Instant::now();
         for thread in threads {
-            let params = json!({"threadId": thread, "input": [{"type": "text", "text": text}]});
-            self.request("turn/start", params).await?;
+            self.begin(thread, text).await?;
         }
-        let mut left = threads.len();
-        while left > 0 {
+        let mut running: BTreeMap<&str, String> = threads
+            .iter()
+            .map(|thread| (thread.as_str(), String::new()))
+            .collect();
+        let mut texts = Vec::new();
+        while !running.is_empty() {
             let line = self.read().await?;
-            match line.get("method").and_then(Value::as_str) {
-                Some("turn/completed") => {
-                    let status = line.pointer("/params/turn/status").and_then(Value::as_str);
-                    ensure!(status == Some("completed"), "a turn ended badly: {line}");
-                    left -= 1;
+            match hear(&line)? {
+                Heard::Delta { thread, text } => {
+                    if let Some(said) = running.get_mut(thread) {
+                        said.push_str(text);
+                    }
                 }
-                Some(_) => {}
-                None => ensure!(line.get("error").is_none(), "codex refused: {line}"),
+                Heard::Ended { thread } => texts.extend(running.remove(thread)),
+                Heard::Other => {}
             }
         }
-        Ok(began.elapsed())
+        Ok(Turns {
+            whole: began.elapsed(),
+            texts,
+        })
+    }
+
+    async fn begin(&mut self, thread: &str, text: &str) -> anyhow::Result<()> {
+        let input = json!([{"type": "text", "text": text}]);
+        let params = json!({"threadId": thread, "input": input});
+        self.request("turn/start", params).await.map(drop)
     }
 
     /// A request and its answer; notifications between them are skipped.
     pub(crate) async fn call(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
+        let answer = timeout(PATIENCE, self.exchange(method, params)).await;
+        answer.with_context(|| format!("codex does not answer {method}"))?
+    }
+
+    async fn exchange(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
         let id = self.request(method, params).await?;
         loop {
             let mut line = self.read().await?;
@@ -174,8 +202,8 @@ impl AppServer {
 
     async fn write(&mut self, line: &Value) -> anyhow::Result<()> {
         let text = format!("{line}\n");
-        self.input.write_all(text.as_bytes()).await?;
-        Ok(())
+        let written = timeout(PATIENCE, self.input.write_all(text.as_bytes())).await;
+        Ok(written.context("codex does not read")??)
     }
 
     async fn read(&mut self) -> anyhow::Result<Value> {
@@ -186,5 +214,73 @@ impl AppServer {
 
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         self.child.kill().await.context("kill codex app-server")
+    }
+}
+
+/// What a line says of turns.
+#[derive(Debug, PartialEq, Eq)]
+enum Heard<'a> {
+    /// A piece of an answer.
+    Delta {
+        thread: &'a str,
+        text: &'a str,
+    },
+    /// A turn has come to a good end.
+    Ended {
+        thread: &'a str,
+    },
+    Other,
+}
+
+/// A turn that ended badly, or was refused, is an error.
+fn hear(line: &Value) -> anyhow::Result<Heard<'_>> {
+    let word = |pointer: &str| line.pointer(pointer).and_then(Value::as_str);
+    let thread = word("/params/threadId").unwrap_or_default();
+    match line.get("method").and_then(Value::as_str) {
+        Some("item/agentMessage/delta") => Ok(Heard::Delta {
+            thread,
+            text: word("/params/delta").unwrap_or_default(),
+        }),
+        Some("turn/completed") => {
+            let status = word("/params/turn/status");
+            ensure!(status == Some("completed"), "a turn ended badly: {line}");
+            Ok(Heard::Ended { thread })
+        }
+        Some(_) => Ok(Heard::Other),
+        None => {
+            ensure!(line.get("error").is_none(), "codex refused: {line}");
+            Ok(Heard::Other)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_good_end_is_an_end() {
+        let end = |status: &str| {
+            json!({
+                "method": "turn/completed",
+                "params": {"threadId": "t", "turn": {"status": status}},
+            })
+        };
+        assert_eq!(
+            hear(&end("completed")).unwrap(),
+            Heard::Ended { thread: "t" }
+        );
+        assert!(hear(&end("failed")).is_err());
+        assert!(hear(&json!({"id": 1, "error": {}})).is_err());
+        let delta = json!({
+            "method": "item/agentMessage/delta",
+            "params": {"threadId": "t", "delta": "so"},
+        });
+        let heard = Heard::Delta {
+            thread: "t",
+            text: "so",
+        };
+        assert_eq!(hear(&delta).unwrap(), heard);
+        assert_eq!(hear(&json!({"id": 1, "result": {}})).unwrap(), Heard::Other);
     }
 }

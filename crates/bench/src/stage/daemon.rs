@@ -1,7 +1,8 @@
-//! The built daemon, as an operator would run it: a settings file, an environment, a log.
+//! The built daemon, as an operator would run it: a settings file, an environment, a log. However a measurement ends,
+//! nothing of it stays behind.
 
 use super::log::Log;
-use super::{PATIENCE, Place};
+use super::{PATIENCE, Place, process};
 use crate::ground::Ground;
 use anyhow::{Context, bail};
 use nix::sys::signal::{Signal, kill};
@@ -12,10 +13,14 @@ use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+/// How long its keeper keeps Codex without it, in seconds. No daemon of the bench takes over the Codex of another, so
+/// this only ends what is left of one that died by itself; while a daemon lives it does nothing.
+const LINGER_SECS: u64 = 20;
+
 /// How one is started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DaemonOptions {
-    /// The settings file, whole.
+    /// The settings file, without a table `codex`.
     pub(crate) settings: String,
     /// What is added to its environment.
     pub(crate) env: Vec<(String, String)>,
@@ -41,7 +46,8 @@ impl Daemon {
         options: DaemonOptions,
     ) -> anyhow::Result<Self> {
         let settings = place.path().join("codex-bridge.toml");
-        std::fs::write(&settings, &options.settings)?;
+        let linger = format!("codex.linger_secs = {LINGER_SECS}\n");
+        std::fs::write(&settings, linger + &options.settings)?;
         let state = place.path().join("state");
         let began = Instant::now();
         let mut child = Command::new(&ground.bridge)
@@ -62,15 +68,17 @@ impl Daemon {
             .spawn()
             .context("start the daemon")?;
         let log = Log::listen(child.stderr.take().context("the daemon has no stderr")?);
-        let is_ready = |line: &str| line.contains(" ready ").then_some(());
-        log.wait(0, "a daemon that is ready", is_ready).await?;
-        Ok(Self {
+        let mut daemon = Self {
             child,
             log,
-            ready_after: began.elapsed(),
+            ready_after: Duration::ZERO,
             bridge: ground.bridge.clone(),
             state,
-        })
+        };
+        let is_ready = |line: &str| line.contains(" ready ").then_some(());
+        let ready = daemon.log.wait(0, "a daemon that is ready", is_ready).await;
+        daemon.ready_after = began.elapsed();
+        ready.map(|()| daemon)
     }
 
     pub(crate) fn pid(&self) -> anyhow::Result<i32> {
@@ -95,9 +103,17 @@ impl Daemon {
         command
     }
 
-    /// Ends it at once and leaves its Codex behind, as a crash does.
+    /// Ends it at once, with its keeper and Codex, as the end of the machine does.
     pub(crate) async fn kill(mut self) -> anyhow::Result<()> {
-        self.child.kill().await.context("kill the daemon")
+        let below = process::below(self.pid()?);
+        self.child.kill().await.context("kill the daemon")?;
+        let living = || {
+            let living = below.iter().copied().filter(|pid| process::lives(*pid));
+            living.collect()
+        };
+        process::end_all(living)
+            .await
+            .context("end what the daemon started")
     }
 
     /// Stops it, and with it Codex.
@@ -109,5 +125,20 @@ impl Daemon {
             bail!("the daemon ended with {ended}");
         }
         Ok(())
+    }
+}
+
+/// One that was neither stopped nor killed belongs to a measurement that failed. Its keeper has a session of its own
+/// and would keep Codex, so they are ended with it.
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let Ok(pid) = self.pid() else {
+            return;
+        };
+        let below = process::below(pid);
+        process::end(pid);
+        for pid in below {
+            process::end(pid);
+        }
     }
 }

@@ -4,6 +4,7 @@
 pub(crate) mod app_server;
 pub(crate) mod canvas;
 pub(crate) mod daemon;
+pub(crate) mod disk;
 pub(crate) mod log;
 pub(crate) mod process;
 pub(crate) mod served;
@@ -23,9 +24,14 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// `config` is the whole of CODEX_HOME's config.toml.
+    /// `config` is the whole of CODEX_HOME's config.toml. It lies in the temporary directory, because the path of a
+    /// socket must be short; what the daemon and Codex write there must cost what it costs their users.
     pub(crate) fn new(config: &str) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("cb-bench-").tempdir()?;
+        disk::kind_of(
+            directory.path(),
+            "set TMPDIR to a directory on a disk, with a short path",
+        )?;
         for name in ["home", "person", "tmp", "work"] {
             std::fs::create_dir(directory.path().join(name))?;
         }

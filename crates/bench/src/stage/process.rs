@@ -1,10 +1,18 @@
-//! What the kernel says of a process and everything below it: memory, descriptors, children.
+//! What the kernel says of a process and everything below it: memory, descriptors, children; and its end, where it must
+//! not be left behind. Which processes those are belongs to whoever started them.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
-/// Bytes in a MiB, as a number to divide by.
+/// How often and after which pauses it is looked whether what was killed is gone.
+const GONE_LOOKS: u32 = 250;
+const GONE_PAUSE: Duration = Duration::from_millis(20);
+
+/// KiB in a MiB, as a number to divide by.
 const KIB_PER_MIB: f64 = 1_024.0;
 
 /// One process, or several together.
@@ -103,6 +111,36 @@ pub(crate) fn program(pid: i32) -> Option<String> {
     Some(exe.file_name()?.to_string_lossy().into_owned())
 }
 
+/// Whether it is there and has not ended; one that only waits to be reaped has.
+pub(crate) fn lives(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    let state = stat.ok().and_then(|stat| {
+        let (_, rest) = stat.rsplit_once(") ")?;
+        rest.chars().next()
+    });
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// Ends it without a warning; false when it was gone already.
+pub(crate) fn end(pid: i32) -> bool {
+    kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok()
+}
+
+/// Ends all that `living` finds, until it finds none.
+pub(crate) async fn end_all(living: impl Fn() -> Vec<i32>) -> anyhow::Result<()> {
+    for _ in 0..GONE_LOOKS {
+        let left = living();
+        if left.is_empty() {
+            return Ok(());
+        }
+        for pid in left {
+            end(pid);
+        }
+        tokio::time::sleep(GONE_PAUSE).await;
+    }
+    bail!("processes do not end: {:?}", living())
+}
+
 fn pids() -> Vec<i32> {
     let Ok(entries) = std::fs::read_dir(Path::new("/proc")) else {
         return Vec::new();
@@ -132,5 +170,20 @@ mod tests {
         assert!(ticks(me).is_some() && program(me).is_some());
         forget_peak(me).unwrap();
         assert!(peak_mib(me).unwrap() > 0.5);
+    }
+
+    #[tokio::test]
+    async fn what_is_ended_is_gone_also_before_it_is_reaped() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("600")
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert!(lives(pid));
+        let living = || Vec::from_iter(lives(pid).then_some(pid));
+        end_all(living).await.unwrap();
+        assert!(!lives(pid));
+        child.wait().unwrap();
+        assert!(!lives(pid) && !end(pid));
     }
 }

@@ -148,8 +148,8 @@ impl Served {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Waits until each row has a visible answer, and looks whether it is the right one.
-    pub(crate) async fn answered(&self, rows: &[RowId], answer: &str) -> anyhow::Result<()> {
+    /// Waits until each row has a visible answer, and looks whether it is the right one. Gives when the last was seen.
+    pub(crate) async fn answered(&self, rows: &[RowId], answer: &str) -> anyhow::Result<Instant> {
         let mut left: BTreeSet<RowId> = rows.iter().copied().collect();
         let mut read = 0;
         let until = |events: &[bridge_sim::history::Event]| {
@@ -167,6 +167,7 @@ impl Served {
             left.is_empty()
         };
         self.platform.wait_for("all answers", until).await?;
+        let seen = Instant::now();
         let wanted: BTreeSet<RowId> = rows.iter().copied().collect();
         let visible = self.platform.visible();
         let ours = visible.iter().filter(|(row, _)| wanted.contains(row));
@@ -178,7 +179,7 @@ impl Served {
                 text.len()
             );
         }
-        Ok(())
+        Ok(seen)
     }
 
     /// The same text to all these conversations at once, until the last answer can be seen.
@@ -194,8 +195,8 @@ impl Served {
             .collect();
         let began = Instant::now();
         let rows = self.say(&texts)?;
-        self.answered(&rows, answer).await?;
-        Ok(began.elapsed())
+        let seen = self.answered(&rows, answer).await?;
+        Ok(seen.duration_since(began))
     }
 
     pub(crate) async fn stop(self) -> anyhow::Result<()> {

@@ -1,10 +1,10 @@
-//! The daemon's API over its private socket: take a message in, and watch what becomes of it.
+//! The daemon's API over its private socket: take a message in, and watch what becomes of it. The reader of its events
+//! reads those over TCP too; what an event means belongs to whoever reads it.
 
 use super::PATIENCE;
 use super::daemon::Daemon;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Socket {
@@ -14,8 +14,11 @@ pub(crate) struct Socket {
 impl Socket {
     pub(crate) fn of(daemon: &Daemon) -> anyhow::Result<Self> {
         let socket = daemon.state().join("api.sock");
-        let client = reqwest::Client::builder().unix_socket(socket).build()?;
-        Ok(Self { client })
+        // The limit of a request counts until the last byte of its answer, also for events.
+        let client = reqwest::Client::builder().timeout(PATIENCE);
+        Ok(Self {
+            client: client.unix_socket(socket).build()?,
+        })
     }
 
     /// A message of the local owner; gives its id.
@@ -47,11 +50,7 @@ impl Socket {
     pub(crate) async fn watch(&self, message_id: &str) -> anyhow::Result<Events> {
         let address = format!("http://localhost/v1/messages/{message_id}/events");
         let response = self.client.get(address).send().await?.error_for_status()?;
-        Ok(Events {
-            response,
-            unread: Vec::new(),
-            bytes: 0,
-        })
+        Ok(Events::of(response))
     }
 
     /// Waits for the end of a message and gives it, whole.
@@ -73,37 +72,57 @@ pub(crate) struct Event {
     pub(crate) data: String,
 }
 
-/// Server-sent events as they come.
+/// Server-sent events as they come. How long one waits for all of them together is the limit of the client that asked.
 #[derive(Debug)]
 pub(crate) struct Events {
     response: reqwest::Response,
-    unread: Vec<u8>,
+    unread: Unread,
     /// All that came so far.
     pub(crate) bytes: u64,
 }
 
 impl Events {
+    pub(crate) fn of(response: reqwest::Response) -> Self {
+        Self {
+            response,
+            unread: Unread::default(),
+            bytes: 0,
+        }
+    }
+
     /// The next one; nothing when there will be no more.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Option<Event>> {
         loop {
-            if let Some(end) = end_of_event(&self.unread) {
-                let rest = self.unread.split_off(end);
-                let event = std::mem::replace(&mut self.unread, rest);
-                return Ok(Some(read(&String::from_utf8_lossy(&event))));
+            if let Some(event) = self.unread.next() {
+                return Ok(Some(event));
             }
-            let chunk = timeout(PATIENCE, self.response.chunk()).await;
-            let Some(chunk) = chunk.context("no event comes")?? else {
+            let chunk = self.response.chunk().await.context("no event comes")?;
+            let Some(chunk) = chunk else {
                 return Ok(None);
             };
             self.bytes += u64::try_from(chunk.len()).unwrap_or_default();
-            self.unread.extend_from_slice(&chunk);
+            self.unread.0.extend_from_slice(&chunk);
         }
     }
 }
 
-fn end_of_event(bytes: &[u8]) -> Option<usize> {
-    let at = bytes.windows(2).position(|pair| pair == b"\n\n")?;
-    Some(at + 2)
+/// What came and was not read yet; a chunk may end anywhere, also within a character.
+#[derive(Debug, Default)]
+struct Unread(Vec<u8>);
+
+impl Unread {
+    /// The next event that is whole. What only keeps the stream alive is skipped.
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            let end = self.0.windows(2).position(|pair| pair == b"\n\n")? + 2;
+            let rest = self.0.split_off(end);
+            let whole = std::mem::replace(&mut self.0, rest);
+            let event = read(&String::from_utf8_lossy(&whole));
+            if event != Event::default() {
+                return Some(event);
+            }
+        }
+    }
 }
 
 fn read(text: &str) -> Event {
@@ -121,16 +140,49 @@ fn read(text: &str) -> Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, Instant};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// How often a server of these tests says that it is alive, and how long its client waits.
+    const ALIVE_EVERY: Duration = Duration::from_millis(10);
+    const LIMIT: Duration = Duration::from_millis(200);
 
     #[test]
-    fn events_are_cut_at_empty_lines() {
-        let bytes = b"event: text\ndata: {\"a\": 1}\n\nevent: end\n";
-        let end = end_of_event(bytes).unwrap();
-        let event = read(std::str::from_utf8(&bytes[..end]).unwrap());
-        assert_eq!(
-            (event.name.as_str(), event.data.as_str()),
-            ("text", "{\"a\": 1}")
-        );
-        assert_eq!(end_of_event(&bytes[end..]), None);
+    fn events_are_cut_at_empty_lines_and_chunks_may_end_anywhere() {
+        let bytes = "event: text\ndata: {\"a\": \"für\"}\n\n:\n\nevent: end\n".as_bytes();
+        let mut unread = Unread::default();
+        let mut events = Vec::new();
+        for byte in bytes {
+            unread.0.push(*byte);
+            events.extend(unread.next());
+        }
+        let text = Event {
+            name: "text".to_owned(),
+            data: "{\"a\": \"für\"}".to_owned(),
+        };
+        assert_eq!(events, [text]);
+        assert_eq!(unread.0, b"event: end\n");
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_only_stays_alive_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}/", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let asked = stream.read(&mut [0; 1024]).await.unwrap();
+            assert!(asked > 0);
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+            stream.write_all(head.as_bytes()).await.unwrap();
+            while stream.write_all(b":\n\n").await.is_ok() {
+                tokio::time::sleep(ALIVE_EVERY).await;
+            }
+        });
+        let client = reqwest::Client::builder().timeout(LIMIT).build().unwrap();
+        let began = Instant::now();
+        let mut events = Events::of(client.get(address).send().await.unwrap());
+        assert!(events.next().await.is_err());
+        assert!(began.elapsed() >= LIMIT, "it was not asked for long");
     }
 }

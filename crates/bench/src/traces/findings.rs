@@ -1,132 +1,156 @@
 //! From lives to tables, a plot and words: whose each piece is, and why one of ours takes the time it takes.
 
 use super::life::{Commit, Life, Moment};
-use crate::section::{Piece, Plot, Ratio, Section, Table, Whose};
+use crate::section::{Piece, Plot, Ranked, Ratio, Section, Table, Whose};
 use crate::stats::{Spread, median, millis};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A piece of ours above this is explained on the page.
 const EXPLAINED_FROM_MS: f64 = 1.0;
+/// Digits of a millisecond that a reader of these tables needs.
+const DIGITS: usize = 2;
 
 /// One piece of a life: from a moment to the next one.
 struct Cut {
     to: Moment,
     label: &'static str,
-    whose: Whose,
-    /// What is in it, for a reader who asks why it is not nothing.
+    share: Share,
+}
+
+/// Whose time a piece is, as far as the log can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Share {
+    Ours {
+        /// For a reader who asks why it is not nothing.
+        why: &'static str,
+        /// The transition that is put on disk in it.
+        commit: Option<&'static str>,
+    },
+    Codex,
+    /// The platform's and ours, in one: the log has no moment between them.
+    Both {
+        what: &'static str,
+    },
+}
+
+impl Share {
+    /// The colour.
+    fn whose(self) -> Whose {
+        match self {
+            Self::Ours { .. } => Whose::Ours,
+            Self::Codex => Whose::Codex,
+            Self::Both { .. } => Whose::Other,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ours { .. } => "ours",
+            Self::Codex => "Codex",
+            Self::Both { .. } => "platform and ours",
+        }
+    }
+}
+
+const fn ours(
+    to: Moment,
+    label: &'static str,
+    commit: Option<&'static str>,
     why: &'static str,
+) -> Cut {
+    let share = Share::Ours { why, commit };
+    Cut { to, label, share }
+}
+
+const fn codex(to: Moment, label: &'static str) -> Cut {
+    let share = Share::Codex;
+    Cut { to, label, share }
+}
+
+const fn both(to: Moment, label: &'static str, what: &'static str) -> Cut {
+    let share = Share::Both { what };
+    Cut { to, label, share }
 }
 
 const CUTS: [Cut; 14] = [
-    Cut {
-        to: Moment::Heard,
-        label: "platform: its event reaches us",
-        whose: Whose::Other,
-        why: "",
-    },
-    Cut {
-        to: Moment::Page,
-        label: "platform: its feed is read",
-        whose: Whose::Other,
-        why: "",
-    },
-    Cut {
-        to: Moment::Received,
-        label: "message on disk (receive)",
-        whose: Whose::Ours,
-        why: "one transaction with its fsync: a message that was taken in is never lost",
-    },
-    Cut {
-        to: Moment::Claimed,
-        label: "scheduled and claimed",
-        whose: Whose::Ours,
-        why: "one transaction with its fsync: an attempt is counted before it is made, so that a message that kills the daemon is given up after three of them",
-    },
-    Cut {
-        to: Moment::Ready,
-        label: "row loaded, thread found",
-        whose: Whose::Ours,
-        why: "reads of the ledger; Codex is not asked anything when the thread is loaded",
-    },
-    Cut {
-        to: Moment::Begun,
-        label: "turn on disk (begin)",
-        whose: Whose::Ours,
-        why: "one transaction with its fsync: the intent is on disk before Codex hears of it, or a crash would pay twice",
-    },
-    Cut {
-        to: Moment::Written,
-        label: "turn/start written",
-        whose: Whose::Ours,
-        why: "",
-    },
-    Cut {
-        to: Moment::Started,
-        label: "Codex: turn/start answered",
-        whose: Whose::Codex,
-        why: "",
-    },
-    Cut {
-        to: Moment::Text,
-        label: "Codex: first words",
-        whose: Whose::Codex,
-        why: "",
-    },
-    Cut {
-        to: Moment::Completed,
-        label: "Codex: turn/completed",
-        whose: Whose::Codex,
-        why: "",
-    },
-    Cut {
-        to: Moment::Ended,
-        label: "follower hears of it",
-        whose: Whose::Ours,
-        why: "what the turn did before its end is journaled first",
-    },
-    Cut {
-        to: Moment::Answered,
-        label: "answer on disk (answer)",
-        whose: Whose::Ours,
-        why: "one transaction with its fsync: after it Codex is never asked again for this message",
-    },
-    Cut {
-        to: Moment::Handed,
-        label: "sending on disk (send)",
-        whose: Whose::Ours,
-        why: "one transaction with its fsync: a reply that may have been shown is looked for before it is sent again",
-    },
-    Cut {
-        to: Moment::Seen,
-        label: "platform: the bubble is visible",
-        whose: Whose::Other,
-        why: "",
-    },
+    both(
+        Moment::Heard,
+        "platform and us: event heard",
+        "the platform sends its event, and we read it",
+    ),
+    both(
+        Moment::Page,
+        "platform and us: feed asked and read",
+        "our reader wakes and asks, the platform answers, and we parse the page",
+    ),
+    ours(
+        Moment::Received,
+        "message on disk (receive)",
+        Some("receive_page"),
+        "a message that was taken in is never lost, so it is on disk before anything else",
+    ),
+    ours(
+        Moment::Claimed,
+        "scheduled and claimed",
+        Some("claim"),
+        "an attempt is counted before it is made, so that a message that kills the daemon is given up after three of them",
+    ),
+    ours(
+        Moment::Ready,
+        "row loaded, thread found",
+        None,
+        "reads of the ledger; Codex is not asked anything when the thread is loaded",
+    ),
+    ours(
+        Moment::Begun,
+        "turn on disk (begin)",
+        Some("begin"),
+        "the intent is on disk before Codex hears of it, or a crash would pay twice",
+    ),
+    ours(
+        Moment::Written,
+        "turn/start written",
+        None,
+        "the request is made and goes to the task that writes to Codex",
+    ),
+    codex(Moment::Started, "Codex: turn/start answered"),
+    codex(Moment::Text, "Codex: first words"),
+    codex(Moment::Completed, "Codex: turn/completed"),
+    ours(
+        Moment::Ended,
+        "follower hears of it",
+        Some("note"),
+        "the end waits behind what the turn told before it",
+    ),
+    ours(
+        Moment::Answered,
+        "answer on disk (answer)",
+        Some("answer"),
+        "after it Codex is never asked again for this message",
+    ),
+    ours(
+        Moment::Handed,
+        "sending on disk (send)",
+        Some("send"),
+        "a reply that may have been shown is looked for before it is sent again",
+    ),
+    both(
+        Moment::Seen,
+        "platform and us: reply sent and seen",
+        "we make the request and send it, and the platform takes it and shows the bubble",
+    ),
 ];
 
 pub(super) fn section(lives: &[Life]) -> Section {
     let pieces = pieces(lives);
-    let whole = |whose: Option<Whose>| {
-        let sums = lives.iter().map(|life| {
-            let cuts = CUTS.iter().zip(Moment::ALL);
-            let counted = cuts.filter(|(cut, _)| whose.is_none_or(|whose| cut.whose == whose));
-            let times = counted.map(|(cut, from)| millis(life.between(from, cut.to)));
-            times.sum::<f64>()
-        });
-        median(&sums.collect::<Vec<f64>>())
-    };
-    let (all, ours, codex) = (
-        whole(None),
-        whole(Some(Whose::Ours)),
-        whole(Some(Whose::Codex)),
-    );
+    let sums = Sums::of(lives);
     Section {
         title: "Where the time of a message goes".to_owned(),
-        words: words(lives.len(), ours, codex, all, &pieces),
+        words: words(lives, &sums, &pieces),
         tables: vec![table(&pieces), commits(lives)],
         plots: vec![Plot::Pieces {
-            file: "where-the-time-goes",
+            file: "where-the-time-goes.svg",
             title: "From the stored row to the visible bubble (medians)".to_owned(),
             unit: "ms",
             pieces: pieces.iter().map(Spanned::shown).collect(),
@@ -134,15 +158,48 @@ pub(super) fn section(lives: &[Life]) -> Section {
         ratios: vec![Ratio {
             key: "traces.whole_to_codex".to_owned(),
             words: "whole way of a message against Codex's part of it".to_owned(),
-            value: if codex > 0.0 { all / codex } else { 0.0 },
+            value: match sums.codex > 0.0 {
+                true => sums.all / sums.codex,
+                false => 0.0,
+            },
         }],
         bars: Vec::new(),
+    }
+}
+
+/// What the pieces of one kind take together, and the whole way: medians over the lives, in ms.
+struct Sums {
+    ours: f64,
+    codex: f64,
+    both: f64,
+    all: f64,
+}
+
+impl Sums {
+    fn of(lives: &[Life]) -> Self {
+        let sum = |whose: Whose| {
+            let sums = lives.iter().map(|life| {
+                let cuts = CUTS.iter().zip(Moment::ALL);
+                let counted = cuts.filter(|(cut, _)| cut.share.whose() == whose);
+                let times = counted.map(|(cut, from)| millis(life.between(from, cut.to)));
+                times.sum::<f64>()
+            });
+            median(&sums.collect::<Vec<f64>>())
+        };
+        let whole = |life: &Life| millis(life.between(Moment::Stored, Moment::Seen));
+        Self {
+            ours: sum(Whose::Ours),
+            codex: sum(Whose::Codex),
+            both: sum(Whose::Other),
+            all: median(&lives.iter().map(whole).collect::<Vec<f64>>()),
+        }
     }
 }
 
 /// A piece and how long it took.
 struct Spanned {
     cut: &'static Cut,
+    from: Moment,
     spread: Spread,
 }
 
@@ -151,12 +208,48 @@ impl Spanned {
         Piece {
             label: self.cut.label.to_owned(),
             value: self.spread.p50,
-            whose: self.cut.whose,
+            whose: self.cut.share.whose(),
         }
     }
 
-    fn is_to_be_explained(&self) -> bool {
-        self.cut.whose == Whose::Ours && self.spread.p50 > EXPLAINED_FROM_MS
+    /// Why it takes so long, for one of ours that does.
+    fn explained(&self, lives: &[Life]) -> Option<String> {
+        let Share::Ours { why, commit } = self.cut.share else {
+            return None;
+        };
+        let p50 = self.spread.p50;
+        (p50 > EXPLAINED_FROM_MS).then(|| {
+            let spent = commit.map(|name| self.spent(name, lives));
+            let spent = spent.unwrap_or_default();
+            format!("- {}, {p50:.1} ms: {why}{spent}.", self.cut.label)
+        })
+    }
+
+    /// What its commit had of it.
+    fn spent(&self, name: &str, lives: &[Life]) -> String {
+        let found: Vec<(&Commit, Duration)> = lives
+            .iter()
+            .filter_map(|life| {
+                let commit = life.commit(name, self.from, self.cut.to)?;
+                Some((commit, life.between(self.from, self.cut.to)))
+            })
+            .collect();
+        let middle = |time: fn(&(&Commit, Duration)) -> Duration| {
+            let times = found.iter().map(|one| millis(time(one)));
+            median(&times.collect::<Vec<f64>>())
+        };
+        let waited = middle(|(commit, _)| commit.waited);
+        let took = middle(|(commit, _)| commit.took);
+        let beside = middle(|(commit, all)| all.saturating_sub(commit.waited + commit.took));
+        let spent = format!(
+            "its commit `{name}` waited {waited:.2} ms for its turn and took {took:.2} ms with its fsync, and \
+             {beside:.2} ms are beside it"
+        );
+        match found.len() {
+            0 => format!("; no commit `{name}` ended in it"),
+            all if all == lives.len() => format!("; {spent}"),
+            some => format!("; in {some} of {} messages {spent}", lives.len()),
+        }
     }
 }
 
@@ -169,56 +262,62 @@ fn pieces(lives: &[Life]) -> Vec<Spanned> {
             .collect();
         Spanned {
             cut,
+            from,
             spread: Spread::of(&times),
         }
     });
     spanned.collect()
 }
 
-fn words(lives: usize, ours: f64, codex: f64, all: f64, pieces: &[Spanned]) -> Vec<String> {
-    let mut words = vec![format!(
-        "{lives} messages from the canvas, one after the other, cut at the moments that the daemon's own log tells \
-         (`CODEX_BRIDGE_LOG=info,bridge_trace=debug`, for every operator). The medians of the sums: {ours:.1} ms ours, \
-         {codex:.1} ms Codex, {all:.1} ms in all; the rest is the platform's. What happens while Codex works \
-         (`attach`, `note`) or after the bubble is visible (`confirm`) holds nobody up."
-    )];
-    let long: Vec<&Spanned> = pieces
-        .iter()
-        .filter(|one| one.is_to_be_explained())
-        .collect();
-    words.push(match long.is_empty() {
-        true => "No piece of ours takes more than 1 ms at the median.".to_owned(),
-        false => {
-            let explained = long.iter().map(|one| {
-                let (label, p50, why) = (one.cut.label, one.spread.p50, one.cut.why);
-                format!("- {label}, {p50:.1} ms: {why}.")
-            });
-            let list = explained.collect::<Vec<String>>().join("\n");
-            format!("Ours above 1 ms at the median, and why:\n\n{list}")
-        }
+fn words(lives: &[Life], sums: &Sums, pieces: &[Spanned]) -> Vec<String> {
+    let Sums {
+        ours,
+        codex,
+        both,
+        all,
+    } = sums;
+    let shared = CUTS.iter().filter_map(|cut| match cut.share {
+        Share::Both { what } => Some(format!("- {}: {what}.", cut.label)),
+        Share::Ours { .. } | Share::Codex => None,
     });
-    words
+    let shared = shared.collect::<Vec<String>>().join("\n");
+    let long: Vec<String> = pieces
+        .iter()
+        .filter_map(|one| one.explained(lives))
+        .collect();
+    vec![
+        format!(
+            "{} messages from the canvas, one after the other, cut at the moments that the daemon's own log tells \
+             (`CODEX_BRIDGE_LOG=info,bridge_trace=debug`, for every operator). The medians of the sums: {ours:.1} ms \
+             ours, {codex:.1} ms Codex, {both:.1} ms the platform's and ours together, {all:.1} ms from the stored \
+             row to the visible bubble. What happens while Codex works (`attach`, `note`) or after the bubble is \
+             visible (`confirm`) holds nobody up.",
+            lives.len()
+        ),
+        format!(
+            "The log has no moment between our part and the platform's where we speak with it, so these pieces are \
+             of both, and what is ours in them is not in the sum of ours:\n\n{shared}"
+        ),
+        match long.is_empty() {
+            true => {
+                format!("No piece of ours takes more than {EXPLAINED_FROM_MS} ms at the median.")
+            }
+            false => format!(
+                "Ours above {EXPLAINED_FROM_MS} ms at the median, and why:\n\n{}",
+                long.join("\n")
+            ),
+        },
+    ]
 }
 
 fn table(pieces: &[Spanned]) -> Table {
-    let row = |one: &Spanned| {
-        let whose = match one.cut.whose {
-            Whose::Ours => "ours",
-            Whose::Codex => "Codex",
-            Whose::Other => "platform",
-        };
-        vec![
-            one.cut.label.to_owned(),
-            format!("{:.2}", one.spread.p50),
-            format!("{:.2}", one.spread.p95),
-            whose.to_owned(),
-        ]
+    let row = |one: &Spanned| Ranked {
+        label: one.cut.label.to_owned(),
+        spread: one.spread,
+        more: vec![one.cut.share.word().to_owned()],
     };
-    Table {
-        title: "Piece by piece, in ms".to_owned(),
-        head: ["piece", "p50", "p95", "whose"].map(str::to_owned).to_vec(),
-        rows: pieces.iter().map(row).collect(),
-    }
+    let rows: Vec<Ranked> = pieces.iter().map(row).collect();
+    Table::of_spreads("Piece by piece, in ms", &["piece", "whose"], DIGITS, &rows)
 }
 
 /// Every commit of the messages' lives, by its transition.
@@ -230,28 +329,112 @@ fn commits(lives: &[Life]) -> Table {
     let row = |(name, commits): (&str, Vec<&Commit>)| {
         let waited: Vec<Duration> = commits.iter().map(|commit| commit.waited).collect();
         let took: Vec<Duration> = commits.iter().map(|commit| commit.took).collect();
-        let (waited, took) = (Spread::of(&waited), Spread::of(&took));
         #[expect(clippy::cast_precision_loss, reason = "a few hundred commits")]
         let each = commits.len() as f64 / lives.len().max(1) as f64;
-        vec![
-            name.to_owned(),
-            format!("{each:.1}"),
-            format!("{:.2}", waited.p50),
-            format!("{:.2}", took.p50),
-            format!("{:.2}", took.p95),
-        ]
+        Ranked {
+            label: name.to_owned(),
+            spread: Spread::of(&took),
+            more: vec![
+                format!("{:.2}", Spread::of(&waited).p50),
+                format!("{each:.1}"),
+            ],
+        }
     };
-    Table {
-        title: "Commits, in ms".to_owned(),
-        head: [
-            "transition",
-            "per message",
-            "waited p50",
-            "took p50",
-            "took p95",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        rows: by_name.into_iter().map(row).collect(),
+    let rows: Vec<Ranked> = by_name.into_iter().map(row).collect();
+    let title = "Commits, in ms: what each took with its fsync, and what it waited for its turn";
+    let head = ["transition", "waited p50", "per message"];
+    Table::of_spreads(title, &head, DIGITS, &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::{SignedDuration, Timestamp};
+
+    fn time(ms: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_millis(ms)
+    }
+
+    /// Ten milliseconds for each piece. Commits end with theirs, and those of `note` are left out.
+    fn life() -> Life {
+        let line = |ms: i64, words: &str| format!("{} DEBUG {words}", time(ms));
+        let commit = |ms, name: &str| {
+            let words = format!("at=\"commit\" transition=\"{name}\" waited_us=500 took_us=8000");
+            line(ms, &words)
+        };
+        let lines = [
+            line(10, "at=\"heard\""),
+            line(20, "at=\"page\" rows=1"),
+            commit(30, "receive_page"),
+            commit(40, "claim"),
+            line(40, "at=\"claimed\""),
+            line(50, "at=\"ready\""),
+            commit(60, "begin"),
+            line(60, "at=\"begun\""),
+            line(70, "at=\"written\""),
+            line(80, "at=\"started\""),
+            line(90, "at=\"text\""),
+            line(100, "at=\"completed\""),
+            line(110, "at=\"ended\""),
+            commit(120, "answer"),
+            commit(130, "send"),
+            line(130, "at=\"handed\""),
+        ];
+        Life::read(&lines, time(0), time(140)).unwrap()
+    }
+
+    #[test]
+    fn every_moment_but_the_first_ends_a_piece() {
+        let ends: Vec<Moment> = CUTS.iter().map(|cut| cut.to).collect();
+        assert_eq!(ends, Moment::ALL[1..]);
+    }
+
+    #[test]
+    fn the_whole_is_from_the_stored_row_to_the_bubble() {
+        let sums = Sums::of(&[life()]);
+        assert_eq!(
+            (sums.ours, sums.codex, sums.both, sums.all),
+            (80.0, 30.0, 30.0, 140.0)
+        );
+    }
+
+    #[test]
+    fn every_long_piece_of_ours_is_explained_by_what_its_commit_did() {
+        let lives = [life(), life()];
+        let section = section(&lives);
+        let list = section.words.last().unwrap();
+        let explained: Vec<&str> = list.lines().filter(|line| line.starts_with('-')).collect();
+        assert_eq!(explained.len(), 8, "{list}");
+        for line in &explained {
+            assert!(!line.contains(": .") && !line.contains(": ;"), "{line}");
+        }
+        let about = |label: &str| {
+            let found = explained.iter().find(|line| line.contains(label));
+            (*found.unwrap()).to_owned()
+        };
+        let begin = about("turn on disk");
+        assert!(
+            begin.contains("`begin` waited 0.50 ms") && begin.contains("took 8.00 ms"),
+            "{begin}"
+        );
+        assert!(begin.contains("1.50 ms are beside it"), "{begin}");
+        let heard = about("follower hears of it");
+        assert!(heard.contains("no commit `note` ended in it"), "{heard}");
+        assert!(about("turn/start written").contains("the request is made"));
+    }
+
+    #[test]
+    fn what_is_shared_with_the_platform_is_said_and_the_plot_is_svg() {
+        let section = section(&[life()]);
+        let words = section.words.join("\n");
+        for cut in CUTS
+            .iter()
+            .filter(|cut| cut.share.word() == "platform and ours")
+        {
+            assert!(words.contains(cut.label), "{words}");
+        }
+        assert!(words.contains("30.0 ms the platform's and ours together"));
+        let plots = &section.plots;
+        assert!(plots.iter().all(|plot| plot.file().ends_with(".svg")));
     }
 }

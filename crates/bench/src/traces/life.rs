@@ -63,12 +63,14 @@ impl Moment {
 /// One commit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Commit {
+    /// When it was on disk.
+    at: Timestamp,
     pub(crate) transition: String,
     pub(crate) waited: Duration,
     pub(crate) took: Duration,
 }
 
-/// When each moment was.
+/// When each moment was; none is before the one that goes before it, so the pieces between them are the whole.
 #[derive(Clone, Debug)]
 pub(crate) struct Life {
     moments: Vec<(Moment, Timestamp)>,
@@ -92,6 +94,7 @@ impl<'a> Line<'a> {
     fn commit(&self) -> Option<Commit> {
         let micros = |name| Some(Duration::from_micros(field(self.text, name)?.parse().ok()?));
         Some(Commit {
+            at: self.at,
             transition: field(self.text, "transition")?.to_owned(),
             waited: micros("waited_us")?,
             took: micros("took_us")?,
@@ -128,7 +131,8 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 }
 
 impl Life {
-    /// Reads the lines of one message; fails where one of its moments is missing.
+    /// Reads the lines of one message; fails where one of its moments is missing. What one task tells late, another may
+    /// have overtaken: such a moment counts as the one before it.
     pub(crate) fn read(
         lines: &[String],
         stored: Timestamp,
@@ -136,7 +140,7 @@ impl Life {
     ) -> anyhow::Result<Self> {
         let lines: Vec<Line<'_>> = lines.iter().filter_map(|line| Line::read(line)).collect();
         let mut moments = Vec::new();
-        let mut begun = stored;
+        let (mut begun, mut before) = (stored, stored);
         for moment in Moment::ALL {
             let at = match moment {
                 Moment::Stored => Some(stored),
@@ -160,20 +164,30 @@ impl Life {
             if moment == Moment::Begun {
                 begun = at;
             }
-            moments.push((moment, at));
+            before = at.min(seen).max(before);
+            moments.push((moment, before));
         }
         let commits: Vec<Commit> = lines.iter().filter_map(Line::commit).collect();
         ensure!(!commits.is_empty(), "the log tells of no commits");
         Ok(Self { moments, commits })
     }
 
-    /// From one moment to another; zero where they came the other way round.
+    /// From one moment to a later one.
     pub(crate) fn between(&self, from: Moment, to: Moment) -> Duration {
-        let at = |wanted: Moment| {
-            let found = self.moments.iter().find(|(moment, _)| *moment == wanted);
-            found.map(|(_, at)| *at).unwrap_or_default()
-        };
-        Duration::try_from(at(to).duration_since(at(from))).unwrap_or_default()
+        let passed = self.at(to).duration_since(self.at(from));
+        Duration::try_from(passed).unwrap_or_default()
+    }
+
+    /// The last commit of a transition that was on disk between two moments.
+    pub(crate) fn commit(&self, transition: &str, from: Moment, to: Moment) -> Option<&Commit> {
+        let (from, to) = (self.at(from), self.at(to));
+        let mut latest = self.commits.iter().rev();
+        latest.find(|one| one.transition == transition && one.at > from && one.at <= to)
+    }
+
+    fn at(&self, wanted: Moment) -> Timestamp {
+        let found = self.moments.iter().find(|(moment, _)| *moment == wanted);
+        found.map(|(_, at)| *at).unwrap_or_default()
     }
 }
 
@@ -230,11 +244,33 @@ mod tests {
         assert_eq!(between(Moment::Heard, Moment::Page), 100);
         assert_eq!(between(Moment::Begun, Moment::Written), 50);
         assert_eq!(between(Moment::Written, Moment::Text), 150);
-        assert_eq!(between(Moment::Text, Moment::Written), 0);
         assert_eq!(between(Moment::Stored, Moment::Seen), 990);
         assert_eq!(life.commits.len(), 2);
         assert_eq!(life.commits[1].transition, "answer");
         assert_eq!(life.commits[1].took, Duration::from_micros(80));
+        let (ended, answered) = (Moment::Ended, Moment::Answered);
+        assert!(life.commit("answer", ended, answered).is_some());
+        assert_eq!(life.commit("answer", answered, Moment::Seen), None);
+        assert_eq!(life.commit("receive_page", ended, answered), None);
+    }
+
+    #[test]
+    fn the_pieces_are_the_whole_whatever_was_told_late() {
+        let mut lines = lines();
+        lines.push(format!("{} at=\"completed\" turn_id=t", at(750)));
+        lines.retain(|line| !line.contains(".000900Z"));
+        // The platform showed it before our own log had told that it was handed over.
+        let life = Life::read(&lines, time(0), time(960)).unwrap();
+        let pieces = Moment::ALL.windows(2).map(|pair| {
+            let [from, to] = pair else { return 0 };
+            life.between(*from, *to).as_micros()
+        });
+        assert_eq!(pieces.sum::<u128>(), 960);
+        assert_eq!(
+            life.between(Moment::Text, Moment::Completed),
+            Duration::ZERO
+        );
+        assert_eq!(life.between(Moment::Handed, Moment::Seen), Duration::ZERO);
     }
 
     #[test]

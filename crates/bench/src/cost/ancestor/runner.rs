@@ -1,5 +1,7 @@
-//! One `codex exec` for one message, as the ancestor ran it. A run goes on when the ancestor is killed: nobody told it.
+//! One `codex exec` for one message, as the ancestor ran it, with the settings that the bridge gives its Codex. A run
+//! goes on when the ancestor is killed: nobody told it.
 
+use crate::stage::app_server::SETTINGS;
 use anyhow::Context;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
@@ -33,6 +35,9 @@ impl Runner {
     pub(super) async fn run(&self, message: &str, session: Option<&str>) -> anyhow::Result<Run> {
         let mut command = Command::new(&self.codex);
         command.args(["exec", "--skip-git-repo-check"]);
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
         if let Some(session) = session {
             command.args(["resume", session]);
         }

@@ -10,8 +10,8 @@ mod spreads;
 use crate::section::{Plot, Whose};
 
 impl Plot {
-    /// The name of its file.
-    pub(super) fn file(&self) -> &'static str {
+    /// The name of its file, which ends with `.svg`.
+    pub(crate) fn file(&self) -> &'static str {
         match self {
             Self::Spreads { file, .. }
             | Self::Pieces { file, .. }
@@ -88,6 +88,7 @@ mod tests {
             p50,
             p95: p50 * 1.2,
             p99: p50 * 1.4,
+            max: p50 * 1.5,
         }
     }
 
