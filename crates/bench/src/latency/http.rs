@@ -127,14 +127,19 @@ impl Http {
             if state.and_then(Value::as_str) == Some("TASK_STATE_COMPLETED") {
                 return Told::End(Value::String(std::mem::take(&mut whole)));
             }
-            let Some(update) = result.get("artifactUpdate") else {
+            // A task that is told late has the beginning of its answer in itself.
+            let (artifact, append) = match result.get("artifactUpdate") {
+                Some(update) => (update.get("artifact"), update.get("append")),
+                None => (result.pointer("/task/artifacts/0"), None),
+            };
+            let text = artifact.and_then(|artifact| artifact.pointer("/parts/0/text"));
+            let Some(text) = text.and_then(Value::as_str) else {
                 return Told::Nothing;
             };
-            if update.get("append") != Some(&Value::Bool(true)) {
+            if append != Some(&Value::Bool(true)) {
                 whole.clear();
             }
-            let text = update.pointer("/artifact/parts/0/text");
-            whole.push_str(text.and_then(Value::as_str).unwrap_or_default());
+            whole.push_str(text);
             Told::Text
         });
         let (sample, end) = told.await?;

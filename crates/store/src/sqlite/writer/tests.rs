@@ -25,7 +25,9 @@ impl Job for Sql {
     }
 }
 
-fn sql(statement: &'static str) -> (Box<dyn Job>, oneshot::Receiver<Result<(), LedgerError>>) {
+type Heard = oneshot::Receiver<Result<(), LedgerError>>;
+
+fn sql(statement: &'static str) -> (Box<dyn Job>, Heard) {
     let (caller, verdict) = oneshot::channel();
     (Box::new(Sql(statement, caller)), verdict)
 }
@@ -44,12 +46,7 @@ fn desk() -> (Desk, TempDir) {
 }
 
 /// Jobs that wait in a line, and what becomes of them.
-fn handed_in(
-    statements: impl Iterator<Item = &'static str>,
-) -> (
-    Outlet<Box<dyn Job>>,
-    Vec<oneshot::Receiver<Result<(), LedgerError>>>,
-) {
+fn handed_in(statements: impl Iterator<Item = &'static str>) -> (Outlet<Box<dyn Job>>, Vec<Heard>) {
     let (jobs, outlet) = line(QUEUE_MAX);
     let mut verdicts = Vec::new();
     for statement in statements {
@@ -102,7 +99,7 @@ fn a_crowd_comes_in_while_its_first_jobs_run_up_to_the_most() {
         crowd: Some(&outlet),
     };
     assert_eq!(desk.batch(crowd), BATCH_MAX);
-    let good = |mut verdict: oneshot::Receiver<Result<(), LedgerError>>| match verdict.try_recv() {
+    let good = |mut verdict: Heard| match verdict.try_recv() {
         Ok(verdict) => Some(verdict.is_ok()),
         Err(_not_yet) => None,
     };
