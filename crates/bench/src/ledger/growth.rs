@@ -14,6 +14,10 @@ const WARM_UP: u64 = 3;
 /// Conversations whose messages live side by side in front of a history.
 pub(crate) const CONVERSATIONS: u64 = 64;
 
+/// The ledger of one round, and the one beside a history.
+const FRESH: &str = "fresh.db";
+const NEIGHBOUR: &str = "neighbour.db";
+
 /// Fewer conversations than this have as many messages together as this number of them.
 const FEW: u64 = 16;
 
@@ -21,7 +25,7 @@ const FEW: u64 = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
     pub(crate) behind: u64,
-    /// Rounds in front of the history, each with its neighbour in time with none.
+    /// Rounds in front of the history, each with its neighbour in time on a ledger that began empty.
     pub(crate) pairs: Vec<(Round, Round)>,
     /// Size of the file with the history.
     pub(crate) bytes: u64,
@@ -48,27 +52,33 @@ impl Point {
     }
 }
 
-/// Leaves the file with the history for whoever wants to ask it something.
+/// Leaves the file with the history for whoever wants to ask it something. Its neighbour began empty and lives through
+/// the same rounds, so that the history is all that differs.
 pub(crate) async fn measure(place: &Place, plan: &Plan, behind: u64) -> anyhow::Result<Point> {
     let path = place.file(&name(behind));
     fill(&path, behind).await?;
     let bytes = std::fs::metadata(&path)?.len();
     let lives = Lives::open(&path, behind, Reads::AsDaemon)?;
     warm_up(&lives, &path).await?;
+    let beside_path = place.file(NEIGHBOUR);
+    let beside = Lives::open(&beside_path, 0, Reads::AsDaemon)?;
+    warm_up(&beside, &beside_path).await?;
     let each = each(plan, CONVERSATIONS);
     let mut pairs = Vec::new();
     for round in 0..plan.ledger_rounds {
+        let with = async || crowd::round(&lives, &path, CONVERSATIONS, each).await;
+        let without = async || crowd::round(&beside, &beside_path, CONVERSATIONS, each).await;
         // The order changes, so that neither is always the first after a pause.
         pairs.push(if round % 2 == 0 {
-            let with = crowd::round(&lives, &path, CONVERSATIONS, each).await?;
-            (with, fresh(place, CONVERSATIONS, each).await?)
+            (with().await?, without().await?)
         } else {
-            let without = fresh(place, CONVERSATIONS, each).await?;
-            let with = crowd::round(&lives, &path, CONVERSATIONS, each).await?;
-            (with, without)
+            let first = without().await?;
+            (with().await?, first)
         });
     }
     lives.close(&path).await?;
+    beside.close(&beside_path).await?;
+    remove(place, NEIGHBOUR)?;
     Ok(Point {
         behind,
         pairs,
@@ -89,18 +99,24 @@ pub(crate) fn each(plan: &Plan, conversations: u64) -> u64 {
 
 /// One round on a new ledger.
 pub(crate) async fn fresh(place: &Place, conversations: u64, each: u64) -> anyhow::Result<Round> {
-    let path = place.file("fresh.db");
+    let path = place.file(FRESH);
     let lives = Lives::open(&path, 0, Reads::AsDaemon)?;
     warm_up(&lives, &path).await?;
     let round = crowd::round(&lives, &path, conversations, each).await?;
     lives.close(&path).await?;
-    for file in ["fresh.db", "fresh.db-wal", "fresh.db-shm"] {
-        match std::fs::remove_file(place.file(file)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+    remove(place, FRESH)?;
+    Ok(round)
+}
+
+/// A ledger with its log.
+fn remove(place: &Place, name: &str) -> std::io::Result<()> {
+    for end in ["", "-wal", "-shm"] {
+        match std::fs::remove_file(place.file(&format!("{name}{end}"))) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }
     }
-    Ok(round)
+    Ok(())
 }
 
 async fn warm_up(lives: &Lives, path: &Path) -> anyhow::Result<()> {

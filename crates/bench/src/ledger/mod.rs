@@ -94,7 +94,7 @@ fn words(place: &Place, widest: Option<&Width>) -> Vec<String> {
             "Whole lives of messages through the ledger in one process, with the settings of the daemon (SQLite, WAL, `synchronous = FULL`), on {}. A life is what the daemon writes for a plain answer of a model that thinks: receive, claim, begin, attach, one note, answer, send, confirm, with the reads that the daemon makes between them (the message, its conversation, whether the lane has more) and no ack; a thread is bound once per conversation. One scheduler claims for all conversations, as in the daemon, and looks once more when nothing is left. With {CONVERSATIONS} conversations that is {transitions:.1} transitions per message, each of which waits until it is on disk. The time of a round includes moving the log into the file at its end.",
             place.kind
         ),
-        "Finished messages are not lived through but copied in SQL from one that was, with other ids, conversations and times; that a copy has as many rows in every table is checked. Platform ids are scattered as the real ones are. Rounds with a history and rounds on a new file take turns, and each number is a median of rounds; a ratio is the median over neighbours, because the speed of a machine changes from one second to the next. Rounds in front of a history leave their own messages behind them, so that each point is the least number.".to_owned(),
+        "Finished messages are not lived through but copied in SQL from one that was, with other ids, conversations and times; that a copy has as many rows in every table is checked. Platform ids are scattered as the real ones are. Rounds in front of a history and rounds of a ledger that began empty take turns and leave their own messages in both, so that the history is all that differs; each number is a median of rounds, and a ratio the median over neighbours, because the speed of a machine changes from one second to the next. A file that is new in every round, as in the first table, is faster than both for its first few thousand messages: all of it fits into the pages that SQLite keeps in memory.".to_owned(),
     ]
 }
 
@@ -139,7 +139,7 @@ fn table_of_points(points: &[Point]) -> Table {
         head: [
             "finished messages",
             "messages/s",
-            "with none, in turn",
+            "began empty, in turn",
             "ratio",
             "file, MiB",
             "rounds",
@@ -240,7 +240,7 @@ fn plots(widths: &[Width], points: &[Point]) -> Vec<Plot> {
             y: axis("messages per second", false),
             curves: vec![
                 curve("with them", behind(Point::rate), Whose::Ours),
-                curve("none behind, in turn", behind(Point::without), Whose::Other),
+                curve("began empty, in turn", behind(Point::without), Whose::Other),
             ],
             bar: None,
         },
