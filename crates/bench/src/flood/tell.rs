@@ -16,6 +16,15 @@ impl Watched {
         }
     }
 
+    /// Short enough to stand beside a column.
+    fn label(self) -> &'static str {
+        match self {
+            Self::Nobody => "bridge, watched by nobody",
+            Self::Reader => "bridge, one reader",
+            Self::SleeperToo => "bridge, a reader and a sleeper",
+        }
+    }
+
     fn key(self) -> &'static str {
         match self {
             Self::Nobody => "unwatched",
@@ -165,7 +174,7 @@ impl Floods {
             whose: Whose::Codex,
         }];
         rows.extend(Watched::ALL.into_iter().map(|watched| Column {
-            label: watched.words().to_owned(),
+            label: watched.label().to_owned(),
             value: self.rate_of(watched),
             whose: Whose::Ours,
         }));

@@ -88,6 +88,14 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
+/// A round number beside an axis: no more digits than it needs.
+pub(crate) fn tick(value: f64) -> String {
+    match value.fract() == 0.0 {
+        true => thousands(value),
+        false => format!("{value}"),
+    }
+}
+
 fn thousands(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::new();
@@ -139,6 +147,8 @@ mod tests {
     fn numbers_have_the_digits_one_reads() {
         let shown = [0.1234, 12.34, 123.4, 1_234_567.8, -4_321.0].map(number);
         assert_eq!(shown, ["0.12", "12.3", "123", "1,234,568", "-4,321"]);
+        let beside = [0.0, 0.5, 20.0, 100_000.0].map(tick);
+        assert_eq!(beside, ["0", "0.5", "20", "100,000"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The shapes that plots are made of, and the one style sheet. Whatever is text is escaped here.
 
 use super::scale::Scale;
-use crate::report::text::number;
+use crate::report::text;
 use std::fmt::Write;
 
 /// Room around everything.
@@ -77,7 +77,7 @@ impl Canvas {
         for tick in scale.ticks() {
             let x = scale.place(tick);
             self.line((x, TITLE), (x, bottom), "grid");
-            let words = format!("{} {unit}", number(tick));
+            let words = format!("{} {unit}", text::tick(tick));
             self.text(
                 (x, bottom + 16.0),
                 Anchor::Middle,

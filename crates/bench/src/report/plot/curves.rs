@@ -3,7 +3,7 @@
 use super::canvas::{Anchor, Canvas, MARGIN, TITLE, WIDTH};
 use super::class;
 use super::scale::Scale;
-use crate::report::text::number;
+use crate::report::text;
 use crate::section::{Axis, Curve};
 
 const HEIGHT: f64 = 330.0;
@@ -37,7 +37,7 @@ pub(super) fn draw(
             (place, BOTTOM + 18.0),
             Anchor::Middle,
             "small",
-            &number(tick),
+            &text::tick(tick),
         );
     }
     for tick in up.ticks() {
@@ -47,7 +47,7 @@ pub(super) fn draw(
             (LEFT - 8.0, place + 4.0),
             Anchor::End,
             "small",
-            &number(tick),
+            &text::tick(tick),
         );
     }
     if let Some((value, words)) = bar {
