@@ -212,9 +212,7 @@ impl Threads {
             y: axis("turns/s", false),
             curves: vec![
                 curve("through the bridge", Whose::Ours, |point| point.ours),
-                curve("bare app-server, minimal client", Whose::Codex, |point| {
-                    point.bare
-                }),
+                curve("bare app-server", Whose::Codex, |point| point.bare),
             ],
             bar: None,
         }

@@ -1,7 +1,7 @@
 //! Which daemon serves a stdio server: the one that runs, its own where none does, and what happens when it goes.
 
 use crate::rig::Mcp;
-use crate::world::{World, gone, signal};
+use crate::world::{Daemon, Lines, World, gone, signal};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
@@ -39,28 +39,20 @@ async fn without_a_daemon_it_runs_one_and_a_second_server_uses_it() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_goes_away_during_a_call_is_told_of_and_the_task_is_kept() {
+async fn a_daemon_that_goes_away_during_an_act_is_told_of_and_the_task_is_kept() {
     let mut world = World::new().await;
     world.set_env("CODEX_BRIDGE_LOG", "debug");
     let daemon = world.daemon().await;
     let mcp = Mcp::start(&world).await;
-    let mut log = mcp.log.clone();
-    let started = mcp
-        .client
-        .done("codex_start", json!({"prompt": "hold:door echo:kept"}))
-        .await;
-    let id = started["task_id"].as_str().unwrap().to_owned();
-    world.model.wait_held("door").await.unwrap();
+    let id = held(&world, &mcp).await;
 
-    // A daemon that has stopped can't answer, so that the call is under way when it dies.
+    // A daemon that has stopped can't answer, so that the call is under way when it dies. Whether a word was heard
+    // can't be known then, so it is not said again by itself.
     signal(daemon.pid(), Signal::SIGSTOP);
-    let asked = format!("path=\"/v1/tasks/{id}\"");
-    let called = mcp.client.refused("codex_status", json!({"task_id": id}));
-    let killed = async {
-        log.wait_for(&asked).await;
-        daemon.kill_9().await;
-    };
-    let (why, ()) = tokio::join!(called, killed);
+    let asked = format!("path=\"/v1/tasks/{id}/steer\"");
+    let told = json!({"task_id": id, "instruction": "echo:other"});
+    let called = mcp.client.refused("codex_steer", told);
+    let (why, ()) = tokio::join!(called, dies_when(&asked, daemon, mcp.log.clone()));
     assert!(why.contains("daemon went away during this call"), "{why}");
 
     // The next call runs a daemon, which attaches to the Codex that still works.
@@ -68,6 +60,38 @@ async fn a_daemon_that_goes_away_during_a_call_is_told_of_and_the_task_is_kept()
     let done = mcp.client.done("codex_wait", json!({"task_id": id})).await;
     assert_eq!(done["answer"], "kept", "{done:#}");
     assert_eq!(mcp.close().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_look_outlives_the_daemon_that_was_asked() {
+    let mut world = World::new().await;
+    world.set_env("CODEX_BRIDGE_LOG", "debug");
+    let daemon = world.daemon().await;
+    let mcp = Mcp::start(&world).await;
+    let id = held(&world, &mcp).await;
+    signal(daemon.pid(), Signal::SIGSTOP);
+    let asked = format!("path=\"/v1/tasks/{id}\"");
+    let called = mcp.client.done("codex_status", json!({"task_id": id}));
+    let (status, ()) = tokio::join!(called, dies_when(&asked, daemon, mcp.log.clone()));
+    assert_eq!(status["task_id"], id, "{status:#}");
+    world.model.release("door");
+    let done = mcp.client.done("codex_wait", json!({"task_id": id})).await;
+    assert_eq!(done["answer"], "kept", "{done:#}");
+    assert_eq!(mcp.close().await, Some(0));
+}
+
+/// A task whose model waits at a door.
+async fn held(world: &World, mcp: &Mcp) -> String {
+    let prompt = json!({"prompt": "hold:door echo:kept"});
+    let started = mcp.client.done("codex_start", prompt).await;
+    world.model.wait_held("door").await.unwrap();
+    started["task_id"].as_str().unwrap().to_owned()
+}
+
+/// The daemon dies once it is asked.
+async fn dies_when(asked: &str, daemon: Daemon, mut log: Lines) {
+    log.wait_for(asked).await;
+    daemon.kill_9().await;
 }
 
 #[tokio::test]
