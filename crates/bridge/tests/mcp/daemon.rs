@@ -1,7 +1,7 @@
 //! Which daemon serves a stdio server: the one that runs, its own where none does, and what happens when it goes.
 
 use crate::rig::Mcp;
-use crate::world::{Daemon, Lines, World, gone, signal};
+use crate::world::{Daemon, Lines, World, freeze, gone, signal};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
@@ -48,7 +48,7 @@ async fn a_daemon_that_goes_away_during_an_act_is_told_of_and_the_task_is_kept()
 
     // A daemon that has stopped can't answer, so that the call is under way when it dies. Whether a word was heard
     // can't be known then, so it is not said again by itself.
-    signal(daemon.pid(), Signal::SIGSTOP);
+    freeze(daemon.pid()).await;
     let asked = format!("path=\"/v1/tasks/{id}/steer\"");
     let told = json!({"task_id": id, "instruction": "echo:other"});
     let called = mcp.client.refused("codex_steer", told);
@@ -69,7 +69,7 @@ async fn a_look_outlives_the_daemon_that_was_asked() {
     let daemon = world.daemon().await;
     let mcp = Mcp::start(&world).await;
     let id = held(&world, &mcp).await;
-    signal(daemon.pid(), Signal::SIGSTOP);
+    freeze(daemon.pid()).await;
     let asked = format!("path=\"/v1/tasks/{id}\"");
     let called = mcp.client.done("codex_status", json!({"task_id": id}));
     let (status, ()) = tokio::join!(called, dies_when(&asked, daemon, mcp.log.clone()));
@@ -104,7 +104,7 @@ async fn a_start_outlives_the_daemon_that_was_asked_and_is_one_task() {
     mcp.client.done("codex_list", json!({})).await;
     let asked = "path=\"/v1/tasks\"";
     let before = log.text().matches(asked).count();
-    signal(daemon.pid(), Signal::SIGSTOP);
+    freeze(daemon.pid()).await;
     let started = mcp.client.done(
         "codex_start",
         json!({"prompt": "echo:once", "wait_seconds": 60}),

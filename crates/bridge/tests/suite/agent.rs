@@ -1,7 +1,7 @@
 //! What the agent offers beside a message's way: a sign of life, and a text put into a running turn. Driven through
 //! the agent itself, over the real Codex.
 
-use crate::world::{World, gone, signal, within};
+use crate::world::{World, freeze, gone, signal, within};
 use bridge_core::port::{
     Agent, Reads, Started, Steer, Steered, ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStatus,
     TurnStream, TurnTransport,
@@ -152,7 +152,7 @@ async fn a_text_given_to_a_codex_that_dies_is_in_doubt() {
     let codex = codex(&world);
     let (thread, turn_id, _stream) = held(&world, &codex).await;
     let process = world.codex_pid();
-    signal(process, Signal::SIGSTOP);
+    freeze(process).await;
     let steer = second(&thread, &turn_id, "echo:second");
     let steered = codex.steer(&steer);
     let (steered, ()) = tokio::join!(steered, async {
@@ -174,7 +174,7 @@ async fn c2_a_sign_of_life_is_given_in_mid_turn_and_missed_when_codex_is_frozen(
     assert_eq!(world.processes(), []);
     let (thread, _, mut stream) = held(&world, &codex).await;
     assert_eq!(codex.probe(&thread).await, Ok(()));
-    signal(world.codex_pid(), Signal::SIGSTOP);
+    freeze(world.codex_pid()).await;
     let missed = codex.probe(&thread).await.unwrap_err();
     assert!(missed.failure.reason.contains("did not answer"), "{missed}");
     let lost = within("the end of a frozen codex", async {

@@ -1,7 +1,6 @@
 //! A message that was accepted is answered, once, whoever dies before the answer.
 
-use crate::world::{Daemon, Ended, Running, World, gone, kill_9, signal};
-use nix::sys::signal::Signal;
+use crate::world::{Daemon, Ended, Running, World, freeze, gone, kill_9};
 
 /// A daemon whose Codex waits for the model in the middle of a turn.
 struct MidTurn {
@@ -158,7 +157,7 @@ async fn c2_a_frozen_codex_is_replaced() {
         codex,
         ..
     } = mid_turn(&world).await;
-    signal(codex, Signal::SIGSTOP);
+    freeze(codex).await;
     daemon
         .log
         .wait_for("codex does not answer and is ended")
@@ -180,7 +179,7 @@ async fn c2_a_frozen_codex_left_behind_is_ended_at_start() {
         codex,
         ..
     } = mid_turn(&world).await;
-    signal(codex, Signal::SIGSTOP);
+    freeze(codex).await;
     daemon.kill_9().await;
     let daemon = world.daemon().await;
     gone(codex).await;

@@ -290,6 +290,29 @@ pub(crate) fn signal(pid: i32, signal: nix::sys::signal::Signal) {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).unwrap();
 }
 
+/// Stops a process, and waits until each of its threads has: the signal stops one, which then stops the others.
+pub(crate) async fn freeze(pid: i32) {
+    signal(pid, nix::sys::signal::Signal::SIGSTOP);
+    let mut look = tokio::time::interval(Duration::from_millis(5));
+    let stopped = async {
+        while !is_frozen(pid) {
+            look.tick().await;
+        }
+    };
+    within("a process that stops", stopped).await;
+}
+
+fn is_frozen(pid: i32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let mut states = threads.map(|thread| {
+        // A thread may have ended since.
+        let stat = std::fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
+        let (_, behind_the_name) = stat.rsplit_once(") ")?;
+        behind_the_name.chars().next()
+    });
+    states.all(|state| matches!(state, Some('T') | None))
+}
+
 /// Waits for something that must come.
 pub(crate) async fn within<F: Future>(what: &str, future: F) -> F::Output {
     before(PATIENCE, what, future).await
