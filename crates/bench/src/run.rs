@@ -28,6 +28,7 @@ pub(crate) async fn run(args: Measure) -> anyhow::Result<ExitCode> {
         .into_iter()
         .filter(|part| args.only.is_empty() || args.only.contains(part))
         .collect();
+    let began = Instant::now();
     let sections = all(&parts, &ground).await?;
     let ratios: Vec<Ratio> = sections.iter().flat_map(|one| one.ratios.clone()).collect();
     let compared = before
@@ -36,7 +37,8 @@ pub(crate) async fn run(args: Measure) -> anyhow::Result<ExitCode> {
     println!("{}", report::terminal(&sections, compared.as_deref()));
     if !args.quick && args.only.is_empty() {
         keep(&args.figures, &ratios)?;
-        report::write(&args.docs, &ground, &sections, compared.as_deref())?;
+        let took = began.elapsed();
+        report::write(&args.docs, &ground, took, &sections, compared.as_deref())?;
     }
     if args.quick {
         eprintln!("a quick run is too small to judge a bar by");

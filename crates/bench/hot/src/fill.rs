@@ -3,7 +3,7 @@
 //!
 //! The file must not be open elsewhere. That a copy has as many rows in every table as the original is checked.
 
-use crate::life::{EPOCH_MS, Lives, Reads, SCATTER, STEPS_PER_LIFE};
+use crate::life::{EPOCH_MS, Lives, SCATTER, STEPS_PER_LIFE};
 use anyhow::{Context, ensure};
 use rusqlite::{Connection, OptionalExtension};
 use std::path::Path;
@@ -116,7 +116,7 @@ const COPIED: [Copied; 8] = [
 ///
 /// Where the file can't be written, or a copy is not what the original is.
 pub async fn fill(path: &Path, behind: u64) -> anyhow::Result<()> {
-    let lives = Lives::open(path, 0, Reads::None)?;
+    let lives = Lives::open(path, 0)?;
     let taken = if behind == 0 {
         0
     } else {

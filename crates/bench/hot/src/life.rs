@@ -30,15 +30,6 @@ const CLOSE_MAX: Duration = Duration::from_secs(60);
 /// Between two looks whether it is closed.
 const CLOSE_LOOK: Duration = Duration::from_millis(2);
 
-/// Whether the daemon's reads are made as well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reads {
-    /// Transitions alone.
-    None,
-    /// What `work`, `follow` and `gather` look up for a message.
-    AsDaemon,
-}
-
 /// A ledger through which messages live. Handles share it.
 #[derive(Clone, Debug)]
 pub struct Lives {
@@ -48,7 +39,6 @@ pub struct Lives {
 
 #[derive(Debug)]
 struct Shared {
-    reads: Reads,
     clock: AtomicI64,
     serial: AtomicU64,
     transitions: AtomicU64,
@@ -67,10 +57,9 @@ impl Lives {
     /// # Errors
     ///
     /// Where it can't be opened.
-    pub fn open(path: &Path, serial: u64, reads: Reads) -> Result<Self, OpenError> {
+    pub fn open(path: &Path, serial: u64) -> Result<Self, OpenError> {
         let ledger = SqliteLedger::open(path, Options::default())?;
         let shared = Shared {
-            reads,
             clock: AtomicI64::new(time_of(serial)),
             serial: AtomicU64::new(serial),
             transitions: AtomicU64::new(0),
@@ -283,48 +272,32 @@ impl Lives {
     }
 
     async fn is_lane_empty(&self, message: &Message) -> Result<bool, LedgerError> {
-        match self.shared.reads {
-            // Every message has one reply here.
-            Reads::None => Ok(true),
-            Reads::AsDaemon => {
-                let lane = message.conversation_id.clone();
-                let next = self.ledger.read(move |rows| rows.next_reply(&lane));
-                Ok(next.await?.is_none())
-            }
-        }
+        let lane = message.conversation_id.clone();
+        let next = self.ledger.read(move |rows| rows.next_reply(&lane));
+        Ok(next.await?.is_none())
     }
 
     /// A message and its conversation, as the daemon loads them.
     async fn look(&self, message: &Message) -> Result<(), LedgerError> {
-        match self.shared.reads {
-            Reads::None => Ok(()),
-            Reads::AsDaemon => {
-                let message_id = message.message_id.clone();
-                let read = self.ledger.read(move |rows| {
-                    let Some(message) = rows.message(&message_id)? else {
-                        return Ok(false);
-                    };
-                    let conversation = rows.conversation(&message.conversation_id)?;
-                    Ok(conversation.is_some())
-                });
-                read.await.map(drop)
-            }
-        }
+        let message_id = message.message_id.clone();
+        let read = self.ledger.read(move |rows| {
+            let Some(message) = rows.message(&message_id)? else {
+                return Ok(false);
+            };
+            let conversation = rows.conversation(&message.conversation_id)?;
+            Ok(conversation.is_some())
+        });
+        read.await.map(drop)
     }
 
     /// Whether a thread must be told of what was before it.
     async fn look_back(&self, message: &Message) -> Result<(), LedgerError> {
-        match self.shared.reads {
-            Reads::None => Ok(()),
-            Reads::AsDaemon => {
-                let id = message.conversation_id.clone();
-                let read = self.ledger.read(move |rows| {
-                    let conversation = rows.conversation(&id)?;
-                    Ok(conversation.is_some_and(|found| found.last_turn.is_none()))
-                });
-                read.await.map(drop)
-            }
-        }
+        let id = message.conversation_id.clone();
+        let read = self.ledger.read(move |rows| {
+            let conversation = rows.conversation(&id)?;
+            Ok(conversation.is_some_and(|found| found.last_turn.is_none()))
+        });
+        read.await.map(drop)
     }
 
     /// `each` messages in each of `width` conversations, all of them at the same step at the same time, one transition

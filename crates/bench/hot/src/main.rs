@@ -7,7 +7,7 @@ mod count;
 
 use bridge_hot::fill::fill;
 use bridge_hot::fold::fold;
-use bridge_hot::life::{Lives, Reads};
+use bridge_hot::life::Lives;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -78,7 +78,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             each,
         } => {
             let taken = runtime.block_on(async {
-                let lives = Lives::open(&path, behind, Reads::AsDaemon)?;
+                let lives = Lives::open(&path, behind)?;
                 let taken = lives.side_by_side(width, each).await?;
                 lives.close(&path).await?;
                 anyhow::Ok(taken)

@@ -5,7 +5,7 @@ use super::place::Place;
 use crate::plan::Plan;
 use crate::stats::median;
 use bridge_hot::fill::fill;
-use bridge_hot::life::{Lives, Reads};
+use bridge_hot::life::Lives;
 use std::path::Path;
 
 /// Messages of each conversation before a round counts: statements are compiled, threads bound, pages in memory.
@@ -58,10 +58,10 @@ pub(crate) async fn measure(place: &Place, plan: &Plan, behind: u64) -> anyhow::
     let path = place.file(&name(behind));
     fill(&path, behind).await?;
     let bytes = std::fs::metadata(&path)?.len();
-    let lives = Lives::open(&path, behind, Reads::AsDaemon)?;
+    let lives = Lives::open(&path, behind)?;
     warm_up(&lives, &path).await?;
     let beside_path = place.file(NEIGHBOUR);
-    let beside = Lives::open(&beside_path, 0, Reads::AsDaemon)?;
+    let beside = Lives::open(&beside_path, 0)?;
     warm_up(&beside, &beside_path).await?;
     let each = each(plan, CONVERSATIONS);
     let mut pairs = Vec::new();
@@ -100,7 +100,7 @@ pub(crate) fn each(plan: &Plan, conversations: u64) -> u64 {
 /// One round on a new ledger.
 pub(crate) async fn fresh(place: &Place, conversations: u64, each: u64) -> anyhow::Result<Round> {
     let path = place.file(FRESH);
-    let lives = Lives::open(&path, 0, Reads::AsDaemon)?;
+    let lives = Lives::open(&path, 0)?;
     warm_up(&lives, &path).await?;
     let round = crowd::round(&lives, &path, conversations, each).await?;
     lives.close(&path).await?;

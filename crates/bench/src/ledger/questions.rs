@@ -6,7 +6,7 @@ use crate::stats::{median, millis};
 use bridge_core::port::{Ledger, LedgerError, Read, RowsError};
 use bridge_core::value::{MessageId, StateName, Timestamp};
 use bridge_hot::fill::fill;
-use bridge_hot::life::{EPOCH_MS, Lives, Reads};
+use bridge_hot::life::{EPOCH_MS, Lives};
 use std::time::Instant;
 
 /// A page, as the fronts give it.
@@ -79,8 +79,8 @@ pub(crate) struct Asked {
 pub(crate) async fn measure(place: &Place, behind: u64) -> anyhow::Result<Vec<Asked>> {
     let (small, large) = (place.file("little.db"), place.file(&growth::name(behind)));
     fill(&small, LITTLE).await?;
-    let without = Lives::open(&small, LITTLE, Reads::None)?;
-    let with = Lives::open(&large, behind, Reads::None)?;
+    let without = Lives::open(&small, LITTLE)?;
+    let with = Lives::open(&large, behind)?;
     let mut all = Vec::new();
     for (words, ask) in QUESTIONS {
         let (mut one, mut other) = (Vec::new(), Vec::new());

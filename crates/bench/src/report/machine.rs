@@ -1,5 +1,5 @@
 //! What the figures were measured on and of: one line, so that nobody compares two machines or two states of the code
-//! by mistake; and how long it took. What was measured is not here.
+//! by mistake. What was measured is not here.
 
 use crate::ground::Ground;
 use std::io::Read;
@@ -11,10 +11,6 @@ use std::time::{Duration, Instant};
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How often it is looked whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Ticks of the kernel in a second, in which it tells when a process began.
-const TICKS_PER_SECOND: f64 = 100.0;
-/// Where that stands behind the name of the program in its `stat`.
-const BEGAN: usize = 19;
 
 /// Cores, processor, memory, kernel, Codex, the commit and the day. `docs` lies in the repository.
 pub(crate) fn read(ground: &Ground, docs: &Path) -> String {
@@ -40,16 +36,6 @@ pub(crate) fn read(ground: &Ground, docs: &Path) -> String {
         commit.unwrap_or_default(),
         jiff::Zoned::now().date(),
     )
-}
-
-/// How long this process has been running, which is what it measured in: everything was built before.
-pub(crate) fn took() -> Option<Duration> {
-    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
-    let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    let (_, behind_name) = stat.rsplit_once(')')?;
-    let began: f64 = behind_name.split_whitespace().nth(BEGAN)?.parse().ok()?;
-    Duration::try_from_secs_f64(uptime - began / TICKS_PER_SECOND).ok()
 }
 
 /// What a program says of itself in a few words; nothing where it fails, says nothing, or takes too long.
@@ -99,11 +85,5 @@ mod tests {
         assert_eq!(shell("true"), None);
         assert_eq!(shell("echo abc; false"), None);
         assert_eq!(said(&mut Command::new("/no/such/program")), None);
-    }
-
-    #[test]
-    fn this_process_has_run_for_less_than_a_day() {
-        let took = took().unwrap();
-        assert!(took < Duration::from_secs(86_400), "{took:?}");
     }
 }

@@ -20,13 +20,14 @@ const PLOTS: &str = "benchmarks";
 /// On what, and in which time.
 struct Measured {
     machine: String,
-    took: Option<Duration>,
+    took: Duration,
 }
 
 /// Writes `benchmarks.md` and its plots below `docs`.
 pub(crate) fn write(
     docs: &Path,
     ground: &Ground,
+    took: Duration,
     sections: &[Section],
     compared: Option<&[Compared]>,
 ) -> anyhow::Result<()> {
@@ -40,7 +41,7 @@ pub(crate) fn write(
     let path = docs.join("benchmarks.md");
     let measured = Measured {
         machine: machine::read(ground, docs),
-        took: machine::took(),
+        took,
     };
     let page = page::page(&measured, sections, compared);
     std::fs::write(&path, page).with_context(|| format!("write {}", path.display()))

@@ -40,52 +40,47 @@ async fn without_a_daemon_it_runs_one_and_a_second_server_uses_it() {
 
 #[tokio::test]
 async fn a_daemon_that_goes_away_during_an_act_is_told_of_and_the_task_is_kept() {
-    let mut world = World::new().await;
-    world.set_env("CODEX_BRIDGE_LOG", "debug");
-    let daemon = world.daemon().await;
-    let mcp = Mcp::start(&world).await;
-    let id = held(&world, &mcp).await;
-
-    // A daemon that has stopped can't answer, so that the call is under way when it dies. Whether a word was heard
-    // can't be known then, so it is not said again by itself.
-    freeze(daemon.pid()).await;
+    let (world, daemon, mcp, id) = at_the_door().await;
+    // Whether a word was heard can't be known, so it is not said again by itself.
     let asked = format!("path=\"/v1/tasks/{id}/steer\"");
     let told = json!({"task_id": id, "instruction": "echo:other"});
     let called = mcp.client.refused("codex_steer", told);
     let (why, ()) = tokio::join!(called, dies_when(&asked, daemon, mcp.log.clone()));
     assert!(why.contains("daemon went away during this call"), "{why}");
-
-    // The next call runs a daemon, which attaches to the Codex that still works.
-    world.model.release("door");
-    let done = mcp.client.done("codex_wait", json!({"task_id": id})).await;
-    assert_eq!(done["answer"], "kept", "{done:#}");
-    assert_eq!(mcp.close().await, Some(0));
+    is_kept(world, mcp, &id).await;
 }
 
 #[tokio::test]
 async fn a_look_outlives_the_daemon_that_was_asked() {
-    let mut world = World::new().await;
-    world.set_env("CODEX_BRIDGE_LOG", "debug");
-    let daemon = world.daemon().await;
-    let mcp = Mcp::start(&world).await;
-    let id = held(&world, &mcp).await;
-    freeze(daemon.pid()).await;
+    let (world, daemon, mcp, id) = at_the_door().await;
     let asked = format!("path=\"/v1/tasks/{id}\"");
     let called = mcp.client.done("codex_status", json!({"task_id": id}));
     let (status, ()) = tokio::join!(called, dies_when(&asked, daemon, mcp.log.clone()));
     assert_eq!(status["task_id"], id, "{status:#}");
+    is_kept(world, mcp, &id).await;
+}
+
+/// A server with a task whose model waits at a door, and the daemon that serves them, which has stopped: it can't
+/// answer, so that a call is under way when it dies.
+async fn at_the_door() -> (World, Daemon, Mcp, String) {
+    let mut world = World::new().await;
+    world.set_env("CODEX_BRIDGE_LOG", "debug");
+    let daemon = world.daemon().await;
+    let mcp = Mcp::start(&world).await;
+    let prompt = json!({"prompt": "hold:door echo:kept"});
+    let started = mcp.client.done("codex_start", prompt).await;
+    world.model.wait_held("door").await.unwrap();
+    freeze(daemon.pid()).await;
+    let id = started["task_id"].as_str().unwrap().to_owned();
+    (world, daemon, mcp, id)
+}
+
+/// The door opens. Whoever is asked now runs a daemon, which attaches to the Codex that still works.
+async fn is_kept(world: World, mcp: Mcp, id: &str) {
     world.model.release("door");
     let done = mcp.client.done("codex_wait", json!({"task_id": id})).await;
     assert_eq!(done["answer"], "kept", "{done:#}");
     assert_eq!(mcp.close().await, Some(0));
-}
-
-/// A task whose model waits at a door.
-async fn held(world: &World, mcp: &Mcp) -> String {
-    let prompt = json!({"prompt": "hold:door echo:kept"});
-    let started = mcp.client.done("codex_start", prompt).await;
-    world.model.wait_held("door").await.unwrap();
-    started["task_id"].as_str().unwrap().to_owned()
 }
 
 /// The daemon dies once it is asked.
