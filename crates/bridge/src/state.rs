@@ -112,8 +112,8 @@ impl StateDir {
         self.root.join("files")
     }
 
-    /// The token of the owner, for whoever calls over TCP.
-    pub(crate) fn token_file(&self) -> PathBuf {
+    /// Where earlier versions kept the token of the owner.
+    pub(crate) fn legacy_token_file(&self) -> PathBuf {
         self.root.join("token")
     }
 

@@ -33,33 +33,32 @@ enum Told {
     End(Value),
 }
 
+/// The token that this command makes.
+async fn token(daemon: &Daemon, place: &Place, args: &[&str]) -> anyhow::Result<String> {
+    let made = daemon.command(place).args(args).output();
+    let made = timeout(PATIENCE, made).await;
+    let made = made.with_context(|| format!("{args:?} does not end"))??;
+    let said = String::from_utf8(made.stdout)?;
+    let mut words = said.split_whitespace();
+    let token = words.find(|word| word.starts_with("cbt_"));
+    let token = token.with_context(|| {
+        let error = String::from_utf8_lossy(&made.stderr);
+        format!("{args:?}: {}, no token in {said:?}: {error}", made.status)
+    })?;
+    Ok(token.to_owned())
+}
+
 impl Http {
     pub(crate) async fn start(daemon: &Daemon, place: &Place) -> anyhow::Result<Self> {
-        let read = |name: &str| {
-            let path = daemon.state().join(name);
-            let text = std::fs::read_to_string(&path);
-            text.map(|text| text.trim().to_owned())
-                .with_context(|| format!("read {}", path.display()))
-        };
-        let mut command = daemon.command(place);
-        let made = command.args(["peers", "add", "bench"]).output();
-        let made = timeout(PATIENCE, made).await;
-        let made = made.context("peers add does not end")??;
-        let said = String::from_utf8(made.stdout)?;
-        let token = said
-            .split_whitespace()
-            .find(|word| word.starts_with("cbt_"));
+        let path = daemon.state().join("listen");
+        let listen =
+            std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
         Ok(Self {
             // The limit of a request counts until the last byte of its answer, also for events.
             client: Client::builder().timeout(PATIENCE).build()?,
-            base: format!("http://{}", read("listen")?),
-            owner: read("token")?,
-            peer: token
-                .with_context(|| {
-                    let error = String::from_utf8_lossy(&made.stderr);
-                    format!("peers add: {}, no token in {said:?}: {error}", made.status)
-                })?
-                .to_owned(),
+            base: format!("http://{}", listen.trim()),
+            owner: token(daemon, place, &["token", "add", "owner", "--owner"]).await?,
+            peer: token(daemon, place, &["peers", "add", "bench"]).await?,
             sent: 0,
         })
     }

@@ -250,15 +250,18 @@ pub(crate) enum PeersCommand {
 pub(crate) enum TokenCommand {
     /// Make a token; it is shown once
     #[command(
-        after_help = "Scopes: read (look at everything), send (messages), control (tasks: start, steer, stop, decline), approve (accept what Codex asks), admin (tokens, reload), a2a (tasks of another agent; see `peers`)\n\nExample: codex-bridge token add ci --scope read,control"
+        after_help = "Scopes: read (look at everything), send (messages), control (tasks: start, steer, stop, decline), approve (accept what Codex asks), admin (tokens, reload), a2a (tasks of another agent; see `peers`)\n\nExample: codex-bridge token add ci --scope read,control\nFor yourself, with all of them but a2a: codex-bridge token add laptop --owner"
     )]
     Add {
         /// What it is called
         #[arg(value_name = "NAME")]
         name: String,
         /// What it may do; may be given more than once
-        #[arg(long, value_name = "SCOPE", value_delimiter = ',', required = true, value_parser = PossibleValuesParser::new(Scope::ALL.map(Scope::word)))]
+        #[arg(long, value_name = "SCOPE", value_delimiter = ',', required_unless_present = "owner", value_parser = PossibleValuesParser::new(Scope::ALL.map(Scope::word)))]
         scope: Vec<String>,
+        /// For yourself: everything but `a2a`. Whoever has it is the owner of this bridge
+        #[arg(long, conflicts_with = "scope")]
+        owner: bool,
         /// It is for whoever had this name before it was revoked, with the tasks from then
         #[arg(long)]
         rotate: bool,

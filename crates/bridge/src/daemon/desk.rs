@@ -333,10 +333,11 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
     }
 
     fn random_token(&self) -> Option<String> {
-        let token = doors::random_token();
-        token
+        let token = doors::random_token()
             .inspect_err(|error| tracing::error!(%error, "no random numbers for a token"))
-            .ok()
+            .ok()?;
+        self.daemon.settings().vault.learn(&token);
+        Some(token)
     }
 
     async fn add_token(&self, token: AddToken) -> Result<TokenAdded, LedgerError> {

@@ -1,18 +1,19 @@
-//! The doors of the API: `api.sock`, and TCP where it was asked for, with the files in the state directory that go with
-//! it (`token`, `listen`).
+//! The doors of the API: `api.sock`, and TCP where it was asked for, with the file in the state directory that goes with
+//! it (`listen`).
 
 use super::desk::DaemonDesk;
 use crate::config::HttpConfig;
 use crate::state::{StateDir, StateError};
 use anyhow::Context;
+use bridge_core::port::Ledger;
+use bridge_core::value::Token;
 use bridge_front::api::{Api, Bar, Hosts};
-use bridge_front::{Desk, TokenHash};
+use bridge_front::{Desk, Scope};
 use bridge_host::descent;
 use bridge_store::SqliteLedger;
-use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 use tokio::net::{TcpListener, UnixListener};
@@ -23,10 +24,6 @@ use tokio_util::sync::CancellationToken;
 const TOKEN_BYTES: usize = 32;
 /// Begins every token, so that people and scanners know what they look at.
 const TOKEN_PREFIX: &str = "cbt_";
-/// Longest file that is read as a token.
-const TOKEN_FILE_MAX_BYTES: u64 = 512;
-/// Shortest token that is believed: somebody may have written one by hand.
-const TOKEN_MIN_CHARS: usize = 32;
 
 /// The doors, bound and not yet open.
 pub(super) struct Doors {
@@ -40,7 +37,6 @@ struct Tcp {
     address: SocketAddr,
     hosts: Hosts,
     proxied: bool,
-    token: String,
 }
 
 /// The doors, open.
@@ -57,6 +53,7 @@ impl Doors {
         let why = "this process was started by a Codex that this daemon runs, and what Codex runs does not control the bridge";
         let bar = Bar::new(move |pid| descent::is_kept(pid, &run_dir).then(|| why.to_owned()));
         remove(&state.listen_file());
+        remove_legacy_token(&state.legacy_token_file());
         let tcp = match http.address() {
             Some(address) => Some(Tcp::bind(state, http, address).await?),
             None => None,
@@ -70,17 +67,11 @@ impl Doors {
         self.tcp.as_ref().map(|tcp| tcp.address)
     }
 
-    /// The owner's token, where there is a use for it: nothing may carry it to people.
-    pub(super) fn secret(&self) -> Option<String> {
-        self.tcp.as_ref().map(|tcp| tcp.token.clone())
-    }
-
     /// Serves at all of them.
     pub(super) fn open<D: Desk>(self, desk: D) -> Open {
         let stop = CancellationToken::new();
         let address = self.address();
-        let owner = self.tcp.as_ref().map(|tcp| TokenHash::of(&tcp.token));
-        let api = Api::new(desk, owner, stop.clone());
+        let api = Api::new(desk, stop.clone());
         let mut serving = vec![tokio::spawn(api.clone().serve_local(self.local, self.bar))];
         if let Some(tcp) = self.tcp {
             let serve = api.serve_tcp(tcp.listener, tcp.hosts, tcp.proxied);
@@ -106,7 +97,6 @@ impl Open {
 
 impl Tcp {
     async fn bind(state: &StateDir, http: &HttpConfig, asked: SocketAddr) -> anyhow::Result<Self> {
-        let token = owner_token(&state.token_file())?;
         let listener = TcpListener::bind(asked)
             .await
             .with_context(|| format!("listen on {asked}: choose another address or port with --listen or http.listen, or end whoever has it"))?;
@@ -122,7 +112,6 @@ impl Tcp {
             address,
             hosts,
             proxied: http.trusted_proxy,
-            token,
         })
     }
 }
@@ -176,43 +165,32 @@ pub(crate) fn random_token() -> io::Result<String> {
     Ok(format!("{TOKEN_PREFIX}{}", hex.collect::<String>()))
 }
 
-/// The owner's token: the one in its file, or a new one.
-fn owner_token(path: &Path) -> anyhow::Result<String> {
-    let remedy = || {
-        format!(
-            "use the token in {}: remove the file, and the next start makes a new one",
-            path.display()
-        )
-    };
-    match read_private(path) {
-        Ok(text) if text.trim().len() >= TOKEN_MIN_CHARS => Ok(text.trim().to_owned()),
-        Ok(_) => Err(anyhow::anyhow!("it is too short")).with_context(remedy),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let token = random_token()?;
-            write_private(path, &format!("{token}\n"))?;
-            Ok(token)
-        }
-        Err(error) => Err(error).with_context(remedy),
+/// Removes the owner's token as earlier versions kept it. Its value has no row, so it is accepted nowhere.
+fn remove_legacy_token(path: &Path) {
+    match std::fs::remove_file(path) {
+        Ok(()) => tracing::warn!(
+            path = %path.display(),
+            "removed the file of the owner's token: it is not accepted any more, and no token is kept in a file; `codex-bridge token add NAME --owner` makes a new one"
+        ),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => tracing::warn!(
+            %error, path = %path.display(),
+            "the file of the owner's token could not be removed; it is not accepted any more"
+        ),
     }
 }
 
-/// Reads a file that is ours alone, and not a link.
-fn read_private(path: &Path) -> io::Result<String> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
-        .open(path)?;
-    let found = file.metadata()?;
-    let ours = found.uid() == nix::unistd::getuid().as_raw();
-    if !found.is_file() || !ours || found.mode() & 0o077 != 0 {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "others may read it, or it is not a file of yours",
-        ));
+/// Says how to make an owner's token while nobody has one: without it TCP is of little use.
+pub(super) async fn suggest_owner_token(ledger: &SqliteLedger) {
+    let admin = Scope::Admin.word();
+    let is_owner =
+        move |token: &Token| token.is_live() && token.scopes.iter().any(|scope| scope == admin);
+    let found = ledger.read(move |rows| Ok(rows.tokens()?.iter().any(is_owner)));
+    if matches!(found.await, Ok(false)) {
+        tracing::info!(
+            "no token of the owner's was made yet: `codex-bridge token add NAME --owner` makes one and shows it once"
+        );
     }
-    let mut text = String::new();
-    file.take(TOKEN_FILE_MAX_BYTES).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 /// Writes a file that nobody else can read, whole or not at all.
@@ -243,23 +221,24 @@ mod tests {
     }
 
     #[test]
-    fn threat_1_the_owners_token_is_random_private_and_kept() {
+    fn f1_token_file_of_earlier_versions_goes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
-        let token = owner_token(&path).unwrap();
+        remove_legacy_token(&path);
+        write_private(&path, "cbt_old\n").unwrap();
+        remove_legacy_token(&path);
+        assert!(!path.exists());
+        let elsewhere = dir.path().join("elsewhere");
+        std::fs::write(&elsewhere, "kept").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        remove_legacy_token(&path);
+        assert!(elsewhere.exists() && !path.is_symlink());
+    }
+
+    #[test]
+    fn threat_1_tokens_are_random() {
+        let token = random_token().unwrap();
         assert_eq!(token.len(), TOKEN_PREFIX.len() + 2 * TOKEN_BYTES);
         assert_ne!(token, random_token().unwrap());
-        assert_eq!(owner_token(&path).unwrap(), token);
-        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        let refused = format!("{:#}", owner_token(&path).unwrap_err());
-        assert!(refused.contains("others may read it"), "{refused}");
-        assert!(!refused.contains(&token));
-        std::fs::remove_file(&path).unwrap();
-        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
-        assert!(owner_token(&path).is_err(), "a link is not followed");
-        std::fs::remove_file(&path).unwrap();
-        write_private(&path, "short\n").unwrap();
-        assert!(owner_token(&path).is_err());
     }
 }

@@ -293,8 +293,8 @@ async fn start(
     }
     vault.add(Box::new(Settings::tokens_for_agents(&options.config.a2a)));
     let doors = Doors::bind(&state, &options.config.http).await?;
-    if let Some(token) = doors.secret() {
-        vault.add(Box::new(move || vec![token.clone()]));
+    if doors.address().is_some() {
+        doors::suggest_owner_token(&ledger).await;
     }
     let vault = Arc::new(vault);
     let settings = Settings::new(&options.config, boot_id, state.work(), depot.clone())

@@ -3,6 +3,7 @@
 
 use bridge_core::secrets::Secrets;
 use serde_json::Value;
+use std::collections::VecDeque;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +18,9 @@ const LOGIN_FILE_MAX_BYTES: u64 = 256 * 1024;
 /// good for a while yet, and a turn may have read it before.
 const FORMER_MAX: usize = 12;
 
+/// Values that were learned while the daemon runs and are still looked for: tokens of the API that were made.
+const LEARNED_MAX: usize = 32;
+
 /// Tells values that may change.
 pub(crate) type Source = Box<dyn Fn() -> Vec<String> + Send + Sync>;
 
@@ -25,6 +29,8 @@ pub(crate) type Source = Box<dyn Fn() -> Vec<String> + Send + Sync>;
 pub(crate) struct Vault {
     fixed: Vec<String>,
     sources: Vec<Source>,
+    /// Oldest first.
+    learned: Mutex<VecDeque<String>>,
     made: Mutex<Made>,
 }
 
@@ -58,6 +64,15 @@ impl Vault {
         self.sources.push(source);
     }
 
+    /// And this value, until many others were learned after it.
+    pub(crate) fn learn(&self, value: &str) {
+        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        if learned.len() >= LEARNED_MAX {
+            learned.pop_front();
+        }
+        learned.push_back(value.to_owned());
+    }
+
     /// All of them, as of now.
     pub(crate) fn secrets(&self) -> Arc<Secrets> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,6 +83,9 @@ impl Vault {
         } = &mut *made;
         told.resize_with(self.sources.len(), Vec::new);
         let mut values = self.fixed.clone();
+        let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        values.extend(learned.iter().cloned());
+        drop(learned);
         for (source, told) in self.sources.iter().zip(told) {
             remember(told, source());
             values.extend_from_slice(told);
@@ -140,6 +158,18 @@ mod tests {
         "second-token".clone_into(&mut current.lock().unwrap());
         let veiled = vault.secrets().veil(said);
         assert_eq!(veiled.text, "[withheld] [withheld] [withheld]");
+    }
+
+    #[test]
+    fn f1_made_tokens_are_redacted() {
+        let vault = Vault::default();
+        vault.learn("cbt_first");
+        let redacted = |text: &str| vault.secrets().veil(text).text;
+        assert_eq!(redacted("it is cbt_first"), "it is [withheld]");
+        for other in 0..LEARNED_MAX {
+            vault.learn(&format!("cbt_other_{other}"));
+        }
+        assert_eq!(redacted("cbt_first"), "cbt_first", "bounded");
     }
 
     #[test]

@@ -59,7 +59,7 @@ async fn the_scenarios_that_apply_pass() {
                 &paths[1],
             ];
             let ended = kit
-                .conformance(world.path(), &paths[0], &served.owner(), &args)
+                .conformance(world.path(), &paths[0], &world.owner_token().await, &args)
                 .await;
             let checks = checks_in(&out);
             let passed = checks

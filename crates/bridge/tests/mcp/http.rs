@@ -32,12 +32,6 @@ impl Served {
         }
     }
 
-    /// The owner's token.
-    pub(crate) fn owner(&self) -> String {
-        let token = std::fs::read_to_string(self.state.join("token")).unwrap();
-        token.trim().to_owned()
-    }
-
     /// A token of its own name with these scopes.
     async fn token(&self, scopes: &[&str]) -> String {
         let body = json!({"name": scopes.join("-"), "scopes": scopes}).to_string();
@@ -90,7 +84,7 @@ impl Served {
 async fn a_client_of_the_sdk_lists_and_calls_over_http() {
     let world = World::new().await;
     let served = Served::by(&world).await;
-    let client = served.client(&served.owner()).await;
+    let client = served.client(&world.owner_token().await).await;
     assert_eq!(client.0.list_all_tools().await.unwrap().len(), 9);
     let done = client
         .done(
@@ -110,7 +104,7 @@ async fn threat_6_what_is_said_over_mcp_is_not_in_the_log_at_any_level() {
     let mut world = World::new().await;
     world.set_env("CODEX_BRIDGE_LOG", "debug,rmcp::service=trace");
     let served = Served::by(&world).await;
-    let client = served.client(&served.owner()).await;
+    let client = served.client(&world.owner_token().await).await;
     let said = json!({"prompt": "echo:canary-mcp-3f1b", "wait_seconds": 60});
     let done = client.done("codex_start", said).await;
     assert_eq!(done["answer"], "canary-mcp-3f1b", "{done:#}");
@@ -135,7 +129,7 @@ async fn scopes_decide_what_a_tool_does() {
     let worker = served
         .client(&served.token(&["read", "control"]).await)
         .await;
-    let owner = served.client(&served.owner()).await;
+    let owner = served.client(&world.owner_token().await).await;
 
     let start = json!({"prompt": "escal:touch one ;; echo:ran", "sandbox": "workspace-write", "wait_seconds": 60});
     let why = reader.refused("codex_start", start.clone()).await;
@@ -163,7 +157,7 @@ async fn scopes_decide_what_a_tool_does() {
 async fn a_session_is_its_callers_own_and_gives_nobody_else_a_right() {
     let world = World::new().await;
     let served = Served::by(&world).await;
-    let (owner, reader) = (served.owner(), served.token(&["read"]).await);
+    let (owner, reader) = (world.owner_token().await, served.token(&["read"]).await);
     let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"0"}}}"#;
     let (status, head) = served.raw(&owner, None, hello).await;
     assert_eq!(status, 200, "{head}");

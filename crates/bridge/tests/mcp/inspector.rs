@@ -87,7 +87,7 @@ async fn the_inspector_lists_and_calls_over_stdio() {
 async fn the_inspector_lists_and_calls_over_http() {
     let (world, kit) = (World::new().await, Kit::find());
     let served = Served::by(&world).await;
-    let header = format!("Authorization: Bearer {}", served.owner());
+    let header = format!("Authorization: Bearer {}", world.owner_token().await);
     let inspect = async |more: &[&str]| {
         let mut args = vec![
             served.url.as_str(),

@@ -41,7 +41,7 @@ async fn assert_whole(wire: &Wire, id: &str) {
 async fn an_answer_arrives_while_it_is_written_and_everybody_hears_the_same() {
     let world = World::with_settings(SETTINGS).await;
     let daemon = world.daemon().await;
-    let wire = Wire::of(&world);
+    let wire = Wire::of(&world).await;
     let first = in_the_middle(&world, &wire).await;
     let id = first.task_id();
     let mut second = wire.subscribe(&id, None).await;
@@ -83,7 +83,7 @@ async fn an_answer_arrives_while_it_is_written_and_everybody_hears_the_same() {
 async fn a_listener_that_comes_back_hears_exactly_what_it_missed() {
     let world = World::with_settings(SETTINGS).await;
     let daemon = world.daemon().await;
-    let wire = Wire::of(&world);
+    let wire = Wire::of(&world).await;
     let first = in_the_middle(&world, &wire).await;
     let (id, last) = (first.task_id(), first.last_seq());
     let mut told = first.told.clone();
@@ -106,11 +106,11 @@ async fn a_listener_that_comes_back_hears_exactly_what_it_missed() {
 async fn killed_in_the_middle(settings: &str) {
     let world = World::with_settings(&format!("{SETTINGS}{settings}")).await;
     let daemon = world.daemon().await;
-    let first = in_the_middle(&world, &Wire::of(&world)).await;
+    let first = in_the_middle(&world, &Wire::of(&world).await).await;
     let (id, last) = (first.task_id(), first.last_seq());
     daemon.kill_9().await;
     let daemon = world.daemon().await;
-    let wire = Wire::of(&world);
+    let wire = Wire::of(&world).await;
     let mut back = wire.subscribe(&id, Some(last)).await;
     let snapshot = back.next().await.unwrap();
     assert!(snapshot.seq > last, "{snapshot:#?} after {last}");
@@ -136,7 +136,7 @@ async fn a_daemon_killed_in_a_streamed_task_over_pipes_gives_the_whole_text_once
 async fn a_stream_ends_where_its_sender_must_speak_and_goes_on_with_the_next_message() {
     let world = World::with_settings(SETTINGS).await;
     let daemon = world.daemon().await;
-    let wire = Wire::of(&world);
+    let wire = Wire::of(&world).await;
     let asks = "echo:Which of the two?\n[input-required]";
     let told = wire.stream(said("m-1", asks)).await.rest().await;
     assert_eq!(assembled(&told), "Which of the two?", "{told:#?}");
@@ -165,7 +165,7 @@ async fn a_stream_ends_where_its_sender_must_speak_and_goes_on_with_the_next_mes
 async fn p14_a_client_that_hangs_up_after_its_message_leaves_a_task_that_can_be_asked_for() {
     let world = World::with_settings(SETTINGS).await;
     let daemon = world.daemon().await;
-    let wire = Wire::of(&world);
+    let wire = Wire::of(&world).await;
     for (n, path) in ["/a2a/message:send", "/a2a/message:stream"]
         .iter()
         .enumerate()

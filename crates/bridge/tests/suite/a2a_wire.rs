@@ -39,15 +39,12 @@ pub(crate) fn said(id: &str, text: &str) -> Value {
 
 impl Wire {
     /// Calls the daemon that serves this world now, as its owner.
-    pub(crate) fn of(world: &World) -> Self {
-        let read = |name: &str| {
-            let text = std::fs::read_to_string(world.state_dir().join(name));
-            text.unwrap().trim().to_owned()
-        };
+    pub(crate) async fn of(world: &World) -> Self {
+        let listen = std::fs::read_to_string(world.state_dir().join("listen")).unwrap();
         Self {
             client: Client::builder().tls_certs_only([]).build().unwrap(),
-            base: format!("http://{}", read("listen")),
-            token: read("token"),
+            base: format!("http://{}", listen.trim()),
+            token: world.owner_token().await,
         }
     }
 

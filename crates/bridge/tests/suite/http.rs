@@ -20,11 +20,11 @@ struct Served {
 
 impl Served {
     async fn start(settings: &str, script: &str) -> Self {
-        Self::over(Fake::start(&format!("{SETTINGS}{settings}"), script).await)
+        Self::over(Fake::start(&format!("{SETTINGS}{settings}"), script).await).await
     }
 
-    fn over(fake: Fake) -> Self {
-        let (base, owner) = places(&fake.world);
+    async fn over(fake: Fake) -> Self {
+        let (base, owner) = (base(&fake.world), fake.world.owner_token().await);
         let client = Client::builder().tls_certs_only([]).build().unwrap();
         Self {
             fake,
@@ -82,14 +82,12 @@ impl Served {
     }
 }
 
-/// Where the API is, and the owner's token.
-fn places(world: &World) -> (String, String) {
-    let read = |name: &str| {
-        let path = world.state_dir().join(name);
-        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600, "{name}");
-        std::fs::read_to_string(path).unwrap().trim().to_owned()
-    };
-    (format!("http://{}", read("listen")), read("token"))
+/// Where the API is.
+fn base(world: &World) -> String {
+    let path = world.state_dir().join("listen");
+    assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+    let address = std::fs::read_to_string(path).unwrap();
+    format!("http://{}", address.trim())
 }
 
 /// Every operation of the document that the daemon gives: method, path, scope.
@@ -268,7 +266,7 @@ async fn everything_is_told_and_a_restart_misses_nothing() {
     let Fake { world, daemon } = served.fake;
     daemon.stop().await;
     let daemon = Fake::daemon_of(&world).await;
-    let served = Served::over(Fake { world, daemon });
+    let served = Served::over(Fake { world, daemon }).await;
     let resumed = served
         .as_owner("GET", "/v1/events")
         .header("Last-Event-ID", &id);
@@ -295,9 +293,10 @@ async fn threat_28_acts_over_tcp_are_in_the_record_with_their_name() {
     assert_eq!(
         acts,
         [
-            "owner token token-add token ci",
-            "owner token token-revoke token ci",
-            "owner token reload configuration"
+            "local owner token-add token owner",
+            "owner token-add token ci",
+            "owner token-revoke token ci",
+            "owner reload configuration"
         ]
     );
 }
@@ -377,7 +376,6 @@ fn encode(text: &str) -> String {
 async fn threat_1_tcp_is_not_served_unasked_and_not_to_the_network() {
     let fake = Fake::start("", "").await;
     assert!(!fake.world.state_dir().join("listen").exists());
-    assert!(!fake.world.state_dir().join("token").exists());
     fake.daemon.stop().await;
     let refused = fake
         .world
@@ -397,8 +395,8 @@ async fn threat_1_tcp_is_not_served_unasked_and_not_to_the_network() {
     );
 }
 
-/// Tokens are in one file of the owner's, and nowhere else: not below the daemon, not in a log, not in the ledger, and
-/// not in what a caller is told.
+/// Tokens are nowhere: in no file, not below the daemon, not in a log, not in the ledger, and not in what a caller is
+/// told.
 #[tokio::test(flavor = "multi_thread")]
 async fn threat_5_tokens_of_the_api_reach_no_process_no_log_and_not_the_ledger() {
     let served = Served::start("", "").await;

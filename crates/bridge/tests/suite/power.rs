@@ -63,11 +63,10 @@ async fn threat_25_a_command_in_a_turn_does_not_reach_the_api_over_tcp() {
         let world = World::with_settings(&settings).await;
         let daemon = world.daemon().await;
         let listen = std::fs::read_to_string(world.state_dir().join("listen")).unwrap();
-        let token = world.state_dir().join("token");
         let call = format!(
-            "fetch('http://{}/v1/tasks', {{headers: {{authorization: 'Bearer ' + require('fs').readFileSync('{}', 'utf8').trim()}}}}).then(r => console.log('status', r.status), e => console.log('Error', e.cause.code))",
+            "fetch('http://{}/v1/tasks', {{headers: {{authorization: 'Bearer {}'}}}}).then(r => console.log('status', r.status), e => console.log('Error', e.cause.code))",
             listen.trim(),
-            token.display()
+            world.owner_token().await
         );
         let outside = std::process::Command::new("node")
             .args(["-e", &call])
@@ -86,19 +85,23 @@ async fn threat_25_a_command_in_a_turn_does_not_reach_the_api_over_tcp() {
     }
 }
 
-/// Threat 25: where the disk is shielded, a command can't read the token either.
+/// Threat 25: where the disk is shielded, a command can't read where the API is or whose tokens it takes.
 #[tokio::test]
-async fn threat_25_a_shielded_command_does_not_read_the_token() {
+async fn threat_25_a_shielded_command_does_not_read_the_state() {
     let settings = "[tiers.owner]\nreads = \"shielded\"\n[http]\nlisten = \"127.0.0.1:0\"\n";
     let world = World::with_settings(settings).await;
     let daemon = world.daemon().await;
-    let path = world.state_dir().join("token");
-    let token = std::fs::read_to_string(&path).unwrap();
-    let reads = format!("shell:cat {} 2>&1; echo code=$? ;; echo:ok", path.display());
-    assert_eq!(world.ask("a", &reads).await, "ok");
-    let said = last_output(&world);
-    assert!(said.contains("code=1"), "{said}");
-    assert!(!said.contains(token.trim()), "{said}");
+    for name in ["listen", "ledger.db"] {
+        let path = world.state_dir().join(name);
+        assert!(path.exists(), "{name}");
+        let reads = format!(
+            "shell:wc -c {} 2>&1; echo code=$? ;; echo:ok",
+            path.display()
+        );
+        assert_eq!(world.ask("a", &reads).await, "ok");
+        let said = last_output(&world);
+        assert!(said.contains("code=1"), "{name}: {said}");
+    }
     daemon.stop().await;
 }
 

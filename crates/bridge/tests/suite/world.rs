@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, Command};
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 
 /// Longest wait for anything; only a broken test gets there.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,6 +24,8 @@ pub(crate) struct World {
     /// Whose login shells run without a sandbox: killed in the profile of whoever runs the tests, they would leave locks
     /// behind that later shells wait for.
     person: TempDir,
+    /// Made when it is first asked for.
+    owner_token: OnceCell<String>,
 }
 
 /// A running daemon.
@@ -76,6 +78,7 @@ impl World {
             settings: settings.to_owned(),
             env: vec![("HOME".to_owned(), person.path().display().to_string())],
             person,
+            owner_token: OnceCell::new(),
         };
         std::fs::create_dir(world.codex_home()).unwrap();
         world.configure_codex(&world.model.codex_config());
@@ -138,6 +141,19 @@ impl World {
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         command
+    }
+
+    /// A token called `owner` that may do everything, also over A2A. A daemon must be running when it is first asked for.
+    pub(crate) async fn owner_token(&self) -> String {
+        let make = || self.token("owner", "read,send,control,approve,admin,a2a");
+        self.owner_token.get_or_init(make).await.clone()
+    }
+
+    /// A new token with these scopes.
+    pub(crate) async fn token(&self, name: &str, scopes: &str) -> String {
+        let made = self.run(&["token", "add", name, "--scope", scopes]).await;
+        assert_eq!(made.code, Some(0), "{made:?}");
+        made.stdout.trim().to_owned()
     }
 
     /// Starts a daemon and waits until it serves.

@@ -41,7 +41,7 @@ pub(crate) use read::Who;
 pub(crate) use streams::Seat;
 
 use crate::a2a::{Ages, Tellers};
-use crate::{Caller, Desk, TokenHash};
+use crate::{Caller, Desk};
 use axum::Router;
 use std::collections::HashMap;
 use std::fmt;
@@ -79,8 +79,6 @@ impl<D> Context<D> {
 /// What all doors have in common.
 #[derive(Debug, Default)]
 struct Shared {
-    /// The owner's token, where there is a way to use it.
-    owner: Option<TokenHash>,
     rates: guard::Rates,
     known: guard::Known,
     /// When the use of each token was noted last.
@@ -103,11 +101,9 @@ pub struct RouteEntry {
 }
 
 impl<D: Desk> Api<D> {
-    /// The API in front of a daemon; open streams end when `stop` is set. `owner` is the hash of the owner's token,
-    /// where TCP is served.
-    pub fn new(desk: D, owner: Option<TokenHash>, stop: CancellationToken) -> Self {
+    /// The API in front of a daemon; open streams end when `stop` is set.
+    pub fn new(desk: D, stop: CancellationToken) -> Self {
         let shared = Shared {
-            owner,
             streams: streams::Streams::until(stop.clone()),
             ..Shared::default()
         };

@@ -70,7 +70,7 @@ pub(super) fn document<D>(routes: &[Route<D>]) -> Value {
             "securitySchemes": {TOKEN: {
                 "type": "http",
                 "scheme": "bearer",
-                "description": "The owner's token is in the file `token` of the state directory; `codex-bridge token add` makes others.",
+                "description": "`codex-bridge token add` makes tokens, with the scopes that they need; `--owner` makes one for everything.",
             }},
         },
     })

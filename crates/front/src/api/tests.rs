@@ -6,7 +6,7 @@ use super::{Api, Door, Hosts, router, table};
 use crate::control::Scope;
 use crate::{
     A2aProfile, Caller, Desk, Health, Hub, NewAnswer, NewErrand, NewMessage, NewTask, Notified,
-    PushPut, ReloadView, StartError, Steering, SubmitError, Submitted, TaskBegun, TokenHash,
+    PushPut, ReloadView, StartError, Steering, SubmitError, Submitted, TaskBegun,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -212,9 +212,8 @@ impl Desk for EmptyDesk {
 }
 
 fn api() -> Api<EmptyDesk> {
-    let owner = Some(TokenHash::of(OWNER));
-    let api = Api::new(EmptyDesk::default(), owner, CancellationToken::new());
-    api.context.shared.known.nobody();
+    let api = Api::new(EmptyDesk::default(), CancellationToken::new());
+    api.context.shared.known.hold(OWNER, &Scope::ALL);
     api
 }
 

@@ -111,6 +111,15 @@ impl Scope {
         Self::A2a,
     ];
 
+    /// Those of the owner's own token. `a2a` is for other agents.
+    pub const OWNER: [Self; 5] = [
+        Self::Read,
+        Self::Send,
+        Self::Control,
+        Self::Approve,
+        Self::Admin,
+    ];
+
     /// The word on the command line, in rows and in the API.
     #[must_use]
     pub fn word(self) -> &'static str {

@@ -62,7 +62,7 @@ impl TestDesk {
     }
 
     pub(crate) fn router(&self) -> Router {
-        let api = Api::new(self.clone(), None, CancellationToken::new());
+        let api = Api::new(self.clone(), CancellationToken::new());
         api.router(Door::Local)
     }
 

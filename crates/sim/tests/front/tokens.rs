@@ -23,7 +23,7 @@ async fn status(router: &Router, request: axum::http::request::Builder) -> Statu
 #[tokio::test(start_paused = true)]
 async fn threat_32_a_revoked_token_is_unknown_at_once_and_its_streams_end() {
     let desk = TestDesk::new();
-    let api = Api::new(desk.clone(), None, CancellationToken::new());
+    let api = Api::new(desk.clone(), CancellationToken::new());
     let door = Door::Tcp {
         hosts: Arc::new(Hosts::new(4141, &[], None).unwrap()),
         proxied: false,

@@ -6,6 +6,7 @@ use crate::cli::TokenCommand;
 use crate::client::api::{ApiClient, ClientError};
 use crate::client::show::{print, print_json};
 use crate::term::{self, escape_line, when};
+use bridge_front::Scope;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -13,10 +14,16 @@ pub(super) async fn token(client: &ApiClient, command: TokenCommand) -> ExitCode
     match command {
         TokenCommand::Add {
             name,
-            scope,
+            mut scope,
+            owner,
             rotate,
             json,
-        } => add(client, &name, &scope, rotate, json).await,
+        } => {
+            if owner {
+                scope = Scope::OWNER.map(|scope| scope.word().to_owned()).to_vec();
+            }
+            add(client, &name, &scope, rotate, json).await
+        }
         TokenCommand::List { json } => {
             let found = client.get("/v1/tokens").await;
             answered(client, found, json, |page| {
@@ -71,7 +78,7 @@ pub(super) fn fits(name: &str) -> Result<(), ClientError> {
 fn list_words(page: &Value) -> String {
     let tokens = page["tokens"].as_array().map_or(&[][..], Vec::as_slice);
     if tokens.is_empty() {
-        return "no named tokens; `codex-bridge token add NAME --scope SCOPE` makes one".to_owned();
+        return "no tokens; `codex-bridge token add NAME --owner` makes one for yourself, with `--scope SCOPE` one for others".to_owned();
     }
     let line = |token: &Value| {
         let scopes = token["scopes"].as_array().into_iter().flatten();

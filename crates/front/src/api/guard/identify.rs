@@ -31,8 +31,6 @@ pub(in crate::api) enum Identity {
 pub(super) struct Candidate {
     pub(super) hash: TokenHash,
     pub(super) caller: Caller,
-    /// The name of its row, where it has one.
-    pub(super) named: Option<String>,
 }
 
 /// Where other agents call.
@@ -65,23 +63,21 @@ impl<D: Desk> Gate<D> {
 
     async fn holder(&self, token: &str) -> Identity {
         let presented = TokenHash::of(token);
-        let owner = self.context.shared.owner.clone().map(owner_candidate);
-        let named = self.named().await;
-        let read = named.is_some();
-        let named = named.iter().flat_map(|named| named.iter());
-        match (among(&presented, named.chain(&owner)), read) {
-            (Some(candidate), _) => {
-                self.note_use(candidate);
+        let Some(named) = self.named().await else {
+            return Identity::Unsure;
+        };
+        match among(&presented, named.iter()) {
+            Some(candidate) => {
+                self.note_use(&candidate.caller.name);
                 Identity::Known(candidate.caller.clone())
             }
-            (None, true) => {
+            None => {
                 Identity::Nobody("the token is not valid: it was never made, or it was revoked")
             }
-            (None, false) => Identity::Unsure,
         }
     }
 
-    /// The named tokens; none while the ledger can't be read. The owner's is in a file, and works then too.
+    /// The tokens that were made; `None` while the ledger can't be read.
     async fn named(&self) -> Option<Arc<[Candidate]>> {
         let known = &self.context.shared.known;
         let missing = match known.look() {
@@ -95,10 +91,7 @@ impl<D: Desk> Gate<D> {
     }
 
     /// Not at every call, and nobody waits for it.
-    fn note_use(&self, candidate: &Candidate) {
-        let Some(name) = candidate.named.clone() else {
-            return;
-        };
+    fn note_use(&self, name: &str) {
         let now = Instant::now();
         let mut seen = self
             .context
@@ -107,14 +100,14 @@ impl<D: Desk> Gate<D> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let lately = seen
-            .get(&name)
+            .get(name)
             .is_some_and(|at| now.duration_since(*at) < USE_NOTED_EVERY);
         if lately {
             return;
         }
         // Only names of good tokens come here, so that there are few.
-        seen.insert(name.clone(), now);
-        let desk = self.context.desk.clone();
+        seen.insert(name.to_owned(), now);
+        let (desk, name) = (self.context.desk.clone(), name.to_owned());
         tokio::spawn(async move {
             if let Err(error) = desk.use_token(UseToken { name }).await {
                 tracing::debug!(%error, "the use of a token was not noted");
@@ -133,11 +126,10 @@ fn named_candidate(token: Token) -> Option<Candidate> {
     Some(Candidate {
         hash,
         caller: Caller {
-            name: token.name.clone(),
+            name: token.name,
             via: Via::Http,
             grants: Grants::Scopes(scopes.collect()),
         },
-        named: Some(token.name),
     })
 }
 
@@ -148,19 +140,6 @@ fn via(headers: &HeaderMap) -> Via {
     match headers.get(VIA_HEADER) {
         Some(word) if word == Via::Mcp.word() => Via::Mcp,
         Some(_) | None => Via::Cli,
-    }
-}
-
-/// The holder of the token in the state directory: everything but being at this machine.
-fn owner_candidate(hash: TokenHash) -> Candidate {
-    Candidate {
-        hash,
-        caller: Caller {
-            name: "owner token".to_owned(),
-            via: Via::Http,
-            grants: Grants::Scopes(Scope::ALL.to_vec()),
-        },
-        named: None,
     }
 }
 
@@ -183,7 +162,7 @@ fn bearer(headers: &HeaderMap) -> Result<&str, &'static str> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
         return Err(
-            "a token is needed: send it once, as `Authorization: Bearer TOKEN`; the owner's is in the file `token` of the state directory",
+            "a token is needed: send it once, as `Authorization: Bearer TOKEN`; `codex-bridge token add` makes one",
         );
     };
     let unreadable = "the Authorization header must be `Bearer TOKEN`";

@@ -1,7 +1,11 @@
-//! The named tokens, kept in memory: a flood of calls without a good one costs the ledger nothing. Making or revoking
+//! The tokens that were made, kept in memory: a flood of calls without a good one costs the ledger nothing. Making or revoking
 //! one forgets them all, and the next call reads them again.
 
 use super::identify::Candidate;
+#[cfg(test)]
+use crate::TokenHash;
+#[cfg(test)]
+use crate::control::{Caller, Grants, Scope, Via};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is known of the rows.
@@ -44,10 +48,18 @@ impl Known {
         kept.tokens = None;
     }
 
-    /// As after reading rows without a token.
+    /// As after reading the row of this token alone.
     #[cfg(test)]
-    pub(in crate::api) fn nobody(&self) {
-        self.lock().tokens = Some(Arc::default());
+    pub(in crate::api) fn hold(&self, token: &str, scopes: &[Scope]) {
+        let candidate = Candidate {
+            hash: TokenHash::of(token),
+            caller: Caller {
+                name: "owner".to_owned(),
+                via: Via::Http,
+                grants: Grants::Scopes(scopes.to_vec()),
+            },
+        };
+        self.lock().tokens = Some(Arc::new([candidate]));
     }
 }
 

@@ -60,7 +60,7 @@ impl World {
             desk.knows_peer(peer).await;
         }
         desk.knows("reader").await;
-        let api = Api::new(desk.clone(), None, CancellationToken::new());
+        let api = Api::new(desk.clone(), CancellationToken::new());
         let router = api.router(Door::Tcp {
             hosts: Arc::new(Hosts::new(4141, &[], None).unwrap()),
             proxied: false,
