@@ -3,6 +3,9 @@
 //! Where stderr is the journal, lines carry their priority as the journal reads it, and no time and no colours: it
 //! has its own.
 
+mod fields;
+
+use fields::EscapedFields;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::IsTerminal;
@@ -11,8 +14,10 @@ use std::sync::OnceLock;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{FilterFn, filter_fn};
-use tracing_subscriber::fmt::format::{Compact, Format, Writer};
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::fmt::format::{Compact, Format, Full, Writer};
+use tracing_subscriber::fmt::{
+    FmtContext, FormatEvent, FormatFields, MakeWriter, SubscriberBuilder,
+};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::reload;
@@ -27,12 +32,7 @@ static FILTER: OnceLock<Change> = OnceLock::new();
 /// stderr is.
 pub(crate) fn start(filter: &str, no_color: bool, journal: Option<&OsStr>) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        // What can't be logged (a full disk, a reader that went away) is dropped: complaining about it on the
-        // same stderr would panic, and the work must go on.
-        .log_internal_errors(false);
+    let log = log_to(filter, std::io::stderr);
     // A second start (tests, demo) keeps the first one.
     let _already = match is_journal(journal) {
         true => {
@@ -49,6 +49,23 @@ pub(crate) fn start(filter: &str, no_color: bool, journal: Option<&OsStr>) {
             tracing::subscriber::set_global_default(log.finish().with(discreet()))
         }
     };
+}
+
+/// The log of whatever this filter lets through; every message and field is escaped here, so no call site can forget it.
+fn log_to<W>(
+    filter: EnvFilter,
+    writer: W,
+) -> SubscriberBuilder<EscapedFields, Format<Full>, EnvFilter, W>
+where
+    W: for<'a> MakeWriter<'a> + 'static,
+{
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(writer)
+        .fmt_fields(EscapedFields)
+        // What can't be logged (a full disk, a reader that went away) is dropped: complaining about it on the
+        // same stderr would panic, and the work must go on.
+        .log_internal_errors(false)
 }
 
 /// Begins the targets of the MCP library, which logs whole requests with their arguments: prompts, and the answers to
@@ -139,6 +156,7 @@ fn priority(level: Level) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bridge_core::show::is_hidden;
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
@@ -174,6 +192,57 @@ mod tests {
         });
         let said = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
         assert_eq!(said, "<3>broken\n<4>odd n=1\n<6>fine\n<7>detail\n");
+    }
+
+    /// What the log makes of these events.
+    fn logged(ansi: bool, events: impl FnOnce()) -> String {
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let log = log_to(EnvFilter::new("trace"), move || writer.clone())
+            .with_ansi(ansi)
+            .without_time()
+            .with_target(false)
+            .finish();
+        tracing::subscriber::with_default(log, events);
+        let bytes = kept.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// Terminal sequences, C1, line breaks and a turned reading direction.
+    const FOREIGN: &str = "a\u{1b}[31mb\r\nINFO forged\u{9b}c\u{202e}d\u{2066}e\u{7}\u{2028}f";
+
+    #[test]
+    fn f8_foreign_text_stays_on_its_line() {
+        let error = std::io::Error::other(FOREIGN);
+        let caused: &(dyn std::error::Error + 'static) = &error;
+        let said = logged(false, || {
+            tracing::warn!(error = %error, "shown");
+            tracing::warn!(error = ?error, "debugged");
+            tracing::warn!(error = caused, "as an error");
+            tracing::warn!(text = FOREIGN, "as text");
+            tracing::warn!("{FOREIGN}");
+            let _inside = tracing::info_span!("span", name = %FOREIGN).entered();
+            tracing::warn!("in a span");
+        });
+        assert_eq!(said.lines().count(), 6, "{said}");
+        let raw = said.chars().filter(|c| *c != '\n' && is_hidden(*c));
+        assert_eq!(raw.count(), 0, "{said}");
+        assert_eq!(said.matches("\\u{202e}").count(), 6, "{said}");
+        assert!(
+            said.contains("a\\e[31mb\\r\\nINFO forged\\u{9b}c"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn f8_our_own_colours_stay() {
+        let said = logged(true, || tracing::warn!(n = 1, text = %FOREIGN, "odd"));
+        assert!(said.contains("\u{1b}[33m WARN\u{1b}[0m odd"), "{said:?}");
+        assert!(
+            said.contains("\u{1b}[3mn\u{1b}[0m\u{1b}[2m=\u{1b}[0m1"),
+            "{said:?}"
+        );
+        assert!(!said.contains("\u{1b}[31m"), "{said:?}");
     }
 
     #[test]
