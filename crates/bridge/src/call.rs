@@ -7,6 +7,7 @@ use bridge_channel::a2a::client::{
     Ask, Client, Fault, File, Outcome, Patience, Place, Progress, Question, State, Trust,
 };
 use serde_json::{Value, json};
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 use uuid::Uuid;
@@ -26,7 +27,7 @@ enum End {
 
 /// Asks, shows how it goes on stderr, and prints the answer on stdout.
 pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> ExitCode {
-    let interrupted = term::interrupted();
+    let mut interrupted = pin!(term::interrupted());
     let (patience, json) = (patience(&args), args.json);
     let show = Show {
         paint: Paint::stderr(no_color),
@@ -36,7 +37,14 @@ pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> ExitCod
         true => "; here --allow-private does that",
         false => "",
     };
-    let mut ask = match begin(args, text, &show).await {
+    let begun = tokio::select! {
+        begun = begin(args, text, &show) => begun,
+        () = interrupted.as_mut() => {
+            term::complain("left: the agent was not sent the message");
+            return ExitCode::from(EXIT_INTERRUPTED);
+        }
+    };
+    let mut ask = match begun {
         Ok(ask) => ask,
         Err(fault @ Fault::Address(_)) => return complain(&format!("{fault}{hint}")),
         Err(fault) => return complain(&fault.to_string()),

@@ -357,6 +357,35 @@ async fn an_agent_that_is_away_for_a_moment_is_found() {
     assert_eq!(agent.book.lock().unwrap().away, 4);
 }
 
+/// An agent that takes every call and answers with this, and hangs up.
+async fn hangs_up(answer: &'static str) -> Client {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut call, _)) = listener.accept().await {
+            let _head = call.read(&mut [0; 4096]).await;
+            let _gone = call.write_all(answer.as_bytes()).await;
+        }
+    });
+    let own = Trust {
+        own: true,
+        listed: Vec::new(),
+    };
+    Client::new(&url, &own, None).unwrap()
+}
+
+#[tokio::test]
+async fn f10_lost_card_call_sent_no_message() {
+    let cut = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{";
+    for answer in ["", cut] {
+        let fault = hangs_up(answer).await.look_up().await.unwrap_err();
+        assert!(matches!(fault, Fault::Unreached(_)), "{fault:?}");
+        let said = fault.to_string();
+        assert!(said.contains("it has not heard the message"), "{said}");
+    }
+}
+
 #[tokio::test]
 async fn a_question_that_nobody_waits_for_is_ended_over_there() {
     let agent = Agent::start(

@@ -125,6 +125,13 @@ impl Client {
                         "its card at {place} can't be read ({why})"
                     )));
                 }
+                Err(CallError::TooLong(max)) => {
+                    return Err(Fault::Card(format!(
+                        "its card at {place} is longer than {max} bytes"
+                    )));
+                }
+                // The message goes out after the card was read, so a lost call for the card has told nobody of it.
+                Err(CallError::Broken(why)) => return Err(Fault::Unreached(why)),
                 Err(error) => return Err(error.into()),
             }
         }
