@@ -10,6 +10,7 @@ use crate::process;
 use crate::proof::{self, Shield};
 use crate::proven::Proven;
 use crate::shield::{Ground, real};
+use crate::socket_dir;
 use crate::supervise::{Permit, Supervisor};
 use bridge_codex::version::{FLOOR, Version};
 use bridge_codex::wire::ThreadId;
@@ -129,11 +130,28 @@ struct State {
     supervisor: Supervisor,
     /// The socket was tried and did not come up: use pipes from now on.
     no_socket: bool,
+    /// Why the newest life is over pipes although the socket was wanted.
+    pipes_because: Option<String>,
     logged_in: bool,
     health: Option<Health>,
     /// How the newest life ended, or why it did not begin.
     last_end: Option<String>,
     stopped: bool,
+}
+
+impl State {
+    fn ready(&self, incarnation: &Incarnation) -> Health {
+        let detail = describe(incarnation);
+        let because = self.pipes_because.as_ref();
+        let because = because.filter(|_| incarnation.transport == Transport::Stdio);
+        Health {
+            ready: true,
+            detail: match because {
+                Some(why) => format!("{detail}, so its turns end with the daemon: {why}"),
+                None => detail,
+            },
+        }
+    }
 }
 
 impl<L: Ledger> Host<L> {
@@ -143,6 +161,7 @@ impl<L: Ledger> Host<L> {
             current: None,
             supervisor: Supervisor::new(starts_max),
             no_socket: false,
+            pipes_because: None,
             logged_in: false,
             health: None,
             last_end: None,
@@ -227,10 +246,7 @@ impl<L: Ledger> Host<L> {
         }
         let started = self.restart(&mut state).await;
         state.health = Some(match &started {
-            Ok(session) => Health {
-                ready: true,
-                detail: describe(&session.incarnation),
-            },
+            Ok(session) => state.ready(&session.incarnation),
             Err(error) => Health {
                 ready: false,
                 detail: error.to_string(),
@@ -307,11 +323,23 @@ impl<L: Ledger> Host<L> {
             && let Ok(launched) = self.launch_over(Transport::Stdio).await
             && let Ok(up) = self.greet(launched).await
         {
-            tracing::warn!(%error, "this codex does not work over its socket; using pipes");
-            state.no_socket = true;
+            let obstacle = socket_dir::obstacle();
+            // Whoever took Codex's directory may be told to go: the next start tries the socket again then.
+            state.no_socket = obstacle.is_none();
+            let why = obstacle.unwrap_or_else(|| error.to_string());
+            tracing::warn!(
+                why,
+                "this codex does not work over its socket; using pipes, so its turns end with the daemon"
+            );
+            state.pipes_because = Some(why);
             return Ok(up);
         }
-        Err(fault(Class::Transient, error.to_string()))
+        let obstacle = socket_dir::obstacle().filter(|_| transport == Transport::Socket);
+        let reason = match obstacle {
+            Some(obstacle) => format!("{error}; {obstacle}"),
+            None => error.to_string(),
+        };
+        Err(fault(Class::Transient, reason))
     }
 
     /// Shakes hands with a Codex that was just started, and ends it if that fails.
@@ -429,10 +457,7 @@ impl<L: Ledger> Host<L> {
         let mut state = self.state.lock().await;
         state.logged_in = logged_in;
         state.health = Some(match &found {
-            Ok(()) => Health {
-                ready: true,
-                detail: describe(&session.incarnation),
-            },
+            Ok(()) => state.ready(&session.incarnation),
             Err(error) => Health {
                 ready: false,
                 detail: error.to_string(),
@@ -512,10 +537,7 @@ impl<L: Ledger> Host<L> {
                     detail: "codex is gone and starts again with the next message".to_owned(),
                 },
                 (_, Some(health)) => health.clone(),
-                (Some((session, _)), None) => Health {
-                    ready: true,
-                    detail: describe(&session.incarnation),
-                },
+                (Some((session, _)), None) => state.ready(&session.incarnation),
                 (None, None) => starting(),
             },
             Err(_busy) => starting(),

@@ -4,6 +4,7 @@
 
 use crate::keeper::{self, Attachment, CODEX_SOCKET, STDERR_FILE};
 use crate::process;
+use crate::socket_dir;
 use crate::transport::{self, Reader, TransportError, Writer};
 use bridge_core::value::{Incarnation, IncarnationId, ProcessStamp, Timestamp, Transport};
 use nix::sys::signal::{Signal, kill};
@@ -335,6 +336,8 @@ async fn gone_within(process: &ProcessStamp, patience: Duration) -> bool {
 /// Removes what a Codex that is gone left in its directory.
 pub(crate) fn remove_directory(incarnation: &Incarnation) {
     let directory = Path::new(&incarnation.directory);
+    // First: the link in the directory says which socket it was.
+    socket_dir::remove_socket(directory);
     if let Err(error) = std::fs::remove_dir_all(directory)
         && error.kind() != io::ErrorKind::NotFound
     {

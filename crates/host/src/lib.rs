@@ -33,6 +33,7 @@ mod questions;
 mod reply;
 pub mod sandbox;
 mod shield;
+pub mod socket_dir;
 mod stream;
 mod supervise;
 mod thread;

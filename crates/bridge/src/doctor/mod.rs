@@ -12,6 +12,7 @@ mod report;
 mod sandbox;
 mod server;
 mod shield;
+mod socket;
 mod state;
 
 use crate::cli::{Common, DoctorArgs};
@@ -52,6 +53,10 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
             }
         }
     }
+    let squatted = bridge_host::socket_dir::obstacle();
+    socket::check(&loaded.config, squatted)
+        .into_iter()
+        .for_each(|check| report.add(check));
     platform::check(&loaded.molecule, &mut report).await;
     a2a::check(&loaded.config)
         .into_iter()
