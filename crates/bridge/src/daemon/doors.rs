@@ -1,6 +1,7 @@
 //! The doors of the API: `api.sock`, and TCP where it was asked for, with the file in the state directory that goes with
 //! it (`listen`).
 
+use super::descriptors;
 use super::desk::DaemonDesk;
 use crate::config::HttpConfig;
 use crate::state::{StateDir, StateError};
@@ -30,6 +31,8 @@ pub(super) struct Doors {
     local: UnixListener,
     bar: Bar,
     tcp: Option<Tcp>,
+    /// How many file descriptors this process may have.
+    descriptors: usize,
 }
 
 struct Tcp {
@@ -59,7 +62,12 @@ impl Doors {
             None => None,
         };
         let local = bind_local(state)?;
-        Ok(Self { local, bar, tcp })
+        Ok(Self {
+            local,
+            bar,
+            tcp,
+            descriptors: descriptors::raise(),
+        })
     }
 
     /// Where TCP is served.
@@ -71,7 +79,7 @@ impl Doors {
     pub(super) fn open<D: Desk>(self, desk: D) -> Open {
         let stop = CancellationToken::new();
         let address = self.address();
-        let api = Api::new(desk, stop.clone());
+        let api = Api::new(desk, stop.clone()).within_descriptors(self.descriptors);
         let mut serving = vec![tokio::spawn(api.clone().serve_local(self.local, self.bar))];
         if let Some(tcp) = self.tcp {
             let serve = api.serve_tcp(tcp.listener, tcp.hosts, tcp.proxied);

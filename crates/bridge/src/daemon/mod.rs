@@ -8,6 +8,7 @@ mod agents;
 mod alive;
 mod clock;
 mod courier;
+mod descriptors;
 mod desk;
 mod doors;
 mod errands;

@@ -35,6 +35,7 @@ mod effects;
 mod endless;
 mod exec;
 mod fake;
+mod floods;
 mod foreign;
 mod histories;
 mod homes;

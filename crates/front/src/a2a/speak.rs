@@ -3,8 +3,8 @@
 
 use super::fault::Fault;
 use crate::A2aProfile;
-use crate::api::{BODY_DEADLINE, BODY_MAX_BYTES};
-use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use crate::api::{BodyError, BodyShare};
+use axum::body::{Body, Bytes};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
@@ -57,29 +57,25 @@ pub(crate) fn query(uri: &Uri) -> Vec<(String, String)> {
 /// A body, once it says that it is JSON: what it says is looked at before what it is.
 pub(crate) async fn body(head: &Parts, body: Body) -> Result<Bytes, Fault> {
     let said = head.headers.get(header::CONTENT_TYPE);
-    let too_large = || {
-        Fault::too_large(format!(
-            "the body is longer than {BODY_MAX_BYTES} bytes; nothing was done"
-        ))
-    };
     if said.is_some_and(|said| !is_json(said)) {
         let said = said.and_then(|said| said.to_str().ok()).unwrap_or("?");
         return Err(Fault::content_type(said));
     }
-    if body.size_hint().lower() > BODY_MAX_BYTES as u64 {
-        return Err(too_large());
-    }
-    let bytes = match tokio::time::timeout(BODY_DEADLINE, to_bytes(body, BODY_MAX_BYTES)).await {
-        Ok(Ok(bytes)) => bytes,
-        Ok(Err(_)) => return Err(too_large()),
-        Err(_) => {
-            let why = "the body did not arrive in time; nothing was done, send it again";
-            return Err(Fault::unavailable(why));
-        }
-    };
+    // Whoever was let in to a route has a share; nobody else's body is read.
+    let share = head.extensions.get::<BodyShare>();
+    let share = share.ok_or_else(|| Fault::internal("nobody looked who calls"))?;
+    let bytes = share.read(body).await.map_err(unread)?;
     match said {
         None if !bytes.is_empty() => Err(Fault::content_type("nothing")),
         None | Some(_) => Ok(bytes),
+    }
+}
+
+fn unread(error: BodyError) -> Fault {
+    let why = error.to_string();
+    match error {
+        BodyError::TooLong => Fault::too_large(why),
+        BodyError::Late | BodyError::Broken | BodyError::NoRoom => Fault::unavailable(why),
     }
 }
 
@@ -176,7 +172,8 @@ mod tests {
             if let Some(kind) = kind {
                 request = request.header("content-type", kind);
             }
-            let (head, body) = request.body(Body::from(text)).unwrap().into_parts();
+            let (mut head, body) = request.body(Body::from(text)).unwrap().into_parts();
+            head.extensions.insert(BodyShare::for_tests());
             super::body(&head, body).await.map(|bytes| bytes.len())
         };
         assert_eq!(

@@ -1,18 +1,21 @@
 //! The row of `/mcp`: its calls are bounded as streams are. The protocol behind it, and what it does, is in `crate::mcp`.
 
-use super::limits::{BODY_DEADLINE, BODY_MAX_BYTES};
-use super::read::Who;
+use super::read::{Who, read_body};
 use super::route::{Access, Route, Trace};
 use super::streams::Streams;
 use super::{Context, ProblemResponse};
 use crate::control::Scope;
 use crate::{Desk, DeskControl};
-use axum::body::{Body, HttpBody, to_bytes};
+use axum::Json;
+use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode};
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
 
 /// Whoever may look may come in; what a call may do is decided by its caller's scopes, act by act.
 pub(super) fn row<D: Desk>() -> Route<D> {
@@ -37,8 +40,8 @@ async fn bounded(
     Who(caller): Who,
     request: Request,
     next: Next,
-) -> Result<Response, ProblemResponse> {
-    let seat = streams.sit(&caller)?;
+) -> Result<Response, Response> {
+    let seat = streams.sit(&caller).map_err(IntoResponse::into_response)?;
     let request = arrived(request).await?;
     let response = next.run(request).await;
     Ok(response.map(|body| {
@@ -51,23 +54,41 @@ async fn bounded(
     }))
 }
 
-async fn arrived(request: Request) -> Result<Request, ProblemResponse> {
-    let too_long = || {
-        ProblemResponse::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the body is longer than {BODY_MAX_BYTES} bytes; nothing was done"),
-        )
-    };
+async fn arrived(request: Request) -> Result<Request, Response> {
     let (head, body) = request.into_parts();
-    if body.size_hint().lower() > BODY_MAX_BYTES as u64 {
-        return Err(too_long());
+    if head.method != Method::POST {
+        return Ok(Request::from_parts(head, Body::empty()));
     }
-    match tokio::time::timeout(BODY_DEADLINE, to_bytes(body, BODY_MAX_BYTES)).await {
-        Ok(Ok(bytes)) => Ok(Request::from_parts(head, Body::from(bytes))),
-        Ok(Err(_)) => Err(too_long()),
-        Err(_) => Err(ProblemResponse::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "the body did not arrive in time; nothing was done, send it again",
-        )),
+    if !is_json(&head.headers) {
+        let why = "a message to /mcp is JSON: send it with `Content-Type: application/json`";
+        let problem = ProblemResponse::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
+        return Err(problem.into_response());
     }
+    let bytes = read_body(&head, body)
+        .await
+        .map_err(IntoResponse::into_response)?;
+    if let Some(error) = unreadable(&bytes) {
+        return Err((StatusCode::BAD_REQUEST, Json(error)).into_response());
+    }
+    Ok(Request::from_parts(head, Body::from(bytes)))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let said = headers.get(header::CONTENT_TYPE);
+    let media = said
+        .and_then(|said| said.to_str().ok())
+        .and_then(|said| said.split(';').next());
+    media.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// What a message that the protocol can't read is answered: the library would say 415, as if its type were wrong.
+fn unreadable(bytes: &[u8]) -> Option<Value> {
+    let error = serde_json::from_slice::<ClientJsonRpcMessage>(bytes).err()?;
+    let is_json = serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
+    let (code, what) = match is_json {
+        true => (ErrorCode::INVALID_REQUEST, "this is no message of MCP"),
+        false => (ErrorCode::PARSE_ERROR, "the body can't be read as JSON"),
+    };
+    let message = format!("{what} ({error}); nothing was done");
+    Some(json!({"jsonrpc": "2.0", "id": null, "error": {"code": code.0, "message": message}}))
 }

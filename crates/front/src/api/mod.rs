@@ -1,6 +1,8 @@
 //! The HTTP API: its routes (one table), its guard, its limits, and how it is served on `api.sock` and TCP.
 
 mod a2a;
+mod bodies;
+mod connections;
 mod conversations;
 mod counters;
 mod dead;
@@ -35,10 +37,13 @@ pub use route::{Access, Trace, Verb};
 pub use server::Bar;
 pub(crate) use server::Gone;
 
-pub(crate) use limits::{BODY_DEADLINE, BODY_MAX_BYTES};
+pub(crate) use bodies::{BodyError, BodyShare};
 pub(crate) use problem::ProblemResponse;
 pub(crate) use read::Who;
 pub(crate) use streams::Seat;
+
+use connections::ConnectionLimits;
+use limits::{CONNECTION_PATIENCE, ConnectionCounts};
 
 use crate::a2a::{Ages, Tellers};
 use crate::{Caller, Desk};
@@ -54,6 +59,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone)]
 pub struct Api<D> {
     context: Context<D>,
+    counts: ConnectionCounts,
 }
 
 /// What handlers work with.
@@ -84,6 +90,7 @@ struct Shared {
     /// When the use of each token was noted last.
     seen: Mutex<HashMap<String, Instant>>,
     streams: streams::Streams,
+    bodies: Arc<bodies::BodyBudget>,
     counters: Arc<counters::Counters>,
 }
 
@@ -115,25 +122,38 @@ impl<D: Desk> Api<D> {
                 ages: Arc::default(),
                 shared: Arc::new(shared),
             },
+            counts: ConnectionCounts::default(),
+        }
+    }
+
+    /// Takes no more connections than a process with so many file descriptors can afford.
+    #[must_use]
+    pub fn within_descriptors(self, descriptors: usize) -> Self {
+        Self {
+            counts: ConnectionCounts::within(descriptors),
+            ..self
         }
     }
 
     /// Serves the local owner until told to stop.
     pub async fn serve_local(self, listener: UnixListener, bar: Bar) {
         let router = self.router(Door::Local);
-        self.serve(server::Local { listener, bar }, router).await;
+        let limits = ConnectionLimits::local(self.counts.local);
+        let socket = server::Local { listener, bar };
+        self.serve(socket, limits, router).await;
     }
 
     /// Serves holders of tokens until told to stop.
     pub async fn serve_tcp(self, listener: TcpListener, hosts: Hosts, proxied: bool) {
         let hosts = Arc::new(hosts);
         let router = self.router(Door::Tcp { hosts, proxied });
-        self.serve(listener, router).await;
+        let limits = ConnectionLimits::tcp(self.counts.tcp, proxied, CONNECTION_PATIENCE);
+        self.serve(listener, limits, router).await;
     }
 
-    async fn serve(self, socket: impl server::Socket, router: Router) {
+    async fn serve(self, socket: impl server::Socket, limits: ConnectionLimits, router: Router) {
         let counters = Arc::clone(&self.context.shared.counters);
-        server::serve(socket, router, counters, self.context.stop).await;
+        server::serve(socket, limits, router, counters, self.context.stop).await;
     }
 
     /// The routes behind one door, without its connections.

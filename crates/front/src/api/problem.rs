@@ -102,6 +102,14 @@ impl ProblemResponse {
         }
     }
 
+    /// Says when to ask again.
+    pub(crate) fn retry_after(self, after: Duration) -> Self {
+        Self {
+            retry_after: Some(after),
+            ..self
+        }
+    }
+
     /// Says which scope the caller lacks.
     pub(crate) fn needing(self, scope: Scope) -> Self {
         Self {

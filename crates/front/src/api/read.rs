@@ -1,10 +1,10 @@
 //! What requests carry, read with our limits and refused in our words: bodies, queries, who calls.
 
 use super::ProblemResponse;
-use super::limits::{BODY_DEADLINE, BODY_MAX_BYTES};
+use super::bodies::{BodyError, BodyShare};
 use crate::control::Caller;
 use axum::Json;
-use axum::body::HttpBody;
+use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
@@ -19,28 +19,45 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = ProblemResponse;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ProblemResponse> {
-        // Said at once, and not only when so much has come.
-        let length = request.body().size_hint().lower();
-        if length > BODY_MAX_BYTES as u64 {
-            return Err(ProblemResponse::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                format!("the body is longer than {BODY_MAX_BYTES} bytes; nothing was done"),
-            ));
-        }
-        let read = Json::<T>::from_request(request, state);
-        match tokio::time::timeout(BODY_DEADLINE, read).await {
-            Ok(Ok(Json(body))) => Ok(Self(body)),
-            Ok(Err(rejection)) => {
+        let (head, body) = request.into_parts();
+        let bytes = read_body(&head, body).await?;
+        let request = Request::from_parts(head, axum::body::Body::from(bytes));
+        match Json::<T>::from_request(request, state).await {
+            Ok(Json(body)) => Ok(Self(body)),
+            Err(rejection) => {
                 let status = match rejection.status() {
                     StatusCode::UNPROCESSABLE_ENTITY => StatusCode::BAD_REQUEST,
                     other => other,
                 };
                 Err(ProblemResponse::new(status, rejection.body_text()))
             }
-            Err(_) => Err(ProblemResponse::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "the body did not arrive in time; nothing was done, send it again",
-            )),
+        }
+    }
+}
+
+/// Reads a body within its caller's share of the budget.
+pub(super) async fn read_body(
+    head: &Parts,
+    body: axum::body::Body,
+) -> Result<Bytes, ProblemResponse> {
+    // Whoever was let in to a route has a share; nobody else's body is read.
+    let share = head.extensions.get::<BodyShare>();
+    let share = share.ok_or_else(|| ProblemResponse::unauthorized("nobody looked who calls"))?;
+    share.read(body).await.map_err(ProblemResponse::from)
+}
+
+impl From<BodyError> for ProblemResponse {
+    fn from(error: BodyError) -> Self {
+        let status = match error {
+            BodyError::TooLong => StatusCode::PAYLOAD_TOO_LARGE,
+            BodyError::Late => StatusCode::REQUEST_TIMEOUT,
+            BodyError::Broken => StatusCode::BAD_REQUEST,
+            BodyError::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let problem = Self::new(status, error.to_string());
+        match error.retry_after() {
+            Some(after) => problem.retry_after(after),
+            None => problem,
         }
     }
 }

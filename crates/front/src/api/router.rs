@@ -1,5 +1,6 @@
 //! The router, made from the table: every route behind its access rule, and everything behind the guard.
 
+use super::bodies::BodyBudget;
 use super::guard::{Door, Gate, Identity, enter};
 use super::limits::{BODY_MAX_BYTES, CALL_DEADLINE};
 use super::route::{Access, Pace, Route};
@@ -10,15 +11,17 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
 
 /// What a request is told that came past the guard; there is no such way.
 const UNSEEN: &str = "nobody looked who calls";
 
 /// What a route asks of its callers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Rule {
     access: Access,
     pace: Pace,
+    bodies: Arc<BodyBudget>,
 }
 
 /// The routes behind one door.
@@ -28,6 +31,7 @@ pub(super) fn router<D: Desk>(context: Context<D>, door: Door, routes: Vec<Route
         let rule = Rule {
             access: route.access,
             pace: route.pace,
+            bodies: Arc::clone(&context.shared.bodies),
         };
         let handler = (route.handler)(&context).layer(from_fn_with_state(rule, admit));
         router = router.route(route.path, handler);
@@ -66,6 +70,8 @@ async fn admit(State(rule): State<Rule>, mut request: Request, next: Next) -> Re
             if !caller.may(scope) {
                 return lacks(scope).into_response();
             }
+            let share = rule.bodies.of(&caller);
+            request.extensions_mut().insert(share);
             request.extensions_mut().insert(caller);
         }
         (Access::Scope(_), Some(Identity::Nobody(why))) => {

@@ -2,20 +2,21 @@
 //!
 //! What a request means is the router's business.
 
+use super::connections::{ConnectionLimits, Connections, Full, OpenConnection, UnderWay};
 use super::counters::Counters;
-use super::guard::{A2A_PATH, Peer};
+use super::guard::{A2A_PATH, Peer, coarse};
 use super::limits::{
-    ACCEPT_PAUSE, CONNECTIONS_LOCAL, CONNECTIONS_TCP, HEAD_DEADLINE, HEAD_MAX_BYTES, HEADERS_MAX,
-    STALL_DEADLINE,
+    ACCEPT_PAUSE, FIRST_BYTE_DEADLINE, HEAD_DEADLINE, HEAD_MAX_BYTES, HEADERS_MAX,
+    REFUSAL_DEADLINE, REFUSALS_MAX, STALL_DEADLINE,
 };
 use super::stall::Patient;
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::Either;
 use hyper::Request;
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -23,9 +24,11 @@ use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use tokio::io::{AsyncRead, AsyncWrite};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -58,8 +61,8 @@ impl fmt::Debug for Bar {
 /// Where connections come from.
 pub(super) trait Socket: Send + Sync + 'static {
     type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-    /// How many at the same time.
-    const CONNECTIONS_MAX: usize;
+    /// How long a connection may stay open before it sends its first byte.
+    const FIRST_BYTE: Option<Duration>;
 
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Io, Peer)>> + Send;
 }
@@ -72,7 +75,7 @@ pub(super) struct Local {
 
 impl Socket for Local {
     type Io = UnixStream;
-    const CONNECTIONS_MAX: usize = CONNECTIONS_LOCAL;
+    const FIRST_BYTE: Option<Duration> = None;
 
     async fn accept(&self) -> io::Result<(UnixStream, Peer)> {
         let (stream, _) = self.listener.accept().await?;
@@ -87,7 +90,7 @@ impl Socket for Local {
 
 impl Socket for TcpListener {
     type Io = TcpStream;
-    const CONNECTIONS_MAX: usize = CONNECTIONS_TCP;
+    const FIRST_BYTE: Option<Duration> = Some(FIRST_BYTE_DEADLINE);
 
     async fn accept(&self) -> io::Result<(TcpStream, Peer)> {
         let (stream, address) = Self::accept(self).await?;
@@ -104,50 +107,126 @@ impl Socket for TcpListener {
 /// Serves until told to stop; then open connections finish what they do, and streams end.
 pub(super) async fn serve<S: Socket>(
     socket: S,
+    limits: ConnectionLimits,
     router: Router,
     counters: Arc<Counters>,
     stop: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(S::CONNECTIONS_MAX));
-    let connections = TaskTracker::new();
+    let connections = Connections::new(limits);
+    let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+    let tasks = TaskTracker::new();
     loop {
-        let accepted = async {
-            // The semaphore is never closed; a connection without a permit is none.
-            let place = Arc::clone(&places).acquire_owned().await.ok()?;
-            Some((socket.accept().await, place))
-        };
+        // Accepted before there is room for it: only then is it known that somebody must make room.
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = accepted => accepted,
+            accepted = socket.accept() => accepted,
         };
-        match accepted {
-            Some((Ok((stream, peer)), place)) => {
-                let (router, stop) = (router.clone(), stop.clone());
-                let open = counters.opened();
-                connections.spawn(async move {
-                    converse(Patient::new(stream, STALL_DEADLINE), peer, router, stop).await;
-                    drop((place, open));
-                });
-            }
-            Some((Err(error), _)) => {
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
             }
-            None => break,
+        };
+        let admitted = tokio::select! {
+            () = stop.cancelled() => break,
+            admitted = connections.admit(peer.address.map(coarse)) => admitted,
+        };
+        let (router, stop) = (router.clone(), stop.clone());
+        match admitted {
+            Ok(connection) => {
+                let open = counters.opened();
+                let stream = Patient::new(stream, STALL_DEADLINE).with_first_byte(S::FIRST_BYTE);
+                tasks.spawn(async move {
+                    converse(stream, peer, Arc::new(connection), router, stop).await;
+                    drop(open);
+                });
+            }
+            Err(Full) => {
+                if let Ok(turn) = Arc::clone(&refusals).try_acquire_owned() {
+                    tasks.spawn(async move {
+                        let _too_slow =
+                            tokio::time::timeout(REFUSAL_DEADLINE, refuse(stream)).await;
+                        drop(turn);
+                    });
+                }
+            }
         }
     }
-    connections.close();
-    connections.wait().await;
+    tasks.close();
+    tasks.wait().await;
 }
 
-async fn converse<Io>(stream: Io, peer: Peer, router: Router, stop: CancellationToken)
-where
+/// Says that there is no room. What the other end sent is read first, or the kernel would throw our answer away with it.
+async fn refuse<Io: AsyncRead + AsyncWrite + Unpin>(mut stream: Io) -> io::Result<()> {
+    let answer = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await?;
+    let mut rest = [0; 1024];
+    while stream.read(&mut rest).await? > 0 {}
+    Ok(())
+}
+
+/// The connection that a request came over, for whoever finds out who calls.
+#[derive(Clone, Debug)]
+pub(super) struct Over(pub(super) Arc<OpenConnection>);
+
+/// A response body whose connection counts as busy until it is written.
+struct Held {
+    body: Body,
+    _under_way: UnderWay,
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+async fn converse<Io>(
+    stream: Io,
+    peer: Peer,
+    open: Arc<OpenConnection>,
+    router: Router,
+    stop: CancellationToken,
+) where
     Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let closing = open.closing();
     let service = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer.clone());
-        to_the_end(router.clone(), request)
+        request.extensions_mut().insert(Over(Arc::clone(&open)));
+        let answer = open
+            .begin()
+            .map(|under_way| (to_the_end(router.clone(), request), under_way));
+        async move {
+            let Some((answer, under_way)) = answer else {
+                return Ok(StatusCode::SERVICE_UNAVAILABLE.into_response());
+            };
+            let response = answer.await?;
+            Ok::<_, Infallible>(response.map(|body| {
+                Body::new(Held {
+                    body,
+                    _under_way: under_way,
+                })
+            }))
+        }
     });
     let mut builder = http1::Builder::new();
     builder
@@ -163,6 +242,7 @@ where
             connection.as_mut().graceful_shutdown();
             connection.await
         }
+        () = closing.cancelled() => return,
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended badly");
@@ -208,12 +288,13 @@ fn to_the_end(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::BodyShare;
     use crate::api::limits::{BODY_DEADLINE, BODY_MAX_BYTES};
     use crate::api::read::Body as JsonBody;
+    use axum::Extension;
     use axum::extract::DefaultBodyLimit;
     use axum::routing::post;
-    use std::time::Duration;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+    use tokio::io::DuplexStream;
     use tokio::time::Instant;
 
     /// A connection to a server that takes JSON.
@@ -221,10 +302,16 @@ mod tests {
         let take = |JsonBody(_): JsonBody<serde_json::Value>| async { "taken" };
         let router = Router::new()
             .route("/", post(take))
+            .layer(Extension(BodyShare::for_tests()))
             .layer(DefaultBodyLimit::max(BODY_MAX_BYTES));
         let (near, far) = tokio::io::duplex(64 * 1024);
         let stop = CancellationToken::new();
-        tokio::spawn(converse(far, Peer::default(), router, stop));
+        tokio::spawn(async move {
+            let connections = Connections::new(ConnectionLimits::local(1));
+            let open = connections.admit(None).await.unwrap();
+            let far = Patient::new(far, STALL_DEADLINE).with_first_byte(TcpListener::FIRST_BYTE);
+            converse(far, Peer::default(), Arc::new(open), router, stop).await;
+        });
         near
     }
 
@@ -246,6 +333,18 @@ mod tests {
         let idle = connect();
         assert_eq!(said(idle).await, "", "nor may it say nothing at all");
         assert!(began.elapsed() <= (HEAD_DEADLINE + Duration::from_secs(1)) * 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn f6_silent_connection_is_closed_early() {
+        let began = Instant::now();
+        assert_eq!(said(connect()).await, "");
+        assert!(began.elapsed() <= FIRST_BYTE_DEADLINE + Duration::from_secs(1));
+        let began = Instant::now();
+        let mut spoke = connect();
+        spoke.write_all(b"P").await.unwrap();
+        assert_eq!(said(spoke).await, "");
+        assert!(began.elapsed() >= HEAD_DEADLINE, "it has as long as others");
     }
 
     #[tokio::test(start_paused = true)]

@@ -14,6 +14,8 @@ pub(super) struct Patient<Io> {
     patience: Duration,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
+    /// Runs until the first byte is read.
+    silent: Option<Pin<Box<Sleep>>>,
 }
 
 impl<Io> Patient<Io> {
@@ -22,6 +24,15 @@ impl<Io> Patient<Io> {
             io,
             patience,
             waiting: None,
+            silent: None,
+        }
+    }
+
+    /// The same with a deadline for the first byte that is read.
+    pub(super) fn with_first_byte(self, deadline: Option<Duration>) -> Self {
+        Self {
+            silent: deadline.map(|deadline| Box::pin(tokio::time::sleep(deadline))),
+            ..self
         }
     }
 
@@ -54,7 +65,19 @@ impl<Io: AsyncRead + Unpin> AsyncRead for Patient<Io> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(context, buffer)
+        let read = Pin::new(&mut self.io).poll_read(context, buffer);
+        match (&read, &mut self.silent) {
+            (Poll::Ready(_), _) => self.silent = None,
+            (Poll::Pending, Some(silent)) => {
+                ready!(silent.as_mut().poll(context));
+                return Poll::Ready(Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the other end said nothing",
+                )));
+            }
+            (Poll::Pending, None) => {}
+        }
+        read
     }
 }
 

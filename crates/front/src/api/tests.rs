@@ -1,5 +1,8 @@
 //! The router from outside, over a desk without rows: who is refused, and what one caller's trouble costs others.
 
+mod bodies;
+mod floods;
+
 use super::guard::Peer;
 use super::route::{Access, Route, Trace, Verb};
 use super::{Api, Door, Hosts, router, table};
@@ -410,6 +413,7 @@ async fn threat_22_calls_of_mcp_take_the_places_of_streams_and_their_bodies_must
         let nothing = futures_util::stream::pending::<Result<Bytes, Infallible>>();
         request(&Method::POST, "/mcp", 1)
             .header(header::AUTHORIZATION, format!("Bearer {OWNER}"))
+            .header(header::CONTENT_TYPE, "application/json")
             .body(Body::from_stream(nothing))
             .unwrap()
     };

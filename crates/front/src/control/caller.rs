@@ -35,6 +35,12 @@ impl Caller {
         }
     }
 
+    /// Whether they showed nothing that says who they are.
+    #[must_use]
+    pub fn is_anonymous(&self) -> bool {
+        self.name == ANONYMOUS
+    }
+
     /// Whether they may do what needs this scope.
     #[must_use]
     pub fn may(&self, scope: Scope) -> bool {

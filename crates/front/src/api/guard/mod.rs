@@ -14,17 +14,19 @@ pub use identify::VIA_HEADER;
 pub(super) use known::Known;
 pub(super) use rate::Rates;
 
+use super::server::Over;
 use super::{Context, ProblemResponse};
 use crate::Desk;
 use crate::control::Grants;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Which listener requests come through.
 #[derive(Clone, Debug)]
@@ -99,6 +101,15 @@ async fn check<D: Desk>(gate: &Gate<D>, mut request: Request, next: Next) -> Res
     if let Some(wait) = rated.and_then(|who| gate.context.shared.rates.call(&who)) {
         return ProblemResponse::too_many("too many calls", wait).into_response();
     }
+    let over = request.extensions_mut().remove::<Over>();
+    if let (Some(Over(connection)), Identity::Known(caller)) = (over, &identity)
+        && !caller.is_anonymous()
+        && connection.is_too_many_of(&caller.name)
+    {
+        let wait = Duration::from_secs(1);
+        let problem = ProblemResponse::too_many("this caller has too many connections", wait);
+        return ([(header::CONNECTION, "close")], problem).into_response();
+    }
     request.extensions_mut().insert(identity);
     let response = gate.run(request, next).await;
     if response.status() != StatusCode::UNAUTHORIZED {
@@ -146,7 +157,7 @@ impl<D: Desk> Gate<D> {
 }
 
 /// Whoever has one IPv6 address has the whole network of it.
-fn coarse(address: IpAddr) -> IpAddr {
+pub(super) fn coarse(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => {

@@ -1,0 +1,193 @@
+//! Request bodies, read within one budget of bytes: what all callers together, and each of them, may hold in memory.
+//!
+//! The bytes of a body count from before the first of them is read until the last copy is dropped. A body of known
+//! length gets its whole room at once, so bodies that are half read never wait for each other.
+
+use super::limits::{
+    BODIES_MAX_BYTES, BODIES_PER_CALLER_BYTES, BODY_DEADLINE, BODY_MAX_BYTES, BODY_ROOM_DEADLINE,
+    BODY_UNCOUNTED_BYTES,
+};
+use crate::control::{Caller, Grants};
+use axum::body::{Body, Bytes, HttpBody};
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+/// The budget of one daemon.
+#[derive(Debug)]
+pub(super) struct BodyBudget {
+    /// Of all who hold a token.
+    tokens: Arc<Semaphore>,
+    /// Of the owner at this machine, apart: others can't use it up.
+    owner: Arc<Semaphore>,
+    /// The share of each caller, while somebody uses it.
+    shares: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
+
+/// The budget that one caller's bodies count against.
+#[derive(Clone, Debug)]
+pub(crate) struct BodyShare {
+    own: Arc<Semaphore>,
+    /// What it has in common with other callers.
+    common: Option<Arc<Semaphore>>,
+}
+
+/// Why a body was not read; nothing was done then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BodyError {
+    #[error("the body is longer than {BODY_MAX_BYTES} bytes; nothing was done")]
+    TooLong,
+    #[error("the body did not arrive in time; nothing was done, send it again")]
+    Late,
+    #[error("the body did not arrive whole; nothing was done, send it again")]
+    Broken,
+    #[error(
+        "too many long bodies are being received; nothing was done, send it again in a few seconds"
+    )]
+    NoRoom,
+}
+
+impl BodyError {
+    /// When to send it again, where that helps.
+    pub(crate) fn retry_after(self) -> Option<Duration> {
+        (self == Self::NoRoom).then_some(BODY_ROOM_DEADLINE)
+    }
+}
+
+impl Default for BodyBudget {
+    fn default() -> Self {
+        Self {
+            tokens: Arc::new(Semaphore::new(BODIES_MAX_BYTES)),
+            owner: Arc::new(Semaphore::new(BODIES_MAX_BYTES)),
+            shares: Mutex::default(),
+        }
+    }
+}
+
+impl BodyBudget {
+    /// The share of this caller.
+    pub(super) fn of(&self, caller: &Caller) -> BodyShare {
+        if caller.grants == Grants::LocalOwner {
+            return BodyShare {
+                own: Arc::clone(&self.owner),
+                common: None,
+            };
+        }
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = shares.get(&caller.name).and_then(Weak::upgrade);
+        let own = used.unwrap_or_else(|| {
+            shares.retain(|_, share| share.strong_count() > 0);
+            let share = Arc::new(Semaphore::new(BODIES_PER_CALLER_BYTES));
+            shares.insert(caller.name.clone(), Arc::downgrade(&share));
+            share
+        });
+        BodyShare {
+            own,
+            common: Some(Arc::clone(&self.tokens)),
+        }
+    }
+}
+
+/// Room for some bytes of one body.
+type Room = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+
+/// Bytes that count until they are dropped.
+struct Counted {
+    bytes: Vec<u8>,
+    _rooms: Vec<Room>,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl BodyShare {
+    /// A share that nobody else uses.
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        Self {
+            own: Arc::new(Semaphore::new(BODIES_PER_CALLER_BYTES)),
+            common: None,
+        }
+    }
+
+    /// Reads a body to its end.
+    pub(crate) async fn read(&self, mut body: Body) -> Result<Bytes, BodyError> {
+        let hint = body.size_hint();
+        if hint.lower() > BODY_MAX_BYTES as u64 {
+            return Err(BodyError::TooLong);
+        }
+        let length = hint.exact().and_then(|length| usize::try_from(length).ok());
+        let mut rooms = Vec::new();
+        let mut room = BODY_UNCOUNTED_BYTES;
+        if let Some(length) = length.filter(|length| *length > room) {
+            rooms.push(self.take(length).await?);
+            room = length;
+        }
+        let mut bytes = Vec::with_capacity(length.unwrap_or_default());
+        let mut deadline = Instant::now() + BODY_DEADLINE;
+        while let Some(data) = next_data(&mut body, deadline).await? {
+            let needed = bytes.len() + data.len();
+            if needed > BODY_MAX_BYTES {
+                return Err(BodyError::TooLong);
+            }
+            if needed > room {
+                // Of unknown length: its room doubles, so a few steps do.
+                let wanted = (needed * 2).min(BODY_MAX_BYTES);
+                let before = Instant::now();
+                rooms.push(self.take(wanted - room).await?);
+                room = wanted;
+                // The sender is not to blame for this wait.
+                deadline += before.elapsed();
+            }
+            bytes.extend_from_slice(&data);
+        }
+        Ok(Bytes::from_owner(Counted {
+            bytes,
+            _rooms: rooms,
+        }))
+    }
+
+    /// Takes room from the caller's own share first: whoever has used that up waits without keeping others waiting.
+    async fn take(&self, bytes: usize) -> Result<Room, BodyError> {
+        let deadline = Instant::now() + BODY_ROOM_DEADLINE;
+        let count = u32::try_from(bytes).map_err(|_| BodyError::TooLong)?;
+        let take = async |semaphore: &Arc<Semaphore>| {
+            let taken = Arc::clone(semaphore).acquire_many_owned(count);
+            match timeout_at(deadline, taken).await {
+                Ok(Ok(room)) => Ok(room),
+                Ok(Err(_)) | Err(_) => Err(BodyError::NoRoom),
+            }
+        };
+        let own = take(&self.own).await?;
+        let common = match &self.common {
+            Some(common) => Some(take(common).await?),
+            None => None,
+        };
+        Ok((own, common))
+    }
+}
+
+/// The next bytes of a body; `None` at its end.
+async fn next_data(body: &mut Body, deadline: Instant) -> Result<Option<Bytes>, BodyError> {
+    loop {
+        let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
+        match timeout_at(deadline, frame).await {
+            Err(_) => return Err(BodyError::Late),
+            Ok(None) => return Ok(None),
+            Ok(Some(Err(_))) => return Err(BodyError::Broken),
+            Ok(Some(Ok(frame))) => match frame.into_data() {
+                Ok(data) => return Ok(Some(data)),
+                Err(_trailers) => {}
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
