@@ -328,7 +328,7 @@ impl<L: Ledger> Host<L> {
             state.no_socket = obstacle.is_none();
             let why = obstacle.unwrap_or_else(|| error.to_string());
             tracing::warn!(
-                why,
+                %why,
                 "this codex does not work over its socket; using pipes, so its turns end with the daemon"
             );
             state.pipes_because = Some(why);

@@ -3,7 +3,8 @@
 //!
 //! Since 0.156 the path after `--listen unix://` becomes a link to a socket in that directory. The place is fixed in
 //! Codex: neither TMPDIR nor XDG_RUNTIME_DIR moves it (tried with 0.166). Codex refuses the directory unless it belongs
-//! to its own user with mode 0700, so another local user who makes it first keeps Codex from its socket.
+//! to its own user with mode 0700, so another local user who makes it first keeps Codex from its socket, and its
+//! sandbox from running commands: bubblewrap hides the directory from them, and Codex checks it before it does.
 
 use crate::keeper::CODEX_SOCKET;
 use std::fs::Metadata;
@@ -33,7 +34,7 @@ fn obstacle_at(directory: &Path) -> Option<String> {
         Err(error) => error.to_string(),
     };
     Some(format!(
-        "Codex keeps its sockets in {0} and refuses to use it: {why}. Remove {0} (as root if it is not yours); Codex makes it again at its next start",
+        "Codex keeps its sockets in {0} and refuses to use it ({why}); its sandbox runs no command then either. Remove {0} (as root if it is not yours); Codex makes it again at its next start",
         directory.display()
     ))
 }

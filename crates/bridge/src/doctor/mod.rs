@@ -53,8 +53,7 @@ pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environ
             }
         }
     }
-    let squatted = bridge_host::socket_dir::obstacle();
-    socket::check(&loaded.config, squatted)
+    socket::check(bridge_host::socket_dir::obstacle())
         .into_iter()
         .for_each(|check| report.add(check));
     platform::check(&loaded.molecule, &mut report).await;

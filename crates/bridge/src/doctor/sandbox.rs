@@ -13,7 +13,7 @@ use std::path::Path;
 pub(super) const SANDBOX: (&str, &str) = ("sandbox", "codex sandbox");
 
 /// What Codex's helper says, and what helps against it. The first that fits counts.
-const REMEDIES: [(&str, &str); 8] = [
+const REMEDIES: [(&str, &str); 9] = [
     (
         "max_",
         "allow user namespaces: `sysctl user.max_user_namespaces` must not be 0",
@@ -41,6 +41,10 @@ const REMEDIES: [(&str, &str); 8] = [
     (
         "unexpected argument",
         "this Codex has another `sandbox` command than the ones we know; update codex-bridge or Codex",
+    ),
+    (
+        "app-server socket directory",
+        "remove /tmp/codex-daemon-UID, where UID is the daemon's user: it must be that user's with mode 0700, and Codex makes it so",
     ),
     (
         "bubblewrap",
@@ -179,6 +183,10 @@ mod tests {
             (
                 "bwrap: Can't mount proc on /newroot/proc: Operation not permitted",
                 "systempaths",
+            ),
+            (
+                "error building bubblewrap command: app-server socket directory must be a user-owned directory with mode 0700",
+                "remove /tmp/codex-daemon",
             ),
             ("something else", "install bubblewrap"),
         ] {
