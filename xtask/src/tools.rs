@@ -49,7 +49,7 @@ pub const FOR_COUNTING: &[Package] = &[Package {
 /// See [`install::Error`].
 pub fn codex(root: &Path) -> anyhow::Result<PathBuf> {
     let version: Version = PINNED.parse()?;
-    let path = install::install(&tools(root), &version, &mut |line| eprintln!("{line}"))?;
+    let path = install::install(&tools(root), &version, &[], &mut |line| eprintln!("{line}"))?;
     Ok(path)
 }
 

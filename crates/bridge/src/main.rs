@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod drill;
 mod failpoint;
+mod harden;
 mod keeper;
 mod mcp;
 mod notify;
@@ -30,6 +31,7 @@ use state::StateDir;
 use std::io::Read;
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::runtime::Runtime;
 
 /// Longest text read from standard input: a message of the longest kind, with every character four bytes long.
 const STDIN_MAX_BYTES: usize = 4 * bridge_core::limits::MESSAGE_MAX_CHARS;
@@ -39,23 +41,35 @@ fn main() -> ExitCode {
     match command {
         Command::Keeper(args) => keeper::keep(args),
         Command::KeeperExec(args) => keeper::exec(&args),
-        command => match tokio::runtime::Runtime::new() {
-            Ok(runtime) => {
+        command => match prepare(&command) {
+            Ok((runtime, environment)) => {
                 let reads_stdin = matches!(command, Command::Mcp(_));
-                let code = runtime.block_on(dispatch(command, common));
+                let code = runtime.block_on(dispatch(command, common, environment));
                 if reads_stdin {
                     // A read of standard input can't be called off, and nothing else is left to wait for.
                     runtime.shutdown_background();
                 }
                 code
             }
-            Err(error) => complain(&format!("start: {error}")),
+            Err(error) => complain(&format!("start: {error:#}")),
         },
     }
 }
 
-async fn dispatch(command: Command, common: Common) -> ExitCode {
-    let environment = Environment::read();
+/// A process that runs a daemon keeps its memory and its environment to itself, from before it knows any secret.
+fn prepare(command: &Command) -> anyhow::Result<(Runtime, Environment)> {
+    let environment = match command {
+        Command::Run(_) | Command::Mcp(_) | Command::Demo(_) => {
+            harden::harden().context("keep this process's memory from others")?;
+            Environment::read_privately()
+                .context("start again without secrets in the environment")?
+        }
+        _ => Environment::read(),
+    };
+    Ok((Runtime::new()?, environment))
+}
+
+async fn dispatch(command: Command, common: Common, environment: Environment) -> ExitCode {
     let no_color = environment.no_color();
     match command {
         Command::Run(args) => serve::run(args, &common, environment).await,

@@ -22,7 +22,7 @@ mod view;
 
 pub use control::{
     ANONYMOUS, Act, Caller, Control, ControlError, ControlFault, DeskControl, DeskNews, Grants,
-    News, Notice, Scope, StartArgs, Via, prompt_summary,
+    LocalProgram, News, Notice, Scope, StartArgs, Via, prompt_summary,
 };
 pub use conversation::{ConversationList, ConversationStory, ConversationView};
 pub use dead::{ActView, DeadList, DeadView};

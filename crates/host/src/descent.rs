@@ -1,9 +1,12 @@
 //! Whether a process was started by a Codex of ours: such a one must not control the bridge that controls it.
 //!
 //! A keeper takes in whatever below it loses its parent, so that nothing that Codex starts gets out from under it by
-//! forking. Reading `/proc` only; where there is none, nobody is known to descend from us.
+//! forking. Reading `/proc` only; what can't be read is never taken for a no.
 
-use crate::process;
+use crate::process::Stat;
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -12,30 +15,64 @@ use std::path::Path;
 const ANCESTORS_MAX: usize = 256;
 /// What is read of an argument vector; ours begin with what we look for.
 const ARGS_MAX_BYTES: usize = 8 * 1024;
+/// How often the ancestors are read when one of them ends meanwhile. A busy shell needs two readings at most.
+const WALKS_MAX: usize = 4;
+
+/// Ancestors of a process ended or changed each time they were read, or can't be read at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the ancestors of the process can't be read")]
+pub struct AncestryUnreadable;
 
 /// Whether `pid` or one of its ancestors is a keeper whose directory is below `run_dir`.
-#[must_use]
-pub fn is_kept(pid: i32, run_dir: &Path) -> bool {
-    let mut next = Some(pid);
-    for _ in 0..ANCESTORS_MAX {
-        let Some(pid) = next.filter(|pid| *pid > 1) else {
-            return false;
-        };
-        if is_keeper(pid, run_dir) {
-            return true;
-        }
-        next = process::parent(pid);
-    }
-    // Whoever hides behind so many is not the operator.
-    true
+pub fn is_kept(pid: i32, run_dir: &Path) -> Result<bool, AncestryUnreadable> {
+    (0..WALKS_MAX)
+        .find_map(|_| walk(pid, run_dir))
+        .ok_or(AncestryUnreadable)
 }
 
-fn is_keeper(pid: i32, run_dir: &Path) -> bool {
-    let Ok(mut args) = fs::read(format!("/proc/{pid}/cmdline")) else {
-        return false;
-    };
+/// One walk up the ancestors; `None` when one of them ended or changed while it was read.
+fn walk(pid: i32, run_dir: &Path) -> Option<bool> {
+    let mut pid = pid;
+    let mut stat = living(pid)?;
+    for _ in 0..ANCESTORS_MAX {
+        let keeper = is_keeper(pid, run_dir)?;
+        let parent = match stat.parent {
+            // Process 1 is no keeper, and 0 is outside of our namespace.
+            i32::MIN..=1 => None,
+            parent => Some((parent, living(parent))),
+        };
+        // Pids are used again: only if the process is still the same and has the same parent, the arguments were its
+        // own and `parent` is its parent.
+        let again = living(pid)?;
+        if (again.start_ticks, again.parent) != (stat.start_ticks, stat.parent) {
+            return None;
+        }
+        if keeper {
+            return Some(true);
+        }
+        (pid, stat) = match parent {
+            None => return Some(false),
+            Some((parent, Some(stat))) => (parent, stat),
+            Some((parent, None)) => return is_of_another_user(parent).then_some(false),
+        };
+    }
+    // Whoever hides behind so many is not the operator.
+    Some(true)
+}
+
+fn living(pid: i32) -> Option<Stat> {
+    Stat::read(pid).filter(|stat| !stat.zombie)
+}
+
+/// Where `/proc` is mounted with `hidepid`, processes of others can't be read. Keepers run as we do.
+fn is_of_another_user(pid: i32) -> bool {
+    kill(Pid::from_raw(pid), None) == Err(Errno::EPERM)
+}
+
+fn is_keeper(pid: i32, run_dir: &Path) -> Option<bool> {
+    let mut args = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     args.truncate(ARGS_MAX_BYTES);
-    keeps(&args, run_dir)
+    Some(keeps(&args, run_dir))
 }
 
 /// As `launch` starts it: `PROGRAM keeper --directory DIR …`.
@@ -71,7 +108,22 @@ mod tests {
             assert!(!keeps(&line(other), ours), "{other}");
         }
         let own = i32::try_from(std::process::id()).unwrap();
-        assert!(!is_kept(own, ours));
-        assert!(!is_kept(i32::MAX, ours));
+        assert_eq!(is_kept(own, ours), Ok(false));
+    }
+
+    #[test]
+    fn f2_an_unreadable_process_is_no_stranger() {
+        let ours = Path::new("/state/run");
+        assert_eq!(is_kept(i32::MAX, ours), Err(AncestryUnreadable));
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        let pid = i32::try_from(ended.id()).unwrap();
+        nix::sys::wait::waitid(
+            nix::sys::wait::Id::Pid(Pid::from_raw(pid)),
+            nix::sys::wait::WaitPidFlag::WEXITED | nix::sys::wait::WaitPidFlag::WNOWAIT,
+        )
+        .unwrap();
+        assert_eq!(is_kept(pid, ours), Err(AncestryUnreadable), "a zombie");
+        ended.wait().unwrap();
+        assert_eq!(is_kept(pid, ours), Err(AncestryUnreadable), "gone");
     }
 }

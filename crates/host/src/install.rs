@@ -5,6 +5,7 @@
 //! Codex and one on `PATH` does not belong here either: that is `binary` and the
 //! configuration.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -95,8 +96,8 @@ pub fn installed(tools: &Path, version: &Version) -> Option<PathBuf> {
 
 /// Installs `version` below `tools` unless it is there, and gives the path of its
 /// native executable. Two processes may do this at once: each works in a directory of
-/// its own, and the first to finish provides for both. `say` hears what is happening,
-/// one line at a time.
+/// its own, and the first to finish provides for both. npm gets `env` beside our own
+/// environment, and `say` hears what is happening, one line at a time.
 ///
 /// # Errors
 ///
@@ -104,15 +105,17 @@ pub fn installed(tools: &Path, version: &Version) -> Option<PathBuf> {
 pub fn install(
     tools: &Path,
     version: &Version,
+    env: &[(OsString, OsString)],
     say: &mut dyn FnMut(&str),
 ) -> Result<PathBuf, Error> {
-    install_by(Path::new(NPM), tools, version, say)
+    install_by(Path::new(NPM), tools, version, env, say)
 }
 
 fn install_by(
     npm: &Path,
     tools: &Path,
     version: &Version,
+    env: &[(OsString, OsString)],
     say: &mut dyn FnMut(&str),
 ) -> Result<PathBuf, Error> {
     let tools = &std::path::absolute(tools).map_err(|source| disk("find", tools, source))?;
@@ -126,7 +129,7 @@ fn install_by(
         "installing @openai/codex@{version} into {} (about 100 MB, once)",
         tools.display()
     ));
-    npm_install(npm, &scratch.path, version, say)?;
+    npm_install(npm, &scratch.path, version, env, say)?;
     check(&scratch.path, version)?;
     put_in_place(&scratch.path, tools, version)
 }
@@ -142,6 +145,7 @@ fn npm_install(
     npm: &Path,
     prefix: &Path,
     version: &Version,
+    env: &[(OsString, OsString)],
     say: &mut dyn FnMut(&str),
 ) -> Result<(), Error> {
     let mut command = Command::new(npm);
@@ -151,6 +155,7 @@ fn npm_install(
         .arg("--prefix")
         .arg(prefix)
         .arg(format!("@openai/codex@{version}"))
+        .envs(env.iter().map(|(name, value)| (name, value)))
         .current_dir(prefix);
     let mut said = Duration::ZERO;
     let mut waiting = |passed: Duration| {

@@ -5,6 +5,7 @@
 //! the core's `Agent` port over one app-server for many threads.
 
 mod account;
+pub mod again;
 mod agent;
 mod backlog;
 pub mod binary;
@@ -25,6 +26,7 @@ mod mailboxes;
 mod oneshot;
 mod operator;
 pub mod own;
+pub mod peer;
 mod power;
 pub mod process;
 pub mod proof;

@@ -38,12 +38,6 @@ pub fn alive(process: &ProcessStamp) -> bool {
     stamp(process.pid).is_some_and(|now| now.start_ticks == process.start_ticks)
 }
 
-/// The pid of the process that `pid` belongs to.
-#[must_use]
-pub(crate) fn parent(pid: i32) -> Option<i32> {
-    Stat::read(pid).map(|stat| stat.parent)
-}
-
 /// Pids of the living children of `parent`.
 #[must_use]
 pub fn children(parent: i32) -> Vec<i32> {
@@ -73,14 +67,18 @@ pub fn descendants(ancestor: i32) -> Vec<i32> {
     found
 }
 
-struct Stat {
-    parent: i32,
-    start_ticks: u64,
-    zombie: bool,
+/// One reading of `/proc/PID/stat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) parent: i32,
+    /// The number of its controlling terminal; 0 where it has none.
+    pub(crate) terminal: i32,
+    pub(crate) start_ticks: u64,
+    pub(crate) zombie: bool,
 }
 
 impl Stat {
-    fn read(pid: i32) -> Option<Self> {
+    pub(crate) fn read(pid: i32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
@@ -90,9 +88,11 @@ impl Stat {
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;
-        let start_ticks = fields.nth(17)?.parse().ok()?;
+        let terminal = fields.nth(2)?.parse().ok()?;
+        let start_ticks = fields.nth(14)?.parse().ok()?;
         Some(Self {
             parent,
+            terminal,
             start_ticks,
             zombie: matches!(state, "Z" | "X"),
         })
@@ -105,11 +105,11 @@ mod tests {
 
     #[test]
     fn a_name_with_brackets_does_not_shift_the_fields() {
-        let text = "42 (a) b (c)) S 7 42 42 0 -1 4194560 1 0 0 0 1 2 3 4 20 0 1 0 987654 1 2";
+        let text = "42 (a) b (c)) S 7 42 42 34816 -1 4194560 1 0 0 0 1 2 3 4 20 0 1 0 987654 1 2";
         let stat = Stat::parse(text).unwrap();
         assert_eq!(
-            (stat.parent, stat.start_ticks, stat.zombie),
-            (7, 987_654, false)
+            (stat.parent, stat.terminal, stat.start_ticks, stat.zombie),
+            (7, 34816, 987_654, false)
         );
     }
 

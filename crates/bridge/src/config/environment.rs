@@ -70,6 +70,35 @@ impl Environment {
         }
     }
 
+    /// Removes a variable.
+    pub(super) fn take(&mut self, name: &str) -> Option<OsString> {
+        let at = self.vars.iter().position(|(known, _)| known == name)?;
+        Some(self.vars.swap_remove(at).1)
+    }
+
+    /// Adds variables that came another way.
+    pub(super) fn add(&mut self, vars: Vec<(OsString, OsString)>) {
+        self.vars.extend(vars);
+    }
+
+    /// Those whose names satisfy `is_first`, and the others.
+    pub(super) fn split(
+        &self,
+        is_first: impl Fn(&OsStr) -> bool,
+    ) -> [Vec<(OsString, OsString)>; 2] {
+        let (first, others) = self
+            .vars
+            .iter()
+            .cloned()
+            .partition(|(name, _)| is_first(name));
+        [first, others]
+    }
+
+    /// All of them, for a program that works for the user: npm.
+    pub(crate) fn all(&self) -> &[(OsString, OsString)] {
+        &self.vars
+    }
+
     /// The given variables and nothing else.
     #[cfg(test)]
     pub(crate) fn of<const N: usize>(vars: [(&str, &str); N]) -> Self {

@@ -16,6 +16,7 @@ mod load;
 mod loopback;
 mod molecule;
 mod places;
+mod private;
 mod rules;
 mod schema;
 mod sense;

@@ -8,15 +8,16 @@ use crate::state::{StateDir, StateError};
 use anyhow::Context;
 use bridge_core::port::Ledger;
 use bridge_core::value::Token;
-use bridge_front::api::{Api, Bar, Hosts};
-use bridge_front::{Desk, Scope};
-use bridge_host::descent;
+use bridge_front::api::{Api, Bar, Hosts, LocalProcess};
+use bridge_front::{Desk, LocalProgram, Scope};
+use bridge_host::peer::PeerProcess;
 use bridge_store::SqliteLedger;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -52,9 +53,7 @@ pub(super) struct Open {
 impl Doors {
     /// Binds what was asked for.
     pub(super) async fn bind(state: &StateDir, http: &HttpConfig) -> anyhow::Result<Self> {
-        let run_dir = state.run_dir();
-        let why = "this process was started by a Codex that this daemon runs, and what Codex runs does not control the bridge";
-        let bar = Bar::new(move |pid| descent::is_kept(pid, &run_dir).then(|| why.to_owned()));
+        let bar = bar(state.run_dir());
         remove(&state.listen_file());
         remove_legacy_token(&state.legacy_token_file());
         let tcp = match http.address() {
@@ -122,6 +121,23 @@ impl Tcp {
             proxied: http.trusted_proxy,
         })
     }
+}
+
+/// Keeps what Codex runs, and whoever can't be looked at, from controlling the bridge.
+fn bar(run_dir: PathBuf) -> Bar {
+    let run_dir: Arc<Path> = run_dir.into();
+    Bar::new(move |stream| {
+        let (found, run_dir) = (PeerProcess::of(stream), Arc::clone(&run_dir));
+        LocalProcess::new(move || {
+            let process = found.as_ref().map_err(ToString::to_string)?;
+            let program = process.inspect(&run_dir).map_err(|why| why.to_string())?;
+            Ok(match (program.is_ours, program.has_terminal) {
+                (true, true) => LocalProgram::OwnAtTerminal,
+                (true, false) => LocalProgram::OwnAlone,
+                (false, _) => LocalProgram::Other(program.name),
+            })
+        })
+    })
 }
 
 /// The OpenAPI document, as the running daemon gives it.

@@ -391,6 +391,7 @@ mod tests {
         Caller {
             name: name.to_owned(),
             via: Via::A2a,
+            program: None,
             grants: Grants::Scopes(scopes.to_vec()),
         }
     }

@@ -40,9 +40,10 @@ pub(crate) async fn find_or_install(
         "No usable Codex is on the PATH. Codex {version} (about 400 MB unpacked) is now fetched with npm into\n  {}\nand nowhere else; remove that directory when you no longer want it. `--codex-bin PATH` avoids this.",
         tools.display()
     ));
+    let env = environment.all().to_vec();
     let installed = tokio::task::spawn_blocking(move || {
         let mut line = |line: &str| say(&format!("  {}", paint.dim(&escape_line(line))));
-        install::install(&tools, &version, &mut line)
+        install::install(&tools, &version, &env, &mut line)
     })
     .await?;
     Ok(installed?)

@@ -188,6 +188,7 @@ fn limit_lines() -> Vec<String> {
     text_lines(&[
         "UMask=0077",
         "LimitNOFILE=65536",
+        "LimitCORE=0",
         "TasksMax=8192",
         "# MemoryMax=4G",
         "NoNewPrivileges=yes",
@@ -319,7 +320,13 @@ mod tests {
             ] {
                 assert!(!set(forbidden), "{scope:?} {forbidden}");
             }
-            for needed in ["NoNewPrivileges", "WatchdogSec", "KillMode", "UMask"] {
+            for needed in [
+                "NoNewPrivileges",
+                "WatchdogSec",
+                "KillMode",
+                "UMask",
+                "LimitCORE",
+            ] {
                 assert!(set(needed), "{scope:?} {needed}");
             }
             assert_eq!(set("ProtectSystem"), scope == Scope::System);

@@ -65,7 +65,8 @@ async fn a_dead_letter_is_listed_shown_and_sent_again_on_its_own_thread() {
     assert_eq!(clients, [&format!("{id}.1"), &format!("{id}.2")]);
     assert_eq!(attempts[0]["thread_id"], attempts[1]["thread_id"]);
     assert_eq!(story["acts"][0]["what"], "redrive", "{story:#}");
-    assert_eq!(story["acts"][0]["by"], "local owner");
+    let by = story["acts"][0]["by"].as_str().unwrap();
+    assert!(by.starts_with("local owner"), "{by}");
     assert_eq!(story["acts"][0]["detail"], "was dead");
     let said = world.shown_with("fail:400:1");
     assert_eq!(said[0], "echo:first", "the same conversation goes on");

@@ -100,7 +100,8 @@ impl Stage {
         let (status, said) = self.decide(&id, decision, answers).await;
         assert_eq!(status, 200, "{said:#}");
         assert_eq!(said["state"], decision, "{said:#}");
-        assert_eq!(said["by"], "local owner", "{said:#}");
+        let by = said["by"].as_str().unwrap();
+        assert!(by.starts_with("local owner"), "{said:#}");
         said
     }
 

@@ -171,7 +171,7 @@ declined {until} without a word."
 
     /// What the sender is told when somebody else settled it.
     pub(super) fn settled(&self, verdict: &Verdict) -> Option<String> {
-        (verdict.by != self.message.sender).then(|| {
+        (!verdict.is_by(&self.message.sender)).then(|| {
             format!(
                 "{}: {} (by {}, {})",
                 past(verdict.decision),

@@ -363,6 +363,13 @@ impl Verdict {
         }
     }
 
+    /// Whether this person decided, by whichever program: `local owner (program curl)` is `local owner`.
+    #[must_use]
+    pub fn is_by(&self, name: &str) -> bool {
+        let rest = self.by.strip_prefix(name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
+    }
+
     /// Whether the bridge decided by itself.
     #[must_use]
     pub fn is_own(&self) -> bool {

@@ -84,7 +84,10 @@ pub(super) async fn redrive<D: Desk>(
     Path(id): Path<String>,
 ) -> Acted {
     let message_id = find(&context.desk, id).await?;
-    let done = context.desk.redrive(message_id.clone(), &caller.name).await;
+    let done = context
+        .desk
+        .redrive(message_id.clone(), &caller.actor())
+        .await;
     match done? {
         RedriveOutcome::Queued => acted(
             StatusCode::ACCEPTED,
@@ -121,7 +124,10 @@ pub(super) async fn discard<D: Desk>(
     Path(id): Path<String>,
 ) -> Acted {
     let message_id = find(&context.desk, id).await?;
-    let done = context.desk.discard(message_id.clone(), &caller.name).await;
+    let done = context
+        .desk
+        .discard(message_id.clone(), &caller.actor())
+        .await;
     match done? {
         true => acted(
             StatusCode::OK,
@@ -142,7 +148,10 @@ pub(super) async fn cancel<D: Desk>(
     Path(id): Path<String>,
 ) -> Acted {
     let message_id = find(&context.desk, id).await?;
-    let done = context.desk.cancel(message_id.clone(), &caller.name).await;
+    let done = context
+        .desk
+        .cancel(message_id.clone(), &caller.actor())
+        .await;
     match done? {
         CancelOutcome::Cancelled => acted(
             StatusCode::OK,

@@ -50,6 +50,8 @@ pub(super) const FIRST_BYTE_DEADLINE: Duration = Duration::from_secs(5);
 pub(super) const REFUSALS_MAX: usize = 8;
 /// How long a refused connection may take to read why.
 pub(super) const REFUSAL_DEADLINE: Duration = Duration::from_secs(1);
+/// How often a process that is refused on `api.sock` is logged: it may try without end.
+pub(super) const REFUSAL_LOGGED_EVERY: Duration = Duration::from_secs(10);
 /// Event streams of tokens at the same time.
 pub(super) const STREAMS_MAX: usize = 192;
 /// Event streams of one caller at the same time.

@@ -9,6 +9,7 @@ mod dead;
 mod events;
 mod guard;
 mod limits;
+mod local;
 mod mcp;
 mod messages;
 mod metrics;
@@ -33,8 +34,8 @@ mod tests;
 mod tokens;
 
 pub use guard::{Door, Hosts, HostsError, Peer, VIA_HEADER};
+pub use local::{Bar, LocalProcess};
 pub use route::{Access, Trace, Verb};
-pub use server::Bar;
 pub(crate) use server::Gone;
 
 pub(crate) use bodies::{BodyError, BodyShare};
@@ -139,7 +140,7 @@ impl<D: Desk> Api<D> {
     pub async fn serve_local(self, listener: UnixListener, bar: Bar) {
         let router = self.router(Door::Local);
         let limits = ConnectionLimits::local(self.counts.local);
-        let socket = server::Local { listener, bar };
+        let socket = local::Local::new(listener, bar);
         self.serve(socket, limits, router).await;
     }
 

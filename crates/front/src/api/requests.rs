@@ -165,7 +165,7 @@ pub(super) async fn decide<D: Desk>(
         verdict: RequestVerdict {
             decision,
             answers: body.answers.map(|answers| answers.to_string()),
-            by: caller.name.clone(),
+            by: caller.actor(),
             via: caller.via.word().to_owned(),
             at: context.desk.now(),
         },

@@ -21,7 +21,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
@@ -29,34 +28,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
-
-/// Says why nothing from the process at the other end of `api.sock` is heard, if so.
-#[derive(Clone)]
-pub struct Bar(Arc<dyn Fn(i32) -> Option<String> + Send + Sync>);
-
-impl Bar {
-    /// Asked once per connection, with the pid of the process that opened it.
-    pub fn new(why: impl Fn(i32) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(why))
-    }
-
-    /// Hears everybody.
-    #[must_use]
-    pub fn none() -> Self {
-        Self::new(|_| None)
-    }
-}
-
-impl fmt::Debug for Bar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Bar")
-    }
-}
 
 /// Where connections come from.
 pub(super) trait Socket: Send + Sync + 'static {
@@ -65,27 +41,6 @@ pub(super) trait Socket: Send + Sync + 'static {
     const FIRST_BYTE: Option<Duration>;
 
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Io, Peer)>> + Send;
-}
-
-/// `api.sock`.
-pub(super) struct Local {
-    pub(super) listener: UnixListener,
-    pub(super) bar: Bar,
-}
-
-impl Socket for Local {
-    type Io = UnixStream;
-    const FIRST_BYTE: Option<Duration> = None;
-
-    async fn accept(&self) -> io::Result<(UnixStream, Peer)> {
-        let (stream, _) = self.listener.accept().await?;
-        let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
-        let peer = Peer {
-            address: None,
-            barred: pid.and_then(|pid| (self.bar.0)(pid)),
-        };
-        Ok((stream, peer))
-    }
 }
 
 impl Socket for TcpListener {
@@ -98,7 +53,7 @@ impl Socket for TcpListener {
         let _slower = stream.set_nodelay(true);
         let peer = Peer {
             address: Some(address.ip()),
-            barred: None,
+            process: None,
         };
         Ok((stream, peer))
     }

@@ -127,6 +127,7 @@ mod tests {
         Caller {
             name: name.to_owned(),
             via: Via::Http,
+            program: None,
             grants: Grants::Scopes(Vec::new()),
         }
     }

@@ -231,7 +231,7 @@ fn tcp() -> Door {
 fn request(method: &Method, path: &str, address: u32) -> axum::http::request::Builder {
     let peer = Peer {
         address: Some(std::net::Ipv4Addr::from_bits(0x0a00_0000 + address).into()),
-        barred: None,
+        process: None,
     };
     Request::builder()
         .method(method.clone())

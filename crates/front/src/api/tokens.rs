@@ -37,7 +37,7 @@ pub(super) async fn add<D: Desk>(
         hash: TokenHash::of(&token).hex(),
         scopes: words.clone(),
         rotate: new.rotate,
-        by: caller.name,
+        by: caller.actor(),
     };
     let (desk, shared) = (context.desk, context.shared);
     let added = to_the_end(async move {
@@ -75,7 +75,7 @@ pub(super) async fn revoke<D: Desk>(
     let name = named(name)?;
     let revoke = RevokeToken {
         name: name.clone(),
-        by: caller.name,
+        by: caller.actor(),
     };
     let (desk, shared) = (context.desk, context.shared);
     let revoked = to_the_end(async move {

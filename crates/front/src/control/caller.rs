@@ -10,6 +10,8 @@ pub struct Caller {
     pub name: String,
     /// From where.
     pub via: Via,
+    /// Which program calls for the local owner, unless it is a person at a terminal.
+    pub program: Option<String>,
     /// What they may do.
     pub grants: Grants,
 }
@@ -21,6 +23,7 @@ impl Caller {
         Self {
             name: "local owner".to_owned(),
             via,
+            program: None,
             grants: Grants::LocalOwner,
         }
     }
@@ -31,6 +34,7 @@ impl Caller {
         Self {
             name: ANONYMOUS.to_owned(),
             via: Via::A2a,
+            program: None,
             grants: Grants::Scopes(vec![Scope::A2a]),
         }
     }
@@ -41,12 +45,57 @@ impl Caller {
         self.name == ANONYMOUS
     }
 
+    /// Who is said to have done something: the name, and the program where no person at a terminal acts.
+    #[must_use]
+    pub fn actor(&self) -> String {
+        match &self.program {
+            Some(program) => format!("{} ({program})", self.name),
+            None => self.name.clone(),
+        }
+    }
+
     /// Whether they may do what needs this scope.
     #[must_use]
     pub fn may(&self, scope: Scope) -> bool {
         match &self.grants {
             Grants::LocalOwner => true,
             Grants::Scopes(scopes) => scopes.contains(&scope),
+        }
+    }
+}
+
+/// What calls on `api.sock`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocalProgram {
+    /// Our own command at a terminal: a person.
+    OwnAtTerminal,
+    /// Our own command without a terminal: a script, a timer, an MCP client.
+    OwnAlone,
+    /// Another program, by the name it goes by.
+    Other(String),
+}
+
+impl LocalProgram {
+    /// Longest name of a program that is repeated; the kernel's are shorter.
+    const NAME_MAX_CHARS: usize = 32;
+
+    /// What the records call it; nothing for a person at a terminal.
+    #[must_use]
+    pub fn named(&self, via: Via) -> Option<String> {
+        match self {
+            Self::OwnAtTerminal | Self::OwnAlone if via == Via::Mcp => {
+                Some("codex-bridge mcp".to_owned())
+            }
+            Self::OwnAtTerminal => None,
+            Self::OwnAlone => Some("codex-bridge without a terminal".to_owned()),
+            Self::Other(name) => {
+                let name: String = name.chars().take(Self::NAME_MAX_CHARS).collect();
+                let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+                Some(match name.chars().all(plain) {
+                    true => format!("program {name}"),
+                    false => format!("program {name:?}"),
+                })
+            }
         }
     }
 }
@@ -143,5 +192,26 @@ impl Scope {
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.word() == word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f2_a_program_cannot_pose_as_somebody() {
+        let named = |name: &str| {
+            LocalProgram::Other(name.to_owned())
+                .named(Via::Mcp)
+                .unwrap()
+        };
+        assert_eq!(named("curl"), "program curl");
+        assert_eq!(named("x) by ann\u{1b}["), r#"program "x) by ann\u{1b}[""#);
+        assert_eq!(named(&"y".repeat(99)).len(), "program ".len() + 32);
+        let own = |via| LocalProgram::OwnAlone.named(via).unwrap();
+        assert_eq!(own(Via::Cli), "codex-bridge without a terminal");
+        assert_eq!(own(Via::Mcp), "codex-bridge mcp");
+        assert_eq!(LocalProgram::OwnAtTerminal.named(Via::Cli), None);
     }
 }

@@ -143,9 +143,8 @@ impl<D: Desk> DeskControl<D> {
                 told.await.map_err(closed)?
             }
             Subject::Message(message_id) => {
-                let told = self
-                    .desk
-                    .tell(message_id.clone(), instruction, &caller.name);
+                let by = caller.actor();
+                let told = self.desk.tell(message_id.clone(), instruction, &by);
                 told.await.map_err(unavailable)?
             }
         };

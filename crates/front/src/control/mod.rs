@@ -20,7 +20,7 @@ mod start;
 mod tests;
 
 pub use act::{Act, Control, ControlError, ControlFault, News, StartArgs};
-pub use caller::{ANONYMOUS, Caller, Grants, Scope, Via};
+pub use caller::{ANONYMOUS, Caller, Grants, LocalProgram, Scope, Via};
 pub use desk::DeskControl;
 pub use news::DeskNews;
 pub use notice::Notice;

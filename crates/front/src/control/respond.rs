@@ -34,7 +34,7 @@ impl<D: Desk> DeskControl<D> {
         let verdict = RequestVerdict {
             decision,
             answers: answers.as_ref().map(ToString::to_string),
-            by: caller.name.clone(),
+            by: caller.actor(),
             via: caller.via.word().to_owned(),
             at: self.desk.now(),
         };
@@ -155,6 +155,7 @@ mod tests {
         let named = |name: &str| Caller {
             name: name.to_owned(),
             via: Via::Http,
+            program: None,
             grants: Grants::Scopes([Scope::Read, Scope::Control].into()),
         };
         let may = |name: &str, kind| is_own_question(&named(name), &rows, &asks(kind));

@@ -48,7 +48,7 @@ fn entries(dir: &Path) -> Vec<String> {
 }
 
 fn quiet(npm: &Path, tools: &Path) -> Result<PathBuf, Error> {
-    install_by(npm, tools, &pinned(), &mut |_| {})
+    install_by(npm, tools, &pinned(), &[], &mut |_| {})
 }
 
 #[test]

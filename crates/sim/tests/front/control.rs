@@ -48,6 +48,7 @@ fn token(name: &str, scopes: &[Scope]) -> Caller {
     Caller {
         name: name.to_owned(),
         via: Via::Http,
+        program: None,
         grants: Grants::Scopes(scopes.to_vec()),
     }
 }

@@ -76,7 +76,7 @@ fn to_stop(view: &ErrandView) -> Vec<MessageId> {
 /// Stops all of it on a task of its own: a caller that hangs up leaves no half of it behind. A message that was given
 /// to the turn of another one ends with that turn.
 async fn stop<D: Desk>(call: &Call<D>, view: &ErrandView) -> Result<(), Fault> {
-    let (desk, by) = (call.context.desk.clone(), call.caller.name.clone());
+    let (desk, by) = (call.context.desk.clone(), call.caller.actor());
     let view = view.clone();
     let stopping = tokio::spawn(async move {
         let mut left = false;

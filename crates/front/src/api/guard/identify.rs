@@ -5,7 +5,7 @@
 
 use super::{Door, Gate};
 use crate::api::limits::TOKEN_MAX_BYTES;
-use crate::control::{Caller, Grants, Scope, Via};
+use crate::control::{Caller, Grants, LocalProgram, Scope, Via};
 use crate::{A2aAuth, Desk, TokenHash};
 use axum::http::{HeaderMap, header};
 use bridge_core::port::Ledger;
@@ -40,10 +40,21 @@ const USE_NOTED_EVERY: Duration = Duration::from_secs(60);
 
 impl<D: Desk> Gate<D> {
     /// Finds out who calls.
-    pub(super) async fn identify(&self, path: &str, headers: &HeaderMap) -> Identity {
+    pub(super) async fn identify(
+        &self,
+        path: &str,
+        headers: &HeaderMap,
+        program: Option<LocalProgram>,
+    ) -> Identity {
         let unnamed = || !headers.contains_key(header::AUTHORIZATION);
         match &self.door {
-            Door::Local => Identity::Known(Caller::local_owner(via(headers))),
+            Door::Local => {
+                let via = via(headers);
+                Identity::Known(Caller {
+                    program: program.and_then(|program| program.named(via)),
+                    ..Caller::local_owner(via)
+                })
+            }
             Door::Tcp { .. } if unnamed() && self.is_open(path) => {
                 Identity::Known(Caller::anonymous())
             }
@@ -128,6 +139,7 @@ fn named_candidate(token: Token) -> Option<Candidate> {
         caller: Caller {
             name: token.name,
             via: Via::Http,
+            program: None,
             grants: Grants::Scopes(scopes.collect()),
         },
     })

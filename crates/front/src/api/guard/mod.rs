@@ -15,7 +15,7 @@ pub(super) use known::Known;
 pub(super) use rate::Rates;
 
 use super::server::Over;
-use super::{Context, ProblemResponse};
+use super::{Context, LocalProcess, ProblemResponse};
 use crate::Desk;
 use crate::control::Grants;
 use axum::extract::{Request, State};
@@ -47,8 +47,8 @@ pub enum Door {
 pub struct Peer {
     /// Its address.
     pub address: Option<IpAddr>,
-    /// Why nothing from this connection is heard.
-    pub barred: Option<String>,
+    /// The process that opened a connection of `api.sock`.
+    pub process: Option<LocalProcess>,
 }
 
 /// The guard of one door.
@@ -81,16 +81,19 @@ async fn check<D: Desk>(gate: &Gate<D>, mut request: Request, next: Next) -> Res
         .extensions_mut()
         .remove::<Peer>()
         .unwrap_or_default();
-    if let Some(why) = peer.barred {
-        return ProblemResponse::forbidden(why).into_response();
-    }
+    // At every request: since the last one the process may have ended and left its socket to another.
+    let program = match peer.process.map(|process| process.inspect()).transpose() {
+        Ok(program) => program,
+        Err(why) => return ProblemResponse::forbidden(why).into_response(),
+    };
     if let Door::Tcp { hosts, .. } = &gate.door
         && let Err(refusal) = hosts.check(request.uri(), request.headers())
     {
         return ProblemResponse::forbidden(refusal).into_response();
     }
     let source = gate.source(peer.address, &request);
-    let identity = gate.identify(request.uri().path(), request.headers()).await;
+    let (path, headers) = (request.uri().path(), request.headers());
+    let identity = gate.identify(path, headers, program).await;
     let rated = match &identity {
         Identity::Known(caller) => match caller.grants {
             Grants::LocalOwner => None,

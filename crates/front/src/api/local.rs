@@ -1,0 +1,147 @@
+//! Connections of `api.sock`, and the processes that open them.
+//!
+//! Whoever opens the socket is believed, except for what Codex runs. Such a process takes no place of the owner's: it is
+//! refused when it connects. Others are looked at again at each request, by the guard.
+
+use super::ProblemResponse;
+use super::guard::Peer;
+use super::limits::{HEAD_MAX_BYTES, REFUSAL_DEADLINE, REFUSAL_LOGGED_EVERY, REFUSALS_MAX};
+use super::server::Socket;
+use crate::control::LocalProgram;
+use axum::body::to_bytes;
+use axum::response::IntoResponse;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+/// Finds the process at the other end of a connection.
+#[derive(Clone)]
+pub struct Bar(Arc<dyn Fn(&UnixStream) -> LocalProcess + Send + Sync>);
+
+impl Bar {
+    /// Asked once per connection.
+    pub fn new(find: impl Fn(&UnixStream) -> LocalProcess + Send + Sync + 'static) -> Self {
+        Self(Arc::new(find))
+    }
+}
+
+impl fmt::Debug for Bar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Bar")
+    }
+}
+
+/// The process that opened a connection.
+#[derive(Clone)]
+pub struct LocalProcess(Arc<dyn Fn() -> Result<LocalProgram, String> + Send + Sync>);
+
+impl LocalProcess {
+    /// `inspect` says what the process is now, or why nothing is taken from it.
+    pub fn new(inspect: impl Fn() -> Result<LocalProgram, String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(inspect))
+    }
+
+    pub(super) fn inspect(&self) -> Result<LocalProgram, String> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for LocalProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LocalProcess")
+    }
+}
+
+/// `api.sock`.
+pub(super) struct Local {
+    listener: UnixListener,
+    bar: Bar,
+    refusals: Arc<Semaphore>,
+    logged: Mutex<Option<Instant>>,
+}
+
+impl Local {
+    pub(super) fn new(listener: UnixListener, bar: Bar) -> Self {
+        Self {
+            listener,
+            bar,
+            refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
+            logged: Mutex::default(),
+        }
+    }
+
+    /// Answers with the reason, apart from all other connections, and closes.
+    fn refuse(&self, stream: UnixStream, why: String) {
+        self.log(&why);
+        let Ok(place) = Arc::clone(&self.refusals).try_acquire_owned() else {
+            return;
+        };
+        tokio::spawn(async move {
+            let _silent = tokio::time::timeout(REFUSAL_DEADLINE, tell(stream, why)).await;
+            drop(place);
+        });
+    }
+
+    fn log(&self, why: &str) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if logged.is_none_or(|at| now.duration_since(at) >= REFUSAL_LOGGED_EVERY) {
+            *logged = Some(now);
+            tracing::warn!(why, "a connection to api.sock was refused");
+        }
+    }
+}
+
+impl Socket for Local {
+    type Io = UnixStream;
+    const FIRST_BYTE: Option<Duration> = None;
+
+    async fn accept(&self) -> io::Result<(UnixStream, Peer)> {
+        loop {
+            let (stream, _) = self.listener.accept().await?;
+            let process = (self.bar.0)(&stream);
+            match process.inspect() {
+                Ok(_) => {
+                    let peer = Peer {
+                        address: None,
+                        process: Some(process),
+                    };
+                    return Ok((stream, peer));
+                }
+                Err(why) => self.refuse(stream, why),
+            }
+        }
+    }
+}
+
+/// Answers one request with the reason. Its head is read first, because clients take no answer before they asked; and
+/// the rest afterwards, or the kernel would tell them of a broken connection.
+async fn tell(mut stream: UnixStream, why: String) -> io::Result<()> {
+    let (mut head, mut part) = (Vec::new(), [0; 1024]);
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        match stream.read(&mut part).await? {
+            0 => return Ok(()),
+            count => head.extend(part.iter().take(count)),
+        }
+        if head.len() > HEAD_MAX_BYTES {
+            return Ok(());
+        }
+    }
+    let refusal = ProblemResponse::forbidden(why).into_response().into_body();
+    let body = to_bytes(refusal, HEAD_MAX_BYTES).await;
+    let body = body.map_err(io::Error::other)?;
+    let length = body.len();
+    let answer = format!(
+        "HTTP/1.1 403 Forbidden\r\nContent-Type: application/problem+json\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(answer.as_bytes()).await?;
+    stream.write_all(&body).await?;
+    stream.shutdown().await?;
+    while stream.read(&mut part).await? > 0 {}
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! The process at the other end of a local socket: whether it still lives, whether Codex started it, and which program
+//! it is.
+//!
+//! The kernel says who called `connect()`. A socket outlives that process where it was inherited or passed on, and a pid
+//! is used again; so the process is held by a pidfd, and looked at again whenever something depends on it.
+
+use crate::descent;
+use crate::process::{self, Stat};
+use bridge_core::value::ProcessStamp;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{getsockopt, sockopt};
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// What the kernel appends to the path of a program whose file was replaced, by an upgrade for example.
+const DELETED: &str = " (deleted)";
+
+/// Why nothing is taken from the process at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PeerError {
+    /// It ended; somebody else may hold its socket.
+    #[error(
+        "the process that opened this connection has ended, so nobody knows who uses it now: open a connection from the process that makes the request, and keep that process alive"
+    )]
+    Gone,
+    /// It has no pid here.
+    #[error(
+        "the process that opened this connection is in another pid namespace (a container, for example) and can't be looked at: use TCP with a token (`--listen`, `codex-bridge token add`)"
+    )]
+    NotVisible,
+    /// The system does not say enough about it.
+    #[error(
+        "the process that opened this connection, or one above it, can't be looked at in /proc: call again, and if that does not help use TCP with a token (`--listen`, `codex-bridge token add`)"
+    )]
+    Unreadable,
+    /// Codex started it.
+    #[error(
+        "this process was started by a Codex that this daemon runs, and what Codex runs does not control the bridge"
+    )]
+    Kept,
+}
+
+/// The process that opened a connection.
+#[derive(Debug)]
+pub struct PeerProcess {
+    pid: i32,
+    identity: Identity,
+}
+
+/// What tells the process from a later one with the same pid.
+#[derive(Debug)]
+enum Identity {
+    Pidfd(OwnedFd),
+    /// For kernels before 6.5, which give no pidfd.
+    StartTime(u64),
+}
+
+/// Which program a process runs. By its own account: a program can take any name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerProgram {
+    /// The short name that the kernel keeps, at most 15 bytes of anything.
+    pub name: String,
+    /// Whether it is the program that we are.
+    pub is_ours: bool,
+    /// Whether it has a controlling terminal.
+    pub has_terminal: bool,
+}
+
+impl PeerProcess {
+    /// The process that called `connect()` for the other end of this socket.
+    pub fn of(socket: &impl AsFd) -> Result<Self, PeerError> {
+        let credentials = getsockopt(socket, sockopt::PeerCredentials);
+        let pid = credentials.map_err(|_| PeerError::Unreadable)?.pid();
+        if pid <= 0 {
+            return Err(PeerError::NotVisible);
+        }
+        let identity = match getsockopt(socket, sockopt::PeerPidfd) {
+            Ok(pidfd) => Identity::Pidfd(pidfd),
+            Err(Errno::ENOPROTOOPT) => {
+                let stamp = process::stamp(pid).ok_or(PeerError::Gone)?;
+                Identity::StartTime(stamp.start_ticks)
+            }
+            Err(Errno::ESRCH | Errno::EINVAL | Errno::ENODATA) => return Err(PeerError::Gone),
+            Err(_) => return Err(PeerError::Unreadable),
+        };
+        Ok(Self { pid, identity })
+    }
+
+    /// Looks at it now. An error unless it lives and no keeper below `run_dir` is above it.
+    pub fn inspect(&self, run_dir: &Path) -> Result<PeerProgram, PeerError> {
+        let kept = descent::is_kept(self.pid, run_dir);
+        let program = PeerProgram::of(self.pid);
+        // Last: while it lives its pid is its own, so that all that was read before is about it.
+        if !self.is_alive() {
+            return Err(PeerError::Gone);
+        }
+        match (kept, program) {
+            (Ok(true), _) => Err(PeerError::Kept),
+            (Ok(false), Some(program)) => Ok(program),
+            (Ok(false), None) | (Err(_), _) => Err(PeerError::Unreadable),
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        match &self.identity {
+            // A pidfd can be read from when its process has ended.
+            Identity::Pidfd(pidfd) => {
+                let mut fds = [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)];
+                poll(&mut fds, PollTimeout::ZERO) == Ok(0)
+            }
+            Identity::StartTime(start_ticks) => process::alive(&ProcessStamp {
+                pid: self.pid,
+                start_ticks: *start_ticks,
+            }),
+        }
+    }
+}
+
+impl PeerProgram {
+    fn of(pid: i32) -> Option<Self> {
+        let stat = Stat::read(pid)?;
+        let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+        let name = String::from_utf8_lossy(&name).trim_end().to_owned();
+        Some(Self {
+            is_ours: is_ours(pid, &name),
+            has_terminal: stat.terminal != 0,
+            name,
+        })
+    }
+}
+
+/// A daemon of ours in another process can't be looked into (it is not dumpable); its name must do.
+fn is_ours(pid: i32, name: &str) -> bool {
+    let own = program_of("self");
+    match program_of(&pid.to_string()) {
+        Some(program) => own == Some(program),
+        None => fs::read_to_string("/proc/self/comm").is_ok_and(|own| own.trim_end() == name),
+    }
+}
+
+fn program_of(pid: &str) -> Option<PathBuf> {
+    let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let replaced = path.to_str().and_then(|path| path.strip_suffix(DELETED));
+    Some(replaced.map_or_else(|| path.clone(), PathBuf::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::process::{Command, Stdio};
+
+    const NO_KEEPERS: &str = "/nonexistent/run";
+
+    fn listener() -> (tempfile::TempDir, PathBuf, UnixListener) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        (dir, path, listener)
+    }
+
+    /// A process that connects and lives until its stdin ends.
+    const CONNECTS: &str = "require('net').connect(process.argv[1]); process.stdin.on('end', () => process.exit()).resume()";
+
+    #[test]
+    fn f2_our_own_process_is_known() {
+        let (_dir, path, listener) = listener();
+        let _near = UnixStream::connect(&path).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let program = PeerProcess::of(&far)
+            .unwrap()
+            .inspect(Path::new(NO_KEEPERS));
+        assert!(program.unwrap().is_ours);
+    }
+
+    #[test]
+    fn f2_a_peer_that_ended_is_gone() {
+        let (_dir, path, listener) = listener();
+        let mut child = Command::new("node")
+            .args(["-e", CONNECTS])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let peer = PeerProcess::of(&far).unwrap();
+        let program = peer.inspect(Path::new(NO_KEEPERS)).unwrap();
+        assert_eq!((program.name.as_str(), program.is_ours), ("node", false));
+        let old_kernel = PeerProcess {
+            pid: peer.pid,
+            identity: Identity::StartTime(process::stamp(peer.pid).unwrap().start_ticks),
+        };
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        for peer in [peer, old_kernel] {
+            let refused = peer.inspect(Path::new(NO_KEEPERS));
+            assert_eq!(refused, Err(PeerError::Gone));
+        }
+        let late = PeerProcess::of(&far).and_then(|peer| peer.inspect(Path::new(NO_KEEPERS)));
+        assert_eq!(late, Err(PeerError::Gone), "also when it is asked for late");
+    }
+
+    #[test]
+    fn f2_a_reused_pid_is_another_process() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let start_ticks = process::stamp(own).unwrap().start_ticks + 1;
+        let peer = PeerProcess {
+            pid: own,
+            identity: Identity::StartTime(start_ticks),
+        };
+        assert_eq!(peer.inspect(Path::new(NO_KEEPERS)), Err(PeerError::Gone));
+    }
+}
