@@ -193,8 +193,9 @@ async fn f2_the_daemons_environment_holds_no_secret() {
         String::from_utf8_lossy(&bytes).into_owned()
     };
     let environ = proc_file("environ");
-    assert!(!environ.contains(CANARY), "{environ}");
-    assert!(environ.contains("PATH="), "{environ}");
+    // Not shown when it fails: it may hold secrets of whoever runs the tests.
+    assert!(!environ.contains(CANARY));
+    assert!(environ.contains("PATH="));
     assert_eq!(proc_file("comm"), "codex-bridge\n");
     assert!(proc_file("cmdline").starts_with(env!("CARGO_BIN_EXE_codex-bridge")));
     let limits = proc_file("limits");
