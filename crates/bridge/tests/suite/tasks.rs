@@ -344,7 +344,7 @@ async fn messages_of_other_channels_are_steered_stopped_and_shown_like_tasks() {
         event["text"]
             .as_str()
             .unwrap()
-            .starts_with("to be told by local owner: ")
+            .starts_with("to be told by local owner")
     };
     assert!(
         story["events"].as_array().unwrap().iter().any(told),
