@@ -2,7 +2,8 @@
 //! it is.
 //!
 //! The kernel says who called `connect()`. A socket outlives that process where it was inherited or passed on, and a pid
-//! is used again; so the process is held by a pidfd, and looked at again whenever something depends on it.
+//! is used again. So a pidfd proves at the start whose pid and start time these are, and the process is looked at again
+//! whenever something depends on it.
 
 use crate::descent;
 use crate::process::{self, Stat};
@@ -42,19 +43,10 @@ pub enum PeerError {
     Kept,
 }
 
-/// The process that opened a connection.
+/// The process that opened a connection. It holds no descriptor, so that connections cost only their own.
 #[derive(Debug)]
 pub struct PeerProcess {
-    pid: i32,
-    identity: Identity,
-}
-
-/// What tells the process from a later one with the same pid.
-#[derive(Debug)]
-enum Identity {
-    Pidfd(OwnedFd),
-    /// For kernels before 6.5, which give no pidfd.
-    StartTime(u64),
+    stamp: ProcessStamp,
 }
 
 /// Which program a process runs. By its own account: a program can take any name.
@@ -76,24 +68,27 @@ impl PeerProcess {
         if pid <= 0 {
             return Err(PeerError::NotVisible);
         }
-        let identity = match getsockopt(socket, sockopt::PeerPidfd) {
-            Ok(pidfd) => Identity::Pidfd(pidfd),
-            Err(Errno::ENOPROTOOPT) => {
-                let stamp = process::stamp(pid).ok_or(PeerError::Gone)?;
-                Identity::StartTime(stamp.start_ticks)
-            }
+        let pidfd = match getsockopt(socket, sockopt::PeerPidfd) {
+            Ok(pidfd) => Some(pidfd),
+            // A kernel before 6.5.
+            Err(Errno::ENOPROTOOPT) => None,
             Err(Errno::ESRCH | Errno::EINVAL | Errno::ENODATA) => return Err(PeerError::Gone),
             Err(_) => return Err(PeerError::Unreadable),
         };
-        Ok(Self { pid, identity })
+        let stamp = process::stamp(pid).ok_or(PeerError::Gone)?;
+        // Last: while the process lives its pid is its own, so that the start time read before is its own too.
+        match pidfd.is_none_or(|pidfd| is_alive(&pidfd)) {
+            true => Ok(Self { stamp }),
+            false => Err(PeerError::Gone),
+        }
     }
 
     /// Looks at it now. An error unless it lives and no keeper below `run_dir` is above it.
     pub fn inspect(&self, run_dir: &Path) -> Result<PeerProgram, PeerError> {
-        let kept = descent::is_kept(self.pid, run_dir);
-        let program = PeerProgram::of(self.pid);
-        // Last: while it lives its pid is its own, so that all that was read before is about it.
-        if !self.is_alive() {
+        let kept = descent::is_kept(self.stamp.pid, run_dir);
+        let program = PeerProgram::of(self.stamp.pid);
+        // Last, for the same reason as above. No pid comes round again within one tick of the clock.
+        if !process::alive(&self.stamp) {
             return Err(PeerError::Gone);
         }
         match (kept, program) {
@@ -102,20 +97,12 @@ impl PeerProcess {
             (Ok(false), None) | (Err(_), _) => Err(PeerError::Unreadable),
         }
     }
+}
 
-    fn is_alive(&self) -> bool {
-        match &self.identity {
-            // A pidfd can be read from when its process has ended.
-            Identity::Pidfd(pidfd) => {
-                let mut fds = [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)];
-                poll(&mut fds, PollTimeout::ZERO) == Ok(0)
-            }
-            Identity::StartTime(start_ticks) => process::alive(&ProcessStamp {
-                pid: self.pid,
-                start_ticks: *start_ticks,
-            }),
-        }
-    }
+/// A pidfd can be read from when its process has ended.
+fn is_alive(pidfd: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::ZERO) == Ok(0)
 }
 
 impl PeerProgram {
@@ -188,16 +175,10 @@ mod tests {
         let peer = PeerProcess::of(&far).unwrap();
         let program = peer.inspect(Path::new(NO_KEEPERS)).unwrap();
         assert_eq!((program.name.as_str(), program.is_ours), ("node", false));
-        let old_kernel = PeerProcess {
-            pid: peer.pid,
-            identity: Identity::StartTime(process::stamp(peer.pid).unwrap().start_ticks),
-        };
         drop(child.stdin.take());
         child.wait().unwrap();
-        for peer in [peer, old_kernel] {
-            let refused = peer.inspect(Path::new(NO_KEEPERS));
-            assert_eq!(refused, Err(PeerError::Gone));
-        }
+        let refused = peer.inspect(Path::new(NO_KEEPERS));
+        assert_eq!(refused, Err(PeerError::Gone));
         let late = PeerProcess::of(&far).and_then(|peer| peer.inspect(Path::new(NO_KEEPERS)));
         assert_eq!(late, Err(PeerError::Gone), "also when it is asked for late");
     }
@@ -205,11 +186,9 @@ mod tests {
     #[test]
     fn f2_a_reused_pid_is_another_process() {
         let own = i32::try_from(std::process::id()).unwrap();
-        let start_ticks = process::stamp(own).unwrap().start_ticks + 1;
-        let peer = PeerProcess {
-            pid: own,
-            identity: Identity::StartTime(start_ticks),
-        };
+        let mut stamp = process::stamp(own).unwrap();
+        stamp.start_ticks += 1;
+        let peer = PeerProcess { stamp };
         assert_eq!(peer.inspect(Path::new(NO_KEEPERS)), Err(PeerError::Gone));
     }
 }

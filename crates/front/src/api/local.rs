@@ -122,7 +122,7 @@ impl Socket for Local {
 /// Answers one request with the reason. Its head is read first, because clients take no answer before they asked; and
 /// the rest afterwards, or the kernel would tell them of a broken connection.
 async fn tell(mut stream: UnixStream, why: String) -> io::Result<()> {
-    let (mut head, mut part) = (Vec::new(), [0; 1024]);
+    let (mut head, mut part) = (Vec::<u8>::new(), [0; 1024]);
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         match stream.read(&mut part).await? {
             0 => return Ok(()),

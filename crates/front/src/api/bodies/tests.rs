@@ -30,6 +30,7 @@ fn caller(name: &str) -> Caller {
     Caller {
         name: name.to_owned(),
         via: Via::Http,
+        program: None,
         grants: Grants::Scopes(Vec::new()),
     }
 }

@@ -56,6 +56,7 @@ impl Known {
             caller: Caller {
                 name: "owner".to_owned(),
                 via: Via::Http,
+                program: None,
                 grants: Grants::Scopes(scopes.to_vec()),
             },
         };
