@@ -213,6 +213,8 @@ pub struct NewTask {
     pub starter: String,
     /// Whether they may name any directory, or only what lies under the configured roots.
     pub any_directory: bool,
+    /// Whether they count as owner: its commands then read what the owner's read, and not what token holders' read.
+    pub by_owner: bool,
 }
 
 /// A task that is on disk.

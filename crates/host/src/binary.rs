@@ -37,7 +37,8 @@ const TAIL_LINES: usize = 5;
 /// A Codex executable that was there, ran, and is new enough.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binary {
-    /// The native executable; absolute, symbolic links resolved.
+    /// The native executable; absolute, symbolic links resolved. Or what the operator has in its place: a script, or the
+    /// link of a version manager; what it runs in the end says `launcher`.
     pub path: PathBuf,
     /// The Node.js script that led to it, if that is what was found first.
     pub shim: Option<PathBuf>,
@@ -107,16 +108,24 @@ pub enum Error {
 ///
 /// Every [`Error`] says what to do about it.
 pub fn find(explicit: Option<&Path>, path_var: Option<&OsStr>) -> Result<Binary, Error> {
-    let found = match explicit {
-        Some(path) if !is_bare_name(path) => check_file(&absolute(path)?)?,
+    let asked = match explicit {
+        Some(path) if !is_bare_name(path) => absolute(path)?,
         Some(name) => search(name, path_var)?,
         None => search(Path::new(NAME), path_var)?,
     };
+    let found = check_file(&asked)?;
     let (path, shim) = match shim_of(&found)? {
         Some(shim) => (native_beside(&shim)?, Some(shim)),
         None => (found, None),
     };
-    let version = version_of(&path, path_var)?;
+    let (path, version) = match version_of(&path, path_var) {
+        // Volta and mise link every program to themselves, and go by the name that they are called with.
+        Err(Error::VersionUnreadable { .. }) if shim.is_none() && asked.is_symlink() => {
+            let version = version_of(&asked, path_var)?;
+            (asked, version)
+        }
+        version => (path, version?),
+    };
     if version < FLOOR {
         return Err(Error::TooOld {
             path,
@@ -142,6 +151,10 @@ pub(crate) fn version_of(path: &Path, path_var: Option<&OsStr>) -> Result<Versio
         .env("CODEX_HOME", "/dev/null");
     if let Some(path_var) = path_var {
         command.env("PATH", path_var);
+    }
+    if let Some(home) = std::env::var_os("HOME") {
+        // Version managers keep there which version counts.
+        command.env("HOME", home);
     }
     let path = path.to_owned();
     let (end, output) = match oneshot::run(command, VERSION_DEADLINE, &mut |_| {}) {
@@ -218,8 +231,9 @@ fn search(name: &Path, path_var: Option<&OsStr>) -> Result<PathBuf, Error> {
         if !directory.is_absolute() {
             continue;
         }
-        match check_file(&directory.join(name)) {
-            Ok(path) => return Ok(path),
+        let path = directory.join(name);
+        match check_file(&path) {
+            Ok(_) => return Ok(path),
             Err(error @ Error::NotExecutable { .. }) => refused = refused.or(Some(error)),
             Err(_) => {}
         }

@@ -27,10 +27,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Mutex;
 
 /// Why messages of shielded senders wait; followed by what was seen.
-const UNSHIELDED: &str = "Codex can't keep this sender's commands from reading what is not theirs, so the turn was not begun; run `codex-bridge doctor`, or accept it with tiers.peer.reads = \"disk\"";
+const UNSHIELDED: &str = "Codex can't keep this sender's commands from reading what is not theirs, so the turn was not begun; run `codex-bridge doctor`, or accept it with `reads = \"disk\"` for its tier (tiers.peer.reads, tiers.tool.reads)";
 
 /// Why messages of shielded senders wait; followed by the place.
-const UNHIDEABLE: &str = "a place that this sender must not read can't be hidden, so the turn was not begun: it lies in a directory of the system, and holds Codex itself or the working directory. Move it (CODEX_HOME, the state directory, the home of the daemon's user), or accept it with tiers.peer.reads = \"disk\"";
+const UNHIDEABLE: &str = "a place that this sender must not read can't be hidden, so the turn was not begun: it lies in a directory of the system, and holds Codex itself or the working directory. Move it (CODEX_HOME, the state directory, the home of the daemon's user), or accept it with `reads = \"disk\"` for its tier";
 
 /// How Codex may be ended when nothing runs on it any more.
 const IDLE_STOP_GRACE: Duration = Duration::from_secs(5);
@@ -391,14 +391,16 @@ impl<L: Ledger> Host<L> {
             }
             Err(error) => return Err(fault(Class::Config, error.to_string())),
         }
+        let launch = &self.options.launch;
         Ok((
             Session {
                 connection,
                 incarnation,
                 home: answer.codex_home.map(PathBuf::from),
                 ground: Ground {
-                    codex: self.options.launch.codex.clone(),
-                    denied: self.options.launch.run_dir.clone(),
+                    // Where it is not known no isolated turn begins.
+                    codex: launch.native.as_ref().unwrap_or(&launch.codex).clone(),
+                    denied: launch.run_dir.clone(),
                 },
                 proven: Proven::default(),
                 born: Instant::now(),
@@ -414,18 +416,21 @@ impl<L: Ledger> Host<L> {
         session: &Session,
         spec: &ThreadSpec,
     ) -> Result<(), AgentFault> {
-        let hidden = match &spec.reads {
+        let (also, hidden) = match &spec.reads {
             Reads::Disk => return Ok(()),
-            Reads::Shielded { hidden } => hidden,
+            Reads::Shielded { also, hidden } => (also, hidden),
         };
-        if let Some(place) = session.ground.exposed(&real(&spec.workdir), hidden) {
+        let workdir = real(&spec.workdir);
+        if let Some(place) = session.ground.exposed(&workdir, also, hidden) {
             return Err(fault(Class::Config, format!("{UNHIDEABLE}: {place}")));
         }
         let prove = async || {
             let launch = &self.options.launch;
             let scratch = Path::new(&session.incarnation.directory).join("shield");
+            let native = launch.native.clone()?;
             let (codex, env) = (launch.codex.clone(), launch.env.clone());
-            let tried = tokio::task::spawn_blocking(move || proof::prove(&codex, &env, &scratch));
+            let tried =
+                tokio::task::spawn_blocking(move || proof::prove(&codex, &native, &env, &scratch));
             match tried.await {
                 Ok(Ok(Shield::Holds)) => Ok(()),
                 Ok(Ok(bad)) => Err(bad.to_string()),

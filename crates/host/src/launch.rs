@@ -32,8 +32,10 @@ const TAIL_BYTES: u64 = 2 * 1024;
 pub struct LaunchOptions {
     /// Our own binary, for its keeper mode.
     pub keeper: PathBuf,
-    /// The native Codex binary.
+    /// What is started: the native Codex binary, or a launcher of the operator's.
     pub codex: PathBuf,
+    /// The native binary behind it; or why it is not known, with what to do. Isolated turns need it.
+    pub native: Result<PathBuf, String>,
     /// What it said its version is.
     pub codex_version: String,
     /// Where incarnations have their directories; short enough for a socket path.

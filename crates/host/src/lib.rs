@@ -21,6 +21,7 @@ mod host;
 pub mod install;
 pub mod keeper;
 mod launch;
+pub mod launcher;
 mod mailbox;
 mod mailboxes;
 mod oneshot;

@@ -173,7 +173,7 @@ fn drain(chunks: &Receiver<Chunk>, output: &mut Output) {
 }
 
 /// The child is not reaped yet, so its number still names its group and no other.
-fn kill_group(child: &mut Child) -> io::Result<()> {
+pub(crate) fn kill_group(child: &mut Child) -> io::Result<()> {
     let group = i32::try_from(child.id()).map_err(io::Error::other)?;
     if killpg(Pid::from_raw(group), Signal::SIGKILL).is_err() {
         child.kill()?;

@@ -121,7 +121,10 @@ mod tests {
 
     #[test]
     fn only_a_codex_without_the_call_has_no_say_and_never_about_a_shield() {
-        let shielded = Reads::Shielded { hidden: Vec::new() };
+        let shielded = Reads::Shielded {
+            also: Vec::new(),
+            hidden: Vec::new(),
+        };
         let unknown =
             "Invalid request: unknown variant `config/read`, expected one of `initialize`";
         for (code, words) in [(INVALID_REQUEST, unknown), (METHOD_NOT_FOUND, "no")] {

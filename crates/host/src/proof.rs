@@ -23,18 +23,22 @@ const TAIL_LINES: usize = 4;
 const CANARY: &str = "canary-behind-the-shield";
 /// What a command must see: its own directory.
 const OWN: &str = "own-ground";
+/// What a command must see beside it: a file that is granted.
+const GRANTED: &str = "granted-ground";
 /// Reads the canary by its path, through a link, through the root of its own and the first process; then those in its
-/// own directory that are hidden by name, a directory and a file; then its own file.
+/// own directory that are hidden by name, a directory and a file; then its own file and what is granted beside it. Writes
+/// in its own directory, in what is granted and outside of both.
 const SCRIPT: &str = r#"cat "$1" link "/proc/self/root$1" "/proc/1/root$1" 2>/dev/null
 cat hidden/canary token inward "/proc/self/root$PWD/hidden/canary" "/proc/self/root$PWD/token" 2>/dev/null
-cat own; exit 0"#;
+(echo x > made; echo x > "$2/made"; echo x > "$3") 2>/dev/null
+cat own "$2/granted"; exit 0"#;
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shield {
     /// Commands run, see their own directory, and do not see the canary.
     Holds,
-    /// A command saw the canary.
+    /// A command saw the canary, or wrote where it may not.
     Leaks,
     /// Commands do not run behind it, or do not see their own directory; with the last words of Codex.
     Broken {
@@ -49,34 +53,52 @@ impl fmt::Display for Shield {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Holds => f.write_str("it holds"),
-            Self::Leaks => f.write_str("a command read a file that it must not see"),
+            Self::Leaks => f.write_str("a command reached a file that it must not"),
             Self::Broken { tail } => write!(f, "commands do not run behind it: {tail}"),
             Self::Hangs => f.write_str("a command behind it did not end"),
         }
     }
 }
 
-/// Tries the shield of `codex`. `scratch` is made anew and removed again, in a private directory. Takes a fraction
-/// of a second, and blocks.
+/// Tries the shield of `codex`, for turns that read and for turns that write. `native` is the executable that `codex`
+/// becomes. `scratch` is made anew and removed again, in a private directory. Takes a fraction of a second, and blocks.
 ///
 /// # Errors
 ///
 /// The scratch directory can't be used, or Codex can't be started at all.
-pub fn prove(codex: &Path, env: &[(OsString, OsString)], scratch: &Path) -> io::Result<Shield> {
-    let _left = fs::remove_dir_all(scratch);
-    fs::DirBuilder::new().mode(0o700).create(scratch)?;
-    let tried = scratch
-        .canonicalize()
-        .and_then(|scratch| attempt(codex, env, &scratch));
-    let _left = fs::remove_dir_all(scratch);
-    tried
+pub fn prove(
+    codex: &Path,
+    native: &Path,
+    env: &[(OsString, OsString)],
+    scratch: &Path,
+) -> io::Result<Shield> {
+    for write in [false, true] {
+        let _left = fs::remove_dir_all(scratch);
+        fs::DirBuilder::new().mode(0o700).create(scratch)?;
+        let tried = scratch
+            .canonicalize()
+            .and_then(|scratch| attempt(codex, native, env, &scratch, write));
+        let _left = fs::remove_dir_all(scratch);
+        match tried? {
+            Shield::Holds => {}
+            bad => return Ok(bad),
+        }
+    }
+    Ok(Shield::Holds)
 }
 
-fn attempt(codex: &Path, env: &[(OsString, OsString)], scratch: &Path) -> io::Result<Shield> {
+fn attempt(
+    codex: &Path,
+    native: &Path,
+    env: &[(OsString, OsString)],
+    scratch: &Path,
+    write: bool,
+) -> io::Result<Shield> {
     let at = |name: &str| scratch.join(name);
-    for name in ["home", "tmp", "work", "work/hidden", "denied"] {
+    for name in ["home", "tmp", "work", "work/hidden", "also", "denied"] {
         fs::create_dir(at(name))?;
     }
+    fs::write(at("also/granted"), GRANTED)?;
     for name in ["canary", "work/hidden/canary", "work/token"] {
         fs::write(at(name), CANARY)?;
     }
@@ -85,12 +107,13 @@ fn attempt(codex: &Path, env: &[(OsString, OsString)], scratch: &Path) -> io::Re
     std::os::unix::fs::symlink(at("work/hidden/canary"), at("work/inward"))?;
     let hidden = [at("work/hidden"), at("work/token")].map(|place| place.display().to_string());
     let ground = Ground {
-        codex: codex.to_owned(),
+        codex: native.to_owned(),
         denied: at("denied"),
     };
     let keys = ground.profile(Reach {
         workdir: &at("work").display().to_string(),
-        write: false,
+        write,
+        also: &[at("also").display().to_string()],
         hidden: &hidden,
     });
     let mut command = Command::new(codex);
@@ -102,7 +125,7 @@ fn attempt(codex: &Path, env: &[(OsString, OsString)], scratch: &Path) -> io::Re
         .args(["--permission-profile", PROFILE, "--cd"])
         .arg(at("work"))
         .args(["--", "/bin/sh", "-c", SCRIPT, "proof"])
-        .arg(at("canary"))
+        .args([at("canary"), at("also"), at("outside")])
         .env_clear()
         .envs(env.iter().map(|(name, value)| (name, value)))
         .env("CODEX_HOME", at("home"))
@@ -110,20 +133,22 @@ fn attempt(codex: &Path, env: &[(OsString, OsString)], scratch: &Path) -> io::Re
         .current_dir(at("work"));
     let (end, output) = oneshot::run(command, DEADLINE, &mut |_| {})?;
     let seen = String::from_utf8_lossy(&output.stdout);
-    Ok(judge(
-        &end,
-        &seen,
-        &oneshot::tail(&output.stderr, TAIL_LINES),
-    ))
+    let wrote = |name: &str| at(name).exists();
+    if wrote("outside") || wrote("also/made") || (wrote("work/made") && !write) {
+        return Ok(Shield::Leaks);
+    }
+    let worked = seen.contains(OWN) && seen.contains(GRANTED) && wrote("work/made") == write;
+    let said = oneshot::tail(&output.stderr, TAIL_LINES);
+    Ok(judge(&end, &seen, worked, &said))
 }
 
-fn judge(end: &End, seen: &str, said: &str) -> Shield {
+fn judge(end: &End, seen: &str, worked: bool, said: &str) -> Shield {
     if seen.contains(CANARY) {
         return Shield::Leaks;
     }
     match end {
         End::Overrun => Shield::Hangs,
-        End::Exited(status) if status.success() && seen.contains(OWN) => Shield::Holds,
+        End::Exited(status) if status.success() && worked => Shield::Holds,
         End::Exited(_) if !said.is_empty() => Shield::Broken {
             tail: said.to_owned(),
         },
@@ -152,14 +177,20 @@ mod tests {
     use super::*;
     use crate::binary::tests::Tree;
 
+    /// Does what the shielded command may do, in a profile that reads or writes.
+    const HONEST: &str = r#"cat own "$6/granted"
+case "$profile" in *'/work" = "write"'*) echo x > made;; esac"#;
+
     /// What is found of a program that is called as Codex is; `body` has the shielded command as arguments.
     fn found(body: &str) -> Shield {
         let tree = Tree::new();
-        let script = format!("#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done; shift\n{body}\n");
+        let script = format!(
+            "#!/bin/sh\nprofile=\"$*\"\nwhile [ \"$1\" != -- ]; do shift; done; shift\n{body}\n"
+        );
         let codex = tree.file("codex", "755", &script);
         let path = std::env::var_os("PATH").unwrap();
         let scratch = tree.root.join("scratch");
-        let shield = prove(&codex, &[("PATH".into(), path)], &scratch).unwrap();
+        let shield = prove(&codex, &codex, &[("PATH".into(), path)], &scratch).unwrap();
         assert!(!scratch.exists());
         shield
     }
@@ -180,14 +211,28 @@ mod tests {
     }
 
     #[test]
-    fn one_that_shows_the_own_directory_alone_holds() {
-        assert_eq!(found("cat own"), Shield::Holds);
+    fn one_that_shows_what_is_granted_alone_holds() {
+        assert_eq!(found(HONEST), Shield::Holds);
+        assert!(matches!(found("cat own"), Shield::Broken { .. }));
+    }
+
+    #[test]
+    fn f1_writing_is_proved_too() {
+        let everywhere = |place: &str| format!("{HONEST}; echo x > \"{place}\"");
+        assert_eq!(found(&everywhere("$7")), Shield::Leaks);
+        assert_eq!(found(&everywhere("$6/made")), Shield::Leaks);
+        assert_eq!(found(&everywhere("made")), Shield::Leaks, "a reader writes");
+        let never = "cat own \"$6/granted\"";
+        assert!(matches!(found(never), Shield::Broken { .. }));
     }
 
     #[test]
     fn one_that_shows_what_is_hidden_in_the_own_directory_leaks() {
-        assert_eq!(found("cat own hidden/canary"), Shield::Leaks);
-        assert_eq!(found("cat own token"), Shield::Leaks);
+        assert_eq!(
+            found(&format!("{HONEST}; cat hidden/canary")),
+            Shield::Leaks
+        );
+        assert_eq!(found(&format!("{HONEST}; cat token")), Shield::Leaks);
     }
 
     #[test]

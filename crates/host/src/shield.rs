@@ -1,4 +1,5 @@
-//! The shield: commands of a thread read the system's own directories and their working directory, nothing else.
+//! The shield: commands of a thread read the system's own directories, their working directory and what the operator
+//! grants beside it, nothing else.
 //!
 //! It is a permission profile of Codex that is given with the thread, so the operator's config.toml stays as it
 //! is. What was measured is in ADR 0024. Whether a sender is shielded is decided elsewhere.
@@ -27,7 +28,7 @@ const SYSTEM: [&str; 8] = [
 /// What of this machine the shield depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ground {
-    /// Codex itself: its sandbox runs it once more inside.
+    /// The native executable of Codex: its sandbox runs it once more inside.
     pub(crate) codex: PathBuf,
     /// A place that is always denied by name. Only with such an entry do commands stay in the sandbox that the
     /// operator's own rules allow to leave it.
@@ -39,6 +40,8 @@ pub(crate) struct Ground {
 pub(crate) struct Reach<'a> {
     pub(crate) workdir: &'a str,
     pub(crate) write: bool,
+    /// What may be read beside the working directory.
+    pub(crate) also: &'a [String],
     pub(crate) hidden: &'a [String],
 }
 
@@ -59,7 +62,7 @@ impl Ground {
 
     fn filesystem(&self, reach: Reach<'_>) -> Map<String, Value> {
         let codex = self.codex.display().to_string();
-        let granted = [reach.workdir, codex.as_str()];
+        let granted = granted(reach.workdir, &codex, reach.also);
         let mut entries = Map::new();
         entries.insert(self.denied.display().to_string(), "none".into());
         for place in reach.hidden {
@@ -69,6 +72,12 @@ impl Ground {
         }
         let work = if reach.write { "write" } else { "read" };
         entries.insert(MINIMAL.to_owned(), "read".into());
+        // A narrower entry in the working directory would take away the right to write there.
+        for place in reach.also {
+            if !Path::new(place).starts_with(reach.workdir) {
+                entries.insert(place.clone(), "read".into());
+            }
+        }
         entries.insert(codex.clone(), "read".into());
         entries.insert(reach.workdir.to_owned(), work.into());
         entries
@@ -76,9 +85,14 @@ impl Ground {
 
     /// A hidden place that commands would read all the same: it lies in what is granted, and can't be denied because
     /// it holds what else is granted.
-    pub(crate) fn exposed<'a>(&self, workdir: &str, hidden: &'a [String]) -> Option<&'a str> {
+    pub(crate) fn exposed<'a>(
+        &self,
+        workdir: &str,
+        also: &[String],
+        hidden: &'a [String],
+    ) -> Option<&'a str> {
         let codex = self.codex.display().to_string();
-        let granted = [workdir, codex.as_str()];
+        let granted = granted(workdir, &codex, also);
         let mut hidden = hidden.iter().map(String::as_str);
         hidden.find(|place| lies_in(place, &granted) && holds(place, &granted))
     }
@@ -88,6 +102,11 @@ impl Ground {
 pub(crate) fn real(directory: &str) -> String {
     let real = Path::new(directory).canonicalize();
     real.map_or_else(|_| directory.to_owned(), |real| real.display().to_string())
+}
+
+fn granted<'a>(workdir: &'a str, codex: &'a str, also: &'a [String]) -> Vec<&'a str> {
+    let also = also.iter().map(String::as_str);
+    [workdir, codex].into_iter().chain(also).collect()
 }
 
 /// Whether a hidden place lies in what is granted. One that holds what is granted is not granted anyway, and naming
@@ -111,14 +130,20 @@ mod tests {
     use super::*;
 
     fn entries(workdir: &str, write: bool, hidden: &[&str]) -> Value {
+        entries_with(workdir, write, &[], hidden)
+    }
+
+    fn entries_with(workdir: &str, write: bool, also: &[&str], hidden: &[&str]) -> Value {
         let ground = Ground {
             codex: "/home/u/.npm/codex".into(),
             denied: "/home/u/state/run".into(),
         };
-        let hidden: Vec<String> = hidden.iter().map(ToString::to_string).collect();
+        let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let (also, hidden) = (texts(also), texts(hidden));
         let reach = Reach {
             workdir,
             write,
+            also: &also,
             hidden: &hidden,
         };
         let keys = ground.profile(reach);
@@ -153,9 +178,20 @@ mod tests {
             ("/srv/x", "/srv/x/token", false),
         ] {
             let hidden = [hidden.to_owned()];
-            let found = ground.exposed(workdir, &hidden);
+            let found = ground.exposed(workdir, &[], &hidden);
             assert_eq!(found.is_some(), exposed, "{workdir} {hidden:?}");
         }
+    }
+
+    #[test]
+    fn f1_granted_paths_are_read_and_hide_secrets() {
+        let also = ["/home/u/docs", "/srv/x/sub"];
+        let hidden = ["/home/u", "/home/u/docs/token"];
+        let found = entries_with("/srv/x", true, &also, &hidden);
+        assert_eq!(found["/home/u/docs"], "read");
+        assert_eq!(found["/home/u/docs/token"], "none");
+        assert_eq!(found.get("/home/u"), None);
+        assert_eq!(found.get("/srv/x/sub"), None, "it stays writable");
     }
 
     #[test]

@@ -29,11 +29,12 @@ const REPORT_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) fn settings(spec: &ThreadSpec, ground: &Ground, operator: &Operator) -> ThreadSettings {
     let (cwd, sandbox, config) = match &spec.reads {
         Reads::Disk => (spec.workdir.clone(), Some(mode(spec.sandbox)), Map::new()),
-        Reads::Shielded { hidden } => {
+        Reads::Shielded { also, hidden } => {
             let workdir = real(&spec.workdir);
             let reach = Reach {
                 workdir: &workdir,
                 write: spec.sandbox.can_write(),
+                also,
                 hidden,
             };
             let keys = shielded(reach, ground, operator);
@@ -253,6 +254,7 @@ mod tests {
             model: None,
             instructions: String::new(),
             reads: Reads::Shielded {
+                also: Vec::new(),
                 hidden: vec![at("work/token")],
             },
             transport: TurnTransport::AppServer,

@@ -7,6 +7,7 @@ use super::keys::Config;
 use super::molecule::{self, Variables, Workspace};
 use super::places::Places;
 use super::shape::Spots;
+use super::tiers::ReadsKey;
 use super::{file, sense, shape};
 use std::path::{Path, PathBuf};
 
@@ -62,14 +63,27 @@ pub(crate) fn load(
     }
     let mut warnings = sense::warnings(&config);
     warnings.extend(resolved.warnings);
-    Ok(Loaded {
+    let loaded = Loaded {
         config,
         file,
         warnings,
         molecule: resolved.workspaces,
         origins,
         places,
-    })
+    };
+    let problems = sense::reads_also_problems(
+        &loaded.config,
+        &loaded.origins,
+        &loaded.places,
+        &loaded.hidden(),
+    );
+    match problems.is_empty() {
+        true => Ok(loaded),
+        false => Err(ConfigError::Invalid {
+            file: loaded.file,
+            problems,
+        }),
+    }
 }
 
 impl Loaded {
@@ -142,8 +156,16 @@ impl Loaded {
         self.places.hidden(hidden.map(Path::to_path_buf))
     }
 
+    /// Whether isolated turns may come in: of peers, or of token holders.
+    pub(crate) fn serves_isolated(&self) -> bool {
+        let tiers = &self.config.tiers;
+        let tokens = self.config.http.listen.is_some();
+        (tiers.peer.reads == ReadsKey::Shielded && self.serves_peers())
+            || (tiers.tool.reads == ReadsKey::Shielded && tokens)
+    }
+
     /// Whether a channel is on whose senders may be peers.
-    pub(crate) fn serves_peers(&self) -> bool {
+    fn serves_peers(&self) -> bool {
         let agents = self.config.a2a.enabled && self.config.http.listen.is_some();
         self.config.loopback.url.is_some() || !self.molecule.is_empty() || agents
     }

@@ -35,7 +35,7 @@ pub(crate) use load::{Loaded, load};
 pub(crate) use molecule::Workspace;
 pub(crate) use places::Places;
 pub(crate) use rules::KindKey;
-pub(crate) use tiers::{ReadsKey, TierConfig};
+pub(crate) use tiers::{ReadsKey, TierConfig, Tiers};
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     /// Where our state is.
-    pub(super) state_dir: Option<PathBuf>,
+    pub(crate) state_dir: Option<PathBuf>,
     /// Where Codex keeps its login and threads.
     pub(super) codex_home: Option<PathBuf>,
     /// The user's home.
@@ -51,6 +51,48 @@ impl Places {
                 "names {shown}, which holds {name}; these turns may not have that, name a directory of its own"
             )
         })
+    }
+
+    /// Which of our directories `real` lies in; the home directory is not one of them.
+    pub(crate) fn holder_of(&self, real: &Path) -> Option<&'static str> {
+        let state = self
+            .state_dir
+            .as_ref()
+            .map(|place| (place, "the state directory"));
+        let homes = self.codex_home.iter().chain(&self.codex_homes);
+        let mut places = state
+            .into_iter()
+            .chain(homes.map(|home| (home, "a CODEX_HOME")));
+        places
+            .find(|(place, _)| real.starts_with(resolve(place)))
+            .map(|(_, name)| name)
+    }
+
+    /// Why isolated turns may not read `path` beside their working directory; `None` when they may. `hidden` is what they
+    /// must never read.
+    pub(super) fn refuse_readable(&self, path: &Path, hidden: &[PathBuf]) -> Option<String> {
+        let shown = path.display();
+        if !path.is_absolute() {
+            return Some(format!(
+                "names {shown}, which is not an absolute path; write it out from `/`"
+            ));
+        }
+        let real = match path.canonicalize() {
+            Ok(real) => real,
+            Err(error) => return Some(format!("names {shown}: {error}; create it first")),
+        };
+        if real.parent().is_none() {
+            return Some("names `/`; that is everything, name a directory".to_owned());
+        }
+        let home = self.home.as_deref().map(resolve);
+        let overlaps = |place: &&PathBuf| {
+            place.starts_with(&real) || (real.starts_with(place) && home.as_ref() != Some(*place))
+        };
+        let place = hidden.iter().find(overlaps)?;
+        Some(format!(
+            "names {shown}, which holds or lies in {}; isolated turns must not read that, name another",
+            place.display()
+        ))
     }
 
     /// All of them as they are on disk, and what else must not be read.
@@ -116,6 +158,50 @@ mod tests {
         let write = |path| places.refuse_workdir(Path::new(path), true);
         assert!(write("/").is_some());
         assert!(write("relative").is_some());
+    }
+
+    #[test]
+    fn f1_secrets_are_never_granted() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        for name in [
+            "u/src",
+            "u/.codex/sessions",
+            "u/state/work",
+            "etc/bridge",
+            "srv",
+        ] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        std::fs::write(at("etc/bridge/token"), "t").unwrap();
+        std::os::unix::fs::symlink(at("u"), at("link")).unwrap();
+        let places = Places {
+            state_dir: Some(at("u/state")),
+            codex_home: Some(at("u/.codex")),
+            home: Some(at("u")),
+            codex_homes: Vec::new(),
+        };
+        let hidden = places.hidden([at("etc/bridge/token")].into_iter());
+        let refused = |path: &Path| places.refuse_readable(path, &hidden);
+        for name in ["u/src", "srv"] {
+            assert_eq!(refused(&at(name)), None, "{name}");
+        }
+        for name in [
+            "u",
+            "link",
+            "u/.codex",
+            "u/.codex/sessions",
+            "u/state/work",
+            "etc",
+            "etc/bridge/token",
+            "missing",
+        ] {
+            assert!(refused(&at(name)).is_some(), "{name}");
+        }
+        for path in ["/", "src"] {
+            assert!(refused(Path::new(path)).is_some(), "{path}");
+        }
     }
 
     #[test]

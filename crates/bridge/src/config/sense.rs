@@ -8,7 +8,7 @@ use super::load::Origins;
 use super::places::Places;
 use super::tiers::{ReadsKey, TierConfig};
 use bridge_core::value::{ApprovalPolicy, Sandbox};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tracing_subscriber::EnvFilter;
 
 /// Variables that are ours and must never reach Codex: they hold the way to our platforms.
@@ -93,6 +93,37 @@ fn tier_problems<T>(
     found
 }
 
+/// What is wrong with the paths that isolated turns may read beside their working directory. `hidden` is what they must
+/// never read.
+pub(super) fn reads_also_problems(
+    config: &Config,
+    origins: &Origins,
+    places: &Places,
+    hidden: &[PathBuf],
+) -> Vec<Problem> {
+    let tiers = &config.tiers;
+    let lists = [
+        ("owner", &tiers.owner.reads_also, tiers.owner.reads),
+        ("peer", &tiers.peer.reads_also, tiers.peer.reads),
+        ("tool", &tiers.tool.reads_also, tiers.tool.reads),
+    ];
+    let mut found = Vec::new();
+    for (name, paths, reads) in lists {
+        let refuse = |path: &PathBuf| places.refuse_readable(path, hidden);
+        let refused: Vec<_> = match (paths.is_empty(), reads) {
+            (false, ReadsKey::Disk) => vec![
+                "is of no use where `reads` is \"disk\": everything is read there; take one of the two out"
+                    .to_owned(),
+            ],
+            _ => paths.iter().filter_map(refuse).collect(),
+        };
+        let key = format!("tiers.{name}.reads_also");
+        let refused = refused.into_iter();
+        found.extend(refused.filter_map(|what| origins.problem(&key, what)));
+    }
+    found
+}
+
 /// What an operator should know at every start.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
     let tiers = &config.tiers;
@@ -102,6 +133,12 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     if tiers.peer.reads == ReadsKey::Disk {
         found.push(
             "tiers.peer.reads is \"disk\": commands of peers read whatever this user may read, also logins and keys"
+                .to_owned(),
+        );
+    }
+    if tiers.tool.reads == ReadsKey::Disk {
+        found.push(
+            "tiers.tool.reads is \"disk\": commands of whoever holds a token with `send` or `control` read whatever this user may read, also logins and keys; such a token is as good as the owner's"
                 .to_owned(),
         );
     }
@@ -231,6 +268,7 @@ mod tests {
         assert_eq!(warned("tiers.owner.approval_policy = 'untrusted'").len(), 1);
         assert_eq!(warned("tiers.peer.profile = 'workspace-agent'").len(), 1);
         assert_eq!(warned("tiers.peer.reads = 'disk'").len(), 1);
+        assert_eq!(warned("tiers.tool.reads = 'disk'").len(), 1);
     }
 
     #[test]

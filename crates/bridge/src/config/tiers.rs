@@ -47,7 +47,7 @@ impl Defaults for Peer {
 
 impl Defaults for Tool {
     const SANDBOX: SandboxKey = SandboxKey::ReadOnly;
-    const READS: ReadsKey = ReadsKey::Disk;
+    const READS: ReadsKey = ReadsKey::Shielded;
 }
 
 /// What senders may do, by who they are. No message can change it.
@@ -58,7 +58,8 @@ pub(crate) struct Tiers {
     pub(crate) owner: TierConfig<Owner>,
     /// Other agents, and people whom the channel can't tell from strangers.
     pub(crate) peer: TierConfig<Peer>,
-    /// Programs that start tasks through a tool. What a task asks for goes before these keys.
+    /// Tasks, and messages of whoever holds a token without `admin`. What a task asks for goes before these keys; a task
+    /// that the owner starts reads what the owner's turns read.
     pub(crate) tool: TierConfig<Tool>,
 }
 
@@ -78,6 +79,9 @@ pub(crate) struct TierConfig<T> {
     pub(crate) sandbox: SandboxKey,
     /// What the commands of a turn may read.
     pub(crate) reads: ReadsKey,
+    /// What commands may read beside that where `reads` is `shielded`: absolute paths that exist. None may hold or lie in
+    /// the state directory, a CODEX_HOME or a file with a token.
+    pub(crate) reads_also: Vec<PathBuf>,
     /// When Codex asks before it acts.
     pub(crate) approval_policy: ApprovalKey,
     /// The model. Without it Codex chooses.
@@ -126,8 +130,8 @@ pub(crate) enum ProfileKey {
 pub(crate) enum ReadsKey {
     /// All that this user may read: also logins, keys, and other conversations.
     Disk,
-    /// The system's own directories and the working directory. The operator's MCP servers and apps are off. Where
-    /// this Codex can't enforce it, messages wait.
+    /// The system's own directories, the working directory and `reads_also`. The operator's MCP servers and apps are off.
+    /// Where this Codex can't enforce it, messages wait.
     Shielded,
 }
 
@@ -184,6 +188,7 @@ impl<T: Defaults> Default for TierConfig<T> {
             profile: None,
             sandbox: T::SANDBOX,
             reads: T::READS,
+            reads_also: Vec::new(),
             approval_policy: ApprovalKey::OnRequest,
             model: None,
             instructions: None,
@@ -288,7 +293,10 @@ mod tests {
             ]
         );
         let reads = (found.owner.reads, found.peer.reads, found.tool.reads);
-        assert_eq!(reads, (ReadsKey::Disk, ReadsKey::Shielded, ReadsKey::Disk));
+        assert_eq!(
+            reads,
+            (ReadsKey::Disk, ReadsKey::Shielded, ReadsKey::Shielded)
+        );
     }
 
     #[test]

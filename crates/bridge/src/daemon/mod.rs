@@ -24,6 +24,7 @@ mod progress;
 mod prune;
 mod push;
 mod questions;
+mod reads_also;
 mod reconcile;
 mod recover;
 mod reload;
@@ -62,8 +63,8 @@ use bridge_core::prompt::{STANDING_INSTRUCTIONS, errand_instructions, outbox_ins
 use bridge_core::rules::Policy;
 use bridge_core::step::{Claim, Keep, MidTurn, Pace};
 use bridge_core::value::{
-    ApprovalPolicy, BootId, Conversation, ConversationId, CutPolicy, MessageId, Sandbox, Tier,
-    Timestamp,
+    ApprovalPolicy, BootId, Conversation, ConversationId, CutPolicy, MessageId, ReadAccess,
+    Sandbox, Tier, Timestamp,
 };
 use bridge_front::Hub;
 use std::collections::HashMap;
@@ -157,6 +158,8 @@ pub(crate) struct Settings {
     pub(crate) approvals: Approvals,
     /// Other agents.
     pub(crate) a2a: A2aSettings,
+    /// What no isolated turn may read, wherever it works.
+    hidden: Vec<String>,
 }
 
 /// How long what Codex asks waits for a person.
@@ -172,7 +175,9 @@ pub(crate) struct Approvals {
 #[derive(Clone, Debug)]
 pub(crate) struct TierSettings {
     pub(crate) sandbox: Sandbox,
-    pub(crate) reads: Reads,
+    pub(crate) reads: ReadAccess,
+    /// What its isolated turns may read beside their working directory, by its real place.
+    reads_also: Vec<PathBuf>,
     pub(crate) approval_policy: ApprovalPolicy,
     pub(crate) model: Option<String>,
     pub(crate) instructions: Option<String>,
@@ -212,6 +217,7 @@ impl Settings {
             policy: config.policy(),
             approvals: config.approvals.approvals(),
             a2a: A2aSettings::new(config),
+            hidden: Vec::new(),
         }
     }
 
@@ -222,18 +228,23 @@ impl Settings {
         self
     }
 
-    /// What no shielded turn may read, wherever it works.
+    /// What no isolated turn may read, wherever it works.
     #[must_use]
     pub(crate) fn hiding(mut self, places: &[PathBuf]) -> Self {
-        for tier in [&mut self.owner, &mut self.peer, &mut self.tool] {
-            if let Reads::Shielded { hidden } = &mut tier.reads {
-                *hidden = places
-                    .iter()
-                    .map(|place| place.display().to_string())
-                    .collect();
-            }
-        }
+        let places = places.iter().map(|place| place.display().to_string());
+        self.hidden = places.collect();
         self
+    }
+
+    /// What commands of a tier with this access may read.
+    fn reads(&self, access: ReadAccess, of: Tier) -> Reads {
+        match access {
+            ReadAccess::Disk => Reads::Disk,
+            ReadAccess::Isolated => Reads::Shielded {
+                also: reads_also::still_there(&self.tier(of).reads_also),
+                hidden: self.hidden.clone(),
+            },
+        }
     }
 
     /// What a directory that turns write in must not hold.
@@ -339,7 +350,7 @@ impl Settings {
             approval_policy: tier.approval_policy,
             model: tier.model.clone(),
             instructions,
-            reads: tier.reads.clone(),
+            reads: self.reads(tier.reads, of),
             transport: self.transport(&conversation.channel, &conversation.external_key),
             codex_home: None,
             agents: self.agent_names(of),
@@ -356,9 +367,10 @@ impl TierSettings {
         Self {
             sandbox: tier.sandbox(),
             reads: match tier.reads {
-                ReadsKey::Disk => Reads::Disk,
-                ReadsKey::Shielded => Reads::Shielded { hidden: Vec::new() },
+                ReadsKey::Disk => ReadAccess::Disk,
+                ReadsKey::Shielded => ReadAccess::Isolated,
             },
+            reads_also: reads_also::real_places(&tier.reads_also),
             approval_policy: tier.approval_policy(),
             model: tier.model.clone(),
             instructions: tier.instructions.clone(),

@@ -20,12 +20,12 @@ use bridge_channel::molecule::Molecule;
 use bridge_channel::notify::Webhook;
 use bridge_codex::wire::account::Secret;
 use bridge_core::port::{Agent, Ledger, TurnTransport};
-use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary};
+use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary, launcher};
 use bridge_store::SqliteLedger;
 use bridge_store::sqlite::Soundness;
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
@@ -413,6 +413,21 @@ fn find_codex(options: &RunOptions) -> Result<binary::Binary, binary::Error> {
     binary::find(explicit, options.search_path.as_deref())
 }
 
+/// The executable that Codex is in the end. Where it can't be found the daemon serves all the same, and what needs it
+/// says so.
+fn native_codex(options: &RunOptions, state: &StateDir, codex: &Path) -> Result<PathBuf, String> {
+    let scratch = state.run_dir().join("launcher");
+    let found = launcher::native_of(codex, &options.codex_env, &scratch);
+    found.map_err(|error| {
+        let why = error.to_string();
+        tracing::warn!(
+            why,
+            "isolated turns (peers, token holders) wait until this is mended"
+        );
+        why
+    })
+}
+
 fn host_options(
     options: &RunOptions,
     state: &StateDir,
@@ -423,6 +438,7 @@ fn host_options(
         launch: LaunchOptions {
             keeper: std::env::current_exe()?,
             codex: codex.path.clone(),
+            native: native_codex(options, state, &codex.path),
             codex_version: codex.version.to_string(),
             run_dir: state.run_dir(),
             env: options.codex_env.clone(),

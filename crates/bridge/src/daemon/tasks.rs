@@ -392,6 +392,7 @@ mod tests {
             key: Some("k".to_owned()),
             starter: "ann".to_owned(),
             any_directory: false,
+            by_owner: false,
         };
         let text = |text: &str| Some(text.to_owned());
         let mut others = vec![one.clone(); 7];

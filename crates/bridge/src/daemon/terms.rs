@@ -3,8 +3,10 @@
 
 use super::Settings;
 use crate::config::Places;
-use bridge_core::port::{Reads, ThreadSpec};
-use bridge_core::value::{Class, Conversation, ConversationId, Failure, Task, TaskTerms, Tier};
+use bridge_core::port::ThreadSpec;
+use bridge_core::value::{
+    Class, Conversation, ConversationId, Failure, ReadAccess, Task, TaskTerms, Tier,
+};
 use bridge_front::{NewTask, StartError};
 use std::path::{Path, PathBuf};
 
@@ -42,7 +44,11 @@ impl Settings {
     ) -> Result<TaskTerms, StartError> {
         let tier = self.tier(Tier::Tool);
         let sandbox = new.sandbox.unwrap_or(tier.sandbox);
-        let exposed = sandbox.can_write() || tier.reads != Reads::Disk;
+        let reads = match new.by_owner {
+            true => self.tier(Tier::Owner).reads,
+            false => tier.reads,
+        };
+        let exposed = sandbox.can_write() || reads == ReadAccess::Isolated;
         let cwd = match (&new.cwd, &tier.workdir) {
             (Some(cwd), _) => self.directory(cwd, new.any_directory, exposed)?,
             (None, Some(shared)) => shared.display().to_string(),
@@ -60,6 +66,7 @@ impl Settings {
                 Some(home) => Some(self.home(home)?),
                 None => None,
             },
+            reads,
         })
     }
 
@@ -76,6 +83,14 @@ impl Settings {
         if !any && !self.tasks.roots.iter().any(below) {
             return Err(StartError::Forbidden(format!(
                 "cwd names {cwd}, which lies under none of the directories that `tasks.roots` of the configuration lists; leave cwd out for a directory of its own"
+            )));
+        }
+        if !any
+            && exposed
+            && let Some(name) = self.tasks.places.holder_of(&real)
+        {
+            return Err(StartError::Forbidden(format!(
+                "cwd names {cwd}, which lies in {name}; token holders' tasks may not have that, leave cwd out for a directory of its own"
             )));
         }
         real.to_str()
@@ -132,6 +147,7 @@ impl Settings {
             approval_policy: terms.approval_policy,
             model: terms.model.clone().or(base.model.clone()),
             codex_home: terms.codex_home.clone(),
+            reads: self.reads(terms.reads, Tier::Tool),
             ..base
         }
     }
@@ -142,9 +158,10 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use bridge_channel::files::{Depot, FILE_MAX_BYTES};
+    use bridge_core::port::Reads;
     use bridge_core::value::{
-        ApprovalPolicy, AskedDigest, BootId, MessageId, Notification, NotifyState, Sandbox, TaskId,
-        Timestamp,
+        ApprovalPolicy, AskedDigest, BootId, ChannelId, MessageId, Notification, NotifyState,
+        Sandbox, TaskId, Timestamp,
     };
 
     struct Machine {
@@ -190,6 +207,40 @@ mod tests {
             key: None,
             starter: "ann".to_owned(),
             any_directory: false,
+            by_owner: false,
+        }
+    }
+
+    fn conversation() -> Conversation {
+        Conversation {
+            conversation_id: ConversationId::new("c"),
+            channel: ChannelId::new(bridge_channel::task::CHANNEL),
+            external_key: "codex-1".to_owned(),
+            context: None,
+            thread: None,
+            last_turn: None,
+            workdir: "/work".to_owned(),
+            created_at: Timestamp(0),
+        }
+    }
+
+    fn task(terms: TaskTerms) -> Task {
+        Task {
+            task_id: TaskId::new("codex-1"),
+            conversation_id: ConversationId::new("c"),
+            message_id: MessageId::new("m"),
+            starter: "ann".to_owned(),
+            prompt_summary: "x".to_owned(),
+            asked: AskedDigest::of([Some("do it")]),
+            terms,
+            notification: Notification {
+                target: None,
+                state: NotifyState::NoTarget,
+                tries: 0,
+                first_try_at: None,
+                error: None,
+            },
+            created_at: Timestamp(0),
         }
     }
 
@@ -220,6 +271,55 @@ mod tests {
     }
 
     #[test]
+    fn f1_starter_decides_what_a_task_reads() {
+        let machine = machine();
+        let reads = |machine: &Machine, by_owner: bool| {
+            let new = NewTask { by_owner, ..new() };
+            machine.terms(&new).unwrap().reads
+        };
+        assert_eq!(reads(&machine, false), ReadAccess::Isolated);
+        assert_eq!(reads(&machine, true), ReadAccess::Disk);
+        let mut accepted = machine;
+        accepted.settings.tool.reads = ReadAccess::Disk;
+        accepted.settings.owner.reads = ReadAccess::Isolated;
+        assert_eq!(reads(&accepted, false), ReadAccess::Disk);
+        assert_eq!(reads(&accepted, true), ReadAccess::Isolated);
+    }
+
+    #[test]
+    fn f1_later_configuration_widens_no_task() {
+        let mut machine = machine();
+        let (wanted, conversation) = (machine.terms(&new()).unwrap(), conversation());
+        let mut task = task(wanted);
+        machine.settings.tool.reads = ReadAccess::Disk;
+        let spec = |settings: &Settings, task: &Task| settings.task_spec(task, &conversation).reads;
+        let found = spec(&machine.settings, &task);
+        assert!(matches!(found, Reads::Shielded { .. }), "{found:?}");
+        task.terms.reads = ReadAccess::Disk;
+        machine.settings.tool.reads = ReadAccess::Isolated;
+        assert_eq!(spec(&machine.settings, &task), Reads::Disk);
+    }
+
+    #[test]
+    fn f1_token_holders_work_in_no_state() {
+        let mut machine = machine();
+        std::fs::create_dir_all(machine.at("roots/state/files")).unwrap();
+        let mut places = Places::default();
+        places.state_dir = Some(machine.at("roots/state").into());
+        machine.settings.tasks.places = places;
+        let cwd = Some(machine.at("roots/state/files"));
+        let mut wanted = NewTask { cwd, ..new() };
+        let refused = machine.terms(&wanted);
+        assert!(
+            matches!(refused, Err(StartError::Forbidden(_))),
+            "{refused:?}"
+        );
+        wanted.any_directory = true;
+        wanted.by_owner = true;
+        assert!(machine.terms(&wanted).is_ok());
+    }
+
+    #[test]
     fn what_a_task_was_given_must_still_be_there() {
         let machine = machine();
         let wanted = NewTask {
@@ -227,23 +327,7 @@ mod tests {
             codex_home: Some(machine.at("home")),
             ..new()
         };
-        let task = Task {
-            task_id: TaskId::new("codex-1"),
-            conversation_id: ConversationId::new("c"),
-            message_id: MessageId::new("m"),
-            starter: "ann".to_owned(),
-            prompt_summary: "x".to_owned(),
-            asked: AskedDigest::of([Some("do it")]),
-            terms: machine.terms(&wanted).unwrap(),
-            notification: Notification {
-                target: None,
-                state: NotifyState::NoTarget,
-                tries: 0,
-                first_try_at: None,
-                error: None,
-            },
-            created_at: Timestamp(0),
-        };
+        let task = task(machine.terms(&wanted).unwrap());
         assert_eq!(machine.settings.still_fits(&task), Ok(()));
         std::fs::remove_dir(machine.at("roots/a")).unwrap();
         let gone = machine.settings.still_fits(&task).unwrap_err();

@@ -89,7 +89,6 @@ impl Check {
         }
     }
 
-    #[cfg(test)]
     pub(super) fn status(&self) -> Status {
         self.status
     }

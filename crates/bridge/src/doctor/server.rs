@@ -67,6 +67,7 @@ pub(super) async fn check(
         launch: LaunchOptions {
             keeper,
             codex: binary.path.clone(),
+            native: Ok(binary.path.clone()),
             codex_version: binary.version.to_string(),
             run_dir: scratch.join("run"),
             env: environment.for_codex(&loaded.config),

@@ -1,19 +1,20 @@
-//! The shield that keeps commands of peers from reading what is not theirs: whether it holds on this machine.
-//! Where it does not, their messages wait, and that should be known before the first one.
+//! Read isolation, which keeps commands of peers and token holders from reading what is not theirs: whether it holds on
+//! this machine. Where it does not, their messages wait, and that should be known before the first one.
 
-use super::report::Check;
-use crate::config::{Loaded, ReadsKey};
+use super::report::{Check, Status};
+use crate::config::{Loaded, ReadsKey, Tiers};
 use bridge_host::binary::Binary;
+use bridge_host::launcher;
 use bridge_host::proof::{Shield, prove};
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
 /// Id and title of this check.
-pub(super) const SHIELD: (&str, &str) = ("shield", "shield of peers");
+pub(super) const SHIELD: (&str, &str) = ("shield", "isolation of peers and token holders");
 
 /// The way out for operators who do not need it.
-const OTHERWISE: &str = "mend the sandbox as said above; or accept that commands of peers read all that this user may read, with tiers.peer.reads = \"disk\"";
+const OTHERWISE: &str = "mend what is said above; or accept that their commands read all that this user may read, with tiers.peer.reads = \"disk\" and tiers.tool.reads = \"disk\"";
 
 /// Tries the shield. `scratch` is a private directory.
 pub(super) async fn check(
@@ -23,16 +24,48 @@ pub(super) async fn check(
     scratch: &Path,
 ) -> Check {
     let (id, title) = SHIELD;
-    if loaded.config.tiers.peer.reads == ReadsKey::Disk {
-        let detail = "not used: commands of peers read all that this user may read";
-        let fix = "take tiers.peer.reads = \"disk\" out, unless this is what you want";
-        return Check::warn(id, title, detail, fix);
+    let open = unisolated(&loaded.config.tiers);
+    if open == BOTH {
+        let detail =
+            "not used: commands of peers and token holders read all that this user may read";
+        return Check::warn(id, title, detail, take_out(open));
     }
     let codex = binary.path.clone();
     let scratch = scratch.join("shield");
-    let proved = tokio::task::spawn_blocking(move || prove(&codex, &env, &scratch)).await;
+    let proved = tokio::task::spawn_blocking(move || {
+        let native = launcher::native_of(&codex, &env, &scratch).map_err(io::Error::other)?;
+        prove(&codex, &native, &env, &scratch)
+    });
+    let proved = proved.await;
     let proved = proved.unwrap_or_else(|error| Err(io::Error::other(error)));
-    judge(proved, loaded.serves_peers())
+    let check = judge(proved, loaded.serves_isolated());
+    match open {
+        "" => check,
+        _ if check.status() != Status::Ok => check,
+        _ => {
+            let detail = format!(
+                "it holds, but {open} is \"disk\": such commands read all that this user may read"
+            );
+            Check::warn(id, title, detail, take_out(open))
+        }
+    }
+}
+
+/// Both tiers that are isolated by default.
+const BOTH: &str = "tiers.peer.reads and tiers.tool.reads";
+
+/// Which of them the operator lets read the disk.
+fn unisolated(tiers: &Tiers) -> &'static str {
+    match (tiers.peer.reads, tiers.tool.reads) {
+        (ReadsKey::Disk, ReadsKey::Disk) => BOTH,
+        (ReadsKey::Disk, ReadsKey::Shielded) => "tiers.peer.reads",
+        (ReadsKey::Shielded, ReadsKey::Disk) => "tiers.tool.reads",
+        (ReadsKey::Shielded, ReadsKey::Shielded) => "",
+    }
+}
+
+fn take_out(keys: &str) -> String {
+    format!("take {keys} out of the configuration, unless this is what you want")
 }
 
 /// A shield that nobody needs may be broken.
@@ -51,7 +84,7 @@ fn judge(proved: io::Result<Shield>, needed: bool) -> Check {
         true => Check::fail(
             id,
             title,
-            format!("{bad}; messages of peers wait"),
+            format!("{bad}; messages of peers and token holders wait"),
             OTHERWISE,
         ),
         false => Check::warn(id, title, bad, OTHERWISE),
@@ -60,7 +93,6 @@ fn judge(proved: io::Result<Shield>, needed: bool) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::Status;
     use super::*;
 
     #[test]

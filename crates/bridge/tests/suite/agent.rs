@@ -32,9 +32,11 @@ pub(crate) fn options(world: &World) -> HostOptions {
         ("HOME", world.path().into()),
         ("CODEX_HOME", world.codex_home().into()),
     ];
+    let codex = codex_for_tests().unwrap().canonicalize().unwrap();
     let launch = LaunchOptions {
         keeper: env!("CARGO_BIN_EXE_codex-bridge").into(),
-        codex: codex_for_tests().unwrap().canonicalize().unwrap(),
+        native: Ok(codex.clone()),
+        codex,
         codex_version: "0.166.0".to_owned(),
         run_dir: world.path().join("run"),
         env: env.map(|(name, value)| (name.into(), value)).to_vec(),

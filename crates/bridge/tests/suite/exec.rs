@@ -368,7 +368,10 @@ async fn a_run_is_shielded_like_a_thread_of_the_app_server() {
         ..spec(&world)
     };
     let shielded = ThreadSpec {
-        reads: Reads::Shielded { hidden: Vec::new() },
+        reads: Reads::Shielded {
+            also: Vec::new(),
+            hidden: Vec::new(),
+        },
         ..open.clone()
     };
     for (client_id, spec, seen) in [("m1.1", open, true), ("m2.1", shielded, false)] {

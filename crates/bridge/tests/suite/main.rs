@@ -74,6 +74,7 @@ mod stop;
 mod store_faults;
 mod tasks;
 mod terminal;
+mod token_reads;
 mod traces;
 mod workspace;
 mod world;

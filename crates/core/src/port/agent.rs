@@ -106,8 +106,10 @@ pub enum Reads {
     /// All that the user may read.
     #[default]
     Disk,
-    /// The system's own directories and the working directory, and nothing else.
+    /// The system's own directories, the working directory and what is granted beside it, and nothing else.
     Shielded {
+        /// What may be read beside the working directory; absolute paths kept as text, without symbolic links.
+        also: Vec<String>,
         /// Places that stay hidden even where they lie in those; absolute paths kept as text.
         hidden: Vec<String>,
     },

@@ -42,7 +42,7 @@ pub use request::{
     Deciders, Decision as RequestDecision, EffectDigest, Request, RequestKind, RequestState,
     RequestStateName, Verdict as RequestVerdict, Wants,
 };
-pub use task::{AskedDigest, Notification, NotifyState, Task, TaskTerms};
+pub use task::{AskedDigest, Notification, NotifyState, ReadAccess, Task, TaskTerms};
 pub use time::Timestamp;
 pub use token::Token;
 pub use turn::{CutPolicy, Turn, TurnState, Usage};

@@ -76,6 +76,36 @@ pub struct TaskTerms {
     pub approval_policy: ApprovalPolicy,
     /// Which CODEX_HOME; the usual one when absent.
     pub codex_home: Option<String>,
+    /// What its commands may read. Decided by who started it: no later configuration gives it more.
+    pub reads: ReadAccess,
+}
+
+/// What the commands of a turn may read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadAccess {
+    /// All that the daemon's user may read.
+    Disk,
+    /// The system's own directories, the working directory and what the operator grants beside it.
+    Isolated,
+}
+
+impl ReadAccess {
+    /// The stored word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::Isolated => "isolated",
+        }
+    }
+
+    /// Reads the stored word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Disk, Self::Isolated]
+            .into_iter()
+            .find(|access| access.word() == word)
+    }
 }
 
 /// The one notification of a task.

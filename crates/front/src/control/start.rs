@@ -4,7 +4,7 @@
 use super::desk::{Done, closed};
 use super::envelope::{envelope, summary};
 use super::rows::Subject;
-use super::{Caller, ControlError, ControlFault, DeskControl, Grants, StartArgs};
+use super::{Caller, ControlError, ControlFault, DeskControl, Grants, Scope, StartArgs};
 use crate::desk::{Desk, NewTask, StartError};
 use bridge_core::limits::PROMPT_SUMMARY_MAX_CHARS;
 use bridge_core::value::{ApprovalPolicy, Sandbox};
@@ -82,6 +82,7 @@ fn wanted(caller: &Caller, args: StartArgs) -> Result<NewTask, ControlError> {
             Grants::LocalOwner => true,
             Grants::Scopes(_) => false,
         },
+        by_owner: caller.may(Scope::Admin),
     })
 }
 

@@ -6,8 +6,9 @@ use super::shape::task_keys;
 use bridge_core::value::{
     Answer, AnswerSource, ApprovalPolicy, AskedDigest, ChannelId, ConversationId, Deciders,
     EffectDigest, EventKind, ExternalId, IncarnationId, ItemEvent, Life, Message, MessageId,
-    MessageState, Notification, NotifyState, Request, RequestId, RequestKind, RequestState, Round,
-    Sandbox, SenderKind, Seq, Task, TaskId, TaskTerms, Tier, Timestamp, Transport, TurnId, Wants,
+    MessageState, Notification, NotifyState, ReadAccess, Request, RequestId, RequestKind,
+    RequestState, Round, Sandbox, SenderKind, Seq, Task, TaskId, TaskTerms, Tier, Timestamp,
+    Transport, TurnId, Wants,
 };
 use serde_json::{Value, json};
 
@@ -56,6 +57,7 @@ fn task() -> Task {
             sandbox: Sandbox::ReadOnly,
             approval_policy: ApprovalPolicy::OnRequest,
             codex_home: None,
+            reads: ReadAccess::Disk,
         },
         notification: Notification {
             target: None,

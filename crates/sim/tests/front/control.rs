@@ -4,8 +4,8 @@ use crate::desk::{TestDesk, message};
 use bridge_core::step::StartTask;
 use bridge_core::value::MessageId;
 use bridge_core::value::{
-    ApprovalPolicy, AskedDigest, Notification, NotifyState, Sandbox, Task, TaskId, TaskTerms,
-    Timestamp,
+    ApprovalPolicy, AskedDigest, Notification, NotifyState, ReadAccess, Sandbox, Task, TaskId,
+    TaskTerms, Timestamp,
 };
 use bridge_front::{
     Act, Caller, Control, ControlFault, Desk, DeskControl, Grants, Live, News, Scope, Via,
@@ -31,6 +31,7 @@ pub(crate) async fn begin(desk: &TestDesk, starter: &str) {
             sandbox: Sandbox::ReadOnly,
             approval_policy: ApprovalPolicy::OnRequest,
             codex_home: None,
+            reads: ReadAccess::Disk,
         },
         notification: Notification {
             target: Some("webhook:https://hooks.test/a".to_owned()),

@@ -4,8 +4,8 @@ use super::fields::Fields;
 use super::sql;
 use bridge_core::port::RowsError;
 use bridge_core::value::{
-    ApprovalPolicy, AskedDigest, ConversationId, MessageId, Notification, NotifyState, Sandbox,
-    Task, TaskId, TaskTerms,
+    ApprovalPolicy, AskedDigest, ConversationId, MessageId, Notification, NotifyState, ReadAccess,
+    Sandbox, Task, TaskId, TaskTerms,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -13,7 +13,7 @@ macro_rules! select {
     ($tail:literal) => {
         concat!(
             "SELECT task_id, conversation_id, message_id, starter, prompt_summary, asked, cwd, model, sandbox, \
-             approval_policy, codex_home, notify_target, notify_state, notify_not_before, notified_at, \
+             approval_policy, codex_home, reads, notify_target, notify_state, notify_not_before, notified_at, \
              notify_tries, notify_first, notify_error, created_at FROM task ",
             $tail
         )
@@ -35,6 +35,7 @@ fn read(row: &Row<'_>) -> Result<Task, RowsError> {
             sandbox: fields.word(Sandbox::from_word)?,
             approval_policy: fields.word(ApprovalPolicy::from_word)?,
             codex_home: fields.next()?,
+            reads: fields.word(ReadAccess::from_word)?,
         },
         notification: Notification {
             target: fields.next()?,
@@ -118,8 +119,8 @@ pub(super) fn insert(conn: &Connection, task: &Task) -> Result<(), RowsError> {
         conn,
         "INSERT INTO task (task_id, conversation_id, message_id, starter, prompt_summary, asked, cwd, model, sandbox, \
          approval_policy, codex_home, notify_target, notify_state, notify_tries, notify_first, \
-         notify_not_before, notified_at, notify_error, created_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
+         notify_not_before, notified_at, notify_error, created_at, reads) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
         params![
             task.task_id.as_str(),
             task.conversation_id.as_str(),
@@ -140,6 +141,7 @@ pub(super) fn insert(conn: &Connection, task: &Task) -> Result<(), RowsError> {
             notified_at,
             told.error,
             task.created_at.0,
+            task.terms.reads.word(),
         ],
         || format!("new task {}", task.task_id),
     )

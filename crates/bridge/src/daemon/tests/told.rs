@@ -12,8 +12,8 @@ use bridge_core::port::Read;
 use bridge_core::step::{Extras, MidTurn, Receive, StartTask, TaskStarted, Tell, Verdict};
 use bridge_core::value::{
     AckMode, ApprovalPolicy, AskedDigest, ChannelId, Class, ConversationId, ExternalId, MessageId,
-    Notification, NotifyState, Sandbox, SenderKind, StateName, Task, TaskId, TaskTerms, Tier,
-    Timestamp,
+    Notification, NotifyState, ReadAccess, Sandbox, SenderKind, StateName, Task, TaskId, TaskTerms,
+    Tier, Timestamp,
 };
 use bridge_front::{Notified, Steering};
 use bridge_store::fault::{Fault, Span};
@@ -74,6 +74,7 @@ impl Stage {
                 sandbox: Sandbox::ReadOnly,
                 approval_policy: ApprovalPolicy::OnRequest,
                 codex_home: None,
+                reads: ReadAccess::Isolated,
             },
             notification: Notification {
                 target: Some(target.to_owned()),

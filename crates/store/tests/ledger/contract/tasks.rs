@@ -10,7 +10,7 @@ use bridge_core::step::{
 };
 use bridge_core::value::{
     ApprovalPolicy, AskedDigest, ChannelId, Class, ConversationId, ExternalId, Notification,
-    NotifyState, Sandbox, StateName, Task, TaskId, TaskTerms, Tier, Timestamp,
+    NotifyState, ReadAccess, Sandbox, StateName, Task, TaskId, TaskTerms, Tier, Timestamp,
 };
 use bridge_core::why::Case;
 
@@ -31,6 +31,7 @@ fn start(id: &str, target: Option<&str>) -> StartTask {
                 sandbox: Sandbox::WorkspaceWrite,
                 approval_policy: ApprovalPolicy::Untrusted,
                 codex_home: Some("/home".to_owned()),
+                reads: ReadAccess::Isolated,
             },
             notification: Notification {
                 target: target.map(str::to_owned),
