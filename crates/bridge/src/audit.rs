@@ -1,13 +1,18 @@
 //! `audit`: what people did by hand, and whether the record of it is whole. It reads the ledger beside a daemon.
 
+mod export;
+
 use crate::cli::Common;
 use crate::config::Environment;
+use crate::key::KeyPlace;
 use crate::state::StateDir;
 use crate::term::{self, escape_line, when};
-use bridge_core::value::{AuditEntry, AuditFound};
-use bridge_store::sqlite::{self, AuditRecord};
+use bridge_core::value::{AuditEntry, AuditFound, AuditLink};
+use bridge_store::AuditPublicKey;
+use bridge_store::key::KeyError;
+use bridge_store::sqlite::{self, AuditRecord, AuditSigner};
 use clap::Args;
-use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Most entries on one page.
@@ -15,7 +20,7 @@ const LIMIT_MAX: i64 = 10_000;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Every entry is summed with the one before it: one that was edited or taken out shows. The sums hold no secret, so they prove nothing against somebody who rewrites the whole record.\n\nExit codes: 0 the record is whole; 1 it is not, or can't be read\n\nExample: codex-bridge audit --limit 5"
+    after_help = "Every entry is summed with the one before it, and the newest sum is signed with the ledger's key: an entry that was edited or taken out shows, and so does a record that was rewritten as a whole. Who has the public key can verify a ledger, or the output of `audit --json`, without the key itself.\n\nExit codes: 0 the record is whole; 1 it is not, or can't be read\n\nExample: codex-bridge audit --limit 5\nExample: codex-bridge audit --public-key\nExample: codex-bridge audit --verify --public-key ed25519:... --file acts.json"
 )]
 pub(crate) struct AuditArgs {
     /// How many entries, newest first
@@ -27,38 +32,59 @@ pub(crate) struct AuditArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// With --verify: verify with this public key; alone: print the public key of this ledger
+    #[arg(long, value_name = "KEY", num_args = 0..=1, default_missing_value = "")]
+    public_key: Option<String>,
+    /// Verify this output of `audit --json` instead of the ledger
+    #[arg(long, value_name = "FILE", requires_all = ["verify", "public_key"])]
+    file: Option<PathBuf>,
 }
 
 /// Prints the record and judges it.
 pub(crate) fn run(args: &AuditArgs, common: &Common, environment: &Environment) -> ExitCode {
-    let record = match read(args, common, environment) {
-        Ok(record) => record,
+    match answer(args, common, environment) {
+        Ok((text, whole)) => match (term::print(&text), whole) {
+            (Ok(()), true) => ExitCode::SUCCESS,
+            (Ok(()), false) | (Err(_), _) => ExitCode::FAILURE,
+        },
         Err(error) => {
             term::complain(&term::escape(&format!("{error:#}")));
-            return ExitCode::FAILURE;
+            ExitCode::FAILURE
         }
-    };
-    let text = match args.json {
-        true => format!("{:#}", in_json(record.as_ref(), args.verify)),
-        false => in_words(record.as_ref(), args.verify),
-    };
-    let whole = record.is_none_or(|record| record.chain.is_ok());
-    match (term::print(&text), whole) {
-        (Ok(()), true) => ExitCode::SUCCESS,
-        (Ok(()), false) | (Err(_), _) => ExitCode::FAILURE,
     }
 }
 
-fn read(
+/// What is printed, and whether all is well.
+fn answer(
     args: &AuditArgs,
     common: &Common,
     environment: &Environment,
-) -> anyhow::Result<Option<AuditRecord>> {
-    let root = environment.state_dir(common.state_dir.as_deref())?;
-    Ok(sqlite::audit(
-        &StateDir::existing(&root).ledger(),
-        args.limit,
-    )?)
+) -> anyhow::Result<(String, bool)> {
+    let state = StateDir::existing(&environment.state_dir(common.state_dir.as_deref())?);
+    let place = KeyPlace::find(common, environment, &state);
+    let key = match args.public_key.as_deref() {
+        Some("") if args.verify => anyhow::bail!(
+            "--verify --public-key needs the key to verify with; `codex-bridge audit --public-key` prints it"
+        ),
+        Some("") => return Ok((place.load()?.public().to_string(), true)),
+        Some(text) => Some(text.parse::<AuditPublicKey>()?),
+        None => match place.load() {
+            Ok(key) => Some(key.public()),
+            Err(KeyError::Missing { .. }) => None,
+            Err(error) => return Err(error.into()),
+        },
+    };
+    if let (Some(file), Some(key)) = (&args.file, &key) {
+        let found = export::verify(file, key)?;
+        let said = format!("this part of the record is {}", verdict(&found));
+        return Ok((escape_line(&said).into_owned(), found.is_ok()));
+    }
+    let record = sqlite::audit(&state.ledger(), args.limit, key.as_ref())?;
+    let text = match args.json {
+        true => format!("{:#}", export::in_json(record.as_ref(), args.verify)),
+        false => in_words(record.as_ref(), args.verify),
+    };
+    Ok((text, record.is_none_or(|record| record.chain.is_ok())))
 }
 
 /// What the chain amounts to, as a line; `doctor` says the same.
@@ -69,9 +95,20 @@ pub(crate) fn verdict(chain: &Result<AuditFound, String>) -> String {
             unchained: 0,
         }) => format!("whole, {chained} entries"),
         Ok(AuditFound { chained, unchained }) => {
-            format!("whole, {chained} entries, and {unchained} older ones without sums")
+            format!("whole, {chained} entries, and {unchained} older ones from before its key")
         }
         Err(why) => format!("changed by hand: {why}"),
+    }
+}
+
+/// Who vouches for it, as a line.
+pub(crate) fn signed(signer: AuditSigner) -> String {
+    match signer {
+        AuditSigner::Verified(key) => format!("signed by {key}"),
+        AuditSigner::Named(key) => format!(
+            "signed by {key}, which only the ledger itself names: compare it with the one that you know"
+        ),
+        AuditSigner::Nobody => "not signed".to_owned(),
     }
 }
 
@@ -79,14 +116,15 @@ fn in_words(record: Option<&AuditRecord>, verify: bool) -> String {
     let Some(record) = record else {
         return "nothing was done by hand yet".to_owned();
     };
-    let line = |(row, entry): &(i64, AuditEntry)| {
+    let line = |link: &AuditLink| {
+        let row = link.row;
         let AuditEntry {
             at,
             actor,
             what,
             subject,
             detail,
-        } = entry;
+        } = &link.entry;
         let line = format!(
             "{row:>5}  {}  {what} {subject} by {actor}  {detail}",
             when(at.0)
@@ -94,34 +132,11 @@ fn in_words(record: Option<&AuditRecord>, verify: bool) -> String {
         escape_line(line.trim_end()).into_owned()
     };
     let shown = record.newest.iter().filter(|_| !verify).map(line);
-    let verdict = format!("the record is {}", verdict(&record.chain));
+    let verdict = format!(
+        "the record is {}; {}",
+        verdict(&record.chain),
+        signed(record.signer)
+    );
     let lines: Vec<String> = shown.chain([escape_line(&verdict).into_owned()]).collect();
     lines.join("\n")
-}
-
-fn in_json(record: Option<&AuditRecord>, verify: bool) -> Value {
-    let entry = |(row, entry): &(i64, AuditEntry)| {
-        json!({
-            "row": row,
-            "at": entry.at.0,
-            "actor": entry.actor,
-            "what": entry.what,
-            "subject": entry.subject,
-            "detail": entry.detail,
-        })
-    };
-    let entries: Vec<Value> = record
-        .filter(|_| !verify)
-        .into_iter()
-        .flat_map(|record| record.newest.iter().map(entry))
-        .collect();
-    let chain = record.map(|record| &record.chain);
-    let found = chain.and_then(|chain| chain.as_ref().ok());
-    json!({
-        "ok": chain.is_none_or(Result::is_ok),
-        "chained": found.map_or(0, |found| found.chained),
-        "without_sums": found.map_or(0, |found| found.unchained),
-        "broken": chain.and_then(|chain| chain.as_ref().err()),
-        "entries": entries,
-    })
 }

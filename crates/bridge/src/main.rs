@@ -12,6 +12,7 @@ mod drill;
 mod failpoint;
 mod harden;
 mod keeper;
+mod key;
 mod mcp;
 mod notify;
 mod policy;

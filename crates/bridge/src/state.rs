@@ -102,6 +102,11 @@ impl StateDir {
         self.root.join("ledger.db")
     }
 
+    /// The ledger's key, where the configuration and the service manager name no other.
+    pub(crate) fn key_file(&self) -> PathBuf {
+        self.root.join("key")
+    }
+
     /// Where conversations work that were given no other place.
     pub(crate) fn work(&self) -> PathBuf {
         self.root.join("work")

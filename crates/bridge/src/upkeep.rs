@@ -4,10 +4,12 @@
 
 use crate::cli::{BackupArgs, Common, RecoverArgs};
 use crate::config::Environment;
+use crate::key::KeyPlace;
 use crate::state::StateDir;
 use crate::term::{self, escape, escape_line};
 use anyhow::Context;
 use bridge_core::value::Timestamp;
+use bridge_store::KeyAge;
 use bridge_store::sqlite::{self, Backup, Existing, Notice, Recovered, Report};
 use serde_json::{Value, json};
 use std::fs::DirBuilder;
@@ -21,12 +23,13 @@ const NAMED_MAX: usize = 20;
 /// Runs `backup`.
 pub(crate) fn backup(args: &BackupArgs, common: &Common, environment: &Environment) -> ExitCode {
     let made = back_up(args, common, environment);
-    finish(made, args.json, backup_words, |made| {
+    finish(made, args.json, backup_words, |(made, key)| {
         json!({
             "path": made.path,
             "bytes": made.bytes,
             "messages": made.messages,
             "schema_version": made.version,
+            "key": { "path": key.path(), "found": key.load().is_ok() },
         })
     })
 }
@@ -35,7 +38,7 @@ fn back_up(
     args: &BackupArgs,
     common: &Common,
     environment: &Environment,
-) -> anyhow::Result<Backup> {
+) -> anyhow::Result<(Backup, KeyPlace)> {
     let state = state(common, environment)?;
     let to = match &args.file {
         Some(file) => file.clone(),
@@ -45,7 +48,8 @@ fn back_up(
         true => Existing::Replace,
         false => Existing::Keep,
     };
-    Ok(sqlite::back_up(&state.ledger(), &to, existing)?)
+    let made = sqlite::back_up(&state.ledger(), &to, existing)?;
+    Ok((made, KeyPlace::find(common, environment, &state)))
 }
 
 /// `backups/ledger-<time>.db` in the state directory, which is as private as the ledger.
@@ -60,9 +64,18 @@ fn default_place(state: &StateDir) -> anyhow::Result<PathBuf> {
     Ok(directory.join(format!("ledger-{now}.db")))
 }
 
-fn backup_words(made: &Backup) -> String {
+fn backup_words((made, key): &(Backup, KeyPlace)) -> String {
+    let at = key.path().display();
+    let key = match key.load() {
+        Ok(_) => format!(
+            "not in it; keep a copy of {at} elsewhere: without it credentials of push notifications can't be read, and the record of acts goes on under another signature"
+        ),
+        Err(error) => format!(
+            "not in it, and it can't be read now ({error}): what is encrypted in this backup needs it"
+        ),
+    };
     format!(
-        "the ledger is backed up and checked\n  file      {}\n  size      {} KiB\n  messages  {}",
+        "the ledger is backed up and checked\n  file      {}\n  size      {} KiB\n  messages  {}\n  key       {key}",
         made.path.display(),
         made.bytes.div_ceil(1024),
         made.messages
@@ -75,21 +88,36 @@ pub(crate) fn recover(args: &RecoverArgs, common: &Common, environment: &Environ
     finish(recovered, args.json, recovered_words, recovered_json)
 }
 
-/// The lock is held meanwhile, so that no daemon writes to what is read.
+/// The lock is held meanwhile, so that no daemon writes to what is read. Gives where a key was made, too.
 fn try_recover(
     args: &RecoverArgs,
     common: &Common,
     environment: &Environment,
-) -> anyhow::Result<Recovered> {
+) -> anyhow::Result<(Recovered, Option<PathBuf>)> {
     let state = StateDir::prepare(state(common, environment)?.root())?;
     let _lock = state.lock()?;
     let now = Timestamp(jiff::Timestamp::now().as_millisecond());
     let from = args.from.as_deref();
-    Ok(sqlite::recover(&state.ledger(), from, &state.work(), now)?)
+    let place = KeyPlace::find(common, environment, &state);
+    let mut made = None;
+    let key = || {
+        let key = place.load_or_create()?;
+        made = (key.age() == KeyAge::New).then(|| place.path().to_owned());
+        Ok(key)
+    };
+    let recovered = sqlite::recover(&state.ledger(), key, from, &state.work(), now)?;
+    Ok((recovered, made))
 }
 
-fn recovered_words(recovered: &Recovered) -> String {
-    match recovered {
+fn recovered_words((recovered, key_made): &(Recovered, Option<PathBuf>)) -> String {
+    let key = match key_made {
+        Some(path) => format!(
+            "\nthe ledger's key was missing, and a new one was made at {}: credentials that were encrypted with the old one can't be read, and the record of acts goes on under the new one\n",
+            path.display()
+        ),
+        None => String::new(),
+    };
+    let words = match recovered {
         Recovered::Sound { messages } => format!(
             "the ledger is sound ({messages} messages); nothing was done\nTo go back to a backup all the same, move the ledger away first: what is not finished in a backup may have run since, and becomes a dead letter"
         ),
@@ -98,7 +126,8 @@ fn recovered_words(recovered: &Recovered) -> String {
             kept(damaged.as_deref())
         ),
         Recovered::Done(report) => report_words(report),
-    }
+    };
+    words + &key
 }
 
 fn report_words(report: &Report) -> String {
@@ -147,6 +176,10 @@ fn report_words(report: &Report) -> String {
         &mut report.incomplete.iter().map(named),
     );
     section("lost", &mut report.lost.iter().cloned());
+    section(
+        "holes in the record of acts (`codex-bridge audit`)",
+        &mut report.audit_cuts.iter().cloned(),
+    );
     words
 }
 
@@ -156,15 +189,15 @@ fn kept(damaged: Option<&Path>) -> String {
     })
 }
 
-fn recovered_json(recovered: &Recovered) -> Value {
+fn recovered_json((recovered, key_made): &(Recovered, Option<PathBuf>)) -> Value {
     match recovered {
         Recovered::Sound { messages } => json!({ "outcome": "sound", "messages": messages }),
         Recovered::Finished { damaged } => json!({ "outcome": "finished", "damaged": damaged }),
-        Recovered::Done(report) => report_json(report),
+        Recovered::Done(report) => report_json(report, key_made.as_deref()),
     }
 }
 
-fn report_json(report: &Report) -> Value {
+fn report_json(report: &Report, key_made: Option<&Path>) -> Value {
     let notices = |notices: &[Notice]| -> Vec<Value> {
         let notice = |one: &Notice| json!({ "message_id": one.message_id, "what": one.what });
         notices.iter().map(notice).collect()
@@ -187,6 +220,8 @@ fn report_json(report: &Report) -> Value {
         "buried": notices(&report.buried),
         "incomplete": notices(&report.incomplete),
         "lost": report.lost,
+        "audit_cuts": report.audit_cuts,
+        "key_made": key_made,
     })
 }
 

@@ -2,12 +2,14 @@
 //!
 //! [`memory`] is the reference: small, deterministic, obviously right. [`sqlite`] is what the daemon runs on.
 //! One contract suite (`tests/ledger`) holds for both. Nothing here decides about a message's life; that is
-//! the core's `step`. Only this crate opens a database.
+//! the core's `step`. Only this crate opens a database. [`key`] encrypts the credentials in it and signs its audit record.
 
 pub mod fault;
+pub mod key;
 pub mod memory;
 pub mod sqlite;
 
+pub use key::{AuditPublicKey, KeyAge, LedgerKey};
 pub use memory::{MemoryLedger, MemoryRows};
 pub use sqlite::{OpenError, Options, SqliteLedger};
 

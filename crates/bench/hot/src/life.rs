@@ -12,7 +12,8 @@ use bridge_core::value::{
     AckMode, BootId, ChannelId, ConversationId, EventKind, ExternalId, IncarnationId, Message,
     MessageId, Sandbox, SenderKind, ThreadId, Tier, Timestamp, TurnId, Usage,
 };
-use bridge_store::{OpenError, Options, SqliteLedger};
+use bridge_store::key::KEY_BYTES;
+use bridge_store::{KeyAge, LedgerKey, Options, SqliteLedger};
 use futures_util::future::{join_all, try_join};
 use std::path::Path;
 use std::sync::Arc;
@@ -57,8 +58,9 @@ impl Lives {
     /// # Errors
     ///
     /// Where it can't be opened.
-    pub fn open(path: &Path, serial: u64) -> Result<Self, OpenError> {
-        let ledger = SqliteLedger::open(path, Options::default())?;
+    pub fn open(path: &Path, serial: u64) -> anyhow::Result<Self> {
+        let key = LedgerKey::from_bytes(&[1; KEY_BYTES], KeyAge::New)?;
+        let ledger = SqliteLedger::open(path, &key, Options::default())?;
         let shared = Shared {
             clock: AtomicI64::new(time_of(serial)),
             serial: AtomicU64::new(serial),

@@ -10,7 +10,8 @@ use bridge_core::value::{
     AckMode, BootId, ChannelId, ConversationId, ExternalId, IncarnationId, MessageId, Sandbox,
     SenderKind, ThreadId, Tier, Timestamp, TurnId, Usage,
 };
-use bridge_store::{Options, SqliteLedger};
+use bridge_store::key::KEY_BYTES;
+use bridge_store::{KeyAge, LedgerKey, Options, SqliteLedger};
 use std::path::Path;
 
 /// Messages of one conversation.
@@ -52,7 +53,8 @@ impl Backlog {
 
     /// Writes it all into a new ledger and closes that.
     pub(super) async fn write(&self, path: &Path) -> anyhow::Result<()> {
-        let ledger = SqliteLedger::open(path, Options::default())?;
+        let key = LedgerKey::from_bytes(&[1; KEY_BYTES], KeyAge::New)?;
+        let ledger = SqliteLedger::open(path, &key, Options::default())?;
         self.receive(&ledger).await?;
         for _ in 0..self.answered {
             let message_id = begin(&ledger, self.at).await?;

@@ -174,6 +174,11 @@ impl Environment {
         }
     }
 
+    /// Where the service manager keeps the credentials of this service.
+    pub(crate) fn credentials_dir(&self) -> Option<&Path> {
+        self.get("CREDENTIALS_DIRECTORY").map(Path::new)
+    }
+
     /// What the service manager says that standard error is.
     pub(crate) fn journal_stream(&self) -> Option<&OsStr> {
         self.get("JOURNAL_STREAM")

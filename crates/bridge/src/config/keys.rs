@@ -88,6 +88,11 @@ pub(crate) struct DaemonConfig {
     /// How long running turns may go on after SIGTERM, in seconds, before they are interrupted.
     #[schemars(range(min = 0, max = DRAIN_MAX_SECS))]
     pub(crate) drain_secs: u64,
+    /// The file of the ledger's key, by its absolute path; it is made where there is none. Without it the credential
+    /// `codex-bridge.key` of the service counts, else `key` in the state directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", length(min = 1))]
+    pub(crate) key_file: Option<PathBuf>,
 }
 
 /// The Codex that is started.
@@ -213,6 +218,7 @@ impl Default for DaemonConfig {
             turns_max: limits::TURNS_IN_FLIGHT_DEFAULT,
             turns_per_channel: None,
             drain_secs: 60,
+            key_file: None,
         }
     }
 }

@@ -150,6 +150,9 @@ impl Loaded {
     pub(crate) fn hidden(&self) -> Vec<PathBuf> {
         let files = self.molecule.iter().filter_map(Workspace::token_file);
         let secrets = self.config.notify.webhook_secret_file.as_deref();
+        let secrets = secrets
+            .into_iter()
+            .chain(self.config.daemon.key_file.as_deref());
         let agents = self.config.a2a.token_files();
         let hidden = self.file.as_deref().into_iter().chain(files).chain(secrets);
         let hidden = hidden.chain(agents);

@@ -25,6 +25,12 @@ pub(super) fn problems(config: &Config, origins: &Origins, places: &Places) -> V
     {
         say("codex.home", what);
     }
+    if let Some(path) = &config.daemon.key_file
+        && !path.is_absolute()
+    {
+        let what = format!("names {}; write an absolute path", path.display());
+        say("daemon.key_file", what);
+    }
     for name in &config.codex.env_pass {
         if let Some(what) = refuse_variable(name) {
             say("codex.env_pass", what);

@@ -14,7 +14,7 @@ use bridge_core::step::{
     DropPush, PushBegin, PushEnd, PushStep, PushStored, PutPush, Telling, push_has_work,
 };
 use bridge_core::tidings::Chronicle;
-use bridge_core::value::{ErrandId, Push, PushState, Timestamp};
+use bridge_core::value::{Class, ErrandId, Failure, Push, PushState, Timestamp};
 use bridge_front::PushPut;
 use known::{Key, Look, Place};
 use std::sync::Arc;
@@ -238,7 +238,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             ..
         } = &telling.push;
         let courier = Arc::clone(&self.settings().courier);
-        let failure = courier.deliver(telling).await.err();
+        let failure = match telling.push.unreadable {
+            true => Some(unreadable()),
+            false => courier.deliver(telling).await.err(),
+        };
         let said = failure.clone();
         // Must not be lost: what was taken would be told again.
         let ended = self.insist(PushEnd {
@@ -266,6 +269,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
         }
         ended
+    }
+}
+
+/// Nothing is sent without the credentials that belong to it.
+fn unreadable() -> Failure {
+    Failure {
+        class: Class::Permanent,
+        reason: "its address and credentials can't be decrypted: the ledger was opened with another key than they were stored with, or somebody changed them".to_owned(),
     }
 }
 

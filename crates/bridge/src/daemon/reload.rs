@@ -109,6 +109,7 @@ fn taken(old: &Config, new: &Config) -> Config {
     let next = Config {
         daemon: DaemonConfig {
             drain_secs: old.daemon.drain_secs,
+            key_file: old.daemon.key_file.clone(),
             ..new.daemon.clone()
         },
         tiers: new.tiers.clone(),

@@ -11,6 +11,7 @@ use super::vault::{self, Vault};
 use super::veil::Veil;
 use super::{Daemon, Settings, clock};
 use crate::config::{Config, Environment, Loaded, Places, Workspace};
+use crate::key::KeyPlace;
 use crate::notify::Notifier;
 use crate::state::{Lock, StateDir};
 use bridge_channel::Channels;
@@ -21,8 +22,8 @@ use bridge_channel::notify::Webhook;
 use bridge_codex::wire::account::Secret;
 use bridge_core::port::{Agent, Ledger, TurnTransport};
 use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary, launcher};
-use bridge_store::SqliteLedger;
 use bridge_store::sqlite::Soundness;
+use bridge_store::{KeyAge, SqliteLedger};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,8 @@ pub(crate) struct RunOptions {
     pub(crate) notifier: Notifier,
     /// How the configuration is read again.
     pub(crate) source: Option<Source>,
+    /// Where the service manager keeps this service's credentials.
+    pub(crate) credentials: Option<PathBuf>,
 }
 
 impl RunOptions {
@@ -84,6 +87,7 @@ impl RunOptions {
             molecule: Vec::new(),
             sessions: Vec::new(),
             source: None,
+            credentials: None,
         }
     }
 
@@ -101,6 +105,8 @@ impl RunOptions {
         options.places = places;
         options.molecule = loaded.molecule;
         options.sessions = sessions;
+        options.credentials = environment.credentials_dir().map(ToOwned::to_owned);
+        options.hidden.extend(options.credentials.clone());
         logins
             .into_iter()
             .for_each(|source| options.vault.add(source));
@@ -269,7 +275,7 @@ async fn start(
     let state = StateDir::prepare(&options.state_dir)?;
     let lock = state.lock()?;
     let codex = find_codex(options)?;
-    let ledger = SqliteLedger::open(state.ledger(), bridge_store::Options::default())?;
+    let ledger = open_ledger(options, &state)?;
     clock::start(ledger.read(|rows| rows.newest_time()).await?);
     let agent = CodexAgent::new(host_options(options, &state, &codex)?, ledger.clone());
     agent.adopt().await?;
@@ -344,6 +350,17 @@ async fn start(
         ledger_check,
         lock,
     })
+}
+
+fn open_ledger(options: &RunOptions, state: &StateDir) -> anyhow::Result<SqliteLedger> {
+    let configured = options.config.daemon.key_file.as_deref();
+    let place = KeyPlace::of(configured, options.credentials.as_deref(), state);
+    let key = place.load_or_create()?;
+    if key.age() == KeyAge::New {
+        tracing::info!(key = %place.path().display(), "the ledger's key is made; keep a copy of it elsewhere, it is in no backup");
+    }
+    let options = bridge_store::Options::default();
+    Ok(SqliteLedger::open(state.ledger(), &key, options)?)
 }
 
 /// The secrets by which webhooks are signed.

@@ -24,7 +24,12 @@ use std::process::ExitCode;
 pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environment) -> ExitCode {
     let mut report = Report::start(args.json, environment.no_color());
     let loaded = configuration(args, common, environment, &mut report);
-    let state = state::prepare(environment, common.state_dir.as_deref(), &mut report);
+    let state = state::prepare(
+        environment,
+        common.state_dir.as_deref(),
+        loaded.config.daemon.key_file.as_deref(),
+        &mut report,
+    );
     let binary = program::find(&loaded.config, environment, &mut report);
     if let Some(home) = loaded.codex_home() {
         report.add(home::check(home, &environment.temporary_dirs()));

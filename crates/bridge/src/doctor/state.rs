@@ -1,10 +1,13 @@
 //! The state directory, the room on its disk, whether a daemon has it, and the ledger in it.
 
 use super::report::{Check, Report};
-use crate::audit::verdict;
+use crate::audit::{signed, verdict};
 use crate::config::Environment;
+use crate::key::KeyPlace;
 use crate::state::StateDir;
-use bridge_store::sqlite::{Depth, Inspection, audit, inspect};
+use bridge_store::LedgerKey;
+use bridge_store::key::KeyError;
+use bridge_store::sqlite::{Depth, Inspection, SealedPushes, audit, inspect, sealed_pushes};
 use nix::sys::statvfs::statvfs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -20,6 +23,7 @@ const SCRATCH_PREFIX: &str = ".doctor-";
 pub(super) fn prepare(
     environment: &Environment,
     explicit: Option<&Path>,
+    key_file: Option<&Path>,
     report: &mut Report,
 ) -> Option<StateDir> {
     let (id, title) = ("state", "state directory");
@@ -42,7 +46,10 @@ pub(super) fn prepare(
     report.add(disk(state.root()));
     report.add(daemon(state.holder()));
     report.add(ledger(&state.ledger()));
-    report.add(record(&state.ledger()));
+    let place = KeyPlace::of(key_file, environment.credentials_dir(), &state);
+    let loaded = place.load();
+    report.add(key(&state.ledger(), &place, &loaded));
+    report.add(record(&state.ledger(), loaded.ok().as_ref()));
     Some(state)
 }
 
@@ -138,13 +145,48 @@ fn ledger(path: &Path) -> Check {
     }
 }
 
+/// Whether the ledger's key is there, and can read what is encrypted.
+fn key(ledger: &Path, place: &KeyPlace, loaded: &Result<LedgerKey, KeyError>) -> Check {
+    let (id, title) = ("key", "key of the ledger");
+    let shown = place.path().display();
+    let key = match loaded {
+        Ok(key) => key,
+        Err(KeyError::Missing { .. }) if !ledger.exists() => {
+            return Check::ok(id, title, "none yet; the daemon makes it");
+        }
+        Err(KeyError::Missing { .. }) => {
+            return Check::warn(
+                id,
+                title,
+                format!(
+                    "missing at {shown}: a new one is made at the next start, which can't decrypt the credentials of push notifications, and the record of acts goes on under another signature"
+                ),
+                "put the old key back there before the daemon starts, if you have it",
+            );
+        }
+        Err(error) => return Check::of_error(id, title, error),
+    };
+    match sealed_pushes(ledger, key) {
+        Ok(Some(SealedPushes { all, unreadable })) if unreadable > 0 => Check::warn(
+            id,
+            title,
+            format!(
+                "{shown} can't decrypt {unreadable} of {all} push configurations: nothing is sent for them"
+            ),
+            "put the key back that they were stored with, or let their owners set them again",
+        ),
+        Ok(_) => Check::ok(id, title, format!("{shown}, {}", key.public())),
+        Err(error) => Check::of_error(id, title, &error),
+    }
+}
+
 /// What people did by hand, and whether nobody changed it afterwards.
-fn record(path: &Path) -> Check {
+fn record(path: &Path, key: Option<&LedgerKey>) -> Check {
     let (id, title) = ("audit", "record of acts");
-    match audit(path, 1) {
+    match audit(path, 1, key.map(LedgerKey::public).as_ref()) {
         Ok(None) => Check::ok(id, title, "empty"),
         Ok(Some(record)) => {
-            let said = verdict(&record.chain);
+            let said = format!("{}; {}", verdict(&record.chain), signed(record.signer));
             match record.chain {
                 Ok(_) => Check::ok(id, title, said),
                 Err(_) => Check::fail(

@@ -7,7 +7,8 @@ use bridge_core::value::{
     AckMode, BootId, ChannelId, ConversationId, ExternalId, IncarnationId, MessageId, Sandbox,
     SenderKind, ThreadId, Tier, Timestamp, TurnId, Usage,
 };
-use bridge_store::{Options, SqliteLedger};
+use bridge_store::key::Guard;
+use bridge_store::{LedgerKey, Options, SqliteLedger};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,7 +44,8 @@ fn text(number: u64) -> Receive {
 
 /// Fills a ledger as a daemon that died under load would leave it.
 async fn fill(path: &Path) {
-    let ledger = Arc::new(SqliteLedger::open(path, Options::default()).unwrap());
+    let key = LedgerKey::load_or_create(&path.with_file_name("key"), Guard::Mode).unwrap();
+    let ledger = Arc::new(SqliteLedger::open(path, &key, Options::default()).unwrap());
     let mut waiting = tokio::task::JoinSet::new();
     for number in 0..MESSAGES {
         let ledger = Arc::clone(&ledger);

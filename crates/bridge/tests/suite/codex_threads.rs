@@ -7,7 +7,8 @@ use crate::world::{Ended, World, gone, kill_9};
 use bridge_core::port::Ledger;
 use bridge_core::step::Incarnate;
 use bridge_core::value::{Incarnation, IncarnationId, ProcessStamp, Timestamp, Transport};
-use bridge_store::SqliteLedger;
+use bridge_store::key::Guard;
+use bridge_store::{LedgerKey, SqliteLedger};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -394,7 +395,8 @@ async fn n12_a_pid_that_belongs_to_another_process_now_is_never_signalled() {
     let pid = i32::try_from(stranger.id()).unwrap();
     let stamp = bridge_host::process::stamp(pid).unwrap();
     let ledger = world.state_dir().join("ledger.db");
-    let ledger = SqliteLedger::open(ledger, bridge_store::Options::default()).unwrap();
+    let key = LedgerKey::load(&ledger.with_file_name("key"), Guard::Mode).unwrap();
+    let ledger = SqliteLedger::open(ledger, &key, bridge_store::Options::default()).unwrap();
     let reused = ProcessStamp {
         start_ticks: stamp.start_ticks - 1,
         ..stamp

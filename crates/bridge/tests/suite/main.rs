@@ -41,6 +41,7 @@ mod histories;
 mod homes;
 mod http;
 mod input;
+mod key;
 mod local_peers;
 mod memory;
 mod model_faults;

@@ -1,6 +1,7 @@
 //! Who did what by hand: an append-only record of the acts of people, chained so that a change of it shows.
 //!
-//! The chain holds no secret: it shows what was edited or taken out by somebody who did not rebuild all that follows.
+//! The sums hold no secret: they show an edit by somebody who did not rebuild all that follows. Somebody who did is found
+//! out by the signature over [`AuditEnds::statement`], which the store makes with the ledger's key.
 
 use super::Timestamp;
 use sha2::{Digest, Sha256};
@@ -62,7 +63,38 @@ pub struct AuditEnds {
     pub removed: Option<String>,
     /// The sum of the newest row.
     pub newest: Option<String>,
+    /// Rows up to this number were there before the ledger's key signed for the first time. The row behind them is
+    /// summed over what all of them say.
+    pub base: i64,
 }
+
+impl AuditEnds {
+    /// What the ledger's key signs. Only the newest statement is kept, so that cutting rows off the end takes an older
+    /// copy of the ledger.
+    #[must_use]
+    pub fn statement(&self) -> String {
+        let base = self.base.to_string();
+        let removed = self.removed.as_deref().unwrap_or_default();
+        let newest = self.newest.as_deref().unwrap_or_default();
+        let mut statement = "codex-bridge audit 1\n".to_owned();
+        for field in [base.as_str(), removed, newest] {
+            statement.push_str(&format!("{}:{field}", field.len()));
+        }
+        statement
+    }
+
+    /// What the next row is summed with.
+    #[must_use]
+    pub fn last(&self) -> Option<&str> {
+        self.newest.as_deref().or(self.removed.as_deref())
+    }
+}
+
+/// The first entry under a ledger's key: what was there before it is not vouched for, and that is expected.
+pub const KEY_BEGAN: &str = "key-began";
+
+/// The first entry after a record was found that the ledger's key had not signed, although the key was there.
+pub const RECORD_UNSIGNED: &str = "record-unsigned";
 
 /// Goes along the record and holds each row against the one before.
 #[derive(Clone, Debug)]
@@ -71,6 +103,7 @@ pub struct AuditCheck {
     before: Option<String>,
     chained: u64,
     unchained: u64,
+    unsigned: Option<i64>,
 }
 
 /// What a whole record amounts to.
@@ -78,7 +111,7 @@ pub struct AuditCheck {
 pub struct AuditFound {
     /// Rows whose sums are right.
     pub chained: u64,
-    /// Rows of older versions, which have no sums.
+    /// Older rows: those of older versions, which have no sums, and those from before the ledger's key.
     pub unchained: u64,
 }
 
@@ -86,17 +119,40 @@ impl AuditCheck {
     /// Begins at the oldest row that is kept.
     #[must_use]
     pub fn new(ends: AuditEnds) -> Self {
+        let before = ends.removed.clone();
+        Self::behind(before, ends)
+    }
+
+    /// Begins at the row behind the sum `before`: for a part of the record.
+    #[must_use]
+    pub fn behind(before: Option<String>, ends: AuditEnds) -> Self {
         Self {
-            before: ends.removed.clone(),
+            before,
             ends,
             chained: 0,
             unchained: 0,
+            unsigned: None,
         }
+    }
+
+    /// What the next row is summed with.
+    #[must_use]
+    pub fn last(&self) -> Option<&str> {
+        self.before.as_deref()
     }
 
     /// Looks at the next row; or says what was done to the record.
     pub fn next(&mut self, link: &AuditLink) -> Result<(), String> {
         let row = link.row;
+        if row <= self.ends.base {
+            let before = self.before.as_deref().unwrap_or_default();
+            self.before = Some(link.entry.sum(before, row));
+            self.unchained += 1;
+            return Ok(());
+        }
+        if row == self.ends.base + 1 && link.entry.what == RECORD_UNSIGNED {
+            self.unsigned = Some(row);
+        }
         let Some(sum) = &link.sum else {
             if self.before.is_some() {
                 return Err(format!("row {row} has lost its sum"));
@@ -117,14 +173,18 @@ impl AuditCheck {
 
     /// There are no more rows.
     pub fn end(self) -> Result<AuditFound, String> {
-        let newest = self.ends.newest.or(self.ends.removed);
-        match newest == self.before {
-            true => Ok(AuditFound {
-                chained: self.chained,
-                unchained: self.unchained,
-            }),
-            false => Err("rows at the end were removed, or written by something else".to_owned()),
+        if self.ends.last() != self.before.as_deref() {
+            return Err("rows at the end were removed, or written by something else".to_owned());
         }
+        if let Some(row) = self.unsigned {
+            return Err(format!(
+                "row {row} says that what is before it was not signed by this ledger's key when the daemon found it; rows from {row} on are sound"
+            ));
+        }
+        Ok(AuditFound {
+            chained: self.chained,
+            unchained: self.unchained,
+        })
     }
 }
 
@@ -152,8 +212,8 @@ mod tests {
         }
         let newest = links.last().and_then(|link| link.sum.clone());
         let ends = AuditEnds {
-            removed: None,
             newest,
+            ..AuditEnds::default()
         };
         (ends, links)
     }
@@ -223,5 +283,49 @@ mod tests {
         assert_eq!(found, Ok((1, 1)));
         links.push(old);
         assert!(check(&ends, &links).is_err());
+    }
+
+    #[test]
+    fn f10_audit_base_binds_older_rows() {
+        let (_, mut links) = chain(&["a", "b"]);
+        links[0].sum = None;
+        let mut behind = AuditCheck::new(AuditEnds {
+            base: 2,
+            ..AuditEnds::default()
+        });
+        links.iter().try_for_each(|link| behind.next(link)).unwrap();
+        let first = entry(KEY_BEGAN);
+        let sum = first.sum(behind.last().unwrap(), 3);
+        links.push(AuditLink {
+            row: 3,
+            entry: first,
+            sum: Some(sum.clone()),
+        });
+        let ends = AuditEnds {
+            newest: Some(sum),
+            base: 2,
+            removed: None,
+        };
+        let found = check(&ends, &links).map(|found| (found.chained, found.unchained));
+        assert_eq!(found, Ok((1, 2)));
+        for at in 0..2 {
+            let mut edited = links.clone();
+            edited[at].entry.actor = "bob".to_owned();
+            assert!(check(&ends, &edited).is_err(), "edited {at}");
+        }
+        assert!(check(&ends, &links[1..]).is_err());
+    }
+
+    #[test]
+    fn f10_audit_statement_separates_its_fields() {
+        let ends = |removed: &str, newest: &str, base| AuditEnds {
+            removed: Some(removed.to_owned()),
+            newest: Some(newest.to_owned()),
+            base,
+        };
+        let one = ends("a", "bc", 0).statement();
+        for other in [ends("ab", "c", 0), ends("a", "bc", 1), ends("", "abc", 0)] {
+            assert_ne!(one, other.statement());
+        }
     }
 }

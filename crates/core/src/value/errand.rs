@@ -66,6 +66,8 @@ pub struct Push {
     pub token: Option<String>,
     /// What goes into the Authorization header: scheme and credentials.
     pub authorization: Option<(String, String)>,
+    /// Address and credentials are in the ledger and can't be decrypted, so that nothing may be sent.
+    pub unreadable: bool,
     /// The version of the protocol it was asked for in.
     pub version: String,
     /// How far it is.

@@ -23,7 +23,9 @@ mod turn;
 
 pub use answer::{Answer, AnswerSource};
 pub use attachment::Attachment;
-pub use audit::{AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink};
+pub use audit::{
+    AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink, KEY_BEGAN, RECORD_UNSIGNED,
+};
 pub use class::{Class, Failure};
 pub use command::Command;
 pub use conversation::{ApprovalPolicy, Conversation, Sandbox, Tier};

@@ -8,7 +8,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Readable and writable by the owner alone. SQLite gives the log and its index the same mode.
-pub(super) const PRIVATE: u32 = 0o600;
+pub(crate) const PRIVATE: u32 = 0o600;
 
 /// `path` with something behind its name.
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -33,7 +33,7 @@ pub(super) fn stamp(at: jiff::Timestamp) -> String {
 }
 
 /// Makes the names in a file's directory durable.
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
         Some(_) | None => File::open(".")?.sync_all(),

@@ -2,6 +2,7 @@
 //! core; the guards here only refuse what is not finished.
 
 use super::{audit, errand, sql};
+use crate::key::LedgerKey;
 use bridge_core::port::RowsError;
 use bridge_core::value::{MessageId, StateName, Timestamp};
 use rusqlite::Connection;
@@ -34,6 +35,7 @@ pub(super) fn message(conn: &Connection, id: &MessageId, from: StateName) -> Res
 
 pub(super) fn records(
     conn: &Connection,
+    key: &LedgerKey,
     incarnations: Timestamp,
     before: Timestamp,
 ) -> Result<(), RowsError> {
@@ -42,5 +44,5 @@ pub(super) fn records(
         "DELETE FROM incarnation WHERE ended_at IS NOT NULL AND ended_at < ?1",
         [incarnations.0],
     )?;
-    audit::forget(conn, before)
+    audit::forget(conn, key, before)
 }

@@ -35,6 +35,7 @@ mod recover;
 mod reply;
 mod request;
 mod rows;
+mod seal;
 mod spend;
 mod sql;
 mod sums;
@@ -46,14 +47,17 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use audit::{AuditRecord, audit};
+pub use audit::{AuditRecord, AuditSigner, audit};
 pub use backup::{Backup, BackupError, Existing, back_up};
 pub use check::Soundness;
+pub(crate) use files::{PRIVATE, sync_directory};
 pub use gauge::{Gauge, Health, Limits, Pressure, Vitals};
 pub use inspect::{Depth, Inspection, inspect};
 pub use open::{OpenError, Options};
 pub use recover::{Notice, RecoverError, Recovered, Report, TableReport, recover};
+pub use seal::{SealedPushes, sealed_pushes};
 
+use crate::key::LedgerKey;
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::Transition;
 use bridge_core::value::{Epoch, Timestamp};
@@ -79,16 +83,22 @@ struct Shared {
 }
 
 impl SqliteLedger {
-    /// Opens the ledger, creating or migrating the file, and takes over from whoever had it open before.
+    /// Opens the ledger, creating or migrating the file, and takes over from whoever had it open before. With another
+    /// key than before its messages are served all the same; what was encrypted can't be read, and the record of acts
+    /// says so.
     ///
     /// It blocks on the disk; call it before the runtime is busy.
-    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
+    pub fn open(
+        path: impl AsRef<Path>,
+        key: &LedgerKey,
+        options: Options,
+    ) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let opened = open::open(path, options)?;
+        let opened = open::open(path, key, options)?;
         let start = |source| OpenError::Threads { source };
         let gauge = Gauge::new(path, options.limits);
-        let writer = Writer::start(opened.writer, opened.epoch, gauge.clone());
-        let readers = Readers::start(opened.readers, options.read_max, &gauge);
+        let writer = Writer::start(opened.writer, key.clone(), opened.epoch, gauge.clone());
+        let readers = Readers::start(opened.readers, key, options.read_max, &gauge);
         let shared = Shared {
             path: path.to_owned(),
             epoch: opened.epoch,

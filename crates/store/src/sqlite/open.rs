@@ -7,7 +7,10 @@ use super::files::{PRIVATE, beside, log_of, sync_directory};
 use super::gauge::Limits;
 use super::log::{self, Log};
 use super::migrate::{self, MIGRATIONS};
-use bridge_core::value::Epoch;
+use super::{audit, seal};
+use crate::key::LedgerKey;
+use bridge_core::port::RowsError;
+use bridge_core::value::{Epoch, Timestamp};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fs::{OpenOptions, Permissions};
@@ -188,7 +191,7 @@ pub(super) struct Opened {
     pub(super) epoch: Epoch,
 }
 
-pub(super) fn open(path: &Path, options: Options) -> Result<Opened, OpenError> {
+pub(super) fn open(path: &Path, key: &LedgerKey, options: Options) -> Result<Opened, OpenError> {
     expect_usable(path)?;
     let sqlite = |source| OpenError::sqlite(path, source);
     let mut writer = connect(path).map_err(sqlite)?;
@@ -202,6 +205,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Opened, OpenError> {
     writer
         .pragma_update(None, "foreign_keys", true)
         .map_err(sqlite)?;
+    adopt(&mut writer, path, key)?;
     let epoch = next_epoch(&mut writer).map_err(sqlite)?;
     let readers = (0..options.readers.max(1))
         .map(|_| {
@@ -328,6 +332,55 @@ fn set_up_log(conn: &Connection, path: &Path) -> Result<(), OpenError> {
             .map_err(sqlite)?;
     }
     Ok(())
+}
+
+/// Makes the ledger one of this key: what is in the clear is encrypted, and the record of acts is signed.
+fn adopt(conn: &mut Connection, path: &Path, key: &LedgerKey) -> Result<(), OpenError> {
+    let sqlite = |source| OpenError::sqlite(path, source);
+    let failed = |error: RowsError| match error {
+        RowsError::Damaged { .. } => damaged(path, &error.to_string()),
+        RowsError::Backend { .. } | RowsError::Conflict { .. } => {
+            sqlite(rusqlite::Error::ToSqlConversionFailure(error.into()))
+        }
+    };
+    let now = Timestamp(jiff::Timestamp::now().as_millisecond());
+    let transaction = conn
+        .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+        .map_err(sqlite)?;
+    let adopted = audit::adopt(&transaction, key, now).map_err(failed)?;
+    let sealed = match adopted {
+        true => seal::seal_clear(&transaction, key).map_err(failed)?,
+        false => 0,
+    };
+    let (row, sum) = audit::head(&transaction).map_err(failed)?;
+    transaction.commit().map_err(sqlite)?;
+    if adopted && row > 0 {
+        tracing::warn!(
+            row,
+            "the record of acts goes on under another key than before, and its newest entries say why; push notifications whose credentials the key can't decrypt are given up"
+        );
+    }
+    if sealed > 0 {
+        tracing::warn!(
+            rows = sealed,
+            "credentials were in the clear in this ledger and are encrypted now; backups from before still have them, so remove those"
+        );
+        forget_clear(conn);
+    }
+    // Whoever puts an older ledger in place can't take this line back.
+    tracing::info!(row, sum, key = %key.public(), "the record of acts ends here");
+    Ok(())
+}
+
+/// Removes what deleted and changed rows left in free pages and in the log. A file that can't be made anew works as
+/// well, and is no reason not to start.
+fn forget_clear(conn: &Connection) {
+    let done = conn
+        .execute_batch("VACUUM")
+        .and_then(|()| conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+    if let Err(error) = done {
+        tracing::warn!(%error, "old credentials may still be in free pages of the ledger");
+    }
 }
 
 fn next_epoch(conn: &mut Connection) -> Result<Epoch, rusqlite::Error> {

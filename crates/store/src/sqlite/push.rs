@@ -1,10 +1,12 @@
 //! The `push` table: where owners of errands want to be told how they stand.
 
 use super::fields::Fields;
+use super::seal::{self, Place};
 use super::sql;
+use crate::key::{LedgerKey, Unreadable};
 use crate::page;
 use bridge_core::port::RowsError;
-use bridge_core::value::{ErrandId, Push, PushState, Timestamp};
+use bridge_core::value::{ErrandId, Push, PushState};
 use rusqlite::{Connection, Row, params};
 
 const COLUMNS: &str = "errand_id, config_id, url, token, scheme, credentials, version, state, \
@@ -31,6 +33,7 @@ impl Word {
     }
 }
 
+/// As it is stored: address and credentials are encrypted.
 fn read(row: &Row<'_>) -> Result<Push, RowsError> {
     let mut fields = Fields::of("push of errand", row);
     let errand_id = fields.id(ErrandId::new)?;
@@ -55,6 +58,7 @@ fn read(row: &Row<'_>) -> Result<Push, RowsError> {
         url,
         token,
         authorization: scheme.zip(credentials),
+        unreadable: false,
         version,
         state,
         mark: fields.next()?,
@@ -65,18 +69,60 @@ fn read(row: &Row<'_>) -> Result<Push, RowsError> {
     })
 }
 
+/// One that can't be decrypted is given without anything to send it with.
+fn opened(key: &LedgerKey, stored: Push) -> Push {
+    match secrets(key, &stored) {
+        Ok((url, token, authorization)) => Push {
+            url,
+            token,
+            authorization,
+            ..stored
+        },
+        Err(Unreadable) => Push {
+            url: String::new(),
+            token: None,
+            authorization: None,
+            unreadable: true,
+            ..stored
+        },
+    }
+}
+
+type Secrets = (String, Option<String>, Option<(String, String)>);
+
+fn secrets(key: &LedgerKey, stored: &Push) -> Result<Secrets, Unreadable> {
+    let (errand, config) = (stored.errand_id.as_str(), stored.config_id.as_str());
+    let url = seal::open(key, &Place::push_url(errand, config), &stored.url)?;
+    let token = stored.token.as_deref().map(|token| {
+        let place = Place::push_token(errand, config, &url);
+        seal::open(key, &place, token)
+    });
+    let authorization = stored.authorization.as_ref().map(|(scheme, credentials)| {
+        let place = Place::push_credentials(errand, config, &url);
+        Ok((scheme.clone(), seal::open(key, &place, credentials)?))
+    });
+    Ok((url.clone(), token.transpose()?, authorization.transpose()?))
+}
+
 pub(super) fn one(
     conn: &Connection,
+    key: &LedgerKey,
     errand_id: &ErrandId,
     config_id: &str,
 ) -> Result<Option<Push>, RowsError> {
     let query = format!("SELECT {COLUMNS} FROM push WHERE errand_id = ?1 AND config_id = ?2");
-    sql::one(conn, &query, params![errand_id.as_str(), config_id], read)
+    let stored = sql::one(conn, &query, params![errand_id.as_str(), config_id], read)?;
+    Ok(stored.map(|stored| opened(key, stored)))
 }
 
-pub(super) fn of(conn: &Connection, errand_id: &ErrandId) -> Result<Vec<Push>, RowsError> {
+pub(super) fn of(
+    conn: &Connection,
+    key: &LedgerKey,
+    errand_id: &ErrandId,
+) -> Result<Vec<Push>, RowsError> {
     let query = format!("SELECT {COLUMNS} FROM push WHERE errand_id = ?1 ORDER BY config_id");
-    sql::many(conn, &query, [errand_id.as_str()], read)
+    let stored = sql::many(conn, &query, [errand_id.as_str()], read)?;
+    Ok(stored.into_iter().map(|push| opened(key, push)).collect())
 }
 
 /// From the open ones to their owners: an owner's history is long, and what is open of it is not.
@@ -90,6 +136,7 @@ pub(super) fn held(conn: &Connection, owner: &str) -> Result<u64, RowsError> {
 
 pub(super) fn open(
     conn: &Connection,
+    key: &LedgerKey,
     after: Option<(&ErrandId, &str)>,
     limit: u32,
 ) -> Result<Vec<Push>, RowsError> {
@@ -102,43 +149,77 @@ pub(super) fn open(
          AND (?1 IS NULL OR (errand_id, config_id) > (?1, ?2)) \
          ORDER BY errand_id, config_id LIMIT ?3"
     );
-    sql::many(
-        conn,
-        &query,
-        params![errand_id, config_id, page(limit)],
-        read,
-    )
+    let page = params![errand_id, config_id, page(limit)];
+    let stored = sql::many(conn, &query, page, read)?;
+    Ok(stored.into_iter().map(|push| opened(key, push)).collect())
 }
 
-pub(super) fn put(conn: &Connection, push: &Push) -> Result<(), RowsError> {
-    let (not_before, dead_at): (Option<Timestamp>, Option<Timestamp>) = match push.state {
-        PushState::Waiting { not_before } => (not_before, None),
+fn times(state: PushState) -> (Option<i64>, Option<i64>) {
+    match state {
+        PushState::Waiting { not_before } => (not_before.map(|at| at.0), None),
         PushState::Sending | PushState::Closed => (None, None),
-        PushState::Dead { at } => (None, Some(at)),
-    };
-    let authorization = push.authorization.as_ref();
-    let (scheme, credentials) = authorization.map(|(a, b)| (a, b)).unzip();
+        PushState::Dead { at } => (None, Some(at.0)),
+    }
+}
+
+pub(super) fn put(conn: &Connection, key: &LedgerKey, push: &Push) -> Result<(), RowsError> {
+    if push.unreadable {
+        return moved(conn, push);
+    }
+    let (not_before, dead_at) = times(push.state);
+    let (errand, config) = (push.errand_id.as_str(), push.config_id.as_str());
+    let token = push.token.as_deref().map(|token| {
+        let place = Place::push_token(errand, config, &push.url);
+        seal::seal(key, &place, token)
+    });
+    let (scheme, credentials) = push.authorization.as_ref().map(|(a, b)| (a, b)).unzip();
+    let credentials = credentials.map(|credentials| {
+        let place = Place::push_credentials(errand, config, &push.url);
+        seal::seal(key, &place, credentials)
+    });
     sql::write(
         conn,
         "INSERT OR REPLACE INTO push (errand_id, config_id, url, token, scheme, credentials, \
          version, state, not_before, dead_at, mark, tries, first_try_at, error, created_at) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         params![
-            push.errand_id.as_str(),
-            push.config_id,
-            push.url,
-            push.token,
+            errand,
+            config,
+            seal::seal(key, &Place::push_url(errand, config), &push.url)?,
+            token.transpose()?,
             scheme,
-            credentials,
+            credentials.transpose()?,
             push.version,
             push.state.word(),
-            not_before.map(|at| at.0),
-            dead_at.map(|at| at.0),
+            not_before,
+            dead_at,
             push.mark,
             push.tries,
             push.first_try_at.map(|at| at.0),
             push.error,
             push.created_at.0,
+        ],
+        || format!("push {config} of errand {errand}"),
+    )
+}
+
+/// Writes how far it is, and leaves what can't be decrypted as it is: its key may come back.
+fn moved(conn: &Connection, push: &Push) -> Result<(), RowsError> {
+    let (not_before, dead_at) = times(push.state);
+    sql::write(
+        conn,
+        "UPDATE push SET state = ?3, not_before = ?4, dead_at = ?5, mark = ?6, tries = ?7, first_try_at = ?8, \
+         error = ?9 WHERE errand_id = ?1 AND config_id = ?2",
+        params![
+            push.errand_id.as_str(),
+            push.config_id,
+            push.state.word(),
+            not_before,
+            dead_at,
+            push.mark,
+            push.tries,
+            push.first_try_at.map(|at| at.0),
+            push.error,
         ],
         || format!("push {} of errand {}", push.config_id, push.errand_id),
     )

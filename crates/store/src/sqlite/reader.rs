@@ -7,6 +7,7 @@ use super::gauge::Gauge;
 use super::line::{Closed, Line, Outlet, line};
 use super::rows::{SqliteRows, Undo};
 use super::sql;
+use crate::key::LedgerKey;
 use bridge_core::port::{LedgerError, Read, RowsError};
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,6 +28,7 @@ type Question = Box<dyn FnOnce(&Reader) + Send>;
 /// One connection and the time by which its present question must be answered.
 struct Reader {
     conn: Connection,
+    key: LedgerKey,
     clock: Clock,
     gauge: Gauge,
 }
@@ -69,6 +71,7 @@ impl Readers {
     /// Starts one thread per connection.
     pub(super) fn start(
         connections: Vec<Connection>,
+        key: &LedgerKey,
         max: Duration,
         gauge: &Gauge,
     ) -> std::io::Result<Self> {
@@ -78,6 +81,7 @@ impl Readers {
             let outlet = Arc::clone(&outlet);
             let reader = Reader {
                 conn,
+                key: key.clone(),
                 clock: Clock::new(max),
                 gauge: gauge.clone(),
             };
@@ -140,7 +144,7 @@ impl Reader {
         query: impl FnOnce(&dyn Read) -> Result<V, RowsError>,
     ) -> Result<V, LedgerError> {
         sql::run(&self.conn, "BEGIN", [])?;
-        let found = query(&SqliteRows::new(&self.conn, Undo::Transaction));
+        let found = query(&SqliteRows::new(&self.conn, &self.key, Undo::Transaction));
         self.close();
         Ok(found?)
     }

@@ -1,9 +1,11 @@
 //! The `request` table: what Codex asked, and what was decided, once.
 //!
-//! The payload is kept as Codex sent it; nothing here reads it.
+//! The payload is kept as Codex sent it; nothing here reads it. Answers may be secret and are encrypted.
 
 use super::fields::Fields;
+use super::seal::{self, Place};
 use super::{errand, sql};
+use crate::key::{LedgerKey, Unreadable};
 use crate::page;
 use bridge_core::port::{RequestsOf, RowsError, Standing};
 use bridge_core::value::{
@@ -11,7 +13,11 @@ use bridge_core::value::{
     RequestDecision, RequestId, RequestKind, RequestState, RequestStateName, RequestVerdict,
     Timestamp, Wants,
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Params, Row, params};
+
+/// Stands for answers that can't be decrypted. It is no JSON, so that Codex is told nothing and the question is asked
+/// again; without any answers an approval could mean more than was approved.
+const UNREADABLE: &str = "(these answers were encrypted with another key)";
 
 macro_rules! select {
     ($tail:literal) => {
@@ -78,11 +84,53 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<RequestState, RowsError> {
     }
 }
 
+/// Decrypts the answers that a state has.
+fn opened(key: &LedgerKey, id: &RequestId, state: RequestState) -> RequestState {
+    let open = |verdict: RequestVerdict| {
+        let answers = verdict.answers.map(|stored| {
+            let clear = seal::open(key, &Place::answers(id.as_str()), &stored);
+            clear.unwrap_or_else(|Unreadable| UNREADABLE.to_owned())
+        });
+        RequestVerdict { answers, ..verdict }
+    };
+    match state {
+        RequestState::Decided(verdict) => RequestState::Decided(open(verdict)),
+        RequestState::Granted(verdict) => RequestState::Granted(open(verdict)),
+        state @ (RequestState::Open | RequestState::Orphaned | RequestState::Withdrawn { .. }) => {
+            state
+        }
+    }
+}
+
+fn many(
+    conn: &Connection,
+    key: &LedgerKey,
+    query: &str,
+    params: impl Params,
+) -> Result<Vec<Request>, RowsError> {
+    let stored = sql::many(conn, query, params, read)?;
+    let open = |request: Request| Request {
+        state: opened(key, &request.request_id, request.state),
+        ..request
+    };
+    Ok(stored.into_iter().map(open).collect())
+}
+
+/// Of a query that gives one at most.
+fn one(
+    conn: &Connection,
+    key: &LedgerKey,
+    query: &str,
+    params: impl Params,
+) -> Result<Option<Request>, RowsError> {
+    Ok(many(conn, key, query, params)?.pop())
+}
+
 /// The columns of a state, in the order of the table.
 struct StateColumns<'s> {
     state: &'static str,
     decision: Option<&'static str>,
-    answers: Option<&'s str>,
+    answers: Option<String>,
     by: Option<&'s str>,
     via: Option<&'s str>,
     at: Option<i64>,
@@ -90,12 +138,14 @@ struct StateColumns<'s> {
 }
 
 impl<'s> StateColumns<'s> {
-    fn of(state: &'s RequestState) -> Self {
+    fn of(key: &LedgerKey, id: &RequestId, state: &'s RequestState) -> Result<Self, RowsError> {
         let verdict = state.verdict();
-        Self {
+        let answers = verdict.and_then(|verdict| verdict.answers.as_deref());
+        let sealed = answers.map(|answers| seal::seal(key, &Place::answers(id.as_str()), answers));
+        Ok(Self {
             state: state.word(),
             decision: verdict.map(|verdict| verdict.decision.word()),
-            answers: verdict.and_then(|verdict| verdict.answers.as_deref()),
+            answers: sealed.transpose()?,
             by: verdict.map(|verdict| verdict.by.as_str()),
             via: verdict.map(|verdict| verdict.via.as_str()),
             at: verdict.map(|verdict| verdict.at.0),
@@ -106,29 +156,35 @@ impl<'s> StateColumns<'s> {
                 | RequestState::Decided(_)
                 | RequestState::Granted(_) => None,
             },
-        }
+        })
     }
 }
 
-pub(super) fn by_id(conn: &Connection, id: &RequestId) -> Result<Option<Request>, RowsError> {
-    sql::one(conn, select!("WHERE request_id = ?1"), [id.as_str()], read)
+pub(super) fn by_id(
+    conn: &Connection,
+    key: &LedgerKey,
+    id: &RequestId,
+) -> Result<Option<Request>, RowsError> {
+    one(conn, key, select!("WHERE request_id = ?1"), [id.as_str()])
 }
 
 pub(super) fn of_message(
     conn: &Connection,
+    key: &LedgerKey,
     message_id: &MessageId,
 ) -> Result<Vec<Request>, RowsError> {
     let query = select!("WHERE message_id = ?1 ORDER BY row");
-    sql::many(conn, query, [message_id.as_str()], read)
+    many(conn, key, query, [message_id.as_str()])
 }
 
 pub(super) fn standings(
     conn: &Connection,
+    key: &LedgerKey,
     message_id: &MessageId,
 ) -> Result<Vec<Standing>, RowsError> {
     let query = "SELECT request_id, attempt, incarnation, rpc_id, item_id, state, decision, answers, decided_by, \
          via, decided_at, why, created_at FROM request WHERE message_id = ?1 ORDER BY row";
-    sql::many(conn, query, [message_id.as_str()], |row| {
+    let stored = sql::many(conn, query, [message_id.as_str()], |row| {
         let mut fields = Fields::of("request", row);
         Ok(Standing {
             request_id: fields.id(RequestId::new)?,
@@ -139,11 +195,20 @@ pub(super) fn standings(
             state: read_state(&mut fields)?,
             created_at: fields.time()?,
         })
-    })
+    })?;
+    let open = |standing: Standing| Standing {
+        state: opened(key, &standing.request_id, standing.state),
+        ..standing
+    };
+    Ok(stored.into_iter().map(open).collect())
 }
 
-pub(super) fn insert(conn: &Connection, request: &Request) -> Result<(), RowsError> {
-    let state = StateColumns::of(&request.state);
+pub(super) fn insert(
+    conn: &Connection,
+    key: &LedgerKey,
+    request: &Request,
+) -> Result<(), RowsError> {
+    let state = StateColumns::of(key, &request.request_id, &request.state)?;
     sql::write(
         conn,
         "INSERT INTO request (request_id, message_id, attempt, incarnation, rpc_id, item_id, method, \
@@ -184,20 +249,25 @@ pub(super) fn insert(conn: &Connection, request: &Request) -> Result<(), RowsErr
 
 pub(super) fn named(
     conn: &Connection,
+    key: &LedgerKey,
     message_id: &MessageId,
     incarnation: &IncarnationId,
     rpc_id: &str,
 ) -> Result<Vec<Request>, RowsError> {
     let query = select!("WHERE message_id = ?1 AND incarnation = ?2 AND rpc_id = ?3 ORDER BY row");
     let params = (message_id.as_str(), incarnation.as_str(), rpc_id);
-    sql::many(conn, query, params, read)
+    many(conn, key, query, params)
 }
 
-pub(super) fn live(conn: &Connection, message_id: &MessageId) -> Result<Vec<Request>, RowsError> {
+pub(super) fn live(
+    conn: &Connection,
+    key: &LedgerKey,
+    message_id: &MessageId,
+) -> Result<Vec<Request>, RowsError> {
     let query = select!(
         "WHERE message_id = ?1 AND (state = 'open' OR state = 'orphaned' OR state = 'granted') ORDER BY row"
     );
-    sql::many(conn, query, [message_id.as_str()], read)
+    many(conn, key, query, [message_id.as_str()])
 }
 
 pub(super) fn asked(conn: &Connection, message_id: &MessageId) -> Result<u32, RowsError> {
@@ -209,6 +279,7 @@ pub(super) fn asked(conn: &Connection, message_id: &MessageId) -> Result<u32, Ro
 /// Few requests live at a time, so their index is looked through.
 pub(super) fn by_code(
     conn: &Connection,
+    key: &LedgerKey,
     id: &ConversationId,
     code: &str,
 ) -> Result<Vec<Request>, RowsError> {
@@ -219,11 +290,12 @@ pub(super) fn by_code(
          AND (SELECT conversation_id FROM message WHERE message.message_id = request.message_id) = ?1 \
          ORDER BY row"
     );
-    sql::many(conn, query, (id.as_str(), code), read)
+    many(conn, key, query, (id.as_str(), code))
 }
 
 pub(super) fn newest(
     conn: &Connection,
+    key: &LedgerKey,
     waiting: bool,
     before: Option<&RequestId>,
     limit: u32,
@@ -231,8 +303,9 @@ pub(super) fn newest(
     let before = before.map_or("", RequestId::as_str);
     let params = (before, page(limit));
     match waiting {
-        true => sql::many(
+        true => many(
             conn,
+            key,
             select!(
                 "INDEXED BY request_waiting \
                  WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND state <> 'granted' \
@@ -240,27 +313,30 @@ pub(super) fn newest(
                  ORDER BY row DESC LIMIT ?2"
             ),
             params,
-            read,
         ),
-        false => sql::many(
+        false => many(
             conn,
+            key,
             select!(
                 "WHERE ?1 = '' OR row < (SELECT row FROM request WHERE request_id = ?1) \
                  ORDER BY row DESC LIMIT ?2"
             ),
             params,
-            read,
         ),
     }
 }
 
-pub(super) fn overdue(conn: &Connection, now: Timestamp) -> Result<Option<Request>, RowsError> {
+pub(super) fn overdue(
+    conn: &Connection,
+    key: &LedgerKey,
+    now: Timestamp,
+) -> Result<Option<Request>, RowsError> {
     let query = select!(
         "INDEXED BY request_waiting \
          WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND deadline <= ?1 \
          ORDER BY deadline, request_id LIMIT 1"
     );
-    sql::one(conn, query, [now.0], read)
+    one(conn, key, query, [now.0])
 }
 
 pub(super) fn next_deadline(conn: &Connection) -> Result<Option<Timestamp>, RowsError> {
@@ -271,6 +347,7 @@ pub(super) fn next_deadline(conn: &Connection) -> Result<Option<Timestamp>, Rows
 
 pub(super) fn unreminded(
     conn: &Connection,
+    key: &LedgerKey,
     asked_by: Timestamp,
 ) -> Result<Option<Request>, RowsError> {
     let query = select!(
@@ -278,7 +355,7 @@ pub(super) fn unreminded(
          WHERE (state = 'open' OR state = 'orphaned' OR state = 'granted') AND state = 'open' \
          AND reminded = 0 AND created_at <= ?1 ORDER BY created_at, request_id LIMIT 1"
     );
-    sql::one(conn, query, [asked_by.0], read)
+    one(conn, key, query, [asked_by.0])
 }
 
 pub(super) fn next_unreminded(conn: &Connection) -> Result<Option<Timestamp>, RowsError> {
@@ -293,11 +370,12 @@ pub(super) const WAITING: &str = "SELECT count(*) FROM request INDEXED BY reques
 
 pub(super) fn moved(
     conn: &Connection,
+    key: &LedgerKey,
     id: &RequestId,
     from: RequestStateName,
     to: &RequestState,
 ) -> Result<(), RowsError> {
-    let state = StateColumns::of(to);
+    let state = StateColumns::of(key, id, to)?;
     sql::write(
         conn,
         "UPDATE request SET state = ?2, decision = ?3, answers = ?4, decided_by = ?5, via = ?6, \

@@ -6,6 +6,7 @@ use super::{
     ack, answer, attached, audit, conversation, cursor, errand, event, figures, forget,
     incarnation, message, pages, push, queue, reply, request, spend, sql, task, token, turn,
 };
+use crate::key::LedgerKey;
 use bridge_core::budget::DayBudget;
 use bridge_core::port::{
     Change, ErrandQuery, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, Rows, RowsError,
@@ -31,15 +32,17 @@ pub(super) enum Undo {
 #[derive(Debug)]
 pub(super) struct SqliteRows<'c> {
     conn: &'c Connection,
+    key: &'c LedgerKey,
     undo: Undo,
     wrote: bool,
 }
 
 impl<'c> SqliteRows<'c> {
     /// Over a connection with an open transaction.
-    pub(super) fn new(conn: &'c Connection, undo: Undo) -> Self {
+    pub(super) fn new(conn: &'c Connection, key: &'c LedgerKey, undo: Undo) -> Self {
         Self {
             conn,
+            key,
             undo,
             wrote: false,
         }
@@ -95,7 +98,7 @@ pub(super) enum Undone {
 impl Rows for SqliteRows<'_> {
     fn apply(&mut self, change: &Change) -> Result<(), RowsError> {
         self.writes()?;
-        let conn = self.conn;
+        let (conn, key) = (self.conn, self.key);
         match change {
             Change::NewConversation(conversation) => conversation::insert(conn, conversation),
             Change::Rekey {
@@ -133,8 +136,8 @@ impl Rows for SqliteRows<'_> {
             Change::ForgetRecords {
                 incarnations,
                 audit,
-            } => forget::records(conn, *incarnations, *audit),
-            Change::Audit(entry) => audit::insert(conn, entry),
+            } => forget::records(conn, key, *incarnations, *audit),
+            Change::Audit(entry) => audit::insert(conn, key, entry),
             Change::NewToken(token) => token::insert(conn, token),
             Change::RevokeToken { name, at } => token::revoke(conn, name, *at),
             Change::TokenUsed { name, at } => token::used(conn, name, *at),
@@ -160,21 +163,21 @@ impl Rows for SqliteRows<'_> {
             }
             Change::Ack { message_id, state } => ack::update(conn, message_id, *state),
             Change::NewEvent(event) => event::insert(conn, event),
-            Change::NewRequest(request) => request::insert(conn, request),
+            Change::NewRequest(request) => request::insert(conn, key, request),
             Change::NewTask(task) => task::insert(conn, task),
             Change::Notify { task_id, from, to } => task::notify(conn, task_id, *from, to),
             Change::Request {
                 request_id,
                 from,
                 to,
-            } => request::moved(conn, request_id, *from, to),
+            } => request::moved(conn, key, request_id, *from, to),
             Change::Reminded { request_id } => request::reminded(conn, request_id),
             Change::Orphan(of) => request::orphan(conn, of),
             Change::Withdraw { message_id, why } => request::withdraw(conn, message_id, why),
             Change::NewErrand(new) => errand::insert(conn, new),
             Change::NewWord(word) => errand::insert_word(conn, word),
             Change::ErrandTold { errand_id, told } => errand::told(conn, errand_id, *told),
-            Change::PutPush(new) => push::put(conn, new),
+            Change::PutPush(new) => push::put(conn, key, new),
             Change::DropPush { errand_id, config } => push::remove(conn, errand_id, config),
             Change::DropPushesOf { owner } => push::remove_all_of(conn, owner),
             Change::NewIncarnation(incarnation) => incarnation::insert(conn, incarnation),
@@ -447,15 +450,15 @@ impl Read for SqliteRows<'_> {
     }
 
     fn request(&self, request_id: &RequestId) -> Result<Option<Request>, RowsError> {
-        request::by_id(self.conn, request_id)
+        request::by_id(self.conn, self.key, request_id)
     }
 
     fn requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError> {
-        request::of_message(self.conn, message_id)
+        request::of_message(self.conn, self.key, message_id)
     }
 
     fn standings(&self, message_id: &MessageId) -> Result<Vec<Standing>, RowsError> {
-        request::standings(self.conn, message_id)
+        request::standings(self.conn, self.key, message_id)
     }
 
     fn messages_of(&self, id: &ConversationId, limit: u32) -> Result<Vec<Message>, RowsError> {
@@ -484,11 +487,11 @@ impl Read for SqliteRows<'_> {
         incarnation: &IncarnationId,
         rpc_id: &str,
     ) -> Result<Vec<Request>, RowsError> {
-        request::named(self.conn, message_id, incarnation, rpc_id)
+        request::named(self.conn, self.key, message_id, incarnation, rpc_id)
     }
 
     fn live_requests(&self, message_id: &MessageId) -> Result<Vec<Request>, RowsError> {
-        request::live(self.conn, message_id)
+        request::live(self.conn, self.key, message_id)
     }
 
     fn requests_asked(&self, message_id: &MessageId) -> Result<u32, RowsError> {
@@ -496,7 +499,7 @@ impl Read for SqliteRows<'_> {
     }
 
     fn requests_by_code(&self, id: &ConversationId, code: &str) -> Result<Vec<Request>, RowsError> {
-        request::by_code(self.conn, id, code)
+        request::by_code(self.conn, self.key, id, code)
     }
 
     fn newest_requests(
@@ -505,11 +508,11 @@ impl Read for SqliteRows<'_> {
         before: Option<&RequestId>,
         limit: u32,
     ) -> Result<Vec<Request>, RowsError> {
-        request::newest(self.conn, waiting, before, limit)
+        request::newest(self.conn, self.key, waiting, before, limit)
     }
 
     fn overdue_request(&self, now: Timestamp) -> Result<Option<Request>, RowsError> {
-        request::overdue(self.conn, now)
+        request::overdue(self.conn, self.key, now)
     }
 
     fn next_deadline(&self) -> Result<Option<Timestamp>, RowsError> {
@@ -517,7 +520,7 @@ impl Read for SqliteRows<'_> {
     }
 
     fn unreminded_request(&self, asked_by: Timestamp) -> Result<Option<Request>, RowsError> {
-        request::unreminded(self.conn, asked_by)
+        request::unreminded(self.conn, self.key, asked_by)
     }
 
     fn next_unreminded(&self) -> Result<Option<Timestamp>, RowsError> {
@@ -572,11 +575,11 @@ impl Read for SqliteRows<'_> {
     }
 
     fn push(&self, errand_id: &ErrandId, config_id: &str) -> Result<Option<Push>, RowsError> {
-        push::one(self.conn, errand_id, config_id)
+        push::one(self.conn, self.key, errand_id, config_id)
     }
 
     fn pushes_of(&self, errand_id: &ErrandId) -> Result<Vec<Push>, RowsError> {
-        push::of(self.conn, errand_id)
+        push::of(self.conn, self.key, errand_id)
     }
 
     fn pushes_held(&self, owner: &str) -> Result<u64, RowsError> {
@@ -588,6 +591,6 @@ impl Read for SqliteRows<'_> {
         after: Option<(&ErrandId, &str)>,
         limit: u32,
     ) -> Result<Vec<Push>, RowsError> {
-        push::open(self.conn, after, limit)
+        push::open(self.conn, self.key, after, limit)
     }
 }

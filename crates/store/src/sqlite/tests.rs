@@ -2,13 +2,19 @@
 
 use super::open::{Options, open};
 use super::{conversation, errand, message, pages, place, push, queue, reply, spend};
+use crate::key::for_tests;
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};
 use tempfile::TempDir;
 
 fn ledger() -> (Connection, TempDir) {
     let directory = tempfile::tempdir().unwrap();
-    let opened = open(&directory.path().join("ledger.db"), Options::default()).unwrap();
+    let opened = open(
+        &directory.path().join("ledger.db"),
+        &for_tests(),
+        Options::default(),
+    )
+    .unwrap();
     (opened.writer, directory)
 }
 
@@ -158,7 +164,12 @@ fn a_statement_is_compiled_once_whatever_is_bound() {
 #[test]
 fn connections_are_set_up_as_promised() {
     let directory = tempfile::tempdir().unwrap();
-    let opened = open(&directory.path().join("ledger.db"), Options::default()).unwrap();
+    let opened = open(
+        &directory.path().join("ledger.db"),
+        &for_tests(),
+        Options::default(),
+    )
+    .unwrap();
     let setting = |conn: &Connection, pragma: &str| -> String {
         let value = conn.pragma_query_value(None, pragma, |row| row.get::<_, Value>(0));
         match value.unwrap() {

@@ -7,6 +7,7 @@ use super::gauge::Gauge;
 use super::line::{Closed, Line, Outlet, line};
 use super::rows::{SqliteRows, Undo, Undone};
 use super::sql;
+use crate::key::LedgerKey;
 use bridge_core::port::{LedgerError, RowsError};
 use bridge_core::value::Epoch;
 use rusqlite::Connection;
@@ -54,11 +55,17 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread over a connection that is set up and belongs to `epoch`.
-    pub(super) fn start(conn: Connection, epoch: Epoch, gauge: Gauge) -> std::io::Result<Self> {
+    pub(super) fn start(
+        conn: Connection,
+        key: LedgerKey,
+        epoch: Epoch,
+        gauge: Gauge,
+    ) -> std::io::Result<Self> {
         let (jobs, outlet) = line(QUEUE_MAX);
         let commits = Arc::new(AtomicU64::new(0));
         let desk = Desk {
             conn,
+            key,
             epoch,
             commits: Arc::clone(&commits),
             gauge,
@@ -127,6 +134,7 @@ type Verdict = Result<(), LedgerError>;
 /// The thread's own state.
 struct Desk {
     conn: Connection,
+    key: LedgerKey,
     epoch: Epoch,
     commits: Arc<AtomicU64>,
     gauge: Gauge,
@@ -217,7 +225,7 @@ impl Desk {
 
     /// Runs one job. An error undoes the whole batch.
     fn job(&self, job: &mut dyn Job, undo: Undo) -> Result<(Verdict, Undone), LedgerError> {
-        let mut rows = SqliteRows::new(&self.conn, undo);
+        let mut rows = SqliteRows::new(&self.conn, &self.key, undo);
         let ran = catch_unwind(AssertUnwindSafe(|| job.run(&mut rows)));
         let ran = ran.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
         match ran {
@@ -238,7 +246,7 @@ impl Desk {
     fn write_again(&self, batch: &[Box<dyn Job>], verdicts: &[Verdict]) -> Result<(), LedgerError> {
         for (job, verdict) in batch.iter().zip(verdicts) {
             if verdict.is_ok() {
-                let mut rows = SqliteRows::new(&self.conn, Undo::Transaction);
+                let mut rows = SqliteRows::new(&self.conn, &self.key, Undo::Transaction);
                 let wrote = catch_unwind(AssertUnwindSafe(|| job.write_again(&mut rows)));
                 wrote.unwrap_or_else(|panic| Err(panicked(panic.as_ref())))?;
             }

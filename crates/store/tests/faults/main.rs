@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod backup;
 #[cfg(test)]
+mod f1_secrets;
+#[cfg(test)]
 #[allow(
     dead_code,
     reason = "shared with the ledger's tests, which use other parts of it"

@@ -1,7 +1,7 @@
 //! Recover: everything that can be read comes over, nothing that may have run is run again, and the damaged file is
 //! kept as it was.
 
-use crate::given::{World, answered, attach, begin, text};
+use crate::given::{World, answered, attach, begin, key, text};
 use crate::rig::{Messages, Place, errand, every_state, finishes, messages, one_file, waits};
 use bridge_core::errand::ErrandView;
 use bridge_core::port::{HeadFilter, Read, RowsError};
@@ -17,7 +17,7 @@ const PAGE: usize = 4096;
 const NOW: Timestamp = Timestamp(2_000_000);
 
 fn run(path: &Path, backup: Option<&Path>) -> Result<Recovered, RecoverError> {
-    recover(path, backup, Path::new("/work"), NOW)
+    recover(path, || Ok(key()), backup, Path::new("/work"), NOW)
 }
 
 fn report(path: &Path, backup: Option<&Path>) -> Report {
@@ -39,7 +39,7 @@ async fn sound() -> (Place, Vec<u8>) {
 
 /// A recovered ledger opens, is sound, and no message in it could run that could not have run before.
 async fn expect_safe(path: &Path, before: &Messages, report: &Report) -> Messages {
-    let ledger = SqliteLedger::open(path, Options::default()).unwrap();
+    let ledger = SqliteLedger::open(path, &key(), Options::default()).unwrap();
     assert_eq!(ledger.quick_check().await, Ok(Soundness::Sound));
     let after = messages(path);
     assert_eq!(after.len() as u64, report.messages);
@@ -137,7 +137,7 @@ async fn s3_what_the_header_or_the_end_held_is_not_all() {
     ] {
         let damaged = Place::new();
         fs::write(&damaged.path, &broken).unwrap();
-        let error = SqliteLedger::open(&damaged.path, Options::default()).unwrap_err();
+        let error = SqliteLedger::open(&damaged.path, &key(), Options::default()).unwrap_err();
         assert!(error.is_damage(), "{what}: {error}");
         assert!(
             error.to_string().contains("codex-bridge recover"),
@@ -245,7 +245,7 @@ async fn a_broken_log_makes_every_waiting_message_doubtful() {
     let at = bytes.len() / 4 * 3;
     bytes[at] ^= 1;
     fs::write(&log, &bytes).unwrap();
-    let error = SqliteLedger::open(&killed.path, Options::default()).unwrap_err();
+    let error = SqliteLedger::open(&killed.path, &key(), Options::default()).unwrap_err();
     assert!(
         error.is_damage() && error.to_string().contains("its log is damaged"),
         "{error}"
@@ -391,7 +391,7 @@ async fn a_recovery_that_was_cut_at_the_swap_goes_on_from_there() {
     fs::write(damaged.at("ledger.db-wal"), "an old log").unwrap();
     fs::write(damaged.at("ledger.db.recovered"), bytes).unwrap();
     for _ in 0..2 {
-        let error = SqliteLedger::open(&damaged.path, Options::default()).unwrap_err();
+        let error = SqliteLedger::open(&damaged.path, &key(), Options::default()).unwrap_err();
         assert!(matches!(error, OpenError::RecoveryCut { .. }), "{error}");
         // Cut again, after the damaged file has its second name.
         fs::hard_link(&damaged.path, damaged.at("cut")).ok();
@@ -418,11 +418,11 @@ async fn a_ledger_that_is_gone_or_empty_is_not_taken_for_a_new_one() {
     let backup = place.at("sound.db");
     let empty = Place::new();
     fs::write(&empty.path, "").unwrap();
-    let error = SqliteLedger::open(&empty.path, Options::default()).unwrap_err();
+    let error = SqliteLedger::open(&empty.path, &key(), Options::default()).unwrap_err();
     assert!(error.to_string().contains("it is empty"), "{error}");
     let logged = Place::new();
     fs::write(logged.at("ledger.db-wal"), "what is left").unwrap();
-    let error = SqliteLedger::open(&logged.path, Options::default()).unwrap_err();
+    let error = SqliteLedger::open(&logged.path, &key(), Options::default()).unwrap_err();
     assert!(error.to_string().contains("its log is there"), "{error}");
     assert_eq!(logged.names(), ["ledger.db-wal"]);
     for damaged in [empty, logged, Place::new()] {

@@ -1,6 +1,6 @@
 //! The rig: a ledger with a message in every state, files that can be damaged, and what a reader finds in them.
 
-use crate::given::{World, answered, attach, begin, fail, note, request, text};
+use crate::given::{World, answered, attach, begin, fail, key, note, request, text};
 use bridge_core::port::Ledger;
 use bridge_core::step::{Ask, Begin, ErrandPlace, Receive, TakeErrand};
 use bridge_core::value::{Class, Errand, ErrandId, Sandbox, ThreadId, Timestamp};
@@ -27,7 +27,7 @@ impl Place {
     }
 
     pub(crate) fn open(&self) -> SqliteLedger {
-        SqliteLedger::open(&self.path, Options::default()).unwrap()
+        SqliteLedger::open(&self.path, &key(), Options::default()).unwrap()
     }
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {

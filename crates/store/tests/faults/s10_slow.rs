@@ -1,7 +1,7 @@
 //! S10: the disk is slow. While a commit takes too long the gauge closes the door, and what was handed in is not given
 //! up: it is done when its time comes.
 
-use crate::given::{World, text};
+use crate::given::{World, key, text};
 use crate::rig::{Place, until};
 use bridge_core::port::{Read, RowsError};
 use bridge_core::step::{Decision, Refused, Transition};
@@ -41,7 +41,7 @@ async fn s10_a_slow_commit_closes_the_door_and_nothing_is_given_up() {
         limits,
         ..Options::default()
     };
-    let ledger = SqliteLedger::open(&place.path, options).unwrap();
+    let ledger = SqliteLedger::open(&place.path, &key(), options).unwrap();
     let gauge = ledger.gauge();
     let (let_go, hold) = mpsc::channel();
     let world = World::over(&ledger);

@@ -1,7 +1,7 @@
 //! S2: another process holds the ledger's lock, as a backup tool may. Shorter than the timeout it is only a wait,
 //! longer it is a passing failure, and no transition is lost either way.
 
-use crate::given::{World, text};
+use crate::given::{World, key, text};
 use crate::rig::{Place, again, told};
 use bridge_core::port::{LedgerError, RowsError};
 use bridge_core::value::Class;
@@ -90,7 +90,7 @@ async fn s2_a_lock_that_is_held_longer_is_a_passing_failure() {
         busy_timeout: Duration::from_millis(20),
         ..Options::default()
     };
-    let ledger = SqliteLedger::open(&place.path, options).unwrap();
+    let ledger = SqliteLedger::open(&place.path, &key(), options).unwrap();
     let world = World::over(&ledger);
     let holder = Holder::of(&place.path);
     for _ in 0..3 {
@@ -102,7 +102,7 @@ async fn s2_a_lock_that_is_held_longer_is_a_passing_failure() {
         assert!(error.to_string().contains("locked"), "{error}");
         assert_eq!(error.class(), Class::Transient);
     }
-    let error = SqliteLedger::open(&place.path, options).unwrap_err();
+    let error = SqliteLedger::open(&place.path, &key(), options).unwrap_err();
     assert!(
         matches!(error, OpenError::Sqlite { .. }) && !error.is_damage(),
         "{error:?}"

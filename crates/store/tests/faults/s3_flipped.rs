@@ -5,7 +5,7 @@
 //! reason) can't be told from another value. What such a byte can't do is tested: no row comes or goes, and no key and no state changes without being found by a check or
 //! by whoever reads it.
 
-use crate::given::{World, text};
+use crate::given::{World, key, text};
 use crate::rig::{Place, every_state, one_file};
 use crate::view;
 use bridge_core::value::Timestamp;
@@ -96,7 +96,7 @@ async fn s3_a_flipped_byte_is_refused_found_or_harmless() {
         flipped[at] ^= 1 << (flip % 8);
         fs::write(&damaged.path, &flipped).unwrap();
         let thorough = inspect(&damaged.path, Depth::Thorough);
-        match SqliteLedger::open(&damaged.path, Options::default()) {
+        match SqliteLedger::open(&damaged.path, &key(), Options::default()) {
             Err(error) => {
                 assert!(fs::read(&damaged.path).unwrap() == flipped, "{error}");
                 seen.refused += 1;
@@ -139,7 +139,7 @@ async fn s3_a_refused_ledger_and_its_log_are_left_alone() {
     assert!(log.len() > 4096);
     fs::write(&killed.path, &database).unwrap();
     fs::write(killed.at("ledger.db-wal"), &log).unwrap();
-    let error = SqliteLedger::open(&killed.path, Options::default()).unwrap_err();
+    let error = SqliteLedger::open(&killed.path, &key(), Options::default()).unwrap_err();
     assert!(error.is_damage(), "{error}");
     assert!(fs::read(&killed.path).unwrap() == database);
     assert!(fs::read(killed.at("ledger.db-wal")).unwrap() == log);

@@ -1,7 +1,7 @@
 //! S4: a file system that is read-only, a directory or a file that belongs to somebody else: a clear error at start,
 //! and nothing is changed.
 
-use crate::given::{World, text};
+use crate::given::{World, key, text};
 use crate::rig::{Place, again, may_mount, mount, small_disk, told};
 use bridge_store::{OpenError, Options, SqliteLedger};
 use std::error::Error;
@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 fn refused(path: &Path, why: &str) {
-    let error = SqliteLedger::open(path, Options::default()).unwrap_err();
+    let error = SqliteLedger::open(path, &key(), Options::default()).unwrap_err();
     assert!(matches!(error, OpenError::File { .. }), "{error:?}");
     assert!(!error.is_damage(), "it is not the file's fault");
     let source = error.source().unwrap().to_string();
@@ -59,7 +59,10 @@ fn s4_what_belongs_to_somebody_else_is_told_at_start() {
     for (name, bits) in [("theirs", 0o755), ("closed", 0o555)] {
         fs::create_dir(place.at(name)).unwrap();
         if name == "theirs" {
-            drop(SqliteLedger::open(place.at("theirs/ledger.db"), Options::default()).unwrap());
+            drop(
+                SqliteLedger::open(place.at("theirs/ledger.db"), &key(), Options::default())
+                    .unwrap(),
+            );
         }
         mode(&place.at(name), bits);
     }

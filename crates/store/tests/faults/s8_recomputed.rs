@@ -1,7 +1,7 @@
 //! S8: somebody else commits while a transition waits for its turn. The decision is made on the rows as they are when
 //! it gets it, and made anew when it is tried again: nothing rests on what was read before.
 
-use crate::given::{World, claim, text};
+use crate::given::{World, claim, key, text};
 use crate::rig::Place;
 use bridge_core::port::{Ledger, LedgerError, RowsError};
 use bridge_core::step::ClaimOutcome;
@@ -48,7 +48,7 @@ async fn s8_a_transition_that_is_tried_again_is_computed_anew() {
         busy_timeout: Duration::from_millis(10),
         ..Options::default()
     };
-    let ledger = SqliteLedger::open(&place.path, options).unwrap();
+    let ledger = SqliteLedger::open(&place.path, &key(), options).unwrap();
     let mut world = World::over(&ledger);
     world.receives(&[("a", "m1"), ("b", "m2")]).await;
     let step = claim(10, world.now);

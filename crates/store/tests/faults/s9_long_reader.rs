@@ -1,7 +1,7 @@
 //! S9: somebody holds the ledger open for reading. Our own questions are bounded in time; behind a foreign one the log
 //! grows for everybody to see, and shrinks again when it is gone.
 
-use crate::given::{World, text};
+use crate::given::{World, key, text};
 use crate::rig::{PATIENCE, Place};
 use bridge_core::port::{Ledger, LedgerError, RowsError};
 use bridge_core::step::Receive;
@@ -56,7 +56,7 @@ async fn s9_a_question_that_never_ends_is_ended() {
         read_max: Duration::from_millis(20),
         ..Options::default()
     };
-    let ledger = SqliteLedger::open(&place.path, options).unwrap();
+    let ledger = SqliteLedger::open(&place.path, &key(), options).unwrap();
     World::over(&ledger).does(text("a", "m1")).await;
     let endless = ledger.read(|rows| -> Result<(), RowsError> {
         loop {

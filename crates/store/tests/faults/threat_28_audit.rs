@@ -1,5 +1,6 @@
 //! Threat 28: somebody changes the record of what people did, in the file itself.
 
+use crate::given::key;
 use crate::rig::Place;
 use bridge_core::port::Ledger;
 use bridge_core::step::{Keep, Prune, Record};
@@ -24,7 +25,9 @@ async fn record<L: Ledger>(ledger: &L, what: &str, at: i64) {
 }
 
 fn look(place: &Place) -> AuditRecord {
-    audit(&place.at("ledger.db"), 2).unwrap().unwrap()
+    audit(&place.at("ledger.db"), 2, Some(&key().public()))
+        .unwrap()
+        .unwrap()
 }
 
 fn edit(place: &Place, sql: &str) {
@@ -55,7 +58,7 @@ async fn threat_28_a_change_of_the_record_shows() {
         }
         drop(ledger);
         let whole = look(&place);
-        let rows: Vec<i64> = whole.newest.iter().map(|(row, _)| *row).collect();
+        let rows: Vec<i64> = whole.newest.iter().map(|link| link.row).collect();
         assert_eq!(rows, [4, 3], "newest first");
         assert_eq!(whole.chain.map(|found| found.chained), Ok(4));
         edit(&place, deed);

@@ -212,6 +212,7 @@ impl Pair {
                     url: "https://hooks.example.com/".to_owned(),
                     token: self.dice.choose(&[None, Some("t".to_owned())]),
                     authorization: None,
+                    unreadable: false,
                     version: "1.0".to_owned(),
                     state: PushState::Waiting { not_before: None },
                     mark: self.dice.choose(&[None, Some(FROM_NOW.to_owned())]),

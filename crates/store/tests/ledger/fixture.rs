@@ -1,5 +1,6 @@
 //! A store under test: how it is opened, and how it is opened again as after a restart.
 
+use crate::given::key;
 use bridge_core::port::Ledger;
 use bridge_store::{MemoryLedger, Options, SqliteLedger};
 use std::path::PathBuf;
@@ -52,12 +53,12 @@ impl Fixture for OnDisk {
     fn open() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ledger.db");
-        let ledger = SqliteLedger::open(path, Options::default()).unwrap();
+        let ledger = SqliteLedger::open(path, &key(), Options::default()).unwrap();
         Self { ledger, directory }
     }
 
     fn reopen(&mut self) {
-        self.ledger = SqliteLedger::open(self.path(), Options::default()).unwrap();
+        self.ledger = SqliteLedger::open(self.path(), &key(), Options::default()).unwrap();
     }
 
     fn ledger(&self) -> &SqliteLedger {

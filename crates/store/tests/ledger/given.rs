@@ -15,6 +15,12 @@ use bridge_core::value::{
     RequestVerdict, Sandbox, SenderKind, StateName, ThreadId, Tier, Timestamp, Transport, TurnId,
     Usage, Wants,
 };
+use bridge_store::key::{KEY_BYTES, KeyAge, LedgerKey};
+
+/// The key of the ledgers in tests.
+pub(crate) fn key() -> LedgerKey {
+    LedgerKey::from_bytes(&[7; KEY_BYTES], KeyAge::New).unwrap()
+}
 
 /// A ledger and a clock that moves when it is told to.
 pub(crate) struct World<L> {

@@ -1,7 +1,7 @@
 //! What only the store on disk promises: durability, grouping, isolation, and care for its file.
 
 use crate::fixture::{Fixture, OnDisk};
-use crate::given::{World, Write, begin, message, text};
+use crate::given::{World, Write, begin, key, message, text};
 use crate::view::everything;
 use bridge_core::port::{Change, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{Decision, Received, Refused, Transition};
@@ -240,7 +240,7 @@ async fn a_panic_in_a_read_leaves_its_reader_alive() {
         readers: 1,
         ..Options::default()
     };
-    let ledger = SqliteLedger::open(directory.path().join("ledger.db"), options).unwrap();
+    let ledger = SqliteLedger::open(directory.path().join("ledger.db"), &key(), options).unwrap();
     let read = ledger.read(|rows| -> Result<(), RowsError> {
         rows.backlog()?;
         panic!("on purpose")
@@ -258,7 +258,7 @@ async fn a_lock_held_by_another_process_is_a_passing_failure() {
         busy_timeout: Duration::from_millis(10),
         ..Options::default()
     };
-    let ledger = SqliteLedger::open(&path, options).unwrap();
+    let ledger = SqliteLedger::open(&path, &key(), options).unwrap();
     let world = World::over(&ledger);
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -306,10 +306,10 @@ fn the_files_are_private() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger.db");
     let sound = directory.path().join("sound.db");
-    drop(SqliteLedger::open(&sound, Options::default()).unwrap());
+    drop(SqliteLedger::open(&sound, &key(), Options::default()).unwrap());
     fs::copy(&sound, &path).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    let _ledger = SqliteLedger::open(&path, Options::default()).unwrap();
+    let _ledger = SqliteLedger::open(&path, &key(), Options::default()).unwrap();
     for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
         let mode = fs::metadata(directory.path().join(name))
             .unwrap()
@@ -321,7 +321,7 @@ fn the_files_are_private() {
 /// Opening must fail, and must leave the file as it is.
 fn refused(path: &Path) -> OpenError {
     let before = fs::read(path).unwrap();
-    let error = SqliteLedger::open(path, Options::default()).unwrap_err();
+    let error = SqliteLedger::open(path, &key(), Options::default()).unwrap_err();
     assert_eq!(fs::read(path).unwrap(), before);
     error
 }
@@ -330,17 +330,17 @@ fn refused(path: &Path) -> OpenError {
 fn a_newer_schema_is_refused_with_both_versions() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger.db");
-    drop(SqliteLedger::open(&path, Options::default()).unwrap());
+    drop(SqliteLedger::open(&path, &key(), Options::default()).unwrap());
     let other = Connection::open(&path).unwrap();
     other.execute_batch("PRAGMA user_version = 99").unwrap();
     drop(other);
-    let error = SqliteLedger::open(&path, Options::default()).unwrap_err();
+    let error = SqliteLedger::open(&path, &key(), Options::default()).unwrap_err();
     assert!(
         matches!(error, OpenError::Newer { found: 99, .. }),
         "{error}"
     );
     let said = error.to_string();
-    assert!(said.contains("99") && said.contains("up to 9"), "{said}");
+    assert!(said.contains("99") && said.contains("up to 10"), "{said}");
 }
 
 #[test]
@@ -369,7 +369,7 @@ fn a_database_of_another_program_is_refused() {
 fn a_place_that_cannot_be_written_is_told() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("missing").join("ledger.db");
-    let error = SqliteLedger::open(&path, Options::default()).unwrap_err();
+    let error = SqliteLedger::open(&path, &key(), Options::default()).unwrap_err();
     assert!(matches!(error, OpenError::File { .. }), "{error}");
     assert!(error.source().is_some());
 }
@@ -398,7 +398,7 @@ async fn a_destroyed_page_is_found() {
         broken[page * page_size..(page + 1) * page_size].fill(0xA5);
         let path = copies.path().join(format!("broken-{page}.db"));
         fs::write(&path, broken).unwrap();
-        match SqliteLedger::open(&path, Options::default()) {
+        match SqliteLedger::open(&path, &key(), Options::default()) {
             Err(OpenError::NotADatabase { .. } | OpenError::Damaged { .. }) => {}
             Err(other) => panic!("page {page}: {other:?}"),
             Ok(ledger) => match ledger.quick_check().await.unwrap() {

@@ -105,6 +105,7 @@ fn push(name: &str, config: &str) -> Push {
         url: "https://hooks.example.com/push?key=hunter2".to_owned(),
         token: Some("hunter2".to_owned()),
         authorization: Some(("Bearer".to_owned(), "hunter2".to_owned())),
+        unreadable: false,
         version: "1.0".to_owned(),
         state: PushState::Waiting { not_before: None },
         mark: None,
@@ -239,6 +240,33 @@ async fn the_end_is_told_once_in_both_versions() {
         let ends = of.filter(|(_, body)| body.to_lowercase().contains("completed"));
         assert_eq!(ends.count(), 1, "{config}: {bodies:#?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn f1_unreadable_push_is_never_sent() {
+    let (stage, receivers) = (Stage::new(), Receivers::default());
+    stage.pushing(&receivers);
+    stage.start();
+    stage.given("one").await;
+    // As the ledger gives it whose key is another one.
+    let unreadable = Push {
+        url: String::new(),
+        token: None,
+        authorization: None,
+        unreadable: true,
+        ..push("one", "p")
+    };
+    stage.wants(unreadable).await;
+    let dead = || matches!(stage.kept("one", "p").state, PushState::Dead { .. });
+    stage.until("the end of it", dead).await;
+    stage.done("one").await;
+    assert_eq!(receivers.known().tries, 0, "nothing is sent");
+    let rows = stage.ledger.inner().snapshot().unwrap();
+    let events = rows.events(&MessageId::new("m-one"), 0, 50).unwrap();
+    let told = events.iter().any(|event| {
+        event.text.contains("given up after 1 try") && event.text.contains("can't be decrypted")
+    });
+    assert!(told, "{events:#?}");
 }
 
 #[tokio::test(start_paused = true)]

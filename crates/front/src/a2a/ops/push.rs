@@ -124,6 +124,7 @@ fn wanted<D: Desk>(
         authorization: config
             .authentication
             .map(|auth| (auth.scheme, auth.credentials.unwrap_or_default())),
+        unreadable: false,
         version: call.version.word().to_owned(),
         state: PushState::Waiting { not_before: None },
         mark: match since {

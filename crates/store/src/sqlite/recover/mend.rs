@@ -7,7 +7,8 @@
 
 use super::report::{Notice, Report, TableReport};
 use super::salvage::{Found, Identity, TOLD_LEAP};
-use crate::sqlite::audit;
+use crate::key::LedgerKey;
+use crate::sqlite::{audit, seal};
 use bridge_core::port::RowsError;
 use bridge_core::value::{AuditEntry, MessageId, ReplyKey, Timestamp};
 use rusqlite::{Connection, Error, OptionalExtension, params};
@@ -18,6 +19,7 @@ use std::path::Path;
 pub(super) struct Setting<'a> {
     pub(super) work_root: &'a Path,
     pub(super) now: Timestamp,
+    pub(super) key: &'a LedgerKey,
     /// Commits at the end of the damaged ledger are lost, so that any row may be older than it looks.
     pub(super) log_broken: bool,
 }
@@ -382,22 +384,28 @@ impl Mender<'_> {
 
     fn audit(&mut self) -> Result<(), Error> {
         let report = &self.report;
-        let detail = format!(
-            "{} messages buried, {} incomplete, {} lost",
-            report.buried.len(),
-            report.incomplete.len(),
-            report.lost.len()
-        );
-        let entry = AuditEntry {
+        let entry = |found: &audit::Salvaged| AuditEntry {
             at: self.setting.now,
             actor: "operator".to_owned(),
             what: "recover".to_owned(),
             subject: "ledger".to_owned(),
-            detail,
+            detail: format!(
+                "{} messages buried, {} incomplete, {} lost; this record {}",
+                report.buried.len(),
+                report.incomplete.len(),
+                report.lost.len(),
+                match found.cuts.as_slice() {
+                    [] => "shows no hole".to_owned(),
+                    cuts => format!("was cut: {}", cuts.join(", ")),
+                }
+            ),
         };
         let failed = |error: RowsError| Error::ToSqlConversionFailure(error.into());
-        audit::unchain(self.new).map_err(failed)?;
-        audit::insert(self.new, &entry).map_err(failed)
+        let found = audit::salvaged(self.new, self.setting.key, entry).map_err(failed)?;
+        self.report.audit_cuts = found.cuts;
+        // Of a ledger from before the key.
+        seal::seal_clear(self.new, self.setting.key).map_err(failed)?;
+        Ok(())
     }
 
     fn bury(&mut self, which: &str, reason: &str) -> Result<(), Error> {

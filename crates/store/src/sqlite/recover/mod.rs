@@ -17,6 +17,7 @@ use super::inspect::{Depth, Inspection, inspect};
 use super::log::{self, Log};
 use super::migrate::{self, MIGRATIONS};
 use super::open::{OpenError, recovered_place};
+use crate::key::{KeyError, LedgerKey};
 use bridge_core::value::Timestamp;
 use rusqlite::Connection;
 use salvage::{Origin, Salvage, Source};
@@ -63,15 +64,20 @@ pub enum RecoverError {
     /// The new ledger could not be written.
     #[error("cannot write the recovered ledger: {0}; nothing was changed")]
     Write(#[from] rusqlite::Error),
+    /// There is no key to carry the record of acts on with.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// It is not ours, or not yet.
     #[error(transparent)]
     Open(#[from] OpenError),
 }
 
 /// Recovers the ledger at `ledger` if it is damaged; the holes are filled from `backup`. A conversation whose row is
-/// lost gets a working directory below `work_root`.
+/// lost gets a working directory below `work_root`. The record of acts is carried on under the key, which is only asked
+/// for when there is something to do.
 pub fn recover(
     ledger: &Path,
+    key: impl FnOnce() -> Result<LedgerKey, KeyError>,
     backup: Option<&Path>,
     work_root: &Path,
     now: Timestamp,
@@ -93,8 +99,9 @@ pub fn recover(
         Inspection::Missing => vec!["it is gone".to_owned()],
         Inspection::Damaged { findings } => findings,
     };
+    let key = &key()?;
     let partial = beside(ledger, ".recovering");
-    let built = build(ledger, backup, work_root, now, &partial);
+    let built = build(ledger, key, backup, work_root, now, &partial);
     if built.is_err() {
         // What remains is ours and useless; the error says what happened.
         let _left = remove_if_there(&partial);
@@ -109,6 +116,7 @@ pub fn recover(
 /// Writes a whole new ledger at `partial`.
 fn build(
     ledger: &Path,
+    key: &LedgerKey,
     backup: Option<&Path>,
     work_root: &Path,
     now: Timestamp,
@@ -142,6 +150,7 @@ fn build(
     let setting = mend::Setting {
         work_root,
         now,
+        key,
         log_broken: log_is_broken(ledger),
     };
     let report = mend::mend(&new, found, &setting)?;

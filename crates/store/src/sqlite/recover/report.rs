@@ -36,6 +36,8 @@ pub struct Report {
     pub incomplete: Vec<Notice>,
     /// Ids of messages that are known to have been there and are gone.
     pub lost: Vec<String>,
+    /// Where the record of acts has holes.
+    pub audit_cuts: Vec<String>,
 }
 
 /// The rows of one table.

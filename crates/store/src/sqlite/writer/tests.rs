@@ -1,6 +1,7 @@
 //! The writer when the disk does not do what it should: whole batches fail, and work goes on afterwards.
 
 use super::*;
+use crate::key::for_tests;
 use crate::sqlite::gauge::Limits;
 use crate::sqlite::open::{Options, open};
 use tempfile::TempDir;
@@ -35,8 +36,9 @@ fn sql(statement: &'static str) -> (Box<dyn Job>, Heard) {
 fn desk() -> (Desk, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger.db");
-    let opened = open(&path, Options::default()).unwrap();
+    let opened = open(&path, &for_tests(), Options::default()).unwrap();
     let desk = Desk {
+        key: for_tests(),
         conn: opened.writer,
         epoch: opened.epoch,
         commits: Arc::new(AtomicU64::new(0)),

@@ -17,6 +17,7 @@ fn push(errand_id: &str, config_id: &str) -> Push {
         url: "https://hooks.example.com/o'r \"?key=1".to_owned(),
         token: Some("t'oken".to_owned()),
         authorization: Some(("Bearer".to_owned(), "c\"redentials".to_owned())),
+        unreadable: false,
         version: "1.0".to_owned(),
         state: PushState::Waiting { not_before: None },
         mark: None,

@@ -95,7 +95,8 @@ fn a_ledger_of_the_first_version_keeps_every_value() {
         1,
         "one before the first step, which the program of before can open"
     );
-    let rows = SqliteRows::new(&conn, Undo::Transaction);
+    let key = crate::key::for_tests();
+    let rows = SqliteRows::new(&conn, &key, Undo::Transaction);
     for (number, state) in STATES.into_iter().enumerate() {
         let id = MessageId::new(format!("m{}", number + 1));
         let message = rows.message(&id).unwrap().unwrap();

@@ -1,0 +1,250 @@
+//! The file of the key: made once, private, and never read where others could have put it.
+
+use super::{KEY_BYTES, KeyAge, LedgerKey};
+use crate::sqlite::{PRIVATE, sync_directory};
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// Who keeps others away from the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// Its owner and mode: it must be ours, and nobody else may read it.
+    Mode,
+    /// The service manager, whose directory of credentials only the service can enter: systemd gives access to one
+    /// user by a list, which shows as the group's part of the mode.
+    ServiceManager,
+}
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// There is no such file.
+    #[error("there is no key at {}", path.display())]
+    Missing {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// It must not be used.
+    #[error("the ledger's key {} can't be used: {why}", path.display())]
+    Unfit {
+        /// Which file.
+        path: PathBuf,
+        /// Why not, and what to do.
+        why: String,
+    },
+    /// The file system said no.
+    #[error("cannot {doing} the ledger's key {}: {source}; check its owner and its directory", path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// The library refused, which it does when the system gives no random numbers.
+    #[error("the system's cryptography failed; nothing was changed, try again")]
+    Crypto,
+    /// A public key was expected.
+    #[error(
+        "this is no public key: it is `ed25519:` and 44 characters, as `codex-bridge audit --public-key` prints it"
+    )]
+    NotPublic,
+}
+
+impl LedgerKey {
+    /// Reads the key.
+    pub fn load(path: &Path, guard: Guard) -> Result<Self, KeyError> {
+        let failed = |source| error("read", path, source);
+        let file = OpenOptions::new()
+            .read(true)
+            // A pipe in its place must not make us wait.
+            .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+            .open(path)
+            .map_err(failed)?;
+        check(&file, guard, path)?;
+        let mut secret = Zeroizing::new([0; KEY_BYTES + 1]);
+        let mut length = 0;
+        let mut file = file;
+        loop {
+            let rest = secret.get_mut(length..).unwrap_or_default();
+            match file.read(rest).map_err(failed)? {
+                0 => break,
+                read => length += read,
+            }
+        }
+        let exact = secret
+            .first_chunk::<KEY_BYTES>()
+            .filter(|_| length == KEY_BYTES);
+        let Some(secret) = exact else {
+            let why = format!(
+                "it has {length} bytes, and a key has {KEY_BYTES}; put the right file there, or move it away and a new key is made"
+            );
+            return Err(unfit(path, why));
+        };
+        Self::from_bytes(secret, KeyAge::Existing)
+    }
+
+    /// Reads the key, or makes one where none is.
+    pub fn load_or_create(path: &Path, guard: Guard) -> Result<Self, KeyError> {
+        match Self::load(path, guard) {
+            Err(KeyError::Missing { .. }) => match create(path) {
+                // Somebody else was faster.
+                Err(KeyError::File { source, .. })
+                    if source.kind() == io::ErrorKind::AlreadyExists =>
+                {
+                    Self::load(path, guard)
+                }
+                made => made,
+            },
+            loaded => loaded,
+        }
+    }
+}
+
+/// The file is whole and on disk before anything is encrypted with it. One that a crash left short is told by its
+/// length.
+fn create(path: &Path) -> Result<LedgerKey, KeyError> {
+    let failed = |source| error("make", path, source);
+    let mut secret = Zeroizing::new([0; KEY_BYTES]);
+    aws_lc_rs::rand::fill(secret.as_mut_slice()).map_err(|_| KeyError::Crypto)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(PRIVATE)
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
+        .open(path)
+        .map_err(failed)?;
+    file.write_all(secret.as_slice())
+        .and_then(|()| file.sync_all())
+        .and_then(|()| sync_directory(path))
+        .map_err(failed)?;
+    LedgerKey::from_bytes(&secret, KeyAge::New)
+}
+
+fn check(file: &File, guard: Guard, path: &Path) -> Result<(), KeyError> {
+    let found = file
+        .metadata()
+        .map_err(|source| error("look at", path, source))?;
+    if !found.is_file() {
+        return Err(unfit(path, "it is not a file".to_owned()));
+    }
+    let uid = nix::unistd::getuid().as_raw();
+    let (others, owned) = match guard {
+        Guard::Mode => (0o077, found.uid() == uid),
+        Guard::ServiceManager => (0o007, true),
+    };
+    if !owned {
+        let why = format!("it belongs to uid {}, and this is uid {uid}", found.uid());
+        return Err(unfit(path, why));
+    }
+    if found.mode() & others != 0 {
+        let why = format!(
+            "others may use it (mode {:03o}); run `chmod 600` on it, and if somebody may have read it, move it away so that a new one is made",
+            found.mode() & 0o777
+        );
+        return Err(unfit(path, why));
+    }
+    Ok(())
+}
+
+fn unfit(path: &Path, why: String) -> KeyError {
+    KeyError::Unfit {
+        path: path.to_owned(),
+        why,
+    }
+}
+
+fn error(doing: &'static str, path: &Path, source: io::Error) -> KeyError {
+    if source.raw_os_error() == Some(Errno::ELOOP as i32) {
+        let why = "it is a symbolic link; put the file itself there";
+        return unfit(path, why.to_owned());
+    }
+    match source.kind() {
+        io::ErrorKind::NotFound if doing == "read" => KeyError::Missing {
+            path: path.to_owned(),
+        },
+        _ => KeyError::File {
+            doing,
+            path: path.to_owned(),
+            source,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        (directory, path)
+    }
+
+    #[test]
+    fn f1_key_is_made_once_and_private() {
+        let (_directory, path) = place();
+        let missing = LedgerKey::load(&path, Guard::Mode).unwrap_err();
+        assert!(matches!(missing, KeyError::Missing { .. }), "{missing}");
+        let made = LedgerKey::load_or_create(&path, Guard::Mode).unwrap();
+        assert_eq!(made.age(), KeyAge::New);
+        let found = fs::metadata(&path).unwrap();
+        assert_eq!(
+            (found.len(), found.permissions().mode() & 0o777),
+            (32, 0o600)
+        );
+        let again = LedgerKey::load_or_create(&path, Guard::Mode).unwrap();
+        assert_eq!(again.age(), KeyAge::Existing);
+        assert_eq!(again.public(), made.public());
+    }
+
+    #[test]
+    fn f1_key_behind_a_link_is_refused() {
+        let (directory, path) = place();
+        let target = directory.path().join("target");
+        LedgerKey::load_or_create(&target, Guard::Mode).unwrap();
+        symlink(&target, &path).unwrap();
+        let error = LedgerKey::load_or_create(&path, Guard::Mode).unwrap_err();
+        assert!(error.to_string().contains("symbolic link"), "{error}");
+        fs::remove_file(&path).unwrap();
+        let nowhere = directory.path().join("nowhere");
+        symlink(&nowhere, &path).unwrap();
+        assert!(LedgerKey::load_or_create(&path, Guard::Mode).is_err());
+        assert!(!nowhere.exists());
+    }
+
+    #[test]
+    fn f1_key_others_can_read_is_refused() {
+        let (_directory, path) = place();
+        LedgerKey::load_or_create(&path, Guard::Mode).unwrap();
+        for (mode, own, credential) in [
+            (0o400, true, true),
+            (0o440, false, true),
+            (0o604, false, false),
+        ] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let fine = |guard| LedgerKey::load(&path, guard).is_ok();
+            assert_eq!(fine(Guard::Mode), own, "{mode:o}");
+            assert_eq!(fine(Guard::ServiceManager), credential, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn f1_key_of_wrong_length_is_refused() {
+        let (_directory, path) = place();
+        for length in [0, 31, 33, 100] {
+            fs::write(&path, vec![7; length]).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+            let error = LedgerKey::load_or_create(&path, Guard::Mode).unwrap_err();
+            assert!(matches!(error, KeyError::Unfit { .. }), "{error}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Credentials as they are stored: each is encrypted for its own row and column, and those of a push for its address
+//! too, so that a value that is moved, or whose address is changed, can't be read.
+
+use super::open::{OpenError, for_check};
+use super::{migrate, sql};
+use crate::key::{LedgerKey, Unreadable};
+use bridge_core::port::RowsError;
+use rusqlite::{Connection, params};
+use std::path::Path;
+
+/// Where a value is stored; what it is encrypted for.
+#[derive(Debug)]
+pub(super) struct Place(Vec<u8>);
+
+impl Place {
+    fn of(parts: &[&str]) -> Self {
+        let mut place = Vec::new();
+        for part in parts {
+            // With its length, so that no text can move from one part to the next.
+            place.extend_from_slice(format!("{}:{part}", part.len()).as_bytes());
+        }
+        Self(place)
+    }
+
+    pub(super) fn push_url(errand_id: &str, config_id: &str) -> Self {
+        Self::of(&["push", "url", errand_id, config_id])
+    }
+
+    pub(super) fn push_token(errand_id: &str, config_id: &str, url: &str) -> Self {
+        Self::of(&["push", "token", errand_id, config_id, url])
+    }
+
+    pub(super) fn push_credentials(errand_id: &str, config_id: &str, url: &str) -> Self {
+        Self::of(&["push", "credentials", errand_id, config_id, url])
+    }
+
+    pub(super) fn answers(request_id: &str) -> Self {
+        Self::of(&["request", "answers", request_id])
+    }
+}
+
+pub(super) fn seal(key: &LedgerKey, place: &Place, clear: &str) -> Result<String, RowsError> {
+    key.seal(&place.0, clear).map_err(|_| RowsError::Backend {
+        what: "a credential could not be encrypted, because the system gives no random numbers; nothing was written"
+            .to_owned(),
+    })
+}
+
+pub(super) fn open(key: &LedgerKey, place: &Place, stored: &str) -> Result<String, Unreadable> {
+    key.open(&place.0, stored)
+}
+
+/// One row of `push` as it is stored.
+struct StoredPush {
+    errand_id: String,
+    config_id: String,
+    url: String,
+    token: Option<String>,
+    credentials: Option<String>,
+}
+
+impl StoredPush {
+    fn all(conn: &Connection) -> Result<Vec<Self>, RowsError> {
+        let query = "SELECT errand_id, config_id, url, token, credentials FROM push";
+        sql::many(conn, query, [], |row| {
+            let text = |at| row.get(at).map_err(sql::failed);
+            let maybe = |at| row.get(at).map_err(sql::failed);
+            Ok(Self {
+                errand_id: text(0)?,
+                config_id: text(1)?,
+                url: text(2)?,
+                token: maybe(3)?,
+                credentials: maybe(4)?,
+            })
+        })
+    }
+
+    fn is_clear(&self) -> bool {
+        let secrets = [
+            Some(&self.url),
+            self.token.as_ref(),
+            self.credentials.as_ref(),
+        ];
+        let mut secrets = secrets.into_iter().flatten();
+        secrets.any(|stored| !LedgerKey::is_sealed(stored))
+    }
+
+    fn is_readable(&self, key: &LedgerKey) -> bool {
+        let (errand, config) = (&self.errand_id, &self.config_id);
+        let Ok(url) = open(key, &Place::push_url(errand, config), &self.url) else {
+            return false;
+        };
+        let readable = |place: Place, stored: &Option<String>| {
+            let stored = stored.as_ref();
+            stored.is_none_or(|stored| open(key, &place, stored).is_ok())
+        };
+        readable(Place::push_token(errand, config, &url), &self.token)
+            && readable(
+                Place::push_credentials(errand, config, &url),
+                &self.credentials,
+            )
+    }
+}
+
+/// Encrypts every credential that is stored in the clear, which only ledgers from before the key have; gives how many
+/// rows that were.
+pub(super) fn seal_clear(conn: &Connection, key: &LedgerKey) -> Result<usize, RowsError> {
+    let pushes = StoredPush::all(conn)?;
+    let mut sealed = 0;
+    for push in pushes.iter().filter(|push| push.is_clear()) {
+        let (errand, config, url) = (&push.errand_id, &push.config_id, &push.url);
+        let maybe = |place: Place, clear: &Option<String>| {
+            let clear = clear.as_deref();
+            clear.map(|clear| seal(key, &place, clear)).transpose()
+        };
+        let update = "UPDATE push SET url = ?3, token = ?4, credentials = ?5 WHERE errand_id = ?1 AND config_id = ?2";
+        let token = maybe(Place::push_token(errand, config, url), &push.token)?;
+        let place = Place::push_credentials(errand, config, url);
+        let credentials = maybe(place, &push.credentials)?;
+        let url = seal(key, &Place::push_url(errand, config), url)?;
+        let params = params![errand, config, url, token, credentials];
+        sql::run(conn, update, params)?;
+        sealed += 1;
+    }
+    let query = "SELECT request_id, answers FROM request WHERE answers IS NOT NULL";
+    let answers: Vec<(String, String)> = sql::many(conn, query, [], |row| {
+        let text = |at| row.get(at).map_err(sql::failed);
+        Ok((text(0)?, text(1)?))
+    })?;
+    for (request_id, clear) in answers {
+        if LedgerKey::is_sealed(&clear) {
+            continue;
+        }
+        let stored = seal(key, &Place::answers(&request_id), &clear)?;
+        let update = "UPDATE request SET answers = ?2 WHERE request_id = ?1";
+        sql::run(conn, update, [request_id, stored])?;
+        sealed += 1;
+    }
+    Ok(sealed)
+}
+
+/// How many push configurations there are, and how many of them this key can't read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealedPushes {
+    /// All of them.
+    pub all: usize,
+    /// Those whose address or credentials can't be decrypted.
+    pub unreadable: usize,
+}
+
+/// Looks at the credentials of the ledger at `path`, beside a daemon if one runs. `None` where there is no ledger, or
+/// one from before the key.
+pub fn sealed_pushes(path: &Path, key: &LedgerKey) -> Result<Option<SealedPushes>, OpenError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let sqlite = |error| OpenError::sqlite(path, error);
+    let conn = for_check(path).map_err(sqlite)?;
+    migrate::check_ours(&conn, path, migrate::MIGRATIONS)?;
+    if !super::audit::knows_keys(&conn).map_err(sqlite)? {
+        return Ok(None);
+    }
+    let pushes = StoredPush::all(&conn).map_err(|error| OpenError::Damaged {
+        path: path.to_owned(),
+        findings: vec![error.to_string()],
+    })?;
+    let unreadable = pushes.iter().filter(|push| !push.is_readable(key));
+    Ok(Some(SealedPushes {
+        unreadable: unreadable.count(),
+        all: pushes.len(),
+    }))
+}
