@@ -93,7 +93,8 @@ async fn f1_key_that_is_gone_is_told() {
     let backup = std::fs::read(made["path"].as_str().unwrap()).unwrap();
     assert!(!backup.windows(32).any(|window| window == secret));
     std::fs::remove_file(&key).unwrap();
-    let told = world.run(&["backup"]).await;
+    let second = world.path().join("second.db");
+    let told = world.run(&["backup", second.to_str().unwrap()]).await;
     told.must(0, &[]);
     assert!(told.stdout.contains("there is no key at"), "{told:?}");
     assert!(!key.exists(), "only the daemon makes one");
