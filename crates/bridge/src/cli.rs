@@ -4,7 +4,7 @@ mod control;
 
 pub(crate) use control::{
     ControlCommand, DecideArgs, ListArgs, NotifyArgs, PeersCommand, RequestsArgs, RespondArgs,
-    StartArgs, SteerArgs, TokenCommand, WatchArgs,
+    StartArgs, SteerArgs, StopArgs, TokenCommand, WatchArgs,
 };
 
 use crate::audit::AuditArgs;

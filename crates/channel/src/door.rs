@@ -5,6 +5,7 @@
 use bridge_core::limits::{CONVERSATION_KEY_MAX_CHARS, MESSAGE_MAX_CHARS};
 use bridge_core::port::LedgerError;
 use bridge_core::step::{Extras, MidTurn, Receive, Received, Verdict};
+use bridge_core::storage::StorageBudget;
 use bridge_core::value::{
     AckMode, ChannelId, ConversationId, ExternalId, MessageId, SenderKind, Tier,
 };
@@ -120,7 +121,10 @@ impl Arrival {
             ack: self.ack,
             mid_turn: assigned.mid_turn,
             verdict: self.verdict,
-            extras: self.extras,
+            extras: Extras {
+                storage: assigned.storage,
+                ..self.extras
+            },
         }
     }
 }
@@ -136,6 +140,8 @@ pub struct Assigned {
     pub workdir: String,
     /// What happens to the text if a turn of its conversation runs.
     pub mid_turn: MidTurn,
+    /// What its sender may store.
+    pub storage: StorageBudget,
 }
 
 /// Why a text is not taken in. Nothing was stored; the sender still has it.

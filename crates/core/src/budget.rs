@@ -11,10 +11,12 @@ pub struct DayBudget {
     pub turns: Option<u64>,
     /// Tokens that may be used. A turn is never cut for it: it is looked at before the next one begins.
     pub tokens: Option<u64>,
+    /// Bytes that may be stored: see [`crate::storage`]. They are looked at when a message comes, not before a turn.
+    pub bytes: Option<u64>,
 }
 
 impl DayBudget {
-    /// Whether anything is counted.
+    /// Whether anything is counted before a turn.
     #[must_use]
     pub fn counts(self) -> bool {
         self.turns.is_some() || self.tokens.is_some()
@@ -45,14 +47,20 @@ impl Budgets {
     /// What the sender of a message may use, if that is counted.
     #[must_use]
     pub fn of(&self, message: &Message) -> Option<DayBudget> {
+        self.of_sender(&message.channel, &message.sender, message.tier)
+            .filter(|budget| budget.counts())
+    }
+
+    /// What a sender may use.
+    #[must_use]
+    pub fn of_sender(&self, channel: &ChannelId, sender: &str, tier: Tier) -> Option<DayBudget> {
         let own = self
             .senders
             .iter()
-            .find(|(channel, sender, _)| *channel == message.channel && *sender == message.sender);
-        let tier = self.tiers.iter().find(|(tier, _)| *tier == message.tier);
+            .find(|(on, name, _)| on == channel && name == sender);
+        let of_tier = self.tiers.iter().find(|(of, _)| *of == tier);
         let own = own.map(|(_, _, budget)| *budget);
-        own.or(tier.map(|(_, budget)| *budget))
-            .filter(|budget| budget.counts())
+        own.or(of_tier.map(|(_, budget)| *budget))
     }
 }
 
@@ -104,7 +112,11 @@ mod tests {
     use crate::value::MessageState;
 
     fn reached(turns: Option<u64>, tokens: Option<u64>, used: &[(i64, u64)]) -> Option<i64> {
-        let mut meter = Meter::new(DayBudget { turns, tokens });
+        let mut meter = Meter::new(DayBudget {
+            turns,
+            tokens,
+            bytes: None,
+        });
         let mut used = used.iter();
         used.find_map(|(at, tokens)| meter.add(Timestamp(*at), *tokens))
             .map(|at| at.0)
@@ -136,7 +148,7 @@ mod tests {
         let mut message = crate::fixture::message(waits, |_| {});
         let turns = |turns| DayBudget {
             turns: Some(turns),
-            tokens: None,
+            ..DayBudget::default()
         };
         let mut budgets = Budgets::default();
         assert_eq!(budgets.of(&message), None);

@@ -18,6 +18,7 @@ pub mod rules;
 pub mod secrets;
 pub mod show;
 pub mod step;
+pub mod storage;
 pub mod tidings;
 pub mod value;
 pub mod why;

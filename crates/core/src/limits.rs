@@ -24,6 +24,10 @@ pub const CONTINUES_MAX: u32 = 2;
 /// Turns that run at the same time unless the operator says otherwise.
 pub const TURNS_IN_FLIGHT_DEFAULT: u32 = 16;
 
+/// Of these, places that only people's messages take unless the operator says otherwise: two, so that one long turn of
+/// a person does not make the next one wait; never more than half.
+pub const TURNS_RESERVED_DEFAULT: u32 = 2;
+
 /// Messages accepted and not yet finished; beyond it the door pushes back instead of dropping.
 pub const BACKLOG_MAX: u32 = 10_000;
 
@@ -62,6 +66,17 @@ pub const TALKS_BUDGET: PairBudget = PairBudget {
 
 /// How long what a sender used counts against its budget.
 pub const BUDGET_WINDOW_MS: i64 = 24 * 3_600_000;
+
+/// What a sender stores is counted by hours of this length.
+pub const STORED_HOUR_MS: i64 = 3_600_000;
+/// Hours that one look at them reads: those of a day, the one that began it and the present one.
+pub const STORED_HOURS_READ: u32 = 26;
+/// Bytes that one sender of a tier may store within a day unless the operator says otherwise: a month of it is 7.5 GiB.
+pub const BYTES_PER_DAY_DEFAULT: u64 = 256 * 1024 * 1024;
+/// What the rows of a message take beside its text and files; also a message without a text is counted.
+pub const MESSAGE_ROW_BYTES: u64 = 1024;
+/// What is kept of the text of a message that a guard refused.
+pub const EXCERPT_MAX_CHARS: usize = 500;
 
 /// Words that one errand may have; whoever wants to say more begins another one in the same conversation.
 pub const ERRAND_WORDS_MAX: usize = 500;
@@ -151,6 +166,19 @@ pub const WAITING_TURNS_FACTOR: u32 = 4;
 
 /// Hard bound on rows that one read returns.
 pub const PAGE_MAX: u32 = 500;
+
+/// What is kept of the text of a message that a guard refused: whoever looks at the dead letter sees that it is cut.
+#[must_use]
+pub fn excerpt(text: &str) -> String {
+    let chars = text.chars().count();
+    if chars <= EXCERPT_MAX_CHARS {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(EXCERPT_MAX_CHARS).collect();
+    format!(
+        "{kept}\n[codex-bridge refused this message and kept its first {EXCERPT_MAX_CHARS} of {chars} characters]"
+    )
+}
 
 /// Cuts `text` to at most `max` characters, marking the cut.
 #[must_use]

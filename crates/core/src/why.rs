@@ -139,6 +139,14 @@ fn room(kept: Option<Kept>) -> (String, String) {
             "it waits: as many turns run as may at the same time (`daemon.turns_max`)",
             "the scheduler claims it when a turn has ended: people first, senders in turn, oldest first",
         ),
+        Some(Kept::Reserved) => (
+            "it waits: the places that are left are kept for people (`daemon.turns_reserved`)",
+            "the scheduler claims it when a turn of somebody who is not a person has ended: senders in turn, oldest first",
+        ),
+        Some(Kept::Sender) => (
+            "it waits: its sender has as many turns as one sender may at the same time (`daemon.turns_per_sender`)",
+            "the scheduler claims it when a turn of that sender has ended",
+        ),
         Some(Kept::Channel) => (
             "it waits: its channel has as many turns as it may at the same time (`daemon.turns_per_channel`)",
             "the scheduler claims it when a turn of that channel has ended",

@@ -6,8 +6,9 @@ use crate::{
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
     AddToken, CancelOutcome, Claim, Decide, DecideOutcome, ErrandAnswered, ErrandTaken,
-    RedriveOutcome, RevokeToken, TokenAdded, UseToken,
+    RedriveOutcome, RevokeToken, StopCause, TokenAdded, UseToken,
 };
+use bridge_core::storage::OverBudget;
 use bridge_core::value::{
     ApprovalPolicy, Attachment, ChannelId, ErrandId, MessageId, NotifyState, Push, Sandbox, Task,
     TaskId, Timestamp, Word,
@@ -47,6 +48,14 @@ pub trait Desk: Clone + Send + Sync + 'static {
         message_id: MessageId,
         by: &str,
     ) -> impl Future<Output = Result<CancelOutcome, LedgerError>> + Send;
+
+    /// Stops everything of one sender: what has not begun is cancelled, and what runs is interrupted unless its token was
+    /// only revoked. Harmless when repeated.
+    fn stop_sender(
+        &self,
+        stop: StopRequest,
+        by: &str,
+    ) -> impl Future<Output = Result<Stopped, LedgerError>> + Send;
 
     /// Sends a dead letter again, or lets a message that waits for a person go on.
     fn redrive(
@@ -176,6 +185,26 @@ pub trait Desk: Clone + Send + Sync + 'static {
     fn health(&self) -> impl Future<Output = Health> + Send;
 }
 
+/// Whose messages are to be stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StopRequest {
+    /// The sender's name.
+    pub sender: String,
+    /// On which channel; on all that the cause concerns when absent.
+    pub channel: Option<ChannelId>,
+    /// Why.
+    pub cause: StopCause,
+}
+
+/// What became of the messages of a sender that was stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stopped {
+    /// So many had not begun and are cancelled.
+    pub cancelled: u32,
+    /// Those whose turn runs.
+    pub running: Vec<MessageId>,
+}
+
 /// A text that wants to become a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMessage {
@@ -296,6 +325,14 @@ pub enum SubmitError {
     /// Too much waits already.
     #[error("too many messages wait already; nothing was stored, send it again later")]
     Full,
+    /// Its sender has stored as much as it may within a day.
+    #[error("{detail}")]
+    OverBudget {
+        /// What happened and what to do.
+        detail: String,
+        /// When there is room for it; absent if never.
+        retry_after: Option<Duration>,
+    },
     /// The disk is nearly full.
     #[error("{0}")]
     NoRoom(String),
@@ -316,6 +353,20 @@ pub enum SubmitError {
     /// The ledger failed.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+}
+
+impl SubmitError {
+    /// A message that its sender's budget has no room for.
+    #[must_use]
+    pub fn over_budget(over: OverBudget, now: Timestamp) -> Self {
+        let wait = over.until.map(|until| until.since_ms(now).max(0));
+        Self::OverBudget {
+            detail: format!("{over}; nothing was stored"),
+            retry_after: wait
+                .and_then(|ms| u64::try_from(ms).ok())
+                .map(Duration::from_millis),
+        }
+    }
 }
 
 /// How the daemon is.

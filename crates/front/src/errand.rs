@@ -24,6 +24,8 @@ pub struct NewErrand {
     pub hops: u32,
     /// What was said, in the front's stored form.
     pub original: String,
+    /// The same without its parts, for a message that a guard refuses.
+    pub brief: String,
 }
 
 /// What another agent says to a question of Codex in its errand.

@@ -16,6 +16,7 @@ mod news;
 mod reload;
 mod request;
 mod status;
+mod stop;
 mod story;
 mod token;
 mod view;
@@ -27,8 +28,8 @@ pub use control::{
 pub use conversation::{ConversationList, ConversationStory, ConversationView};
 pub use dead::{ActView, DeadList, DeadView};
 pub use desk::{
-    Desk, Health, NewMessage, NewTask, Notified, StartError, Steering, SubmitError, Submitted,
-    TaskBegun,
+    Desk, Health, NewMessage, NewTask, Notified, StartError, Steering, StopRequest, Stopped,
+    SubmitError, Submitted, TaskBegun,
 };
 pub use errand::{A2aAuth, A2aProfile, A2aSkill, NewAnswer, NewErrand, NewFile, PushPut};
 pub use hub::{Everything, Hub, Live, Subscription};
@@ -38,6 +39,7 @@ pub use request::{
     DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView, wants_secret,
 };
 pub use status::{ChannelView, HealthView, StatusView, SummaryView};
+pub use stop::{StopSenderRequest, StopSenderView};
 pub use story::{AckView, ActEntryView, AttemptView, ReplyView, StoryView};
 pub use token::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
 pub use view::{

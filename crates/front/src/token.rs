@@ -123,6 +123,10 @@ pub struct TokenView {
 pub struct TokenRevoked {
     /// It is good for nothing any more.
     pub name: String,
+    /// Messages of its holder that had not begun and are cancelled.
+    pub cancelled: u32,
+    /// Messages of its holder whose turns run and go on: `POST /v1/stop` ends them.
+    pub running: Vec<String>,
 }
 
 impl From<Token> for TokenView {

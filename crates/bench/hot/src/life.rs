@@ -169,7 +169,9 @@ impl Lives {
     async fn claim_one(&self) -> Result<Option<Claimed>, LedgerError> {
         let claim = Claim {
             turns_max: u32::MAX,
+            turns_reserved: 0,
             turns_per_channel: u32::MAX,
+            per_sender: std::sync::Arc::new(bridge_core::step::TurnsPerSender::UNLIMITED),
             one_writer: Vec::new(),
             readers: Vec::new(),
             budgets: Arc::default(),

@@ -121,7 +121,9 @@ fn message(number: u64, conversation: u64) -> Receive {
 async fn begin(ledger: &SqliteLedger, at: Timestamp) -> anyhow::Result<MessageId> {
     let claim = Claim {
         turns_max: u32::MAX,
+        turns_reserved: 0,
         turns_per_channel: u32::MAX,
+        per_sender: std::sync::Arc::new(bridge_core::step::TurnsPerSender::UNLIMITED),
         one_writer: Vec::new(),
         readers: Vec::new(),
         budgets: std::sync::Arc::default(),

@@ -108,7 +108,7 @@ pub(crate) struct Readings {
 /// The settings of a daemon behind this platform, with as much freedom as a bare thread of the bench has.
 pub(crate) fn settings(url: &str, turns: usize) -> String {
     format!(
-        "[daemon]\nturns_max = {turns}\ndrain_secs = 0\n\
+        "[daemon]\nturns_max = {turns}\nturns_reserved = 0\nturns_per_sender = {turns}\ndrain_secs = 0\n\
          [tiers.peer]\nreads = \"disk\"\napproval_policy = \"never\"\n\
          [loopback]\nurl = {url:?}\n"
     )

@@ -14,6 +14,8 @@ pub(crate) enum ControlCommand {
     List(ListArgs),
     /// Give a running task or message another instruction
     Steer(SteerArgs),
+    /// Stop everything of one sender: cancel what waits, interrupt what runs
+    Stop(StopArgs),
     /// Answer what Codex asks
     Respond(RespondArgs),
     /// What Codex asks and nobody has answered yet
@@ -185,6 +187,22 @@ pub(crate) struct DecideArgs {
 
 #[derive(Debug, Args)]
 #[command(
+    after_help = "One message or task is stopped by `interrupt`. It can be said again: what is over stays as it is. A sender that may still send is stopped for good by `peers revoke` or `token revoke`, which leaves what runs.\n\nExit codes: 0 done, or there was nothing; 1 refused\n\nExample: codex-bridge stop --sender mallory"
+)]
+pub(crate) struct StopArgs {
+    /// Whose messages: the name of a token or peer, or the channel's own name for a sender
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sender: String,
+    /// Only on this channel, such as `a2a`, `local` or `task`
+    #[arg(long, value_name = "CHANNEL")]
+    pub(crate) channel: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
     after_help = "Notifications go out by themselves; this sends what is still unsent, each once.\n\nExit codes: 0 done; 1 some could not be sent, it says which\n\nExample: codex-bridge notify-completed --dry-run"
 )]
 pub(crate) struct NotifyArgs {
@@ -235,7 +253,7 @@ pub(crate) enum PeersCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Refuse one from now on; its tasks stay, and its streams end
+    /// Refuse one from now on, and cancel what it sent and nobody has begun; its streams end
     Revoke {
         /// What the agent is called
         #[arg(value_name = "NAME")]
@@ -275,7 +293,7 @@ pub(crate) enum TokenCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Revoke one; it is refused from now on
+    /// Revoke one: it is refused from now on, and what its holder sent and nobody has begun is cancelled
     Revoke {
         /// What it is called
         #[arg(value_name = "NAME")]

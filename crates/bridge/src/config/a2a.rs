@@ -6,7 +6,7 @@ use super::error::Problem;
 use super::keys::Config;
 use super::load::Origins;
 use super::rules::TierKey;
-use super::tiers::{TOKENS_PER_DAY_MAX, TURNS_PER_DAY_MAX};
+use super::tiers::{BYTES_PER_DAY_MAX, TOKENS_PER_DAY_MAX, TURNS_PER_DAY_MAX};
 use bridge_channel::a2a::CHANNEL;
 use bridge_channel::guard::check_origin;
 use bridge_core::budget::DayBudget;
@@ -70,6 +70,10 @@ pub(crate) struct PeerConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1, max = TOKENS_PER_DAY_MAX))]
     pub(crate) tokens_per_day: Option<u64>,
+    /// How many bytes its messages may take on disk within 24 hours, with their files. Without it what its tier says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1, max = BYTES_PER_DAY_MAX))]
+    pub(crate) bytes_per_day: Option<u64>,
 }
 
 /// One agent that Codex may ask.
@@ -112,6 +116,7 @@ impl Default for PeerConfig {
             tier: TierKey::Peer,
             turns_per_day: None,
             tokens_per_day: None,
+            bytes_per_day: None,
         }
     }
 }
@@ -127,8 +132,10 @@ impl A2aConfig {
         &self,
         tiers: &[(Tier, DayBudget)],
     ) -> Vec<(ChannelId, String, DayBudget)> {
-        let own =
-            |peer: &&PeerConfig| peer.turns_per_day.is_some() || peer.tokens_per_day.is_some();
+        let own = |peer: &&PeerConfig| {
+            let counted = [peer.tokens_per_day, peer.bytes_per_day];
+            peer.turns_per_day.is_some() || counted.iter().any(Option::is_some)
+        };
         let peers = self.peers.iter().filter(own);
         peers
             .map(|peer| {
@@ -137,6 +144,7 @@ impl A2aConfig {
                 let budget = DayBudget {
                     turns: peer.turns_per_day.map(u64::from).or(usual.turns),
                     tokens: peer.tokens_per_day.or(usual.tokens),
+                    bytes: peer.bytes_per_day.or(usual.bytes),
                 };
                 (ChannelId::new(CHANNEL), peer.name.clone(), budget)
             })

@@ -81,6 +81,16 @@ pub(crate) struct DaemonConfig {
     /// How many turns run at the same time, over all conversations.
     #[schemars(range(min = 1, max = TURNS_MAX))]
     pub(crate) turns_max: u32,
+    /// How many of them are kept for people: messages of agents and of programs with a token never take the last ones.
+    /// Less than `turns_max`. Without it 2, or half of `turns_max` where that is less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 0, max = TURNS_MAX))]
+    pub(crate) turns_reserved: Option<u32>,
+    /// How many turns one sender may have at the same time; the owner may have all of them. Without it half of those
+    /// that are not kept for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 1, max = TURNS_MAX))]
+    pub(crate) turns_per_sender: Option<u32>,
     /// How many of them one channel may have at the same time. Without it a channel may have all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1, max = TURNS_MAX))]
@@ -216,6 +226,8 @@ impl Default for DaemonConfig {
     fn default() -> Self {
         Self {
             turns_max: limits::TURNS_IN_FLIGHT_DEFAULT,
+            turns_reserved: None,
+            turns_per_sender: None,
             turns_per_channel: None,
             drain_secs: 60,
             key_file: None,
@@ -308,11 +320,22 @@ impl Config {
         }
     }
 
-    /// How many turns one channel may have at the same time.
+    /// How many turns are kept for people. One place is for whoever comes first.
+    pub(crate) fn turns_reserved(&self) -> u32 {
+        let usual = limits::TURNS_RESERVED_DEFAULT.min(self.daemon.turns_max / 2);
+        self.daemon.turns_reserved.unwrap_or(usual)
+    }
+
+    /// How many turns one sender may have at the same time.
+    pub(crate) fn turns_per_sender(&self) -> u32 {
+        let shared = self.daemon.turns_max.saturating_sub(self.turns_reserved());
+        self.daemon.turns_per_sender.unwrap_or((shared / 2).max(1))
+    }
+
+    /// How many turns one channel may have at the same time. No limit is not `turns_max`: people have places of their
+    /// own also while turns that waited for a person go on all at once.
     pub(crate) fn turns_per_channel(&self) -> u32 {
-        self.daemon
-            .turns_per_channel
-            .unwrap_or(self.daemon.turns_max)
+        self.daemon.turns_per_channel.unwrap_or(u32::MAX)
     }
 
     /// How long rows are kept. No channel shows a row again after [`limits::REDELIVERY_MS`].
@@ -383,8 +406,26 @@ mod tests {
         let keep = config("retention.done_days = 2\nretention.dead_days = 3").keep();
         assert_eq!((keep.done_ms, keep.dead_ms), (2 * DAY_MS, 3 * DAY_MS));
         let all = config("daemon.turns_max = 5");
-        assert_eq!(all.turns_per_channel(), 5);
+        assert_eq!(all.turns_per_channel(), u32::MAX);
         let some = config("[daemon]\nturns_max = 5\nturns_per_channel = 2");
         assert_eq!(some.turns_per_channel(), 2);
+    }
+
+    #[test]
+    fn f3_shares_of_turns_follow_their_number() {
+        for (text, reserved, per_sender) in [
+            ("", 2, 7),
+            ("daemon.turns_max = 1", 0, 1),
+            ("daemon.turns_max = 2", 1, 1),
+            ("daemon.turns_max = 3", 1, 1),
+            ("daemon.turns_max = 8", 2, 3),
+            ("daemon.turns_reserved = 0", 0, 8),
+            ("[daemon]\nturns_max = 9\nturns_reserved = 8", 8, 1),
+            ("daemon.turns_per_sender = 16", 2, 16),
+        ] {
+            let config = config(text);
+            let found = (config.turns_reserved(), config.turns_per_sender());
+            assert_eq!(found, (reserved, per_sender), "{text}");
+        }
     }
 }

@@ -41,6 +41,11 @@ pub(super) fn problems(config: &Config, origins: &Origins, places: &Places) -> V
                     asks through that socket; use \"auto\" or \"stdio\"";
         say("codex.transport", what.to_owned());
     }
+    if config.turns_reserved() >= config.daemon.turns_max {
+        let what =
+            "is not less than `daemon.turns_max`: no place would be left for agents and programs";
+        say("daemon.turns_reserved", what.to_owned());
+    }
     let tiers = &config.tiers;
     found.extend(tier_problems("owner", &tiers.owner, origins, places));
     found.extend(tier_problems("peer", &tiers.peer, origins, places));
@@ -262,6 +267,15 @@ mod tests {
         assert!(judge(danger).is_empty());
         let both = judge(&format!("{danger}codex.transport = 'socket'"));
         assert_eq!(both.len(), 1, "{both:?}");
+    }
+
+    #[test]
+    fn f3_reserve_leaves_a_place_for_agents() {
+        let said = judge("[daemon]\nturns_max = 2\nturns_reserved = 2");
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("`daemon.turns_reserved`"), "{said:?}");
+        assert!(judge("[daemon]\nturns_max = 2\nturns_reserved = 1").is_empty());
+        assert!(judge("daemon.turns_max = 1").is_empty());
     }
 
     #[test]

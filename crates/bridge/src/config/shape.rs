@@ -250,7 +250,7 @@ mod tests {
             ),
             (
                 "daemon.colour = 1",
-                "1:8: unknown key `daemon.colour`; known here: `drain_secs`, `key_file`, `turns_max`, `turns_per_channel`",
+                "1:8: unknown key `daemon.colour`; known here: `drain_secs`, `key_file`, `turns_max`, `turns_per_channel`, `turns_per_sender`, `turns_reserved`",
             ),
         ] {
             assert_eq!(problems(text), [said], "{text}");
@@ -294,7 +294,7 @@ mod tests {
             ),
             (
                 "daemon = 3",
-                "1:10: `daemon` is of type integer; expected a table with the keys `drain_secs`, `key_file`, `turns_max`, `turns_per_channel`",
+                "1:10: `daemon` is of type integer; expected a table with the keys `drain_secs`, `key_file`, `turns_max`, `turns_per_channel`, `turns_per_sender`, `turns_reserved`",
             ),
         ] {
             assert_eq!(problems(text), [said], "{text}");

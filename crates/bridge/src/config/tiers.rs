@@ -3,6 +3,7 @@
 //! What they become for a turn is in the daemon's settings; what must not stand together is judged in `sense`.
 
 use bridge_core::budget::DayBudget;
+use bridge_core::limits;
 use bridge_core::step::MidTurn;
 use bridge_core::value::{ApprovalPolicy, CutPolicy, Sandbox, Tier};
 use schemars::JsonSchema;
@@ -15,12 +16,17 @@ pub(super) const TURNS_PER_DAY_MAX: u32 = 1_000_000;
 /// More tokens a day than this are no budget.
 pub(super) const TOKENS_PER_DAY_MAX: u64 = 1_000_000_000_000;
 
+/// More bytes a day than this are no budget.
+pub(super) const BYTES_PER_DAY_MAX: u64 = 1 << 40;
+
 /// A tier whose defaults are its own.
 pub(crate) trait Defaults {
     /// What its commands may touch.
     const SANDBOX: SandboxKey;
     /// What they may read.
     const READS: ReadsKey;
+    /// What each of its senders may store within a day.
+    const BYTES_PER_DAY: Option<u64>;
 }
 
 /// Stands for the owner.
@@ -38,16 +44,19 @@ pub(crate) struct Tool;
 impl Defaults for Owner {
     const SANDBOX: SandboxKey = SandboxKey::WorkspaceWrite;
     const READS: ReadsKey = ReadsKey::Disk;
+    const BYTES_PER_DAY: Option<u64> = None;
 }
 
 impl Defaults for Peer {
     const SANDBOX: SandboxKey = SandboxKey::ReadOnly;
     const READS: ReadsKey = ReadsKey::Shielded;
+    const BYTES_PER_DAY: Option<u64> = Some(limits::BYTES_PER_DAY_DEFAULT);
 }
 
 impl Defaults for Tool {
     const SANDBOX: SandboxKey = SandboxKey::ReadOnly;
     const READS: ReadsKey = ReadsKey::Shielded;
+    const BYTES_PER_DAY: Option<u64> = Some(limits::BYTES_PER_DAY_DEFAULT);
 }
 
 /// What senders may do, by who they are. No message can change it.
@@ -114,6 +123,11 @@ pub(crate) struct TierConfig<T> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1, max = TOKENS_PER_DAY_MAX))]
     pub(crate) tokens_per_day: Option<u64>,
+    /// How many bytes the messages of one sender may take on disk within 24 hours, with their files; more is refused.
+    /// Without it 256 MiB, and no such limit for the owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1, max = BYTES_PER_DAY_MAX))]
+    pub(crate) bytes_per_day: Option<u64>,
 }
 
 /// A ready-made choice.
@@ -198,6 +212,7 @@ impl<T: Defaults> Default for TierConfig<T> {
             mid_turn: MidTurnKey::Queue,
             turns_per_day: None,
             tokens_per_day: None,
+            bytes_per_day: T::BYTES_PER_DAY,
         }
     }
 }
@@ -239,6 +254,7 @@ impl<T> TierConfig<T> {
         DayBudget {
             turns: self.turns_per_day.map(u64::from),
             tokens: self.tokens_per_day,
+            bytes: self.bytes_per_day,
         }
     }
 

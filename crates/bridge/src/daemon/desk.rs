@@ -22,8 +22,8 @@ use bridge_core::value::{
 };
 use bridge_front::{
     A2aProfile, Caller, ChannelView, Desk, Health, Hub, LedgerView, NewAnswer, NewErrand,
-    NewMessage, NewTask, Notified, PushPut, ReloadView, Scope, StartError, Steering, SubmitError,
-    Submitted, TaskBegun,
+    NewMessage, NewTask, Notified, PushPut, ReloadView, Scope, StartError, Steering, StopRequest,
+    Stopped, SubmitError, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
@@ -104,6 +104,13 @@ impl<L: Ledger> DaemonDesk<L> {
         self.commit(self.assign(arrival)).await
     }
 
+    /// A row of a feed: its source shows it until it is taken in, so it is never refused.
+    fn assign_row(&self, arrival: Arrival) -> Receive {
+        let mut row = self.assign(arrival);
+        row.extras.storage.refusable = false;
+        row
+    }
+
     /// The transition that takes an arrival in, with the ids and places it gets.
     pub(super) fn assign(&self, arrival: Arrival) -> Receive {
         self.assign_as(arrival, ids::message_id())
@@ -123,6 +130,7 @@ impl<L: Ledger> DaemonDesk<L> {
             workdir: settings.workdir(arrival.tier, &conversation_id),
             conversation_id,
             mid_turn,
+            storage: settings.storage(&arrival),
         };
         arrival.receive(assigned)
     }
@@ -185,7 +193,7 @@ fn inbound(message: NewMessage) -> Inbound {
 impl<L: Ledger> Door for DaemonDesk<L> {
     async fn take_in(&self, arrival: Arrival) -> Result<Received, LedgerError> {
         match self.admit(&arrival).await {
-            Ok(None) => self.receive(arrival).await,
+            Ok(None) => self.commit(self.assign_row(arrival)).await,
             Ok(Some(known)) => Ok(Received::Duplicate(known)),
             Err(pressure) => Err(closed_door(&pressure)),
         }
@@ -198,7 +206,7 @@ impl<L: Ledger> Door for DaemonDesk<L> {
         let rows = page
             .arrivals
             .into_iter()
-            .map(|arrival| self.assign(arrival));
+            .map(|arrival| self.assign_row(arrival));
         self.commit(ReceivePage {
             channel: page.channel,
             rows: rows.collect(),
@@ -278,6 +286,7 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
             }),
             Received::Duplicate(message_id) => self.same(message_id, text, key).await,
             Received::Full => Err(SubmitError::Full),
+            Received::OverBudget(over) => Err(SubmitError::over_budget(over, ids::now())),
         }
     }
 
@@ -300,6 +309,10 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
     async fn cancel(&self, message_id: MessageId, by: &str) -> Result<CancelOutcome, LedgerError> {
         let by = by.to_owned();
         self.commit(Cancel { message_id, by }).await
+    }
+
+    async fn stop_sender(&self, stop: StopRequest, by: &str) -> Result<Stopped, LedgerError> {
+        self.stop_all_of(stop, by).await
     }
 
     async fn redrive(

@@ -8,11 +8,13 @@ use super::questions::misfit;
 use crate::config::{A2aAuthKey, A2aConfig, Config};
 use bridge_channel::a2a::{self, Inbound, arrive, conversation_key, external_id, key_id};
 use bridge_channel::files::{Bundle, Depot, DepotError, MESSAGE_MAX_FILES};
+use bridge_core::limits::excerpt;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
     AnswerErrand, Authority, Decide, DecideOutcome, DecideRefusal, ErrandAnswered, ErrandPlace,
     ErrandTaken, ReserveTold, TakeErrand,
 };
+use bridge_core::storage::{StorageBudget, counted_from};
 use bridge_core::value::{
     Attachment, ChannelId, Errand, ErrandId, ExternalId, MessageId, RequestVerdict, SenderKind,
     Tier, Word,
@@ -183,6 +185,7 @@ impl<L: Ledger> DaemonDesk<L> {
                 Some(_) | None => Err(closed(pressure)),
             };
         }
+        self.has_room(&new).await?;
         let text = new.text.clone();
         let taken = self.commit(self.transition(new, address).await?).await?;
         self.same_word(taken, &text).await
@@ -249,7 +252,37 @@ impl<L: Ledger> DaemonDesk<L> {
             place,
             said_as: new.said_as,
             original: new.original,
+            brief: new.brief,
         })
+    }
+
+    /// Whether there is room for the files of a message: looked at before they are written, because nobody would remove
+    /// them soon. The transition that takes the message in decides.
+    async fn has_room(&self, new: &NewErrand) -> Result<(), SubmitError> {
+        let settings = self.daemon.settings();
+        let tier = settings.a2a.peer(&new.from).tier;
+        let (channel, sender) = (ChannelId::new(a2a::CHANNEL), new.from.name.clone());
+        let budget = settings.budgets.of_sender(&channel, &sender, tier);
+        let storage = StorageBudget {
+            bytes_per_day: budget.and_then(|budget| budget.bytes),
+            ..StorageBudget::default()
+        };
+        if new.files.is_empty() || storage.bytes_per_day.is_none() {
+            return Ok(());
+        }
+        let files = new.files.iter().map(|file| file.bytes.len());
+        let bytes = u64::try_from(files.sum::<usize>()).unwrap_or(u64::MAX);
+        let now = ids::now();
+        let read = self
+            .daemon
+            .ledger
+            .read(move |rows| rows.stored(&channel, &sender));
+        let mut stored = read.await?;
+        stored.retain(|hour| hour.hour >= counted_from(now));
+        match storage.over(&stored, bytes) {
+            Some(over) => Err(SubmitError::over_budget(over, now)),
+            None => Ok(()),
+        }
     }
 
     /// What is in already, however closed the door is.
@@ -274,10 +307,13 @@ impl<L: Ledger> DaemonDesk<L> {
             return Ok(taken);
         };
         let (message_id, text) = (message_id.clone(), text.to_owned());
-        let read = self.daemon.ledger.read(move |rows| {
-            let message = rows.message(&message_id)?;
-            Ok(message.is_none_or(|message| message.body == text))
-        });
+        let read =
+            self.daemon.ledger.read(move |rows| {
+                let message = rows.message(&message_id)?;
+                // Of one that a guard refused only the beginning is kept.
+                Ok(message
+                    .is_none_or(|message| message.body == text || message.body == excerpt(&text)))
+            });
         match read.await? {
             true => Ok(taken),
             false => Err(SubmitError::OtherBody),

@@ -32,6 +32,7 @@ mod rescue;
 mod run;
 mod schedule;
 mod steer;
+mod stop_sender;
 mod tally;
 mod tasks;
 mod terms;
@@ -56,17 +57,19 @@ use self::notice::NotifySettings;
 use self::terms::TaskSettings;
 use self::vault::Vault;
 use crate::config::{Config, Places, ReadsKey, TierConfig};
+use bridge_channel::Arrival;
 use bridge_channel::files::{Depot, MESSAGE_MAX_FILES, outbox_of};
 use bridge_core::budget::Budgets;
 use bridge_core::port::{Agent, Ledger, Reads, Sink, ThreadSpec};
 use bridge_core::prompt::{STANDING_INSTRUCTIONS, errand_instructions, outbox_instructions};
 use bridge_core::rules::Policy;
-use bridge_core::step::{Claim, Keep, MidTurn, Pace};
+use bridge_core::step::{Claim, Keep, MidTurn, Pace, TurnsPerSender};
+use bridge_core::storage::StorageBudget;
 use bridge_core::value::{
-    ApprovalPolicy, BootId, Conversation, ConversationId, CutPolicy, MessageId, ReadAccess,
-    Sandbox, Tier, Timestamp,
+    ApprovalPolicy, BootId, ChannelId, Conversation, ConversationId, CutPolicy, MessageId,
+    ReadAccess, Sandbox, Tier, Timestamp,
 };
-use bridge_front::Hub;
+use bridge_front::{Caller, Hub, Via};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -129,7 +132,9 @@ pub(crate) struct Daemon<L, A, S> {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) turns_max: u32,
+    pub(crate) turns_reserved: u32,
     pub(crate) turns_per_channel: u32,
+    pub(crate) per_sender: Arc<TurnsPerSender>,
     pub(crate) turn_timeout: Duration,
     pub(crate) turn_idle: Duration,
     pub(crate) progress: progress::Pace,
@@ -191,7 +196,12 @@ impl Settings {
     pub(crate) fn new(config: &Config, boot_id: BootId, work_root: PathBuf, depot: Depot) -> Self {
         Self {
             turns_max: config.daemon.turns_max,
+            turns_reserved: config.turns_reserved(),
             turns_per_channel: config.turns_per_channel(),
+            per_sender: Arc::new(TurnsPerSender {
+                max: config.turns_per_sender(),
+                exempt: owner_tasks(),
+            }),
             turn_timeout: Duration::from_secs(config.turn.timeout_secs),
             turn_idle: Duration::from_secs(config.turn.idle_secs),
             progress: config.turn.progress(),
@@ -283,11 +293,31 @@ impl Settings {
     fn claim(&self, now: Timestamp) -> Claim {
         Claim {
             turns_max: self.turns_max,
+            turns_reserved: self.turns_reserved,
             turns_per_channel: self.turns_per_channel,
+            per_sender: Arc::clone(&self.per_sender),
             one_writer: self.one_writer(),
             readers: self.readers(),
             budgets: Arc::clone(&self.budgets),
             now,
+        }
+    }
+
+    /// What the sender of a message may store. The owner may store what they like, also as tasks.
+    fn storage(&self, arrival: &Arrival) -> StorageBudget {
+        let exempt = self.per_sender.exempt.iter();
+        let mut exempt =
+            exempt.filter(|(on, name)| *on == arrival.channel && *name == arrival.sender);
+        let budget = match exempt.next() {
+            Some(_) => None,
+            None => self
+                .budgets
+                .of_sender(&arrival.channel, &arrival.sender, arrival.tier),
+        };
+        StorageBudget {
+            bytes_per_day: budget.and_then(|budget| budget.bytes),
+            refusable: true,
+            beside: 0,
         }
     }
 
@@ -356,6 +386,12 @@ impl Settings {
             agents: self.agent_names(of),
         }
     }
+}
+
+/// The owner as the sender of tasks, which run with the tier of tools.
+fn owner_tasks() -> Vec<(ChannelId, String)> {
+    let owner = Caller::local_owner(Via::Cli).name;
+    vec![(ChannelId::new(bridge_channel::task::CHANNEL), owner)]
 }
 
 fn milliseconds(ms: u64) -> i64 {

@@ -226,6 +226,7 @@ impl<L: Ledger> DaemonDesk<L> {
             }
             TaskStarted::Known(task) => same(task, &asked),
             TaskStarted::Full => Err(SubmitError::Full.into()),
+            TaskStarted::OverBudget(over) => Err(SubmitError::over_budget(over, ids::now()).into()),
         }
     }
 
@@ -276,6 +277,7 @@ impl<L: Ledger> DaemonDesk<L> {
                 why: "the task is over: start a new one".to_owned(),
             }),
             SteerStored::Full => Err(SubmitError::Full),
+            SteerStored::OverBudget(over) => Err(SubmitError::over_budget(over, ids::now())),
             SteerStored::Stored { running: false, .. } => Ok(Steering::Queued {
                 why: "no turn of the task runs now".to_owned(),
             }),

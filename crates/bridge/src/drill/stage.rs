@@ -87,7 +87,7 @@ impl OwnStage {
         // time, or on a small machine each would last from one kill to the next. Nothing else differs from an
         // ordinary daemon.
         let config = format!(
-            "[daemon]\nturns_max = 2\ndrain_secs = 10\n\n\
+            "[daemon]\nturns_max = 2\nturns_reserved = 0\nturns_per_sender = 2\ndrain_secs = 10\n\n\
              [codex]\nbin = {bin}\nhome = {home}\ntransport = \"{transport}\"\nlinger_secs = 60\nrestarts_per_minute = 600\n\n\
              [turn]\nbackoff_base_ms = 100\nconfig_probe_secs = 1\ntimeout_secs = 60\n\n\
              [loopback]\nurl = \"{url}\"\nsink = \"{sink}\"\nack = \"after_reply\"\ntier = \"owner\"\n",

@@ -16,7 +16,7 @@ const CODEX_MIB_MAX: u64 = 2048;
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_contexts_at_once_go_through_one_app_server() {
     let settings = format!(
-        "[http]\nlisten = \"127.0.0.1:0\"\n[daemon]\nturns_max = {CONTEXTS}\nturns_per_channel = {CONTEXTS}\n[tiers.peer]\nturns_per_day = 1000\n"
+        "[http]\nlisten = \"127.0.0.1:0\"\n[daemon]\nturns_max = {CONTEXTS}\nturns_reserved = 0\nturns_per_sender = {CONTEXTS}\n[tiers.peer]\nturns_per_day = 1000\n"
     );
     let world = World::with_settings(&settings).await;
     let daemon = world.daemon().await;

@@ -63,7 +63,9 @@ async fn fill(path: &Path) {
 async fn answer(ledger: &SqliteLedger) {
     let claim = Claim {
         turns_max: 1,
+        turns_reserved: 0,
         turns_per_channel: 1,
+        per_sender: std::sync::Arc::new(bridge_core::step::TurnsPerSender::UNLIMITED),
         one_writer: Vec::new(),
         readers: Vec::new(),
         budgets: std::sync::Arc::default(),

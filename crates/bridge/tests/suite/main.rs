@@ -34,6 +34,7 @@ mod drill;
 mod effects;
 mod endless;
 mod exec;
+mod fair_share;
 mod fake;
 mod floods;
 mod foreign;

@@ -6,6 +6,7 @@ use super::wire::{HOPS, Row, Stamp, field};
 use crate::door::{Arrival, Refusal, check_key, check_text};
 use bridge_core::limits::clip;
 use bridge_core::step::{Extras, Verdict};
+use bridge_core::storage::StorageBudget;
 use bridge_core::value::{AckMode, ChannelId, Command, ExternalId, SenderKind, Tier};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -146,6 +147,8 @@ impl Letter<'_> {
             hops: hops(writer, &body),
             command: command(writer, &text, files.is_empty()),
             by_talk: false,
+            // The door fills it in.
+            storage: StorageBudget::default(),
         };
         match verdict {
             Verdict::Fit => self.incoming(writer, text, Verdict::Fit, extras, files),

@@ -16,6 +16,30 @@ pub enum RequestsOf {
     Incarnation(IncarnationId),
 }
 
+/// Until when records are forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OldRecords {
+    /// Codex processes that ended before this.
+    pub incarnations: Timestamp,
+    /// Acts of people before this.
+    pub audit: Timestamp,
+    /// Hours of what senders stored before this.
+    pub stored: Timestamp,
+}
+
+/// Bytes that a sender stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredBytes {
+    /// On which channel.
+    pub channel: ChannelId,
+    /// Who.
+    pub sender: String,
+    /// In which hour.
+    pub hour: Timestamp,
+    /// So many bytes.
+    pub bytes: u64,
+}
+
 /// The closed list of writes. Each is guarded by what it expects to find.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -90,13 +114,10 @@ pub enum Change {
         /// The state it must be in.
         from: StateName,
     },
-    /// Removes Codex processes that ended, and acts of people, from before these times.
-    ForgetRecords {
-        /// Processes that ended before this.
-        incarnations: Timestamp,
-        /// Acts before this.
-        audit: Timestamp,
-    },
+    /// Removes records from before these times.
+    ForgetRecords(OldRecords),
+    /// Counts what a sender stored, with what it stored before in that hour.
+    Stored(StoredBytes),
     /// Adds an act of a person.
     Audit(AuditEntry),
     /// Inserts a token; one of the same name must be revoked.

@@ -15,7 +15,7 @@ pub use agent::{
     Reads, Responded, Said, Started, Steer, Steered, ThreadSpec, ThreadTrouble, TurnEnd, TurnEvent,
     TurnSpec, TurnStatus, TurnStream, TurnTransport,
 };
-pub use change::{Change, RequestsOf};
+pub use change::{Change, OldRecords, RequestsOf, StoredBytes};
 pub use errands::{ErrandQuery, Spent};
 pub use ledger::{Committed, Ledger, LedgerError};
 pub(crate) use rows::only_reads;

@@ -6,6 +6,7 @@
 use super::change::Change;
 use super::errands::{ErrandQuery, Spent};
 use crate::budget::DayBudget;
+use crate::storage::StoredHour;
 use crate::value::{
     Ack, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, Errand, ErrandId,
     ExternalId, Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, Push, Reply,
@@ -13,6 +14,7 @@ use crate::value::{
     Tier, Timestamp, Token, Turn, Twin, Word,
 };
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Why a read or a write inside a transaction failed. The whole transaction is rolled back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,12 +52,18 @@ pub struct Head {
     pub given: Option<Sandbox>,
 }
 
-/// Messages of one channel that take the place of a turn, as far as the scheduler looks at them. One that works in a
-/// directory that was asked about stands alone, all others of a channel are counted together.
+/// Messages of one sender that take the place of a turn, as far as the scheduler looks at them. One that works in a
+/// directory that was asked about stands alone, all others of a sender are counted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flight {
     /// The channel they came from.
     pub channel: ChannelId,
+    /// Who sent them.
+    pub sender: String,
+    /// What their sender may do.
+    pub tier: Tier,
+    /// Who waits for their answers.
+    pub kind: SenderKind,
     /// How many they are.
     pub turns: u32,
     /// So many of them wait for a person, because Codex asks something.
@@ -67,23 +75,37 @@ pub struct Flight {
 }
 
 impl Flight {
-    /// Counts together what needs not stand alone, by channel.
+    /// Whether a person sent them: see [`from_person`].
+    #[must_use]
+    pub fn from_person(&self) -> bool {
+        from_person(self.kind, self.tier)
+    }
+
+    /// Counts together what needs not stand alone, by sender.
     #[must_use]
     pub fn gather(each: impl IntoIterator<Item = Flight>) -> Vec<Flight> {
-        let (mut alone, mut together) = (Vec::new(), BTreeMap::<ChannelId, Flight>::new());
+        let (mut alone, mut together) = (Vec::new(), BTreeMap::new());
         for flight in each {
             if flight.at.is_some() {
                 alone.push(flight);
                 continue;
             }
-            match together.get_mut(&flight.channel) {
-                Some(sum) => {
+            let Flight {
+                channel,
+                sender,
+                tier,
+                kind,
+                ..
+            } = flight.clone();
+            match together.entry((channel, sender, tier.word(), kind)) {
+                Entry::Occupied(mut sum) => {
+                    let sum: &mut Flight = sum.get_mut();
                     sum.turns = sum.turns.saturating_add(flight.turns);
                     sum.waiting = sum.waiting.saturating_add(flight.waiting);
                     sum.suspects = sum.suspects.saturating_add(flight.suspects);
                 }
-                None => {
-                    together.insert(flight.channel.clone(), flight);
+                Entry::Vacant(first) => {
+                    first.insert(flight);
                 }
             }
         }
@@ -108,12 +130,22 @@ pub struct Workplace {
 pub struct HeadFilter {
     /// Channels that have as many turns as they may.
     pub full_channels: Vec<ChannelId>,
+    /// Senders that have as many turns as they may; what they send as the owner goes on.
+    pub full_senders: Vec<(ChannelId, String)>,
+    /// The places that are left are kept for people.
+    pub people_only: bool,
     /// A suspect is at work: no other one beside it.
     pub no_suspects: bool,
     /// Directories with a writer at work, where writing turns take turns.
     pub busy_workdirs: Vec<String>,
     /// Tiers that only read and so may work beside a writer; a task goes by what it was given.
     pub readers: Vec<Tier>,
+}
+
+/// Whether a person waits for the answer. Programs with a token count as people in the order of service, because
+/// somebody waits for them, but not for the places that are kept for people.
+pub(crate) fn from_person(kind: SenderKind, tier: Tier) -> bool {
+    kind == SenderKind::Person && tier != Tier::Tool
 }
 
 /// Whether a turn can't write: a task's by what the task was given, every other by its tier.
@@ -129,8 +161,12 @@ pub(crate) fn only_reads(readers: &[Tier], tier: Tier, given: Option<Sandbox>) -
 pub enum Kept {
     /// As many turns run as may.
     Slots,
+    /// The places that are left are kept for people.
+    Reserved,
     /// Its channel has as many turns as it may have.
     Channel,
+    /// Its sender has as many turns as it may have.
+    Sender,
     /// Codex died under it before, and another one like it is being tried.
     Suspect,
     /// Another turn writes in its directory, where writing turns take turns.
@@ -139,7 +175,14 @@ pub enum Kept {
 
 impl Kept {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Slots, Self::Channel, Self::Suspect, Self::Writer];
+    pub const ALL: [Self; 6] = [
+        Self::Slots,
+        Self::Reserved,
+        Self::Channel,
+        Self::Sender,
+        Self::Suspect,
+        Self::Writer,
+    ];
 }
 
 impl HeadFilter {
@@ -160,8 +203,15 @@ impl HeadFilter {
     ) -> Option<Kept> {
         let busy = self.busy_workdirs.contains(&conversation.workdir)
             && !only_reads(&self.readers, message.tier, given);
-        if self.full_channels.contains(&message.channel) {
+        let full = |(channel, sender): &(ChannelId, String)| {
+            *channel == message.channel && *sender == message.sender
+        };
+        if self.people_only && !from_person(message.kind, message.tier) {
+            Some(Kept::Reserved)
+        } else if self.full_channels.contains(&message.channel) {
             Some(Kept::Channel)
+        } else if message.tier != Tier::Owner && self.full_senders.iter().any(full) {
+            Some(Kept::Sender)
         } else if self.no_suspects && message.life.suspect {
             Some(Kept::Suspect)
         } else {
@@ -472,6 +522,19 @@ pub trait Read {
         sender: &str,
         since: Timestamp,
     ) -> Result<Spent, RowsError>;
+    /// What a sender stored, by the hour, oldest first: at most the newest [`limits::STORED_HOURS_READ`].
+    ///
+    /// [`limits::STORED_HOURS_READ`]: crate::limits::STORED_HOURS_READ
+    fn stored(&self, channel: &ChannelId, sender: &str) -> Result<Vec<StoredHour>, RowsError>;
+    /// Messages of a sender that have no answer yet and may get one, on any of these channels (all of them if none is
+    /// named), in id order after `after`, at most `limit`.
+    fn unanswered_of_sender(
+        &self,
+        sender: &str,
+        channels: &[ChannelId],
+        after: Option<&MessageId>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError>;
     /// Whether a sender's turns after a time reach a budget: if so, when that one began that must be forgotten before
     /// there is room again.
     fn budget_reached(

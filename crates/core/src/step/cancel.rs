@@ -54,6 +54,14 @@ impl CancelView {
             own_follower: false,
         }
     }
+
+    /// A message that was given to the turn of another one, and is stopped with it.
+    pub(super) fn own_follower(message: Message) -> Self {
+        Self {
+            own_follower: true,
+            ..Self::of(message, 0)
+        }
+    }
 }
 
 impl Transition for Cancel {

@@ -11,6 +11,7 @@ use crate::value::{
     ChannelId, Conversation, Message, MessageState, Reply, Round, Sandbox, StateName, Tier,
     Timestamp,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Looks for one message to work on.
@@ -18,8 +19,12 @@ use std::sync::Arc;
 pub struct Claim {
     /// Turns that may run at the same time.
     pub turns_max: u32,
+    /// So many of them are kept for people.
+    pub turns_reserved: u32,
     /// Turns that may run at the same time for one channel.
     pub turns_per_channel: u32,
+    /// Turns that may run at the same time for one sender.
+    pub per_sender: Arc<TurnsPerSender>,
     /// Directories that several conversations share and where writing turns take turns.
     pub one_writer: Vec<String>,
     /// Tiers whose turns can't write; a task's can or can't by what it was given.
@@ -28,6 +33,50 @@ pub struct Claim {
     pub budgets: Arc<Budgets>,
     /// The time that due times are compared with: the same `now` the decision gets.
     pub now: Timestamp,
+}
+
+/// How many turns one sender may have at the same time. Messages of the owner's tier are not counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnsPerSender {
+    /// So many.
+    pub max: u32,
+    /// Senders without a limit whatever their tier: the owner's own tasks run with that of tools.
+    pub exempt: Vec<(ChannelId, String)>,
+}
+
+impl TurnsPerSender {
+    /// No limit but that of all turns together.
+    pub const UNLIMITED: Self = Self {
+        max: u32::MAX,
+        exempt: Vec::new(),
+    };
+
+    fn limits(&self, flight: &Flight) -> bool {
+        let own = |(channel, sender): &(ChannelId, String)| {
+            *channel == flight.channel && *sender == flight.sender
+        };
+        flight.tier != Tier::Owner && !self.exempt.iter().any(own)
+    }
+}
+
+/// Places that turns take, as they are counted against a limit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Places {
+    turns: u32,
+    waiting: u32,
+}
+
+impl Places {
+    fn add(&mut self, flight: &Flight) {
+        self.turns = self.turns.saturating_add(flight.turns);
+        self.waiting = self.waiting.saturating_add(flight.waiting);
+    }
+
+    /// A turn that waits for a person takes no place of a working one, up to a bound in all.
+    fn fill(self, max: u32) -> bool {
+        let with_waiting = max.saturating_mul(limits::WAITING_TURNS_FACTOR);
+        self.turns.saturating_sub(self.waiting) >= max || self.turns >= with_waiting
+    }
 }
 
 /// What the scheduler found.
@@ -86,44 +135,57 @@ impl Claim {
     }
 
     /// What the turns at work leave room for; nothing when there is no room at all.
+    ///
+    /// Others than people never take more than `turns_max - turns_reserved` places, and people may begin while they
+    /// have fewer than `turns_reserved`, whatever else runs: turns that waited for a person and go on all at once may
+    /// fill more places than there are.
     fn filter(&self, flight: &[Flight]) -> Option<HeadFilter> {
-        let full = |max: u32, ours: &dyn Fn(&Flight) -> bool| {
-            let of = flight.iter().filter(|flight| ours(flight));
-            let (turns, waiting) = of.fold((0_u32, 0_u32), |(turns, waiting), flight| {
-                (
-                    turns.saturating_add(flight.turns),
-                    waiting.saturating_add(flight.waiting),
-                )
-            });
-            let with_waiting = max.saturating_mul(limits::WAITING_TURNS_FACTOR);
-            turns.saturating_sub(waiting) >= max || turns >= with_waiting
-        };
-        if full(self.turns_max, &|_| true) {
-            return None;
-        }
+        let (mut all, mut people, mut others) =
+            (Places::default(), Places::default(), Places::default());
+        let mut channels: BTreeMap<&ChannelId, Places> = BTreeMap::new();
+        let mut senders: BTreeMap<(&ChannelId, &str), Places> = BTreeMap::new();
         let mut filter = HeadFilter {
             no_suspects: flight.iter().any(|flight| flight.suspects > 0),
             readers: self.readers.clone(),
             ..HeadFilter::default()
         };
-        let mut counted: Vec<&ChannelId> = Vec::new();
         for flight in flight {
-            let channel = &flight.channel;
-            if !counted.contains(&channel) {
-                counted.push(channel);
-                if full(self.turns_per_channel, &|other| other.channel == *channel) {
-                    filter.full_channels.push(channel.clone());
-                }
+            all.add(flight);
+            match flight.from_person() {
+                true => people.add(flight),
+                false => others.add(flight),
             }
-            let writer = flight.at.as_ref().filter(|at| {
-                let writes = !only_reads(&self.readers, at.tier, at.given);
-                flight.waiting == 0 && writes && self.one_writer.contains(&at.workdir)
-            });
-            filter
-                .busy_workdirs
-                .extend(writer.map(|at| at.workdir.clone()));
+            channels.entry(&flight.channel).or_default().add(flight);
+            if self.per_sender.limits(flight) {
+                let sender = (&flight.channel, flight.sender.as_str());
+                senders.entry(sender).or_default().add(flight);
+            }
+            filter.busy_workdirs.extend(self.written_by(flight));
         }
+        let full = all.fill(self.turns_max);
+        if full && people.fill(self.turns_reserved) {
+            return None;
+        }
+        let for_others = self.turns_max.saturating_sub(self.turns_reserved);
+        filter.people_only = full || others.fill(for_others);
+        let channels = channels.into_iter();
+        filter.full_channels = channels
+            .filter(|(_, places)| places.fill(self.turns_per_channel))
+            .map(|(channel, _)| channel.clone())
+            .collect();
+        let senders = senders.into_iter();
+        filter.full_senders = senders
+            .filter(|(_, places)| places.fill(self.per_sender.max))
+            .map(|((channel, sender), _)| (channel.clone(), sender.to_owned()))
+            .collect();
         Some(filter)
+    }
+
+    /// The directory that a turn writes in, where writing turns take turns.
+    fn written_by(&self, flight: &Flight) -> Option<String> {
+        let at = flight.at.as_ref().filter(|_| flight.waiting == 0)?;
+        let writes = !only_reads(&self.readers, at.tier, at.given);
+        (writes && self.one_writer.contains(&at.workdir)).then(|| at.workdir.clone())
     }
 }
 

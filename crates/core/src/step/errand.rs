@@ -7,7 +7,8 @@ use super::{
 use crate::errand::{self, ErrandState, ErrandView};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
-use crate::value::{Became, Errand, ErrandId, ExternalId, MessageId, Timestamp, Word};
+use crate::storage::OverBudget;
+use crate::value::{Became, Errand, ErrandId, ExternalId, MessageId, StateName, Timestamp, Word};
 
 /// Takes in what another agent said.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct TakeErrand {
     pub said_as: String,
     /// What was said, in the channel's stored form.
     pub original: String,
+    /// The same without its parts: what is kept when a guard refuses the message.
+    pub brief: String,
 }
 
 /// Where a word belongs.
@@ -64,6 +67,8 @@ pub enum ErrandTaken {
     Unknown,
     /// Too much waits already; nothing was stored.
     Full,
+    /// Its owner has stored as much as it may; nothing was stored.
+    OverBudget(OverBudget),
 }
 
 /// The rows that decide.
@@ -130,13 +135,18 @@ impl Transition for TakeErrand {
             return Ok(Decision::nothing(ErrandTaken::Full));
         }
         let own_id = self.receive.message_id.clone();
-        let received = self.receive.decide(view.receive, now)?;
+        let mut receive = self.receive;
+        receive.extras.storage.beside = u64::try_from(self.original.len()).unwrap_or(u64::MAX);
+        let received = receive.decide(view.receive, now)?;
         let (mut changes, actions) = (received.changes, received.actions);
         let message_id = match received.outcome {
             Received::New(message_id) => message_id,
             // A message with this key that is of no errand: somebody else's, of which nothing is told.
             Received::Duplicate(_) => return Err(Refused::new(Self::NAME, &own_id, None)),
             Received::Full => return Ok(Decision::nothing(ErrandTaken::Full)),
+            Received::OverBudget(over) => {
+                return Ok(Decision::nothing(ErrandTaken::OverBudget(over)));
+            }
         };
         let seated = changes.iter().find_map(|change| match change {
             Change::NewMessage { message, .. } => Some(message.conversation_id.clone()),
@@ -151,6 +161,7 @@ impl Transition for TakeErrand {
             conversation_id: seated,
             ..errand
         };
+        let refused_by_guard = changes.iter().any(buries);
         if new {
             changes.push(Change::NewErrand(errand.clone()));
         }
@@ -160,7 +171,10 @@ impl Transition for TakeErrand {
             said_as: self.said_as,
             known_as: None,
             became: Became::Message(message_id.clone()),
-            original: self.original,
+            original: match refused_by_guard {
+                true => self.brief,
+                false => self.original,
+            },
             at: now,
         }));
         Ok(Decision {
@@ -169,6 +183,11 @@ impl Transition for TakeErrand {
             outcome: ErrandTaken::New { errand, message_id },
         })
     }
+}
+
+/// A message that is a dead letter when it comes was refused by a guard, or is unfit.
+fn buries(change: &Change) -> bool {
+    matches!(change, Change::Live { life, .. } if life.state.name() == StateName::Dead)
 }
 
 pub(super) fn next_ordinal(words: &[Word]) -> u32 {

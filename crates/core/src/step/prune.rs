@@ -3,7 +3,8 @@
 
 use super::{Decision, Refused, Transition};
 use crate::limits;
-use crate::port::{Change, Read, RowsError};
+use crate::port::{Change, OldRecords, Read, RowsError};
+use crate::storage;
 use crate::value::{MessageId, StateName, Timestamp};
 
 /// Removes finished rows that are old enough.
@@ -73,10 +74,11 @@ impl Transition for Prune {
             .map(|(from, message_id)| Change::Forget { message_id, from })
             .collect();
         let before = now.plus_ms(self.keep.audit_ms.saturating_neg());
-        changes.push(Change::ForgetRecords {
+        changes.push(Change::ForgetRecords(OldRecords {
             incarnations: before,
             audit: before,
-        });
+            stored: storage::counted_from(now),
+        }));
         Ok(Decision {
             changes,
             actions: Vec::new(),

@@ -7,7 +7,8 @@ use super::outbox::Outbox;
 use super::seat::Seat;
 use super::{Action, Decision, Refused, Transition};
 use crate::limits::{self, PairBudget};
-use crate::port::{Change, Heard, Read, RowsError};
+use crate::port::{Change, Heard, Read, RowsError, StoredBytes};
+use crate::storage::{self, OverBudget, StorageBudget, StoredHour};
 use crate::value::{
     Ack, AckMode, AckState, Attachment, ChannelId, Class, Command, ConversationId, ExternalId,
     Failure, Life, Message, MessageId, MessageState, Round, SenderKind, Seq, StateName, Tier,
@@ -60,6 +61,8 @@ pub struct Extras {
     pub hops: u32,
     /// The text is meant for the bridge.
     pub command: Option<Command>,
+    /// What its sender may store.
+    pub storage: StorageBudget,
     /// Agents of this channel hold many talks at once, so that a loop of two is counted within one, and all together
     /// against a larger budget.
     pub by_talk: bool,
@@ -97,6 +100,8 @@ pub enum Received {
     Duplicate(MessageId),
     /// Too much waits already: the source keeps it and shows it again.
     Full,
+    /// Its sender has stored as much as it may; nothing was stored.
+    OverBudget(OverBudget),
 }
 
 /// The rows that decide.
@@ -111,6 +116,8 @@ pub struct View {
     running: bool,
     /// What was heard of this agent before.
     past: Past,
+    /// What its sender stored within a day; not looked up where that is not counted.
+    stored: Vec<StoredHour>,
     /// What a command of the chat is about.
     pending: Pending,
 }
@@ -152,6 +159,10 @@ impl Transition for Receive {
             last_round: rows.last_round(&self.channel, &self.sender)?,
             running,
             past: self.past(rows, seated.as_ref())?,
+            stored: match self.extras.storage.bytes_per_day {
+                Some(_) => rows.stored(&self.channel, &self.sender)?,
+                None => Vec::new(),
+            },
             pending,
         })
     }
@@ -163,8 +174,13 @@ impl Transition for Receive {
         if view.backlog >= limits::BACKLOG_MAX {
             return Ok(Decision::nothing(Received::Full));
         }
-        let mut changes = Vec::with_capacity(2);
+        let stopped = match self.guard(&view.past, &view.stored, now) {
+            Ok(stopped) => stopped,
+            Err(over) => return Ok(Decision::nothing(Received::OverBudget(over))),
+        };
+        let mut changes = Vec::with_capacity(3);
         let seated = view.seat.take(&self, now, &mut changes);
+        changes.extend(self.counted(stopped.is_some(), now));
         let ack = Ack {
             mode: self.ack,
             state: match self.ack {
@@ -172,8 +188,11 @@ impl Transition for Receive {
                 AckMode::OnCustody | AckMode::AfterReply => AckState::Due,
             },
         };
-        let said_at = self.extras.said_at.unwrap_or(now);
-        let stopped = loop_guard(&self, &view.past, said_at);
+        // What a guard refuses is not kept: many such messages would fill the disk.
+        let (body, attachments) = match &stopped {
+            Some(_) => (limits::excerpt(&self.body), Vec::new()),
+            None => (self.body, self.extras.attachments),
+        };
         let verdict = match (stopped, self.verdict) {
             (Some(stopped), _) => Some(stopped),
             (None, Verdict::Fit) => None,
@@ -196,9 +215,9 @@ impl Transition for Receive {
             kind: self.kind,
             sender: self.sender,
             tier: self.tier,
-            body: self.body,
-            attachments: self.extras.attachments,
-            said_at,
+            body,
+            attachments,
+            said_at: self.extras.said_at.unwrap_or(now),
             hops: self.extras.hops,
             round,
             received_at: now,
@@ -247,6 +266,56 @@ impl Receive {
             && self.extras.attachments.is_empty()
             && self.extras.command.is_none()
             && self.verdict == Verdict::Fit
+    }
+
+    /// What it takes on disk, whole or as what is kept of a refused one.
+    fn bytes(&self, refused: bool) -> u64 {
+        let length = |text: &str| u64::try_from(text.len()).unwrap_or(u64::MAX);
+        let kept = match refused {
+            true => length(&limits::excerpt(&self.body)),
+            false => self
+                .extras
+                .attachments
+                .iter()
+                .fold(length(&self.body), |sum, file| {
+                    sum.saturating_add(file.bytes)
+                })
+                .saturating_add(self.extras.storage.beside),
+        };
+        kept.saturating_add(limits::MESSAGE_ROW_BYTES)
+    }
+
+    /// What stops it at the door, if anything does; an error where nothing of it is stored.
+    fn guard(
+        &self,
+        past: &Past,
+        stored: &[StoredHour],
+        now: Timestamp,
+    ) -> Result<Option<Unfit>, OverBudget> {
+        let said_at = self.extras.said_at.unwrap_or(now);
+        let looped = loop_guard(self, past, said_at);
+        let counted = |hour: &&StoredHour| hour.hour >= storage::counted_from(now);
+        let counted: Vec<StoredHour> = stored.iter().filter(counted).copied().collect();
+        let bytes = self.bytes(looped.is_some());
+        match self.extras.storage.over(&counted, bytes) {
+            Some(over) if self.extras.storage.refusable => Err(over),
+            Some(over) => {
+                let told = past.heard.first().is_some_and(|newest| newest.stopped);
+                Ok(looped.or_else(|| Some(stopped(over.to_string(), !told))))
+            }
+            None => Ok(looped),
+        }
+    }
+
+    /// Counts it against what its sender may store.
+    fn counted(&self, refused: bool, now: Timestamp) -> Option<Change> {
+        self.extras.storage.bytes_per_day?;
+        Some(Change::Stored(StoredBytes {
+            channel: self.channel.clone(),
+            sender: self.sender.clone(),
+            hour: storage::hour_of(now),
+            bytes: self.bytes(refused),
+        }))
     }
 
     /// What is counted against the sender's budgets.

@@ -3,6 +3,7 @@
 
 use super::{Action, Decision, Receive, Received, Refused, Transition};
 use crate::port::{Change, Read, RowsError};
+use crate::storage::OverBudget;
 use crate::value::{MessageId, Task, Timestamp};
 
 /// Starts a task.
@@ -23,6 +24,8 @@ pub enum TaskStarted {
     Known(Task),
     /// Too much waits already.
     Full,
+    /// Its starter has stored as much as it may.
+    OverBudget(OverBudget),
 }
 
 /// The rows that decide.
@@ -63,6 +66,7 @@ impl Transition for StartTask {
                 return Err(Refused::new(Self::NAME, &message_id, None));
             }
             (Received::Full, _) => TaskStarted::Full,
+            (Received::OverBudget(over), _) => TaskStarted::OverBudget(over),
         };
         Ok(Decision {
             changes,
@@ -93,6 +97,8 @@ pub enum SteerStored {
     Over,
     /// Too much waits already.
     Full,
+    /// Whoever tells it more has stored as much as they may.
+    OverBudget(OverBudget),
 }
 
 impl Transition for SteerTask {
@@ -135,6 +141,7 @@ impl Transition for SteerTask {
                     }
                 }
                 Received::Full => SteerStored::Full,
+                Received::OverBudget(over) => SteerStored::OverBudget(over),
             },
         })
     }

@@ -46,6 +46,8 @@ pub(crate) enum Kind {
     /// The token was good when the call began.
     Revoked,
     Full,
+    /// The caller has stored as much as it may.
+    OverBudget,
     NoRoom,
     Unavailable,
     Internal,
@@ -64,7 +66,7 @@ impl Kind {
             Self::InvalidRequest | Self::TooLarge | Self::Revoked => error_code::INVALID_REQUEST,
             Self::MethodNotFound => error_code::METHOD_NOT_FOUND,
             Self::InvalidParams => error_code::INVALID_PARAMS,
-            Self::Full | Self::NoRoom | Self::Unavailable | Self::Internal => {
+            Self::Full | Self::OverBudget | Self::NoRoom | Self::Unavailable | Self::Internal => {
                 error_code::INTERNAL_ERROR
             }
         }
@@ -83,7 +85,7 @@ impl Kind {
             | Self::InvalidParams => StatusCode::BAD_REQUEST,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Revoked => StatusCode::UNAUTHORIZED,
-            Self::Full => StatusCode::TOO_MANY_REQUESTS,
+            Self::Full | Self::OverBudget => StatusCode::TOO_MANY_REQUESTS,
             Self::NoRoom => StatusCode::INSUFFICIENT_STORAGE,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -103,7 +105,7 @@ impl Kind {
             | Self::InvalidParams
             | Self::TooLarge => "INVALID_ARGUMENT",
             Self::Revoked => "UNAUTHENTICATED",
-            Self::Full | Self::NoRoom => "RESOURCE_EXHAUSTED",
+            Self::Full | Self::OverBudget | Self::NoRoom => "RESOURCE_EXHAUSTED",
             Self::Unavailable => "UNAVAILABLE",
             Self::Internal => "INTERNAL",
         }
@@ -115,6 +117,7 @@ impl Kind {
             Self::TooLarge => ("REQUEST_TOO_LARGE", OWN_DOMAIN),
             Self::Revoked => ("TOKEN_REVOKED", OWN_DOMAIN),
             Self::Full => ("TOO_MANY_MESSAGES", OWN_DOMAIN),
+            Self::OverBudget => ("TOO_MANY_BYTES", OWN_DOMAIN),
             Self::NoRoom => ("NO_ROOM", OWN_DOMAIN),
             Self::Unavailable => ("UNAVAILABLE", OWN_DOMAIN),
             Self::TaskNotFound
@@ -320,6 +323,10 @@ impl From<SubmitError> for Fault {
             SubmitError::Unfit(why) => Self::invalid("message", why),
             SubmitError::OtherBody => Self::invalid("Idempotency-Key", message),
             SubmitError::Full => Self::full(message),
+            SubmitError::OverBudget { retry_after, .. } => Self {
+                retry_after,
+                ..Self::new(Kind::OverBudget, message)
+            },
             SubmitError::NoRoom(_) => Self::new(Kind::NoRoom, message),
             SubmitError::Slow { retry_after, .. } => Self {
                 retry_after: Some(retry_after),

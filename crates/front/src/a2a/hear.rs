@@ -13,6 +13,9 @@ use std::collections::HashMap;
 /// Where the history says how long a file was whose bytes are not repeated.
 const BYTES_KEY: &str = "codex-bridge/bytes";
 
+/// Where the history says that a part's text is the text of the message, which is not kept twice.
+const TEXT_KEY: &str = "codex-bridge/text";
+
 /// One message of a client.
 #[derive(Debug)]
 pub(crate) struct Heard {
@@ -45,6 +48,57 @@ impl Heard {
         serde_json::to_string(&self.message)
             .map_err(|error| Fault::internal(format!("the message can't be kept: {error}")))
     }
+
+    /// The same beside a row that has its text: a part that says just that does not repeat it.
+    pub(crate) fn stored(&self) -> Result<String, Fault> {
+        let says =
+            |part: &Part| matches!(&part.content, PartContent::Text(text) if *text == self.text);
+        let Some(place) = self.message.parts.iter().position(says) else {
+            return self.original();
+        };
+        let mut message = self.message.clone();
+        if let Some(part) = message.parts.get_mut(place) {
+            part.content = PartContent::Text(String::new());
+            let metadata = part.metadata.get_or_insert_with(HashMap::new);
+            metadata.insert(TEXT_KEY.to_owned(), Value::Bool(true));
+        }
+        let stored = serde_json::to_string(&message);
+        stored.map_err(|error| Fault::internal(format!("the message can't be kept: {error}")))
+    }
+
+    /// What is stored of a message that a guard refuses: its ids, and that its text is in the row.
+    pub(crate) fn brief(&self) -> Result<String, Fault> {
+        let mut part = Part::text(String::new());
+        part.metadata = Some(HashMap::from([(TEXT_KEY.to_owned(), Value::Bool(true))]));
+        let message = Message {
+            message_id: self.message.message_id.clone(),
+            ..Message::new(Role::User, vec![part])
+        };
+        let stored = serde_json::to_string(&message);
+        stored.map_err(|error| Fault::internal(format!("the message can't be kept: {error}")))
+    }
+}
+
+/// A stored message as it was said: `text` is that of its row.
+pub(crate) fn said_again(mut message: Message, text: &str) -> Message {
+    for part in &mut message.parts {
+        if take_text_key(part) {
+            part.content = PartContent::Text(text.to_owned());
+        }
+    }
+    message
+}
+
+/// Whether the text of a part is in the row; the mark is taken off.
+fn take_text_key(part: &mut Part) -> bool {
+    let marked = part
+        .metadata
+        .as_mut()
+        .is_some_and(|metadata| metadata.remove(TEXT_KEY).is_some());
+    if marked && part.metadata.as_ref().is_some_and(HashMap::is_empty) {
+        part.metadata = None;
+    }
+    marked
 }
 
 /// What a message and its parts may say in `metadata`, in bytes of JSON: it is kept and told again with the task.
@@ -74,6 +128,8 @@ pub(crate) fn hear(mut message: Message) -> Result<Heard, Fault> {
     let mut texts = Vec::new();
     let mut files = Vec::new();
     for part in &mut message.parts {
+        // The mark is ours.
+        take_text_key(part);
         match &mut part.content {
             PartContent::Text(text) => texts.push(text.clone()),
             PartContent::Data(data) => texts.push(data.to_string()),
@@ -193,6 +249,29 @@ mod tests {
         let original: Value = serde_json::from_str(&heard.original().unwrap()).unwrap();
         assert_eq!(original["parts"][3]["raw"], "");
         assert_eq!(original["parts"][3]["metadata"][BYTES_KEY], 3);
+    }
+
+    #[test]
+    fn f4_a_text_is_kept_once() {
+        let parts =
+            json!([{"text": "x".repeat(1000), "metadata": {TEXT_KEY: true}}, {"raw": "dGNr"}]);
+        let heard = hear(message(parts)).unwrap();
+        assert!(
+            heard.message.parts[0].metadata.is_none(),
+            "nobody sets our mark"
+        );
+        let stored = heard.stored().unwrap();
+        assert!(stored.len() < 500, "{stored}");
+        let read = serde_json::from_str(&stored).unwrap();
+        assert_eq!(said_again(read, &heard.text), heard.message);
+        let brief = serde_json::from_str(&heard.brief().unwrap()).unwrap();
+        let brief = said_again(brief, "xx");
+        assert_eq!(
+            (brief.message_id.as_str(), &brief.parts),
+            ("m", &vec![Part::text("xx")])
+        );
+        let two = hear(message(json!([{"text": "a"}, {"text": "b"}]))).unwrap();
+        assert_eq!(two.stored().unwrap(), two.original().unwrap());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! word; how that looks on the wire is here, for answers and streams alike.
 
 use super::extension;
+use super::hear::said_again;
 use crate::Desk;
 use a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use bridge_core::errand::{ErrandMessage, ErrandState, ErrandView, Stand};
@@ -162,6 +163,17 @@ pub(crate) fn history(view: &ErrandView) -> Vec<Message> {
 /// A word as it was said, with the ids that it has now.
 fn original(view: &ErrandView, word: &Word) -> Option<Message> {
     let message: Message = serde_json::from_str(&word.original).ok()?;
+    let row = match &word.became {
+        Became::Message(message_id) => {
+            let mut rows = view.messages.iter();
+            rows.find(|one| one.message.message_id == *message_id)
+        }
+        Became::Decision(_) | Became::Stop => None,
+    };
+    let message = match row {
+        Some(row) => said_again(message, &row.message.body),
+        None => message,
+    };
     Some(Message {
         context_id: Some(context_of(view).to_owned()),
         task_id: Some(view.errand.errand_id.to_string()),

@@ -25,6 +25,7 @@ mod router;
 mod server;
 mod stall;
 mod status;
+mod stop;
 mod streams;
 mod table;
 mod task_events;

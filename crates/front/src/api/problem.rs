@@ -151,7 +151,7 @@ impl From<SubmitError> for ProblemResponse {
     fn from(error: SubmitError) -> Self {
         let status = match &error {
             SubmitError::Unfit(_) | SubmitError::OtherBody => StatusCode::UNPROCESSABLE_ENTITY,
-            SubmitError::Full => StatusCode::TOO_MANY_REQUESTS,
+            SubmitError::Full | SubmitError::OverBudget { .. } => StatusCode::TOO_MANY_REQUESTS,
             SubmitError::NoRoom(_) => StatusCode::INSUFFICIENT_STORAGE,
             SubmitError::Slow { .. }
             | SubmitError::Damaged(_)
@@ -160,6 +160,7 @@ impl From<SubmitError> for ProblemResponse {
         };
         let retry_after = match &error {
             SubmitError::Slow { retry_after, .. } => Some(*retry_after),
+            SubmitError::OverBudget { retry_after, .. } => *retry_after,
             SubmitError::Unfit(_)
             | SubmitError::OtherBody
             | SubmitError::Full

@@ -5,14 +5,14 @@
 use super::page::Page;
 use super::route::{Access, Route, Trace};
 use super::{
-    conversations, dead, events, messages, metrics, news, openapi, reload, requests, status,
+    conversations, dead, events, messages, metrics, news, openapi, reload, requests, status, stop,
     task_events, tasks, tokens,
 };
 use crate::control::{NotifyEnvelope, Scope, StartArgs, TaskEnvelope, TaskListEnvelope};
 use crate::{
     ActView, ConversationList, ConversationStory, DeadList, DecisionRequest, DecisionView, Desk,
-    MessageList, NewToken, ReloadView, RequestEntry, RequestList, StatusView, StoryView,
-    SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
+    MessageList, NewToken, ReloadView, RequestEntry, RequestList, StatusView, StopSenderRequest,
+    StopSenderView, StoryView, SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
 };
 use axum::routing::{delete, get, post};
 
@@ -111,8 +111,8 @@ fn of_tokens<D: Desk>() -> Vec<Route<D>> {
         Route::delete(
             "/v1/tokens/{name}",
             ADMIN,
-            Trace::Audit(&["token-revoke"]),
-            "Revoke a token",
+            Trace::Audit(&["token-revoke", "stop-sender"]),
+            "Revoke a token, and cancel what its holder sent and nobody has begun",
             |_| delete(tokens::revoke::<D>),
         )
         .answers::<TokenRevoked>(),
@@ -215,6 +215,15 @@ fn of_operators<D: Desk>() -> Vec<Route<D>> {
             |_| post(reload::reload::<D>),
         )
         .answers::<ReloadView>(),
+        Route::post(
+            "/v1/stop",
+            ADMIN,
+            Trace::Audit(&["stop-sender"]),
+            "Stop everything of one sender: cancel what waits, interrupt what runs",
+            |_| post(stop::sender::<D>),
+        )
+        .takes::<StopSenderRequest>()
+        .answers::<StopSenderView>(),
     ]
 }
 

@@ -9,7 +9,8 @@ use super::{Api, Door, Hosts, router, table};
 use crate::control::Scope;
 use crate::{
     A2aProfile, Caller, Desk, Health, Hub, NewAnswer, NewErrand, NewMessage, NewTask, Notified,
-    PushPut, ReloadView, StartError, Steering, SubmitError, Submitted, TaskBegun,
+    PushPut, ReloadView, StartError, Steering, StopRequest, Stopped, SubmitError, Submitted,
+    TaskBegun,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -91,7 +92,9 @@ impl Desk for EmptyDesk {
     fn claim(&self) -> Claim {
         Claim {
             turns_max: 1,
+            turns_reserved: 0,
             turns_per_channel: 1,
+            per_sender: std::sync::Arc::new(bridge_core::step::TurnsPerSender::UNLIMITED),
             one_writer: Vec::new(),
             readers: Vec::new(),
             budgets: std::sync::Arc::default(),
@@ -105,6 +108,10 @@ impl Desk for EmptyDesk {
 
     async fn cancel(&self, _: MessageId, _: &str) -> Result<CancelOutcome, LedgerError> {
         Err(away())
+    }
+
+    async fn stop_sender(&self, _: StopRequest, _: &str) -> Result<Stopped, LedgerError> {
+        Ok(Stopped::default())
     }
 
     async fn redrive(&self, _: MessageId, _: &str) -> Result<RedriveOutcome, LedgerError> {

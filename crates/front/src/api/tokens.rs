@@ -4,12 +4,14 @@ use super::read::{Body, Who};
 use super::{Context, ProblemResponse};
 use crate::control::Scope;
 use crate::token::{NAME_MAX_CHARS, is_name};
-use crate::{Desk, NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
+use crate::{
+    Desk, NewToken, StopRequest, Stopped, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView,
+};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use bridge_core::port::Ledger;
-use bridge_core::step::{AddToken, RevokeToken, TokenAdded};
+use bridge_core::port::{Ledger, LedgerError};
+use bridge_core::step::{AddToken, RevokeToken, StopCause, TokenAdded};
 
 pub(super) async fn list<D: Desk>(
     State(context): State<Context<D>>,
@@ -79,20 +81,44 @@ pub(super) async fn revoke<D: Desk>(
     };
     let (desk, shared) = (context.desk, context.shared);
     let revoked = to_the_end(async move {
-        let name = revoke.name.clone();
+        let (name, by) = (revoke.name.clone(), revoke.by.clone());
         let revoked = desk.revoke_token(revoke).await;
         shared.known.forget();
         if matches!(revoked, Ok(true)) {
             shared.streams.end(&name);
         }
-        revoked
+        // Also where it was revoked before: the daemon may have died between the two.
+        let revoked = revoked?;
+        let stopped = match revoked || was_revoked(&desk, &name).await? {
+            true => desk.stop_sender(of_token(name), &by).await?,
+            false => Stopped::default(),
+        };
+        Ok::<_, LedgerError>((revoked, stopped))
     });
-    match revoked.await?? {
-        true => Ok(Json(TokenRevoked { name })),
-        false => Err(ProblemResponse::not_found(format!(
+    let (revoked, stopped) = revoked.await??;
+    if !revoked && stopped == Stopped::default() {
+        return Err(ProblemResponse::not_found(format!(
             "there is no token {name} that could be revoked"
-        ))),
+        )));
     }
+    Ok(Json(TokenRevoked {
+        name,
+        cancelled: stopped.cancelled,
+        running: stopped.running.iter().map(ToString::to_string).collect(),
+    }))
+}
+
+fn of_token(name: String) -> StopRequest {
+    StopRequest {
+        sender: name,
+        channel: None,
+        cause: StopCause::Revoked,
+    }
+}
+
+async fn was_revoked<D: Desk>(desk: &D, name: &str) -> Result<bool, LedgerError> {
+    let tokens = desk.ledger().read(|rows| rows.tokens()).await?;
+    Ok(tokens.iter().any(|token| token.name == name))
 }
 
 /// A caller that hangs up must not leave a token that is revoked in the ledger and known in memory.

@@ -244,6 +244,7 @@ pub(super) fn closed(error: SubmitError) -> ControlError {
     let kind = match &error {
         SubmitError::Unfit(_) | SubmitError::OtherBody => ControlFault::Invalid,
         SubmitError::Full
+        | SubmitError::OverBudget { .. }
         | SubmitError::NoRoom(_)
         | SubmitError::Slow { .. }
         | SubmitError::Damaged(_)

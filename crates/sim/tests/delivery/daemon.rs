@@ -186,7 +186,9 @@ fn claim_at(nexts: &mut Nexts<'_>, message: u8, now: Timestamp) {
     let mut world = nexts.from.clone();
     let claim = Claim {
         turns_max: TURNS_MAX,
+        turns_reserved: 0,
         turns_per_channel: TURNS_MAX,
+        per_sender: std::sync::Arc::new(bridge_core::step::TurnsPerSender::UNLIMITED),
         one_writer: Vec::new(),
         readers: Vec::new(),
         budgets: std::sync::Arc::default(),

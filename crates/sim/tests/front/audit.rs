@@ -116,6 +116,7 @@ fn scene(path: &str, at: Timestamp) -> (Vec<Change>, &'static str, Value) {
         "/v1/tokens" => (vec![], "", json!({"name": "ci", "scopes": ["read"]})),
         "/v1/tokens/{name}" => (vec![], "known", Value::Null),
         "/v1/reload" => (vec![], "", Value::Null),
+        "/v1/stop" => (vec![], "", json!({"sender": "ann"})),
         "/v1/messages/{id}/redrive" | "/v1/messages/{id}/drop" => {
             (over(OTHER, at), OTHER, Value::Null)
         }

@@ -9,7 +9,7 @@ use bridge_core::step::{
     AddToken, AnswerErrand, Authority, Cancel, CancelOutcome, Claim, Decide, DecideOutcome,
     Decision, Discard, ErrandAnswered, ErrandPlace, ErrandTaken, Extras, MidTurn, NotifyBegin,
     Receive, Received, Record, Redrive, RedriveOutcome, Refused, ReserveTold, RevokeToken,
-    TakeErrand, Tell, TokenAdded, Transition, UseToken, Verdict,
+    StopSender, TakeErrand, Tell, TokenAdded, Transition, UseToken, Verdict,
 };
 use bridge_core::value::{
     AckMode, Attachment, AuditEntry, ChannelId, ConversationId, Errand, ErrandId, ExternalId,
@@ -18,8 +18,8 @@ use bridge_core::value::{
 use bridge_front::api::{Api, Door};
 use bridge_front::{
     A2aProfile, Caller, Desk, Health, Hub, Live, NewAnswer, NewErrand, NewMessage, NewTask,
-    Notified, PushPut, ReloadView, StartError, Steering, SubmitError, Submitted, TaskBegun,
-    TokenHash,
+    Notified, PushPut, ReloadView, StartError, Steering, StopRequest, Stopped, SubmitError,
+    Submitted, TaskBegun, TokenHash,
 };
 use bridge_store::MemoryLedger;
 use futures_util::StreamExt;
@@ -147,6 +147,7 @@ impl TestDesk {
             receive,
             said_as: new.said_as,
             original: new.original,
+            brief: new.brief,
         }
     }
 }
@@ -218,7 +219,9 @@ impl Desk for TestDesk {
     fn claim(&self) -> Claim {
         Claim {
             turns_max: 1,
+            turns_reserved: 0,
             turns_per_channel: 1,
+            per_sender: std::sync::Arc::new(bridge_core::step::TurnsPerSender::UNLIMITED),
             one_writer: Vec::new(),
             readers: Vec::new(),
             budgets: std::sync::Arc::default(),
@@ -236,6 +239,22 @@ impl Desk for TestDesk {
         let done = self.does(Cancel { message_id, by }).await;
         self.hub.publish(&id, Live::Changed);
         done
+    }
+
+    async fn stop_sender(&self, stop: StopRequest, by: &str) -> Result<Stopped, LedgerError> {
+        let batch = self
+            .does(StopSender {
+                sender: stop.sender,
+                channels: stop.channel.into_iter().collect(),
+                by: by.to_owned(),
+                cause: stop.cause,
+                after: None,
+            })
+            .await?;
+        Ok(Stopped {
+            cancelled: batch.cancelled,
+            running: batch.running,
+        })
     }
 
     async fn redrive(

@@ -245,7 +245,9 @@ fn schedule(world: &mut World, number: u64) {
     let sleep = loop {
         let claim = Claim {
             turns_max: 2,
+            turns_reserved: 0,
             turns_per_channel: 2,
+            per_sender: std::sync::Arc::new(bridge_core::step::TurnsPerSender::UNLIMITED),
             one_writer: Vec::new(),
             readers: Vec::new(),
             budgets: std::sync::Arc::default(),
@@ -283,7 +285,8 @@ fn poll(world: &mut World, number: u64) {
             match take_in(world, row) {
                 Ok(Received::New(_) | Received::Duplicate(_)) => {}
                 Err(Setback::Died) => return,
-                Ok(Received::Full) | Err(Setback::Refused | Setback::Unavailable) => {
+                Ok(Received::Full | Received::OverBudget(_))
+                | Err(Setback::Refused | Setback::Unavailable) => {
                     return world.duty(FAULT_PAUSE_MS, FAULT_PAUSE_MS, Duty::Poll { number });
                 }
             }

@@ -48,10 +48,8 @@ impl Rows for MemoryRows {
             } => self.tail(message_id, *seq, *at)?,
             Change::Round(round) => self.rounds.put((), *round),
             Change::Forget { message_id, from } => self.forget(message_id, *from)?,
-            Change::ForgetRecords {
-                incarnations,
-                audit,
-            } => self.forget_records(*incarnations, *audit),
+            Change::ForgetRecords(old) => self.forget_records(*old),
+            Change::Stored(stored) => self.add_stored(stored),
             Change::Audit(entry) => self.audited(entry),
             Change::NewToken(token) => self.new_token(token)?,
             Change::RevokeToken { name, at } => self.revoke_token(name, *at)?,

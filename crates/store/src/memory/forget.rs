@@ -2,7 +2,7 @@
 
 use super::MemoryRows;
 use super::apply::{found, guard};
-use bridge_core::port::RowsError;
+use bridge_core::port::{OldRecords, RowsError};
 use bridge_core::value::{Message, MessageId, Seq, StateName, Timestamp};
 
 impl MemoryRows {
@@ -75,7 +75,13 @@ impl MemoryRows {
         Ok(())
     }
 
-    pub(super) fn forget_records(&mut self, incarnations: Timestamp, audit: Timestamp) {
+    pub(super) fn forget_records(&mut self, old: OldRecords) {
+        let OldRecords {
+            incarnations,
+            audit,
+            stored,
+        } = old;
+        self.forget_stored(stored);
         let gone: Vec<_> = self
             .incarnations
             .iter()

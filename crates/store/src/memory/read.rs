@@ -8,8 +8,9 @@ use super::{MemoryRows, figures};
 use bridge_core::budget::DayBudget;
 use bridge_core::port::{
     ErrandQuery, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, RowsError, Spent,
-    Standing, StateCount, Workplace,
+    Standing, StateCount,
 };
+use bridge_core::storage::StoredHour;
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId, ExternalId,
     Incarnation, IncarnationId, ItemEvent, Message, MessageId, Push, Reply, Request, RequestId,
@@ -384,25 +385,7 @@ impl Read for MemoryRows {
     }
 
     fn flight(&self, workdirs: &[String]) -> Result<Vec<Flight>, RowsError> {
-        let each = self
-            .open_messages()
-            .filter(|message| message.life.state.takes_place())
-            .filter_map(|message| {
-                let conversation = self.conversations.get(&message.conversation_id)?;
-                let at = workdirs.contains(&conversation.workdir).then(|| Workplace {
-                    workdir: conversation.workdir.clone(),
-                    tier: message.tier,
-                    given: self.given(&message.conversation_id),
-                });
-                Some(Flight {
-                    channel: message.channel.clone(),
-                    turns: 1,
-                    waiting: self.is_asked(&message.message_id).into(),
-                    suspects: message.life.suspect.into(),
-                    at,
-                })
-            });
-        Ok(Flight::gather(each))
+        Ok(self.turns_at_work(workdirs))
     }
 
     fn forgettable(
@@ -653,6 +636,26 @@ impl Read for MemoryRows {
         since: Timestamp,
     ) -> Result<Spent, RowsError> {
         Ok(self.spent_by(channel, sender, since))
+    }
+
+    fn stored(&self, channel: &ChannelId, sender: &str) -> Result<Vec<StoredHour>, RowsError> {
+        Ok(self.hours_stored(channel, sender))
+    }
+
+    fn unanswered_of_sender(
+        &self,
+        sender: &str,
+        channels: &[ChannelId],
+        after: Option<&MessageId>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError> {
+        let theirs = self
+            .open_messages()
+            .filter(|message| message.sender == sender)
+            .filter(|message| channels.is_empty() || channels.contains(&message.channel))
+            .filter(|message| message.life.state.name().awaits_answer())
+            .filter(|message| after.is_none_or(|after| message.message_id > *after));
+        Ok(theirs.take(page(limit)).cloned().collect())
     }
 
     fn budget_reached(

@@ -56,6 +56,8 @@ pub struct MemoryRows {
     pub(super) worded: Table<MessageId, (ErrandId, u32)>,
     /// By errand and name.
     pub(super) pushes: Table<(ErrandId, String), Push>,
+    /// Bytes by channel, sender and hour.
+    pub(super) stored: Table<(ChannelId, String, Timestamp), u64>,
 }
 
 impl MemoryRows {
@@ -111,8 +113,9 @@ impl MemoryRows {
             words,
             worded,
             pushes,
+            stored,
         } = self;
-        let tables: [&mut dyn Transactional; 26] = [
+        let tables: [&mut dyn Transactional; 27] = [
             conversations,
             conversation_keys,
             messages,
@@ -139,6 +142,7 @@ impl MemoryRows {
             words,
             worded,
             pushes,
+            stored,
         ];
         for table in tables {
             act(table);

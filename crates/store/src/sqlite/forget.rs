@@ -1,10 +1,10 @@
 //! Removing: finished messages with everything that hangs on them, and old records. What may go is decided by the
 //! core; the guards here only refuse what is not finished.
 
-use super::{audit, errand, sql};
+use super::{audit, errand, sql, stored};
 use crate::key::LedgerKey;
-use bridge_core::port::RowsError;
-use bridge_core::value::{MessageId, StateName, Timestamp};
+use bridge_core::port::{OldRecords, RowsError};
+use bridge_core::value::{MessageId, StateName};
 use rusqlite::Connection;
 
 /// What hangs on a message, children before parents.
@@ -36,13 +36,13 @@ pub(super) fn message(conn: &Connection, id: &MessageId, from: StateName) -> Res
 pub(super) fn records(
     conn: &Connection,
     key: &LedgerKey,
-    incarnations: Timestamp,
-    before: Timestamp,
+    old: OldRecords,
 ) -> Result<(), RowsError> {
     sql::run(
         conn,
         "DELETE FROM incarnation WHERE ended_at IS NOT NULL AND ended_at < ?1",
-        [incarnations.0],
+        [old.incarnations.0],
     )?;
-    audit::forget(conn, key, before)
+    stored::forget(conn, old.stored)?;
+    audit::forget(conn, key, old.audit)
 }

@@ -38,6 +38,7 @@ mod rows;
 mod seal;
 mod spend;
 mod sql;
+mod stored;
 mod sums;
 mod task;
 mod token;

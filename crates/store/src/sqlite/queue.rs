@@ -11,7 +11,8 @@ use bridge_core::port::{
     Exchange, Flight, Head, HeadFilter, Heard, RowsError, StateCount, Workplace,
 };
 use bridge_core::value::{
-    ChannelId, ConversationId, Message, MessageId, Round, Sandbox, Seq, StateName, Tier, Timestamp,
+    ChannelId, ConversationId, Message, MessageId, Round, Sandbox, SenderKind, Seq, StateName,
+    Tier, Timestamp,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -30,6 +31,8 @@ pub(super) const HELD: &str = select_message!(
 pub(super) const READY_FILTERED: &str = select_message!(
     "INDEXED BY message_ready JOIN message_text USING (row) WHERE place = 'ready' \
      AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
+     AND (?8 = 0 OR kind = 'person' AND tier <> 'tool') \
+     AND (tier = 'owner' OR channel || char(10) || sender NOT IN (SELECT value FROM json_each(?7))) \
      AND (coalesce((SELECT sandbox = 'read-only' FROM task WHERE conversation_id = message.conversation_id), \
          tier IN (SELECT value FROM json_each(?6))) OR NOT EXISTS (\
          SELECT 1 FROM conversation WHERE conversation_id = message.conversation_id \
@@ -41,6 +44,8 @@ pub(super) const HELD_FILTERED: &str = select_message!(
     "INDEXED BY message_held JOIN message_text USING (row) \
      WHERE place = 'held' AND hold_until <= ?2 \
      AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
+     AND (?8 = 0 OR kind = 'person' AND tier <> 'tool') \
+     AND (tier = 'owner' OR channel || char(10) || sender NOT IN (SELECT value FROM json_each(?7))) \
      AND (coalesce((SELECT sandbox = 'read-only' FROM task WHERE conversation_id = message.conversation_id), \
          tier IN (SELECT value FROM json_each(?6))) OR NOT EXISTS (\
          SELECT 1 FROM conversation WHERE conversation_id = message.conversation_id \
@@ -70,16 +75,15 @@ macro_rules! is_asked {
 
 /// Runs once per claim over all turns at work, so it must find all it needs in its index.
 pub(super) const FLIGHT: &str = concat!(
-    "SELECT channel, count(*), sum(",
+    "SELECT channel, sender, tier, kind, count(*), sum(",
     is_asked!(),
-    "), (SELECT count(*) FROM message AS suspect INDEXED BY message_suspect \
-         WHERE suspect.place = 'flight' AND suspect.suspect = 1 AND suspect.channel = message.channel) \
-     FROM message INDEXED BY message_flight WHERE place = 'flight' GROUP BY channel"
+    "), sum(suspect) FROM message INDEXED BY message_flight WHERE place = 'flight' \
+     GROUP BY channel, sender, tier, kind"
 );
 
 /// Each of them with where it works, which two more tables know.
 pub(super) const FLIGHT_AT: &str = concat!(
-    "SELECT message.channel, 1, ",
+    "SELECT message.channel, sender, tier, kind, 1, ",
     is_asked!(),
     ", suspect, workdir, tier, \
      (SELECT sandbox FROM task WHERE conversation_id = message.conversation_id) \
@@ -162,6 +166,14 @@ pub(super) const UNANSWERED_OF: &str = select_message!(
      AND conversation_id = ?1 ORDER BY seq LIMIT ?2"
 );
 
+/// By an operator's hand only: walks the index of what is unanswered, which is bounded, and sorts.
+pub(super) const UNANSWERED_OF_SENDER: &str = select_message!(
+    "INDEXED BY message_sender JOIN message_text USING (row) \
+     WHERE place IS NOT NULL AND place <> 'out' AND sender = ?1 \
+     AND (?2 = '[]' OR channel IN (SELECT value FROM json_each(?2))) AND message_id > ?3 \
+     ORDER BY message_id LIMIT ?4"
+);
+
 pub(super) const HEARD_OF_AGENT: &str = "SELECT said_at, state = 'dead' AND attempt = 0 \
      AND coalesce(failure_class = 'capacity', 0) FROM message INDEXED BY message_agent \
      WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY said_at DESC, row DESC LIMIT ?3";
@@ -230,7 +242,11 @@ pub(super) fn heads(
 }
 
 fn stops_nothing(filter: &HeadFilter) -> bool {
-    filter.full_channels.is_empty() && !filter.no_suspects && filter.busy_workdirs.is_empty()
+    filter.full_channels.is_empty()
+        && filter.full_senders.is_empty()
+        && !filter.people_only
+        && !filter.no_suspects
+        && filter.busy_workdirs.is_empty()
 }
 
 fn filtered(
@@ -243,13 +259,20 @@ fn filtered(
     let channels = json(filter.full_channels.iter().map(ChannelId::as_str));
     let workdirs = json(filter.busy_workdirs.iter().map(String::as_str));
     let readers = json(filter.readers.iter().map(|tier| tier.word()));
+    let senders = filter.full_senders.iter();
+    let senders: Vec<String> = senders
+        .map(|(channel, sender)| format!("{channel}\n{sender}"))
+        .collect();
+    let senders = json(senders.iter().map(String::as_str));
     let params = params![
         limit,
         now.0,
         filter.no_suspects,
         channels,
         workdirs,
-        readers
+        readers,
+        senders,
+        filter.people_only
     ];
     sql::many(conn, query, params, read)
 }
@@ -315,6 +338,9 @@ pub(super) fn flight(conn: &Connection, workdirs: &[String]) -> Result<Vec<Fligh
 fn read_flight(fields: &mut Fields<'_, '_>) -> Result<Flight, RowsError> {
     Ok(Flight {
         channel: fields.id(ChannelId::new)?,
+        sender: fields.next()?,
+        tier: fields.word(Tier::from_word)?,
+        kind: fields.word(SenderKind::from_word)?,
         turns: fields.next()?,
         waiting: fields.next()?,
         suspects: fields.next()?,
@@ -464,6 +490,19 @@ pub(super) fn unanswered_of(
     limit: u32,
 ) -> Result<Vec<Message>, RowsError> {
     sql::many(conn, UNANSWERED_OF, (id.as_str(), page(limit)), read)
+}
+
+pub(super) fn unanswered_of_sender(
+    conn: &Connection,
+    sender: &str,
+    channels: &[ChannelId],
+    after: Option<&MessageId>,
+    limit: u32,
+) -> Result<Vec<Message>, RowsError> {
+    let channels = json(channels.iter().map(ChannelId::as_str));
+    let after = after.map_or("", MessageId::as_str);
+    let of = (sender, channels, after, page(limit));
+    sql::many(conn, UNANSWERED_OF_SENDER, of, read)
 }
 
 pub(super) fn messages_of(

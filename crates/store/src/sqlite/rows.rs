@@ -4,7 +4,8 @@
 
 use super::{
     ack, answer, attached, audit, conversation, cursor, errand, event, figures, forget,
-    incarnation, message, pages, push, queue, reply, request, spend, sql, task, token, turn,
+    incarnation, message, pages, push, queue, reply, request, spend, sql, stored, task, token,
+    turn,
 };
 use crate::key::LedgerKey;
 use bridge_core::budget::DayBudget;
@@ -12,6 +13,7 @@ use bridge_core::port::{
     Change, ErrandQuery, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, Rows, RowsError,
     Spent, Standing, StateCount,
 };
+use bridge_core::storage::StoredHour;
 use bridge_core::value::{
     Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId, ExternalId,
     Incarnation, IncarnationId, ItemEvent, Message, MessageId, Push, Reply, Request, RequestId,
@@ -133,10 +135,8 @@ impl Rows for SqliteRows<'_> {
             } => message::tail(conn, message_id, *seq, *at),
             Change::Round(round) => queue::set_round(conn, *round),
             Change::Forget { message_id, from } => forget::message(conn, message_id, *from),
-            Change::ForgetRecords {
-                incarnations,
-                audit,
-            } => forget::records(conn, key, *incarnations, *audit),
+            Change::ForgetRecords(old) => forget::records(conn, key, *old),
+            Change::Stored(stored) => stored::add(conn, stored),
             Change::Audit(entry) => audit::insert(conn, key, entry),
             Change::NewToken(token) => token::insert(conn, token),
             Change::RevokeToken { name, at } => token::revoke(conn, name, *at),
@@ -553,6 +553,20 @@ impl Read for SqliteRows<'_> {
 
     fn errands_count(&self, query: &ErrandQuery) -> Result<u64, RowsError> {
         errand::count(self.conn, query)
+    }
+
+    fn stored(&self, channel: &ChannelId, sender: &str) -> Result<Vec<StoredHour>, RowsError> {
+        stored::hours(self.conn, channel, sender)
+    }
+
+    fn unanswered_of_sender(
+        &self,
+        sender: &str,
+        channels: &[ChannelId],
+        after: Option<&MessageId>,
+        limit: u32,
+    ) -> Result<Vec<Message>, RowsError> {
+        queue::unanswered_of_sender(self.conn, sender, channels, after, limit)
     }
 
     fn spent(

@@ -1,7 +1,7 @@
 //! How SQLite runs the hot queries: from partial indexes, without sorting, and without compiling them anew.
 
 use super::open::{Options, open};
-use super::{conversation, errand, message, pages, place, push, queue, reply, spend};
+use super::{conversation, errand, message, pages, place, push, queue, reply, spend, stored};
 use crate::key::for_tests;
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};
@@ -41,7 +41,6 @@ fn walks(step: &str) -> bool {
         "message_leader",
         "message_sender",
         "message_flight",
-        "message_suspect",
         "ack_due",
         "reply_lane",
         "push_open",
@@ -58,7 +57,7 @@ fn walks(step: &str) -> bool {
 }
 
 /// What runs for every message, what a start walks through, and the lists of fronts.
-const HOT: [&str; 41] = [
+const HOT: [&str; 42] = [
     queue::READY,
     queue::HELD,
     queue::NEXT_HELD,
@@ -100,6 +99,7 @@ const HOT: [&str; 41] = [
     errand::WORDS,
     errand::TOUCH,
     spend::TURNS,
+    stored::HOURS,
 ];
 
 /// It sorts, but what it finds, not the table: it is asked when a reply is in doubt, about those taken since a time.
@@ -128,6 +128,7 @@ fn hot_queries_never_walk_finished_rows_or_sort() {
     for query in [
         queue::UNANSWERED_BEFORE,
         queue::UNANSWERED_OF,
+        queue::UNANSWERED_OF_SENDER,
         errand::COUNT_OF_OWNER,
         errand::COUNT_OF_CONVERSATION,
         spend::CLAIMED,

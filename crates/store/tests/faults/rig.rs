@@ -106,6 +106,7 @@ pub(crate) fn errand(id: &str) -> TakeErrand {
         receive,
         said_as: "their own id".to_owned(),
         original: format!("{id} as it was said"),
+        brief: String::new(),
     }
 }
 

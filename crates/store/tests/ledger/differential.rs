@@ -14,8 +14,10 @@ use bridge_core::step::{
     Acknowledge, AddToken, AnswerErrand, Answered, Ask, Authority, Bind, Blind, Cancel, Claim,
     Confirm, Deaf, Decide, Discard, DropPush, ErrandPlace, Fail, Incarnate, IncarnationGone, Join,
     Keep, Leave, MidTurn, Prune, PushBegin, PushEnd, PutPush, Redrive, Refuse, ReserveTold, Resume,
-    RevokeToken, Send, Suspend, TakeErrand, Tend, Told, Transition, Unbind, Unheard, Verdict,
+    RevokeToken, Send, StopCause, StopSender, Suspend, TakeErrand, Tend, Told, Transition,
+    TurnsPerSender, Unbind, Unheard, Verdict,
 };
+use bridge_core::storage::StorageBudget;
 use bridge_core::tidings::{FROM_NOW, behind};
 use bridge_core::value::{
     AckMode, AckState, BootId, ChannelId, Class, ClientId, CutPolicy, Errand, ErrandId, ExternalId,
@@ -139,8 +141,13 @@ impl Pair {
             .dice
             .choose(&[AckMode::None, AckMode::OnCustody, AckMode::AfterReply]);
         text.sender = self.dice.choose(&["ann".to_owned(), "bob".to_owned()]);
-        text.tier = self.dice.choose(&[Tier::Owner, Tier::Peer]);
+        text.tier = self.dice.choose(&[Tier::Owner, Tier::Peer, Tier::Tool]);
         text.mid_turn = self.dice.choose(&[MidTurn::Queue, MidTurn::Steer]);
+        text.extras.storage = StorageBudget {
+            bytes_per_day: self.dice.choose(&[None, Some(4_000)]),
+            refusable: self.dice.one_in(2),
+            beside: 0,
+        };
         if self.dice.one_in(8) {
             text.verdict = Verdict::Unfit {
                 reason: "too large".to_owned(),
@@ -171,6 +178,7 @@ impl Pair {
             place,
             said_as: id,
             original: "said".to_owned(),
+            brief: String::new(),
         })
         .await;
     }
@@ -284,7 +292,12 @@ impl Pair {
 
     async fn claim(&mut self) {
         let claim = Claim {
+            turns_reserved: self.dice.choose(&[0, 0, 1]),
             turns_per_channel: self.dice.choose(&[1, 9]),
+            per_sender: Arc::new(TurnsPerSender {
+                max: self.dice.choose(&[1, 2, 9]),
+                exempt: Vec::new(),
+            }),
             one_writer: self.dice.choose(&[Vec::new(), vec!["/work".to_owned()]]),
             readers: vec![Tier::Peer],
             budgets: self.budgets(),
@@ -295,7 +308,11 @@ impl Pair {
 
     fn budgets(&mut self) -> Arc<Budgets> {
         let (turns, tokens) = (Some(4), self.dice.choose(&[None, Some(25)]));
-        let own = DayBudget { turns, tokens };
+        let own = DayBudget {
+            turns,
+            tokens,
+            bytes: None,
+        };
         let local = ChannelId::new("local");
         match self.dice.one_in(3) {
             true => Arc::new(Budgets {
@@ -451,6 +468,7 @@ impl Pair {
         let message_id = message(id);
         let by = "me".to_owned();
         match self.dice.below(9) {
+            0 if self.dice.one_in(4) => self.stop_sender(by).await,
             0 => self.both(Cancel { message_id, by }).await,
             1..3 => self.both(Redrive { message_id, by }).await,
             3 => self.both(Discard { message_id, by }).await,
@@ -480,6 +498,19 @@ impl Pair {
                 self.both(Prune { now, keep }).await;
             }
         }
+    }
+
+    async fn stop_sender(&mut self, by: String) {
+        let stop = StopSender {
+            sender: self.dice.choose(&["ann".to_owned(), "bob".to_owned()]),
+            channels: self
+                .dice
+                .choose(&[Vec::new(), vec![ChannelId::new("local")]]),
+            by,
+            cause: self.dice.choose(&[StopCause::Operator, StopCause::Revoked]),
+            after: self.dice.choose(&[None, Some(message("m3"))]),
+        };
+        self.both(stop).await;
     }
 
     /// A question is decided, or its decision is not heard.

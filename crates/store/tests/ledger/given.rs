@@ -86,7 +86,9 @@ pub(crate) fn text(key: &str, id: &str) -> Receive {
 pub(crate) fn claim(turns_max: u32, now: Timestamp) -> Claim {
     Claim {
         turns_max,
+        turns_reserved: 0,
         turns_per_channel: turns_max,
+        per_sender: std::sync::Arc::new(bridge_core::step::TurnsPerSender::UNLIMITED),
         one_writer: Vec::new(),
         readers: Vec::new(),
         budgets: std::sync::Arc::default(),

@@ -87,8 +87,15 @@ impl View {
             let local = ChannelId::new("local");
             let since = now.plus_ms(-30_000);
             self.add("spent", rows.spent(&local, owner, since)?);
+            self.add("stored", rows.stored(&local, owner)?);
+            let theirs = rows.unanswered_of_sender(owner, &[], None, PAGE_MAX)?;
+            self.add("unanswered of sender", theirs);
             let (turns, tokens) = (Some(3), Some(25));
-            let budget = DayBudget { turns, tokens };
+            let budget = DayBudget {
+                turns,
+                tokens,
+                bytes: None,
+            };
             let reached = rows.budget_reached(&local, owner, since, budget)?;
             self.add("budget reached", reached);
         }
@@ -120,6 +127,14 @@ impl View {
         let filters = [
             HeadFilter {
                 full_channels: vec![ChannelId::new("local"), ChannelId::new("o'ther \"\\")],
+                ..HeadFilter::default()
+            },
+            HeadFilter {
+                full_senders: vec![(ChannelId::new("local"), "ann".to_owned())],
+                ..HeadFilter::default()
+            },
+            HeadFilter {
+                people_only: true,
                 ..HeadFilter::default()
             },
             HeadFilter {

@@ -6,6 +6,7 @@ mod notify;
 mod peers;
 mod requests;
 mod start;
+mod stop;
 mod task;
 mod token;
 mod words;
@@ -30,6 +31,7 @@ pub(crate) async fn control(
     match command {
         ControlCommand::Start(args) => start::start(client, args, no_color).await,
         ControlCommand::List(args) => task::list(client, &args, no_color).await,
+        ControlCommand::Stop(args) => stop::stop(client, args).await,
         ControlCommand::Steer(args) => task::steer(client, args).await,
         ControlCommand::Respond(args) => requests::respond(client, &args).await,
         ControlCommand::Requests(args) => requests::list(client, &args, no_color).await,

@@ -1,5 +1,6 @@
 //! `peers add`, `list` and `revoke`: agents that may give Codex tasks over A2A. Each is a token with that one scope.
 
+use super::stop::revoked_words;
 use super::token::fits;
 use super::words::text;
 use super::{answered, refused};
@@ -26,10 +27,10 @@ pub(super) async fn peers(client: &ApiClient, command: PeersCommand) -> ExitCode
         }
         PeersCommand::Revoke { name, json } => {
             let done = revoke(client, &name).await;
-            answered(client, done, json, |_| {
+            answered(client, done, json, |done| {
                 let said = format!(
-                    "{name} is revoked; what it gave Codex to do goes on, and is seen by whoever gets the name with \
-                     `peers add --rotate`"
+                    "{}; its tasks are seen by whoever gets the name with `peers add --rotate`",
+                    revoked_words(&name, done)
                 );
                 (escape_line(&said).into_owned(), ExitCode::SUCCESS)
             })
@@ -77,8 +78,9 @@ async fn list(client: &ApiClient) -> Result<Vec<Value>, ClientError> {
 /// Only a peer: a token that may do more is somebody else's business.
 async fn revoke(client: &ApiClient, name: &str) -> Result<Value, ClientError> {
     fits(name)?;
-    let live = |peer: &Value| peer["name"] == name && peer["revoked_at"].is_null();
-    match list(client).await?.iter().any(live) {
+    // Also one that is revoked: what it sent may still wait, if the daemon died while it was.
+    let known = |peer: &Value| peer["name"] == name;
+    match list(client).await?.iter().any(known) {
         true => client.delete(&format!("/v1/tokens/{name}")).await,
         false => Err(ClientError::NoPeer(name.to_owned())),
     }

@@ -1,5 +1,6 @@
 //! `token add`, `list` and `revoke`: what other programs come in with over TCP.
 
+use super::stop::revoked_words;
 use super::words::text;
 use super::{answered, refused};
 use crate::cli::TokenCommand;
@@ -35,8 +36,8 @@ pub(super) async fn token(client: &ApiClient, command: TokenCommand) -> ExitCode
                 Ok(()) => client.delete(&format!("/v1/tokens/{name}")).await,
                 Err(error) => Err(error),
             };
-            answered(client, done, json, |_| {
-                let said = format!("{name} is revoked");
+            answered(client, done, json, |done| {
+                let said = revoked_words(&name, done);
                 (escape_line(&said).into_owned(), ExitCode::SUCCESS)
             })
         }

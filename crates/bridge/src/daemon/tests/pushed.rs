@@ -163,6 +163,7 @@ impl Stage {
             place: ErrandPlace::New(errand),
             said_as: name.to_owned(),
             original: "{}".to_owned(),
+            brief: String::new(),
         };
         let taken = self.daemon.commit(take).await.unwrap();
         assert!(matches!(taken, ErrandTaken::New { .. }), "{taken:?}");

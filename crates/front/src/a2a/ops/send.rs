@@ -9,7 +9,7 @@ use crate::a2a::questions::{self, Answered};
 use crate::a2a::sse::{Events, Until};
 use crate::a2a::stream::{From, Told};
 use crate::a2a::task::{self, Detail};
-use crate::{Desk, NewErrand};
+use crate::{Desk, NewErrand, SubmitError};
 use a2a::{
     Message, Part, Role, SendMessageConfiguration, SendMessageRequest, SendMessageResponse,
     StreamResponse, Task,
@@ -274,7 +274,7 @@ fn over(state: ErrandState) -> Fault {
 }
 
 async fn take<D: Desk>(call: &Call<D>, heard: Heard) -> Result<ErrandId, Fault> {
-    let original = heard.original()?;
+    let (original, brief) = (heard.stored()?, heard.brief()?);
     let task = heard.task.clone();
     let errand = NewErrand {
         from: call.caller.clone(),
@@ -286,6 +286,7 @@ async fn take<D: Desk>(call: &Call<D>, heard: Heard) -> Result<ErrandId, Fault> 
         files: heard.files,
         hops: heard.hops,
         original,
+        brief,
     };
     match call.context.desk.take_errand(errand).await? {
         ErrandTaken::New { errand, .. }
@@ -293,6 +294,10 @@ async fn take<D: Desk>(call: &Call<D>, heard: Heard) -> Result<ErrandId, Fault> 
         | ErrandTaken::KnownAnswer { errand } => Ok(errand.errand_id),
         ErrandTaken::Over(state) => Err(over(state)),
         ErrandTaken::Unknown => Err(Fault::task_not_found(task.as_deref().unwrap_or_default())),
+        ErrandTaken::OverBudget(over) => {
+            let now = call.context.desk.now();
+            Err(SubmitError::over_budget(over, now).into())
+        }
         ErrandTaken::Full => Err(Fault::full(
             "too many messages wait already; nothing was stored, send it again later",
         )),

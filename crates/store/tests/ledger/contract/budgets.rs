@@ -13,7 +13,14 @@ use std::sync::Arc;
 
 fn budget(turns: Option<u64>, tokens: Option<u64>) -> Budgets {
     Budgets {
-        tiers: vec![(Tier::Peer, DayBudget { turns, tokens })],
+        tiers: vec![(
+            Tier::Peer,
+            DayBudget {
+                turns,
+                tokens,
+                bytes: None,
+            },
+        )],
         senders: Vec::new(),
     }
 }
@@ -223,7 +230,15 @@ pub(super) async fn what_is_claimed_counts_before_its_turn_begins<F: Fixture>() 
         let turns = Some(turns);
         let tokens = None;
         let channel = ChannelId::new(channel);
-        (channel, "ann".to_owned(), DayBudget { turns, tokens })
+        (
+            channel,
+            "ann".to_owned(),
+            DayBudget {
+                turns,
+                tokens,
+                bytes: None,
+            },
+        )
     };
     world.does(by("ann", "m4")).await;
     budgets.senders.push(ann("elsewhere", 9));

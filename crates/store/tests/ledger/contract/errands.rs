@@ -38,6 +38,7 @@ fn said(key: &str, id: &str, owner: &str, place: ErrandPlace) -> TakeErrand {
         place,
         said_as: format!("their-{id}"),
         original: format!("{{\"text\":\"o'r \\\"{id}\\\"\"}}"),
+        brief: String::new(),
     }
 }
 

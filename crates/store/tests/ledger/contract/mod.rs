@@ -15,6 +15,8 @@ mod questions;
 mod reads;
 mod replies;
 mod rounds;
+mod shares;
+mod storage;
 mod surface;
 mod tasks;
 mod together;
@@ -134,6 +136,21 @@ contract! {
             writers_of_one_directory_take_turns,
             a_channel_has_its_own_cap,
             a_lost_turn_that_cannot_be_seen_takes_no_place,
+        }
+        shares {
+            f3_people_keep_a_place,
+            f3_one_sender_has_its_share,
+            f3_questions_fill_a_sender_s_share_only,
+            f3_shares_hold_whatever_arrives,
+        }
+        storage {
+            f4_bytes_of_a_day_are_bounded,
+            f4_nothing_is_counted_without_a_budget,
+            f4_a_feed_keeps_an_excerpt,
+            f4_a_refused_message_is_kept_as_excerpt,
+            f4_revoking_cancels_what_has_not_begun,
+            f4_stopping_a_sender_ends_everything,
+            f4_a_sender_is_stopped_in_batches,
         }
         acts {
             an_ack_is_given_once_and_repeated_when_asked_for,

@@ -1,0 +1,54 @@
+//! Stops everything of one sender, batch by batch, on a task of its own: a caller that hangs up stops nothing halfway.
+
+use super::desk::DaemonDesk;
+use bridge_channel::{a2a, local, task};
+use bridge_core::limits::{BACKLOG_MAX, STOP_MAX};
+use bridge_core::port::{Ledger, LedgerError};
+use bridge_core::step::{StopCause, StopSender};
+use bridge_core::value::ChannelId;
+use bridge_front::{StopRequest, Stopped};
+
+/// More batches than this never wait: a sender that goes on sending meanwhile does not keep this going.
+const BATCHES_MAX: u32 = BACKLOG_MAX / STOP_MAX + 1;
+
+/// Where the names of senders are those of tokens.
+const TOKEN_CHANNELS: [&str; 3] = [local::CHANNEL, task::CHANNEL, a2a::CHANNEL];
+
+impl<L: Ledger> DaemonDesk<L> {
+    pub(super) async fn stop_all_of(
+        &self,
+        stop: StopRequest,
+        by: &str,
+    ) -> Result<Stopped, LedgerError> {
+        let desk = self.clone();
+        let first = StopSender {
+            sender: stop.sender,
+            channels: match (stop.channel, stop.cause) {
+                (Some(channel), _) => vec![channel],
+                (None, StopCause::Revoked) => TOKEN_CHANNELS.map(ChannelId::new).to_vec(),
+                (None, StopCause::Operator) => Vec::new(),
+            },
+            by: by.to_owned(),
+            cause: stop.cause,
+            after: None,
+        };
+        let stopped = tokio::spawn(async move { desk.stop_batches(first).await }).await;
+        stopped.map_err(|_| LedgerError::Unavailable {
+            what: "the daemon is stopping".to_owned(),
+        })?
+    }
+
+    async fn stop_batches(&self, mut stop: StopSender) -> Result<Stopped, LedgerError> {
+        let mut stopped = Stopped::default();
+        for _ in 0..BATCHES_MAX {
+            let batch = self.commit(stop.clone()).await?;
+            stopped.cancelled = stopped.cancelled.saturating_add(batch.cancelled);
+            stopped.running.extend(batch.running);
+            stop.after = match batch.next {
+                Some(next) => Some(next),
+                None => break,
+            };
+        }
+        Ok(stopped)
+    }
+}

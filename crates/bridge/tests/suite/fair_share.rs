@@ -1,0 +1,131 @@
+//! One sender against all others, on the built daemon: it takes neither every turn nor the disk, and it can be stopped.
+
+use crate::a2a_agent::{Agent, SERVED, said};
+use crate::world::World;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// A peer's message in a context of its own, whose turn waits at a gate; its task.
+async fn slow(agent: &Agent, n: usize) -> Value {
+    let place = json!({"contextId": format!("c{n}")});
+    let text = format!("hold:gate echo:slow-{n}-");
+    agent.post(said(&format!("m{n}"), &text, &place)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f3_the_owner_is_answered_beside_a_greedy_peer() {
+    let settings = format!("{SERVED}[daemon]\nturns_max = 4\n");
+    let world = World::with_settings(&settings).await;
+    let daemon = world.daemon().await;
+    let mallory = Agent::new(&world, "mallory").await;
+    for n in 0..4 {
+        slow(&mallory, n).await;
+    }
+    world.model.wait_held("gate").await.unwrap();
+    assert_eq!(world.ask("main", "echo:owner").await, "owner");
+    assert_eq!(
+        world.times_asked("echo:slow-"),
+        1,
+        "half of what is not kept for people"
+    );
+    let waiting = world.json(&["status", "--json"]).await;
+    assert_eq!(waiting["counts"]["received"], 3, "{waiting:#}");
+    world.model.release("gate");
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+fn bytes_in(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.fold(0, |sum, entry| {
+        let path = entry.path();
+        sum + match path.is_dir() {
+            true => bytes_in(&path),
+            false => entry.metadata().map_or(0, |found| found.len()),
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f4_a_peer_does_not_fill_the_disk() {
+    const MIB: u64 = 1024 * 1024;
+    let settings = format!("{SERVED}[tiers.peer]\nbytes_per_day = {}\n", 8 * MIB);
+    let world = World::with_settings(&settings).await;
+    let daemon = world.daemon().await;
+    let mallory = Agent::new(&world, "mallory").await;
+    let before = bytes_in(&world.state_dir());
+    let (mut taken, mut refused) = (0, 0);
+    let large = "x".repeat(1_000_000);
+    for n in 0..120 {
+        let place = json!({"contextId": "one"});
+        let body = json!({"message": said(&format!("m{n}"), &large, &place),
+                          "configuration": {"returnImmediately": true}});
+        let call = mallory.call("POST", "/a2a/message:send").json(&body);
+        let (status, text) = mallory.answer(call).await;
+        match status.as_u16() {
+            200 => taken += 1,
+            429 => {
+                assert!(text.contains("TOO_MANY_BYTES"), "{text}");
+                assert!(text.contains("bytes_per_day"), "{text}");
+                refused += 1;
+            }
+            other => panic!("{other}: {text}"),
+        }
+    }
+    let grown = bytes_in(&world.state_dir()) - before;
+    println!(
+        "120 messages of 1 MB: {taken} taken, {refused} refused, {} MiB on disk",
+        grown / MIB
+    );
+    assert_eq!((taken, refused), (8, 112));
+    // The ledger, its log, and what Codex itself keeps of the one turn.
+    assert!(grown < 48 * MIB, "{grown}");
+    let file = json!({"messageId": "f", "role": "ROLE_USER", "contextId": "two",
+                      "parts": [{"raw": "eHh4".repeat(400_000), "filename": "x.bin"}]});
+    let call = mallory
+        .call("POST", "/a2a/message:send")
+        .json(&json!({"message": file}));
+    let (status, text) = mallory.answer(call).await;
+    assert_eq!(status.as_u16(), 429, "{text}");
+    // Nobody else is affected.
+    let bob = Agent::new(&world, "bob").await;
+    let task = bob.post(said("m", "echo:hi", &json!({}))).await;
+    assert!(task["id"].is_string(), "{task:#}");
+    drop(daemon);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f4_a_revoked_peer_is_stopped() {
+    let settings = format!("{SERVED}[daemon]\nturns_per_sender = 1\n");
+    let world = World::with_settings(&settings).await;
+    let daemon = world.daemon().await;
+    let mallory = Agent::new(&world, "mallory").await;
+    for n in 0..3 {
+        slow(&mallory, n).await;
+    }
+    world.model.wait_held("gate").await.unwrap();
+    let revoked = world.run(&["peers", "revoke", "mallory"]).await;
+    revoked.must(0, &[]);
+    for words in [
+        "mallory is revoked; 2 waiting messages of it are cancelled; 1 are with Codex and go on (",
+        "`codex-bridge stop --sender mallory` ends them",
+    ] {
+        assert!(revoked.stdout.contains(words), "{revoked:?}");
+    }
+    let status = world.json(&["status", "--json"]).await;
+    assert_eq!(status["counts"]["cancelled"], 2, "{status:#}");
+    let stopped = world.json(&["stop", "--sender", "mallory", "--json"]).await;
+    assert_eq!(stopped["cancelled"], 0, "{stopped:#}");
+    let running = stopped["interrupted"][0].as_str().unwrap();
+    let ended = world.finished(running).await;
+    assert_eq!(ended["state"], "cancelled", "{ended:#}");
+    let again = world.run(&["stop", "--sender", "mallory"]).await;
+    assert_eq!(again.stdout, "mallory: nothing of it waits or runs\n");
+    world
+        .run(&["peers", "revoke", "mallory"])
+        .await
+        .must(1, &[]);
+    let audit = world.run(&["audit"]).await;
+    assert!(audit.stdout.contains("stop-sender"), "{audit:?}");
+    assert_eq!(world.times_asked("echo:slow-"), 1);
+    drop(daemon);
+}
