@@ -1,5 +1,7 @@
 //! The binary `codex-bridge`: reads the command line and hands over to the module of the command.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 mod audit;
 mod call;
 mod cli;

@@ -4,6 +4,8 @@
 //! [`bridge_core::port::Sink`]. It never decides what happens to a message, and channels never name each other;
 //! [`Channels`] sends each reply to its own.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod a2a;
 mod door;
 mod fault;

@@ -20,14 +20,44 @@ pub const DEFAULT_CONVERSATION: &str = "main";
 pub struct Inbound {
     /// The text.
     pub text: String,
-    /// The conversation's key.
+    /// What the sender calls the conversation.
     pub conversation: String,
     /// The sender's own id for it, so that sending it twice makes one message.
     pub external_id: String,
+    /// Whose names these are: the holder of a token, or the owner's.
+    pub holder: Option<String>,
     /// Who is at the keyboard, for display.
     pub sender: String,
     /// What they may do.
     pub tier: Tier,
+}
+
+/// Begins the names of token holders, and no name that the owner may choose.
+const HOLDER: char = '@';
+
+/// What a conversation is stored as. Those of a token holder begin with `@NAME/`, which the owner can't choose and no
+/// other holder has, because no name of a token holds a slash.
+fn conversation_key(holder: Option<&str>, name: &str) -> Result<String, Refusal> {
+    match holder {
+        Some(holder) => Ok(held(holder, name)),
+        None if name.starts_with(HOLDER) => Err(Refusal::Key {
+            why: "begins with `@`, as those of token holders do",
+        }),
+        None => Ok(name.to_owned()),
+    }
+}
+
+/// What a sender's own id is stored as: apart in the same way, but every id stays possible.
+fn external_key(holder: Option<&str>, id: &str) -> String {
+    match holder {
+        Some(holder) => held(holder, id),
+        None if id.starts_with(HOLDER) => format!("{HOLDER}{id}"),
+        None => id.to_owned(),
+    }
+}
+
+fn held(holder: &str, name: &str) -> String {
+    format!("{HOLDER}{holder}/{name}")
 }
 
 /// Checks a text at the door.
@@ -35,10 +65,15 @@ pub fn arrive(inbound: Inbound) -> Result<Arrival, Refusal> {
     check_text(&inbound.text)?;
     check_key(&inbound.conversation)?;
     check_key(&inbound.external_id)?;
+    let holder = inbound.holder.as_deref();
+    let conversation = conversation_key(holder, &inbound.conversation)?;
+    let external_id = external_key(holder, &inbound.external_id);
+    check_key(&conversation)?;
+    check_key(&external_id)?;
     Ok(Arrival {
         channel: ChannelId::new(CHANNEL),
-        conversation: inbound.conversation,
-        external_id: ExternalId::new(inbound.external_id),
+        conversation,
+        external_id: ExternalId::new(external_id),
         kind: SenderKind::Person,
         sender: inbound.sender,
         tier: inbound.tier,
@@ -102,6 +137,7 @@ mod tests {
             text: text.to_owned(),
             conversation: conversation.to_owned(),
             external_id: "e1".to_owned(),
+            holder: None,
             sender: "me".to_owned(),
             tier: Tier::Owner,
         })
@@ -134,6 +170,27 @@ mod tests {
             door("a\0b", "main").err(),
             Some(Refusal::Nul { position: 1 })
         );
+    }
+
+    #[test]
+    fn f10_holders_and_owner_share_no_names() {
+        let keys = |holder: Option<&str>, name: &str| {
+            let arrival = arrive(Inbound {
+                text: "hi".to_owned(),
+                conversation: name.to_owned(),
+                external_id: name.to_owned(),
+                holder: holder.map(str::to_owned),
+                sender: "me".to_owned(),
+                tier: Tier::Owner,
+            });
+            arrival.map(|arrival| (arrival.conversation, arrival.external_id.to_string()))
+        };
+        let held = keys(Some("snd"), "main").unwrap();
+        assert_eq!(held, ("@snd/main".to_owned(), "@snd/main".to_owned()));
+        assert_ne!(keys(None, "snd/main").unwrap(), held);
+        assert_ne!(keys(Some("a"), "b/main"), keys(Some("b"), "main"));
+        assert!(matches!(keys(None, "@snd/main"), Err(Refusal::Key { .. })));
+        assert_eq!(external_key(None, "@snd/main"), "@@snd/main");
     }
 
     #[test]

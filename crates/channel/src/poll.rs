@@ -1,6 +1,7 @@
 //! What every polling source needs: the wall clock, growing pauses, an allowance for bursts, and a quiet word about rows that nothing can be
 //! kept of.
 
+use bridge_core::deadline::after;
 use bridge_core::limits::clip;
 use bridge_core::retry::backoff_ms;
 use bridge_core::value::Timestamp;
@@ -90,7 +91,8 @@ impl Allowance {
 
     /// Takes the next one; gives when it may be used.
     pub(crate) fn next(&mut self, now: Instant) -> Instant {
-        let earned = self.earned.map_or(now, |earned| earned.max(now)) + self.every;
+        let earned = self.earned.map_or(now, |earned| earned.max(now));
+        let earned = after(earned, self.every);
         self.earned = Some(earned);
         let ahead = self.every.saturating_mul(self.at_once);
         earned.checked_sub(ahead).map_or(now, |may| may.max(now))

@@ -6,6 +6,8 @@
 //! [`exec`] reads the lines of `codex exec`. Start at [`link::Link`] for requests, [`turn::TurnFold`] for what a turn does, and
 //! [`oracle`] for what became of a message after a crash.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 mod answer;
 pub mod exec;
 pub mod frame;

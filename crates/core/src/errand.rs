@@ -3,6 +3,7 @@
 
 use crate::outcome::{self, Outcome};
 use crate::port::{Read, RowsError};
+use crate::requester;
 use crate::value::{
     Answer, AnswerSource, Attachment, Became, Errand, ErrandId, ExternalId, Hold, Message,
     MessageState, ReplyKind, Request, Timestamp, Word,
@@ -202,11 +203,17 @@ impl ErrandView {
 
     fn asked(&self) -> Option<(ErrandState, Option<String>)> {
         let asked = self.question()?;
-        let headline = &asked.request.headline;
+        let message = &asked.of.message;
         Some(match asked.theirs {
-            true => (ErrandState::InputRequired, Some(headline.clone())),
+            true => {
+                let headline = asked.request.headline.clone();
+                (ErrandState::InputRequired, Some(headline))
+            }
             false => {
-                let why = format!("waits for its owner to decide: {headline}");
+                let whose = requester::requester(message);
+                let subject = requester::subject(message, asked.request);
+                let why =
+                    format!("For {whose}: waits for the owner of this bridge to decide: {subject}");
                 (ErrandState::AuthRequired, Some(why))
             }
         })
@@ -217,6 +224,7 @@ impl ErrandView {
         let (mut over, mut begun) = ((ErrandState::Submitted, None), false);
         for one in &self.messages {
             let life = &one.message.life;
+            let told = |reason: &str| requester::told(&one.message, reason);
             begun |= life.attempt > 0;
             over = match &life.state {
                 MessageState::Claimed
@@ -224,24 +232,24 @@ impl ErrandView {
                 | MessageState::Running { .. }
                 | MessageState::Steered { .. } => return (ErrandState::Working, None),
                 MessageState::Unclear { hold } => {
-                    return (ErrandState::Working, hold.as_ref().map(reason));
+                    return (ErrandState::Working, hold.as_ref().map(reason).map(told));
                 }
                 MessageState::Parked { reason, .. } => {
-                    return (ErrandState::AuthRequired, Some(reason.clone()));
+                    return (ErrandState::AuthRequired, Some(told(reason)));
                 }
                 MessageState::Received { hold } => {
                     let state = match begun {
                         true => ErrandState::Working,
                         false => ErrandState::Submitted,
                     };
-                    return (state, hold.as_ref().map(reason));
+                    return (state, hold.as_ref().map(reason).map(told));
                 }
                 MessageState::Answered
                 | MessageState::Sending
                 | MessageState::Replied
                 | MessageState::Done => one.said(),
                 MessageState::Dead { reason } => one.died(reason),
-                MessageState::Cancelled { reason } => (ErrandState::Canceled, Some(reason.clone())),
+                MessageState::Cancelled { reason } => (ErrandState::Canceled, Some(told(reason))),
             };
         }
         let stopped = self
@@ -255,8 +263,8 @@ impl ErrandView {
     }
 }
 
-fn reason(hold: &Hold) -> String {
-    hold.failure.reason.clone()
+fn reason(hold: &Hold) -> &str {
+    &hold.failure.reason
 }
 
 impl ErrandMessage {
@@ -304,7 +312,7 @@ impl ErrandMessage {
             (None, 0) => ErrandState::Rejected,
             (None, _) => ErrandState::Failed,
         };
-        (state, Some(reason.to_owned()))
+        (state, Some(requester::told(&self.message, reason)))
     }
 }
 

@@ -5,7 +5,10 @@
 //! are arguments, effects are returned as values. Read in this order: [`value`] (the nouns), [`step`]
 //! (one file per transition), [`port`] (what the edges provide), [`why`] (what people are told).
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod budget;
+pub mod deadline;
 pub mod errand;
 #[cfg(test)]
 mod fixture;
@@ -13,6 +16,7 @@ pub mod limits;
 pub mod outcome;
 pub mod port;
 pub mod prompt;
+pub mod requester;
 pub mod retry;
 pub mod rules;
 pub mod secrets;

@@ -5,10 +5,12 @@
 //! folded is bound by its hash. So a decision about what is shown is a decision about what is done.
 
 mod letters;
+mod paths;
 #[cfg(test)]
 mod tests;
 
 pub use letters::is_hidden;
+pub use paths::without_paths;
 
 use crate::rules::is_approval;
 use crate::value::RequestKind;

@@ -8,6 +8,7 @@ pub use case::Case;
 
 use crate::limits;
 use crate::port::Kept;
+use crate::requester::requester;
 use crate::value::{
     Class, Deciders, Hold, Message, MessageState, Reply, ReplyState, Request, RequestState,
     StateName, Timestamp,
@@ -28,7 +29,8 @@ pub fn explain(case: &Case, now: Timestamp) -> Why {
     let message = &case.message;
     let (mut says, mut next) = place(case, now);
     if let Some(asked) = case.asked.first() {
-        (says, next) = asks(&says, &next, asked, case.asked.len(), now);
+        let more = case.asked.len().saturating_sub(1);
+        (says, next) = asks(&says, &next, message, asked, more, now);
     }
     if let Some(stopped) = &message.life.stop {
         let state = message.life.state.name();
@@ -65,12 +67,20 @@ pub fn explain(case: &Case, now: Timestamp) -> Why {
 }
 
 /// Codex asks something: until when, and how it is decided.
-fn asks(says: &str, next: &str, asked: &Request, count: usize, now: Timestamp) -> (String, String) {
+fn asks(
+    says: &str,
+    next: &str,
+    message: &Message,
+    asked: &Request,
+    more: usize,
+    now: Timestamp,
+) -> (String, String) {
     let (id, headline) = (&asked.message_id, &asked.headline);
     let code = asked.request_id.code();
-    let more = match count {
-        0 | 1 => String::new(),
-        count => format!(" (and {} more)", count - 1),
+    let whose = requester(message);
+    let more = match more {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
     };
     let who = match asked.deciders {
         Deciders::Owner => "the owner of this bridge",
@@ -82,14 +92,14 @@ fn asks(says: &str, next: &str, asked: &Request, count: usize, now: Timestamp) -
     );
     match asked.state {
         RequestState::Orphaned => (
-            format!("{says}; Codex died while it asked: {headline}{more}"),
+            format!("{says}; Codex died while it asked, for {whose}: {headline}{more}"),
             format!("{next}; {decide}; the decision counts when Codex asks the same again"),
         ),
         RequestState::Open
         | RequestState::Decided(_)
         | RequestState::Granted(_)
         | RequestState::Withdrawn { .. } => (
-            format!("{says}, and waits for a decision: {headline}{more}"),
+            format!("{says}, and waits for a decision, for {whose}: {headline}{more}"),
             decide,
         ),
     }

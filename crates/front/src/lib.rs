@@ -3,6 +3,8 @@
 //! Fronts read the ledger and hand what comes in to the [`Desk`]; they never decide about a message and never
 //! talk to Codex. JSON forms live here and nowhere else.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod a2a;
 pub mod api;
 mod control;

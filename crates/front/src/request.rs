@@ -1,6 +1,7 @@
 //! What Codex asks, as JSON: all of the row but secrets. The names are stable: programs read them.
 
-use bridge_core::value::{Request, RequestKind, RequestState, RequestVerdict};
+use bridge_core::requester::requester;
+use bridge_core::value::{Message, Request, RequestKind, RequestState, RequestVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,6 +14,15 @@ pub struct RequestView {
     pub request_id: String,
     /// What stands for it in a chat.
     pub code: String,
+    /// Whose work it is about, for people: `you` for the local owner, else the sender, its channel and its tier.
+    #[serde(default)]
+    pub requester: String,
+    /// Who sent the message whose turn asks, by the channel's authenticated name.
+    #[serde(default)]
+    pub sender: String,
+    /// What that sender may do: `owner`, `peer` or `tool`.
+    #[serde(default)]
+    pub tier: String,
     /// Codex's own name for this kind of question.
     pub method: String,
     /// What kind of answer it needs.
@@ -115,17 +125,27 @@ pub struct DecisionView {
 }
 
 impl RequestView {
-    /// A question with all that is decided about.
+    /// A question of the turn of `message`, which is gone when it was pruned meanwhile. What is decided about is told
+    /// where it is still to be decided.
     #[must_use]
-    pub fn whole(request: &Request) -> Self {
-        Self {
-            shown: Some(request.shown.clone()),
-            payload: serde_json::from_str(&request.payload).ok(),
-            ..Self::brief(request)
+    pub fn new(request: &Request, message: Option<&Message>) -> Self {
+        match request.state.waits() {
+            true => Self::whole(request, message),
+            false => Self::brief(request, message),
         }
     }
 
-    fn brief(request: &Request) -> Self {
+    /// A question with all that is decided about.
+    #[must_use]
+    pub fn whole(request: &Request, message: Option<&Message>) -> Self {
+        Self {
+            shown: Some(request.shown.clone()),
+            payload: serde_json::from_str(&request.payload).ok(),
+            ..Self::brief(request, message)
+        }
+    }
+
+    fn brief(request: &Request, message: Option<&Message>) -> Self {
         let verdict = request.state.verdict();
         let state = match &request.state {
             RequestState::Decided(verdict) => verdict.decision.word(),
@@ -137,6 +157,9 @@ impl RequestView {
         Self {
             request_id: request.request_id.to_string(),
             code: request.request_id.code().to_owned(),
+            requester: message.map_or_else(String::new, requester),
+            sender: message.map_or_else(String::new, |message| message.sender.clone()),
+            tier: message.map_or_else(String::new, |message| message.tier.word().to_owned()),
             method: request.method.clone(),
             kind: request.kind.word().to_owned(),
             headline: request.headline.clone(),
@@ -146,7 +169,7 @@ impl RequestView {
             wants: request.wants.word().to_owned(),
             deciders: request.deciders.word().to_owned(),
             state: state.to_owned(),
-            by: verdict.map(|verdict| verdict.by.clone()),
+            by: verdict.map(|verdict| verdict.by.to_string()),
             via: verdict.map(|verdict| verdict.via.clone()),
             decided_at: verdict.map(|verdict| verdict.at.0),
             decision: verdict.map(|verdict| verdict.decision.word().to_owned()),
@@ -163,15 +186,6 @@ impl RequestView {
             item_id: request.item_id.as_ref().map(ToString::to_string),
             created_at: request.created_at.0,
             deadline: request.deadline.0,
-        }
-    }
-}
-
-impl From<&Request> for RequestView {
-    fn from(request: &Request) -> Self {
-        match request.state.waits() {
-            true => Self::whole(request),
-            false => Self::brief(request),
         }
     }
 }

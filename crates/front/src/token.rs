@@ -1,7 +1,7 @@
 //! Tokens of the API: what is known about one (its hash), and their JSON forms.
 
-use crate::control::ANONYMOUS;
-use bridge_core::value::Token;
+use bridge_core::requester::ANONYMOUS;
+use bridge_core::value::{DecidedBy, Token};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -57,10 +57,38 @@ impl fmt::Debug for TokenHash {
 /// Whether a text can be the name of a token: it is shown, logged and kept as it is.
 pub(crate) fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    text != ANONYMOUS
-        && text.len() <= NAME_MAX_CHARS
+    text.len() <= NAME_MAX_CHARS
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.chars().all(fits)
+}
+
+/// Names that the bridge signs with, or that people would take for one of its own: the record of who did what would
+/// mislead.
+const RESERVED: [&str; 14] = [
+    ANONYMOUS,
+    DecidedBy::BRIDGE_NAME,
+    "bridge",
+    "canvas",
+    "codex",
+    "deadline",
+    "grant",
+    "local",
+    "localowner",
+    "owner",
+    "ownertoken",
+    "rule",
+    "system",
+    "you",
+];
+
+/// Whether a name is one of the bridge's own, however it is written.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    let plain = |name: &str| -> String {
+        let letters = name.chars().filter(char::is_ascii_alphanumeric);
+        letters.map(|c| c.to_ascii_lowercase()).collect()
+    };
+    let name = plain(name);
+    RESERVED.iter().any(|reserved| plain(reserved) == name)
 }
 
 /// Body of `POST /v1/tokens`.
@@ -171,10 +199,33 @@ mod tests {
             "ünicode",
             "a/b",
             "owner token",
-            "anonymous",
             &"x".repeat(NAME_MAX_CHARS + 1),
         ] {
             assert!(!is_name(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn f10_no_token_has_a_name_of_ours() {
+        for name in [
+            "codex-bridge",
+            "Codex-Bridge",
+            "codex_bridge",
+            "CODEX.BRIDGE",
+            "codexbridge",
+            "anonymous",
+            "Owner",
+            "local-owner",
+            "local",
+            "owner-token",
+            "system",
+            "rule",
+            "you",
+        ] {
+            assert!(is_reserved(name), "{name}");
+        }
+        for name in ["codex-bridge-ci", "owners", "you2", "localhost", "ruler"] {
+            assert!(!is_reserved(name), "{name}");
         }
     }
 

@@ -301,6 +301,9 @@ impl MessageRows {
             requests,
         } = self;
         let why = explain(&case, now);
+        let requests = requests.iter();
+        let requests = requests.map(|request| RequestView::new(request, Some(&case.message)));
+        let requests = requests.collect();
         let Case {
             message,
             behind,
@@ -343,7 +346,7 @@ impl MessageRows {
             answer: answer
                 .as_ref()
                 .map(|answer| AnswerView::new(answer, &replies)),
-            requests: requests.iter().map(RequestView::from).collect(),
+            requests,
             why: why.into(),
         }
     }

@@ -13,6 +13,7 @@ use bridge_codex::rpc::{RawId, RpcError};
 use bridge_codex::wire::account::AccountReadParams;
 use bridge_codex::wire::method::AccountRead;
 use bridge_codex::wire::{Method, Notification, Outcome, ServerRequest};
+use bridge_core::deadline::after;
 use bridge_core::port::TRACE;
 use bridge_core::value::Incarnation;
 use serde_json::Value;
@@ -340,7 +341,7 @@ impl Actor {
             .link
             .next_deadline()
             .unwrap_or_else(|| self.now_ms().saturating_add(far));
-        let at = self.origin + std::time::Duration::from_millis(at);
+        let at = after(self.origin, std::time::Duration::from_millis(at));
         self.mailboxes.next_expiry().map_or(at, |late| late.min(at))
     }
 

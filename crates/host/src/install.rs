@@ -159,7 +159,7 @@ fn npm_install(
         .current_dir(prefix);
     let mut said = Duration::ZERO;
     let mut waiting = |passed: Duration| {
-        if passed >= said + SAY_EVERY {
+        if passed >= said.saturating_add(SAY_EVERY) {
             said = passed;
             say(&format!("npm is still at work ({} s)", passed.as_secs()));
         }

@@ -287,7 +287,7 @@ pub(crate) async fn adopt(incarnation: &Incarnation) -> Result<Launched, LaunchE
 pub(crate) async fn stop(incarnation: &Incarnation, leash: Leash, grace: Duration) {
     let stopped = match leash {
         Leash::Socket(attachment) => {
-            tokio::time::timeout(grace + STOP_MARGIN, attachment.stop(grace))
+            tokio::time::timeout(grace.saturating_add(STOP_MARGIN), attachment.stop(grace))
                 .await
                 .is_ok()
         }

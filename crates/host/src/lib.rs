@@ -4,6 +4,8 @@
 //! `bridge-codex`, what happens to a message is in `bridge-core`. Start at [`CodexAgent`], which implements
 //! the core's `Agent` port over one app-server for many threads.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 mod account;
 pub mod again;
 mod agent;

@@ -12,6 +12,7 @@ use bridge_codex::turn::{
 };
 use bridge_codex::wire::values::{MessagePhase, TurnStatus as WireStatus};
 use bridge_codex::wire::{Notification, ServerRequest, ThreadId, Turn, TurnId};
+use bridge_core::deadline::after;
 use bridge_core::port::{ItemNote, Phase, Said, TurnEnd, TurnEvent, TurnStatus};
 use bridge_core::value::{self, Class, Failure, IncarnationId, Timestamp, Usage};
 use std::collections::VecDeque;
@@ -301,7 +302,7 @@ impl Inner {
             return None;
         }
         self.unread = false;
-        self.text_due = now + TEXT_EVERY;
+        self.text_due = after(now, TEXT_EVERY);
         fold.writing().cloned().map(said)
     }
 

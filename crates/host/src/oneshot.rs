@@ -4,6 +4,7 @@
 //! Long-lived Codex processes do not belong here: they have links, supervision and
 //! a grace period. What runs here is killed without one.
 
+use bridge_core::deadline::after;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -166,7 +167,7 @@ fn read_stream(mut pipe: impl Read + Send + 'static, stream: Stream, sender: Syn
 }
 
 fn drain(chunks: &Receiver<Chunk>, output: &mut Output) {
-    let until = Instant::now() + DRAIN;
+    let until = after(Instant::now(), DRAIN);
     while let Ok(chunk) = chunks.recv_timeout(until.saturating_duration_since(Instant::now())) {
         output.keep(&chunk);
     }

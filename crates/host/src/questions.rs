@@ -10,6 +10,7 @@ use bridge_codex::wire::effect::effect;
 use bridge_codex::wire::server_request::RequestKind as WireKind;
 use bridge_codex::wire::shown::Scene;
 use bridge_codex::wire::{ServerRequest, ThreadId};
+use bridge_core::deadline::after;
 use bridge_core::port::{Asked, AskedRef};
 use bridge_core::prompt::ASK_AGENT;
 use bridge_core::value::{self, IncarnationId, RequestKind};
@@ -44,7 +45,8 @@ impl Questions {
     /// Nobody follows its thread yet.
     pub(crate) fn unheard(&mut self, request: ServerRequest, now: Instant) {
         self.open.remove(&request.id);
-        self.unheard.push_back((now + UNHEARD_PATIENCE, request));
+        self.unheard
+            .push_back((after(now, UNHEARD_PATIENCE), request));
     }
 
     /// What waits for somebody who follows this thread.

@@ -68,7 +68,7 @@ mod tests {
         RequestVerdict {
             decision,
             answers: answers.map(str::to_owned),
-            by: "ann".to_owned(),
+            by: bridge_core::value::DecidedBy::caller("ann"),
             via: "cli".to_owned(),
             at: Timestamp(0),
         }

@@ -7,6 +7,7 @@ use crate::mailbox::{Mailbox, News};
 use bridge_codex::wire::ids::{ThreadId, TurnId};
 use bridge_codex::wire::method::{BackgroundTerminalsClean, TurnInterrupt, TurnInterruptParams};
 use bridge_codex::wire::thread::ThreadIdParams;
+use bridge_core::deadline::after;
 use bridge_core::port::{TurnEvent, TurnStatus, TurnStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +91,7 @@ impl ServerStream {
                     Some(News::Event(event)) if is_cut(&event) => self.due = Due::Clean(event),
                     Some(News::Event(event)) => return *event,
                     Some(News::Overpowered { turn_id }) => {
-                        self.ends_by = Some(Instant::now() + STOP_PATIENCE);
+                        self.ends_by = Some(after(Instant::now(), STOP_PATIENCE));
                         self.due = Due::Stop(turn_id);
                     }
                     None => self.due = Due::GiveUp,

@@ -4,6 +4,8 @@
 //! One contract suite (`tests/ledger`) holds for both. Nothing here decides about a message's life; that is
 //! the core's `step`. Only this crate opens a database. [`key`] encrypts the credentials in it and signs its audit record.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod fault;
 pub mod key;
 pub mod memory;

@@ -57,7 +57,7 @@ impl Http {
             // The limit of a request counts until the last byte of its answer, also for events.
             client: Client::builder().timeout(PATIENCE).build()?,
             base: format!("http://{}", listen.trim()),
-            owner: token(daemon, place, &["token", "add", "owner", "--owner"]).await?,
+            owner: token(daemon, place, &["token", "add", "my-laptop", "--owner"]).await?,
             peer: token(daemon, place, &["peers", "add", "bench"]).await?,
             sent: 0,
         })

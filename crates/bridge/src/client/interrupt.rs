@@ -6,6 +6,7 @@ use super::progress::Progress;
 use super::send::{EXIT_LATER, Outcome, Sender};
 use super::show::{print, print_json};
 use crate::term::{self, escape};
+use bridge_core::deadline::after;
 use serde::Serialize;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -80,7 +81,7 @@ pub(crate) async fn interrupt(
 async fn ending(client: &ApiClient, id: &str, wait: Duration) -> Result<Stopped, ClientError> {
     let sender = Sender {
         client,
-        deadline: Instant::now() + wait,
+        deadline: after(Instant::now(), wait),
     };
     let mut progress = Progress::new(true, true);
     Ok(match sender.follow(id, &mut progress).await? {

@@ -8,6 +8,7 @@ use super::show::{print, print_json};
 use super::sse::{SseEvent, SseReader};
 use super::story::file_words;
 use crate::term::{self, Paint, escape};
+use bridge_core::deadline::after;
 use bridge_front::{EventView, MessageView, SubmitRequest, TextView};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -58,7 +59,7 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> ExitCode {
     let paint = Paint::stderr(options.no_color);
     let sender = Sender {
         client,
-        deadline: Instant::now() + options.wait,
+        deadline: after(Instant::now(), options.wait),
     };
     let submitted = match client.expect_daemon() {
         Ok(()) => sender.submit(&options, &mut progress).await,
@@ -203,7 +204,7 @@ impl Sender<'_> {
             text: options.text.clone(),
             conversation: Some(options.conversation.clone()),
         };
-        let give_up = self.deadline.min(Instant::now() + SUBMIT_PATIENCE);
+        let give_up = self.deadline.min(after(Instant::now(), SUBMIT_PATIENCE));
         let mut pause = RETRY_MIN;
         loop {
             match self.client.submit(&request, &key).await {
@@ -212,12 +213,12 @@ impl Sender<'_> {
                     progress.line("→", &format!("message {id} is on disk"));
                     return Ok(response.message_id);
                 }
-                Err(error) if error.may_pass() && Instant::now() + pause < give_up => {
+                Err(error) if error.may_pass() && after(Instant::now(), pause) < give_up => {
                     if pause == RETRY_MIN {
                         progress.warn(&format!("not taken in yet: {error}; trying again"));
                     }
                     tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(RETRY_MAX);
+                    pause = pause.saturating_mul(2).min(RETRY_MAX);
                 }
                 Err(error) => return Err(error),
             }
@@ -257,11 +258,11 @@ impl Sender<'_> {
                     "the daemon went away; waiting for it to come back (the message is safe)",
                 );
             }
-            if Instant::now() + pause >= self.deadline {
+            if after(Instant::now(), pause) >= self.deadline {
                 return Ok(Outcome::StillWorking(message_id.to_owned()));
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(RETRY_MAX);
+            pause = pause.saturating_mul(2).min(RETRY_MAX);
         }
     }
 

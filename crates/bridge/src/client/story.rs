@@ -45,7 +45,10 @@ pub(super) fn story_words(story: &StoryView, paint: Paint) -> String {
         lines.line("event", &event.text);
     }
     for request in &message.requests {
-        let said = format!("{} ({})", request.headline, request.state);
+        let said = format!(
+            "for {}: {} ({})",
+            request.requester, request.headline, request.state
+        );
         lines.line("codex asked", &said);
     }
     for reply in &story.replies {

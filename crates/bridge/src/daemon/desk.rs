@@ -174,15 +174,12 @@ fn inbound(message: NewMessage) -> Inbound {
     } = message;
     let conversation = conversation.unwrap_or_else(|| local::DEFAULT_CONVERSATION.to_owned());
     let owner = from.may(Scope::Admin);
-    let own = |name: String| match owner {
-        true => name,
-        false => format!("{}/{name}", from.name),
-    };
     Inbound {
         text,
-        conversation: own(conversation),
-        external_id: own(key),
-        sender: from.name.clone(),
+        conversation,
+        external_id: key,
+        holder: (!owner).then(|| from.name.clone()),
+        sender: from.name,
         tier: match owner {
             true => Tier::Owner,
             false => Tier::Tool,
@@ -272,9 +269,9 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
             return Err(SubmitError::Stopping);
         }
         let inbound = inbound(message);
-        let (text, key) = (inbound.text.clone(), inbound.conversation.clone());
         let arrival =
             local::arrive(inbound).map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
+        let (text, key) = (arrival.body.clone(), arrival.conversation.clone());
         let received = match self.admit(&arrival).await.map_err(closed)? {
             Some(known) => Received::Duplicate(known),
             None => self.receive(arrival).await?,

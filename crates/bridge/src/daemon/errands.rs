@@ -16,8 +16,8 @@ use bridge_core::step::{
 };
 use bridge_core::storage::{StorageBudget, counted_from};
 use bridge_core::value::{
-    Attachment, ChannelId, Errand, ErrandId, ExternalId, MessageId, RequestVerdict, SenderKind,
-    Tier, Word,
+    Attachment, ChannelId, DecidedBy, Errand, ErrandId, ExternalId, MessageId, RequestVerdict,
+    SenderKind, Tier, Word,
 };
 use bridge_front::{
     A2aAuth, A2aProfile, A2aSkill, ANONYMOUS, Caller, ChannelView, Desk, NewAnswer, NewErrand,
@@ -95,7 +95,7 @@ impl A2aSettings {
                 verdict: RequestVerdict {
                     decision: answer.decision,
                     answers: answer.answers,
-                    by: sender.clone(),
+                    by: DecidedBy::caller(&sender),
                     via: Via::A2a.word().to_owned(),
                     at: ids::now(),
                 },

@@ -5,6 +5,7 @@
 
 use super::Daemon;
 use super::ids::now;
+use bridge_core::deadline::after;
 use bridge_core::port::{Agent, Ledger, Sink};
 use bridge_core::value::{Message, MessageId, RequestState, SenderKind, Timestamp};
 use std::sync::Arc;
@@ -37,20 +38,20 @@ impl Progress {
     /// passed meanwhile are left out.
     pub(super) fn new(pace: Pace, gone: Duration, now: Instant) -> Self {
         let every = pace.every.max(Duration::from_secs(1));
-        let Some(after) = pace.after else {
+        let Some(first) = pace.after else {
             return Self {
-                next: now + NEVER,
+                next: after(now, NEVER),
                 every,
             };
         };
-        let mut due = after;
+        let mut due = first;
         if due < gone {
             let missed = gone.saturating_sub(due).as_secs() / every.as_secs().max(1);
             let rounds = u32::try_from(missed.saturating_add(1)).unwrap_or(u32::MAX);
             due = due.saturating_add(every.saturating_mul(rounds));
         }
         Self {
-            next: now + due.saturating_sub(gone).min(NEVER),
+            next: after(now, due.saturating_sub(gone).min(NEVER)),
             every,
         }
     }
@@ -62,7 +63,7 @@ impl Progress {
 
     /// The line is being written; the next one is due later.
     pub(super) fn told(&mut self, now: Instant) {
-        self.next = now + self.every;
+        self.next = after(now, self.every);
     }
 }
 
@@ -138,5 +139,10 @@ mod tests {
         };
         let progress = Progress::new(off, Duration::ZERO, Instant::now());
         assert!(progress.wake() > Instant::now() + NEVER / 2);
+        let (every, now) = (Duration::from_secs(u64::MAX), Instant::now());
+        let after = Some(every);
+        let mut f10 = Progress::new(Pace { after, every }, Duration::ZERO, now);
+        f10.told(now);
+        assert!(f10.wake() > now + NEVER / 2);
     }
 }

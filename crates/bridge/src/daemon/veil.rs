@@ -4,6 +4,7 @@
 //! Which values are secret is the vault's business; what a turn amounts to is the core's.
 
 use super::vault::Vault;
+use bridge_core::deadline::after;
 use bridge_core::port::{
     Agent, AgentFault, Asked, AskedRef, Extent, Finding, Found, Looked, LostTurn, Responded, Said,
     Started, Steer, Steered, ThreadSpec, TurnEnd, TurnEvent, TurnSpec, TurnStream,
@@ -178,7 +179,7 @@ impl<T: TurnStream> TurnStream for VeiledStream<T> {
                     self.held = Some(event);
                     return TurnEvent::Alive;
                 }
-                self.next_text = now + TEXT_PAUSE;
+                self.next_text = after(now, TEXT_PAUSE);
                 self.held = None;
             }
             TurnEvent::Text(_) | TurnEvent::Ended(_) | TurnEvent::Lost { .. } => self.held = None,

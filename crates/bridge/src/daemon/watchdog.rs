@@ -3,6 +3,7 @@
 //! Decides only; who interrupts and ends is `follow`. The idle clock stands still while a command runs, because a
 //! long build says nothing for a long time.
 
+use bridge_core::deadline::after;
 use bridge_core::port::TurnEvent;
 use bridge_core::value::ItemId;
 use std::collections::BTreeSet;
@@ -68,7 +69,7 @@ impl Watchdog {
     /// A watchdog over a turn with this much time left.
     pub(super) fn new(left: Duration, idle: Duration, now: Instant) -> Self {
         Self {
-            deadline: now + left,
+            deadline: after(now, left),
             idle,
             last_sign: now,
             working: BTreeSet::new(),
@@ -83,7 +84,7 @@ impl Watchdog {
         match (asked, self.person.take()) {
             (true, since) => self.person = since.or(Some(now)),
             (false, Some(since)) => {
-                self.deadline += now.saturating_duration_since(since);
+                self.deadline = after(self.deadline, now.saturating_duration_since(since));
                 self.last_sign = now;
             }
             (false, None) => {}
@@ -99,9 +100,9 @@ impl Watchdog {
     pub(super) fn wake(&self) -> Instant {
         match self.stage {
             Stage::Ending(_, until) => until,
-            Stage::Watching if let Some(since) = self.person => since + NEVER,
+            Stage::Watching if let Some(since) = self.person => after(since, NEVER),
             Stage::Watching if self.working.is_empty() && !self.unknown => {
-                self.deadline.min(self.last_sign + self.idle)
+                self.deadline.min(after(self.last_sign, self.idle))
             }
             Stage::Watching => self.deadline,
         }
@@ -148,7 +149,7 @@ impl Watchdog {
     }
 
     fn end(&mut self, cause: Cause, duty: Duty, now: Instant) -> Duty {
-        self.stage = Stage::Ending(cause, now + INTERRUPT_PATIENCE);
+        self.stage = Stage::Ending(cause, after(now, INTERRUPT_PATIENCE));
         duty
     }
 
@@ -176,6 +177,16 @@ mod tests {
             effect: true,
             diff: None,
         })
+    }
+
+    #[test]
+    fn f10_any_timeout_can_be_configured() {
+        let start = Instant::now();
+        let mut dog = Watchdog::new(Duration::MAX, Duration::from_secs(u64::MAX), start);
+        dog.person(true, start);
+        dog.person(false, start + SECOND);
+        assert!(dog.wake() > start + 3_600 * SECOND);
+        assert_eq!(dog.due(start + 3_600 * SECOND), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::{asking, say};
 use crate::client::{Outcome, Progress, SendOptions, Sender};
 use crate::term::{Paint, escape};
 use anyhow::{Context, bail};
+use bridge_core::deadline::after;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -84,7 +85,7 @@ async fn converse(stage: &Stage, paint: Paint, who: &str, text: &str) -> anyhow:
     let mut progress = Progress::named(&format!("  {who}"), stage.no_color);
     let sender = Sender {
         client: &stage.client,
-        deadline: Instant::now() + PATIENCE,
+        deadline: after(Instant::now(), PATIENCE),
     };
     let message_id = sender.submit(&options, &mut progress).await?;
     let outcome = sender.follow(&message_id, &mut progress).await?;

@@ -3,6 +3,7 @@
 use super::house::House;
 use super::news::ApiNews;
 use crate::client::{ClientError, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
+use bridge_core::deadline::after;
 use bridge_core::limits::PAGE_MAX;
 use bridge_front::{Act, Caller, Control, ControlError, ControlFault};
 use reqwest::Method;
@@ -32,18 +33,20 @@ impl Control for ApiControl {
 
     async fn act(&self, caller: &Caller, act: Act) -> Result<Value, ControlError> {
         let call = Call::of(act)?;
-        let give_up = Instant::now() + SUBMIT_PATIENCE;
+        let give_up = after(Instant::now(), SUBMIT_PATIENCE);
         let mut pause = RETRY_MIN;
         loop {
             match self.ask(caller, &call).await? {
                 Ok(envelope) => return Ok(envelope),
-                Err(error) if !call.again_after(&error) || Instant::now() + pause >= give_up => {
+                Err(error)
+                    if !call.again_after(&error) || after(Instant::now(), pause) >= give_up =>
+                {
                     return Err(refusal(&error));
                 }
                 Err(_not_yet) => {}
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(RETRY_MAX);
+            pause = pause.saturating_mul(2).min(RETRY_MAX);
         }
     }
 }

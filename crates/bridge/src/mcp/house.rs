@@ -4,6 +4,7 @@ use crate::client::{ApiClient, ClientError};
 use crate::daemon::{RunOptions, Source, Stop, run as run_daemon};
 use crate::state::{StateDir, StateError};
 use crate::term;
+use bridge_core::deadline::after;
 use bridge_front::{ControlError, ControlFault};
 use std::time::Duration;
 use tokio::sync::{Mutex, oneshot};
@@ -108,7 +109,7 @@ impl House {
     }
 
     async fn find(&self) -> Result<Known, ControlError> {
-        let deadline = Instant::now() + START_PATIENCE;
+        let deadline = after(Instant::now(), START_PATIENCE);
         loop {
             if self.stop.gently.is_cancelled() {
                 return Err(unavailable("this MCP server is stopping"));

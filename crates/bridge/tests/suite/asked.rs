@@ -141,7 +141,7 @@ fn verdict(decision: RequestDecision, answers: Option<Value>) -> RequestVerdict 
     RequestVerdict {
         decision,
         answers: answers.map(|answers| answers.to_string()),
-        by: "ann".to_owned(),
+        by: bridge_core::value::DecidedBy::caller("ann"),
         via: "cli".to_owned(),
         at: Timestamp(0),
     }

@@ -27,7 +27,7 @@ fn item(ordinal: u32, kind: &str, text: &str) -> Value {
 
 fn question(kind: &str, shown: &str, payload: &Value) -> Value {
     json!({
-        "request_id": REQUEST, "code": "k3x9qz", "message_id": ID, "kind": kind, "headline": "Codex wants something",
+        "request_id": REQUEST, "code": "k3x9qz", "message_id": ID, "requester": "you", "kind": kind, "headline": "Codex wants something",
         "shown": shown, "payload": payload, "deadline": 4_000_000_000_000_i64, "state": "open", "method": "m",
     })
 }
@@ -299,6 +299,25 @@ async fn interrupt_waits_for_the_end_of_a_task_as_long_as_it_was_told_to() {
     let late = run(&api, &["interrupt", "codex-0123"]).await;
     late.must(1, &[]);
     assert!(late.stdout.contains("its answer came first"), "{late:?}");
+}
+
+/// The longest number that a flag takes is no deadline that a clock can count.
+#[tokio::test]
+async fn f10_the_longest_wait_is_no_panic() {
+    const LONGEST: &str = "18446744073709551615";
+    let api = working();
+    let order = "POST /v1/tasks/codex-0123/interrupt";
+    api.answers(order, 200, stopped_task("cancelled"));
+    let task = ["interrupt", "codex-0123", "--wait", LONGEST];
+    run(&api, &task).await.must(0, &[]);
+    let send = ["send", "--wait", LONGEST, "x"];
+    run(&api, &send).await.must(1, &["not sent:"]);
+    let stopping = json!({"message_id": ID, "outcome": "stopping", "detail": "soon"});
+    let cancel = format!("POST /v1/messages/{ID}/cancel");
+    api.answers(&cancel, 200, stopping);
+    api.says("end", &message("cancelled", "it was cancelled", None));
+    let stop = ["interrupt", ID, "--wait", LONGEST];
+    run(&api, &stop).await.must(0, &[]);
 }
 
 #[tokio::test]

@@ -210,7 +210,7 @@ async fn a_key_names_one_message_and_pages_go_back() {
     let (_, shown) = served.json(served.as_owner("GET", &path)).await;
     assert_eq!(
         (&shown["sender"], &shown["conversation"]),
-        (&json!("ci"), &json!("ci/main"))
+        (&json!("ci"), &json!("@ci/main"))
     );
 
     let (_, page) = served

@@ -145,7 +145,7 @@ impl World {
 
     /// A token called `owner` that may do everything, also over A2A. A daemon must be running when it is first asked for.
     pub(crate) async fn owner_token(&self) -> String {
-        let make = || self.token("owner", "read,send,control,approve,admin,a2a");
+        let make = || self.token("my-laptop", "read,send,control,approve,admin,a2a");
         self.owner_token.get_or_init(make).await.clone()
     }
 

@@ -73,7 +73,10 @@ impl Client {
                 .append_pair("wait", &INBOX_WAIT.as_millis().to_string())
                 .append_pair("mark", &mark.to_string());
         }
-        let call = self.http.get(url).timeout(CALL_DEADLINE + INBOX_WAIT);
+        let call = self
+            .http
+            .get(url)
+            .timeout(CALL_DEADLINE.saturating_add(INBOX_WAIT));
         read(call, INBOX_MAX_BYTES).await
     }
 

@@ -301,7 +301,7 @@ impl Molecule {
         match i64::from(self.0.settings.first_start.minutes) {
             // The platform tells whole seconds: what it shows now was there before.
             0 => Span::of(page).map_or(now, |span| span.newest.plus_us(1).max(now)),
-            minutes => now.plus_ms(-60_000 * minutes),
+            minutes => now.plus_ms(minutes.saturating_mul(-60_000)),
         }
     }
 

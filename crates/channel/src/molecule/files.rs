@@ -8,6 +8,7 @@ use super::client::Client;
 use super::row::FilePart;
 use crate::files::{Bundle, Depot, DepotError, Draft, Kept, MESSAGE_MAX_FILES, clean};
 use crate::http::{CallError, accept, root_cause};
+use bridge_core::deadline::after;
 use bridge_core::limits::{MESSAGE_MAX_CHARS, clip};
 use bridge_core::value::{Attachment, ExternalId};
 use reqwest::{Response, StatusCode};
@@ -137,7 +138,7 @@ impl Patience {
                 again: Instant::now(),
             },
         };
-        wait.again = Instant::now() + pause_after(wait.tries, error);
+        wait.again = after(Instant::now(), pause_after(wait.tries, error));
         wait.tries = wait.tries.saturating_add(1);
         wait.used = wait.used.saturating_add(weight);
         self.0.push_back(wait);

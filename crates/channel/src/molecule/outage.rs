@@ -5,6 +5,7 @@ use super::Molecule;
 use super::health::ChannelState;
 use super::wire::{Heartbeat, Removed};
 use crate::http::CallError;
+use bridge_core::deadline::after;
 use bridge_core::limits::clip;
 use reqwest::StatusCode;
 use std::time::Duration;
@@ -84,7 +85,7 @@ impl Molecule {
 
     /// Waits, but not longer than it takes until there is a new token.
     pub(super) async fn wait_for_token(&self, pause: Duration) {
-        let until = Instant::now() + pause;
+        let until = after(Instant::now(), pause);
         while Instant::now() < until {
             sleep(TOKEN_LOOK.min(until.saturating_duration_since(Instant::now()))).await;
             if matches!(self.0.client.look_for_token(), Ok(true)) {

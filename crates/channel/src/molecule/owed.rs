@@ -4,6 +4,7 @@
 use super::client::Client;
 use super::upload::refuses;
 use crate::http::{CallError, accept};
+use bridge_core::deadline::after;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -58,7 +59,7 @@ impl Owed {
             failed
         });
         let failed = told.await.unwrap_or(true);
-        self.not_before = failed.then(|| Instant::now() + PAY_PAUSE);
+        self.not_before = failed.then(|| after(Instant::now(), PAY_PAUSE));
     }
 
     /// Tells of the first; `true` if that failed. It is counted and put last before the call, which may be cut.

@@ -10,6 +10,7 @@ use super::wire::{Heartbeat, NewAgent, Registered, WorkspaceView};
 use crate::door::{Activity, Door};
 use crate::http::{CallError, read};
 use crate::poll::Backoff;
+use bridge_core::deadline::after;
 use bridge_core::limits::clip;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -158,7 +159,7 @@ impl Molecule {
             presence.beaten(activity.clone(), Instant::now());
         }
         if Instant::now() >= presence.check_due {
-            presence.check_due = Instant::now() + CHECK_EVERY;
+            presence.check_due = after(Instant::now(), CHECK_EVERY);
             self.check(presence).await?;
         }
         Ok(())
@@ -251,7 +252,7 @@ impl Molecule {
         }
         presence.sign_on.wanted = true;
         let asked = retry_after(error).unwrap_or_default();
-        presence.not_before = now + presence.backoff.next().max(asked);
+        presence.not_before = after(now, presence.backoff.next().max(asked));
         presence.beat_due = presence.not_before;
     }
 
@@ -273,7 +274,7 @@ impl Molecule {
             );
         }
         let asked = retry_after(error).unwrap_or_default();
-        sign_on.not_before = Instant::now() + sign_on.backoff.next().max(asked);
+        sign_on.not_before = after(Instant::now(), sign_on.backoff.next().max(asked));
     }
 
     fn note_heard(&self, presence: &mut Presence) {
@@ -300,7 +301,7 @@ impl Presence {
             told: None,
             beat_due: now,
             not_before: now,
-            check_due: now + CHECK_EVERY,
+            check_due: after(now, CHECK_EVERY),
             backoff: Backoff::default(),
         }
     }
@@ -321,7 +322,7 @@ impl Presence {
             backoff: Backoff::default(),
             complained: false,
         };
-        self.check_due = now + CHECK_EVERY;
+        self.check_due = after(now, CHECK_EVERY);
     }
 
     /// Nothing is said until the next look, and then everything anew.
@@ -329,7 +330,7 @@ impl Presence {
         self.voice = Voice::Removed;
         self.sign_on.wanted = true;
         self.told = None;
-        self.not_before = now + REMOVED_LOOK_EVERY;
+        self.not_before = after(now, REMOVED_LOOK_EVERY);
         self.beat_due = self.not_before;
     }
 
@@ -339,8 +340,8 @@ impl Presence {
 
     fn beaten(&mut self, activity: Activity, now: Instant) {
         self.told = Some(activity);
-        self.beat_due = now + BEAT_EVERY;
-        self.not_before = now + BEAT_GAP;
+        self.beat_due = after(now, BEAT_EVERY);
+        self.not_before = after(now, BEAT_GAP);
     }
 
     /// How long nothing can be due.

@@ -12,6 +12,7 @@ use crate::door::Door;
 use crate::fault::Deed;
 use crate::http::CallError;
 use crate::poll::{Allowance, Backoff};
+use bridge_core::deadline::after;
 use bridge_core::port::LedgerError;
 use reqwest::StatusCode;
 use std::time::Duration;
@@ -103,7 +104,7 @@ impl Molecule {
         let mut pace = Pace {
             backoff: Backoff::default(),
             due: Instant::now(),
-            sweep_due: Instant::now() + SWEEP_EVERY,
+            sweep_due: after(Instant::now(), SWEEP_EVERY),
             told: None,
             tell_due: Instant::now(),
             untold: false,
@@ -124,7 +125,7 @@ impl Molecule {
                     pace.backoff.reset();
                     let reason = later.to_string();
                     self.0.health.set(ChannelState::Retrying, &reason);
-                    pace.due = Instant::now() + self.0.settings.poll;
+                    pace.due = after(Instant::now(), self.0.settings.poll);
                     self.rest(&mut pace).await;
                     look = Look::Due;
                 }
@@ -163,13 +164,13 @@ impl Molecule {
             Look::Heard => self.look_ahead(door, reader).await?,
             Look::Due => {
                 self.look(door, reader).await?;
-                pace.due = Instant::now() + self.0.settings.poll;
+                pace.due = after(Instant::now(), self.0.settings.poll);
                 self.tell(reader, pace).await;
             }
         }
         if Instant::now() >= pace.sweep_due {
             self.sweep(door, reader).await?;
-            pace.sweep_due = Instant::now() + SWEEP_EVERY;
+            pace.sweep_due = after(Instant::now(), SWEEP_EVERY);
         }
         Ok(())
     }
@@ -185,7 +186,7 @@ impl Molecule {
             Ok(()) => pace.told = Some(seq),
             Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => pace.untold = true,
             Err(error) => {
-                pace.tell_due = Instant::now() + TELL_AGAIN;
+                pace.tell_due = after(Instant::now(), TELL_AGAIN);
                 let reason = error.to_string().escape_debug().to_string();
                 tracing::debug!(channel = %self.channel(), reason, "the platform was not told what it may forget");
             }

@@ -173,7 +173,7 @@ fn asks(kind: RequestKind, deciders: Deciders, state: RequestState) -> Request {
 fn a_question_is_for_whoever_may_answer_it() {
     use Deciders::{Owner, Sender};
     use RequestKind::{Command, UserInput};
-    let owners = "waits for its owner to decide: command sender";
+    let owners = "For token me (HTTP, tier peer): waits for the owner of this bridge to decide: whether a command may run";
     for (requests, state, why) in [
         (
             vec![(Command, Sender, RequestState::Open)],
@@ -183,7 +183,9 @@ fn a_question_is_for_whoever_may_answer_it() {
         (
             vec![(UserInput, Owner, RequestState::Open)],
             AuthRequired,
-            Some("waits for its owner to decide: user_input owner"),
+            Some(
+                "For token me (HTTP, tier peer): waits for the owner of this bridge to decide: a question to the user",
+            ),
         ),
         (
             vec![(UserInput, Sender, RequestState::Orphaned)],
@@ -232,4 +234,33 @@ fn an_owner_s_own_errand_may_be_decided_in_it() {
     let command = asks(RequestKind::Command, Deciders::Owner, RequestState::Open);
     message.requests = vec![command];
     assert_eq!(stands(vec![message]).0, InputRequired);
+}
+
+#[test]
+fn f10_a_peer_reads_no_paths_of_ours() {
+    const PATH: &str = "/root/.local/state/codex-bridge";
+    let why = |tier: Tier, state: StateName, change: &dyn Fn(&mut ErrandMessage)| {
+        let mut one = usual(state);
+        one.message.tier = tier;
+        change(&mut one);
+        stands(vec![one]).1.unwrap_or_default()
+    };
+    let asked = |one: &mut ErrandMessage| {
+        let mut request = asks(RequestKind::Command, Deciders::Owner, RequestState::Open);
+        request.headline = format!("run cat {PATH}/token");
+        one.requests = vec![request];
+    };
+    let dead = |one: &mut ErrandMessage| {
+        let reason = format!("can't read {PATH}/ledger.db");
+        one.message.life.state = MessageState::Dead { reason };
+    };
+    for (state, change) in [
+        (StateName::Running, &asked as &dyn Fn(&mut ErrandMessage)),
+        (StateName::Dead, &dead),
+    ] {
+        let owner = why(Tier::Owner, state, change);
+        assert!(owner.contains(PATH), "{owner}");
+        let peer = why(Tier::Peer, state, change);
+        assert!(!peer.is_empty() && !peer.contains("/root"), "{peer}");
+    }
 }

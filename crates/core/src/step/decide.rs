@@ -139,7 +139,7 @@ impl Question {
         changes.push(self.moved(to));
         changes.push(Change::Audit(AuditEntry {
             at: now,
-            actor: verdict.by.clone(),
+            actor: verdict.by.to_string(),
             what: Decide::NAME.to_owned(),
             subject: self.message.message_id.to_string(),
             detail: format!(
@@ -164,7 +164,7 @@ impl Question {
             });
         }
         if ends {
-            actions.extend(self.end(verdict.by, now, changes)?);
+            actions.extend(self.end(verdict.by.to_string(), now, changes)?);
         }
         Ok(Ok(Ruled { actions, outcome }))
     }
@@ -259,7 +259,7 @@ fn taken(before: &Verdict) -> DecideRefusal {
         Verdict::DEADLINE => DecideRefusal::Expired,
         _ => DecideRefusal::Decided {
             decision: before.decision,
-            by: before.by.clone(),
+            by: before.by.to_string(),
             via: before.via.clone(),
         },
     }
@@ -440,12 +440,12 @@ impl Transition for Resolve {
 mod unheard_tests {
     use super::*;
     use crate::fixture;
-    use crate::value::{MessageState, TurnId};
+    use crate::value::{DecidedBy, MessageState, TurnId};
 
     /// What becomes of a decision that Codex did not hear while its turn is still taken for alive.
-    fn unheard(by: &str, because: Deaf) -> Decision<()> {
+    fn unheard(by: DecidedBy, because: Deaf) -> Decision<()> {
         let verdict = Verdict {
-            by: by.to_owned(),
+            by,
             ..Verdict::own(RequestDecision::Accept, "cli", Timestamp(0))
         };
         let request = fixture::request(RequestState::Decided(verdict));
@@ -474,22 +474,33 @@ mod unheard_tests {
 
     #[test]
     fn the_word_of_a_person_that_a_dying_codex_did_not_hear_holds() {
-        let cut = unheard("ann", Deaf::Cut);
+        let cut = unheard(DecidedBy::caller("ann"), Deaf::Cut);
         assert!(
-            matches!(moved(&cut), Some(RequestState::Granted(verdict)) if verdict.by == "ann"),
+            matches!(moved(&cut), Some(RequestState::Granted(verdict)) if verdict.by.is_caller("ann")),
             "{cut:?}"
         );
-        assert_eq!(unheard("codex-bridge", Deaf::Cut).changes, []);
+        assert_eq!(unheard(DecidedBy::Bridge, Deaf::Cut).changes, []);
+    }
+
+    #[test]
+    fn f10_no_name_means_the_bridge() {
+        let named = DecidedBy::caller(DecidedBy::BRIDGE_NAME);
+        assert_eq!(named.to_string(), DecidedBy::Bridge.to_string());
+        let cut = unheard(named, Deaf::Cut);
+        assert!(
+            matches!(moved(&cut), Some(RequestState::Granted(_))),
+            "{cut:?}"
+        );
     }
 
     #[test]
     fn who_decided_is_told_when_codex_did_not_wait_for_it() {
-        let gone = unheard("ann", Deaf::Gone);
+        let gone = unheard(DecidedBy::caller("ann"), Deaf::Gone);
         assert!(
             matches!(moved(&gone), Some(RequestState::Withdrawn { .. })),
             "{gone:?}"
         );
         assert!(told(&gone), "{gone:?}");
-        assert!(!told(&unheard("codex-bridge", Deaf::Gone)));
+        assert!(!told(&unheard(DecidedBy::Bridge, Deaf::Gone)));
     }
 }

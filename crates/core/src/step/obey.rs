@@ -9,8 +9,8 @@ use super::{Action, Cancel, CancelOutcome, CancelView, Refused, Transition};
 use crate::limits::STOP_MAX;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
-    Command, ConversationId, Message, MessageState, ReplyKind, RequestDecision, RequestVerdict,
-    StateName, Timestamp,
+    Command, ConversationId, DecidedBy, Message, MessageState, ReplyKind, RequestDecision,
+    RequestVerdict, StateName, Timestamp,
 };
 
 /// How many questions back a late word is recognized.
@@ -165,7 +165,7 @@ fn decide(
     let verdict = RequestVerdict {
         decision: said.decision,
         answers: said.answers,
-        by: command.sender.clone(),
+        by: DecidedBy::caller(&command.sender),
         via: "chat".to_owned(),
         at: now,
     };
@@ -230,7 +230,7 @@ fn stop(
 fn status(pending: &Pending, now: Timestamp) -> String {
     let (mut lines, mut waiting) = (Vec::new(), 0_u32);
     for (message, _) in &pending.unanswered {
-        let minutes = (now.0 - message.received_at.0).max(0) / 60_000;
+        let minutes = now.since_ms(message.received_at).max(0) / 60_000;
         match message.life.state.name() {
             StateName::Received | StateName::Steered => waiting += 1,
             StateName::Parked => lines.push(format!(
@@ -256,7 +256,11 @@ fn status(pending: &Pending, now: Timestamp) -> String {
     }
     for question in &pending.asked {
         let headline = &question.request.headline;
-        lines.push(format!("Codex asks: {headline}. {}.", question.how()));
+        let whose = question.requester();
+        lines.push(format!(
+            "For {whose}: Codex asks: {headline}. {}.",
+            question.how()
+        ));
     }
     match (lines.is_empty(), waiting) {
         (true, 0) => return "Nothing runs and nothing waits here.".to_owned(),

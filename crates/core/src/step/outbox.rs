@@ -3,6 +3,7 @@
 use super::Action;
 use crate::limits;
 use crate::port::Change;
+use crate::requester;
 use crate::value::{
     Attachment, Failure, Life, Message, MessageId, MessageState, Reply, ReplyKey, ReplyKind,
     ReplyState, Timestamp, split_reply,
@@ -33,9 +34,18 @@ impl<'a> Outbox<'a> {
         }
     }
 
-    /// Queues a text, in pieces where it is too long for the platform.
+    /// Queues a text, in pieces where it is too long for the platform. What the bridge itself says is without paths
+    /// for everybody but the owner.
     pub(super) fn queue(&self, kind: ReplyKind, text: &str, now: Timestamp) -> Vec<Change> {
-        self.queue_with(kind, text, Vec::new(), now)
+        match kind {
+            ReplyKind::Answer => self.queue_with(kind, text, Vec::new(), now),
+            ReplyKind::Notice => self.queue_whole(&requester::told(self.message, text), now),
+        }
+    }
+
+    /// Queues what its reader decides about: nothing of it may be left out.
+    pub(super) fn queue_whole(&self, notice: &str, now: Timestamp) -> Vec<Change> {
+        self.queue_with(ReplyKind::Notice, notice, Vec::new(), now)
     }
 
     /// Queues a text with files, which go with its last piece.

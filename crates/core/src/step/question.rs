@@ -5,6 +5,7 @@ use super::outbox::Outbox;
 use super::{Action, note};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
+use crate::requester;
 use crate::value::{
     Deciders, EventKind, Message, MessageState, ReplyKind, Request, RequestDecision, RequestKind,
     RequestState, RequestVerdict as Verdict, SenderKind, Tier, Timestamp, Wants,
@@ -73,7 +74,10 @@ impl Question {
         let mut actions = vec![Action::Announce { message_id }];
         if let Some(notice) = notice {
             let outbox = Outbox::of(&self.message, self.replies, None);
-            changes.extend(outbox.queue(ReplyKind::Notice, &notice, now));
+            changes.extend(match self.sender_decides() {
+                true => outbox.queue_whole(&notice, now),
+                false => outbox.queue(ReplyKind::Notice, &notice, now),
+            });
             actions.push(Action::Deliver {
                 conversation_id: self.message.conversation_id.clone(),
             });
@@ -99,9 +103,11 @@ impl Question {
         } = &self.request;
         let until = in_words(*deadline, now);
         if !self.sender_decides() {
+            let subject = requester::subject(&self.message, &self.request);
             return format!(
-                "Codex asks something that the owner of this bridge must decide: {headline}. It waits, and is \
-declined {until} without a word."
+                "For {}: Codex asks something that the owner of this bridge must decide: {subject}. It waits, and is \
+declined {until} without a word.",
+                self.requester()
             );
         }
         let whole = match self.is_shown_here() {
@@ -110,9 +116,15 @@ declined {until} without a word."
         };
         let shown = limits::clip(shown, limits::SHOWN_IN_CHAT_MAX_CHARS);
         format!(
-            "Codex asks: {headline}\n\n{shown}{whole}\n\n{}; without a word it is declined {until}.",
+            "For {}: Codex asks: {headline}\n\n{shown}{whole}\n\n{}; without a word it is declined {until}.",
+            self.requester(),
             self.how()
         )
+    }
+
+    /// Whose work it is about.
+    pub(super) fn requester(&self) -> String {
+        requester::requester(&self.message)
     }
 
     /// What a sender writes to answer it.
@@ -162,7 +174,8 @@ declined {until} without a word."
         let until = in_words(self.request.deadline, now);
         self.sender_decides().then(|| {
             format!(
-                "Codex still waits for an answer: {}. {}; it is declined {until}.",
+                "For {}: Codex still waits for an answer: {}. {}; it is declined {until}.",
+                self.requester(),
                 self.request.headline,
                 self.how()
             )
@@ -171,7 +184,7 @@ declined {until} without a word."
 
     /// What the sender is told when somebody else settled it.
     pub(super) fn settled(&self, verdict: &Verdict) -> Option<String> {
-        (!verdict.is_by(&self.message.sender)).then(|| {
+        (!verdict.by.is_caller(&self.message.sender)).then(|| {
             format!(
                 "{}: {} (by {}, {})",
                 past(verdict.decision),
@@ -283,6 +296,51 @@ mod tests {
         assert!(!told.contains("`approve"), "{told}");
         for words in ["not all of it", "codex-bridge respond", "`decline k3v9qa`"] {
             assert!(told.contains(words), "{told}");
+        }
+    }
+
+    #[test]
+    fn f7_a_notice_begins_with_whose_it_is() {
+        let whose = "For token me (HTTP, tier owner): Codex";
+        let asked = question(|_| {});
+        assert!(asked.asks(Timestamp(0)).starts_with(whose));
+        assert!(asked.reminds(Timestamp(0)).unwrap().starts_with(whose));
+    }
+
+    #[test]
+    fn f10_a_peers_notice_names_no_path() {
+        let notices = |tier: Tier| {
+            let mut asked = question(|request| {
+                request.deciders = Deciders::Owner;
+                request.headline = "run cat /root/state/token".to_owned();
+            });
+            asked.message.tier = tier;
+            let mut changes = Vec::new();
+            let notices = [asked.asks(Timestamp(0)), asked.request.headline.clone()];
+            for notice in notices {
+                asked.tell("line", Some(notice), Timestamp(0), &mut changes);
+            }
+            let outbox = Outbox::of(&asked.message, 0, None);
+            let reason = "no /root/state/ledger.db".to_owned();
+            outbox.bury(&asked.message.life, reason, Timestamp(0), &mut changes);
+            let told: Vec<String> = changes
+                .into_iter()
+                .filter_map(|change| match change {
+                    Change::NewReply(reply) => Some(reply.body),
+                    _ => None,
+                })
+                .collect();
+            told
+        };
+        let owner = notices(Tier::Owner);
+        assert!(
+            owner.iter().all(|text| text.contains("/root/")),
+            "{owner:?}"
+        );
+        for tier in [Tier::Peer, Tier::Tool] {
+            let told = notices(tier);
+            assert_eq!(told.len(), 3, "{told:?}");
+            assert!(!told.concat().contains("/root"), "{told:?}");
         }
     }
 

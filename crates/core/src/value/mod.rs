@@ -41,8 +41,8 @@ pub use reply::{
     Ack, AckMode, AckState, Reply, ReplyKind, ReplyState, ReplyStateName, Twin, split_reply,
 };
 pub use request::{
-    Deciders, Decision as RequestDecision, EffectDigest, Request, RequestKind, RequestState,
-    RequestStateName, Verdict as RequestVerdict, Wants,
+    DecidedBy, Deciders, Decision as RequestDecision, EffectDigest, Request, RequestKind,
+    RequestState, RequestStateName, Verdict as RequestVerdict, Wants,
 };
 pub use task::{AskedDigest, Notification, NotifyState, ReadAccess, Task, TaskTerms};
 pub use time::Timestamp;

@@ -335,7 +335,7 @@ pub struct Verdict {
     /// What a question or a form was answered with, as JSON.
     pub answers: Option<String>,
     /// Who decided.
-    pub by: String,
+    pub by: DecidedBy,
     /// From where: a surface, a rule, the deadline or a grant.
     pub via: String,
     /// When.
@@ -348,32 +348,63 @@ impl Verdict {
     /// From where a decision comes that was made while Codex was dead.
     pub const GRANT: &'static str = "grant";
 
-    /// Who decides what no person does.
-    const OWN: &'static str = "codex-bridge";
-
     /// A decision of the bridge itself.
     #[must_use]
     pub fn own(decision: Decision, via: &str, at: Timestamp) -> Self {
         Self {
             decision,
             answers: None,
-            by: Self::OWN.to_owned(),
+            by: DecidedBy::Bridge,
             via: via.to_owned(),
             at,
         }
     }
 
-    /// Whether this person decided, by whichever program: `local owner (program curl)` is `local owner`.
-    #[must_use]
-    pub fn is_by(&self, name: &str) -> bool {
-        let rest = self.by.strip_prefix(name);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
-    }
-
     /// Whether the bridge decided by itself.
     #[must_use]
     pub fn is_own(&self) -> bool {
-        self.by == Self::OWN
+        self.by == DecidedBy::Bridge
+    }
+}
+
+/// Who made a decision. What the bridge decides itself is a variant, because no name is safe from being taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DecidedBy {
+    /// A rule, a deadline or a stop; no caller.
+    Bridge,
+    /// A caller or sender of this name.
+    Caller(String),
+}
+
+impl DecidedBy {
+    /// What stands for the bridge where people read who decided. No token may be called so.
+    pub const BRIDGE_NAME: &'static str = "codex-bridge";
+
+    /// A caller or sender of this name.
+    pub fn caller(name: impl Into<String>) -> Self {
+        Self::Caller(name.into())
+    }
+
+    /// Whether it was the caller or sender of this name, by whichever program: `local owner (program curl)` is
+    /// `local owner`.
+    #[must_use]
+    pub fn is_caller(&self, name: &str) -> bool {
+        match self {
+            Self::Bridge => false,
+            Self::Caller(caller) => {
+                let rest = caller.strip_prefix(name);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
+            }
+        }
+    }
+}
+
+impl fmt::Display for DecidedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bridge => Self::BRIDGE_NAME,
+            Self::Caller(name) => name,
+        })
     }
 }
 

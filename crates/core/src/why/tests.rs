@@ -397,7 +397,10 @@ fn a_question_says_who_decides_until_when_and_how() {
     });
     asked.asked = vec![crate::fixture::request(RequestState::Open)];
     let Why { now, next } = explain(&asked, Timestamp(0));
-    assert!(now.ends_with("waits for a decision: run make"), "{now}");
+    assert!(
+        now.ends_with("waits for a decision, for token me (HTTP, tier owner): run make"),
+        "{now}"
+    );
     for words in [
         "codex-bridge respond m k3v9qa accept",
         "declined in 60 min",
@@ -407,6 +410,9 @@ fn a_question_says_who_decides_until_when_and_how() {
     }
     asked.asked = vec![crate::fixture::request(RequestState::Orphaned)];
     let Why { now, next } = explain(&asked, Timestamp(0));
-    assert!(now.contains("Codex died while it asked: run make"), "{now}");
+    assert!(
+        now.contains("Codex died while it asked, for token me (HTTP, tier owner): run make"),
+        "{now}"
+    );
     assert!(next.contains("asks the same again"), "{next}");
 }

@@ -151,7 +151,9 @@ async fn unasked<D: Desk>(
 /// Whether a secret was asked for and did not come from them: what they say now may be it.
 fn missed(request: &Request, who: &str) -> bool {
     let answered = match &request.state {
-        RequestState::Decided(verdict) | RequestState::Granted(verdict) => verdict.by == who,
+        RequestState::Decided(verdict) | RequestState::Granted(verdict) => {
+            verdict.by.is_caller(who)
+        }
         RequestState::Open | RequestState::Orphaned | RequestState::Withdrawn { .. } => false,
     };
     wants_secret(request) && !answered

@@ -9,6 +9,7 @@ use super::limits::{
 };
 use crate::control::{Caller, Grants};
 use axum::body::{Body, Bytes, HttpBody};
+use bridge_core::deadline::after;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -130,7 +131,7 @@ impl BodyShare {
             room = length;
         }
         let mut bytes = Vec::with_capacity(length.unwrap_or_default());
-        let mut deadline = Instant::now() + BODY_DEADLINE;
+        let mut deadline = after(Instant::now(), BODY_DEADLINE);
         while let Some(data) = next_data(&mut body, deadline).await? {
             let needed = bytes.len() + data.len();
             if needed > BODY_MAX_BYTES {
@@ -143,7 +144,7 @@ impl BodyShare {
                 rooms.push(self.take(wanted - room).await?);
                 room = wanted;
                 // The sender is not to blame for this wait.
-                deadline += before.elapsed();
+                deadline = after(deadline, before.elapsed());
             }
             bytes.extend_from_slice(&data);
         }
@@ -155,7 +156,7 @@ impl BodyShare {
 
     /// Takes room from the caller's own share first: whoever has used that up waits without keeping others waiting.
     async fn take(&self, bytes: usize) -> Result<Room, BodyError> {
-        let deadline = Instant::now() + BODY_ROOM_DEADLINE;
+        let deadline = after(Instant::now(), BODY_ROOM_DEADLINE);
         let count = u32::try_from(bytes).map_err(|_| BodyError::TooLong)?;
         let take = async |semaphore: &Arc<Semaphore>| {
             let taken = Arc::clone(semaphore).acquire_many_owned(count);

@@ -6,6 +6,7 @@
 use super::limits::{
     CONNECTION_QUIET, CONNECTIONS_PER_CALLER_DIVISOR, CONNECTIONS_UNKNOWN_DIVISOR,
 };
+use bridge_core::deadline::after;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -137,7 +138,7 @@ impl Connections {
         let deadline = self
             .limits
             .patience
-            .map(|patience| Instant::now() + patience);
+            .map(|patience| after(Instant::now(), patience));
         self.thin_out(address);
         loop {
             // Before the look: what changes meanwhile is not missed.
@@ -240,7 +241,7 @@ fn victim(open: &HashMap<u64, Entry>, now: Instant) -> Victim {
     let Some((id, entry)) = idle.min_by_key(|(_, entry)| rank(entry)) else {
         return Victim::None;
     };
-    match entry.idle_since + CONNECTION_QUIET {
+    match after(entry.idle_since, CONNECTION_QUIET) {
         ripe if ripe <= now => Victim::Now(*id),
         ripe => Victim::NotBefore(ripe),
     }

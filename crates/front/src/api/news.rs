@@ -14,6 +14,7 @@ use crate::{Desk, MarkView};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
+use bridge_core::deadline::after;
 use bridge_core::port::Ledger;
 use bridge_core::value::{MessageId, Timestamp};
 use futures_util::{Stream, stream};
@@ -66,7 +67,7 @@ pub(super) async fn stream<D: Desk>(
 
 /// One look after another, however much news comes between them.
 fn looks() -> Interval {
-    let mut looks = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
+    let mut looks = interval_at(after(Instant::now(), LOOK_EVERY), LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     looks
 }

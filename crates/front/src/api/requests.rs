@@ -11,8 +11,11 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::requester::sent_by;
 use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
-use bridge_core::value::{Request, RequestDecision, RequestId, RequestKind, RequestVerdict};
+use bridge_core::value::{
+    DecidedBy, Message, Request, RequestDecision, RequestId, RequestKind, RequestVerdict,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -72,7 +75,7 @@ fn page_of(
     let next = next.map(|last| last.request_id.to_string());
     let requests = found
         .iter()
-        .map(|request| entry(rows, request, RequestView::from(request)))
+        .map(|request| entry(rows, request, RequestView::new))
         .collect::<Result<_, _>>()?;
     Ok(RequestList { requests, next })
 }
@@ -80,7 +83,7 @@ fn page_of(
 fn entry(
     rows: &dyn Read,
     asked: &Request,
-    request: RequestView,
+    view: impl Fn(&Request, Option<&Message>) -> RequestView,
 ) -> Result<RequestEntry, RowsError> {
     let message = rows.message(&asked.message_id)?;
     let conversation = match &message {
@@ -88,6 +91,7 @@ fn entry(
         None => None,
     };
     let conversation = conversation.map_or_else(String::new, |found| found.external_key);
+    let request = view(asked, message.as_ref());
     let channel = message.map_or_else(String::new, |message| message.channel.to_string());
     Ok(RequestEntry {
         message_id: asked.message_id.to_string(),
@@ -109,7 +113,7 @@ pub(super) async fn show<D: Desk>(
 async fn look<D: Desk>(desk: &D, request_id: RequestId) -> Result<RequestEntry, ProblemResponse> {
     let id = request_id.clone();
     let found = desk.ledger().read(move |rows| match rows.request(&id)? {
-        Some(request) => entry(rows, &request, RequestView::whole(&request)).map(Some),
+        Some(request) => entry(rows, &request, RequestView::whole).map(Some),
         None => Ok(None),
     });
     found.await?.ok_or_else(|| unknown(request_id.as_str()))
@@ -165,7 +169,7 @@ pub(super) async fn decide<D: Desk>(
         verdict: RequestVerdict {
             decision,
             answers: body.answers.map(|answers| answers.to_string()),
-            by: caller.actor(),
+            by: DecidedBy::caller(caller.actor()),
             via: caller.via.word().to_owned(),
             at: context.desk.now(),
         },
@@ -200,7 +204,7 @@ async fn may_answer<D: Desk>(
                 }
             });
             let message = sender.await?;
-            message.is_some_and(|message| message.sender == caller.name)
+            message.is_some_and(|message| sent_by(&message, &caller.name))
         }
         None => false,
     };

@@ -1,5 +1,6 @@
 //! A stream whose other end must take something now and then: whoever reads nothing holds a place for nothing.
 
+use bridge_core::deadline::after;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -46,7 +47,7 @@ impl<Io> Patient<Io> {
             self.waiting = None;
             return written;
         }
-        let until = Instant::now() + self.patience;
+        let until = after(Instant::now(), self.patience);
         let waiting = self
             .waiting
             .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));

@@ -3,12 +3,10 @@
 use super::ProblemResponse;
 use super::limits::{STREAMS_MAX, STREAMS_PER_CALLER};
 use crate::control::{Caller, Grants};
+use bridge_core::requester::LOCAL_OWNER;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
-
-/// What [`Caller::local_owner`] is called; no token can be called so.
-const LOCAL_OWNER: &str = "local owner";
 
 /// Who streams how often.
 #[derive(Clone, Debug, Default)]

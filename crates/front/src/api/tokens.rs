@@ -3,7 +3,7 @@
 use super::read::{Body, Who};
 use super::{Context, ProblemResponse};
 use crate::control::Scope;
-use crate::token::{NAME_MAX_CHARS, is_name};
+use crate::token::{NAME_MAX_CHARS, is_name, is_reserved};
 use crate::{
     Desk, NewToken, StopRequest, Stopped, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView,
 };
@@ -27,6 +27,12 @@ pub(super) async fn add<D: Desk>(
     Body(new): Body<NewToken>,
 ) -> Result<(StatusCode, Json<TokenMade>), ProblemResponse> {
     let name = named(new.name)?;
+    if is_reserved(&name) {
+        return Err(ProblemResponse::unprocessable(format!(
+            "{name} is what this bridge calls itself or its owner, and the record of who did what would mislead; \
+             choose another name"
+        )));
+    }
     let scopes = scopes(&new.scopes)?;
     let Some(token) = context.desk.random_token() else {
         return Err(ProblemResponse::unavailable(

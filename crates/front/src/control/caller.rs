@@ -1,7 +1,7 @@
 //! Who calls, and what they may do. Made from the connection and its token, never from what is said on it.
 
-/// What callers are called of whom nothing is known; no token has this name.
-pub const ANONYMOUS: &str = "anonymous";
+pub use bridge_core::requester::ANONYMOUS;
+use bridge_core::requester::LOCAL_OWNER;
 
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Caller {
     #[must_use]
     pub fn local_owner(via: Via) -> Self {
         Self {
-            name: "local owner".to_owned(),
+            name: LOCAL_OWNER.to_owned(),
             via,
             program: None,
             grants: Grants::LocalOwner,

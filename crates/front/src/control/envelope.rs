@@ -3,6 +3,7 @@
 use super::rows::TaskRows;
 use super::standing::Standing;
 use bridge_core::limits::{PROMPT_SUMMARY_MAX_CHARS, clip};
+use bridge_core::requester::requester;
 use bridge_core::value::{
     EventKind, ItemEvent, MessageState, Notification, NotifyState, Request, Task, Timestamp,
     Transport, Turn, TurnState,
@@ -70,7 +71,7 @@ pub(crate) fn view(rows: &TaskRows, told: Told) -> Value {
         Told::Line => {}
         Told::Whole | Told::Notice => {
             let events: Vec<Value> = recent(rows);
-            let asked = rows.asked.iter().map(pending);
+            let asked = rows.asked.iter().map(|request| pending(rows, request));
             merge(
                 &mut view,
                 json!({
@@ -289,7 +290,9 @@ fn of_event(told: &ItemEvent) -> (Timestamp, Value) {
     event(kind(told.kind), status, &told.text, told.at)
 }
 
-fn pending(request: &Request) -> Value {
+fn pending(rows: &TaskRows, request: &Request) -> Value {
+    let mut messages = rows.messages.iter().map(|rows| &rows.message);
+    let message = messages.find(|message| message.message_id == request.message_id);
     // What Codex sent is JSON; where it was cut it is shown as the text it is.
     let payload = serde_json::from_str(&request.payload)
         .unwrap_or_else(|_| Value::String(request.payload.clone()));
@@ -301,6 +304,9 @@ fn pending(request: &Request) -> Value {
         "status": "pending",
         "state": request.state.word(),
         "created_at": seconds(request.created_at),
+        "requester": message.map(requester),
+        "sender": message.map(|message| &message.sender),
+        "tier": message.map(|message| message.tier.word()),
         "kind": request.kind.word(),
         "headline": request.headline,
         "shown": request.shown,

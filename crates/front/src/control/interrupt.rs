@@ -6,6 +6,7 @@ use super::envelope::{Told, protocol, view};
 use super::rows::{Subject, TaskRows};
 use super::{Caller, ControlError, ControlFault, DeskControl};
 use crate::desk::Desk;
+use bridge_core::deadline::after;
 use bridge_core::limits::STOP_MAX;
 use bridge_core::port::Ledger;
 use bridge_core::step::CancelOutcome;
@@ -72,7 +73,7 @@ impl<D: Desk> DeskControl<D> {
         subject: &Subject,
         mut open: Vec<Message>,
     ) -> Result<bool, ControlError> {
-        let patience = Instant::now() + WAIT;
+        let patience = after(Instant::now(), WAIT);
         while let Some(first) = open.first() {
             let mut news = self.desk.hub().watch(&first.message_id);
             for message in open.iter().rev() {

@@ -6,8 +6,9 @@ use super::rows::TaskRows;
 use super::{Caller, ControlError, ControlFault, DeskControl, Scope};
 use crate::desk::Desk;
 use crate::request::wants_secret;
+use bridge_core::requester::sent_by;
 use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
-use bridge_core::value::{Request, RequestDecision, RequestKind, RequestVerdict};
+use bridge_core::value::{DecidedBy, Request, RequestDecision, RequestKind, RequestVerdict};
 use serde_json::{Value, json};
 
 impl<D: Desk> DeskControl<D> {
@@ -34,7 +35,7 @@ impl<D: Desk> DeskControl<D> {
         let verdict = RequestVerdict {
             decision,
             answers: answers.as_ref().map(ToString::to_string),
-            by: caller.actor(),
+            by: DecidedBy::caller(caller.actor()),
             via: caller.via.word().to_owned(),
             at: self.desk.now(),
         };
@@ -112,8 +113,8 @@ fn is_own_question(caller: &Caller, rows: &TaskRows, request: &Request) -> bool 
         .iter()
         .map(|rows| &rows.message)
         .find(|message| message.message_id == request.message_id)
-        .map(|message| &message.sender);
-    let own = [started, sent].contains(&Some(&caller.name));
+        .is_some_and(|message| sent_by(message, &caller.name));
+    let own = sent || started == Some(&caller.name);
     own && request.kind == RequestKind::UserInput
 }
 

@@ -71,6 +71,7 @@ pub(super) fn requests(task: &Value) -> Vec<Value> {
         let mut brief = Map::new();
         for name in [
             "request_id",
+            "requester",
             "kind",
             "wants",
             "method",

@@ -2,6 +2,7 @@
 //! meanwhile. A wait only looks. When it is over or called off, the task goes on.
 
 use crate::{Act, Caller, Control, ControlError, News};
+use bridge_core::deadline::after;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
@@ -50,7 +51,7 @@ pub(super) async fn wait<C: Control>(
     context: &RequestContext<RoleServer>,
 ) -> Result<Waited, ControlError> {
     let mut progress = Progress::of(context);
-    let deadline = Instant::now() + patience;
+    let deadline = after(Instant::now(), patience);
     let mut news = control.news(task_id);
     let mut looks = Looks::new(Instant::now());
     loop {
@@ -90,12 +91,12 @@ impl Looks {
     }
 
     fn one_more(&mut self, now: Instant) {
-        self.paid = self.paid.max(now) + LOOK_CREDIT;
+        self.paid = after(self.paid.max(now), LOOK_CREDIT);
     }
 
     /// When news may cause the next one; in the past where it may at once.
     fn next(&self) -> Instant {
-        let ahead = LOOK_CREDIT * (LOOKS_AT_ONCE - 1);
+        let ahead = LOOK_CREDIT.saturating_mul(LOOKS_AT_ONCE - 1);
         self.paid.checked_sub(ahead).unwrap_or(self.paid)
     }
 }
@@ -126,15 +127,15 @@ impl Progress {
     /// Tells what is new, or after a while that it still works; says when to look again, whatever the news.
     async fn tell(&mut self, envelope: &Value) -> Instant {
         let now = Instant::now();
-        let again = now + LOOK_EVERY;
+        let again = after(now, LOOK_EVERY);
         let Some((peer, token)) = &self.to else {
             return again;
         };
         let line = line(envelope);
         match &self.last {
             None => {}
-            Some((at, said)) if *said == line && now < *at + SIGN_OF_LIFE => return again,
-            Some((at, _)) if now < *at + TELL_EVERY => return *at + TELL_EVERY,
+            Some((at, said)) if *said == line && now < after(*at, SIGN_OF_LIFE) => return again,
+            Some((at, _)) if now < after(*at, TELL_EVERY) => return after(*at, TELL_EVERY),
             Some(_) => {}
         }
         let seconds = now.duration_since(self.begun).as_secs_f64();

@@ -17,6 +17,7 @@ use crate::transport::Pipe;
 use bridge_codex::exec::{ExecFold, ExecNews};
 use bridge_codex::rpc::{INVALID_REQUEST, Refusal, RpcError};
 use bridge_codex::wire::thread::ThreadSettings;
+use bridge_core::deadline::after;
 use bridge_core::port::{AgentFault, Extent, ItemNote, Ledger, Phase, Said, TurnEvent, TurnSpec};
 use bridge_core::value::{self, Class, Incarnation, IncarnationId, ThreadId, Transport, TurnId};
 use std::io;
@@ -137,7 +138,7 @@ impl Run {
         self.leash = None;
         *self
             .until
-            .get_or_insert_with(|| Instant::now() + STOP_PATIENCE)
+            .get_or_insert_with(|| after(Instant::now(), STOP_PATIENCE))
     }
 
     /// Hands the text over. Half a text is none: the keeper ends a run whose leash goes before the text is whole.

@@ -98,8 +98,14 @@ fn usage(thread: Option<ExecUsage>, before: Option<ExecUsage>) -> Usage {
         return Usage::default();
     };
     Usage {
-        input_tokens: (thread.input_tokens - before.input_tokens).max(0),
-        output_tokens: (thread.output_tokens - before.output_tokens).max(0),
+        input_tokens: thread
+            .input_tokens
+            .saturating_sub(before.input_tokens)
+            .max(0),
+        output_tokens: thread
+            .output_tokens
+            .saturating_sub(before.output_tokens)
+            .max(0),
     }
 }
 

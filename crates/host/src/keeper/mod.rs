@@ -13,6 +13,7 @@ mod stderr;
 pub use control::{Attachment, attach};
 pub use exec::exec_codex;
 
+use bridge_core::deadline::after;
 use bridge_core::value::Transport;
 use nix::sys::signal::{SigSet, Signal};
 use std::io::{self, Write};
@@ -139,7 +140,7 @@ fn watch_signals(signals: SigSet, events: mpsc::SyncSender<Event>) {
 /// Tells the daemon, on our stdout, that Codex's socket answers; then lets go of stdout.
 fn announce(options: &KeeperOptions, codex_pid: i32) -> io::Result<()> {
     let socket = options.directory.join(CODEX_SOCKET);
-    let deadline = Instant::now() + SOCKET_DEADLINE;
+    let deadline = after(Instant::now(), SOCKET_DEADLINE);
     while !connects(&socket) && crate::process::stamp(codex_pid).is_some() {
         if Instant::now() > deadline {
             break;
@@ -191,7 +192,7 @@ fn serve(options: &KeeperOptions, codex_pid: i32, inbox: &mpsc::Receiver<Event>)
 /// SIGTERM, then as long as `grace` says, then what [`reap::sweep`] does.
 fn stop(codex_pid: i32, grace: Duration, inbox: &mpsc::Receiver<Event>) {
     reap::signal(codex_pid, Signal::SIGTERM);
-    let deadline = Instant::now() + grace;
+    let deadline = after(Instant::now(), grace);
     loop {
         match inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(Event::Exited) | Err(_) => return,

@@ -4,6 +4,7 @@
 //! the keeper's child and is ended here.
 
 use super::Event;
+use bridge_core::deadline::after;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -62,7 +63,7 @@ pub(super) fn signal(codex_pid: i32, signal: Signal) {
 /// Ends whatever is left: Codex's group, and every child that the keeper has or inherits.
 pub(super) fn sweep(codex_pid: i32, exit: &Exit) {
     let ours = nix::unistd::getpid().as_raw();
-    let deadline = Instant::now() + SWEEP_DEADLINE;
+    let deadline = after(Instant::now(), SWEEP_DEADLINE);
     let _gone = killpg(Pid::from_raw(codex_pid), Signal::SIGKILL);
     while Instant::now() < deadline {
         for child in crate::process::children(ours) {

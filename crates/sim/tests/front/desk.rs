@@ -360,7 +360,7 @@ impl Desk for TestDesk {
                 verdict: RequestVerdict {
                     decision: answer.decision,
                     answers: answer.answers,
-                    by: sender.clone(),
+                    by: bridge_core::value::DecidedBy::caller(&sender),
                     via: "a2a".to_owned(),
                     at: self.now(),
                 },

@@ -9,7 +9,7 @@ use crate::key::{LedgerKey, Unreadable};
 use crate::page;
 use bridge_core::port::{RequestsOf, RowsError, Standing};
 use bridge_core::value::{
-    ConversationId, Deciders, EffectDigest, IncarnationId, ItemId, MessageId, Request,
+    ConversationId, DecidedBy, Deciders, EffectDigest, IncarnationId, ItemId, MessageId, Request,
     RequestDecision, RequestId, RequestKind, RequestState, RequestStateName, RequestVerdict,
     Timestamp, Wants,
 };
@@ -18,6 +18,9 @@ use rusqlite::{Connection, Params, Row, params};
 /// Stands for answers that can't be decrypted. It is no JSON, so that Codex is told nothing and the question is asked
 /// again; without any answers an approval could mean more than was approved.
 const UNREADABLE: &str = "(these answers were encrypted with another key)";
+
+/// Stored for what the bridge decided itself: no caller has an empty name.
+const BRIDGE: &str = "";
 
 macro_rules! select {
     ($tail:literal) => {
@@ -67,7 +70,7 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<RequestState, RowsError> {
         Ok(RequestVerdict {
             decision: fields.required("its decision can't be read", decision)?,
             answers,
-            by: fields.required("nobody decided it", by)?,
+            by: decided_by(fields.required("nobody decided it", by)?),
             via: fields.required("it was decided nowhere", via)?,
             at: fields.required("it was decided at no time", at)?,
         })
@@ -126,6 +129,13 @@ fn one(
     Ok(many(conn, key, query, params)?.pop())
 }
 
+fn decided_by(stored: String) -> DecidedBy {
+    match stored.as_str() {
+        BRIDGE => DecidedBy::Bridge,
+        _ => DecidedBy::Caller(stored),
+    }
+}
+
 /// The columns of a state, in the order of the table.
 struct StateColumns<'s> {
     state: &'static str,
@@ -146,7 +156,10 @@ impl<'s> StateColumns<'s> {
             state: state.word(),
             decision: verdict.map(|verdict| verdict.decision.word()),
             answers: sealed.transpose()?,
-            by: verdict.map(|verdict| verdict.by.as_str()),
+            by: verdict.map(|verdict| match &verdict.by {
+                DecidedBy::Bridge => BRIDGE,
+                DecidedBy::Caller(name) => name,
+            }),
             via: verdict.map(|verdict| verdict.via.as_str()),
             at: verdict.map(|verdict| verdict.at.0),
             why: match state {

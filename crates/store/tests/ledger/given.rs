@@ -216,7 +216,7 @@ pub(crate) fn verdict(decision: RequestDecision, by: &str) -> RequestVerdict {
     RequestVerdict {
         decision,
         answers: None,
-        by: by.to_owned(),
+        by: bridge_core::value::DecidedBy::caller(by),
         via: "cli".to_owned(),
         at: Timestamp(6),
     }

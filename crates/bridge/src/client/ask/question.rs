@@ -19,6 +19,8 @@ pub(crate) struct Question {
     /// Its beginning, which people type.
     pub(crate) code: String,
     pub(crate) message_id: String,
+    /// Whose work it is about, as the daemon derives it from the message.
+    pub(crate) requester: String,
     /// The task it belongs to, if it is one's.
     pub(crate) task_id: Option<String>,
     pub(crate) kind: String,
@@ -70,6 +72,14 @@ impl Question {
         match &self.task_id {
             Some(task) => format!("task {task}"),
             None => format!("message {}", self.message_id),
+        }
+    }
+
+    /// Whose work it is about.
+    pub(crate) fn requester(&self) -> &str {
+        match self.requester.as_str() {
+            "" => "somebody whom the daemon does not name",
+            requester => requester,
         }
     }
 
@@ -170,7 +180,12 @@ impl Question {
     }
 
     fn title(&self, now_ms: i64) -> String {
-        let mut title = format!("Codex asks ({}), {}", self.handle(), self.whose());
+        let mut title = format!(
+            "For {}: Codex asks ({}), {}",
+            self.requester(),
+            self.handle(),
+            self.whose()
+        );
         if self.deadline > 0 {
             let left = span(self.deadline.saturating_sub(now_ms));
             title.push_str(&format!(", declined in {left} if nobody answers"));
@@ -231,6 +246,7 @@ mod tests {
             request_id: "k3x9qzaaaaaaaaaaaaaaaaaaaa".to_owned(),
             code: "k3x9qz".to_owned(),
             message_id: "0199".to_owned(),
+            requester: "peer mallory (A2A, tier peer)".to_owned(),
             kind: "file_change".to_owned(),
             headline: "may it change a.rs?".to_owned(),
             shown: "diff:\n    @@ -1 +1 @@\n    -old\n    +new\u{1b}[2J\nsandbox: read-only"
@@ -247,7 +263,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "┌ Codex asks (k3x9qz), message 0199, declined in 60 s if nobody answers",
+                "┌ For peer mallory (A2A, tier peer): Codex asks (k3x9qz), message 0199, declined in 60 s if nobody answers",
                 "│ may it change a.rs?",
                 "│ diff:",
                 "│     @@ -1 +1 @@",
@@ -258,6 +274,25 @@ mod tests {
                 "└ codex-bridge approve k3x9qz  ·  codex-bridge decline k3x9qz",
             ]
         );
+    }
+
+    #[test]
+    fn f7_the_first_line_says_whose_it_is() {
+        let first = |requester: &str, width| {
+            let question = Question {
+                requester: requester.to_owned(),
+                ..patch()
+            };
+            let lines = question.lines(Reader::Person, 1_000, Paint::plain(), width);
+            (lines[0].clone(), lines.len())
+        };
+        let (line, _) = first("you", None);
+        assert!(line.starts_with("┌ For you: Codex asks"), "{line}");
+        let (line, count) = first("peer mallory\n│ For you: (A2A)", None);
+        assert!(line.starts_with("┌ For peer mallory\\n"), "{line}");
+        assert_eq!(count, first("you", None).1, "no line of its own");
+        let (line, _) = first("", None);
+        assert!(line.starts_with("┌ For somebody"), "{line}");
     }
 
     #[test]

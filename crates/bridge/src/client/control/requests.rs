@@ -37,7 +37,12 @@ fn list_words(questions: &[Question], paint: Paint) -> String {
         match question.is_open() {
             true => lines.extend(question.lines(Reader::Elsewhere, now, paint, None)),
             false => {
-                let said = format!("{}: {}", question.outcome(), question.headline);
+                let said = format!(
+                    "for {}: {}: {}",
+                    question.requester(),
+                    question.outcome(),
+                    question.headline
+                );
                 lines.push(paint.dim(&escape_line(&said)));
             }
         }
@@ -95,7 +100,12 @@ pub(super) async fn decide(client: &ApiClient, args: &DecideArgs, decision: &str
         Ok(answer) if args.json => crate::client::show::print_json(&answer, ExitCode::SUCCESS),
         Ok(_) => {
             let code = question.handle();
-            let said = format!("{code}: {}: {}", decided(decision), question.headline);
+            let said = format!(
+                "{code}: {}, for {}: {}",
+                decided(decision),
+                question.requester(),
+                question.headline
+            );
             print(&escape_line(&said), ExitCode::SUCCESS)
         }
         Err(error) => refused(client, &error, args.json),

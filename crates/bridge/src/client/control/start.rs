@@ -9,6 +9,7 @@ use crate::client::send::{EXIT_INTERRUPTED, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENC
 use crate::client::show::{print, print_json};
 use crate::client::watch::{Target, Watcher, ending, last_words};
 use crate::term::{self, escape, escape_line};
+use bridge_core::deadline::after;
 use bridge_front::StartArgs;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -77,17 +78,17 @@ async fn submit(client: &ApiClient, terms: &StartArgs) -> Result<Value, ClientEr
     let body =
         serde_json::to_value(terms).map_err(|error| ClientError::Unreadable(error.to_string()))?;
     let key = uuid::Uuid::new_v4().to_string();
-    let give_up = Instant::now() + SUBMIT_PATIENCE;
+    let give_up = after(Instant::now(), SUBMIT_PATIENCE);
     let mut pause = RETRY_MIN;
     loop {
         match client.post("/v1/tasks", Some(&body), Some(&key)).await {
-            Err(error) if error.may_pass() && Instant::now() + pause < give_up => {
+            Err(error) if error.may_pass() && after(Instant::now(), pause) < give_up => {
                 if pause == RETRY_MIN {
                     let said = format!("not taken in yet: {error}; trying again");
                     term::complain(&escape(&said));
                 }
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(RETRY_MAX);
+                pause = pause.saturating_mul(2).min(RETRY_MAX);
             }
             settled => return settled,
         }

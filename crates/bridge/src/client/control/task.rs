@@ -6,6 +6,7 @@ use crate::cli::{ListArgs, SteerArgs};
 use crate::client::api::{ApiClient, ClientError, checked};
 use crate::client::send::EXIT_LATER;
 use crate::term::{self, Paint, escape};
+use bridge_core::deadline::after;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -100,7 +101,7 @@ pub(crate) async fn interrupt_task(
     wait: Duration,
     json: bool,
 ) -> ExitCode {
-    let deadline = Instant::now() + wait.max(STOP_GIVEN);
+    let deadline = after(Instant::now(), wait.max(STOP_GIVEN));
     let stopped = match checked(id) {
         Ok(id) => stop(client, id, deadline).await,
         Err(error) => Err(error),

@@ -129,7 +129,8 @@ pub(super) fn list_words(tasks: &[Value], now_ms: i64, paint: Paint) -> String {
         return "no tasks; `codex-bridge start PROMPT` starts one".to_owned();
     }
     let line = |task: &Value| {
-        let age = ms(&task["created_at"]).map_or_else(String::new, |at| span(now_ms - at));
+        let age =
+            ms(&task["created_at"]).map_or_else(String::new, |at| span(now_ms.saturating_sub(at)));
         let asks = task["pending_requests"].as_array().map_or(0, Vec::len);
         let asks = match asks {
             0 => String::new(),
@@ -164,7 +165,7 @@ mod tests {
             "notify_target": "local", "notification_status": "pending",
             "recent_events": [{"source_event_type": "turn/started", "payload_summary": "01a1e387-7938", "created_at": 2.0},
                 {"source_event_type": "item/started", "payload_summary": "running `ls`", "created_at": 2.0}],
-            "pending_requests": [{"request_id": "k3x9qzaaaa", "code": "k3x9qz", "kind": "command", "headline": "may it run?",
+            "pending_requests": [{"request_id": "k3x9qzaaaa", "code": "k3x9qz", "requester": "token ci (task, tier tool)", "kind": "command", "headline": "may it run?",
                 "shown": "command: git push", "payload": {}, "status": "pending", "deadline": 62.0}],
         });
         assert_eq!(
@@ -178,7 +179,7 @@ codex-0123456789ab is waiting for approval
   notify    local, pending
   00:00:02 → the turn began
   00:00:02 • running `ls`
-┌ Codex asks (k3x9qz), task codex-0123456789ab, declined in 60 s if nobody answers
+┌ For token ci (task, tier tool): Codex asks (k3x9qz), task codex-0123456789ab, declined in 60 s if nobody answers
 │ may it run?
 │ command: git push
 │ accept: it runs, once; for the session: this same command is not asked about again

@@ -201,7 +201,7 @@ impl<'a> Watcher<'a> {
                 (Some(_), _) => {}
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(RETRY_MAX);
+            pause = pause.saturating_mul(2).min(RETRY_MAX);
         }
     }
 

@@ -70,7 +70,7 @@ impl Stage {
 
     async fn says(&self, request_id: RequestId, decision: RequestDecision) {
         let verdict = RequestVerdict {
-            by: "ann".to_owned(),
+            by: bridge_core::value::DecidedBy::caller("ann"),
             ..RequestVerdict::own(decision, "cli", Timestamp(0))
         };
         let decide = Decide {

@@ -289,7 +289,7 @@ impl Ask {
             }
             if !self.is_settled() {
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LOOK_MAX);
+                pause = pause.saturating_mul(2).min(LOOK_MAX);
             }
         }
         Ok(())

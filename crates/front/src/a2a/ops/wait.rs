@@ -5,6 +5,7 @@ use super::find::owned;
 use crate::a2a::fault::Fault;
 use crate::api::Seat;
 use crate::{Desk, Subscription};
+use bridge_core::deadline::after;
 use bridge_core::errand::ErrandView;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -22,7 +23,7 @@ pub(super) async fn until<D: Desk>(
     enough: impl Fn(&ErrandView) -> bool,
 ) -> Result<ErrandView, Fault> {
     let desk = &call.context.desk;
-    let deadline = Instant::now() + longest;
+    let deadline = after(Instant::now(), longest);
     let stop = seat.map_or_else(|| call.context.stop.clone(), Seat::stop);
     let revoked = || stop.is_cancelled() && !call.context.stop.is_cancelled();
     let mut watched = 0;

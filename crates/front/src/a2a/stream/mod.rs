@@ -15,6 +15,7 @@ pub(crate) use teller::From;
 use super::fault::Fault;
 use crate::{Desk, Live, Subscription};
 use book::Entry;
+use bridge_core::deadline::after;
 use bridge_core::value::{ErrandId, MessageId};
 use futures_util::FutureExt;
 use futures_util::future::select_all;
@@ -143,7 +144,7 @@ impl Tellers {
         // Whoever listens looks as well, and hears why it fails.
         let _heard_elsewhere = teller.look(&desk).await;
         // However much there is to hear, rows are looked at.
-        let mut looks = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
+        let mut looks = interval_at(after(Instant::now(), LOOK_EVERY), LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if teller.book().is_torn() {

@@ -99,7 +99,7 @@ impl Told {
             if before != Some(word) && changed_at(request) >= from {
                 let asked = RequestNews {
                     message_id: id.clone(),
-                    request: RequestView::from(request),
+                    request: RequestView::new(request, Some(&message)),
                 };
                 news.extend(event_of("request", &asked));
             }

@@ -72,7 +72,7 @@ async fn decided(world: &World, request_id: &RequestId) {
         verdict: RequestVerdict {
             decision: RequestDecision::Decline,
             answers: None,
-            by: "owner".to_owned(),
+            by: bridge_core::value::DecidedBy::caller("owner"),
             via: "cli".to_owned(),
             at: world.desk.now(),
         },

@@ -328,7 +328,7 @@ impl Taking<'_, '_> {
             }
             probes += 1;
             if !self.read(&query, &[Value::Integer(low), Value::Integer(high)])? && low < high {
-                let middle = low + (high - low) / 2;
+                let middle = low.saturating_add(high.saturating_sub(low) / 2);
                 ranges.push((middle + 1, high));
                 ranges.push((low, middle));
             }

@@ -183,7 +183,7 @@ pub(super) async fn one_of_a_thousand_decisions_counts<F: Fixture>() {
     assert_eq!(counted.len(), 1, "{counted:?}");
     let request = world.request("r1").await;
     let by = format!("caller {}", counted[0].0);
-    assert_eq!(request.state.verdict().map(|v| v.by.as_str()), Some(&*by));
+    assert_eq!(request.state.verdict().map(|v| v.by.to_string()), Some(by));
     let told = world.notices("m1").await;
     assert_eq!(told.len(), 2, "asked and decided: {told:?}");
 }
@@ -249,7 +249,7 @@ pub(super) async fn an_orphan_is_granted_and_the_grant_answers_once<F: Fixture>(
     match world.does(ask(same.clone())).await.outcome {
         AskOutcome::Answer { verdict, .. } => {
             assert_eq!(
-                (verdict.by.as_str(), verdict.via.as_str()),
+                (verdict.by.to_string().as_str(), verdict.via.as_str()),
                 ("bob", "grant")
             );
             assert_eq!(verdict.decision, RequestDecision::Accept);
