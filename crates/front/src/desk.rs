@@ -100,6 +100,11 @@ pub trait Desk: Clone + Send + Sync + 'static {
     /// How often each transition was committed since the start.
     fn steps(&self) -> Vec<(&'static str, u64)>;
 
+    /// How many tasks of the daemon panicked since the start.
+    fn task_panics(&self) -> u64 {
+        0
+    }
+
     /// Starts a task; when this resolves, it is on disk.
     fn start_task(
         &self,

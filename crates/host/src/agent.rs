@@ -22,6 +22,7 @@ use bridge_core::port::{
 };
 use bridge_core::value::{self, Class, IncarnationId, RequestVerdict};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Codex as the core sees it.
 pub struct CodexAgent<L> {
@@ -243,31 +244,45 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             return Ok(Responded::Cut);
         };
         let connection = &session.connection;
-        let Some(request) = connection.mailboxes.question(to) else {
-            return match connection.is_open() {
-                true => Ok(Responded::Gone),
-                false => Ok(Responded::Cut),
-            };
+        let mailboxes = &connection.mailboxes;
+        let Some(request) = mailboxes.question(to) else {
+            return Ok(match connection.is_open() {
+                // Codex has not confirmed it, and is told again until it does.
+                true if mailboxes.says_already(to, verdict) => Responded::Told,
+                true => Responded::Gone,
+                false => Responded::Cut,
+            });
         };
         let reply = match reply(&request, verdict) {
             Ok(reply) => reply,
             Err(why) => return Ok(Responded::Unfit { why }),
         };
-        if !connection.mailboxes.take(&request.id) {
-            return Ok(Responded::Gone);
-        }
         let said = match (reply, request.thread_id()) {
-            (Reply::Say(outcome), _) => Some(outcome),
+            (Reply::Say(outcome), _)
+            | (
+                Reply::Interrupt {
+                    else_say: outcome, ..
+                },
+                None,
+            ) => {
+                if !mailboxes.answer(&request.id, outcome.clone(), Instant::now()) {
+                    return Ok(Responded::Gone);
+                }
+                Some(outcome)
+            }
             (Reply::Interrupt { turn, else_say }, Some(thread)) => {
+                if !mailboxes.take(&request.id) {
+                    return Ok(Responded::Gone);
+                }
                 match interrupt(connection, thread, &turn).await {
                     Ok(()) => None,
                     Err(error) => {
                         tracing::debug!(%error, "the turn of a cancelled question was not interrupted");
+                        mailboxes.answered(request.clone(), else_say.clone(), Instant::now());
                         Some(else_say)
                     }
                 }
             }
-            (Reply::Interrupt { else_say, .. }, None) => Some(else_say),
         };
         if let Some(outcome) = said {
             // It fails only where the connection is closed already.

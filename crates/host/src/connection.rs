@@ -5,14 +5,17 @@ use crate::account::Account;
 use crate::backlog::{Backlog, Filler, backlog};
 use crate::book::ThreadBook;
 use crate::host::wall_now;
-use crate::mailboxes::Mailboxes;
+use crate::mailboxes::{Mailboxes, Unasked};
+use crate::questions;
 use crate::transcript::Transcripts;
 use crate::transport::{Reader, Writer};
+use crate::unconfirmed::Overdue;
 use bridge_codex::link::{CallId, Event, Ignored, Link, LinkError, LinkOptions, MAX_IN_FLIGHT};
 use bridge_codex::rpc::{RawId, RpcError};
 use bridge_codex::wire::account::AccountReadParams;
-use bridge_codex::wire::method::AccountRead;
-use bridge_codex::wire::{Method, Notification, Outcome, ServerRequest};
+use bridge_codex::wire::method::{AccountRead, ThreadResume};
+use bridge_codex::wire::thread::{ThreadResumeParams, ThreadSettings};
+use bridge_codex::wire::{Method, Notification, Outcome, ServerRequest, ThreadId};
 use bridge_core::deadline::after;
 use bridge_core::port::TRACE;
 use bridge_core::value::Incarnation;
@@ -128,6 +131,7 @@ impl Connection {
             learned,
             origin: Instant::now(),
             declined: 0,
+            resumes: HashMap::new(),
         };
         tokio::spawn(actor.run(inbox, incoming, closing));
         Self {
@@ -294,6 +298,24 @@ struct Actor {
     origin: Instant,
     /// Questions that were declined because nobody could be asked.
     declined: u64,
+    /// Requests to resume a thread for the sake of an answer that Codex does not confirm; each is gone at its deadline.
+    resumes: HashMap<CallId, RawId>,
+}
+
+/// Tells the end of a connection whose task panicked; otherwise it would count as open, and everybody would wait.
+struct End {
+    closing: watch::Sender<Option<String>>,
+    mailboxes: Arc<Mailboxes>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if self.closing.borrow().is_none() {
+            let why = "its task panicked";
+            self.closing.send_replace(Some(why.to_owned()));
+            self.mailboxes.lose_all(why);
+        }
+    }
 }
 
 impl Actor {
@@ -303,6 +325,10 @@ impl Actor {
         mut incoming: Backlog<Result<String, String>>,
         closing: watch::Sender<Option<String>>,
     ) {
+        let end = End {
+            closing,
+            mailboxes: Arc::clone(&self.mailboxes),
+        };
         let why = loop {
             let deadline = self.next_deadline();
             let step = tokio::select! {
@@ -323,7 +349,7 @@ impl Actor {
         };
         inbox.close();
         // Every waiter hears it now, not at its deadline.
-        closing.send_replace(Some(why.clone()));
+        end.closing.send_replace(Some(why.clone()));
         for call in self.link.fail_all() {
             self.settle(call, Err(Failed::Closed(why.clone())));
         }
@@ -347,12 +373,52 @@ impl Actor {
 
     fn expire(&mut self) -> Result<(), String> {
         for call in self.link.expire(self.now_ms()) {
+            self.resumes.remove(&call);
             self.settle(call, Err(Failed::Silent));
         }
         for request in self.mailboxes.expire(Instant::now()) {
-            self.decline(&request, "nobody followed its turn in time")?;
+            self.decline(request, "nobody followed its turn in time")?;
+        }
+        for overdue in self.mailboxes.overdue(Instant::now()) {
+            self.overdue(overdue)?;
         }
         Ok(())
+    }
+
+    /// Codex does not confirm an answer.
+    fn overdue(&mut self, overdue: Overdue) -> Result<(), String> {
+        match overdue {
+            Overdue::Repeat { id, outcome } => self.put(self.link.respond(&id, outcome)),
+            Overdue::Resume { id, thread } => self.resume(id, thread),
+            Overdue::Settled(request) => {
+                tracing::info!(request = %request.id, method = %request.method, "codex does not ask an answered request again: it has the answer");
+                self.mailboxes.confirm(&request);
+                Ok(())
+            }
+            Overdue::GiveUp { why } => Err(why),
+        }
+    }
+
+    /// Asks for the thread once more, which makes Codex repeat what it still asks. It is loaded, so its settings stay
+    /// as they are.
+    fn resume(&mut self, id: RawId, thread_id: ThreadId) -> Result<(), String> {
+        let params = ThreadResumeParams {
+            thread_id,
+            settings: ThreadSettings::default(),
+            exclude_turns: true,
+            initial_turns_page: None,
+        };
+        match self.link.request::<ThreadResume>(&params, self.now_ms()) {
+            Ok((call, text)) => {
+                self.resumes.insert(call, id);
+                self.put(text)
+            }
+            // As many requests as may be are under way; the next try comes.
+            Err(error) => {
+                tracing::warn!(%error, request = %id, "a thread could not be resumed for an answer that is not confirmed");
+                Ok(())
+            }
+        }
     }
 
     fn settle(&mut self, call: CallId, result: Result<Value, Failed>) {
@@ -392,6 +458,9 @@ impl Actor {
     fn text(&mut self, text: &str) -> Result<(), String> {
         match self.link.handle(text, self.now_ms()) {
             Event::Response { call, result, .. } => {
+                if let (Some(id), Ok(_)) = (self.resumes.remove(&call), &result) {
+                    self.mailboxes.resumed(&id);
+                }
                 self.settle(call, result.map_err(Failed::Refused));
                 Ok(())
             }
@@ -450,14 +519,23 @@ impl Actor {
         }
         match self.mailboxes.ask(request, Instant::now()) {
             Ok(()) => Ok(()),
-            Err(hopeless) => self.decline(&hopeless, "nobody can decide that"),
+            Err(Unasked::Answered(outcome, id)) => {
+                tracing::warn!(request = %id, "codex asks again what was answered, and is answered the same again");
+                self.put(self.link.respond(&id, outcome))
+            }
+            Err(Unasked::Hopeless(request)) => self.decline(*request, "nobody can decide that"),
         }
     }
 
-    fn decline(&mut self, request: &ServerRequest, why: &str) -> Result<(), String> {
+    fn decline(&mut self, request: ServerRequest, why: &str) -> Result<(), String> {
         self.declined = self.declined.saturating_add(1);
         let declined = self.declined;
         tracing::warn!(method = %request.method, why, declined, "a question of codex was declined");
-        self.put(self.link.respond(&request.id, request.decline()))
+        let text = self.link.respond(&request.id, request.decline());
+        if questions::is_decidable(&request) && request.thread_id().is_some() {
+            let no = request.decline();
+            self.mailboxes.answered(request, no, Instant::now());
+        }
+        self.put(text)
     }
 }

@@ -45,6 +45,7 @@ mod thread;
 mod told;
 mod transcript;
 mod transport;
+mod unconfirmed;
 
 pub use agent::CodexAgent;
 pub use homes::HOMES_MAX;

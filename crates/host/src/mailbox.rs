@@ -230,6 +230,12 @@ impl Mailbox {
         self.wake.notify_one();
     }
 
+    /// Codex has our answer to a question.
+    pub(crate) fn confirm(&self, request: &ServerRequest) {
+        let name = questions::name_of(request, &self.frame.incarnation);
+        self.push(TurnEvent::Confirmed(name));
+    }
+
     /// A question was settled while nobody followed the thread; one that was told to an earlier follower is over.
     pub(crate) fn settled_before(&self, request: &ServerRequest) {
         let name = questions::name_of(request, &self.frame.incarnation);

@@ -7,10 +7,13 @@ use crate::account::Account;
 use crate::host::wall_now;
 use crate::mailbox::{Frame, Mailbox};
 use crate::questions::{self, Questions};
+use crate::reply::{Reply, reply};
+use crate::unconfirmed::Overdue;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::TurnFold;
-use bridge_codex::wire::{Notification, ServerRequest, ThreadId};
+use bridge_codex::wire::{Notification, Outcome, ServerRequest, ThreadId};
 use bridge_core::port::{AskedRef, TurnEvent};
+use bridge_core::value::RequestVerdict;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -93,45 +96,42 @@ impl Mailboxes {
     }
 
     pub(crate) fn deliver(&self, notification: &Notification) {
-        let Some(mailbox) = self.of(notification.thread_id()) else {
-            if let Notification::ServerRequestResolved(resolved) = notification {
-                let mut questions = locked(&self.questions);
-                if let Some(request) = questions.close(&resolved.request_id) {
-                    questions.settled(request);
+        let mailbox = self.of(notification.thread_id());
+        let settled = locked(&self.questions).settle(notification);
+        for request in settled.confirmed {
+            confirm(mailbox.as_deref(), &request);
+        }
+        match (mailbox, settled.unanswered) {
+            (None, None) => {}
+            (None, Some(request)) => locked(&self.questions).settled(request),
+            (Some(mailbox), unanswered) => {
+                if let Some(request) = unanswered {
+                    mailbox.resolve(&request);
                 }
-            }
-            return;
-        };
-        if let Notification::ServerRequestResolved(resolved) = notification {
-            let open = locked(&self.questions).close(&resolved.request_id);
-            // One that we answered is not open any more.
-            if let Some(request) = open {
-                mailbox.resolve(&request);
+                let resets_at = self.account.resets_at(wall_now());
+                mailbox.deliver(notification, resets_at);
             }
         }
-        let resets_at = self.account.resets_at(wall_now());
-        mailbox.deliver(notification, resets_at);
     }
 
-    /// Hands a question to the follower of its thread, or keeps it for one; gives it back when nobody will ever hear
-    /// it or nobody can decide it.
-    pub(crate) fn ask(
-        &self,
-        request: ServerRequest,
-        now: Instant,
-    ) -> Result<(), Box<ServerRequest>> {
+    /// Hands a question to the follower of its thread, or keeps it for one; says no when nobody will ever hear it or
+    /// nobody can decide it. One that was answered is answered the same again, and nobody hears of it.
+    pub(crate) fn ask(&self, request: ServerRequest, now: Instant) -> Result<(), Unasked> {
         let boxes = locked(&self.by_thread);
         let mailbox = request.thread_id().and_then(|thread| boxes.get(thread));
         let mailbox = mailbox.filter(|mailbox| !mailbox.is_over());
         let mut questions = locked(&self.questions);
+        if let Some(outcome) = questions.answered.asked_again(&request) {
+            return Err(Unasked::Answered(outcome, request.id));
+        }
         if questions.is_full() || !questions::is_decidable(&request) {
             if let Some(mailbox) = mailbox {
                 mailbox.tell_declined(&request);
             }
-            return Err(Box::new(request));
+            return Err(Unasked::Hopeless(Box::new(request)));
         }
         if request.thread_id().is_none() {
-            return Err(Box::new(request));
+            return Err(Unasked::Hopeless(Box::new(request)));
         }
         match mailbox {
             Some(mailbox) => {
@@ -165,6 +165,41 @@ impl Mailboxes {
         locked(&self.questions).close(id).is_some()
     }
 
+    /// Notes the answer that is about to be given; false when somebody else gave one, or Codex settled it.
+    pub(crate) fn answer(&self, id: &RawId, outcome: Outcome, now: Instant) -> bool {
+        locked(&self.questions).answer(id, outcome, now)
+    }
+
+    /// Notes an answer to a question that was taken out before.
+    pub(crate) fn answered(&self, request: ServerRequest, outcome: Outcome, now: Instant) {
+        let mut questions = locked(&self.questions);
+        questions.answered.insert(request, outcome, now);
+    }
+
+    /// Whether it was answered just so, and Codex has not confirmed that.
+    pub(crate) fn says_already(&self, to: &AskedRef, verdict: &RequestVerdict) -> bool {
+        let questions = locked(&self.questions);
+        let unconfirmed = questions.unconfirmed(to);
+        unconfirmed.is_some_and(|(request, said)| {
+            matches!(reply(request, verdict), Ok(Reply::Say(same)) if same == *said)
+        })
+    }
+
+    /// What is to be done about answers that Codex does not confirm.
+    pub(crate) fn overdue(&self, now: Instant) -> Vec<Overdue> {
+        locked(&self.questions).answered.expire(now)
+    }
+
+    /// Codex resumed the thread of an answer that it does not confirm.
+    pub(crate) fn resumed(&self, id: &RawId) {
+        locked(&self.questions).answered.resumed(id);
+    }
+
+    /// Codex has the answer to this question.
+    pub(crate) fn confirm(&self, request: &ServerRequest) {
+        confirm(self.of(request.thread_id()).as_deref(), request);
+    }
+
     /// The connection is gone: every follower hears it.
     pub(crate) fn lose_all(&self, why: &str) {
         for (_, mailbox) in locked(&self.by_thread).drain() {
@@ -172,6 +207,21 @@ impl Mailboxes {
                 why: why.to_owned(),
             });
         }
+    }
+}
+
+/// Why a question is not asked.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Unasked {
+    /// It was answered, and this is the answer.
+    Answered(Outcome, RawId),
+    /// Nobody can decide it.
+    Hopeless(Box<ServerRequest>),
+}
+
+fn confirm(mailbox: Option<&Mailbox>, request: &ServerRequest) {
+    if let Some(mailbox) = mailbox {
+        mailbox.confirm(request);
     }
 }
 
@@ -186,7 +236,7 @@ mod tests {
     use bridge_codex::wire::notification::EffectiveSettings;
     use bridge_codex::wire::values::GrantScope;
     use bridge_core::port::Asked;
-    use bridge_core::value::RequestKind;
+    use bridge_core::value::{RequestDecision, RequestKind, Timestamp};
     use serde_json::{Value, json};
 
     fn thread() -> ThreadId {
@@ -341,6 +391,46 @@ mod tests {
         boxes.deliver(&resolved(0));
         boxes.ask(command(1), Instant::now()).unwrap();
         assert_eq!(asked(&mailbox).await.asked.rpc_id, "1");
+    }
+
+    fn yes() -> Outcome {
+        Outcome::Result(json!({"decision": "accept"}))
+    }
+
+    #[tokio::test]
+    async fn f5_an_answer_is_kept_until_confirmed() {
+        let (boxes, now) = (Mailboxes::default(), Instant::now());
+        let mailbox = running(&boxes);
+        boxes.ask(command(0), now).unwrap();
+        let name = asked(&mailbox).await.asked;
+        assert_eq!(boxes.next_expiry(), None);
+        assert!(boxes.answer(&RawId::Integer(0), yes(), now));
+        assert!(!boxes.answer(&RawId::Integer(0), yes(), now));
+        let verdict = |decision| RequestVerdict::own(decision, "test", Timestamp(0));
+        let says = |decision| boxes.says_already(&name, &verdict(decision));
+        assert!(says(RequestDecision::Accept) && !says(RequestDecision::Decline));
+        assert_eq!(boxes.question(&name), None);
+        let again = Unasked::Answered(yes(), RawId::Integer(0));
+        assert_eq!(boxes.ask(command(0), now), Err(again));
+        assert!(boxes.next_expiry().is_some());
+        boxes.deliver(&resolved(0));
+        assert_eq!(event(&mailbox).await, TurnEvent::Confirmed(name.clone()));
+        assert!(!says(RequestDecision::Accept));
+        assert_eq!(boxes.next_expiry(), None);
+    }
+
+    #[tokio::test]
+    async fn f5_the_end_of_a_turn_confirms_first() {
+        let boxes = Mailboxes::default();
+        let mailbox = running(&boxes);
+        boxes.ask(command(0), Instant::now()).unwrap();
+        let name = asked(&mailbox).await.asked;
+        assert!(boxes.answer(&RawId::Integer(0), yes(), Instant::now()));
+        let turn = json!({"id": "u", "status": "completed", "items": [], "itemsView": "notLoaded"});
+        let done = json!({"threadId": "t", "turn": turn});
+        boxes.deliver(&Notification::parse("turn/completed", &done));
+        assert_eq!(event(&mailbox).await, TurnEvent::Confirmed(name));
+        assert!(matches!(event(&mailbox).await, TurnEvent::Ended(_)));
     }
 
     #[tokio::test]

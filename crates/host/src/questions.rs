@@ -2,14 +2,16 @@
 //! they look like in the core's words.
 //!
 //! A question stays here until it is answered or Codex says that it is settled, so that an answer which does not fit
-//! can be given again. What is answered is decided elsewhere.
+//! can be given again; its answer stays in [`Unconfirmed`] until Codex has taken it. What is answered is decided
+//! elsewhere.
 
+use crate::unconfirmed::Unconfirmed;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::OpenChanges;
 use bridge_codex::wire::effect::effect;
 use bridge_codex::wire::server_request::RequestKind as WireKind;
 use bridge_codex::wire::shown::Scene;
-use bridge_codex::wire::{ServerRequest, ThreadId};
+use bridge_codex::wire::{Notification, Outcome, ServerRequest, ThreadId};
 use bridge_core::deadline::after;
 use bridge_core::port::{Asked, AskedRef};
 use bridge_core::prompt::ASK_AGENT;
@@ -30,11 +32,32 @@ pub(crate) struct Questions {
     unheard: VecDeque<(Instant, ServerRequest)>,
     /// What was settled while nobody followed its thread; whoever does next is told.
     settled: VecDeque<ServerRequest>,
+    /// What was answered, until Codex confirms it.
+    pub(crate) answered: Unconfirmed,
+}
+
+/// What a notification settles.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    /// Questions whose answers Codex has.
+    pub(crate) confirmed: Vec<ServerRequest>,
+    /// A question that we did not answer.
+    pub(crate) unanswered: Option<ServerRequest>,
 }
 
 impl Questions {
     pub(crate) fn is_full(&self) -> bool {
-        self.open.len().saturating_add(self.unheard.len()) >= OPEN_MAX
+        let waiting = self.open.len().saturating_add(self.unheard.len());
+        waiting.saturating_add(self.answered.len()) >= OPEN_MAX
+    }
+
+    /// Notes an answer to a question that is still asked; false when somebody else answered it, or Codex settled it.
+    pub(crate) fn answer(&mut self, id: &RawId, outcome: Outcome, now: Instant) -> bool {
+        let Some(request) = self.close(id) else {
+            return false;
+        };
+        self.answered.insert(request, outcome, now);
+        true
     }
 
     /// Somebody follows the thread of this one.
@@ -93,19 +116,44 @@ impl Questions {
         found.into()
     }
 
-    /// When [`Questions::expire`] has something to do.
+    /// Takes out what a notification settles.
+    pub(crate) fn settle(&mut self, notification: &Notification) -> Settled {
+        let mut settled = Settled::default();
+        match notification {
+            Notification::ServerRequestResolved(resolved) => {
+                let id = &resolved.request_id;
+                settled.confirmed.extend(self.answered.confirm(id));
+                settled.unanswered = self.close(id);
+            }
+            Notification::ItemCompleted(notice) => {
+                settled.confirmed = self.answered.confirm_item(notice.item.id());
+            }
+            Notification::TurnCompleted(notice) => {
+                let turn = &notice.turn.id;
+                settled.confirmed = self.answered.confirm_turn(&notice.thread_id, turn);
+            }
+            _ => {}
+        }
+        settled
+    }
+
+    /// When a question or an answer has waited for too long.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
-        self.unheard.front().map(|(until, _)| *until)
+        let unheard = self.unheard.front().map(|(until, _)| *until);
+        unheard.into_iter().chain(self.answered.next_due()).min()
     }
 
     /// A question that Codex still asks, by its name; also while nobody follows its thread.
     pub(crate) fn find(&self, to: &AskedRef) -> Option<&ServerRequest> {
         let unheard = self.unheard.iter().map(|(_, request)| request);
-        self.open.values().chain(unheard).find(|request| {
-            request.id.to_string() == to.rpc_id
-                && request.item_id().map(|id| id.as_str())
-                    == to.item_id.as_ref().map(|id| id.as_str())
-        })
+        let mut asked = self.open.values().chain(unheard);
+        asked.find(|request| is_named(request, to))
+    }
+
+    /// The answer to a question that Codex has not confirmed.
+    pub(crate) fn unconfirmed(&self, to: &AskedRef) -> Option<(&ServerRequest, &Outcome)> {
+        let mut answers = self.answered.answers();
+        answers.find(|(request, _)| is_named(request, to))
     }
 
     /// It is settled; gives it back if it was still asked.
@@ -117,6 +165,11 @@ impl Questions {
         let unheard = at.and_then(|at| self.unheard.remove(at));
         self.open.remove(id).or(unheard.map(|(_, request)| request))
     }
+}
+
+fn is_named(request: &ServerRequest, to: &AskedRef) -> bool {
+    request.id.to_string() == to.rpc_id
+        && request.item_id().map(|id| id.as_str()) == to.item_id.as_ref().map(|id| id.as_str())
 }
 
 pub(crate) fn name_of(request: &ServerRequest, incarnation: &IncarnationId) -> AskedRef {

@@ -81,14 +81,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Action::Schedule | Action::ScheduleAt { .. } => self.wake.notify_one(),
                 Action::Work { message_id } => {
                     let daemon = Arc::clone(self);
-                    self.tasks.spawn(async move {
+                    self.spawn_for(message_id.clone(), async move {
                         let _hand = daemon.hands.take(&message_id);
                         Arc::clone(&daemon).work(message_id).await;
                     });
                 }
                 Action::Reconcile { message_id } => {
                     let daemon = Arc::clone(self);
-                    self.tasks.spawn(async move {
+                    self.spawn_for(message_id.clone(), async move {
                         let _hand = daemon.hands.take(&message_id);
                         Arc::clone(&daemon).reconcile(message_id).await;
                     });
@@ -96,14 +96,16 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Action::Deliver { conversation_id } => self.deliver(conversation_id),
                 Action::Join { message_id } => {
                     let daemon = Arc::clone(self);
-                    self.tasks
-                        .spawn(async move { daemon.join(message_id).await });
+                    self.spawn_for(message_id.clone(), async move {
+                        daemon.join(message_id).await;
+                    });
                 }
                 Action::Interrupt { message_id } => self.interrupt(&message_id),
                 Action::Answer { request_id } => {
                     let daemon = Arc::clone(self);
-                    self.tasks
-                        .spawn(async move { daemon.answer(request_id).await });
+                    self.spawn_for(request_id.clone(), async move {
+                        daemon.answer(request_id).await;
+                    });
                 }
                 Action::Acknowledge { .. } => self.ack_wake.notify_one(),
                 Action::Announce { message_id } => {

@@ -366,6 +366,10 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
         self.daemon.tally.counts()
     }
 
+    fn task_panics(&self) -> u64 {
+        self.daemon.panics.total()
+    }
+
     async fn start_task(&self, task: NewTask) -> Result<TaskBegun, StartError> {
         self.begin_task(task).await
     }

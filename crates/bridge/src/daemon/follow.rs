@@ -83,6 +83,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             false => AskedBefore::default(),
         };
         let (questions, mut asked) = Questions::new(before.open);
+        let questions = Arc::new(questions);
+        let mut entry = RunningEntry {
+            daemon: self,
+            turn: &turn,
+            questions: Arc::clone(&questions),
+            ended: false,
+        };
         let stop = self.note_running(&turn, questions).await;
         let gone = gone_since(turn.started_at);
         let left = turn.time_left(before.waited);
@@ -134,11 +141,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 break;
             }
         }
-        self.hub.hush(&turn.message_id);
-        self.running
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&turn.message_id);
+        entry.ended = true;
     }
 
     /// A silent Codex is asked whether it is there; a turn that does not end when it is interrupted takes its
@@ -180,13 +183,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// Registers the turn first and reads the row then, so that no stop falls between the two.
-    async fn note_running(&self, turn: &Followed, questions: Questions) -> CancellationToken {
+    async fn note_running(&self, turn: &Followed, questions: Arc<Questions>) -> CancellationToken {
         let stop = CancellationToken::new();
         let running = Running {
             thread: turn.thread.clone(),
             turn_id: turn.turn_id.clone(),
             stop: stop.clone(),
-            questions: Arc::new(questions),
+            questions,
             channel: None,
             doing: None,
         };
@@ -234,6 +237,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
             TurnEvent::Asked(asked) => self.asked(turn, asked).await,
             TurnEvent::Resolved(asked) => self.resolved(turn, asked).await,
+            TurnEvent::Confirmed(asked) => self.confirmed(turn, asked).await,
             TurnEvent::Ended(end) => self.ended(turn, end, cause).await,
             TurnEvent::Lost { why } => {
                 self.settle(Lose {
@@ -314,6 +318,32 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         };
         self.fail(message_id.clone(), failure, end.touched, end.usage)
             .await;
+    }
+}
+
+/// The entry of a followed turn in the registry, given back when its task ends, also by a panic: then the turn runs on
+/// unseen, and whoever finds it again goes on with its calls.
+struct RunningEntry<'a, L: Ledger, A: Agent, S: Sink> {
+    daemon: &'a Daemon<L, A, S>,
+    turn: &'a Followed,
+    questions: Arc<Questions>,
+    ended: bool,
+}
+
+impl<L: Ledger, A: Agent, S: Sink> Drop for RunningEntry<'_, L, A, S> {
+    fn drop(&mut self) {
+        let (daemon, message_id) = (self.daemon, &self.turn.message_id);
+        if !self.ended {
+            daemon.adrift.keep(message_id, &self.turn.calls);
+        }
+        daemon.hub.hush(message_id);
+        let running = daemon.running.lock();
+        let mut running = running.unwrap_or_else(PoisonError::into_inner);
+        // A lost turn may be followed by another task already.
+        let ours = |turn: &Running| Arc::ptr_eq(&turn.questions, &self.questions);
+        if running.get(message_id).is_some_and(ours) {
+            running.remove(message_id);
+        }
     }
 }
 

@@ -132,7 +132,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 };
                 let daemon = Arc::clone(self);
                 let task_id = task.task_id;
-                self.tasks.spawn(async move {
+                self.spawn_for(task_id.clone(), async move {
                     if let Err(error) = daemon.tell_of(place, &task_id, None).await {
                         tracing::error!(%error, %task_id, "a notification met a fault of the ledger");
                     }

@@ -6,7 +6,8 @@ use bridge_core::limits::{PAGE_MAX, TWIN_WINDOW_MS};
 use bridge_core::port::{Agent, Approach, Ledger, LedgerError, Probe, Sink, SinkFault, TRACE};
 use bridge_core::step::{Confirm, Refuse, Send, SendOutcome};
 use bridge_core::value::{Class, ConversationId, Failure, Message, Reply, Timestamp, Twin};
-use std::sync::{Arc, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Longest sleep: machines sleep too, and rows are the truth.
@@ -31,15 +32,21 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         lanes.insert(conversation_id.clone(), false);
         drop(lanes);
         let daemon = Arc::clone(self);
-        self.tasks
-            .spawn(async move { daemon.lane(conversation_id).await });
+        self.spawn_for(conversation_id.clone(), async move {
+            let entry = LaneEntry {
+                lanes: &daemon.lanes,
+                conversation_id: &conversation_id,
+            };
+            daemon.lane(&conversation_id).await;
+            entry.keep();
+        });
     }
 
-    async fn lane(self: Arc<Self>, conversation_id: ConversationId) {
+    async fn lane(self: &Arc<Self>, conversation_id: &ConversationId) {
         loop {
-            let pause_until = match self.send_next(&conversation_id).await {
+            let pause_until = match self.send_next(conversation_id).await {
                 Ok(Next::Sent) => continue,
-                Ok(Next::Empty) if self.leave(&conversation_id) => return,
+                Ok(Next::Empty) if self.leave(conversation_id) => return,
                 Ok(Next::Empty) => continue,
                 Ok(Next::Later(at)) => at,
                 Err(error) => {
@@ -182,6 +189,27 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Ok(self.commit(refuse).await?.map_or(Next::Sent, Next::Later))
             }
         }
+    }
+}
+
+/// The entry of a lane in the registry, given back when its task panics: otherwise nothing of the conversation would be
+/// delivered until the next start.
+struct LaneEntry<'a> {
+    lanes: &'a Mutex<HashMap<ConversationId, bool>>,
+    conversation_id: &'a ConversationId,
+}
+
+impl LaneEntry<'_> {
+    /// The lane ended by itself. It took its entry out in `leave`, and another task may have one since.
+    fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for LaneEntry<'_> {
+    fn drop(&mut self) {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.remove(self.conversation_id);
     }
 }
 

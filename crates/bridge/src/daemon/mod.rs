@@ -20,6 +20,7 @@ mod ids;
 mod import;
 mod lane;
 mod notice;
+mod panics;
 mod progress;
 mod prune;
 mod push;
@@ -120,6 +121,8 @@ pub(crate) struct Daemon<L, A, S> {
     /// Moves as long as the scheduler does.
     pulse: alive::Pulse,
     tasks: TaskTracker,
+    /// Tasks that panicked.
+    panics: panics::Panics,
     /// Lanes that are being worked on; `true` when somebody asked again meanwhile.
     lanes: Mutex<HashMap<ConversationId, bool>>,
     /// Turns that run now, for whoever wants them to end.
@@ -443,6 +446,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             tally: tally::Tally::default(),
             pulse: alive::Pulse::default(),
             tasks: TaskTracker::new(),
+            panics: panics::Panics::default(),
             lanes: Mutex::default(),
             running: Mutex::default(),
             adrift: agents::Adrift::default(),

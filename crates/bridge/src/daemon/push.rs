@@ -184,7 +184,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 continue;
             };
             let daemon = Arc::clone(self);
-            self.tasks.spawn(async move {
+            self.spawn_for(place.key.0.clone(), async move {
                 if let Err(error) = daemon.push_all(&place).await {
                     let errand_id = &place.key.0;
                     tracing::error!(%error, %errand_id, "a push notification met a fault of the ledger");

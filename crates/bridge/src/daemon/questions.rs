@@ -72,6 +72,13 @@ pub(super) struct AskedBefore {
     pub(super) open: BTreeSet<RequestId>,
 }
 
+/// One time that Codex is told what was decided.
+#[derive(Clone, Debug)]
+struct Telling {
+    request_id: RequestId,
+    told_again: u32,
+}
+
 /// Who listens to the turn of a question that Codex does not seem to ask.
 enum Listening {
     /// It was heard, so it is really gone.
@@ -105,12 +112,17 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Some(AskOutcome::Answer {
                 request_id,
                 verdict,
+                told_again,
             }) => {
                 tracing::info!(%message_id, %request_id, via = %verdict.via, decision = verdict.decision.word(), "codex asks, and is answered");
-                let heard = self.tell_at_once(&to, &request_id, &verdict).await;
+                let telling = Telling {
+                    request_id,
+                    told_again,
+                };
+                let heard = self.tell_at_once(&to, &telling, &verdict).await;
                 if heard == Some(Responded::Cut) {
                     // A person's word that was kept for this question is kept for the next one like it.
-                    self.unheard(request_id, Deaf::Cut).await;
+                    self.unheard(telling, Deaf::Cut).await;
                 }
             }
             None if self.halt.is_cancelled() => {}
@@ -146,6 +158,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             created_at: at,
             deadline: at.plus_ms(deadline),
             reminded: false,
+            told_again: 0,
         };
         request.wants = wants(&request.kind, &request.method, &asked.payload);
         if request.kind == RequestKind::UserInput && wants_secret(&request) {
@@ -190,9 +203,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     async fn tell_at_once(
         self: &Arc<Self>,
         to: &AskedRef,
-        request_id: &RequestId,
+        telling: &Telling,
         verdict: &RequestVerdict,
     ) -> Option<Responded> {
+        let request_id = &telling.request_id;
         let heard = self.agent.respond(to, verdict).await;
         let heard = heard
             .inspect_err(|error| {
@@ -200,21 +214,26 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             })
             .ok()?;
         match &heard {
-            Responded::Told | Responded::Gone => self.forget_secret(request_id).await,
+            Responded::Gone => self.forget_secret(request_id).await,
             Responded::Unfit { why } => {
                 let why = why.clone();
-                self.unheard(request_id.clone(), Deaf::Unfit { why }).await;
+                self.unheard(telling.clone(), Deaf::Unfit { why }).await;
             }
-            Responded::Cut => {}
+            Responded::Told | Responded::Cut => {}
         }
         Some(heard)
     }
 
-    async fn unheard(self: &Arc<Self>, request_id: RequestId, because: Deaf) {
+    async fn unheard(self: &Arc<Self>, telling: Telling, because: Deaf) {
+        let Telling {
+            request_id,
+            told_again,
+        } = telling;
         tracing::info!(%request_id, ?because, "codex did not take a decision");
         self.settle(Unheard {
             request_id,
             because,
+            told_again,
         })
         .await;
     }
@@ -226,10 +245,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         };
         let to = named(&request);
         let because = match self.agent.respond(&to, &verdict).await {
-            Ok(Responded::Told) => {
-                self.forget_secret(&request_id).await;
-                None
-            }
+            Ok(Responded::Told) => None,
             // The end of the turn is under way by itself.
             Ok(Responded::Gone | Responded::Cut) if verdict.decision == RequestDecision::Cancel => {
                 None
@@ -247,7 +263,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
         };
         if let Some(because) = because {
-            self.unheard(request_id, because).await;
+            let told_again = request.told_again;
+            let telling = Telling {
+                request_id,
+                told_again,
+            };
+            self.unheard(telling, because).await;
         }
         self.look_at_open(&request.message_id).await;
     }
@@ -273,12 +294,44 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// Secret answers are kept until Codex has them, and no longer.
     async fn forget_secret(self: &Arc<Self>, request_id: &RequestId) {
-        let Some((request, verdict)) = self.decided(request_id).await else {
-            return;
-        };
-        if verdict.answers.is_some() && wants_secret(&request) {
-            let request_id = request_id.clone();
-            self.settle(Told { request_id }).await;
+        let id = request_id.clone();
+        let read = self.ledger.read(move |rows| rows.request(&id)).await;
+        self.forget_secrets(read.map(|request| request.into_iter().collect()))
+            .await;
+    }
+
+    /// Codex has our answer: a secret one is forgotten now.
+    pub(super) async fn confirmed(self: &Arc<Self>, turn: &Followed, asked: AskedRef) {
+        let message_id = turn.message_id.clone();
+        let AskedRef {
+            incarnation,
+            rpc_id,
+            ..
+        } = asked;
+        tracing::info!(%message_id, request = rpc_id, "codex confirmed that it has an answer");
+        let read = self
+            .ledger
+            .read(move |rows| rows.requests_named(&message_id, &incarnation, &rpc_id));
+        self.forget_secrets(read.await).await;
+    }
+
+    /// The turn of a message is over, seen or not: nobody needs its secret answers any more.
+    pub(super) async fn forget_secrets_of(self: &Arc<Self>, message_id: &MessageId) {
+        let id = message_id.clone();
+        let read = self.ledger.read(move |rows| rows.requests(&id)).await;
+        self.forget_secrets(read).await;
+    }
+
+    async fn forget_secrets(self: &Arc<Self>, requests: Result<Vec<Request>, LedgerError>) {
+        let requests = requests.unwrap_or_else(|error| {
+            tracing::error!(%error, "a secret answer that codex has can't be forgotten yet");
+            Vec::new()
+        });
+        for request in requests {
+            if holds_secret(&request) {
+                let request_id = request.request_id;
+                self.settle(Told { request_id }).await;
+            }
         }
     }
 
@@ -396,8 +449,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                         rpc_id: standing.rpc_id,
                         item_id: standing.item_id,
                     };
+                    let telling = Telling {
+                        request_id: standing.request_id,
+                        told_again: standing.told_again,
+                    };
                     // It may have been told before: what does not reach it now is no grant.
-                    self.tell_at_once(&to, &standing.request_id, verdict).await;
+                    self.tell_at_once(&to, &telling, verdict).await;
                 }
             }
             self.look_at_open(&message_id).await;
@@ -422,6 +479,17 @@ fn at_once(judgement: &Judgement, at: Timestamp) -> Option<RequestVerdict> {
 
 fn milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Whether its answer is a secret that is still kept.
+fn holds_secret(request: &Request) -> bool {
+    match &request.state {
+        RequestState::Decided(verdict) => verdict.answers.is_some() && wants_secret(request),
+        RequestState::Open
+        | RequestState::Orphaned
+        | RequestState::Granted(_)
+        | RequestState::Withdrawn { .. } => false,
+    }
 }
 
 fn named(request: &Request) -> AskedRef {

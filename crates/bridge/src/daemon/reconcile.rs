@@ -89,6 +89,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
             (Ok(_), _, _) | (Err(LedgerError::Refused(_)), _, _) => {
                 self.adrift.over(message_id);
+                self.forget_secrets_of(message_id).await;
                 Ok(())
             }
             (Err(error), _, _) => Err(ledger_failure(error)),

@@ -158,6 +158,7 @@ impl Filter {
             },
             TurnEvent::Named { thread } => TurnEvent::Named { thread },
             TurnEvent::Resolved(asked) => TurnEvent::Resolved(asked),
+            TurnEvent::Confirmed(asked) => TurnEvent::Confirmed(asked),
             TurnEvent::Alive => TurnEvent::Alive,
         }
     }
@@ -188,6 +189,7 @@ impl<T: TurnStream> TurnStream for VeiledStream<T> {
             | TurnEvent::Retrying { .. }
             | TurnEvent::Asked(_)
             | TurnEvent::Resolved(_)
+            | TurnEvent::Confirmed(_)
             | TurnEvent::Alive => {}
         }
         self.filter.event(event)

@@ -1,12 +1,12 @@
 //! When a running turn has had enough: its time is used up, or nothing was heard of it for too long.
 //!
 //! Decides only; who interrupts and ends is `follow`. The idle clock stands still while a command runs, because a
-//! long build says nothing for a long time.
+//! long build says nothing for a long time. A command whose approval request Codex has not settled does not run yet.
 
 use bridge_core::deadline::after;
-use bridge_core::port::TurnEvent;
-use bridge_core::value::ItemId;
-use std::collections::BTreeSet;
+use bridge_core::port::{AskedRef, TurnEvent};
+use bridge_core::value::{ItemId, RequestKind};
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -16,7 +16,7 @@ const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
 /// Longer than anybody may take to decide.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// Items at work that are remembered; a turn with more of them is not idle anyway.
+/// Items at work and requests that are remembered; a turn with more of them is not idle anyway.
 const WORKING_MAX: usize = 1_024;
 
 /// Watches one turn.
@@ -31,6 +31,8 @@ pub(super) struct Watchdog {
     working: BTreeSet<ItemId>,
     /// What is at work is not known yet: the turn ran before it was watched.
     unknown: bool,
+    /// What Codex asked and has not settled. A call of our tool is not among them: we are at work on it.
+    unsettled: HashSet<AskedRef>,
     /// Since when a person must decide something; no clock runs meanwhile.
     person: Option<Instant>,
     stage: Stage,
@@ -74,6 +76,7 @@ impl Watchdog {
             last_sign: now,
             working: BTreeSet::new(),
             unknown: false,
+            unsettled: HashSet::new(),
             person: None,
             stage: Stage::Watching,
         }
@@ -101,30 +104,49 @@ impl Watchdog {
         match self.stage {
             Stage::Ending(_, until) => until,
             Stage::Watching if let Some(since) = self.person => after(since, NEVER),
-            Stage::Watching if self.working.is_empty() && !self.unknown => {
-                self.deadline.min(after(self.last_sign, self.idle))
-            }
-            Stage::Watching => self.deadline,
+            Stage::Watching if self.may_run_silently() => self.deadline,
+            Stage::Watching => self.deadline.min(after(self.last_sign, self.idle)),
         }
+    }
+
+    fn may_run_silently(&self) -> bool {
+        let at_work = self.unknown || !self.working.is_empty();
+        at_work && self.unsettled.is_empty()
     }
 
     /// Something was heard of the turn.
     pub(super) fn heard(&mut self, event: &TurnEvent, now: Instant) {
         self.last_sign = now;
-        let TurnEvent::Item(item) = event else {
-            return;
-        };
-        self.unknown = false;
-        if item.effect {
-            match item.completed {
-                true => {
-                    self.working.remove(&item.item_id);
+        match event {
+            TurnEvent::Item(item) => {
+                self.unknown = false;
+                if item.effect {
+                    self.item(&item.item_id, item.completed);
                 }
-                false if self.working.len() < WORKING_MAX => {
-                    self.working.insert(item.item_id.clone());
-                }
-                false => {}
             }
+            TurnEvent::Asked(asked)
+                if asked.kind != RequestKind::ToolCall && self.unsettled.len() < WORKING_MAX =>
+            {
+                self.unsettled.insert(asked.asked.clone());
+            }
+            TurnEvent::Confirmed(asked) | TurnEvent::Resolved(asked) => {
+                self.unsettled.remove(asked);
+            }
+            _ => {}
+        }
+    }
+
+    fn item(&mut self, item_id: &ItemId, completed: bool) {
+        match completed {
+            true => {
+                self.working.remove(item_id);
+                self.unsettled
+                    .retain(|asked| asked.item_id.as_ref() != Some(item_id));
+            }
+            false if self.working.len() < WORKING_MAX => {
+                self.working.insert(item_id.clone());
+            }
+            false => {}
         }
     }
 
@@ -165,7 +187,9 @@ impl Watchdog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bridge_core::port::ItemNote;
+    use bridge_core::port::{Asked, ItemNote};
+    use bridge_core::rules::Effect;
+    use bridge_core::value::IncarnationId;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -247,6 +271,65 @@ mod tests {
         dog.person(true, start);
         assert_eq!(dog.stop(start + SECOND), Some(Duty::Interrupt));
         assert_eq!(dog.due(start + 11 * SECOND), Some(Duty::EndLife));
+    }
+
+    fn asks(item: &str, kind: RequestKind) -> TurnEvent {
+        TurnEvent::Asked(Asked {
+            asked: named(item),
+            method: "item/commandExecution/requestApproval".to_owned(),
+            kind,
+            headline: String::new(),
+            shown: String::new(),
+            effect: Effect::default(),
+            payload: "{}".to_owned(),
+        })
+    }
+
+    fn named(item: &str) -> AskedRef {
+        AskedRef {
+            incarnation: IncarnationId::new("i"),
+            rpc_id: "0".to_owned(),
+            item_id: Some(ItemId::new(item)),
+        }
+    }
+
+    /// The command's item begins before it is asked about, so it alone does not say that the command runs.
+    #[test]
+    fn f5_an_unconfirmed_command_does_not_run() {
+        let start = Instant::now();
+        let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
+        dog.heard(&command("a", false), start);
+        dog.heard(&asks("a", RequestKind::Command), start);
+        dog.person(true, start);
+        dog.person(false, start + 600 * SECOND);
+        assert_eq!(dog.wake(), start + 900 * SECOND);
+        dog.heard(&TurnEvent::Confirmed(named("a")), start + 700 * SECOND);
+        assert_eq!(dog.due(start + 1_500 * SECOND), None, "now it runs");
+
+        let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
+        dog.know_nothing();
+        dog.heard(&asks("a", RequestKind::Command), start);
+        assert_eq!(dog.due(start + 300 * SECOND), Some(Duty::Probe));
+    }
+
+    #[test]
+    fn f5_a_settled_request_stops_no_clock() {
+        let start = Instant::now();
+        for settled in [
+            TurnEvent::Resolved(named("a")),
+            TurnEvent::Confirmed(named("a")),
+            command("a", true),
+        ] {
+            let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
+            dog.heard(&command("b", false), start);
+            dog.heard(&asks("a", RequestKind::Command), start);
+            dog.heard(&settled, start);
+            assert_eq!(dog.wake(), start + 1_800 * SECOND, "{settled:?}");
+        }
+        let mut dog = Watchdog::new(1_800 * SECOND, 300 * SECOND, start);
+        dog.heard(&command("call", false), start);
+        dog.heard(&asks("call", RequestKind::ToolCall), start);
+        assert_eq!(dog.due(start + 301 * SECOND), None, "we work on it");
     }
 
     #[test]

@@ -105,7 +105,8 @@ pub(crate) async fn end(mut stream: CodexStream) -> TurnEnd {
                 | TurnEvent::Text(_)
                 | TurnEvent::Retrying { .. }
                 | TurnEvent::Asked(_)
-                | TurnEvent::Resolved(_) => {}
+                | TurnEvent::Resolved(_)
+                | TurnEvent::Confirmed(_) => {}
             }
         }
     })

@@ -160,7 +160,8 @@ impl Turn {
                     | TurnEvent::Item(_)
                     | TurnEvent::Text(_)
                     | TurnEvent::Retrying { .. }
-                    | TurnEvent::Resolved(_) => {}
+                    | TurnEvent::Resolved(_)
+                    | TurnEvent::Confirmed(_) => {}
                 }
             }
         };

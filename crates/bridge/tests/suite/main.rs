@@ -64,6 +64,7 @@ mod reload;
 mod requests;
 mod requests_chat;
 mod requests_deaths;
+mod requests_lost;
 mod schedule;
 mod scripted_api;
 mod secrets;

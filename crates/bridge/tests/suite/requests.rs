@@ -5,10 +5,14 @@ use crate::fake;
 use crate::world::{Daemon, Running, World, within};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
 pub(crate) const WAITS: &str = "and waits for a decision";
+const CONFIRMED: &str = "codex confirmed that it has an answer";
+/// How long a turn may take that only has its answer to write; below what ends the whole test.
+const END_PATIENCE: Duration = Duration::from_secs(45);
 const QUESTION: &str = r#"tool:request_user_input:{"questions":[{"id":"color","header":"C","question":"Which color?","options":[{"label":"Red","description":"r"},{"label":"Blue","description":"b"}]}]} ;; echo:done"#;
 const PERMISSIONS: &str = r#"tool:request_permissions:{"reason":"the net","permissions":{"network":{"enabled":true}}} ;; echo:done"#;
 const FORM: &str = "nstool:mcp__asker:form:{} ;; echo:done";
@@ -103,6 +107,28 @@ impl Stage {
         let by = said["by"].as_str().unwrap();
         assert!(by.starts_with("local owner"), "{said:#}");
         said
+    }
+
+    /// Waits until Codex has so many answers, and then for the message's end; otherwise says what the daemon saw and what
+    /// is open.
+    pub(crate) async fn ends(
+        &self,
+        daemon: &mut Daemon,
+        message_id: &str,
+        answers: usize,
+    ) -> Value {
+        daemon.log.wait_times(CONFIRMED, answers).await;
+        let finished = self.world.finished(message_id);
+        match tokio::time::timeout(END_PATIENCE, finished).await {
+            Ok(shown) => shown,
+            Err(_) => {
+                let shown = self.world.json(&["show", "--json", message_id]).await;
+                let (_, all) =
+                    api(&self.world, "GET", "/v1/requests?state=all", &Value::Null).await;
+                let log = daemon.log.text();
+                panic!("the message does not end: {shown:#}\n{all:#}\n{log}");
+            }
+        }
     }
 
     pub(crate) fn made(&self, name: &str) -> bool {
@@ -311,6 +337,7 @@ async fn a_decision_that_does_not_count_says_why() {
     stage.rules("accept", red()).await;
     let (status, again) = stage.decide(&id, "decline", Value::Null).await;
     assert_eq!(status, 409, "{again:#}");
+    stage.ends(&mut daemon, &asking.message_id, 1).await;
     asking.answered().await;
     let (_, all) = api(&stage.world, "GET", "/v1/requests?state=all", &Value::Null).await;
     assert_eq!(all["requests"].as_array().unwrap().len(), 1, "{all:#}");

@@ -14,12 +14,12 @@ async fn a_question_outlives_the_daemon_and_its_command_runs_once() {
     let asking = stage.asks(&mut daemon, text, 1).await;
     let before = stage.waiting().await;
     daemon.kill_9().await;
-    let daemon = stage.daemon().await;
+    let mut daemon = stage.daemon().await;
     let after = stage.waiting().await;
     assert_eq!(after["request_id"], before["request_id"], "{after:#}");
     assert_eq!(after["state"], "open", "{after:#}");
     stage.rules("accept", Value::Null).await;
-    let shown = stage.world.finished(&asking.message_id).await;
+    let shown = stage.ends(&mut daemon, &asking.message_id, 1).await;
     assert_eq!(shown["answer"]["text"], "done", "{shown:#}");
     assert_eq!(shown["attempt"], 1, "{shown:#}");
     let log = std::fs::read_to_string(stage.work.join("log")).unwrap();

@@ -504,8 +504,9 @@ impl Lines {
     pub(crate) async fn wait_times(&mut self, words: &str, times: usize) {
         let often = |text: &String| text.matches(words).count() >= times;
         let what = format!("{words:?} for {times} times");
-        let heard = within(&what, self.0.wait_for(often)).await.is_ok();
-        assert!(heard, "it ended without saying {what}:\n{}", self.text());
+        let heard = tokio::time::timeout(PATIENCE, self.0.wait_for(often)).await;
+        let heard = heard.map(|heard| heard.is_ok());
+        assert_eq!(heard, Ok(true), "it did not say {what}:\n{}", self.text());
     }
 
     pub(crate) async fn closed(&mut self) {

@@ -261,6 +261,8 @@ pub enum TurnEvent {
     Asked(Asked),
     /// A question was settled without us: by another client of the agent, or by the end of what it was about.
     Resolved(AskedRef),
+    /// The agent has our answer to what it asked.
+    Confirmed(AskedRef),
     /// Something happened that is no news to anybody: the turn is alive.
     Alive,
     /// The end.

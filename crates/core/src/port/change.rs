@@ -184,6 +184,11 @@ pub enum Change {
         /// Which.
         request_id: RequestId,
     },
+    /// Records that Codex asked a decided request again and is told once more.
+    ToldAgain {
+        /// Which.
+        request_id: RequestId,
+    },
     /// The life of Codex that asked is over: what was open is orphaned.
     Orphan(RequestsOf),
     /// Nobody needs an answer any more: what waits or is granted is withdrawn.

@@ -35,6 +35,8 @@ pub enum AskOutcome {
         request_id: RequestId,
         /// What was decided.
         verdict: Verdict,
+        /// How often Codex was told it again, with this time.
+        told_again: u32,
     },
 }
 
@@ -84,6 +86,7 @@ impl Transition for Ask {
             state: RequestState::Open,
             created_at: now,
             reminded: false,
+            told_again: 0,
             ..self.request
         };
         let fresh = Fresh {
@@ -164,17 +167,11 @@ impl Fresh {
                 self.changes.push(old.moved(RequestState::Open));
                 AskOutcome::Waits { request_id }
             }
-            RequestState::Decided(verdict) => AskOutcome::Answer {
-                request_id,
-                verdict,
-            },
+            RequestState::Decided(verdict) => self.tell_again(&old.request, verdict),
             RequestState::Granted(verdict) => {
                 self.changes
                     .push(old.moved(RequestState::Decided(verdict.clone())));
-                AskOutcome::Answer {
-                    request_id,
-                    verdict,
-                }
+                self.tell_again(&old.request, verdict)
             }
         };
         let message_id = self.question.message.message_id;
@@ -182,6 +179,20 @@ impl Fresh {
             changes: self.changes,
             actions: vec![Action::Announce { message_id }],
             outcome,
+        }
+    }
+
+    /// Codex is told what was decided before. That is counted: whoever saw an earlier telling fail must not make a grant
+    /// of it any more.
+    fn tell_again(&mut self, known: &Request, verdict: Verdict) -> AskOutcome {
+        let request_id = known.request_id.clone();
+        self.changes.push(Change::ToldAgain {
+            request_id: request_id.clone(),
+        });
+        AskOutcome::Answer {
+            request_id,
+            verdict,
+            told_again: known.told_again.saturating_add(1),
         }
     }
 
@@ -193,18 +204,15 @@ impl Fresh {
     }
 
     fn overrule(mut self, old: &Question, verdict: Verdict) -> Decision<AskOutcome> {
-        let request_id = old.request.request_id.clone();
         let line = question::line(&old.request, &verdict);
         self.changes
             .push(old.moved(RequestState::Decided(verdict.clone())));
         let actions = old.tell(&line, None, self.now, &mut self.changes);
+        let outcome = self.tell_again(&old.request, verdict);
         Decision {
             changes: self.changes,
             actions,
-            outcome: AskOutcome::Answer {
-                request_id,
-                verdict,
-            },
+            outcome,
         }
     }
 
@@ -316,6 +324,7 @@ impl Fresh {
             outcome: AskOutcome::Answer {
                 request_id,
                 verdict,
+                told_again: 0,
             },
         }
     }

@@ -312,6 +312,8 @@ pub struct Unheard {
     pub request_id: RequestId,
     /// Why not.
     pub because: Deaf,
+    /// How often Codex was told it again when this telling began.
+    pub told_again: u32,
 }
 
 /// Why a decision did not reach Codex.
@@ -347,6 +349,10 @@ impl Transition for Unheard {
         let RequestState::Decided(verdict) = question.request.state.clone() else {
             return Ok(Decision::nothing(()));
         };
+        // Codex asked again meanwhile and was told: a grant would let the same command through a second time.
+        if question.request.told_again != self.told_again {
+            return Ok(Decision::nothing(()));
+        }
         // What the bridge decides by itself it decides again.
         if self.because == Deaf::Cut && verdict.is_own() {
             return Ok(Decision::nothing(()));
@@ -456,6 +462,7 @@ mod unheard_tests {
         let unheard = Unheard {
             request_id,
             because,
+            told_again: 0,
         };
         unheard.decide(Some(question), Timestamp(1)).unwrap()
     }

@@ -49,6 +49,8 @@ pub struct Request {
     pub deadline: Timestamp,
     /// Whether those who may decide were told a second time.
     pub reminded: bool,
+    /// How often Codex asked again after it was decided, and was told once more.
+    pub told_again: u32,
 }
 
 impl Request {

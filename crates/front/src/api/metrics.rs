@@ -62,6 +62,12 @@ pub(super) async fn show<D: Desk>(
         "transition",
         steps,
     );
+    page.one(
+        "task_panics_total",
+        "counter",
+        "Tasks of the daemon that panicked; each is a bug.",
+        context.desk.task_panics(),
+    );
     page.of_calls(&context.shared.counters, context.shared.streams.taken());
     Ok(([(header::CONTENT_TYPE, MEDIA)], page.0))
 }

@@ -83,6 +83,7 @@ impl Rows for MemoryRows {
                 to,
             } => self.move_request(request_id, *from, to)?,
             Change::Reminded { request_id } => self.remind(request_id)?,
+            Change::ToldAgain { request_id } => self.tell_again(request_id)?,
             Change::Orphan(of) => self.orphan(of),
             Change::Withdraw { message_id, why } => self.withdraw(message_id, why),
             Change::NewErrand(new) => self.new_errand(new)?,

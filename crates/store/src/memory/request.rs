@@ -18,6 +18,7 @@ pub(super) fn standing(request: &Request) -> Standing {
         item_id: request.item_id.clone(),
         state: request.state.clone(),
         created_at: request.created_at,
+        told_again: request.told_again,
     }
 }
 
@@ -134,6 +135,20 @@ impl MemoryRows {
         let request = found(known, || format!("reminder of request {id}"))?;
         let request = Request {
             reminded: true,
+            ..request.clone()
+        };
+        self.requests.put(id.clone(), request);
+        Ok(())
+    }
+
+    pub(super) fn tell_again(&mut self, id: &RequestId) -> Result<(), RowsError> {
+        let known = self
+            .requests
+            .get(id)
+            .filter(|request| matches!(request.state, RequestState::Decided(_)));
+        let request = found(known, || format!("request {id}, which must be decided"))?;
+        let request = Request {
+            told_again: request.told_again + 1,
             ..request.clone()
         };
         self.requests.put(id.clone(), request);

@@ -26,6 +26,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../schema/0009_task_reads.sql"),
     include_str!("../../schema/0010_key.sql"),
     include_str!("../../schema/0011_fair_share.sql"),
+    include_str!("../../schema/0012_told_again.sql"),
 ];
 
 /// Backups before migrations that are kept beside the ledger: the newest ones, so that a bad release can be undone

@@ -27,7 +27,7 @@ macro_rules! select {
         concat!(
             "SELECT request_id, message_id, attempt, incarnation, rpc_id, item_id, method, kind, headline, \
              shown, digest, payload, wants, deciders, state, decision, answers, decided_by, via, decided_at, why, \
-             created_at, deadline, reminded FROM request ",
+             created_at, deadline, reminded, told_again FROM request ",
             $tail
         )
     };
@@ -54,6 +54,7 @@ fn read(row: &Row<'_>) -> Result<Request, RowsError> {
         created_at: fields.time()?,
         deadline: fields.time()?,
         reminded: fields.next()?,
+        told_again: fields.next()?,
     })
 }
 
@@ -196,7 +197,7 @@ pub(super) fn standings(
     message_id: &MessageId,
 ) -> Result<Vec<Standing>, RowsError> {
     let query = "SELECT request_id, attempt, incarnation, rpc_id, item_id, state, decision, answers, decided_by, \
-         via, decided_at, why, created_at FROM request WHERE message_id = ?1 ORDER BY row";
+         via, decided_at, why, created_at, told_again FROM request WHERE message_id = ?1 ORDER BY row";
     let stored = sql::many(conn, query, [message_id.as_str()], |row| {
         let mut fields = Fields::of("request", row);
         Ok(Standing {
@@ -207,6 +208,7 @@ pub(super) fn standings(
             item_id: fields.maybe_id(ItemId::new)?,
             state: read_state(&mut fields)?,
             created_at: fields.time()?,
+            told_again: fields.next()?,
         })
     })?;
     let open = |standing: Standing| Standing {
@@ -226,9 +228,9 @@ pub(super) fn insert(
         conn,
         "INSERT INTO request (request_id, message_id, attempt, incarnation, rpc_id, item_id, method, \
          kind, headline, shown, digest, payload, wants, deciders, state, decision, answers, decided_by, via, \
-         decided_at, why, created_at, deadline, reminded) \
+         decided_at, why, created_at, deadline, reminded, told_again) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
-         ?20, ?21, ?22, ?23, ?24)",
+         ?20, ?21, ?22, ?23, ?24, ?25)",
         params![
             request.request_id.as_str(),
             request.message_id.as_str(),
@@ -254,6 +256,7 @@ pub(super) fn insert(
             request.created_at.0,
             request.deadline.0,
             request.reminded,
+            request.told_again,
         ],
         || format!("new request {}", request.request_id),
     )?;
@@ -410,6 +413,15 @@ pub(super) fn moved(
         Some(verdict) => errand::touch_by_request(conn, id, verdict.at),
         None => Ok(()),
     }
+}
+
+pub(super) fn told_again(conn: &Connection, id: &RequestId) -> Result<(), RowsError> {
+    sql::write(
+        conn,
+        "UPDATE request SET told_again = told_again + 1 WHERE request_id = ?1 AND state = 'decided'",
+        [id.as_str()],
+        || format!("request {id}, which must be decided"),
+    )
 }
 
 pub(super) fn reminded(conn: &Connection, id: &RequestId) -> Result<(), RowsError> {

@@ -58,12 +58,12 @@ impl<'c> SqliteRows<'c> {
     }
 
     /// Before every write.
-    fn writes(&mut self) -> Result<(), RowsError> {
+    fn writes(&mut self) -> Result<&'c Connection, RowsError> {
         if !self.wrote && self.undo == Undo::Savepoint {
             sql::run(self.conn, "SAVEPOINT job", [])?;
         }
         self.wrote = true;
-        Ok(())
+        Ok(self.conn)
     }
 
     /// Keeps what was written.
@@ -99,8 +99,7 @@ pub(super) enum Undone {
 
 impl Rows for SqliteRows<'_> {
     fn apply(&mut self, change: &Change) -> Result<(), RowsError> {
-        self.writes()?;
-        let (conn, key) = (self.conn, self.key);
+        let (conn, key) = (self.writes()?, self.key);
         match change {
             Change::NewConversation(conversation) => conversation::insert(conn, conversation),
             Change::Rekey {
@@ -172,6 +171,7 @@ impl Rows for SqliteRows<'_> {
                 to,
             } => request::moved(conn, key, request_id, *from, to),
             Change::Reminded { request_id } => request::reminded(conn, request_id),
+            Change::ToldAgain { request_id } => request::told_again(conn, request_id),
             Change::Orphan(of) => request::orphan(conn, of),
             Change::Withdraw { message_id, why } => request::withdraw(conn, message_id, why),
             Change::NewErrand(new) => errand::insert(conn, new),

@@ -525,9 +525,11 @@ impl Pair {
                         why: "no".to_owned(),
                     },
                 ]);
+                let told_again = u32::from(self.dice.below(4) == 0);
                 self.both(Unheard {
                     request_id,
                     because,
+                    told_again,
                 })
                 .await;
             }

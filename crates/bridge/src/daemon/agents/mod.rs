@@ -23,9 +23,11 @@ use bridge_core::prompt::ASK_AGENT;
 use bridge_core::value::{
     ConversationId, MessageId, RequestDecision, RequestKind, RequestVerdict, Tier,
 };
+use futures_util::FutureExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -216,7 +218,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 let (daemon, calls) = (Arc::clone(self), Arc::clone(&turn.calls));
                 let cause = turn.message_id.clone();
                 self.tasks.spawn(async move {
-                    daemon.run_call(&cause, &to, arguments, over).await;
+                    let call = daemon.run_call(&cause, &to, arguments, over);
+                    if let Err(panic) = AssertUnwindSafe(call).catch_unwind().await {
+                        daemon.count_panic(&cause, panic.as_ref());
+                        // Codex would wait for it until its turn's time is used up.
+                        let why = "codex-bridge failed while it asked; whether the agent heard it is not known";
+                        daemon.give_back(&to, &Returned::failed(why)).await;
+                    }
                     calls.end(&to);
                 });
             }

@@ -29,6 +29,10 @@ pub(super) enum Trouble {
     Slow(Duration),
     /// It begins a command, is lost from sight, and is found at work; then it takes this long.
     Adrift(Duration),
+    /// The task that starts it panics; it was not taken.
+    Panics,
+    /// It is taken and answered, but the task that follows it panics.
+    FollowerPanics,
 }
 
 /// What becomes of the next text for a running turn.
@@ -55,10 +59,14 @@ struct Known {
     hears: VecDeque<Responded>,
     /// What it was answered.
     answers: Vec<RequestVerdict>,
+    /// News of a slow turn that it tells when it looks next.
+    later: VecDeque<TurnEvent>,
     /// What a look at a turn that is out of sight finds at work.
     adrift: Option<ScriptedStream>,
     /// What every turn costs.
     cost: Usage,
+    /// How many looks at a lost turn panic.
+    looks_panic: u32,
 }
 
 /// The scripted agent.
@@ -107,6 +115,16 @@ impl ScriptedAgent {
         let known = self.known();
         let words = known.answers.iter().map(|said| said.answers.clone());
         words.flatten().collect()
+    }
+
+    /// So many looks at a lost turn panic.
+    pub(super) fn looks_panic(&self, times: u32) {
+        self.known().looks_panic = times;
+    }
+
+    /// A slow turn has news now.
+    pub(super) fn tells(&self, event: TurnEvent) {
+        self.known().later.push_back(event);
     }
 
     /// Every turn costs so many tokens from now on.
@@ -179,7 +197,17 @@ impl Agent for ScriptedAgent {
                     until: until.map(|until| until.min(soon)),
                 }));
             }
-            Some(Trouble::Lost | Trouble::InDoubt | Trouble::Slow(_) | Trouble::Adrift(_))
+            Some(Trouble::Panics) => {
+                drop(known);
+                panic!("as the script says");
+            }
+            Some(
+                Trouble::Lost
+                | Trouble::InDoubt
+                | Trouble::Slow(_)
+                | Trouble::Adrift(_)
+                | Trouble::FollowerPanics,
+            )
             | None => {}
         }
         let turn_id = TurnId::new(format!("u{}", known.turns.len()));
@@ -195,9 +223,14 @@ impl Agent for ScriptedAgent {
             Some(Trouble::Lost | Trouble::Adrift(_)) => TurnEvent::Lost {
                 why: "as the script says".to_owned(),
             },
-            Some(Trouble::Refused | Trouble::Limit | Trouble::Slow(_)) | None => {
-                end(turn_id.clone(), text, known.cost)
-            }
+            Some(
+                Trouble::Refused
+                | Trouble::Limit
+                | Trouble::Slow(_)
+                | Trouble::Panics
+                | Trouble::FollowerPanics,
+            )
+            | None => end(turn_id.clone(), text, known.cost),
         };
         let mut begun = VecDeque::from([command_began()]);
         let (first, ends) = match trouble {
@@ -211,23 +244,38 @@ impl Agent for ScriptedAgent {
                     first: begun.clone(),
                     ends: Some(Instant::now() + time),
                     last: Some(end(turn_id.clone(), turn.text.clone(), known.cost)),
+                    panics: false,
+                    agent: self.clone(),
                 });
                 (begun, None)
             }
-            Some(Trouble::Refused | Trouble::Limit | Trouble::Lost | Trouble::InDoubt) | None => {
-                (VecDeque::new(), None)
-            }
+            Some(
+                Trouble::Refused
+                | Trouble::Limit
+                | Trouble::Lost
+                | Trouble::InDoubt
+                | Trouble::Panics
+                | Trouble::FollowerPanics,
+            )
+            | None => (VecDeque::new(), None),
         };
         let stream = ScriptedStream {
             first,
             ends,
             last: Some(event),
+            panics: trouble == Some(Trouble::FollowerPanics),
+            agent: self.clone(),
         };
         Ok(Started { turn_id, stream })
     }
 
     async fn look(&self, lost: &LostTurn) -> Result<Looked<ScriptedStream>, AgentFault> {
         let mut known = self.known();
+        if known.looks_panic > 0 {
+            known.looks_panic -= 1;
+            drop(known);
+            panic!("as the script says");
+        }
         let stream = known.adrift.take();
         let (status, over) = match stream {
             Some(_) => (TurnStatus::InProgress, false),
@@ -308,17 +356,25 @@ pub(super) struct ScriptedStream {
     first: VecDeque<TurnEvent>,
     ends: Option<Instant>,
     last: Option<TurnEvent>,
+    panics: bool,
+    agent: ScriptedAgent,
 }
 
 impl TurnStream for ScriptedStream {
     async fn next(&mut self) -> TurnEvent {
+        assert!(!self.panics, "as the script says");
         if let Some(first) = self.first.pop_front() {
             return first;
         }
         if let Some(ends) = self.ends {
             // The turn's own time, which is virtual.
-            let mut end = tokio::time::interval_at(ends, Duration::from_secs(1));
-            end.tick().await;
+            let mut look = tokio::time::interval(Duration::from_secs(1));
+            while Instant::now() < ends {
+                if let Some(event) = self.agent.known().later.pop_front() {
+                    return event;
+                }
+                look.tick().await;
+            }
         }
         match self.last.take() {
             Some(event) => event,

@@ -2,9 +2,9 @@
 //! say, and no decision of a person is lost on the way.
 
 use super::stage::Stage;
-use bridge_core::port::{Asked, AskedRef, Read, Responded};
+use bridge_core::port::{Asked, AskedRef, Read, Responded, TurnEvent};
 use bridge_core::rules::Effect;
-use bridge_core::step::{Authority, Decide};
+use bridge_core::step::{Authority, Deaf, Decide, Unheard};
 use bridge_core::value::{
     IncarnationId, MessageId, Request, RequestDecision, RequestId, RequestKind, RequestState,
     RequestVerdict, Timestamp,
@@ -177,6 +177,81 @@ async fn a_decision_before_a_found_turn_is_followed_holds_when_it_asks_again() {
     stage.accepts().await;
     let settled = || !matches!(stage.requests()[0].state, RequestState::Decided(_));
     stage.until("what becomes of it", settled).await;
+    let state = stage.requests()[0].state.clone();
+    assert!(matches!(state, RequestState::Granted(_)), "{state:?}");
+}
+
+/// Until Codex confirms that it has the answer, the answer may have to be given again.
+#[tokio::test(start_paused = true)]
+async fn f5_a_secret_is_kept_until_confirmed() {
+    let stage = Stage::new();
+    let mut question = asks("what is the password?");
+    question.method = "item/tool/requestUserInput".to_owned();
+    question.kind = RequestKind::UserInput;
+    question.payload = r#"{"threadId": "t", "turnId": "u", "itemId": "i", "isBlocking": true,
+        "questions": [{"id": "q", "question": "?", "isSecret": true}]}"#
+        .to_owned();
+    let name = question.asked.clone();
+    stage.asked(vec![question]).await;
+    stage
+        .until("the question", || !stage.open().is_empty())
+        .await;
+    let verdict = RequestVerdict {
+        by: "ann".to_owned(),
+        answers: Some(r#"{"q": "hunter2"}"#.to_owned()),
+        ..RequestVerdict::own(RequestDecision::Accept, "cli", Timestamp(0))
+    };
+    let decide = Decide {
+        request_id: stage.open().pop_first().unwrap(),
+        verdict,
+        authority: Authority::Owner,
+    };
+    stage.daemon.insist(decide).await.unwrap();
+    stage
+        .until("its answer", || !stage.agent.answers().is_empty())
+        .await;
+    let kept = || {
+        let state = stage.requests()[0].state.clone();
+        let RequestState::Decided(verdict) = state else {
+            panic!("{state:?}");
+        };
+        verdict.answers.is_some()
+    };
+    assert!(!stage.reaches(Duration::from_secs(20), || !kept()).await);
+    stage.agent.tells(TurnEvent::Confirmed(name));
+    stage.until("it is forgotten", || !kept()).await;
+}
+
+/// Codex asks again and is told between the moment in which a telling failed and the commit that says so.
+#[tokio::test(start_paused = true)]
+async fn f10_a_decision_told_since_is_no_grant() {
+    let stage = Stage::new();
+    stage.asked(vec![asks("make")]).await;
+    stage
+        .until("the question", || !stage.open().is_empty())
+        .await;
+    let request_id = stage.accepts().await;
+    stage
+        .until("its answer", || stage.agent.answers().len() == 1)
+        .await;
+    stage.agent.tells(TurnEvent::Asked(asks("make")));
+    stage
+        .until("the second answer", || stage.agent.answers().len() == 2)
+        .await;
+    assert_eq!(stage.requests()[0].told_again, 1);
+    let late = Unheard {
+        request_id,
+        because: Deaf::Cut,
+        told_again: 0,
+    };
+    stage.daemon.insist(late.clone()).await.unwrap();
+    let state = stage.requests()[0].state.clone();
+    assert!(matches!(state, RequestState::Decided(_)), "{state:?}");
+    let newest = Unheard {
+        told_again: 1,
+        ..late
+    };
+    stage.daemon.insist(newest).await.unwrap();
     let state = stage.requests()[0].state.clone();
     assert!(matches!(state, RequestState::Granted(_)), "{state:?}");
 }

@@ -8,6 +8,7 @@ mod asks;
 mod budgets;
 mod faults;
 mod long;
+mod panics;
 mod platform;
 mod pushed;
 mod stage;

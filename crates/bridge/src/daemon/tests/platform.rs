@@ -16,6 +16,8 @@ pub(super) enum Mood {
     Unknown { taken: bool },
     /// Taken, after this time.
     Slow(Duration),
+    /// The task that sends it panics; it was not taken.
+    Panics,
 }
 
 #[derive(Debug, Default)]
@@ -135,6 +137,7 @@ impl Sink for ScriptedPlatform {
                 }
                 Err(fault(Class::Ambiguous))
             }
+            Some(Mood::Panics) => panic!("as the script says"),
             Some(Mood::Slow(time)) => {
                 let mut end = tokio::time::interval_at(Instant::now() + time, time);
                 end.tick().await;

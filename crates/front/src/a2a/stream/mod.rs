@@ -140,6 +140,7 @@ impl Tellers {
 
     /// Tells until nobody listened for a while.
     async fn run<D: Desk>(self, desk: D, teller: Arc<Teller>) {
+        let _ending = Ending(self.clone(), Arc::clone(&teller));
         let mut news: HashMap<MessageId, Subscription> = HashMap::new();
         // Whoever listens looks as well, and hears why it fails.
         let _heard_elsewhere = teller.look(&desk).await;
@@ -175,8 +176,6 @@ impl Tellers {
                 break;
             }
         }
-        teller.end();
-        remove(&mut self.lock(), &teller);
     }
 
     /// Lets a teller go that nobody listens to; `false` when somebody came just now.
@@ -187,6 +186,16 @@ impl Tellers {
             remove(&mut known, teller);
         }
         alone
+    }
+}
+
+/// Ends a teller with its task, also by a panic: its listeners would wait for ever, and so would whoever comes next.
+struct Ending(Tellers, Arc<Teller>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.1.end();
+        remove(&mut self.0.lock(), &self.1);
     }
 }
 

@@ -290,6 +290,9 @@ fn unknown(sample: &Sample) -> Vec<Change> {
         Change::Reminded {
             request_id: RequestId::new("r9"),
         },
+        Change::ToldAgain {
+            request_id: RequestId::new("r9"),
+        },
         Change::IncarnationEnded {
             incarnation_id: IncarnationId::new("i9"),
             at: Timestamp(1),

@@ -89,6 +89,7 @@ contract! {
             questions_end_with_their_turn,
             a_no_that_ends_the_turn_ends_the_message,
             a_decision_that_codex_does_not_hear_is_kept_or_withdrawn,
+            f10_a_decision_told_since_is_no_grant,
             an_answer_is_forgotten_when_it_was_told,
             a_word_in_the_chat_counts_from_the_right_sender_only,
             a_turn_that_waits_for_a_person_takes_no_place,

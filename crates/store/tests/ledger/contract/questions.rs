@@ -134,6 +134,7 @@ pub(super) async fn a_question_is_a_row_that_is_known_again<F: Fixture>() {
     let told_again = AskOutcome::Answer {
         request_id: id("r1"),
         verdict: verdict(RequestDecision::Accept, "ann"),
+        told_again: 1,
     };
     assert_eq!(outcome, told_again, "the decision was not told yet");
     let all = world.reads(|rows| rows.requests(&message("m1"))).await;
@@ -424,6 +425,27 @@ pub(super) async fn a_no_that_ends_the_turn_ends_the_message<F: Fixture>() {
     assert_eq!(world.request("r1").await.state.word(), "withdrawn");
 }
 
+pub(super) async fn f10_a_decision_told_since_is_no_grant<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.asks("r1").await;
+    world
+        .does(decide("r1", RequestDecision::Accept, "bob"))
+        .await;
+    for _ in 0..2 {
+        world.does(ask(asked("r2", world.now))).await;
+    }
+    let unheard = |told_again| Unheard {
+        request_id: id("r1"),
+        because: Deaf::Cut,
+        told_again,
+    };
+    for (told_again, state) in [(0, "decided"), (1, "decided"), (2, "granted")] {
+        world.does(unheard(told_again)).await;
+        assert_eq!(world.request("r1").await.state.word(), state);
+    }
+}
+
 pub(super) async fn a_decision_that_codex_does_not_hear_is_kept_or_withdrawn<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
@@ -436,6 +458,7 @@ pub(super) async fn a_decision_that_codex_does_not_hear_is_kept_or_withdrawn<F: 
         because: Deaf::Unfit {
             why: "a colour is missing".to_owned(),
         },
+        told_again: 0,
     };
     world.does(unfit).await;
     assert_eq!(world.request("r1").await.state, RequestState::Open);
@@ -444,6 +467,7 @@ pub(super) async fn a_decision_that_codex_does_not_hear_is_kept_or_withdrawn<F: 
     let gone = || Unheard {
         request_id: id("r1"),
         because: Deaf::Gone,
+        told_again: 0,
     };
     world.does(gone()).await;
     assert_eq!(
