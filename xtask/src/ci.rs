@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::cli::{Plan, Schedules, Step};
+use crate::cli::{Fuzz, Plan, Schedules, Step};
 use crate::report::Report;
 use crate::{a2a, kits, tidy, tools};
 
@@ -137,6 +137,19 @@ pub fn simulate(root: &Path, schedules: Schedules) -> anyhow::Result<()> {
         .args(["test", "--release", "--package", "bridge-sim"])
         .args(["--test", "simulation", "--", "--exact", test, "--nocapture"])
         .env(name, number.to_string());
+    run_command(&mut command)
+}
+
+/// Fuzzes the parsers with `crates/sim/tests/fuzz` at full speed. What it finds lies in `target/tmp/fuzz`.
+pub fn fuzz(root: &Path, wanted: &Fuzz) -> anyhow::Result<()> {
+    let seconds = wanted.minutes.saturating_mul(60);
+    let mut command = cargo(root);
+    command
+        .args(["test", "--release", "--package", "bridge-sim"])
+        .args(["--test", "fuzz", "--", "--exact", "explore", "--nocapture"])
+        .env("FUZZ_SECONDS", seconds.to_string())
+        .envs(wanted.target.as_ref().map(|name| ("FUZZ_TARGET", name)))
+        .envs(wanted.seed.map(|seed| ("FUZZ_SEED", seed.to_string())));
     run_command(&mut command)
 }
 

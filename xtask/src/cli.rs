@@ -21,6 +21,7 @@ Commands:
   a2a-sdk Install the official A2A SDK for Python into target/tools and print its interpreter
   simulate
           Play seeded schedules of faults over the core, in release
+  fuzz    Feed every parser that strangers reach with inputs made from the corpus, in release
   bench   Measure what is installed with the pinned Codex, and hold the figures against their bars
 
 Usage: cargo xtask test [--only STEP,...] [-- ARGS]
@@ -41,6 +42,12 @@ Usage: cargo xtask simulate [--seeds N] [--seed S]
   --seeds N         How many schedules; 10000 unless told
   --seed S          This one alone, with its story
 
+Usage: cargo xtask fuzz [--minutes N] [--target T] [--seed S]
+
+  --minutes N       For each target; 10 unless told
+  --target T        One of: a2a-rpc, a2a-rest, api, mcp, http, molecule, agent, codex
+  --seed S          Makes the same inputs as another run with this seed; the time unless told
+
 Usage: cargo xtask bench [--quick] [--only PART,...] [--against FILE]
 
   --quick           Small numbers, to see that it works; writes no page
@@ -52,7 +59,8 @@ Examples:
   cargo xtask test
   cargo xtask test --only fmt,clippy,tidy
   cargo xtask test -- -p bridge-host install
-  cargo xtask simulate --seed 61";
+  cargo xtask simulate --seed 61
+  cargo xtask fuzz --minutes 1 --target mcp";
 
 /// One chore.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +73,29 @@ pub enum Command {
     A2aKit(Kits),
     A2aSdk,
     Simulate(Schedules),
+    Fuzz(Fuzz),
     Bench(Bench),
+}
+
+/// What is fuzzed, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fuzz {
+    /// For each target.
+    pub minutes: u64,
+    /// One of them; all unless told.
+    pub target: Option<String>,
+    /// Chooses the inputs; the time unless told.
+    pub seed: Option<u64>,
+}
+
+impl Default for Fuzz {
+    fn default() -> Self {
+        Self {
+            minutes: 10,
+            target: None,
+            seed: None,
+        }
+    }
 }
 
 /// What is measured.
@@ -166,6 +196,7 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
         "a2a-kit" => parse_a2a_kit(args),
         "a2a-sdk" => alone(args, Command::A2aSdk),
         "simulate" => parse_simulate(args),
+        "fuzz" => parse_fuzz(args),
         "bench" => parse_bench(args),
         other => Err(format!("there is no chore `{other}`")),
     }
@@ -240,6 +271,22 @@ fn parse_simulate(mut args: impl Iterator<Item = String>) -> Result<Command, Str
         schedules = make(number.ok_or_else(|| format!("{arg} needs a number"))?);
     }
     Ok(Command::Simulate(schedules))
+}
+
+fn parse_fuzz(mut args: impl Iterator<Item = String>) -> Result<Command, String> {
+    let mut fuzz = Fuzz::default();
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
+        let number = |text: String| text.parse().map_err(|_| format!("{arg} needs a number"));
+        match arg.as_str() {
+            "-h" | "--help" => return Ok(Command::Help),
+            "--minutes" => fuzz.minutes = number(value()?)?,
+            "--target" => fuzz.target = Some(value()?),
+            "--seed" => fuzz.seed = Some(number(value()?)?),
+            other => return Err(format!("`{other}` was not expected here")),
+        }
+    }
+    Ok(Command::Fuzz(fuzz))
 }
 
 fn parse_bench(mut args: impl Iterator<Item = String>) -> Result<Command, String> {
@@ -321,6 +368,18 @@ mod tests {
     }
 
     #[test]
+    fn fuzzing_takes_ten_minutes_unless_told() {
+        assert_eq!(read("fuzz"), Ok(Command::Fuzz(Fuzz::default())));
+        let told = Fuzz {
+            minutes: 1,
+            target: Some("mcp".to_owned()),
+            seed: Some(7),
+        };
+        let line = "fuzz --minutes 1 --target mcp --seed 7";
+        assert_eq!(read(line), Ok(Command::Fuzz(told)));
+    }
+
+    #[test]
     fn a_kit_is_somewhere() {
         let kits = Kits {
             kit: Some(PathBuf::from("/k")),
@@ -370,6 +429,8 @@ mod tests {
             ("tidy now", "now"),
             ("simulate --seeds", "--seeds"),
             ("simulate --seed x", "--seed"),
+            ("fuzz --minutes x", "--minutes"),
+            ("fuzz mcp", "mcp"),
             ("bench --slow", "--slow"),
             ("bench --only", "--only"),
         ] {

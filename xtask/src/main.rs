@@ -37,6 +37,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Test(plan) => ci::run(&root, &plan),
         Command::Tidy => tidy::run(&root),
         Command::Simulate(schedules) => ci::simulate(&root, schedules),
+        Command::Fuzz(wanted) => ci::fuzz(&root, &wanted),
         Command::Bench(wanted) => bench::run(&root, &wanted),
         Command::McpKit => {
             println!("{}", tools::mcp_kit(&root)?.display());

@@ -15,6 +15,8 @@ mod examine;
 mod fault;
 mod feed;
 mod files;
+#[doc(hidden)]
+pub mod fuzz;
 mod health;
 mod outage;
 mod owed;

@@ -90,14 +90,14 @@ impl Molecule {
 
 /// Lines of a stream, of which only the short ones are kept.
 #[derive(Debug, Default)]
-struct Lines {
+pub(super) struct Lines {
     line: Vec<u8>,
     overlong: bool,
 }
 
 impl Lines {
     /// Takes what came; `true` when it may be news.
-    fn push(&mut self, chunk: &[u8]) -> bool {
+    pub(super) fn push(&mut self, chunk: &[u8]) -> bool {
         let mut news = false;
         for byte in chunk {
             match byte {

@@ -6,6 +6,8 @@ mod ask;
 mod card;
 mod dialect;
 mod fault;
+#[doc(hidden)]
+pub mod fuzz;
 mod read;
 mod sse;
 mod tale;
