@@ -441,6 +441,8 @@ pub(crate) enum ConfigCommand {
 pub(crate) enum ApiCommand {
     /// Print the OpenAPI document, as `GET /v1/openapi.json` gives it
     Schema,
+    /// Print what holders of each scope may call and what turns of each tier may do, as Markdown
+    Permissions,
 }
 
 #[derive(Debug, Subcommand)]

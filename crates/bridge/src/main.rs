@@ -17,6 +17,7 @@ mod keeper;
 mod key;
 mod mcp;
 mod notify;
+mod permissions;
 mod policy;
 mod serve;
 mod service;
@@ -96,6 +97,7 @@ async fn dispatch(command: Command, common: Common, environment: Environment) ->
         },
         Command::Policy(command) => policy::run(command, &common, &environment),
         Command::Api(ApiCommand::Schema) => daemon::print_openapi(),
+        Command::Api(ApiCommand::Permissions) => permissions::print(),
         Command::Service(command) => service::run(&command, &common, &environment),
         Command::Send(args) => match api(&common, &environment) {
             Ok(client) => send(&client, args, no_color).await,

@@ -8,7 +8,7 @@ use crate::state::{StateDir, StateError};
 use anyhow::Context;
 use bridge_core::port::Ledger;
 use bridge_core::value::Token;
-use bridge_front::api::{Api, Bar, Hosts, LocalProcess};
+use bridge_front::api::{Api, Bar, Hosts, LocalProcess, RouteEntry};
 use bridge_front::{Desk, LocalProgram, Scope};
 use bridge_host::peer::PeerProcess;
 use bridge_store::SqliteLedger;
@@ -138,6 +138,11 @@ fn bar(run_dir: PathBuf) -> Bar {
             })
         })
     })
+}
+
+/// All routes of the API with their guards.
+pub(crate) fn routes() -> Vec<RouteEntry> {
+    Api::<DaemonDesk<SqliteLedger>>::routes()
 }
 
 /// The OpenAPI document, as the running daemon gives it.

@@ -45,7 +45,7 @@ mod wants;
 mod watchdog;
 mod work;
 
-pub(crate) use doors::print_openapi;
+pub(crate) use doors::{print_openapi, routes};
 pub(crate) use exec::ExecSettings;
 pub(crate) use progress::Pace as ProgressPace;
 pub(crate) use reload::Source;

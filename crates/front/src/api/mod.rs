@@ -105,6 +105,8 @@ pub struct RouteEntry {
     pub path: &'static str,
     /// Who may call it.
     pub access: Access,
+    /// What it is for, in a few words.
+    pub summary: &'static str,
     /// What it leaves behind.
     pub trace: Trace,
 }
@@ -170,6 +172,7 @@ impl<D: Desk> Api<D> {
             verb: route.verb,
             path: route.path,
             access: route.access,
+            summary: route.summary,
             trace: route.trace,
         };
         table::routes().iter().map(entry).collect()

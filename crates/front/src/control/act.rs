@@ -1,6 +1,6 @@
 //! The acts of control, in the words of the tool that other agents know, and why one is refused.
 
-use super::Caller;
+use super::{Caller, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -78,6 +78,24 @@ pub enum Act {
         /// Only say what would be sent.
         dry_run: bool,
     },
+}
+
+impl Act {
+    /// The scope without which it is refused. To accept what Codex asks needs `approve` beside it.
+    #[must_use]
+    pub fn scope(&self) -> Scope {
+        match self {
+            Self::Status { .. }
+            | Self::List { .. }
+            | Self::Requests
+            | Self::NotifyCompleted { dry_run: true, .. } => Scope::Read,
+            Self::Start(_)
+            | Self::Steer { .. }
+            | Self::Interrupt { .. }
+            | Self::Respond { .. }
+            | Self::NotifyCompleted { dry_run: false, .. } => Scope::Control,
+        }
+    }
 }
 
 /// Answers may be secrets, and other texts are nobody else's: which act on what is all that is printed.

@@ -182,7 +182,7 @@ impl<D: Desk> Control for DeskControl<D> {
     }
 
     async fn act(&self, caller: &Caller, act: Act) -> Done {
-        permit(caller, scope_of(&act))?;
+        permit(caller, act.scope())?;
         match act {
             Act::Start(args) => self.start(caller, args).await,
             Act::Status { task_id } => self.status(&task_id).await,
@@ -205,20 +205,6 @@ impl<D: Desk> Control for DeskControl<D> {
             }
             Act::NotifyCompleted { limit, dry_run } => self.notify(caller, limit, dry_run).await,
         }
-    }
-}
-
-fn scope_of(act: &Act) -> Scope {
-    match act {
-        Act::Status { .. }
-        | Act::List { .. }
-        | Act::Requests
-        | Act::NotifyCompleted { dry_run: true, .. } => Scope::Read,
-        Act::Start(_)
-        | Act::Steer { .. }
-        | Act::Interrupt { .. }
-        | Act::Respond { .. }
-        | Act::NotifyCompleted { dry_run: false, .. } => Scope::Control,
     }
 }
 
