@@ -417,3 +417,29 @@ fn the_matrix_and_the_tests_name_each_other() {
     let words = "crates/sim/tests/faults.rs:3: `k1_a_death` is named after a fault; add it to docs/faults.md";
     assert!(unlisted.contains(&words.to_owned()), "{unlisted:#?}");
 }
+
+#[test]
+fn attacks_and_their_rows_name_each_other() {
+    let tree = with_matrix("| Attack: floods | `flood_is_bounded`, `k1_a_death`, `helper` |\n");
+    tree.write(
+        "crates/sim/tests/attacks/floods.rs",
+        "//! Floods.\nfn helper() {}\n#[tokio::test(flavor = \"multi_thread\")]\nasync fn flood_is_bounded() {}\n#[test]\nfn other_is_bounded() {}\n",
+    );
+    let findings = tree.findings();
+    let said = |words: &str| findings.iter().any(|finding| finding == words);
+    assert!(said(
+        "docs/faults.md:4: Attack: floods names `helper`, and there is no such test"
+    ));
+    assert!(said(
+        "crates/sim/tests/attacks/floods.rs:6: `other_is_bounded` is an attack; add it to docs/faults.md"
+    ));
+    let known = [
+        "names `flood_is_bounded`",
+        "names `k1_a_death`",
+        "`flood_is_bounded` is an attack",
+    ];
+    for words in known {
+        let none = !findings.iter().any(|finding| finding.contains(words));
+        assert!(none, "{words}: {findings:#?}");
+    }
+}

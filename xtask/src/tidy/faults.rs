@@ -1,6 +1,7 @@
 //! The rule about the fault matrix: `docs/faults.md` names a test for every fault that is promised to be survived
-//! and every threat that is promised to be met, every test it names exists, and every test that is named after a
-//! fault is in it. A threat may have more tests than its row names.
+//! every finding of an adversary that is promised to be closed, and every threat that is promised to be met. Every test
+//! it names exists, and every test that is named after a fault or finding, or is an attack, is in it. A threat may have
+//! more tests than its row names.
 
 use super::Finding;
 use super::source::Source;
@@ -10,7 +11,7 @@ use std::path::Path;
 /// Where the matrix is.
 const MATRIX: &str = "docs/faults.md";
 
-/// The faults that must have a test: a letter, and the numbers from one to another.
+/// The faults and findings that must have a test: a letter, and the numbers from one to another.
 const PROMISED: [(char, u32, u32); 12] = [
     ('K', 1, 16),
     ('C', 1, 22),
@@ -34,9 +35,22 @@ const THREATS: [u32; 21] = [
 /// Begins the names of tests of threats.
 const THREAT: &str = "threat";
 
-/// Tests that are named after a fault, and where they are.
+/// Begins the rows of attacks that held, such as `Attack: HTTP parsing`.
+const ATTACK: &str = "Attack: ";
+
+/// The folder whose tests are attacks, each in a row.
+const ATTACKS: &str = "attacks";
+
+/// Where a test is.
+type Place = (std::path::PathBuf, usize);
+
+/// Tests that are named after a fault or are attacks, and where they are; and the names of all tests.
 #[derive(Debug, Default)]
-pub(super) struct Named(BTreeMap<String, (std::path::PathBuf, usize)>);
+pub(super) struct Named {
+    faults: BTreeMap<String, Place>,
+    attacks: BTreeMap<String, Place>,
+    all: BTreeSet<String>,
+}
 
 impl Named {
     /// Takes note of the functions of a source that are named after a fault, such as `k1_a_death…`.
@@ -45,11 +59,41 @@ impl Named {
             let is_test = source.is_test_line(function.line);
             let named = fault_of(&function.name).or_else(|| threat_of(&function.name));
             if is_test && named.is_some() {
-                self.0
+                self.faults
                     .insert(function.name, (source.path.clone(), function.line));
             }
         }
+        let attacks = source.path.iter().any(|part| part == ATTACKS);
+        for (name, line) in tests_of(source) {
+            if attacks {
+                let place = (source.path.clone(), line);
+                self.attacks.insert(name.clone(), place);
+            }
+            self.all.insert(name);
+        }
     }
+
+    fn knows(&self, id: &str, test: &str) -> bool {
+        match id.starts_with(ATTACK) {
+            true => self.all.contains(test),
+            false => self.faults.contains_key(test),
+        }
+    }
+}
+
+/// The functions that carry the mark of a test.
+fn tests_of(source: &Source) -> Vec<(String, usize)> {
+    let marks = source.attributes().into_iter().filter(|(_, mark)| {
+        let mark = mark.split('(').next().unwrap_or_default();
+        mark == "test" || mark == "tokio::test"
+    });
+    let functions = source.functions();
+    let marked = marks.filter_map(|(line, _)| {
+        let behind = functions.iter().filter(|function| function.line >= line);
+        let first = behind.min_by_key(|function| function.line)?;
+        Some((first.name.clone(), first.line))
+    });
+    marked.collect()
 }
 
 /// `K1` of `k1_a_death_before…`.
@@ -74,7 +118,7 @@ fn threat_of(name: &str) -> Option<String> {
 pub(super) fn check(root: &Path, named: &Named, findings: &mut Vec<Finding>) {
     let path = Path::new(MATRIX);
     let Ok(matrix) = std::fs::read_to_string(root.join(path)) else {
-        if let Some((name, (path, line))) = named.0.iter().next() {
+        if let Some((name, (path, line))) = named.faults.iter().next() {
             let what = format!("`{name}` is named after a fault, and there is no {MATRIX}");
             findings.push(Finding::new(path, *line, &what));
         }
@@ -86,7 +130,7 @@ pub(super) fn check(root: &Path, named: &Named, findings: &mut Vec<Finding>) {
             continue;
         };
         for test in &tests {
-            if !named.0.contains_key(test) {
+            if !named.knows(&id, test) {
                 let what = format!("{id} names `{test}`, and there is no such test");
                 findings.push(Finding::new(path, line + 1, &what));
             }
@@ -109,13 +153,27 @@ pub(super) fn check(root: &Path, named: &Named, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(path, 1, &what));
         }
     }
-    let faults = named.0.iter().filter(|(name, _)| threat_of(name).is_none());
-    for (name, (place, line)) in faults {
-        let listed = tested.values().any(|tests| tests.contains(name));
-        if !listed {
-            let what = format!("`{name}` is named after a fault; add it to {MATRIX}");
-            findings.push(Finding::new(place, *line, &what));
-        }
+    let faults = named.faults.iter();
+    let faults = faults.filter(|(name, _)| threat_of(name).is_none());
+    for (name, place) in faults {
+        check_listed(&tested, name, place, "is named after a fault", findings);
+    }
+    for (name, place) in &named.attacks {
+        check_listed(&tested, name, place, "is an attack", findings);
+    }
+}
+
+/// A test that is of this kind must be in some row.
+fn check_listed(
+    tested: &BTreeMap<String, BTreeSet<String>>,
+    name: &str,
+    (place, line): &Place,
+    kind: &str,
+    findings: &mut Vec<Finding>,
+) {
+    if !tested.values().any(|tests| tests.contains(name)) {
+        let what = format!("`{name}` {kind}; add it to {MATRIX}");
+        findings.push(Finding::new(place, *line, &what));
     }
 }
 
@@ -124,7 +182,9 @@ fn read(row: &str) -> Option<(String, Vec<String>)> {
     let cells: Vec<&str> = row.strip_prefix('|')?.split('|').map(str::trim).collect();
     let id = (*cells.first()?).to_owned();
     let lower = format!("{}_", id.to_ascii_lowercase());
-    fault_of(&lower).or_else(|| threat_of(&lower))?;
+    if !id.starts_with(ATTACK) {
+        fault_of(&lower).or_else(|| threat_of(&lower))?;
+    }
     let tests = cells.iter().rev().find(|cell| !cell.is_empty())?;
     let tests = tests
         .split('`')
