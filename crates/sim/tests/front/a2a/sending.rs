@@ -6,8 +6,8 @@ use crate::audit::becomes;
 use crate::desk::Put;
 use axum::body::Body;
 use axum::http::Request;
-use bridge_core::port::Ledger;
-use bridge_core::value::{MessageId, MessageState, TurnId};
+use bridge_core::port::{Change, Ledger};
+use bridge_core::value::{Life, MessageId, MessageState, StateName, TurnId};
 use bridge_front::Desk;
 use serde_json::{Value, json};
 
@@ -294,11 +294,21 @@ async fn threat_32_a_revoked_token_is_told_no_answer_that_it_waits_for() {
         sent.await
     });
     assert_eq!(news.next().await.unwrap().as_str(), "m1");
+    // Codex works on it: what has not begun is cancelled with its token.
+    let (now, turn_id) = (world.desk.now(), TurnId::new("turn"));
+    let works = becomes("m1", MessageState::Running { turn_id }, now);
+    world.desk.does(Put(vec![works])).await.unwrap();
     let revoke = Request::delete("/v1/tokens/ann")
         .body(Body::empty())
         .unwrap();
     let revoked = tower::ServiceExt::oneshot(world.local.clone(), revoke).await;
     assert_eq!(revoked.unwrap().status(), 200);
+    let again = Change::Live {
+        message_id: MessageId::new("m1"),
+        from: StateName::Running,
+        life: Life::new(now),
+    };
+    world.desk.does(Put(vec![again])).await.unwrap();
     world.answers("m1", "not for you").await;
     let refused = call.await.unwrap();
     assert_eq!(refused.status, 401, "{}", refused.text);
