@@ -428,7 +428,9 @@ async fn every_command_about_questions_and_tokens_calls_its_route_and_says_what_
     );
     let named = json!({"name": "ci", "scopes": ["read", "approve"], "rotate": false});
     let add = ["token", "add", "ci", "--scope", "read,approve"];
-    let cases: [Case<'_>; 6] = [
+    let full = json!({"name": "laptop", "scopes": ["read", "send", "control", "approve", "admin"], "rotate": false});
+    let owner = ["token", "add", "laptop", "--owner"];
+    let cases: [Case<'_>; 7] = [
         (
             &["requests"],
             "GET /v1/requests?state=open",
@@ -438,6 +440,7 @@ async fn every_command_about_questions_and_tokens_calls_its_route_and_says_what_
         (&["approve", "K3X9QZ"], &route, yes, "k3x9qz: accepted"),
         (&["decline", "k3x9"], &route, no, "k3x9qz: declined"),
         (&add, "POST /v1/tokens", named, "cb_secret\n"),
+        (&owner, "POST /v1/tokens", full, "cb_secret\n"),
         (
             &["token", "list"],
             "GET /v1/tokens",

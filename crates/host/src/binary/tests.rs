@@ -95,6 +95,23 @@ fn an_explicit_executable_is_taken_as_it_is() {
     );
 }
 
+/// As Volta and mise have it.
+#[test]
+fn f1_program_that_goes_by_its_name_is_started_by_it() {
+    let tree = Tree::new();
+    let body =
+        "#!/bin/sh\ncase \"$0\" in */codex) echo codex-cli 0.166.0;; *) echo multi 1;; esac\n";
+    tree.file("opt/multi", "755", body);
+    tree.link("bin/codex", "../opt/multi");
+    let found = find(None, Some(&tree.path_var(&["bin"]))).unwrap();
+    assert_eq!(found.path, tree.root.join("bin/codex"));
+    let refused = find_at(&tree.root.join("opt/multi")).unwrap_err();
+    assert!(
+        matches!(refused, Error::VersionUnreadable { .. }),
+        "{refused}"
+    );
+}
+
 #[test]
 fn path_is_searched_as_a_shell_does() {
     let tree = Tree::new();
