@@ -293,10 +293,10 @@ async fn threat_28_acts_over_tcp_are_in_the_record_with_their_name() {
     assert_eq!(
         acts,
         [
-            "local owner token-add token owner",
-            "owner token-add token ci",
-            "owner token-revoke token ci",
-            "owner reload configuration"
+            "local owner token-add token my-laptop",
+            "my-laptop token-add token ci",
+            "my-laptop token-revoke token ci",
+            "my-laptop reload configuration"
         ]
     );
 }
