@@ -10,6 +10,7 @@
 
 use bridge_codex::rpc::RawId;
 use bridge_codex::wire::{ItemId, Outcome, ServerRequest, ThreadId, TurnId};
+use bridge_core::deadline::after;
 use std::collections::HashMap;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -72,7 +73,7 @@ impl Unconfirmed {
         let answer = Answer {
             outcome,
             since: now,
-            due: now + PAUSES[0],
+            due: after(now, PAUSES[0]),
             tries: 0,
             resumed: false,
             request,
@@ -153,7 +154,7 @@ impl Unconfirmed {
             let why = format!("codex did not take the answer to request {id} for {waited} s");
             return Some(Overdue::GiveUp { why });
         };
-        answer.due = now + *pause;
+        answer.due = after(now, *pause);
         let method = &answer.request.method;
         tracing::warn!(
             request = %id,
