@@ -273,15 +273,24 @@ mod tests {
     #[test]
     fn rows_of_older_versions_stand_before_the_chain() {
         let old = AuditLink {
-            row: 0,
+            row: 1,
             entry: entry("old"),
             sum: None,
         };
-        let (ends, mut links) = chain(&["a"]);
-        links.insert(0, old.clone());
+        let sum = entry("a").sum("", 2);
+        let first = AuditLink {
+            row: 2,
+            entry: entry("a"),
+            sum: Some(sum.clone()),
+        };
+        let ends = AuditEnds {
+            newest: Some(sum),
+            ..AuditEnds::default()
+        };
+        let mut links = vec![old.clone(), first];
         let found = check(&ends, &links).map(|found| (found.chained, found.unchained));
         assert_eq!(found, Ok((1, 1)));
-        links.push(old);
+        links.push(AuditLink { row: 3, ..old });
         assert!(check(&ends, &links).is_err());
     }
 
