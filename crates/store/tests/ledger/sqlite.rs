@@ -340,7 +340,7 @@ fn a_newer_schema_is_refused_with_both_versions() {
         "{error}"
     );
     let said = error.to_string();
-    assert!(said.contains("99") && said.contains("up to 11"), "{said}");
+    assert!(said.contains("99") && said.contains("up to 12"), "{said}");
 }
 
 #[test]
