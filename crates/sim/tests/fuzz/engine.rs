@@ -180,7 +180,9 @@ impl<T: Target> Run<'_, T> {
         let new = self.seen.insert(behaviour(&words));
         if new {
             self.done.behaviours += 1;
-            self.keep(input, "new");
+            if self.pool.len() < POOL_MAX {
+                self.keep(input, "new");
+            }
         }
         new
     }

@@ -30,7 +30,7 @@ use wire::HttpWire;
 /// Inputs of an ordinary run, beside the corpus.
 const INPUTS: u64 = 3_000;
 /// Inputs where each is a connection or a call with tasks behind it.
-const INPUTS_SLOW: u64 = 1_000;
+const INPUTS_SLOW: u64 = 2_000;
 const SEED: u64 = 61;
 
 fn keeps_its_promises(target: &mut impl Target, inputs: u64) {
@@ -97,7 +97,7 @@ impl Target for Planted {
             panic!("planted");
         }
         if has("swells") {
-            drop(std::hint::black_box(vec![1_u8; 200 << 20]));
+            drop(std::hint::black_box(Vec::<u8>::with_capacity(200 << 20)));
         }
         match has("invents") {
             true => Err("it was never said".to_owned()),
