@@ -13,7 +13,7 @@ async fn slow(agent: &Agent, n: usize) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f3_the_owner_is_answered_beside_a_greedy_peer() {
+async fn f3_owner_is_answered_beside_greedy_peer() {
     let settings = format!("{SERVED}[daemon]\nturns_max = 4\n");
     let world = World::with_settings(&settings).await;
     let daemon = world.daemon().await;

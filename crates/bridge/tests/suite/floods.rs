@@ -77,7 +77,7 @@ async fn f9_socket_of_killed_codex_is_removed() {
 
 /// F9 and F8: a Codex without its socket says why, in colours and on several lines.
 #[tokio::test]
-async fn f8_last_words_of_codex_stay_on_one_line() {
+async fn f8_codex_last_words_stay_on_one_line() {
     let world = World::new().await;
     let real = bridge_sim::codex_for_tests().unwrap();
     let wrapper = world.path().join("codex-without-socket");

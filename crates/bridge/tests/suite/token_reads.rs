@@ -234,7 +234,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn f1_no_file_of_the_state_holds_a_token() {
+async fn f1_no_state_file_holds_a_token() {
     let world = World::with_settings(LISTEN).await;
     std::fs::create_dir(world.state_dir()).unwrap();
     let mode = std::fs::Permissions::from_mode(0o700);

@@ -97,7 +97,7 @@ fn an_explicit_executable_is_taken_as_it_is() {
 
 /// As Volta and mise have it.
 #[test]
-fn f1_program_that_goes_by_its_name_is_started_by_it() {
+fn f1_program_is_started_by_its_own_name() {
     let tree = Tree::new();
     let body =
         "#!/bin/sh\ncase \"$0\" in */codex) echo codex-cli 0.166.0;; *) echo multi 1;; esac\n";

@@ -39,7 +39,7 @@ async fn f10_a_panic_before_the_turn_blocks_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f10_a_turn_is_found_after_its_follower_panicked() {
+async fn f10_turn_is_found_after_follower_panicked() {
     let stage = Stage::new();
     stage.agent.trouble(Trouble::FollowerPanics);
     stage.ends_all_the_same(1).await;
