@@ -225,8 +225,7 @@ fn tier_of(loaded: &Loaded, channel: &str, sender: Option<&str>) -> Result<Tier,
             None => Err("the channel loopback is not configured".to_owned()),
         },
         Some(("molecule", id)) if !id.is_empty() => match of_workspace(id) {
-            Some(settings) if sender.is_none_or(|who| who == CANVAS) => Ok(settings.canvas_tier),
-            Some(_) => Ok(Tier::Peer),
+            Some(settings) => Ok(settings.origins.tier_of_sender(sender.unwrap_or(CANVAS))),
             None => Err(format!("no Molecule workspace `{id}` is configured")),
         },
         None | Some(_) => Err(format!(

@@ -43,7 +43,9 @@ impl Canvas {
             }
         };
         let options = DaemonOptions {
-            settings: format!("{settings}\n{channel}"),
+            settings: format!(
+                "{settings}\n{channel}origins.canvas = 'owner'\norigins.unmarked = 'owner'\n"
+            ),
             env: vec![
                 ("WORKSPACE_ID".to_owned(), us.id.clone()),
                 ("PLATFORM_URL".to_owned(), platform.url()),

@@ -115,6 +115,10 @@ fn unknown(path: &str, key: &str, keys: &BTreeMap<String, Shape>, everywhere: &[
             "`{name}`: a token may not be in this file; put it into a file of mode 0600 and name that in `token_file`, or into the variable MOLECULE_WORKSPACE_TOKEN"
         );
     }
+    if path.starts_with(TOKENS_BELOW) && key == "canvas_tier" {
+        let origins = join(path, "origins.canvas");
+        return format!("`{name}` is now `{origins}`, which is \"peer\" unless you say otherwise");
+    }
     let here = nearest(key, keys.keys().map(String::as_str)).map(|key| join(path, key));
     let elsewhere = || {
         let last = |known: &&String| known.rsplit('.').next() == Some(key);

@@ -17,7 +17,7 @@ use crate::state::{Lock, StateDir};
 use bridge_channel::Channels;
 use bridge_channel::files::Depot;
 use bridge_channel::loopback::Loopback;
-use bridge_channel::molecule::Molecule;
+use bridge_channel::molecule::{Molecule, Origin};
 use bridge_channel::notify::Webhook;
 use bridge_codex::wire::account::Secret;
 use bridge_core::port::{Agent, Ledger, TurnTransport};
@@ -381,7 +381,7 @@ fn tokens(molecule: &Molecule) -> Vec<String> {
 fn heir(workspace: &Workspace) -> Heir {
     Heir {
         workspace: workspace.settings.workspace.clone(),
-        canvas_tier: workspace.settings.canvas_tier,
+        canvas_tier: workspace.settings.origins.tier(Origin::Canvas),
     }
 }
 

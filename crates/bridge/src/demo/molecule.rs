@@ -5,7 +5,9 @@ use super::say;
 use crate::config::Workspace;
 use crate::term::{Paint, escape};
 use anyhow::Context;
-use bridge_channel::molecule::{FIRST_START, MAX_REPLY_CHARS, POLL, Secret, Settings, TokenSource};
+use bridge_channel::molecule::{
+    FIRST_START, MAX_REPLY_CHARS, Origin, Origins, POLL, Secret, Settings, TokenSource,
+};
 use bridge_core::port::{OnUnknown, TurnTransport};
 use bridge_core::value::Tier;
 use bridge_sim::molecule::{MoleculeOptions, MoleculePlatform, Workspace as Place};
@@ -46,7 +48,7 @@ impl Molecule {
                 token: TokenSource::Value(Secret::new(self.ours.token.clone())),
                 org_id: None,
                 allow_http: false,
-                canvas_tier: Tier::Owner,
+                origins: Origins::of([Origin::Canvas, Origin::Unmarked], Tier::Owner),
                 first_start: FIRST_START,
                 poll: POLL,
                 wake: true,

@@ -3,22 +3,63 @@
 
 use super::report::{Check, Report};
 use crate::config::Workspace;
-use bridge_channel::molecule::{Examined, Molecule};
+use bridge_channel::molecule::{Examined, Marks, Molecule, Origin};
+use bridge_core::value::Tier;
 
 /// How far the clocks may differ before it deserves a word: the daemon trusts the platform's own times.
 const SKEW_MAX_MS: i64 = 60_000;
-/// What the check is called.
+/// What the checks are called.
 const PLATFORM: (&str, &str) = ("molecule", "Molecule workspace");
+const OWNERS: (&str, &str) = ("molecule-owners", "Molecule owners");
 
 /// Looks at all of them.
 pub(super) async fn check(workspaces: &[Workspace], report: &mut Report) {
     for workspace in workspaces {
         let (id, title) = PLATFORM;
+        let mut marks = Marks::Unknown;
         let check = match Molecule::open(workspace.settings.clone()) {
-            Ok(molecule) => judge(workspace, &molecule.examine().await),
+            Ok(molecule) => {
+                let found = molecule.examine().await;
+                marks = found.marks;
+                judge(workspace, &found)
+            }
             Err(error) => Check::of_error(id, title, &error),
         };
         report.add(check);
+        report.add(owners(workspace, marks));
+    }
+}
+
+/// Who counts as owner, and what the platform can prove of it.
+fn owners(workspace: &Workspace, marks: Marks) -> Check {
+    let (id, title) = OWNERS;
+    let settings = &workspace.settings;
+    let origins = &settings.origins;
+    let proof = match marks {
+        Marks::Seen => {
+            "the platform marks who writes at its canvas; whoever holds the workspace's inbound secret can write that mark too"
+        }
+        Marks::Absent => "the platform does not mark who writes: its canvas is `unmarked`",
+        Marks::Unknown => "no message is there yet to tell whether the platform marks who writes",
+    };
+    let detail = format!("{}: {proof}", settings.workspace);
+    let unmarked = origins.tier(Origin::Unmarked) == Tier::Owner;
+    match (origins.has_owner(), marks) {
+        (false, _) => Check::warn(
+            id,
+            title,
+            format!(
+                "{detail}; nobody counts as owner, so nobody there can approve, stop or give commands"
+            ),
+            "say who does, under [molecule.origins]: docs/guides/molecule.md, \"Who counts as owner\"",
+        ),
+        (true, Marks::Absent) if !unmarked => Check::warn(
+            id,
+            title,
+            format!("{detail}; so nobody there is an owner"),
+            "if nobody else can write without a workspace's token, set `unmarked = \"owner\"` under [molecule.origins]",
+        ),
+        (true, _) => Check::ok(id, title, detail),
     }
 }
 

@@ -12,6 +12,9 @@ use std::time::Duration;
 const HASTY: &str =
     "codex.restarts_per_minute = 600\nturn.backoff_base_ms = 50\nturn.config_probe_secs = 1\n";
 
+/// Who writes at the canvas is the owner, also on a platform that does not mark it.
+const OWNERS: &str = "[molecule.origins]\ncanvas = 'owner'\nunmarked = 'owner'\n";
+
 /// A turn that is held ends by what a test does, and never because Codex is tired of waiting.
 const UNENDING: Duration = Duration::from_secs(600);
 
@@ -59,7 +62,8 @@ impl Chat {
             stream_idle_timeout: UNENDING,
             ..Options::default()
         };
-        let mut world = World::with_model(model, &format!("{HASTY}{settings}")).await;
+        let settings = format!("{HASTY}{settings}\n{OWNERS}");
+        let mut world = World::with_model(model, &settings).await;
         world.set_env("PLATFORM_URL", &platform.url());
         Self {
             world,

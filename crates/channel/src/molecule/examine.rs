@@ -2,7 +2,8 @@
 //! do its clock and ours agree. It changes nothing there.
 
 use super::Molecule;
-use super::client::Feed;
+use super::client::{Feed, PAGE_ROWS};
+use super::origin::is_marked;
 use super::wire::{Stamp, WorkspaceView};
 use crate::http::{CallError, accept, body, parse};
 use crate::poll::now;
@@ -23,8 +24,22 @@ pub struct Examined {
     pub unreached: Option<String>,
     /// Why its feed can't be read; absent when it can.
     pub refused: Option<String>,
+    /// Whether it says who writes at its canvas.
+    pub marks: Marks,
     /// How far the platform's clock is ahead of ours, in milliseconds.
     pub skew_ms: Option<i64>,
+}
+
+/// Whether a platform says who writes at its canvas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Marks {
+    /// The newest messages carry its marks.
+    Seen,
+    /// They carry none.
+    Absent,
+    /// There is no message to tell from.
+    #[default]
+    Unknown,
 }
 
 /// What the platform says of a workspace.
@@ -72,7 +87,19 @@ impl Molecule {
             }
         }
         found.refused = self.feed_refused().await;
+        found.marks = self.marks().await;
         found
+    }
+
+    async fn marks(&self) -> Marks {
+        let page = self.0.client.feed(&Feed::default(), PAGE_ROWS).await;
+        let rows = page.map(|page| page.rows).unwrap_or_default();
+        let marked: Vec<bool> = rows.iter().filter_map(is_marked).collect();
+        match marked.as_slice() {
+            [] => Marks::Unknown,
+            rows if rows.contains(&true) => Marks::Seen,
+            _ => Marks::Absent,
+        }
     }
 
     /// Asked after the platform has described the workspace, which it can't while its database is away: so a refused

@@ -366,6 +366,7 @@ impl Molecule {
         }
         let from = reader.cursor.as_ref().map(|cursor| cursor.from);
         let (mut sorted, mut ids) = (Sorted::default(), Vec::new());
+        let mut notices = Vec::new();
         for row in &page.rows {
             let Some(id) = row.id().filter(|id| check_key(id).is_ok()) else {
                 let shown = serde_json::Value::Null;
@@ -378,6 +379,7 @@ impl Molecule {
                 match row::read(row, self.ground()) {
                     Reading::Message(incoming) => sorted.add(*incoming),
                     Reading::NoMessage => {}
+                    Reading::Platform(notice) => notices.push(notice),
                     Reading::Nothing(why) => {
                         let shown = serde_json::Value::String(id.clone());
                         reader.unkept.note(self.channel().as_str(), &shown, &why);
@@ -400,6 +402,7 @@ impl Molecule {
             reader.owed.pay(&self.0.client).await;
         }
         ids.into_iter().for_each(|id| reader.seen.add(id));
+        self.answer_notices(&notices).await;
         Ok(())
     }
 
@@ -481,7 +484,7 @@ impl Molecule {
         Ground {
             own: self.0.client.workspace_id(),
             channel: self.channel(),
-            canvas_tier: self.0.settings.canvas_tier,
+            origins: &self.0.settings.origins,
         }
     }
 }

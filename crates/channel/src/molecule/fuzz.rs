@@ -1,6 +1,7 @@
 //! Entry points for the fuzzer: what the bytes of a Molecule platform go through, without a connection around it.
 //! Each returns what was read in words, so that two readings can be compared. No part of the daemon calls them.
 
+use super::origin::{Origin, Origins};
 use super::row::{Ground, Reading, read};
 use super::wake::Lines;
 use super::wire::Row;
@@ -28,10 +29,11 @@ pub struct RowRead {
 /// It is no page.
 pub fn page(bytes: &[u8]) -> Result<Vec<RowRead>, String> {
     let channel = ChannelId::new("molecule:fuzz");
+    let origins = Origins::of([Origin::Canvas], Tier::Owner);
     let ground = Ground {
         own: OWN,
         channel: &channel,
-        canvas_tier: Tier::Owner,
+        origins: &origins,
     };
     let rows: Vec<Box<RawValue>> = parse(bytes).map_err(|error| error.to_string())?;
     let read_row = |raw: &RawValue| {
@@ -42,7 +44,7 @@ pub fn page(bytes: &[u8]) -> Result<Vec<RowRead>, String> {
                 Verdict::Fit => Some(incoming.arrival.body.clone()),
                 Verdict::Unfit { .. } => None,
             },
-            Reading::NoMessage | Reading::Nothing(_) => None,
+            Reading::NoMessage | Reading::Platform(_) | Reading::Nothing(_) => None,
         };
         let words = format!("{reading:?} {:?} {:?}", row.at(), row.seq());
         RowRead { words, text }

@@ -1,10 +1,11 @@
 //! The Molecule channel: one workspace of a Molecule platform, from its activity feed to its canvas and its peers.
 //!
 //! In: `source` decides when the feed is read, `wake` hears of news, `feed` and `edge` read it, `row` and `wire` say
-//! what a row is, `cursor` how far it was read, `outage` what a refusal means. Out: `sink` answers, `bubble` finds it.
+//! what a row is, `origin` who wrote it, `notice` answers the platform itself, `cursor` keeps how far it was read,
+//! `outage` says what a refusal means. Out: `sink` answers, `bubble` finds an answer again, `social` reaches other chats.
 //! Files: `files` and `custody` in, `upload` out, `owed` says which were kept. Both: `client` (the calls), `fault` (what
 //! a failed one means), `token`. Beside: `presence` says that we are there, `health` how the channel is, `examine` looks
-//! for `doctor`. What the platform really does: ADR 0022 and 0023.
+//! for `doctor`. What the platform really does: ADR 0022, 0023, 0056.
 
 mod bubble;
 mod client;
@@ -18,11 +19,14 @@ mod files;
 #[doc(hidden)]
 pub mod fuzz;
 mod health;
+mod notice;
+mod origin;
 mod outage;
 mod owed;
 mod presence;
 mod row;
 mod sink;
+mod social;
 mod source;
 mod token;
 mod upload;
@@ -30,13 +34,14 @@ mod wake;
 mod wire;
 
 pub use client::{Reach, UrlError, check_url};
-pub use examine::{Examined, Found};
+pub use examine::{Examined, Found, Marks};
 pub use health::{ChannelHealth, ChannelState};
+pub use origin::{Origin, Origins};
 pub use token::{Secret, TokenError, TokenSource};
 
 use crate::files::Depot;
 use bridge_core::port::OnUnknown;
-use bridge_core::value::{ChannelId, Tier};
+use bridge_core::value::ChannelId;
 use bubble::{Bubbles, Clocks};
 use client::Client;
 use cursor::Edition;
@@ -69,8 +74,8 @@ pub struct Settings {
     pub org_id: Option<String>,
     /// Whether the token may travel in the clear over a network.
     pub allow_http: bool,
-    /// What people at the canvas may do.
-    pub canvas_tier: Tier,
+    /// What those may do who are no workspaces.
+    pub origins: Origins,
     /// What is taken in when this workspace was never read before.
     pub first_start: FirstStart,
     /// How often the feed is read.

@@ -1,7 +1,8 @@
 //! One row of the feed, read by itself: a message, a dead letter, something that is no message, or nothing at all.
 //!
-//! Who wrote it comes from `source_id`, which the platform fills from the writer's token; the text decides nothing.
+//! Who wrote it is `origin`'s business; the text decides nothing.
 
+use super::origin::{Origins, Outside, Writer, writer};
 use super::wire::{HOPS, Row, Stamp, field};
 use crate::door::{Arrival, Refusal, check_key, check_text};
 use bridge_core::limits::clip;
@@ -16,8 +17,8 @@ use uuid::Uuid;
 const KEPT_MAX_CHARS: usize = 4_000;
 /// The conversation of dead letters that name no sender.
 const NOWHERE: &str = "(malformed)";
-/// Who writes from the canvas.
-const CANVAS: &str = "canvas";
+/// The platform's word for asking whether we still work.
+const STALL: &str = "self-stall";
 /// File parts of one message that are looked at; the door takes fewer.
 const FILE_PARTS_MAX: usize = 100;
 
@@ -27,8 +28,8 @@ pub(super) struct Ground<'a> {
     /// Our workspace.
     pub(super) own: &'a str,
     pub(super) channel: &'a ChannelId,
-    /// What people at the canvas may do.
-    pub(super) canvas_tier: Tier,
+    /// What the operator said of those who are no workspaces.
+    pub(super) origins: &'a Origins,
 }
 
 /// What a row is.
@@ -38,8 +39,19 @@ pub(super) enum Reading {
     Message(Box<Incoming>),
     /// Not meant for anybody: an echo of ours, an upload, another method.
     NoMessage,
+    /// The platform speaks for itself; no turn answers it.
+    Platform(Notice),
     /// Nothing can be kept of it.
     Nothing(String),
+}
+
+/// What the platform itself says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// It asks whether we still work, and takes any activity for the answer.
+    Stall,
+    /// Something that asks for nothing that the bridge has, by its kind.
+    Other(String),
 }
 
 /// A message whose files are not fetched yet.
@@ -60,35 +72,38 @@ pub(super) struct FilePart {
     pub(super) size: Option<u64>,
 }
 
-/// Who wrote a row.
-enum Writer {
-    Canvas,
-    Peer(String),
-    /// Ourselves. A `delegate_result` is ours too: it answers a delegation, and the bridge makes none.
-    Own,
-    /// Somebody whose id is none.
-    Unknown(String),
-}
-
 /// Reads a row.
 pub(super) fn read(row: &Row, ground: Ground<'_>) -> Reading {
     let id = match row.id() {
         Some(id) if check_key(&id).is_ok() => id,
         Some(_) | None => return Reading::Nothing("it has no id".to_owned()),
     };
-    let writer = writer(row.source_id.as_deref(), ground.own);
-    let (writer, why) = match (writer, is_message(row)) {
-        (Writer::Own, _) | (_, Ok(false)) => return Reading::NoMessage,
-        (writer, Err(why)) => (writer, Some(why)),
-        (writer, Ok(true)) => (writer, row.broken.clone()),
+    let why = match is_message(row) {
+        Ok(false) => return Reading::NoMessage,
+        Ok(true) => row.broken.clone(),
+        Err(why) => Some(why),
     };
+    let body: Result<Option<Value>, String> = field(row.request_body.as_deref());
+    let known = body.as_ref().ok().and_then(Option::as_ref);
+    let writer = writer(row, known, ground.own, ground.origins);
     let letter = Letter { id, row, ground };
     let incoming = match (writer, why) {
+        (Writer::Own, _) => return Reading::NoMessage,
+        (Writer::Platform(kind), _) => return Reading::Platform(Notice::of(kind)),
         (Writer::Unknown(why), _) => letter.of_nobody(&why),
         (writer, Some(why)) => letter.unreadable(&writer, &why),
-        (writer, None) => letter.read(&writer),
+        (writer, None) => letter.read(&writer, body),
     };
     Reading::Message(Box::new(incoming))
+}
+
+impl Notice {
+    fn of(kind: String) -> Self {
+        match kind.as_str() {
+            STALL => Self::Stall,
+            _ => Self::Other(kind),
+        }
+    }
 }
 
 /// Whether a row is meant for an agent to read.
@@ -100,21 +115,6 @@ fn is_message(row: &Row) -> Result<bool, String> {
     Ok(received && said)
 }
 
-fn writer(source: Option<&RawValue>, own: &str) -> Writer {
-    let source: Option<String> = match field(source) {
-        Ok(source) => source,
-        Err(why) => return Writer::Unknown(why),
-    };
-    let Some(source) = source.filter(|source| !source.is_empty()) else {
-        return Writer::Canvas;
-    };
-    match Uuid::parse_str(&source) {
-        Ok(id) if id.hyphenated().to_string() == own => Writer::Own,
-        Ok(id) => Writer::Peer(id.hyphenated().to_string()),
-        Err(_) => Writer::Unknown(format!("{:?} is no workspace", clip(&source, 60))),
-    }
-}
-
 struct Letter<'a> {
     id: String,
     row: &'a Row,
@@ -122,8 +122,7 @@ struct Letter<'a> {
 }
 
 impl Letter<'_> {
-    fn read(self, writer: &Writer) -> Incoming {
-        let body: Result<Option<Value>, String> = field(self.row.request_body.as_deref());
+    fn read(self, writer: &Writer, body: Result<Option<Value>, String>) -> Incoming {
         let body = match body {
             Ok(Some(body)) => body,
             Ok(None) => return self.unreadable(writer, "it has no body"),
@@ -135,7 +134,7 @@ impl Letter<'_> {
         let text = text_of(parts);
         let files: Vec<_> = parts.iter().filter_map(file).take(FILE_PARTS_MAX).collect();
         let verdict = match check_text(&text) {
-            Ok(()) => Verdict::Fit,
+            Ok(()) => may_say(writer, &text).unwrap_or(Verdict::Fit),
             // Files alone are something to work on.
             Err(Refusal::Empty) if !files.is_empty() => Verdict::Fit,
             Err(refusal) => unfit(&refusal.to_string(), true),
@@ -207,13 +206,17 @@ impl Letter<'_> {
                 let key = format!("peer:{peer}");
                 (key, SenderKind::Agent, peer.clone(), Tier::Peer)
             }
-            Writer::Canvas => {
-                let key = format!("canvas:{}", self.workspace());
-                let tier = self.ground.canvas_tier;
-                (key, SenderKind::Person, CANVAS.to_owned(), tier)
+            Writer::Outside(outside) => {
+                let key = self.conversation(outside);
+                (
+                    key,
+                    SenderKind::Person,
+                    outside.sender.clone(),
+                    outside.tier,
+                )
             }
-            // Our own rows are no messages; should one come here, it is nobody's.
-            Writer::Own | Writer::Unknown(_) => {
+            // What is no message does not come here; should it, it is nobody's.
+            Writer::Own | Writer::Platform(_) | Writer::Unknown(_) => {
                 let key = NOWHERE.to_owned();
                 (key, SenderKind::Agent, String::new(), Tier::Peer)
             }
@@ -236,7 +239,14 @@ impl Letter<'_> {
         }
     }
 
-    /// The workspace that a canvas row was written in: ours, where the row does not say.
+    /// The canvas is one conversation; somebody whom nobody vouches for is not let into it, so that no word of theirs
+    /// stands in the owner's thread.
+    fn conversation(&self, outside: &Outside) -> String {
+        let place = outside.chat.clone().unwrap_or_else(|| self.workspace());
+        format!("{}:{place}", outside.origin.word())
+    }
+
+    /// The workspace that a row was written in: ours, where the row does not say.
     fn workspace(&self) -> String {
         let named: Option<String> = field(self.row.workspace_id.as_deref()).ok().flatten();
         let named = named.and_then(|id| Uuid::parse_str(&id).ok());
@@ -307,16 +317,36 @@ fn hops(writer: &Writer, body: &Value) -> u32 {
     let said = body.pointer(&place).and_then(Value::as_u64);
     match writer {
         Writer::Peer(_) => said.map_or(0, |hops| u32::try_from(hops).unwrap_or(u32::MAX)),
-        Writer::Canvas | Writer::Own | Writer::Unknown(_) => 0,
+        Writer::Outside(_) | Writer::Own | Writer::Platform(_) | Writer::Unknown(_) => 0,
     }
 }
 
-/// Only people talk to the bridge itself; what an agent writes is data, but for the answer to what it is asked.
+/// Somebody from outside who is no owner and gives a command is told so; Codex does not see it.
+fn may_say(writer: &Writer, text: &str) -> Option<Verdict> {
+    let outside = match writer {
+        Writer::Outside(outside) if outside.tier != Tier::Owner => outside,
+        Writer::Outside(_) | Writer::Peer(_) | Writer::Own => return None,
+        Writer::Platform(_) | Writer::Unknown(_) => return None,
+    };
+    match Command::read(text)? {
+        Command::Answer { .. } => None,
+        Command::New | Command::Stop | Command::Status | Command::Decide { .. } => {
+            let reason = format!(
+                "this is a command, and only an owner can give one; {} counts as a {} here (`[molecule.origins]` says who is what)",
+                outside.sender,
+                outside.tier.word()
+            );
+            Some(unfit(&reason, true))
+        }
+    }
+}
+
+/// Only owners talk to the bridge itself; what others write is data, but for the answer to what they are asked.
 fn command(writer: &Writer, text: &str, alone: bool) -> Option<Command> {
     let told = match writer {
-        Writer::Canvas => Command::read(text),
-        Writer::Peer(_) => Command::read_answer(text),
-        Writer::Own | Writer::Unknown(_) => None,
+        Writer::Outside(outside) if outside.tier == Tier::Owner => Command::read(text),
+        Writer::Outside(_) | Writer::Peer(_) => Command::read_answer(text),
+        Writer::Own | Writer::Platform(_) | Writer::Unknown(_) => None,
     };
     // An answer is words; what comes with files may only read like one.
     told.filter(|told| alone || !matches!(told, Command::Answer { .. }))

@@ -1,5 +1,6 @@
 //! Rows as the recordings show them, and rows that nobody should send.
 
+use super::super::origin::Origin;
 use super::*;
 use serde_json::json;
 
@@ -10,10 +11,11 @@ const ROW: &str = "b5e80fd0-f1b2-487e-a8af-ea98953ea6dd";
 fn reading(value: &Value) -> Reading {
     let raw = RawValue::from_string(value.to_string()).unwrap();
     let channel = ChannelId::new(format!("molecule:{OWN}"));
+    let origins = Origins::of([Origin::Canvas, Origin::Unmarked], Tier::Owner);
     let ground = Ground {
         own: OWN,
         channel: &channel,
-        canvas_tier: Tier::Owner,
+        origins: &origins,
     };
     read(&Row::split(&raw), ground)
 }
@@ -21,7 +23,9 @@ fn reading(value: &Value) -> Reading {
 fn incoming(value: &Value) -> Incoming {
     match reading(value) {
         Reading::Message(incoming) => *incoming,
-        other @ (Reading::NoMessage | Reading::Nothing(_)) => panic!("{value}: {other:?}"),
+        other @ (Reading::NoMessage | Reading::Platform(_) | Reading::Nothing(_)) => {
+            panic!("{value}: {other:?}")
+        }
     }
 }
 
@@ -185,4 +189,50 @@ fn talks_hops_and_commands_come_from_whom_they_may() {
     let odd = json!({"parts": [{"kind": "text", "text": "x"}], "contextId": "a\nb", "metadata": 7});
     let odd = incoming(&row(json!(PEER), odd)).arrival.extras;
     assert_eq!((odd.context, odd.hops), (None, 0));
+}
+
+#[test]
+fn d1_only_owners_give_commands() {
+    let said = |text: &str| json!({"messageId": "m1", "role": "user", "parts": [{"kind": "text", "text": text}]});
+    let telegram = |text: &str| {
+        let mut row = row(Value::Null, said(text));
+        row["summary"] = json!("message/send → alpha (queued for poll)");
+        row["request_body"]["id"] = json!("1");
+        row["request_body"]["params"]["metadata"] =
+            json!({"source": "telegram", "user_id": "777", "chat_id": "42"});
+        incoming(&row)
+    };
+    for text in [
+        "/stop",
+        "/new",
+        "/status",
+        "approve wejr19",
+        "decline wejr19",
+    ] {
+        let refused = telegram(text);
+        assert_eq!(told(&refused), Some(true), "{text}");
+        assert_eq!(refused.arrival.extras.command, None);
+        assert_eq!(refused.arrival.tier, Tier::Peer);
+    }
+    let message = telegram("hello");
+    assert_eq!(told(&message), None);
+    assert_eq!(message.arrival.conversation, "telegram:42");
+    assert_eq!(message.arrival.sender, "telegram:777@42");
+    let answer = telegram("answer wejr19 blue").arrival.extras.command;
+    assert!(matches!(answer, Some(Command::Answer { .. })), "{answer:?}");
+}
+
+#[test]
+fn d1_a_probe_is_no_message() {
+    let with = |kind: &str| {
+        let mut message = text("Liveness check");
+        message["metadata"] = json!({"source": "platform", "source_type": kind});
+        reading(&row(Value::Null, message))
+    };
+    assert!(matches!(
+        with("self-stall"),
+        Reading::Platform(Notice::Stall)
+    ));
+    let nudge = with("self-nudge");
+    assert!(matches!(nudge, Reading::Platform(Notice::Other(kind)) if kind == "self-nudge"));
 }

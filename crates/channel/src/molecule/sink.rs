@@ -1,4 +1,4 @@
-//! Replies: a bubble on the canvas for people, a message for peers.
+//! Replies: a bubble on the canvas for people, a message for peers, a text for the chats of other services.
 //!
 //! A bubble has no key, so one whose outcome is not known is looked for before it is sent again (`bubble`). A message
 //! to a peer carries an id made from the reply's key; newer platforms show such a message once, older ones twice.
@@ -10,6 +10,7 @@ use super::cursor::Edition;
 use super::fault::fault;
 use super::feed::step_back;
 use super::files::with_told;
+use super::social::{self, Chat, addressed};
 use super::upload::{for_peers, upload_all};
 use super::wire::{NewMessage, Row, Stamp, field};
 use crate::door::Arrival;
@@ -75,7 +76,7 @@ impl Molecule {
     }
 
     async fn show(&self, message: &Message, reply: &Reply) -> Result<String, SinkFault> {
-        let text = spoken(&reply.body);
+        let text = bubble_text(message, reply);
         // No bubble names them yet, so an upload that is repeated is seen by nobody.
         let uploaded = upload_all(&self.0.client, reply).await;
         let (attachments, refused) = uploaded.map_err(|error| fault(Deed::Upload, &error))?;
@@ -105,11 +106,15 @@ impl Molecule {
     }
 
     /// One look for the bubble of a reply.
-    async fn look_for(&self, reply: &Reply, twins: &[Twin]) -> Result<Option<Bubble>, CallError> {
-        let text = spoken(&reply.body);
+    async fn look_for(
+        &self,
+        text: &str,
+        reply: &Reply,
+        twins: &[Twin],
+    ) -> Result<Option<Bubble>, CallError> {
         let first_try = reply.first_try_at.unwrap_or(reply.created_at);
         let counted = first_try.plus_ms(-TWIN_WINDOW_MS);
-        let mut others = self.0.bubbles.others(&text, &reply.key, twins);
+        let mut others = self.0.bubbles.others(text, &reply.key, twins);
         others.retain(|other| other.sent_at >= counted || twins.contains(other));
         // As far back as any of them may have been shown, and no further: older bubbles are of replies not counted.
         let tries = others.iter().map(|other| other.first_try_at);
@@ -117,7 +122,7 @@ impl Molecule {
             .min()
             .map_or(first_try, |oldest| oldest.min(first_try));
         let since = self.0.clocks.window(since);
-        let bubbles = self.bubbles_with(&text, since).await?;
+        let bubbles = self.bubbles_with(text, since).await?;
         Ok(ours(bubbles, others, first_try, &self.0.clocks))
     }
 
@@ -150,43 +155,54 @@ impl Molecule {
 
 impl Sink for Molecule {
     fn traits(&self, message: &Message) -> SinkTraits {
-        let class = match (message.kind, self.edition()) {
-            (SenderKind::Person, _) => SinkClass::Probeable,
-            (SenderKind::Agent, Edition::Sequenced) => SinkClass::Idempotent,
-            (SenderKind::Agent, Edition::Plain | Edition::Unknown) => SinkClass::Blind {
-                on_unknown: self.0.settings.on_unknown,
-            },
+        let blind = SinkClass::Blind {
+            on_unknown: self.0.settings.on_unknown,
+        };
+        let most = self.0.settings.max_reply_chars;
+        let (class, most) = match (Recipient::of(message), self.edition()) {
+            (Recipient::Canvas, _) => (SinkClass::Probeable, most),
+            (Recipient::Chat(_), _) => (blind, most.min(social::MAX_CHARS)),
+            (Recipient::Peer | Recipient::Nobody, Edition::Sequenced) => {
+                (SinkClass::Idempotent, most)
+            }
+            (Recipient::Peer | Recipient::Nobody, Edition::Plain | Edition::Unknown) => {
+                (blind, most)
+            }
         };
         SinkTraits {
             class,
-            max_chars: Some(self.0.settings.max_reply_chars),
+            max_chars: Some(most),
         }
     }
 
     async fn send(&self, message: &Message, reply: &Reply) -> Result<String, SinkFault> {
-        match message.kind {
-            SenderKind::Person => self.show(message, reply).await,
-            SenderKind::Agent if Uuid::parse_str(&message.sender).is_ok() => {
+        match Recipient::of(message) {
+            Recipient::Canvas => self.show(message, reply).await,
+            Recipient::Chat(chat) => match self.tell_chat(chat, reply).await? {
+                Some(receipt) => Ok(receipt),
+                None => self.show(message, reply).await,
+            },
+            Recipient::Peer => {
                 let told = self.tell_peer(message, reply).await;
                 told.map_err(|error| fault(Deed::Send, &error))
             }
-            SenderKind::Agent => Err(nobody(message)),
+            Recipient::Nobody => Err(nobody(message)),
         }
     }
 
     async fn probe(
         &self,
-        _message: &Message,
+        message: &Message,
         reply: &Reply,
         twins: &[Twin],
     ) -> Result<Probe, SinkFault> {
-        let text = spoken(&reply.body);
+        let text = bubble_text(message, reply);
         let _alone = self.0.bubbles.alone(&text).await;
         let failed = |error: CallError| fault(Deed::Probe, &error);
-        let mut found = self.look_for(reply, twins).await.map_err(failed)?;
+        let mut found = self.look_for(&text, reply, twins).await.map_err(failed)?;
         if found.is_none() {
             tokio::time::sleep(PROBE_SETTLE).await;
-            found = self.look_for(reply, twins).await.map_err(failed)?;
+            found = self.look_for(&text, reply, twins).await.map_err(failed)?;
         }
         Ok(match found {
             Some(bubble) => {
@@ -204,15 +220,44 @@ impl Sink for Molecule {
         Ok(())
     }
 
-    /// Peers are told nothing: an agent would answer it.
+    /// Peers are told nothing: an agent would answer it. Nor are other chats, where each text counts.
     async fn hint(&self, message: &Message, text: &str) -> Result<(), SinkFault> {
-        match message.kind {
-            SenderKind::Agent => Ok(()),
-            SenderKind::Person => {
+        match Recipient::of(message) {
+            Recipient::Peer | Recipient::Chat(_) | Recipient::Nobody => Ok(()),
+            Recipient::Canvas => {
                 let told = self.0.client.notify(&spoken(text), &[]).await;
                 told.map_err(|error| fault(Deed::Send, &error))
             }
         }
+    }
+}
+
+/// Where the answer to a message goes.
+enum Recipient<'a> {
+    Canvas,
+    Chat(Chat<'a>),
+    Peer,
+    Nobody,
+}
+
+impl<'a> Recipient<'a> {
+    fn of(message: &'a Message) -> Self {
+        match message.kind {
+            SenderKind::Person => match Chat::of_sender(&message.sender) {
+                Some(chat) => Self::Chat(chat),
+                None => Self::Canvas,
+            },
+            SenderKind::Agent if Uuid::parse_str(&message.sender).is_ok() => Self::Peer,
+            SenderKind::Agent => Self::Nobody,
+        }
+    }
+}
+
+/// The same for every try of a reply: a bubble is found again by its text.
+fn bubble_text<'a>(message: &Message, reply: &'a Reply) -> Cow<'a, str> {
+    match addressed(message) {
+        None => spoken(&reply.body),
+        Some(to) => Cow::Owned(format!("{to}\n\n{}", spoken(&reply.body))),
     }
 }
 

@@ -74,6 +74,7 @@ pub(super) struct Row {
     pub(super) activity_type: Option<Box<RawValue>>,
     pub(super) source_id: Option<Box<RawValue>>,
     pub(super) method: Option<Box<RawValue>>,
+    pub(super) summary: Option<Box<RawValue>>,
     pub(super) request_body: Option<Box<RawValue>>,
     pub(super) response_body: Option<Box<RawValue>>,
     /// What the platform showed could not even be split into fields.
@@ -171,6 +172,7 @@ impl<'de> Visitor<'de> for HeadOfRow<'_> {
                 "activity_type" => &mut self.0.activity_type,
                 "source_id" => &mut self.0.source_id,
                 "method" => &mut self.0.method,
+                "summary" => &mut self.0.summary,
                 _ => {
                     fields.next_value::<IgnoredAny>()?;
                     continue;

@@ -2,7 +2,7 @@
 //! daemon stops.
 
 use bridge_channel::molecule::{
-    FIRST_START, MAX_REPLY_CHARS, Molecule, POLL, Secret, Settings, TokenSource,
+    FIRST_START, MAX_REPLY_CHARS, Molecule, Origin, Origins, POLL, Secret, Settings, TokenSource,
 };
 use bridge_channel::{Activity, Arrival, Door, Page, Standing};
 use bridge_core::port::{LedgerError, OnUnknown};
@@ -82,7 +82,7 @@ impl Stage {
             token: TokenSource::Value(Secret::new(self.alpha.token.clone())),
             org_id: None,
             allow_http: false,
-            canvas_tier: Tier::Owner,
+            origins: Origins::of([Origin::Canvas, Origin::Unmarked], Tier::Owner),
             first_start: FIRST_START,
             poll: POLL,
             wake: false,

@@ -1,6 +1,8 @@
 //! A platform, the channel that speaks to it, and a tray in place of the ledger.
 
-use bridge_channel::molecule::{ChannelState, FirstStart, Molecule, Secret, Settings, TokenSource};
+use bridge_channel::molecule::{
+    ChannelState, FirstStart, Molecule, Origin, Origins, Secret, Settings, TokenSource,
+};
 use bridge_channel::{Activity, Arrival, Door, Page, Standing};
 use bridge_core::port::{LedgerError, OnUnknown};
 use bridge_core::step::Received;
@@ -35,7 +37,7 @@ pub(crate) fn settings(platform: &MoleculePlatform, own: &Workspace) -> Settings
         token: TokenSource::Value(Secret::new(own.token.clone())),
         org_id: None,
         allow_http: false,
-        canvas_tier: Tier::Owner,
+        origins: Origins::of([Origin::Canvas, Origin::Unmarked], Tier::Owner),
         first_start: FirstStart { minutes: 10 },
         poll: Duration::from_millis(50),
         wake: false,

@@ -7,6 +7,7 @@ use super::ground::Ground;
 use super::ids::{WorkspaceId, fresh_id};
 use super::office::AutoAnswer;
 use super::options::Edition;
+use super::outside::{mark_canvas, server_reads_id};
 use super::rows::{Entry, RECEIVE, Visible};
 use super::wire::{Answer, Call, has_nul};
 
@@ -23,6 +24,15 @@ pub(super) struct Letter {
     pub(super) from: Option<WorkspaceId>,
     pub(super) to: WorkspaceId,
     pub(super) body: Value,
+}
+
+/// By which way a message comes in: its row says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Over HTTP: stored as soon as it is read.
+    Http,
+    /// From one of the platform's own programs.
+    Program,
 }
 
 impl Ground {
@@ -54,7 +64,10 @@ impl Ground {
         };
         let body = call.json().filter(Value::is_object);
         let body = body.ok_or_else(|| Answer::error(400, "invalid JSON"))?;
-        let body = normal(self.edition, body)?;
+        let mut body = normal(self.edition, body)?;
+        if from.is_none() {
+            mark_canvas(self.edition, &mut body);
+        }
         let method = method_of(&body);
         let row = self.deliver(Letter {
             from,
@@ -74,11 +87,20 @@ impl Ground {
 
     /// Stores a message; none when it was not, which its sender is not told.
     pub(super) fn deliver(&mut self, letter: Letter) -> Option<String> {
-        let at = self.clock.tick();
-        self.deliver_at(letter, at)
+        self.deliver_as(letter, Stage::Http)
     }
 
-    pub(super) fn deliver_at(&mut self, letter: Letter, at: super::time::Micros) -> Option<String> {
+    pub(super) fn deliver_as(&mut self, letter: Letter, stage: Stage) -> Option<String> {
+        let at = self.clock.tick();
+        self.deliver_at(letter, stage, at)
+    }
+
+    pub(super) fn deliver_at(
+        &mut self,
+        letter: Letter,
+        stage: Stage,
+        at: super::time::Micros,
+    ) -> Option<String> {
         let Letter { from, to, body } = letter;
         if has_nul(&body) {
             return None;
@@ -94,9 +116,10 @@ impl Ground {
             return None;
         }
         let name = self.offices.get(&to).map(|office| office.name.clone());
-        let stage = match self.edition {
-            Edition::Seed => "queued for poll",
-            Edition::New => "ingest",
+        let keyed = method == "message/send" && server_reads_id(&body);
+        let stage = match (self.edition, stage) {
+            (Edition::New, Stage::Http) if keyed => "ingest",
+            (Edition::Seed | Edition::New, Stage::Http | Stage::Program) => "queued for poll",
         };
         let entry = Entry {
             kind: RECEIVE.to_owned(),
@@ -188,7 +211,7 @@ fn method_of(body: &Value) -> String {
 }
 
 /// Fills in what a message lacks. The older platform keeps parts as they came and adds no role.
-fn normal(edition: Edition, mut body: Value) -> Result<Value, Answer> {
+pub(super) fn normal(edition: Edition, mut body: Value) -> Result<Value, Answer> {
     let is_message = method_of(&body).starts_with("message/");
     if let Value::Object(fields) = &mut body {
         fields.entry("jsonrpc").or_insert_with(|| json!("2.0"));

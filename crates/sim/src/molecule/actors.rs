@@ -4,10 +4,11 @@
 use axum::body::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::a2a::{Letter, message};
+use super::a2a::{Letter, Stage, message};
 use super::ids::WorkspaceId;
 use super::notify::echo;
 use super::office::{AutoAnswer, Office};
+use super::outside::mark_canvas;
 use super::rows::Planted;
 use super::{Late, MoleculePlatform, Workspace};
 use crate::error::Error;
@@ -107,14 +108,17 @@ impl MoleculePlatform {
             let texts = texts
                 .iter()
                 .map(|text| json!([{"kind": "text", "text": text}]));
-            let bodies: Vec<Value> = texts.map(|parts| message(&parts, None, None)).collect();
+            let mut bodies: Vec<Value> = texts.map(|parts| message(&parts, None, None)).collect();
+            for body in &mut bodies {
+                mark_canvas(ground.edition, body);
+            }
             let letters = bodies.into_iter().map(|body| Letter {
                 from: None,
                 to,
                 body,
             });
             letters
-                .map(|letter| ground.deliver_at(letter, at))
+                .map(|letter| ground.deliver_at(letter, Stage::Http, at))
                 .collect()
         });
         let rows: Option<Vec<String>> = rows.into_iter().collect();
@@ -153,11 +157,14 @@ impl MoleculePlatform {
                 let described = ground.leave_file(to, &file.name, &file.media_type, bytes);
                 parts.push(json!({"kind": "file", "file": described}));
             }
-            let body = message(
+            let mut body = message(
                 &json!(parts),
                 said.metadata.as_ref(),
                 said.context.as_deref(),
             );
+            if from.is_none() {
+                mark_canvas(ground.edition, &mut body);
+            }
             ground.deliver(Letter { from, to, body })
         });
         row.ok_or(Error::NotStored)

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::ids::{WorkspaceId, fresh_token};
 use super::options::Edition;
+use super::outside::SocialChannel;
 use super::rows::put;
 use super::time::Micros;
 
@@ -77,6 +78,7 @@ pub(super) struct Office {
     pub(super) talk_to_user: bool,
     pub(super) auto: Option<AutoAnswer>,
     pub(super) register_failed: Option<Micros>,
+    pub(super) channels: Vec<SocialChannel>,
     status: Status,
 }
 
@@ -102,6 +104,7 @@ impl Office {
             talk_to_user: true,
             auto: None,
             register_failed: None,
+            channels: Vec::new(),
             status: Status::AwaitingAgent,
         }
     }

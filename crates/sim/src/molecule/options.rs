@@ -30,6 +30,13 @@ impl Edition {
         }
     }
 
+    /// Whether the platform writes over a canvas message who wrote it: since July 2026.
+    pub(super) fn marks_canvas(self) -> bool {
+        match self {
+            Self::Seed | Self::New => false,
+        }
+    }
+
     /// The largest upload, per file and per request.
     pub(super) fn upload_most(self) -> usize {
         match self {

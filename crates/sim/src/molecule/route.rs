@@ -43,6 +43,12 @@ pub enum Route {
     Notify,
     /// `POST /workspaces/:id/a2a`: a message to that workspace.
     A2a,
+    /// `POST /workspaces/:id/a2a/inbound`: a message of whoever holds the inbound secret.
+    Inbound,
+    /// `GET /workspaces/:id/channels`
+    Channels,
+    /// `POST /workspaces/:id/channels/:channel/send`
+    SendToChannel,
     /// `POST /workspaces/:id/delegate`
     Delegate,
     /// `GET /workspaces/:id/delegations`
@@ -130,6 +136,9 @@ fn of_workspace<'a>(method: &str, rest: &[&'a str]) -> (Route, &'a str) {
         ("POST", ["activity", "ack"]) => Route::Ack,
         ("POST", ["notify"]) => Route::Notify,
         ("POST", ["a2a"]) => Route::A2a,
+        ("POST", ["a2a", "inbound"]) => Route::Inbound,
+        ("GET", ["channels"]) => Route::Channels,
+        ("POST", ["channels", channel, "send"]) => return (Route::SendToChannel, channel),
         ("POST", ["delegate"]) => Route::Delegate,
         ("GET", ["delegations"]) => Route::Delegations,
         ("GET", ["chat-history"]) => Route::ChatHistory,
@@ -152,6 +161,9 @@ fn of_workspace<'a>(method: &str, rest: &[&'a str]) -> (Route, &'a str) {
 fn known_to_the_seed(route: Route) -> Route {
     let newer = [
         Route::Ack,
+        Route::Inbound,
+        Route::Channels,
+        Route::SendToChannel,
         Route::ChatHistory,
         Route::UploadLimits,
         Route::Broadcast,

@@ -3,11 +3,13 @@
 //! A token is never a key: the file may be readable by others and ends up in repositories. What the keys and the
 //! variables of the environment amount to is [`resolve`]'s business.
 
+mod origins;
 mod resolve;
 #[cfg(test)]
 mod tests;
 mod variables;
 
+pub(crate) use origins::OriginsConfig;
 pub(crate) use resolve::Workspace;
 pub(super) use resolve::resolve;
 pub(super) use variables::Variables;
@@ -44,11 +46,8 @@ pub(crate) struct MoleculeConfig {
     /// Whether tokens may travel over plain http to another machine. Anyone on the way can read them, and anyone can
     /// write as a user of the canvas.
     pub(crate) allow_http: bool,
-    /// What people at the canvas may do. Without it they are owners where the platform is on https or on this
-    /// machine, and peers elsewhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "CanvasTierKey")]
-    pub(crate) canvas_tier: Option<CanvasTierKey>,
+    /// What those may do who write and are no workspaces.
+    pub(crate) origins: OriginsConfig,
     /// What runs the turns.
     pub(crate) transport: TurnTransportKey,
     /// The name on the agent card. Without it the platform keeps the one it has.
@@ -96,10 +95,8 @@ pub(crate) struct WorkspaceConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub(crate) allow_http: Option<bool>,
-    /// What people at its canvas may do.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "CanvasTierKey")]
-    pub(crate) canvas_tier: Option<CanvasTierKey>,
+    /// What those may do who write to it and are no workspaces.
+    pub(crate) origins: OriginsConfig,
     /// What runs its turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "TurnTransportKey")]
@@ -108,16 +105,6 @@ pub(crate) struct WorkspaceConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1))]
     pub(crate) name: Option<String>,
-}
-
-/// What people at the canvas may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum CanvasTierKey {
-    /// What the owner of this machine may do.
-    Owner,
-    /// What strangers may do.
-    Peer,
 }
 
 /// What is done on an older platform when it is not known whether a reply reached a peer.
@@ -137,7 +124,7 @@ impl Default for MoleculeConfig {
             platform_url: None,
             org_id: None,
             allow_http: false,
-            canvas_tier: None,
+            origins: OriginsConfig::default(),
             transport: TurnTransportKey::AppServer,
             name: None,
             first_start_minutes: molecule::FIRST_START.minutes,

@@ -4,12 +4,11 @@
 use super::super::error::{Place, Problem};
 use super::super::load::Origins;
 use super::variables::{self, Named, Variables};
-use super::{CanvasTierKey, MoleculeConfig, WorkspaceConfig};
+use super::{MoleculeConfig, WorkspaceConfig};
 use bridge_channel::molecule::{
-    FirstStart, Molecule, OpenError, Reach, Settings, TokenSource, check_url,
+    FirstStart, Molecule, OpenError, Origin, Reach, Settings, TokenSource, check_url,
 };
 use bridge_core::port::TurnTransport;
-use bridge_core::value::Tier;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -32,11 +31,11 @@ impl Workspace {
     /// What is in force, without the token.
     pub(crate) fn in_a_line(&self) -> String {
         format!(
-            "molecule workspace {} at {}, token from {}, canvas users are {}s, turns by {}",
+            "molecule workspace {} at {}, token from {}, people at the canvas are {}s, turns by {}",
             self.settings.workspace,
             self.settings.platform_url,
             self.token_from,
-            self.settings.canvas_tier.word(),
+            self.settings.origins.tier(Origin::Canvas).word(),
             program(self.via),
         )
     }
@@ -49,13 +48,21 @@ impl Workspace {
         }
     }
 
+    fn origins(&self) -> Value {
+        let tiers = self.settings.origins.tiers.iter();
+        let tiers = tiers.map(|(origin, tier)| (origin.word().to_owned(), tier.word().into()));
+        let mut told: serde_json::Map<String, Value> = tiers.collect();
+        told.insert("owners".to_owned(), json!(self.settings.origins.owners));
+        Value::Object(told)
+    }
+
     /// The same for programs.
     pub(in super::super) fn json(&self) -> Value {
         json!({
             "workspace": self.settings.workspace,
             "platform_url": self.settings.platform_url,
             "token_from": self.token_from,
-            "canvas_tier": self.settings.canvas_tier.word(),
+            "origins": self.origins(),
             "transport": program(self.via),
         })
     }
@@ -173,8 +180,7 @@ impl Resolving<'_> {
             .or_else(|| self.url.clone())
             .or_else(|| config.platform_url.clone())
             .ok_or_else(|| format!("the workspace {id} has no platform; set {}, or `platform_url` in codex-bridge.toml, to something like https://platform.example.com", variables::URL))?;
-        let (_, reach) =
-            check_url(&url).map_err(|error| format!("the platform's address {error}"))?;
+        check_url(&url).map_err(|error| format!("the platform's address {error}"))?;
         let (token, token_from) = token(&id, keys, named)?;
         let settings = Settings {
             workspace: id,
@@ -186,7 +192,7 @@ impl Resolving<'_> {
                 .or_else(|| self.org_id.clone())
                 .or_else(|| config.org_id.clone()),
             allow_http: keys.allow_http.unwrap_or(config.allow_http),
-            canvas_tier: canvas_tier(reach, keys.canvas_tier.or(config.canvas_tier)),
+            origins: keys.origins.resolve(&config.origins),
             first_start: FirstStart {
                 minutes: config.first_start_minutes,
             },
@@ -210,12 +216,17 @@ impl Resolving<'_> {
         let id = &settings.workspace;
         let plain = matches!(check_url(&settings.platform_url), Ok((_, Reach::Plain)));
         if plain {
-            let canvas = match settings.canvas_tier {
-                Tier::Owner => "anyone who reaches it can write as the owner of this machine",
-                Tier::Peer | Tier::Tool => "so users of its canvas are peers",
+            let canvas = match settings.origins.has_owner() {
+                true => ", and anyone who reaches it can write as the owner of this machine",
+                false => "",
             };
             self.resolved.warnings.push(format!(
-                "the platform of workspace {id} is on plain http: its token travels in the clear, and {canvas}"
+                "the platform of workspace {id} is on plain http: its token travels in the clear{canvas}"
+            ));
+        }
+        if !settings.origins.has_owner() {
+            self.resolved.warnings.push(format!(
+                "nobody who writes to workspace {id} counts as owner, so nobody there can approve, stop or give commands; the platform can't prove who writes at its canvas, so say it: `canvas = \"owner\"` under [molecule.origins], see docs/guides/molecule.md"
             ));
         }
         if let TokenSource::File(path) = &settings.token
@@ -227,15 +238,6 @@ impl Resolving<'_> {
                 path.display()
             ));
         }
-    }
-}
-
-/// Who the people at a canvas are. On plain http anyone can post as canvas, so there they are strangers until the
-/// operator says otherwise.
-fn canvas_tier(reach: Reach, chosen: Option<CanvasTierKey>) -> Tier {
-    match (chosen, reach) {
-        (Some(CanvasTierKey::Owner), _) | (None, Reach::Tls | Reach::Loopback) => Tier::Owner,
-        (Some(CanvasTierKey::Peer), _) | (None, Reach::Plain) => Tier::Peer,
     }
 }
 

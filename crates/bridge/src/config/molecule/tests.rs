@@ -1,7 +1,7 @@
 //! What turns a workspace on, what is refused and with which words, and that no token ever shows.
 
-use super::super::{Environment, Loaded, load};
-use bridge_channel::molecule::{Secret, TokenSource};
+use super::super::{Environment, Loaded, Workspace, load};
+use bridge_channel::molecule::{Origin, Secret, TokenSource};
 use bridge_core::port::{OnUnknown, TurnTransport};
 use bridge_core::value::Tier;
 
@@ -40,7 +40,16 @@ fn three_variables_turn_a_workspace_on() {
     let settings = &workspace.settings;
     assert_eq!(settings.workspace, A);
     assert_eq!(settings.token, TokenSource::Value(Secret::new(CANARY)));
-    assert_eq!(settings.canvas_tier, Tier::Owner);
+    assert_eq!(
+        settings.origins.tier(Origin::Canvas),
+        Tier::Peer,
+        "nobody said so"
+    );
+    assert!(
+        loaded.warnings[0].contains("nobody who writes"),
+        "{:?}",
+        loaded.warnings
+    );
     assert_eq!(settings.poll.as_secs(), 5);
     assert_eq!(settings.first_start.minutes, 10);
     assert_eq!(settings.max_reply_chars, 16_000);
@@ -177,18 +186,15 @@ fn the_file_names_workspaces_and_never_a_token() {
     std::fs::write(&token, CANARY).unwrap();
     let token = token.display();
     let text = format!(
-        "[molecule]\nplatform_url = '{HTTPS}'\npoll_secs = 9\ntransport = 'exec'\n\
-         [[molecule.workspace]]\nid = '{A}'\ntoken_file = '{token}'\ncanvas_tier = 'peer'\n\
+        "[molecule]\nplatform_url = '{HTTPS}'\npoll_secs = 9\ntransport = 'exec'\norigins.canvas = 'owner'\n\
+         [[molecule.workspace]]\nid = '{A}'\ntoken_file = '{token}'\norigins.canvas = 'peer'\n\
          [[molecule.workspace]]\nid = '{B}'\ntoken_file = '{token}'\ntransport = 'app-server'\n"
     );
     let loaded = load_with(&text, &[]).unwrap();
     let [a, b] = loaded.molecule.as_slice() else {
         panic!("{:?}", loaded.molecule)
     };
-    assert_eq!(
-        (a.settings.canvas_tier, b.settings.canvas_tier),
-        (Tier::Peer, Tier::Owner)
-    );
+    assert_eq!((canvas_tier(a), canvas_tier(b)), (Tier::Peer, Tier::Owner));
     assert_eq!(
         (a.via, b.via),
         (TurnTransport::Exec, TurnTransport::AppServer)
@@ -203,15 +209,15 @@ fn the_file_names_workspaces_and_never_a_token() {
         loaded.warnings
     );
 
-    let with_token = text.replace("canvas_tier = 'peer'", &format!("token = '{CANARY}'"));
+    let with_token = text.replace("origins.canvas = 'peer'", &format!("token = '{CANARY}'"));
     let refused = error(&with_token, &[]);
     assert!(
-        refused.contains("8:1: `molecule.workspace.0.token`: a token may not be in this file"),
+        refused.contains("9:1: `molecule.workspace.0.token`: a token may not be in this file"),
         "{refused}"
     );
     let twice = text.replace(B, A);
     assert!(
-        error(&twice, &[]).contains("is named twice (also at 6:"),
+        error(&twice, &[]).contains("is named twice (also at 7:"),
         "{}",
         error(&twice, &[])
     );
@@ -221,45 +227,65 @@ fn the_file_names_workspaces_and_never_a_token() {
         "{}",
         error(&tokenless, &[])
     );
-    let misspelt = text.replace("canvas_tier", "canvas_teir");
-    assert!(error(&misspelt, &[]).contains("did you mean `molecule.workspace.0.canvas_tier`?"));
+    let misspelt = text.replace("origins.canvas = 'peer'", "origins.canvsa = 'peer'");
+    let meant = "did you mean `molecule.workspace.0.origins.canvas`?";
+    assert!(error(&misspelt, &[]).contains(meant));
+    let old = text.replace("origins.canvas = 'peer'", "canvas_tier = 'owner'");
+    let renamed = "`molecule.workspace.0.canvas_tier` is now `molecule.workspace.0.origins.canvas`";
+    assert!(error(&old, &[]).contains(renamed));
 }
 
 #[test]
 fn a_variable_and_a_table_of_one_workspace_are_one() {
     let text =
-        format!("[[molecule.workspace]]\nid = '{A}'\nname = 'Codex'\ncanvas_tier = 'peer'\n");
+        format!("[[molecule.workspace]]\nid = '{A}'\nname = 'Codex'\norigins.canvas = 'peer'\n");
     let loaded = load_with(&text, &three(&A.to_uppercase(), HTTPS)).unwrap();
     let [one] = loaded.molecule.as_slice() else {
         panic!("{:?}", loaded.molecule)
     };
     assert_eq!(one.settings.name.as_deref(), Some("Codex"));
-    assert_eq!(one.settings.canvas_tier, Tier::Peer);
+    assert_eq!(canvas_tier(one), Tier::Peer);
     assert_eq!(one.settings.token, TokenSource::Value(Secret::new(CANARY)));
 }
 
-/// Threat 30: no token in the clear by accident, and who counts as owner there.
+/// Threat 30: no token in the clear by accident.
 #[test]
-fn threat_30_plain_http_to_another_machine_needs_a_word_and_its_canvas_is_a_peer() {
+fn threat_30_plain_http_needs_a_word() {
     let vars = three(A, "http://platform.example.com");
     let loaded = load_with("molecule.allow_http = true", &vars).unwrap();
-    assert_eq!(loaded.molecule[0].settings.canvas_tier, Tier::Peer);
+    assert_eq!(canvas_tier(&loaded.molecule[0]), Tier::Peer);
     assert!(
         loaded.warnings[0].contains("in the clear"),
         "{:?}",
         loaded.warnings
     );
-    let text = "[molecule]\nallow_http = true\ncanvas_tier = 'owner'\n";
+    let text = "[molecule]\nallow_http = true\norigins.canvas = 'owner'\n";
     let loaded = load_with(text, &vars).unwrap();
-    assert_eq!(loaded.molecule[0].settings.canvas_tier, Tier::Owner);
     assert!(
         loaded.warnings[0].contains("as the owner of this machine"),
         "{:?}",
         loaded.warnings
     );
-    let loaded = load_with("", &three(A, "http://127.0.0.1:8080")).unwrap();
-    assert_eq!(loaded.molecule[0].settings.canvas_tier, Tier::Owner);
-    assert!(loaded.warnings.is_empty());
+}
+
+#[test]
+fn d1_only_the_operator_names_an_owner() {
+    let of = |text: &str| load_with(text, &three(A, HTTPS)).unwrap();
+    let silent = of("");
+    assert_eq!(canvas_tier(&silent.molecule[0]), Tier::Peer);
+    assert!(silent.warnings[0].contains("`canvas = \"owner\"` under [molecule.origins]"));
+    let said = of("[molecule.origins]\ncanvas = 'owner'\nowners = ['telegram:777']\n");
+    let origins = &said.molecule[0].settings.origins;
+    assert_eq!(said.warnings, Vec::<String>::new());
+    assert_eq!(origins.tier(Origin::Canvas), Tier::Owner);
+    assert_eq!(origins.tier(Origin::Unmarked), Tier::Peer);
+    assert_eq!(origins.tier_of_sender("telegram:777@42"), Tier::Owner);
+    assert_eq!(origins.tier_of_sender("telegram:778@42"), Tier::Peer);
+    assert_eq!(origins.tier_of_sender(B), Tier::Peer);
+}
+
+fn canvas_tier(workspace: &Workspace) -> Tier {
+    workspace.settings.origins.tier(Origin::Canvas)
 }
 
 #[test]

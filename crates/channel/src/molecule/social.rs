@@ -1,0 +1,159 @@
+//! Answers to social channels. The platform sends a text to all chats of a channel and to no single one, so an answer
+//! goes there only where the channel has exactly the chat that asked; every other answer is a bubble on the canvas.
+
+use super::Molecule;
+use super::fault::fault;
+use super::files::with_told;
+use super::origin::Origin;
+use super::upload::for_peers;
+use crate::fault::Deed;
+use crate::http::{CallError, accept, body, parse};
+use bridge_core::port::SinkFault;
+use bridge_core::value::{Message, Reply};
+use reqwest::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::time::Duration;
+
+/// The longest text: what the narrowest of these services takes.
+pub(super) const MAX_CHARS: usize = 2_000;
+/// How long one call may take; the platform waits for the service behind it.
+const CALL_DEADLINE: Duration = Duration::from_secs(30);
+/// The longest list of channels.
+const LIST_MAX_BYTES: usize = 1 << 20;
+
+/// A chat on a service that the platform is connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Chat<'a> {
+    pub(super) origin: Origin,
+    pub(super) id: &'a str,
+}
+
+impl<'a> Chat<'a> {
+    /// The chat in a sender's name: `telegram:777@4242`.
+    pub(super) fn of_sender(sender: &'a str) -> Option<Self> {
+        let (who, id) = sender.split_once('@')?;
+        let word = who.split(':').next().unwrap_or(who);
+        let chats = [
+            Origin::Telegram,
+            Origin::Slack,
+            Origin::Discord,
+            Origin::Lark,
+        ];
+        let origin = chats.into_iter().find(|origin| origin.word() == word)?;
+        Some(Self { origin, id })
+    }
+}
+
+/// A connection of the workspace to a service, as the platform lists it.
+#[derive(Debug, Deserialize)]
+struct Channel {
+    id: String,
+    channel_type: String,
+    #[serde(default)]
+    enabled: bool,
+    #[serde(default)]
+    config: Value,
+}
+
+impl Channel {
+    /// Whether this chat is the only one that hears what is sent to it.
+    fn is_only(&self, chat: Chat<'_>) -> bool {
+        let key = match chat.origin {
+            Origin::Slack => "channel_id",
+            _ => "chat_id",
+        };
+        let chats = self.config.get(key).and_then(Value::as_str);
+        self.enabled
+            && self.channel_type == chat.origin.word()
+            && chats.is_some_and(|chats| chats.trim() == chat.id)
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct NewText<'a> {
+    text: &'a str,
+}
+
+impl Molecule {
+    /// Sends an answer to the chat that asked; none where the platform has no way to that chat alone.
+    pub(super) async fn tell_chat(
+        &self,
+        chat: Chat<'_>,
+        reply: &Reply,
+    ) -> Result<Option<String>, SinkFault> {
+        let failed = |error: CallError| fault(Deed::Probe, &error);
+        let Some(channel) = self.channel_of(chat).await.map_err(failed)? else {
+            return Ok(None);
+        };
+        let text = with_told(&reply.body, &for_peers(&reply.attachments)).replace('\0', "");
+        let call = self
+            .0
+            .client
+            .post(&["channels", &channel, "send"])
+            .json(&NewText { text: &text })
+            .timeout(CALL_DEADLINE);
+        let sent = accept(call).await;
+        sent.map_err(|error| fault(Deed::Send, &error))?;
+        Ok(Some(format!("{}:{}", chat.origin.word(), reply.key)))
+    }
+
+    /// The one channel whose only chat this is.
+    async fn channel_of(&self, chat: Chat<'_>) -> Result<Option<String>, CallError> {
+        let call = self.0.client.get(&["channels"]).timeout(CALL_DEADLINE);
+        let bytes = match accept(call).await {
+            Ok(response) => body(response, LIST_MAX_BYTES).await?,
+            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut channels: Vec<Channel> = parse(&bytes)?;
+        channels.retain(|channel| channel.is_only(chat));
+        Ok(match channels.as_slice() {
+            [channel] => Some(channel.id.clone()),
+            [] | [_, ..] => None,
+        })
+    }
+}
+
+/// What stands over an answer on the canvas that is for somebody else than the canvas.
+pub(super) fn addressed(message: &Message) -> Option<String> {
+    let word = message.sender.split([':', '@']).next().unwrap_or_default();
+    match word == Origin::Canvas.word() {
+        true => None,
+        false if word == Origin::Unmarked.word() => {
+            Some("Answer to a message whose sender the platform does not name:".to_owned())
+        }
+        false => Some(format!("Answer to {}:", message.sender)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_chat_is_read_from_its_sender() {
+        let chat = Chat::of_sender("telegram:777@-1004242").unwrap();
+        assert_eq!((chat.origin, chat.id), (Origin::Telegram, "-1004242"));
+        assert!(Chat::of_sender("slack@C1").is_some());
+        for other in ["canvas", "canvas:u@x", "github:mallory@o/r", "telegram:777"] {
+            assert_eq!(Chat::of_sender(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_channel_with_more_chats_is_no_way() {
+        let chat = Chat::of_sender("telegram:777@42").unwrap();
+        let channel = |kind: &str, enabled: bool, chats: &str| Channel {
+            id: "c".to_owned(),
+            channel_type: kind.to_owned(),
+            enabled,
+            config: json!({ "chat_id": chats }),
+        };
+        assert!(channel("telegram", true, " 42").is_only(chat));
+        assert!(!channel("telegram", true, "42,43").is_only(chat));
+        assert!(!channel("telegram", false, "42").is_only(chat));
+        assert!(!channel("lark", true, "42").is_only(chat));
+    }
+}
