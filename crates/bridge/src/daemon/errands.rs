@@ -3,11 +3,11 @@
 //! How an errand stands is derived in the core; what is said about it in A2A's words is the front's.
 
 use super::desk::{DaemonDesk, closed};
+use super::errand_files::{keep, remove};
 use super::ids;
 use super::questions::misfit;
 use crate::config::{A2aAuthKey, A2aConfig, Config};
 use bridge_channel::a2a::{self, Inbound, arrive, conversation_key, external_id, key_id};
-use bridge_channel::files::{Bundle, Depot, DepotError, MESSAGE_MAX_FILES};
 use bridge_core::limits::excerpt;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
@@ -21,11 +21,8 @@ use bridge_core::value::{
 };
 use bridge_front::{
     A2aAuth, A2aProfile, A2aSkill, ANONYMOUS, Caller, ChannelView, Desk, NewAnswer, NewErrand,
-    NewFile, Scope, SubmitError, Via,
+    Scope, SubmitError, Via,
 };
-
-/// What a file is called that has no name.
-const NAMELESS: &str = "file";
 
 /// What the configuration says about other agents.
 #[derive(Clone, Debug)]
@@ -161,7 +158,7 @@ impl<L: Ledger> DaemonDesk<L> {
     }
 
     /// Takes in what another agent said.
-    pub(super) async fn take_word(&self, new: NewErrand) -> Result<ErrandTaken, SubmitError> {
+    pub(super) async fn take_word(&self, mut new: NewErrand) -> Result<ErrandTaken, SubmitError> {
         if self.daemon.stopping.is_cancelled() {
             return Err(SubmitError::Stopping);
         }
@@ -187,8 +184,42 @@ impl<L: Ledger> DaemonDesk<L> {
         }
         self.has_room(&new).await?;
         let text = new.text.clone();
-        let taken = self.commit(self.transition(new, address).await?).await?;
-        self.same_word(taken, &text).await
+        let depot = self.daemon.settings().depot.clone();
+        let (files, copies) = keep(depot, std::mem::take(&mut new.files)).await?;
+        let transition = match self.transition(new, files, address) {
+            Ok(transition) => transition,
+            Err(unfit) => {
+                remove(copies).await;
+                return Err(unfit);
+            }
+        };
+        let taken = self.commit(transition).await;
+        if !copies.is_empty() && !self.may_name_files(&taken).await {
+            remove(copies).await;
+        }
+        self.same_word(taken?, &text).await
+    }
+
+    /// Whether a row may name the files that came with a word. After an error the commit may have happened all the same.
+    async fn may_name_files(&self, taken: &Result<ErrandTaken, LedgerError>) -> bool {
+        match taken {
+            Ok(ErrandTaken::New { message_id, .. }) => {
+                let id = message_id.clone();
+                let read = self.daemon.ledger.read(move |rows| rows.message(&id));
+                let message = read.await.ok().flatten();
+                message.is_none_or(|message| !message.attachments.is_empty())
+            }
+            Ok(
+                ErrandTaken::Known { .. }
+                | ErrandTaken::KnownAnswer { .. }
+                | ErrandTaken::Over(_)
+                | ErrandTaken::Unknown
+                | ErrandTaken::Full
+                | ErrandTaken::OverBudget(_),
+            )
+            | Err(LedgerError::Refused(_)) => false,
+            Err(_) => true,
+        }
     }
 
     /// The conversation that a word is said in: that of its errand, or of the context that it names. None where its
@@ -220,7 +251,12 @@ impl<L: Ledger> DaemonDesk<L> {
     }
 
     /// The transition that takes a word in, its files stored.
-    async fn transition(&self, new: NewErrand, to: Address) -> Result<TakeErrand, SubmitError> {
+    fn transition(
+        &self,
+        new: NewErrand,
+        files: Vec<Attachment>,
+        to: Address,
+    ) -> Result<TakeErrand, SubmitError> {
         let settings = self.daemon.settings();
         let peer = settings.a2a.peer(&new.from);
         let owner = new.from.name;
@@ -231,7 +267,7 @@ impl<L: Ledger> DaemonDesk<L> {
             sender: owner.clone(),
             kind: peer.kind,
             tier: peer.tier,
-            files: keep(settings.depot.clone(), new.files).await?,
+            files,
             hops: new.hops,
         };
         let arrival = arrive(inbound).map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
@@ -371,48 +407,6 @@ impl<L: Ledger> DaemonDesk<L> {
     }
 }
 
-/// Keeps the files of a message, all or none: whoever sent them still has them and is told at once.
-async fn keep(depot: Depot, files: Vec<NewFile>) -> Result<Vec<Attachment>, SubmitError> {
-    if files.is_empty() {
-        return Ok(Vec::new());
-    }
-    let kept = tokio::task::spawn_blocking(move || keep_all(&depot, files)).await;
-    kept.map_err(|_| SubmitError::Stopping)?
-}
-
-fn keep_all(depot: &Depot, files: Vec<NewFile>) -> Result<Vec<Attachment>, SubmitError> {
-    let mut bundle = Bundle::default();
-    for file in files {
-        let name = file.name.unwrap_or_else(|| NAMELESS.to_owned());
-        let Some(room) = bundle.room(depot) else {
-            return Err(SubmitError::Unfit(format!(
-                "the message has more than {MESSAGE_MAX_FILES} files, or too much in them; nothing was stored"
-            )));
-        };
-        let stored = || {
-            let mut draft = depot.begin(room)?;
-            draft.write(&file.bytes)?;
-            draft.keep(file.media_type.as_deref().unwrap_or_default())
-        };
-        match stored() {
-            Ok(kept) => bundle.add(&name, kept),
-            Err(error @ DepotError::TooLong { .. }) => {
-                let name = bridge_channel::files::clean(&name);
-                return Err(SubmitError::Unfit(format!(
-                    "the file `{name}` is not taken: {error}; nothing was stored"
-                )));
-            }
-            Err(error @ DepotError::Io { .. }) => {
-                tracing::error!(%error, "a file of another agent could not be kept");
-                let why =
-                    "a file could not be kept on our disk; nothing was stored, send it again later";
-                return Err(SubmitError::NoRoom(why.to_owned()));
-            }
-        }
-    }
-    Ok(bundle.into_files())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -476,32 +470,5 @@ mod tests {
         let named = "[[a2a.peers]]\nname = 'boss'\ntier = 'owner'\n";
         assert_eq!(tier(named), Some(Tier::Owner));
         assert_eq!(tier(""), Some(Tier::Peer));
-    }
-
-    #[test]
-    fn files_are_kept_all_or_none() {
-        let root = tempfile::tempdir().unwrap();
-        let depot = Depot::open(root.path().join("files"), 10).unwrap();
-        let file = |bytes: usize| NewFile {
-            name: Some("../a b".to_owned()),
-            media_type: None,
-            bytes: vec![b'x'; bytes],
-        };
-        let kept = keep_all(&depot, vec![file(3), file(4)]).unwrap();
-        assert_eq!(kept.len(), 2);
-        assert_ne!(kept[0].name, kept[1].name);
-        assert_eq!(depot.read(&kept[0]).unwrap(), b"xxx");
-        let elsewhere = Attachment {
-            path: "/etc/hostname".to_owned(),
-            ..kept[0].clone()
-        };
-        assert!(depot.read(&elsewhere).is_err());
-        let refused = keep_all(&depot, vec![file(3), file(11)]).unwrap_err();
-        assert!(
-            refused.to_string().contains("longer than 10 bytes"),
-            "{refused}"
-        );
-        let many = (0..=MESSAGE_MAX_FILES).map(|_| file(1)).collect();
-        assert!(matches!(keep_all(&depot, many), Err(SubmitError::Unfit(_))));
     }
 }

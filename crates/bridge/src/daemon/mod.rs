@@ -11,6 +11,7 @@ mod courier;
 mod descriptors;
 mod desk;
 mod doors;
+mod errand_files;
 mod errands;
 mod exec;
 mod files;

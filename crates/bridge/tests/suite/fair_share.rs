@@ -93,6 +93,44 @@ async fn f4_a_peer_does_not_fill_the_disk() {
     drop(daemon);
 }
 
+/// A message with a file of 3 MB that no other message has.
+fn with_file(n: u32, metadata: &Value) -> Value {
+    let raw = format!("{n:08}").repeat(500_000);
+    json!({"messageId": format!("m{n}"), "role": "ROLE_USER", "metadata": metadata,
+           "parts": [{"text": "echo:file"}, {"raw": raw, "filename": "x.bin"}]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f4_files_of_refused_messages_are_removed() {
+    let world = World::with_settings(SERVED).await;
+    let daemon = world.daemon().await;
+    let mallory = Agent::new(&world, "mallory").await;
+    let files = || bytes_in(&world.state_dir().join("files"));
+    for n in 0..6 {
+        mallory.post(with_file(n, &json!({"codex_bridge_hops": 8}))).await;
+    }
+    assert_eq!(files(), 0, "the loop guard refused them");
+    let send = async |n: u32| {
+        let body = json!({"message": with_file(n, &json!({})),
+                          "configuration": {"returnImmediately": true}});
+        let call = mallory.call("POST", "/a2a/message:send");
+        mallory
+            .answer(call.header("Idempotency-Key", "k").json(&body))
+            .await
+    };
+    let (status, text) = send(10).await;
+    assert_eq!(status.as_u16(), 200, "{text}");
+    let one = files();
+    assert!(one >= 3_000_000, "{one}");
+    for n in 11..17 {
+        send(n).await;
+    }
+    assert_eq!(files(), one, "the first message has its file, and no other is stored");
+    let (status, _) = send(10).await;
+    assert_eq!((status.as_u16(), files()), (200, one));
+    drop(daemon);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn f4_a_revoked_peer_is_stopped() {
     let settings = format!("{SERVED}[daemon]\nturns_per_sender = 1\n");

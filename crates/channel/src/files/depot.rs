@@ -5,6 +5,7 @@
 
 use super::kind;
 use super::name::Names;
+use super::pending::{Pending, PendingCopies};
 use super::{MESSAGE_MAX_BYTES, MESSAGE_MAX_FILES};
 use bridge_core::value::Attachment;
 use sha2::{Digest, Sha256};
@@ -45,8 +46,8 @@ pub enum DepotError {
 pub struct Depot {
     root: PathBuf,
     max_bytes: u64,
-    /// Held while a copy gets its name and while one is swept up, so that no new copy is taken for an old one.
-    names: Arc<Mutex<()>>,
+    /// Held while a copy gets its name and while one is removed, so that no new copy is taken for an old one.
+    pub(super) pending: Arc<Mutex<Pending>>,
 }
 
 impl Depot {
@@ -56,7 +57,7 @@ impl Depot {
         let depot = Self {
             root,
             max_bytes: max_bytes.min(MESSAGE_MAX_BYTES),
-            names: Arc::default(),
+            pending: Arc::default(),
         };
         let drafts = depot.root.join(DRAFTS);
         make_directory(&drafts).map_err(|source| failed(&drafts, source))?;
@@ -134,7 +135,7 @@ impl Depot {
 
     /// Removes a copy, unless it was written again meanwhile.
     pub fn sweep(&self, path: &Path, now: SystemTime) -> io::Result<bool> {
-        let _held = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let swept = path.starts_with(&self.root) && is_old(path, now);
         if swept {
             fs::remove_file(path)?;
@@ -165,7 +166,7 @@ pub struct Draft {
 /// A copy that has its place, and what is known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    path: String,
+    pub(super) path: String,
     media_type: String,
     bytes: u64,
 }
@@ -198,7 +199,24 @@ impl Draft {
     }
 
     /// Syncs it and gives it its name. What its sender claims it is counts only where its bytes do not say it.
-    pub fn keep(mut self, claimed: &str) -> Result<Kept, DepotError> {
+    pub fn keep(self, claimed: &str) -> Result<Kept, DepotError> {
+        self.keep_as(claimed, None)
+    }
+
+    /// The same for a message that may be refused.
+    pub fn keep_pending(
+        self,
+        claimed: &str,
+        copies: &mut PendingCopies,
+    ) -> Result<Kept, DepotError> {
+        self.keep_as(claimed, Some(copies))
+    }
+
+    fn keep_as(
+        mut self,
+        claimed: &str,
+        copies: Option<&mut PendingCopies>,
+    ) -> Result<Kept, DepotError> {
         let digest: String = self
             .digest
             .finalize_reset()
@@ -206,7 +224,7 @@ impl Draft {
             .map(|byte| format!("{byte:02x}"))
             .collect();
         let place = self.depot.place(&digest);
-        let kept = self.settle(&place, claimed);
+        let kept = self.settle(&place, claimed, copies);
         let media_type = kept.map_err(|source| failed(&place, source))?;
         Ok(Kept {
             path: place.display().to_string(),
@@ -215,14 +233,21 @@ impl Draft {
         })
     }
 
-    fn settle(&mut self, place: &Path, claimed: &str) -> io::Result<String> {
+    fn settle(
+        &mut self,
+        place: &Path,
+        claimed: &str,
+        copies: Option<&mut PendingCopies>,
+    ) -> io::Result<String> {
         let media_type = kind::media_type(&mut self.file, claimed)?;
         self.file.sync_all()?;
         let shelf = place.parent().unwrap_or(&self.depot.root);
         make_directory(shelf)?;
-        let held = Arc::clone(&self.depot.names);
-        let _held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        let pending = Arc::clone(&self.depot.pending);
+        let mut pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let existed = fs::symlink_metadata(place).is_ok();
         fs::rename(&self.path, place)?;
+        pending.add(place, existed, copies);
         File::open(shelf)?.sync_all()?;
         File::open(&self.depot.root)?.sync_all()?;
         Ok(media_type)

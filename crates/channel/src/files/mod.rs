@@ -8,11 +8,13 @@ mod ground;
 mod kind;
 mod name;
 mod outbox;
+mod pending;
 mod place;
 
 pub use depot::{Bundle, Depot, DepotError, Draft, Kept, SWEEP_GRACE};
 pub use name::{Names, clean};
 pub use outbox::{Aside, Gathered, Outbox, outbox_of};
+pub use pending::PendingCopies;
 pub use place::{PlaceError, place};
 
 /// Longest file, unless the operator says otherwise.

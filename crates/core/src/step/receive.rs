@@ -268,21 +268,19 @@ impl Receive {
             && self.verdict == Verdict::Fit
     }
 
-    /// What it takes on disk, whole or as what is kept of a refused one.
+    /// What it takes on disk, whole or as what is kept of a refused one. Files count either way: they are stored before
+    /// anything is decided.
     fn bytes(&self, refused: bool) -> u64 {
         let length = |text: &str| u64::try_from(text.len()).unwrap_or(u64::MAX);
-        let kept = match refused {
+        let texts = match refused {
             true => length(&limits::excerpt(&self.body)),
-            false => self
-                .extras
-                .attachments
-                .iter()
-                .fold(length(&self.body), |sum, file| {
-                    sum.saturating_add(file.bytes)
-                })
-                .saturating_add(self.extras.storage.beside),
+            false => length(&self.body).saturating_add(self.extras.storage.beside),
         };
-        kept.saturating_add(limits::MESSAGE_ROW_BYTES)
+        let files = self.extras.attachments.iter();
+        let files = files.fold(0, |sum: u64, file| sum.saturating_add(file.bytes));
+        texts
+            .saturating_add(files)
+            .saturating_add(limits::MESSAGE_ROW_BYTES)
     }
 
     /// What stops it at the door, if anything does; an error where nothing of it is stored.

@@ -165,6 +165,26 @@ pub(super) async fn f4_a_refused_message_is_kept_as_excerpt<F: Fixture>() {
     assert_eq!(words[0].original, "brief");
 }
 
+/// Its files were stored before it was refused.
+pub(super) async fn f4_files_of_refused_messages_count<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    let mut row = large("m1", 10);
+    row.kind = SenderKind::Agent;
+    row.extras.hops = HOPS_MAX;
+    row.extras.attachments = vec![file(70_000)];
+    world.does(row).await;
+    assert_eq!(world.message("m1").await.attachments, []);
+    let counted = stored(&world).await[0].bytes;
+    assert_eq!(counted, 70_000 + 10 + MESSAGE_ROW_BYTES);
+    let mut again = large("m2", 10);
+    again.kind = SenderKind::Agent;
+    again.extras.hops = HOPS_MAX;
+    again.extras.attachments = vec![file(70_000)];
+    let refused = world.does(again).await.outcome;
+    assert!(matches!(refused, Received::OverBudget(_)), "{refused:?}");
+}
+
 fn stop(cause: StopCause) -> StopSender {
     StopSender {
         sender: "mallory".to_owned(),
