@@ -150,7 +150,7 @@ fn room(kept: Option<Kept>) -> (String, String) {
             "the scheduler claims it when a turn has ended: people first, senders in turn, oldest first",
         ),
         Some(Kept::Reserved) => (
-            "it waits: the places that are left are kept for people (`daemon.turns_reserved`)",
+            "it waits: the places that are left are kept for the owner (`daemon.turns_reserved`)",
             "the scheduler claims it when a turn of somebody who is not a person has ended: senders in turn, oldest first",
         ),
         Some(Kept::Sender) => (

@@ -81,13 +81,13 @@ pub(crate) struct DaemonConfig {
     /// How many turns run at the same time, over all conversations.
     #[schemars(range(min = 1, max = TURNS_MAX))]
     pub(crate) turns_max: u32,
-    /// How many of them are kept for people: messages of agents and of programs with a token never take the last ones.
-    /// Less than `turns_max`. Without it 2, or half of `turns_max` where that is less.
+    /// How many of them are kept for the owner: messages of agents, of programs with a token and of other people never
+    /// take the last ones. Less than `turns_max`. Without it 2, or half of `turns_max` where that is less.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 0, max = TURNS_MAX))]
     pub(crate) turns_reserved: Option<u32>,
     /// How many turns one sender may have at the same time; the owner may have all of them. Without it half of those
-    /// that are not kept for people.
+    /// that are not kept for the owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1, max = TURNS_MAX))]
     pub(crate) turns_per_sender: Option<u32>,
@@ -320,7 +320,7 @@ impl Config {
         }
     }
 
-    /// How many turns are kept for people. One place is for whoever comes first.
+    /// How many turns are kept for the owner. One place is for whoever comes first.
     pub(crate) fn turns_reserved(&self) -> u32 {
         let usual = limits::TURNS_RESERVED_DEFAULT.min(self.daemon.turns_max / 2);
         self.daemon.turns_reserved.unwrap_or(usual)

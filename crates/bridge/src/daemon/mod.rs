@@ -204,7 +204,7 @@ impl Settings {
             turns_per_channel: config.turns_per_channel(),
             per_sender: Arc::new(TurnsPerSender {
                 max: config.turns_per_sender(),
-                exempt: owner_tasks(),
+                owners: owner_tasks(),
             }),
             turn_timeout: Duration::from_secs(config.turn.timeout_secs),
             turn_idle: Duration::from_secs(config.turn.idle_secs),
@@ -309,12 +309,9 @@ impl Settings {
 
     /// What the sender of a message may store. The owner may store what they like, also as tasks.
     fn storage(&self, arrival: &Arrival) -> StorageBudget {
-        let exempt = self.per_sender.exempt.iter();
-        let mut exempt =
-            exempt.filter(|(on, name)| *on == arrival.channel && *name == arrival.sender);
-        let budget = match exempt.next() {
-            Some(_) => None,
-            None => self
+        let budget = match self.per_sender.is_owner(&arrival.channel, &arrival.sender) {
+            true => None,
+            false => self
                 .budgets
                 .of_sender(&arrival.channel, &arrival.sender, arrival.tier),
         };

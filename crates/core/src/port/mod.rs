@@ -18,11 +18,11 @@ pub use agent::{
 pub use change::{Change, OldRecords, RequestsOf, StoredBytes};
 pub use errands::{ErrandQuery, Spent};
 pub use ledger::{Committed, Ledger, LedgerError};
-pub(crate) use rows::only_reads;
 pub use rows::{
     Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read, Rows, RowsError, Standing,
     StateCount, Workplace,
 };
+pub(crate) use rows::{from_owner, is_among, only_reads};
 pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};
 
 /// The log target of the moments in a message's life, for whoever wants to know where its time went: an operator turns

@@ -75,12 +75,6 @@ pub struct Flight {
 }
 
 impl Flight {
-    /// Whether a person sent them: see [`from_person`].
-    #[must_use]
-    pub fn from_person(&self) -> bool {
-        from_person(self.kind, self.tier)
-    }
-
     /// Counts together what needs not stand alone, by sender.
     #[must_use]
     pub fn gather(each: impl IntoIterator<Item = Flight>) -> Vec<Flight> {
@@ -132,8 +126,10 @@ pub struct HeadFilter {
     pub full_channels: Vec<ChannelId>,
     /// Senders that have as many turns as they may; what they send as the owner goes on.
     pub full_senders: Vec<(ChannelId, String)>,
-    /// The places that are left are kept for people.
-    pub people_only: bool,
+    /// The places that are left are kept for the owner.
+    pub owner_only: bool,
+    /// Senders who are the owner whatever their tier.
+    pub owners: Vec<(ChannelId, String)>,
     /// A suspect is at work: no other one beside it.
     pub no_suspects: bool,
     /// Directories with a writer at work, where writing turns take turns.
@@ -142,10 +138,22 @@ pub struct HeadFilter {
     pub readers: Vec<Tier>,
 }
 
-/// Whether a person waits for the answer. Programs with a token count as people in the order of service, because
-/// somebody waits for them, but not for the places that are kept for people.
-pub(crate) fn from_person(kind: SenderKind, tier: Tier) -> bool {
-    kind == SenderKind::Person && tier != Tier::Tool
+/// Whether the owner waits for the answer. Programs with a token and people whom a channel does not call the owner have
+/// the place of people in the order of service, but not the places that are kept for the owner.
+pub(crate) fn from_owner(
+    owners: &[(ChannelId, String)],
+    kind: SenderKind,
+    tier: Tier,
+    channel: &ChannelId,
+    sender: &str,
+) -> bool {
+    kind == SenderKind::Person && (tier == Tier::Owner || is_among(owners, channel, sender))
+}
+
+pub(crate) fn is_among(senders: &[(ChannelId, String)], channel: &ChannelId, sender: &str) -> bool {
+    senders
+        .iter()
+        .any(|(on, name)| on == channel && name == sender)
 }
 
 /// Whether a turn can't write: a task's by what the task was given, every other by its tier.
@@ -161,7 +169,7 @@ pub(crate) fn only_reads(readers: &[Tier], tier: Tier, given: Option<Sandbox>) -
 pub enum Kept {
     /// As many turns run as may.
     Slots,
-    /// The places that are left are kept for people.
+    /// The places that are left are kept for the owner.
     Reserved,
     /// Its channel has as many turns as it may have.
     Channel,
@@ -203,14 +211,18 @@ impl HeadFilter {
     ) -> Option<Kept> {
         let busy = self.busy_workdirs.contains(&conversation.workdir)
             && !only_reads(&self.readers, message.tier, given);
-        let full = |(channel, sender): &(ChannelId, String)| {
-            *channel == message.channel && *sender == message.sender
-        };
-        if self.people_only && !from_person(message.kind, message.tier) {
+        let Message {
+            kind,
+            tier,
+            channel,
+            sender,
+            ..
+        } = message;
+        if self.owner_only && !from_owner(&self.owners, *kind, *tier, channel, sender) {
             Some(Kept::Reserved)
         } else if self.full_channels.contains(&message.channel) {
             Some(Kept::Channel)
-        } else if message.tier != Tier::Owner && self.full_senders.iter().any(full) {
+        } else if *tier != Tier::Owner && is_among(&self.full_senders, channel, sender) {
             Some(Kept::Sender)
         } else if self.no_suspects && message.life.suspect {
             Some(Kept::Suspect)

@@ -6,7 +6,9 @@ use super::thrift::UsedUp;
 use super::{Action, Decision, Refused, Transition};
 use crate::budget::Budgets;
 use crate::limits;
-use crate::port::{Change, Flight, Head, HeadFilter, Kept, Read, RowsError, only_reads};
+use crate::port::{
+    Change, Flight, Head, HeadFilter, Kept, Read, RowsError, from_owner, is_among, only_reads,
+};
 use crate::value::{
     ChannelId, Conversation, Message, MessageState, Reply, Round, Sandbox, StateName, Tier,
     Timestamp,
@@ -19,7 +21,7 @@ use std::sync::Arc;
 pub struct Claim {
     /// Turns that may run at the same time.
     pub turns_max: u32,
-    /// So many of them are kept for people.
+    /// So many of them are kept for the owner.
     pub turns_reserved: u32,
     /// Turns that may run at the same time for one channel.
     pub turns_per_channel: u32,
@@ -40,22 +42,25 @@ pub struct Claim {
 pub struct TurnsPerSender {
     /// So many.
     pub max: u32,
-    /// Senders without a limit whatever their tier: the owner's own tasks run with that of tools.
-    pub exempt: Vec<(ChannelId, String)>,
+    /// Senders who are the owner whatever their tier: the owner's own tasks run with that of tools.
+    pub owners: Vec<(ChannelId, String)>,
 }
 
 impl TurnsPerSender {
     /// No limit but that of all turns together.
     pub const UNLIMITED: Self = Self {
         max: u32::MAX,
-        exempt: Vec::new(),
+        owners: Vec::new(),
     };
 
+    /// Whether this sender is the owner, whatever the tier.
+    #[must_use]
+    pub fn is_owner(&self, channel: &ChannelId, sender: &str) -> bool {
+        is_among(&self.owners, channel, sender)
+    }
+
     fn limits(&self, flight: &Flight) -> bool {
-        let own = |(channel, sender): &(ChannelId, String)| {
-            *channel == flight.channel && *sender == flight.sender
-        };
-        flight.tier != Tier::Owner && !self.exempt.iter().any(own)
+        flight.tier != Tier::Owner && !self.is_owner(&flight.channel, &flight.sender)
     }
 }
 
@@ -136,23 +141,24 @@ impl Claim {
 
     /// What the turns at work leave room for; nothing when there is no room at all.
     ///
-    /// Others than people never take more than `turns_max - turns_reserved` places, and people may begin while they
-    /// have fewer than `turns_reserved`, whatever else runs: turns that waited for a person and go on all at once may
-    /// fill more places than there are.
+    /// Others than the owner never take more than `turns_max - turns_reserved` places, and the owner's may begin while
+    /// fewer than `turns_reserved` of theirs work, whatever else runs: turns that waited for a person and go on all at
+    /// once may fill more places than there are.
     fn filter(&self, flight: &[Flight]) -> Option<HeadFilter> {
-        let (mut all, mut people, mut others) =
+        let (mut all, mut owner, mut others) =
             (Places::default(), Places::default(), Places::default());
         let mut channels: BTreeMap<&ChannelId, Places> = BTreeMap::new();
         let mut senders: BTreeMap<(&ChannelId, &str), Places> = BTreeMap::new();
         let mut filter = HeadFilter {
             no_suspects: flight.iter().any(|flight| flight.suspects > 0),
             readers: self.readers.clone(),
+            owners: self.per_sender.owners.clone(),
             ..HeadFilter::default()
         };
         for flight in flight {
             all.add(flight);
-            match flight.from_person() {
-                true => people.add(flight),
+            match self.is_of_owner(flight) {
+                true => owner.add(flight),
                 false => others.add(flight),
             }
             channels.entry(&flight.channel).or_default().add(flight);
@@ -163,11 +169,11 @@ impl Claim {
             filter.busy_workdirs.extend(self.written_by(flight));
         }
         let full = all.fill(self.turns_max);
-        if full && people.fill(self.turns_reserved) {
+        if full && owner.fill(self.turns_reserved) {
             return None;
         }
         let for_others = self.turns_max.saturating_sub(self.turns_reserved);
-        filter.people_only = full || others.fill(for_others);
+        filter.owner_only = full || others.fill(for_others);
         let channels = channels.into_iter();
         filter.full_channels = channels
             .filter(|(_, places)| places.fill(self.turns_per_channel))
@@ -179,6 +185,17 @@ impl Claim {
             .map(|((channel, sender), _)| (channel.clone(), sender.to_owned()))
             .collect();
         Some(filter)
+    }
+
+    fn is_of_owner(&self, flight: &Flight) -> bool {
+        let Flight {
+            kind,
+            tier,
+            channel,
+            sender,
+            ..
+        } = flight;
+        from_owner(&self.per_sender.owners, *kind, *tier, channel, sender)
     }
 
     /// The directory that a turn writes in, where writing turns take turns.

@@ -228,7 +228,7 @@ fn every_reason_of_the_scheduler_is_told() {
         ),
         (
             Kept::Reserved,
-            "it waits: the places that are left are kept for people (`daemon.turns_reserved`)",
+            "it waits: the places that are left are kept for the owner (`daemon.turns_reserved`)",
             "the scheduler claims it when a turn of somebody who is not a person has ended: senders in turn, oldest first",
         ),
         (

@@ -31,7 +31,8 @@ pub(super) const HELD: &str = select_message!(
 pub(super) const READY_FILTERED: &str = select_message!(
     "INDEXED BY message_ready JOIN message_text USING (row) WHERE place = 'ready' \
      AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
-     AND (?8 = 0 OR kind = 'person' AND tier <> 'tool') \
+     AND (?8 = 0 OR kind = 'person' AND (tier = 'owner' \
+         OR channel || char(10) || sender IN (SELECT value FROM json_each(?9)))) \
      AND (tier = 'owner' OR channel || char(10) || sender NOT IN (SELECT value FROM json_each(?7))) \
      AND (coalesce((SELECT sandbox = 'read-only' FROM task WHERE conversation_id = message.conversation_id), \
          tier IN (SELECT value FROM json_each(?6))) OR NOT EXISTS (\
@@ -44,7 +45,8 @@ pub(super) const HELD_FILTERED: &str = select_message!(
     "INDEXED BY message_held JOIN message_text USING (row) \
      WHERE place = 'held' AND hold_until <= ?2 \
      AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
-     AND (?8 = 0 OR kind = 'person' AND tier <> 'tool') \
+     AND (?8 = 0 OR kind = 'person' AND (tier = 'owner' \
+         OR channel || char(10) || sender IN (SELECT value FROM json_each(?9)))) \
      AND (tier = 'owner' OR channel || char(10) || sender NOT IN (SELECT value FROM json_each(?7))) \
      AND (coalesce((SELECT sandbox = 'read-only' FROM task WHERE conversation_id = message.conversation_id), \
          tier IN (SELECT value FROM json_each(?6))) OR NOT EXISTS (\
@@ -244,7 +246,7 @@ pub(super) fn heads(
 fn stops_nothing(filter: &HeadFilter) -> bool {
     filter.full_channels.is_empty()
         && filter.full_senders.is_empty()
-        && !filter.people_only
+        && !filter.owner_only
         && !filter.no_suspects
         && filter.busy_workdirs.is_empty()
 }
@@ -259,11 +261,6 @@ fn filtered(
     let channels = json(filter.full_channels.iter().map(ChannelId::as_str));
     let workdirs = json(filter.busy_workdirs.iter().map(String::as_str));
     let readers = json(filter.readers.iter().map(|tier| tier.word()));
-    let senders = filter.full_senders.iter();
-    let senders: Vec<String> = senders
-        .map(|(channel, sender)| format!("{channel}\n{sender}"))
-        .collect();
-    let senders = json(senders.iter().map(String::as_str));
     let params = params![
         limit,
         now.0,
@@ -271,10 +268,19 @@ fn filtered(
         channels,
         workdirs,
         readers,
-        senders,
-        filter.people_only
+        json_of_senders(&filter.full_senders),
+        filter.owner_only,
+        json_of_senders(&filter.owners),
     ];
     sql::many(conn, query, params, read)
+}
+
+/// Each as one text, which no other channel and sender make.
+fn json_of_senders(senders: &[(ChannelId, String)]) -> String {
+    let senders = senders.iter();
+    let joined = senders.map(|(channel, sender)| format!("{channel}\n{sender}"));
+    let joined: Vec<String> = joined.collect();
+    json(joined.iter().map(String::as_str))
 }
 
 /// A JSON array of texts.

@@ -296,7 +296,10 @@ impl Pair {
             turns_per_channel: self.dice.choose(&[1, 9]),
             per_sender: Arc::new(TurnsPerSender {
                 max: self.dice.choose(&[1, 2, 9]),
-                exempt: Vec::new(),
+                owners: self.dice.choose(&[
+                    Vec::new(),
+                    vec![(ChannelId::new("local"), "ann".to_owned())],
+                ]),
             }),
             one_writer: self.dice.choose(&[Vec::new(), vec!["/work".to_owned()]]),
             readers: vec![Tier::Peer],

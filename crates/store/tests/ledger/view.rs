@@ -134,7 +134,12 @@ impl View {
                 ..HeadFilter::default()
             },
             HeadFilter {
-                people_only: true,
+                owner_only: true,
+                ..HeadFilter::default()
+            },
+            HeadFilter {
+                owner_only: true,
+                owners: vec![(ChannelId::new("local"), "ann".to_owned())],
                 ..HeadFilter::default()
             },
             HeadFilter {

@@ -140,6 +140,7 @@ contract! {
         }
         shares {
             f3_people_keep_a_place,
+            f3_only_owners_have_kept_places,
             f3_one_sender_has_its_share,
             f3_questions_fill_a_sender_s_share_only,
             f3_shares_hold_whatever_arrives,

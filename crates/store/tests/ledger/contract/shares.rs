@@ -26,7 +26,7 @@ fn shared(now: Timestamp) -> Claim {
         turns_per_channel: u32::MAX,
         per_sender: Arc::new(TurnsPerSender {
             max: PER_SENDER,
-            exempt: vec![(ChannelId::new("task"), "owner".to_owned())],
+            owners: vec![(ChannelId::new("task"), "owner".to_owned())],
         }),
         ..claim(TURNS_MAX, now)
     }
@@ -37,6 +37,8 @@ fn shared(now: Timestamp) -> Claim {
 enum Who {
     Person,
     Agent(&'static str),
+    /// A person whom a channel does not call the owner.
+    Stranger(&'static str),
     /// Holds a token: somebody waits for it, but no person.
     Program(&'static str),
 }
@@ -47,6 +49,7 @@ impl Who {
         let (kind, tier, sender) = match self {
             Self::Person => (SenderKind::Person, Tier::Owner, "owner"),
             Self::Agent(name) => (SenderKind::Agent, Tier::Peer, name),
+            Self::Stranger(name) => (SenderKind::Person, Tier::Peer, name),
             Self::Program(name) => (SenderKind::Person, Tier::Tool, name),
         };
         Receive {
@@ -104,6 +107,45 @@ async fn kept<L: Ledger>(world: &World<L>, id: &str) -> Option<Kept> {
     case.kept
 }
 
+/// A task of the owner, which has the tier of tools.
+fn owner_task(id: &str) -> Receive {
+    Receive {
+        channel: ChannelId::new("task"),
+        ..Who::Program("owner").sends(id)
+    }
+}
+
+/// Programs fill what is not kept: the owner's own tasks run all the same, and strangers wait.
+pub(super) async fn f3_only_owners_have_kept_places<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    for n in 0..4 {
+        for name in ["ci", "cron"] {
+            world
+                .does(Who::Program(name).sends(&format!("{name}{n}")))
+                .await;
+            world.pass_ms(1);
+        }
+    }
+    for _ in 0..TURNS_MAX - RESERVED {
+        assert!(claims(&world).await.is_some());
+    }
+    world.does(Who::Stranger("eve").sends("e1")).await;
+    assert_eq!(kept(&world, "e1").await, Some(Kept::Reserved));
+    let elsewhere = Who::Program("owner").sends("x1");
+    world.does(elsewhere).await;
+    assert_eq!(kept(&world, "x1").await, Some(Kept::Reserved), "a namesake");
+    assert_eq!(claims(&world).await, None);
+    for id in ["t1", "t2"] {
+        world.does(owner_task(id)).await;
+        assert_eq!(kept(&world, id).await, None);
+        assert_eq!(claims(&world).await.as_deref(), Some(id));
+    }
+    world.does(owner_task("t3")).await;
+    assert_eq!(kept(&world, "t3").await, Some(Kept::Slots));
+    assert_eq!(claims(&world).await, None);
+}
+
 pub(super) async fn f3_people_keep_a_place<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
@@ -152,18 +194,14 @@ pub(super) async fn f3_one_sender_has_its_share<F: Fixture>() {
     // The owner has no such limit, also not for tasks, which have the tier of tools.
     for n in 0..5 {
         world.does(Who::Person.sends(&format!("n{n}"))).await;
-        let task = Receive {
-            channel: ChannelId::new("task"),
-            ..Who::Program("owner").sends(&format!("t{n}"))
-        };
-        world.does(task).await;
+        world.does(owner_task(&format!("t{n}"))).await;
         world.pass_ms(1);
     }
     let mut tasks = 0;
     while let Some(id) = claims(&world).await {
         tasks += u32::from(id.starts_with('t'));
     }
-    assert_eq!(tasks, 2, "what is left beside the reserve");
+    assert_eq!(tasks, 2, "half of what is left");
 }
 
 pub(super) async fn f3_questions_fill_a_sender_s_share_only<F: Fixture>() {
@@ -241,7 +279,8 @@ impl<L: Ledger> Run<L> {
         if self.below(3) == 0 {
             self.arrive(Who::Person).await;
         }
-        match self.below(6) {
+        match self.below(7) {
+            2 => self.arrive(Who::Stranger("eve")).await,
             0 => self.arrive(Who::Agent("polite")).await,
             1 => self.arrive(Who::Program("ci")).await,
             _ => {}
