@@ -11,7 +11,7 @@ use bridge_core::value::{
 };
 
 /// The channel's id in the ledger.
-pub const CHANNEL: &str = "local";
+pub const CHANNEL: &str = bridge_core::channels::LOCAL;
 /// The conversation of people who name none.
 pub const DEFAULT_CONVERSATION: &str = "main";
 

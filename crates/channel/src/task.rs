@@ -6,7 +6,7 @@ use bridge_core::step::{Extras, Verdict};
 use bridge_core::value::{AckMode, ChannelId, ExternalId, SenderKind, TaskId, Tier};
 
 /// The channel's id in the ledger.
-pub const CHANNEL: &str = "task";
+pub const CHANNEL: &str = bridge_core::channels::TASK;
 
 /// Checks a text for a task: its prompt, or more of it.
 pub fn arrive(

@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod budget;
+pub mod channels;
 pub mod deadline;
 pub mod errand;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Whose work an approval request is about, in words for people. Every surface shows what this says, so that a request
 //! that a stranger caused never looks like one of the owner's own.
 
+use crate::channels::{A2A, LOCAL, TASK, is_of_tokens};
 use crate::limits::clip;
 use crate::show::{effect_line, without_paths};
 use crate::value::{Message, Request, RequestKind, Tier};
@@ -10,10 +11,6 @@ pub const LOCAL_OWNER: &str = "local owner";
 /// Sender of what comes in over A2A without a token. No token has this name.
 pub const ANONYMOUS: &str = "anonymous";
 
-/// Channels whose senders are the local owner, tokens and callers without one: we authenticated the name ourselves.
-const LOCAL: &str = "local";
-const TASK: &str = "task";
-const A2A: &str = "a2a";
 /// Begins the id of a channel that is a Molecule workspace; the rest names the workspace.
 const MOLECULE: &str = "molecule:";
 /// Sender of what is written on the canvas of a Molecule workspace.
@@ -22,15 +19,10 @@ const CANVAS: &str = "canvas";
 /// Longest name that is shown; those of tokens and workspaces are shorter.
 const NAME_MAX_CHARS: usize = 64;
 
-/// Whether the sender of a message is a name that we gave out, rather than one that a platform says.
-fn is_known_here(message: &Message) -> bool {
-    matches!(message.channel.as_str(), LOCAL | TASK | A2A)
-}
-
 /// Whether the caller of this name sent it. A sender of the same name on a platform is somebody else.
 #[must_use]
 pub fn sent_by(message: &Message, caller: &str) -> bool {
-    is_known_here(message) && message.sender == caller
+    is_of_tokens(&message.channel) && message.sender == caller
 }
 
 /// Whether the person at this machine sent it.

@@ -1,7 +1,7 @@
 //! Stops everything of one sender, batch by batch, on a task of its own: a caller that hangs up stops nothing halfway.
 
 use super::desk::DaemonDesk;
-use bridge_channel::{a2a, local, task};
+use bridge_core::channels;
 use bridge_core::limits::{BACKLOG_MAX, STOP_MAX};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{StopCause, StopSender};
@@ -10,9 +10,6 @@ use bridge_front::{StopRequest, Stopped};
 
 /// More batches than this never wait: a sender that goes on sending meanwhile does not keep this going.
 const BATCHES_MAX: u32 = BACKLOG_MAX / STOP_MAX + 1;
-
-/// Where the names of senders are those of tokens.
-const TOKEN_CHANNELS: [&str; 3] = [local::CHANNEL, task::CHANNEL, a2a::CHANNEL];
 
 impl<L: Ledger> DaemonDesk<L> {
     pub(super) async fn stop_all_of(
@@ -25,7 +22,7 @@ impl<L: Ledger> DaemonDesk<L> {
             sender: stop.sender,
             channels: match (stop.channel, stop.cause) {
                 (Some(channel), _) => vec![channel],
-                (None, StopCause::Revoked) => TOKEN_CHANNELS.map(ChannelId::new).to_vec(),
+                (None, StopCause::Revoked) => channels::OF_TOKENS.map(ChannelId::new).to_vec(),
                 (None, StopCause::Operator) => Vec::new(),
             },
             by: by.to_owned(),

@@ -7,4 +7,4 @@ pub mod push;
 pub use arrive::{Inbound, arrive, conversation_key, external_id, key_id};
 
 /// The channel's id in the ledger.
-pub const CHANNEL: &str = "a2a";
+pub const CHANNEL: &str = bridge_core::channels::A2A;

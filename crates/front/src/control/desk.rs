@@ -4,6 +4,7 @@ use super::envelope::{Told, envelope, protocol, view};
 use super::rows::{Subject, TaskRows};
 use super::{Act, Caller, Control, ControlError, ControlFault, DeskNews, Scope};
 use crate::desk::{Desk, Steering, SubmitError};
+use bridge_core::channels;
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::value::TaskId;
@@ -13,9 +14,6 @@ use serde_json::{Value, json};
 const LIST_DEFAULT: u32 = 10;
 /// Most tasks in one list.
 const LIST_MAX: u32 = 200;
-
-/// The channel of messages that come through this API; senders of other channels may be called like a token.
-const LOCAL_CHANNEL: &str = "local";
 
 /// Control of the daemon behind a desk.
 #[derive(Clone, Debug)]
@@ -117,7 +115,7 @@ impl<D: Desk> DeskControl<D> {
                 let id = message_id.clone();
                 let found = self.desk.ledger().read(move |rows| rows.message(&id));
                 found.await.map_err(unavailable)?.is_some_and(|message| {
-                    message.channel.as_str() == LOCAL_CHANNEL && message.sender == caller.name
+                    message.channel.as_str() == channels::LOCAL && message.sender == caller.name
                 })
             }
         };

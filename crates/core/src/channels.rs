@@ -1,0 +1,40 @@
+//! The channels whose senders we know ourselves: the local owner, holders of tokens, and callers without one. On every
+//! other channel a platform says who writes.
+
+use crate::requester::{ANONYMOUS, LOCAL_OWNER};
+use crate::value::ChannelId;
+
+/// Messages over `api.sock` and HTTP.
+pub const LOCAL: &str = "local";
+/// Tasks.
+pub const TASK: &str = "task";
+/// Other agents that call over A2A.
+pub const A2A: &str = "a2a";
+/// All of them.
+pub const OF_TOKENS: [&str; 3] = [LOCAL, TASK, A2A];
+
+/// Whether names of senders are those of tokens there.
+#[must_use]
+pub fn is_of_tokens(channel: &ChannelId) -> bool {
+    OF_TOKENS.contains(&channel.as_str())
+}
+
+/// The token that somebody sends with, by its name.
+#[must_use]
+pub fn token_of<'s>(channel: &ChannelId, sender: &'s str) -> Option<&'s str> {
+    let held = is_of_tokens(channel) && sender != LOCAL_OWNER && sender != ANONYMOUS;
+    held.then_some(sender)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f4_only_our_channels_have_tokens() {
+        let token = |channel: &str, sender| token_of(&ChannelId::new(channel), sender).is_some();
+        assert!(OF_TOKENS.into_iter().all(|channel| token(channel, "ci")));
+        assert!(!token("molecule:w", "ci"));
+        assert!(!token(LOCAL, LOCAL_OWNER) && !token(A2A, ANONYMOUS));
+    }
+}
