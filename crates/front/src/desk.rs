@@ -338,6 +338,9 @@ pub enum SubmitError {
         /// When there is room for it; absent if never.
         retry_after: Option<Duration>,
     },
+    /// The token that it came with was revoked while it was on its way.
+    #[error("the token was revoked while this was on its way; nothing was stored")]
+    Revoked,
     /// The disk is nearly full.
     #[error("{0}")]
     NoRoom(String),

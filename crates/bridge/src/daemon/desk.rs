@@ -284,6 +284,7 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
             Received::Duplicate(message_id) => self.same(message_id, text, key).await,
             Received::Full => Err(SubmitError::Full),
             Received::OverBudget(over) => Err(SubmitError::over_budget(over, ids::now())),
+            Received::Revoked => Err(SubmitError::Revoked),
         }
     }
 

@@ -215,7 +215,8 @@ impl<L: Ledger> DaemonDesk<L> {
                 | ErrandTaken::Over(_)
                 | ErrandTaken::Unknown
                 | ErrandTaken::Full
-                | ErrandTaken::OverBudget(_),
+                | ErrandTaken::OverBudget(_)
+                | ErrandTaken::Revoked,
             )
             | Err(LedgerError::Refused(_)) => false,
             Err(_) => true,

@@ -227,6 +227,7 @@ impl<L: Ledger> DaemonDesk<L> {
             TaskStarted::Known(task) => same(task, &asked),
             TaskStarted::Full => Err(SubmitError::Full.into()),
             TaskStarted::OverBudget(over) => Err(SubmitError::over_budget(over, ids::now()).into()),
+            TaskStarted::Revoked => Err(SubmitError::Revoked.into()),
         }
     }
 
@@ -278,6 +279,7 @@ impl<L: Ledger> DaemonDesk<L> {
             }),
             SteerStored::Full => Err(SubmitError::Full),
             SteerStored::OverBudget(over) => Err(SubmitError::over_budget(over, ids::now())),
+            SteerStored::Revoked => Err(SubmitError::Revoked),
             SteerStored::Stored { running: false, .. } => Ok(Steering::Queued {
                 why: "no turn of the task runs now".to_owned(),
             }),

@@ -1,9 +1,11 @@
 //! One sender against all others, on the built daemon: it takes neither every turn nor the disk, and it can be stopped.
 
 use crate::a2a_agent::{Agent, SERVED, said};
-use crate::world::World;
+use crate::world::{World, within};
 use serde_json::{Value, json};
 use std::path::Path;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 /// A peer's message in a context of its own, whose turn waits at a gate; its task.
 async fn slow(agent: &Agent, n: usize) -> Value {
@@ -107,7 +109,9 @@ async fn f4_files_of_refused_messages_are_removed() {
     let mallory = Agent::new(&world, "mallory").await;
     let files = || bytes_in(&world.state_dir().join("files"));
     for n in 0..6 {
-        mallory.post(with_file(n, &json!({"codex_bridge_hops": 8}))).await;
+        mallory
+            .post(with_file(n, &json!({"codex_bridge_hops": 8})))
+            .await;
     }
     assert_eq!(files(), 0, "the loop guard refused them");
     let send = async |n: u32| {
@@ -125,7 +129,11 @@ async fn f4_files_of_refused_messages_are_removed() {
     for n in 11..17 {
         send(n).await;
     }
-    assert_eq!(files(), one, "the first message has its file, and no other is stored");
+    assert_eq!(
+        files(),
+        one,
+        "the first message has its file, and no other is stored"
+    );
     let (status, _) = send(10).await;
     assert_eq!((status.as_u16(), files()), (200, one));
     drop(daemon);
@@ -165,5 +173,75 @@ async fn f4_a_revoked_peer_is_stopped() {
     let audit = world.run(&["audit"]).await;
     assert!(audit.stdout.contains("stop-sender"), "{audit:?}");
     assert_eq!(world.times_asked("echo:slow-"), 1);
+    drop(daemon);
+}
+
+/// A call whose body has not come yet; the daemon has looked at who calls.
+async fn begun(agent: &Agent, path: &str, length: usize) -> TcpStream {
+    let host = agent.base.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(host).await.unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {}\r\nA2A-Version: 1.0\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\
+         Connection: close\r\n\r\n",
+        agent.token
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = [0; 25];
+    within(
+        "the daemon asks for the body",
+        stream.read_exact(&mut answer),
+    )
+    .await
+    .unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f4_a_half_sent_message_is_refused() {
+    let world = World::with_settings(SERVED).await;
+    let daemon = world.daemon().await;
+    let mallory = Agent::new(&world, "mallory").await;
+    let ci = world
+        .run(&[
+            "token", "add", "ci", "--scope", "send", "--scope", "control",
+        ])
+        .await;
+    let ci = Agent::with_token(&world, ci.stdout.trim());
+    let sent = json!({"message": said("m1", "echo:late", &json!({}))}).to_string();
+    let text = json!({"text": "echo:late"}).to_string();
+    let task = json!({"prompt": "echo:late"}).to_string();
+    let mut calls = Vec::new();
+    for (agent, path, body) in [
+        (&mallory, "/a2a/message:send", sent),
+        (&ci, "/v1/messages", text),
+        (&ci, "/v1/tasks", task),
+    ] {
+        calls.push((path, begun(agent, path, body.len()).await, body));
+    }
+    world
+        .run(&["peers", "revoke", "mallory"])
+        .await
+        .must(0, &[]);
+    world.run(&["token", "revoke", "ci"]).await.must(0, &[]);
+    // Another token of the same name does not help what the first one began.
+    world
+        .run(&["token", "add", "ci", "--scope", "send"])
+        .await
+        .must(0, &[]);
+    for (path, mut stream, body) in calls {
+        stream.write_all(body.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        within("an answer", stream.read_to_string(&mut answer))
+            .await
+            .unwrap();
+        assert!(answer.starts_with("HTTP/1.1 401 "), "{path}: {answer}");
+        assert!(answer.contains("revoked while"), "{path}: {answer}");
+    }
+    let status = world.json(&["status", "--json"]).await;
+    let counts = status["counts"].as_object().unwrap();
+    assert!(counts.values().all(|count| *count == 0), "{status:#}");
+    assert_eq!(world.times_asked("echo:late"), 0);
     drop(daemon);
 }

@@ -83,7 +83,7 @@ impl Loopback {
                     news = true;
                 }
                 Ok(Received::Duplicate(_)) => {}
-                Ok(Received::Full | Received::OverBudget(_)) => {
+                Ok(Received::Full | Received::OverBudget(_) | Received::Revoked) => {
                     tracing::warn!("too much waits already; the loopback platform keeps the rest");
                     return Page::PushedBack;
                 }

@@ -327,6 +327,8 @@ pub trait Read {
     ) -> Result<Vec<Conversation>, RowsError>;
     /// Tokens of the API: all good ones, then revoked ones, each by name.
     fn tokens(&self) -> Result<Vec<Token>, RowsError>;
+    /// The token of this name, good or revoked.
+    fn token(&self, name: &str) -> Result<Option<Token>, RowsError>;
     /// Messages in one state, newest first, at most `limit`, older than `before`.
     fn messages_in(
         &self,

@@ -69,6 +69,8 @@ pub enum ErrandTaken {
     Full,
     /// Its owner has stored as much as it may; nothing was stored.
     OverBudget(OverBudget),
+    /// Its owner's token was revoked while it was on its way; nothing was stored.
+    Revoked,
 }
 
 /// The rows that decide.
@@ -144,6 +146,7 @@ impl Transition for TakeErrand {
             // A message with this key that is of no errand: somebody else's, of which nothing is told.
             Received::Duplicate(_) => return Err(Refused::new(Self::NAME, &own_id, None)),
             Received::Full => return Ok(Decision::nothing(ErrandTaken::Full)),
+            Received::Revoked => return Ok(Decision::nothing(ErrandTaken::Revoked)),
             Received::OverBudget(over) => {
                 return Ok(Decision::nothing(ErrandTaken::OverBudget(over)));
             }

@@ -6,6 +6,7 @@ use super::obey::{Pending, obey};
 use super::outbox::Outbox;
 use super::seat::Seat;
 use super::{Action, Decision, Refused, Transition};
+use crate::channels::token_of;
 use crate::limits::{self, PairBudget};
 use crate::port::{Change, Heard, Read, RowsError, StoredBytes};
 use crate::storage::{self, OverBudget, StorageBudget, StoredHour};
@@ -102,12 +103,15 @@ pub enum Received {
     Full,
     /// Its sender has stored as much as it may; nothing was stored.
     OverBudget(OverBudget),
+    /// The token that it was sent with was revoked while it was on its way; nothing was stored.
+    Revoked,
 }
 
 /// The rows that decide.
 #[derive(Debug)]
 pub struct View {
     known: Option<(Message, Option<Ack>)>,
+    revoked: bool,
     seat: Seat,
     last_seq: Option<Seq>,
     backlog: u32,
@@ -150,8 +154,13 @@ impl Transition for Receive {
                 pending = Pending::load(rows, conversation_id, command)?;
             }
         }
+        let token = match token_of(&self.channel, &self.sender) {
+            Some(name) => rows.token(name)?,
+            None => None,
+        };
         Ok(View {
             known,
+            revoked: token.is_some_and(|token| !token.is_live()),
             seat,
             last_seq,
             backlog: rows.backlog()?,
@@ -171,12 +180,9 @@ impl Transition for Receive {
         if let Some((known, ack)) = view.known {
             return Ok(shown_again(known, ack));
         }
-        if view.backlog >= limits::BACKLOG_MAX {
-            return Ok(Decision::nothing(Received::Full));
-        }
-        let stopped = match self.guard(&view.past, &view.stored, now) {
+        let stopped = match self.guard(&view, now) {
             Ok(stopped) => stopped,
-            Err(over) => return Ok(Decision::nothing(Received::OverBudget(over))),
+            Err(turned_away) => return Ok(Decision::nothing(turned_away)),
         };
         let mut changes = Vec::with_capacity(3);
         let seated = view.seat.take(&self, now, &mut changes);
@@ -284,19 +290,23 @@ impl Receive {
     }
 
     /// What stops it at the door, if anything does; an error where nothing of it is stored.
-    fn guard(
-        &self,
-        past: &Past,
-        stored: &[StoredHour],
-        now: Timestamp,
-    ) -> Result<Option<Unfit>, OverBudget> {
+    fn guard(&self, view: &View, now: Timestamp) -> Result<Option<Unfit>, Received> {
+        // Its caller was looked at when the call began, and files take a while. All that waited of this sender may be
+        // cancelled since, so that nothing more of it may come in.
+        if view.revoked {
+            return Err(Received::Revoked);
+        }
+        if view.backlog >= limits::BACKLOG_MAX {
+            return Err(Received::Full);
+        }
+        let View { past, stored, .. } = view;
         let said_at = self.extras.said_at.unwrap_or(now);
         let looped = loop_guard(self, past, said_at);
         let counted = |hour: &&StoredHour| hour.hour >= storage::counted_from(now);
         let counted: Vec<StoredHour> = stored.iter().filter(counted).copied().collect();
         let bytes = self.bytes(looped.is_some());
         match self.extras.storage.over(&counted, bytes) {
-            Some(over) if self.extras.storage.refusable => Err(over),
+            Some(over) if self.extras.storage.refusable => Err(Received::OverBudget(over)),
             Some(over) => {
                 let told = past.heard.first().is_some_and(|newest| newest.stopped);
                 Ok(looped.or_else(|| Some(stopped(over.to_string(), !told))))

@@ -26,6 +26,8 @@ pub enum TaskStarted {
     Full,
     /// Its starter has stored as much as it may.
     OverBudget(OverBudget),
+    /// Its starter's token was revoked while it was on its way.
+    Revoked,
 }
 
 /// The rows that decide.
@@ -67,6 +69,7 @@ impl Transition for StartTask {
             }
             (Received::Full, _) => TaskStarted::Full,
             (Received::OverBudget(over), _) => TaskStarted::OverBudget(over),
+            (Received::Revoked, _) => TaskStarted::Revoked,
         };
         Ok(Decision {
             changes,
@@ -99,6 +102,8 @@ pub enum SteerStored {
     Full,
     /// Whoever tells it more has stored as much as they may.
     OverBudget(OverBudget),
+    /// The token of whoever tells it more was revoked while the text was on its way.
+    Revoked,
 }
 
 impl Transition for SteerTask {
@@ -142,6 +147,7 @@ impl Transition for SteerTask {
                 }
                 Received::Full => SteerStored::Full,
                 Received::OverBudget(over) => SteerStored::OverBudget(over),
+                Received::Revoked => SteerStored::Revoked,
             },
         })
     }

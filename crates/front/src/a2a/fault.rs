@@ -248,6 +248,11 @@ impl Fault {
         Self::new(Kind::Revoked, message)
     }
 
+    /// The token was revoked before anything was done.
+    pub(crate) fn revoked_meanwhile(message: impl Into<String>) -> Self {
+        Self::new(Kind::Revoked, message)
+    }
+
     /// Something that may be different later.
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self {
@@ -327,6 +332,7 @@ impl From<SubmitError> for Fault {
                 retry_after,
                 ..Self::new(Kind::OverBudget, message)
             },
+            SubmitError::Revoked => Self::revoked_meanwhile(message),
             SubmitError::NoRoom(_) => Self::new(Kind::NoRoom, message),
             SubmitError::Slow { retry_after, .. } => Self {
                 retry_after: Some(retry_after),

@@ -75,6 +75,7 @@ fn unread(error: BodyError) -> Fault {
     let why = error.to_string();
     match error {
         BodyError::TooLong => Fault::too_large(why),
+        BodyError::Revoked => Fault::revoked_meanwhile(why),
         BodyError::Late | BodyError::Broken | BodyError::NoRoom => Fault::unavailable(why),
     }
 }

@@ -3,6 +3,7 @@
 //! The bytes of a body count from before the first of them is read until the last copy is dropped. A body of known
 //! length gets its whole room at once, so bodies that are half read never wait for each other.
 
+use super::guard::TokenUse;
 use super::limits::{
     BODIES_MAX_BYTES, BODIES_PER_CALLER_BYTES, BODY_DEADLINE, BODY_MAX_BYTES, BODY_ROOM_DEADLINE,
     BODY_UNCOUNTED_BYTES,
@@ -34,6 +35,8 @@ pub(crate) struct BodyShare {
     own: Arc<Semaphore>,
     /// What it has in common with other callers.
     common: Option<Arc<Semaphore>>,
+    /// What the caller came with.
+    token: Option<TokenUse>,
 }
 
 /// Why a body was not read; nothing was done then.
@@ -49,6 +52,8 @@ pub(crate) enum BodyError {
         "too many long bodies are being received; nothing was done, send it again in a few seconds"
     )]
     NoRoom,
+    #[error("the token was revoked while the body arrived; nothing was done")]
+    Revoked,
 }
 
 impl BodyError {
@@ -75,6 +80,7 @@ impl BodyBudget {
             return BodyShare {
                 own: Arc::clone(&self.owner),
                 common: None,
+                token: None,
             };
         }
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,6 +94,7 @@ impl BodyBudget {
         BodyShare {
             own,
             common: Some(Arc::clone(&self.tokens)),
+            token: None,
         }
     }
 }
@@ -114,7 +121,13 @@ impl BodyShare {
         Self {
             own: Arc::new(Semaphore::new(BODIES_PER_CALLER_BYTES)),
             common: None,
+            token: None,
         }
+    }
+
+    /// The share of a caller that came with this token: once that is revoked, no body counts.
+    pub(super) fn with_token(self, token: Option<TokenUse>) -> Self {
+        Self { token, ..self }
     }
 
     /// Reads a body to its end.
@@ -147,6 +160,9 @@ impl BodyShare {
                 deadline = after(deadline, before.elapsed());
             }
             bytes.extend_from_slice(&data);
+        }
+        if self.token.as_ref().is_some_and(TokenUse::is_revoked) {
+            return Err(BodyError::Revoked);
         }
         Ok(Bytes::from_owner(Counted {
             bytes,

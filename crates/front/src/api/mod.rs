@@ -88,7 +88,7 @@ impl<D> Context<D> {
 #[derive(Debug, Default)]
 struct Shared {
     rates: guard::Rates,
-    known: guard::Known,
+    known: Arc<guard::Known>,
     /// When the use of each token was noted last.
     seen: Mutex<HashMap<String, Instant>>,
     streams: streams::Streams,

@@ -152,6 +152,7 @@ impl From<SubmitError> for ProblemResponse {
         let status = match &error {
             SubmitError::Unfit(_) | SubmitError::OtherBody => StatusCode::UNPROCESSABLE_ENTITY,
             SubmitError::Full | SubmitError::OverBudget { .. } => StatusCode::TOO_MANY_REQUESTS,
+            SubmitError::Revoked => return Self::unauthorized(error.to_string()),
             SubmitError::NoRoom(_) => StatusCode::INSUFFICIENT_STORAGE,
             SubmitError::Slow { .. }
             | SubmitError::Damaged(_)
@@ -164,6 +165,7 @@ impl From<SubmitError> for ProblemResponse {
             SubmitError::Unfit(_)
             | SubmitError::OtherBody
             | SubmitError::Full
+            | SubmitError::Revoked
             | SubmitError::NoRoom(_)
             | SubmitError::Damaged(_)
             | SubmitError::Stopping

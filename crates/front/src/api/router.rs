@@ -1,7 +1,7 @@
 //! The router, made from the table: every route behind its access rule, and everything behind the guard.
 
 use super::bodies::BodyBudget;
-use super::guard::{Door, Gate, Identity, enter};
+use super::guard::{Door, Gate, Identity, TokenUse, enter};
 use super::limits::{BODY_MAX_BYTES, CALL_DEADLINE};
 use super::route::{Access, Pace, Route};
 use super::{Context, ProblemResponse};
@@ -70,7 +70,8 @@ async fn admit(State(rule): State<Rule>, mut request: Request, next: Next) -> Re
             if !caller.may(scope) {
                 return lacks(scope).into_response();
             }
-            let share = rule.bodies.of(&caller);
+            let token = request.extensions_mut().remove::<TokenUse>();
+            let share = rule.bodies.of(&caller).with_token(token);
             request.extensions_mut().insert(share);
             request.extensions_mut().insert(caller);
         }

@@ -89,7 +89,8 @@ pub(super) async fn revoke<D: Desk>(
     let revoked = to_the_end(async move {
         let (name, by) = (revoke.name.clone(), revoke.by.clone());
         let revoked = desk.revoke_token(revoke).await;
-        shared.known.forget();
+        // Before its messages are cancelled: what is still on its way finds this, or the row.
+        shared.known.revoke(&name);
         if matches!(revoked, Ok(true)) {
             shared.streams.end(&name);
         }

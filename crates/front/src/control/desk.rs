@@ -227,6 +227,7 @@ pub(super) fn unavailable(error: LedgerError) -> ControlError {
 pub(super) fn closed(error: SubmitError) -> ControlError {
     let kind = match &error {
         SubmitError::Unfit(_) | SubmitError::OtherBody => ControlFault::Invalid,
+        SubmitError::Revoked => ControlFault::Forbidden,
         SubmitError::Full
         | SubmitError::OverBudget { .. }
         | SubmitError::NoRoom(_)

@@ -285,7 +285,7 @@ fn poll(world: &mut World, number: u64) {
             match take_in(world, row) {
                 Ok(Received::New(_) | Received::Duplicate(_)) => {}
                 Err(Setback::Died) => return,
-                Ok(Received::Full | Received::OverBudget(_))
+                Ok(Received::Full | Received::OverBudget(_) | Received::Revoked)
                 | Err(Setback::Refused | Setback::Unavailable) => {
                     return world.duty(FAULT_PAUSE_MS, FAULT_PAUSE_MS, Duty::Poll { number });
                 }

@@ -94,6 +94,10 @@ impl Read for MemoryRows {
         Ok(self.all_tokens())
     }
 
+    fn token(&self, name: &str) -> Result<Option<Token>, RowsError> {
+        Ok(self.tokens.get(&name.to_owned()).cloned())
+    }
+
     fn messages_in(
         &self,
         state: StateName,

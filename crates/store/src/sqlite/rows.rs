@@ -238,6 +238,10 @@ impl Read for SqliteRows<'_> {
         token::all(self.conn)
     }
 
+    fn token(&self, name: &str) -> Result<Option<Token>, RowsError> {
+        token::by_name(self.conn, name)
+    }
+
     fn messages_in(
         &self,
         state: StateName,

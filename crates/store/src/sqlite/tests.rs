@@ -57,7 +57,7 @@ fn walks(step: &str) -> bool {
 }
 
 /// What runs for every message, what a start walks through, and the lists of fronts.
-const HOT: [&str; 42] = [
+const HOT: [&str; 43] = [
     queue::READY,
     queue::HELD,
     queue::NEXT_HELD,
@@ -100,6 +100,7 @@ const HOT: [&str; 42] = [
     errand::TOUCH,
     spend::TURNS,
     stored::HOURS,
+    super::token::BY_NAME,
 ];
 
 /// It sorts, but what it finds, not the table: it is asked when a reply is in doubt, about those taken since a time.

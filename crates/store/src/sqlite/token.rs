@@ -31,6 +31,13 @@ pub(super) fn all(conn: &Connection) -> Result<Vec<Token>, RowsError> {
     sql::many(conn, query, [page(PAGE_MAX)], read)
 }
 
+pub(super) const BY_NAME: &str =
+    "SELECT name, hash, scopes, created_at, last_used_at, revoked_at FROM token WHERE name = ?1";
+
+pub(super) fn by_name(conn: &Connection, name: &str) -> Result<Option<Token>, RowsError> {
+    sql::one(conn, BY_NAME, [name], read)
+}
+
 pub(super) fn insert(conn: &Connection, token: &Token) -> Result<(), RowsError> {
     sql::write(
         conn,

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// The scope that makes a token a peer's.
 const SCOPE: &str = "a2a";
 /// How the daemon calls the place where agents call.
-const CHANNEL: &str = "a2a";
+const CHANNEL: &str = bridge_core::channels::A2A;
 
 pub(super) async fn peers(client: &ApiClient, command: PeersCommand) -> ExitCode {
     match command {

@@ -298,6 +298,7 @@ async fn take<D: Desk>(call: &Call<D>, heard: Heard) -> Result<ErrandId, Fault> 
             let now = call.context.desk.now();
             Err(SubmitError::over_budget(over, now).into())
         }
+        ErrandTaken::Revoked => Err(SubmitError::Revoked.into()),
         ErrandTaken::Full => Err(Fault::full(
             "too many messages wait already; nothing was stored, send it again later",
         )),

@@ -6,7 +6,13 @@ use super::identify::Candidate;
 use crate::TokenHash;
 #[cfg(test)]
 use crate::control::{Caller, Grants, Scope, Via};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long it is remembered that a token was revoked: longer than a body may take to arrive.
+const REVOKED_FOR: Duration = Duration::from_secs(600);
 
 /// What is known of the rows.
 #[derive(Debug, Default)]
@@ -17,6 +23,24 @@ struct Kept {
     /// How often everything was forgotten.
     generation: u64,
     tokens: Option<Arc<[Candidate]>>,
+    /// Tokens that were revoked lately, by name, with the generation since when.
+    revoked: HashMap<String, (u64, Instant)>,
+}
+
+/// The token that a request came with. It may be revoked before the body is there.
+#[derive(Clone, Debug)]
+pub(in crate::api) struct TokenUse {
+    known: Arc<Known>,
+    name: String,
+    generation: u64,
+}
+
+impl TokenUse {
+    pub(in crate::api) fn is_revoked(&self) -> bool {
+        let kept = self.known.lock();
+        let revoked = kept.revoked.get(&self.name);
+        revoked.is_some_and(|(generation, _)| *generation > self.generation)
+    }
 }
 
 /// Nothing is kept; whoever reads the rows now gives this back with them.
@@ -26,6 +50,20 @@ pub(super) struct Missing(u64);
 impl Known {
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a request must take before it is found out who calls: whatever is revoked after that counts.
+    pub(super) fn generation(&self) -> u64 {
+        self.lock().generation
+    }
+
+    /// A request that came with the token of this name, at this generation.
+    pub(super) fn used(self: &Arc<Self>, name: &str, generation: u64) -> TokenUse {
+        TokenUse {
+            known: Arc::clone(self),
+            name: name.to_owned(),
+            generation,
+        }
     }
 
     pub(super) fn look(&self) -> Result<Arc<[Candidate]>, Missing> {
@@ -46,6 +84,18 @@ impl Known {
         let mut kept = self.lock();
         kept.generation += 1;
         kept.tokens = None;
+    }
+
+    /// This token is good for nothing any more, also in requests that are under way.
+    pub(in crate::api) fn revoke(&self, name: &str) {
+        let now = Instant::now();
+        let mut kept = self.lock();
+        kept.generation += 1;
+        kept.tokens = None;
+        kept.revoked
+            .retain(|_, (_, since)| now.duration_since(*since) < REVOKED_FOR);
+        let generation = kept.generation;
+        kept.revoked.insert(name.to_owned(), (generation, now));
     }
 
     /// As after reading the row of this token alone.
@@ -77,5 +127,17 @@ mod tests {
         let after = known.look().unwrap_err();
         known.keep(after, Arc::default());
         assert!(known.look().is_ok());
+    }
+
+    #[test]
+    fn f4_a_token_is_revoked_under_way() {
+        let known = Arc::new(Known::default());
+        let [one, two] = ["one", "two"].map(|name| known.used(name, known.generation()));
+        known.forget();
+        assert!(!one.is_revoked(), "a token was made");
+        known.revoke("one");
+        assert!(one.is_revoked() && !two.is_revoked());
+        let next = known.used("one", known.generation());
+        assert!(!next.is_revoked(), "another token of this name");
     }
 }

@@ -11,7 +11,7 @@ pub use hosts::{Hosts, HostsError};
 pub(super) use identify::A2A_PATH;
 pub(super) use identify::Identity;
 pub use identify::VIA_HEADER;
-pub(super) use known::Known;
+pub(super) use known::{Known, TokenUse};
 pub(super) use rate::Rates;
 
 use super::server::Over;
@@ -93,6 +93,8 @@ async fn check<D: Desk>(gate: &Gate<D>, mut request: Request, next: Next) -> Res
     }
     let source = gate.source(peer.address, &request);
     let (path, headers) = (request.uri().path(), request.headers());
+    let known = &gate.context.shared.known;
+    let generation = known.generation();
     let identity = gate.identify(path, headers, program).await;
     let rated = match &identity {
         Identity::Known(caller) => match caller.grants {
@@ -112,6 +114,12 @@ async fn check<D: Desk>(gate: &Gate<D>, mut request: Request, next: Next) -> Res
         let wait = Duration::from_secs(1);
         let problem = ProblemResponse::too_many("this caller has too many connections", wait);
         return ([(header::CONNECTION, "close")], problem).into_response();
+    }
+    if let Identity::Known(caller) = &identity
+        && matches!(caller.grants, Grants::Scopes(_))
+    {
+        let token = known.used(&caller.name, generation);
+        request.extensions_mut().insert(token);
     }
     request.extensions_mut().insert(identity);
     let response = gate.run(request, next).await;

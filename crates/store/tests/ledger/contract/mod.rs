@@ -152,6 +152,7 @@ contract! {
             f4_a_refused_message_is_kept_as_excerpt,
             f4_files_of_refused_messages_count,
             f4_revoking_cancels_what_has_not_begun,
+            f4_a_revoked_token_takes_nothing_in,
             f4_stopping_a_sender_ends_everything,
             f4_a_sender_is_stopped_in_batches,
         }

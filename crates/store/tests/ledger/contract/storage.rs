@@ -1,6 +1,7 @@
 //! What one sender may store within a day, and what ends when a sender is stopped.
 
 use super::errands::first;
+use super::tasks::{more, start};
 use crate::fixture::Fixture;
 use crate::given::{World, attach, begin, message, text};
 use bridge_core::limits::{
@@ -8,8 +9,8 @@ use bridge_core::limits::{
 };
 use bridge_core::port::Ledger;
 use bridge_core::step::{
-    Action, ErrandTaken, Join, Keep, MidTurn, Prune, Receive, Received, SenderStopped, StopCause,
-    StopSender,
+    Action, AddToken, ErrandTaken, Join, Keep, MidTurn, Prune, Receive, Received, RevokeToken,
+    SenderStopped, SteerStored, StopCause, StopSender, TaskStarted,
 };
 use bridge_core::storage::{StorageBudget, StoredHour, hour_of};
 use bridge_core::value::{
@@ -265,6 +266,50 @@ pub(super) async fn f4_revoking_cancels_what_has_not_begun<F: Fixture>() {
     // Once more does nothing but say so.
     let again = world.does(stop(StopCause::Revoked)).await.outcome;
     assert_eq!((again.cancelled, again.running.len()), (0, 3));
+}
+
+/// A message may be on its way while its sender's token is revoked, and everything of it is cancelled.
+pub(super) async fn f4_a_revoked_token_takes_nothing_in<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    let add = AddToken {
+        name: "ann".to_owned(),
+        hash: "00".repeat(32),
+        scopes: vec!["send".to_owned(), "a2a".to_owned()],
+        rotate: true,
+        by: "owner".to_owned(),
+    };
+    world.does(add.clone()).await;
+    world.does(text("c", "m1")).await;
+    world.does(start("t1", None)).await;
+    world
+        .does(RevokeToken {
+            name: "ann".to_owned(),
+            by: "owner".to_owned(),
+        })
+        .await;
+    let late = world.does(text("c", "m2")).await.outcome;
+    assert_eq!(late, Received::Revoked);
+    let known = world.does(text("c", "m1")).await.outcome;
+    assert_eq!(known, Received::Duplicate(message("m1")));
+    let errand = world.does(first("e", "m3", "ann")).await.outcome;
+    assert_eq!(errand, ErrandTaken::Revoked);
+    let task = world.does(start("t2", None)).await.outcome;
+    assert_eq!(task, TaskStarted::Revoked);
+    let steered = world.does(more("t1", "t3")).await.outcome;
+    assert_eq!(steered, SteerStored::Revoked);
+    // A namesake of a platform is somebody else, and another token of this name is good.
+    let elsewhere = Receive {
+        channel: ChannelId::new("molecule:w"),
+        ..text("c", "m4")
+    };
+    assert_eq!(
+        world.does(elsewhere).await.outcome,
+        Received::New(message("m4"))
+    );
+    world.does(add).await;
+    let taken = world.does(text("c", "m5")).await.outcome;
+    assert_eq!(taken, Received::New(message("m5")));
 }
 
 pub(super) async fn f4_stopping_a_sender_ends_everything<F: Fixture>() {

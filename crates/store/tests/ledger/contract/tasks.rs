@@ -14,7 +14,7 @@ use bridge_core::value::{
 };
 use bridge_core::why::Case;
 
-fn start(id: &str, target: Option<&str>) -> StartTask {
+pub(super) fn start(id: &str, target: Option<&str>) -> StartTask {
     let mut receive = text(id, id);
     receive.channel = ChannelId::new("task");
     StartTask {
@@ -49,7 +49,7 @@ fn start(id: &str, target: Option<&str>) -> StartTask {
     }
 }
 
-fn more(id: &str, text_id: &str) -> SteerTask {
+pub(super) fn more(id: &str, text_id: &str) -> SteerTask {
     let mut receive = text(id, text_id);
     receive.channel = ChannelId::new("task");
     receive.mid_turn = MidTurn::Steer;
