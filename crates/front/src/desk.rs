@@ -10,8 +10,8 @@ use bridge_core::step::{
 };
 use bridge_core::storage::OverBudget;
 use bridge_core::value::{
-    ApprovalPolicy, Attachment, ChannelId, ErrandId, MessageId, NotifyState, Push, Sandbox, Task,
-    TaskId, Timestamp, Word,
+    Actor, ApprovalPolicy, Attachment, ChannelId, ErrandId, MessageId, NotifyState, Push, Sandbox,
+    Task, TaskId, Timestamp, Word,
 };
 use std::future::Future;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub trait Desk: Clone + Send + Sync + 'static {
     fn cancel(
         &self,
         message_id: MessageId,
-        by: &str,
+        by: Actor,
     ) -> impl Future<Output = Result<CancelOutcome, LedgerError>> + Send;
 
     /// Stops everything of one sender: what has not begun is cancelled, and what runs is interrupted unless its token was
@@ -54,7 +54,7 @@ pub trait Desk: Clone + Send + Sync + 'static {
     fn stop_sender(
         &self,
         stop: StopRequest,
-        by: &str,
+        by: Actor,
     ) -> impl Future<Output = Result<Stopped, LedgerError>> + Send;
 
     /// Sends a dead letter again, or lets a message that waits for a person go on.

@@ -17,8 +17,8 @@ use bridge_core::step::{
     RevokeToken, TokenAdded, Transition, UseToken,
 };
 use bridge_core::value::{
-    Attachment, ChannelId, ErrandId, ExternalId, MessageId, Push, Task, TaskId, Tier, Timestamp,
-    Word,
+    Actor, Attachment, ChannelId, ErrandId, ExternalId, MessageId, Push, Task, TaskId, Tier,
+    Timestamp, Word,
 };
 use bridge_front::{
     A2aProfile, Caller, ChannelView, Desk, Health, Hub, LedgerView, NewAnswer, NewErrand,
@@ -304,12 +304,11 @@ impl<L: Ledger> Desk for DaemonDesk<L> {
         Some(size(file).ok()?.saturating_add(size(&wal).unwrap_or(0)))
     }
 
-    async fn cancel(&self, message_id: MessageId, by: &str) -> Result<CancelOutcome, LedgerError> {
-        let by = by.to_owned();
+    async fn cancel(&self, message_id: MessageId, by: Actor) -> Result<CancelOutcome, LedgerError> {
         self.commit(Cancel { message_id, by }).await
     }
 
-    async fn stop_sender(&self, stop: StopRequest, by: &str) -> Result<Stopped, LedgerError> {
+    async fn stop_sender(&self, stop: StopRequest, by: Actor) -> Result<Stopped, LedgerError> {
         self.stop_all_of(stop, by).await
     }
 

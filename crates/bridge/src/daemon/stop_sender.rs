@@ -5,7 +5,7 @@ use bridge_core::channels;
 use bridge_core::limits::{BACKLOG_MAX, STOP_MAX};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{StopCause, StopSender};
-use bridge_core::value::ChannelId;
+use bridge_core::value::{Actor, ChannelId};
 use bridge_front::{StopRequest, Stopped};
 
 /// More batches than this never wait: a sender that goes on sending meanwhile does not keep this going.
@@ -15,7 +15,7 @@ impl<L: Ledger> DaemonDesk<L> {
     pub(super) async fn stop_all_of(
         &self,
         stop: StopRequest,
-        by: &str,
+        by: Actor,
     ) -> Result<Stopped, LedgerError> {
         let desk = self.clone();
         let first = StopSender {
@@ -25,7 +25,7 @@ impl<L: Ledger> DaemonDesk<L> {
                 (None, StopCause::Revoked) => channels::OF_TOKENS.map(ChannelId::new).to_vec(),
                 (None, StopCause::Operator) => Vec::new(),
             },
-            by: by.to_owned(),
+            by,
             cause: stop.cause,
             after: None,
         };

@@ -7,7 +7,7 @@ use super::{Action, Decision, Refused, Transition, errand};
 use crate::errand::ErrandView;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
-    AuditEntry, Became, Life, Message, MessageId, MessageState, StateName, Timestamp, Word,
+    Actor, AuditEntry, Became, Life, Message, MessageId, MessageState, StateName, Timestamp, Word,
 };
 
 /// Stops a message.
@@ -16,7 +16,7 @@ pub struct Cancel {
     /// Which.
     pub message_id: MessageId,
     /// Who.
-    pub by: String,
+    pub by: Actor,
 }
 
 /// What stopping a message came to.
@@ -94,6 +94,19 @@ impl Transition for Cancel {
     }
 
     fn decide(self, view: Self::View, now: Timestamp) -> Result<Decision<CancelOutcome>, Refused> {
+        let reason = format!("stopped by {}", self.by);
+        self.decide_because(reason, view, now)
+    }
+}
+
+impl Cancel {
+    /// The same, with a reason of its own.
+    pub(super) fn decide_because(
+        self,
+        reason: String,
+        view: CancelView,
+        now: Timestamp,
+    ) -> Result<Decision<CancelOutcome>, Refused> {
         let CancelView {
             message: Some(message),
             replies,
@@ -103,7 +116,6 @@ impl Transition for Cancel {
         else {
             return Err(Refused::new(Self::NAME, &self.message_id, None));
         };
-        let reason = format!("stopped by {}", self.by);
         match &message.life.state {
             MessageState::Received { .. } | MessageState::Parked { .. } => {
                 let mut changes = vec![self.audit(now)];
@@ -137,15 +149,13 @@ impl Transition for Cancel {
             }),
         }
     }
-}
 
-impl Cancel {
     fn owns_errand_of(&self, rows: &dyn Read, id: &MessageId) -> Result<bool, RowsError> {
         let errand = match rows.errand_of(id)? {
             Some(errand_id) => rows.errand(&errand_id)?,
             None => None,
         };
-        Ok(errand.is_some_and(|errand| errand.owner == self.by))
+        Ok(errand.is_some_and(|errand| errand.owner == self.by.name))
     }
 
     fn is_last_of(&self, errand: &ErrandView) -> bool {
@@ -229,7 +239,7 @@ impl Cancel {
     fn audit(&self, now: Timestamp) -> Change {
         Change::Audit(AuditEntry {
             at: now,
-            actor: self.by.clone(),
+            actor: self.by.to_string(),
             what: Self::NAME.to_owned(),
             subject: self.message_id.to_string(),
             detail: String::new(),

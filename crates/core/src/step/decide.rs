@@ -5,8 +5,9 @@ use super::question::{self, Question};
 use super::{Action, Cancel, CancelView, Decision, Refused, Transition};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
-    AuditEntry, ConversationId, Deciders, IncarnationId, MessageId, Request, RequestDecision,
-    RequestId, RequestKind, RequestState, RequestVerdict as Verdict, Tier, Timestamp,
+    Actor, AuditEntry, ConversationId, Deciders, IncarnationId, MessageId, Request,
+    RequestDecision, RequestId, RequestKind, RequestState, RequestVerdict as Verdict, Tier,
+    Timestamp,
 };
 
 /// Answers a question.
@@ -164,7 +165,7 @@ impl Question {
             });
         }
         if ends {
-            actions.extend(self.end(verdict.by.to_string(), now, changes)?);
+            actions.extend(self.end(verdict.by.actor(), now, changes)?);
         }
         Ok(Ok(Ruled { actions, outcome }))
     }
@@ -212,7 +213,7 @@ impl Question {
     /// A no that ends the turn ends its message too: it would only ask again.
     fn end(
         &self,
-        by: String,
+        by: Actor,
         now: Timestamp,
         changes: &mut Vec<Change>,
     ) -> Result<Vec<Action>, Refused> {

@@ -9,7 +9,7 @@ use super::{Action, Cancel, CancelOutcome, CancelView, Refused, Transition};
 use crate::limits::STOP_MAX;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
-    Command, ConversationId, DecidedBy, Message, MessageState, ReplyKind, RequestDecision,
+    Actor, Command, ConversationId, DecidedBy, Message, MessageState, ReplyKind, RequestDecision,
     RequestVerdict, StateName, Timestamp,
 };
 
@@ -208,7 +208,7 @@ fn stop(
     for (message, replies) in pending.unanswered {
         let cancel = Cancel {
             message_id: message.message_id.clone(),
-            by: format!("{} in the chat", command.sender),
+            by: Actor::named(format!("{} in the chat", command.sender)),
         };
         let decision = cancel.decide(CancelView::of(message, replies), now)?;
         changes.extend(decision.changes);

@@ -4,7 +4,7 @@
 use super::{Cancel, CancelOutcome, CancelView, Decision, Refused, Transition};
 use crate::limits::STOP_MAX;
 use crate::port::{Change, Read, RowsError};
-use crate::value::{AuditEntry, ChannelId, Message, MessageId, StateName, Timestamp};
+use crate::value::{Actor, AuditEntry, ChannelId, Message, MessageId, StateName, Timestamp};
 
 /// Stops the next messages of a sender.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub struct StopSender {
     /// On these channels; on all of them if none is named.
     pub channels: Vec<ChannelId>,
     /// Who wants it.
-    pub by: String,
+    pub by: Actor,
     /// Why.
     pub cause: StopCause,
     /// Behind this one: where the batch before ended.
@@ -78,7 +78,7 @@ impl Transition for StopSender {
             };
             batch.changes.push(Change::Audit(AuditEntry {
                 at: now,
-                actor: self.by,
+                actor: self.by.to_string(),
                 what: Self::NAME.to_owned(),
                 subject: format!("sender {}", self.sender),
                 detail: format!("{cancelled} cancelled, {running} {what_runs}"),
@@ -101,13 +101,13 @@ impl StopSender {
             message.life.state.name(),
             StateName::Received | StateName::Parked
         );
-        let by = match self.cause {
-            StopCause::Operator => self.by.clone(),
+        let reason = match self.cause {
+            StopCause::Operator => format!("stopped by {}", self.by),
             StopCause::Revoked if begun => {
                 batch.outcome.running.push(message_id);
                 return Ok(());
             }
-            StopCause::Revoked => format!("{}, who revoked its sender's token", self.by),
+            StopCause::Revoked => format!("stopped by {}, who revoked its sender's token", self.by),
         };
         let view = match message.life.state.name() {
             // Its leader is stopped as well, and it must not get a turn of its own then.
@@ -116,9 +116,9 @@ impl StopSender {
         };
         let cancel = Cancel {
             message_id: message_id.clone(),
-            by,
+            by: self.by.clone(),
         };
-        let decision = cancel.decide(view, now)?;
+        let decision = cancel.decide_because(reason, view, now)?;
         // One entry tells of the whole batch.
         let changes = decision.changes.into_iter();
         let changes = changes.filter(|change| !matches!(change, Change::Audit(_)));

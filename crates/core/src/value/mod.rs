@@ -3,6 +3,7 @@
 //! Values carry data and small questions about themselves; decisions live in [`crate::step`], stored and
 //! wire forms live with the edges that write them, so nothing here is serialisable.
 
+mod actor;
 mod answer;
 mod attachment;
 mod audit;
@@ -21,6 +22,7 @@ mod time;
 mod token;
 mod turn;
 
+pub use actor::Actor;
 pub use answer::{Answer, AnswerSource};
 pub use attachment::Attachment;
 pub use audit::{

@@ -3,7 +3,7 @@
 //! A request is bound to one incarnation, item and shown payload; outside it is known by an unguessable id. Who may
 //! decide what is in the rules, what a decision leads to in [`crate::step`].
 
-use super::{IncarnationId, ItemId, MessageId, RequestId, Tier, Timestamp};
+use super::{Actor, IncarnationId, ItemId, MessageId, RequestId, Tier, Timestamp};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -374,8 +374,8 @@ impl Verdict {
 pub enum DecidedBy {
     /// A rule, a deadline or a stop; no caller.
     Bridge,
-    /// A caller or sender of this name.
-    Caller(String),
+    /// A caller or sender.
+    Caller(Actor),
 }
 
 impl DecidedBy {
@@ -384,29 +384,34 @@ impl DecidedBy {
 
     /// A caller or sender of this name.
     pub fn caller(name: impl Into<String>) -> Self {
-        Self::Caller(name.into())
+        Self::Caller(Actor::named(name))
     }
 
-    /// Whether it was the caller or sender of this name, by whichever program: `local owner (program curl)` is
-    /// `local owner`.
+    /// Whether it was the caller or sender of this name, by whichever program.
     #[must_use]
     pub fn is_caller(&self, name: &str) -> bool {
         match self {
             Self::Bridge => false,
-            Self::Caller(caller) => {
-                let rest = caller.strip_prefix(name);
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
-            }
+            Self::Caller(caller) => caller.name == name,
+        }
+    }
+
+    /// Who it was, for the records.
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        match self {
+            Self::Bridge => Actor::named(Self::BRIDGE_NAME),
+            Self::Caller(caller) => caller.clone(),
         }
     }
 }
 
 impl fmt::Display for DecidedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Bridge => Self::BRIDGE_NAME,
-            Self::Caller(name) => name,
-        })
+        match self {
+            Self::Bridge => f.write_str(Self::BRIDGE_NAME),
+            Self::Caller(caller) => caller.fmt(f),
+        }
     }
 }
 

@@ -86,7 +86,7 @@ pub(super) async fn redrive<D: Desk>(
     let message_id = find(&context.desk, id).await?;
     let done = context
         .desk
-        .redrive(message_id.clone(), &caller.actor())
+        .redrive(message_id.clone(), &caller.actor().to_string())
         .await;
     match done? {
         RedriveOutcome::Queued => acted(
@@ -126,7 +126,7 @@ pub(super) async fn discard<D: Desk>(
     let message_id = find(&context.desk, id).await?;
     let done = context
         .desk
-        .discard(message_id.clone(), &caller.actor())
+        .discard(message_id.clone(), &caller.actor().to_string())
         .await;
     match done? {
         true => acted(
@@ -150,7 +150,7 @@ pub(super) async fn cancel<D: Desk>(
     let message_id = find(&context.desk, id).await?;
     let done = context
         .desk
-        .cancel(message_id.clone(), &caller.actor())
+        .cancel(message_id.clone(), caller.actor())
         .await;
     match done? {
         CancelOutcome::Cancelled => acted(

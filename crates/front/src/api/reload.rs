@@ -11,5 +11,5 @@ pub(super) async fn reload<D: Desk>(
     State(context): State<Context<D>>,
     Who(caller): Who,
 ) -> Json<ReloadView> {
-    Json(context.desk.reload(&caller.actor()).await)
+    Json(context.desk.reload(&caller.actor().to_string()).await)
 }

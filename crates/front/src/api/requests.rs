@@ -169,7 +169,7 @@ pub(super) async fn decide<D: Desk>(
         verdict: RequestVerdict {
             decision,
             answers: body.answers.map(|answers| answers.to_string()),
-            by: DecidedBy::caller(caller.actor()),
+            by: DecidedBy::Caller(caller.actor()),
             via: caller.via.word().to_owned(),
             at: context.desk.now(),
         },

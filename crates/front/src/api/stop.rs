@@ -23,7 +23,7 @@ pub(super) async fn sender<D: Desk>(
         channel: request.channel.map(ChannelId::new),
         cause: StopCause::Operator,
     };
-    let stopped = context.desk.stop_sender(stop, &caller.actor()).await?;
+    let stopped = context.desk.stop_sender(stop, caller.actor()).await?;
     Ok(Json(StopSenderView {
         sender: request.sender,
         cancelled: stopped.cancelled,

@@ -22,7 +22,7 @@ use bridge_core::step::{
     RedriveOutcome, RevokeToken, TokenAdded, Transition, UseToken,
 };
 use bridge_core::value::{
-    Attachment, ChannelId, Epoch, ErrandId, MessageId, Push, Task, TaskId, Timestamp, Word,
+    Actor, Attachment, ChannelId, Epoch, ErrandId, MessageId, Push, Task, TaskId, Timestamp, Word,
 };
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -106,11 +106,11 @@ impl Desk for EmptyDesk {
         None
     }
 
-    async fn cancel(&self, _: MessageId, _: &str) -> Result<CancelOutcome, LedgerError> {
+    async fn cancel(&self, _: MessageId, _: Actor) -> Result<CancelOutcome, LedgerError> {
         Err(away())
     }
 
-    async fn stop_sender(&self, _: StopRequest, _: &str) -> Result<Stopped, LedgerError> {
+    async fn stop_sender(&self, _: StopRequest, _: Actor) -> Result<Stopped, LedgerError> {
         Ok(Stopped::default())
     }
 

@@ -45,7 +45,7 @@ pub(super) async fn add<D: Desk>(
         hash: TokenHash::of(&token).hex(),
         scopes: words.clone(),
         rotate: new.rotate,
-        by: caller.actor(),
+        by: caller.actor().to_string(),
     };
     let (desk, shared) = (context.desk, context.shared);
     let added = to_the_end(async move {
@@ -83,11 +83,12 @@ pub(super) async fn revoke<D: Desk>(
     let name = named(name)?;
     let revoke = RevokeToken {
         name: name.clone(),
-        by: caller.actor(),
+        by: caller.actor().to_string(),
     };
+    let by = caller.actor();
     let (desk, shared) = (context.desk, context.shared);
     let revoked = to_the_end(async move {
-        let (name, by) = (revoke.name.clone(), revoke.by.clone());
+        let name = revoke.name.clone();
         let revoked = desk.revoke_token(revoke).await;
         // Before its messages are cancelled: what is still on its way finds this, or the row.
         shared.known.revoke(&name);
@@ -97,7 +98,7 @@ pub(super) async fn revoke<D: Desk>(
         // Also where it was revoked before: the daemon may have died between the two.
         let revoked = revoked?;
         let stopped = match revoked || was_revoked(&desk, &name).await? {
-            true => desk.stop_sender(of_token(name), &by).await?,
+            true => desk.stop_sender(of_token(name), by).await?,
             false => Stopped::default(),
         };
         Ok::<_, LedgerError>((revoked, stopped))

@@ -2,6 +2,7 @@
 
 pub use bridge_core::requester::ANONYMOUS;
 use bridge_core::requester::LOCAL_OWNER;
+use bridge_core::value::Actor;
 
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,10 +48,10 @@ impl Caller {
 
     /// Who is said to have done something: the name, and the program where no person at a terminal acts.
     #[must_use]
-    pub fn actor(&self) -> String {
-        match &self.program {
-            Some(program) => format!("{} ({program})", self.name),
-            None => self.name.clone(),
+    pub fn actor(&self) -> Actor {
+        Actor {
+            name: self.name.clone(),
+            program: self.program.clone(),
         }
     }
 

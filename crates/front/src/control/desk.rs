@@ -141,7 +141,7 @@ impl<D: Desk> DeskControl<D> {
                 told.await.map_err(closed)?
             }
             Subject::Message(message_id) => {
-                let by = caller.actor();
+                let by = caller.actor().to_string();
                 let told = self.desk.tell(message_id.clone(), instruction, &by);
                 told.await.map_err(unavailable)?
             }

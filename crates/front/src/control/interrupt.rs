@@ -106,7 +106,7 @@ impl<D: Desk> DeskControl<D> {
             state if state.name() == StateName::Steered => return Ok(()),
             _ => message.message_id.clone(),
         };
-        let stopped = self.desk.cancel(message_id, &caller.actor()).await;
+        let stopped = self.desk.cancel(message_id, caller.actor()).await;
         match stopped.map_err(unavailable)? {
             CancelOutcome::Cancelled
             | CancelOutcome::Stopping

@@ -82,7 +82,8 @@ impl<D: Desk> DeskControl<D> {
                 return Ok(told);
             }
         }
-        let now = self.desk.notify_task(&task.task_id, &caller.actor()).await;
+        let by = caller.actor().to_string();
+        let now = self.desk.notify_task(&task.task_id, &by).await;
         let done = now.map_err(unavailable)?;
         let task_id = task.task_id.clone();
         let row = self.desk.ledger().read(move |rows| rows.task(&task_id));

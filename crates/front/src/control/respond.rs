@@ -35,7 +35,7 @@ impl<D: Desk> DeskControl<D> {
         let verdict = RequestVerdict {
             decision,
             answers: answers.as_ref().map(ToString::to_string),
-            by: DecidedBy::caller(caller.actor()),
+            by: DecidedBy::Caller(caller.actor()),
             via: caller.via.word().to_owned(),
             at: self.desk.now(),
         };

@@ -42,7 +42,7 @@ fn cancel(nexts: &mut Nexts<'_>, message: u8) {
             commit(world, fail, NOW);
             return;
         }
-        let by = "somebody".to_owned();
+        let by = bridge_core::value::Actor::named("somebody");
         commit(world, Cancel { message_id, by }, NOW);
     });
 }

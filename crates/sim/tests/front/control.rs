@@ -120,9 +120,12 @@ async fn a_task_that_ends_between_a_look_and_the_listening_is_told_of() {
     let (mut early, mut late) = (control.news(TASK), control.news(TASK));
     let mut nobodys = control.news("codex-unknown");
     assert!(is_told(&mut early).await);
-    desk.cancel(MessageId::new("t1-first"), "ann")
-        .await
-        .unwrap();
+    desk.cancel(
+        MessageId::new("t1-first"),
+        bridge_core::value::Actor::named("ann"),
+    )
+    .await
+    .unwrap();
     for news in [&mut early, &mut late, &mut nobodys] {
         assert!(is_told(news).await);
         assert!(!is_told(news).await, "nothing is left that could change");

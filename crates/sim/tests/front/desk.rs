@@ -12,8 +12,8 @@ use bridge_core::step::{
     StopSender, TakeErrand, Tell, TokenAdded, Transition, UseToken, Verdict,
 };
 use bridge_core::value::{
-    AckMode, Attachment, AuditEntry, ChannelId, ConversationId, Errand, ErrandId, ExternalId,
-    MessageId, Push, RequestVerdict, SenderKind, Task, TaskId, Tier, Timestamp, Word,
+    AckMode, Actor, Attachment, AuditEntry, ChannelId, ConversationId, Errand, ErrandId,
+    ExternalId, MessageId, Push, RequestVerdict, SenderKind, Task, TaskId, Tier, Timestamp, Word,
 };
 use bridge_front::api::{Api, Door};
 use bridge_front::{
@@ -233,20 +233,19 @@ impl Desk for TestDesk {
         None
     }
 
-    async fn cancel(&self, message_id: MessageId, by: &str) -> Result<CancelOutcome, LedgerError> {
-        let by = by.to_owned();
+    async fn cancel(&self, message_id: MessageId, by: Actor) -> Result<CancelOutcome, LedgerError> {
         let id = message_id.clone();
         let done = self.does(Cancel { message_id, by }).await;
         self.hub.publish(&id, Live::Changed);
         done
     }
 
-    async fn stop_sender(&self, stop: StopRequest, by: &str) -> Result<Stopped, LedgerError> {
+    async fn stop_sender(&self, stop: StopRequest, by: Actor) -> Result<Stopped, LedgerError> {
         let batch = self
             .does(StopSender {
                 sender: stop.sender,
                 channels: stop.channel.into_iter().collect(),
-                by: by.to_owned(),
+                by,
                 cause: stop.cause,
                 after: None,
             })

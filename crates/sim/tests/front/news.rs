@@ -16,7 +16,12 @@ async fn n8_a_reader_that_fell_behind_is_told_what_is_and_nothing_piles_up() {
     for _ in 0..50_000 {
         desk.hub().publish(&MessageId::new("m1"), Live::Changed);
     }
-    desk.cancel(MessageId::new("m1"), "ann").await.unwrap();
+    desk.cancel(
+        MessageId::new("m1"),
+        bridge_core::value::Actor::named("ann"),
+    )
+    .await
+    .unwrap();
     assert_eq!(
         began.elapsed().as_millis(),
         0,
@@ -64,7 +69,9 @@ async fn n8_a_slow_watcher_of_one_message_gets_its_end() {
         desk.hub()
             .publish(&id, Live::Diff(format!("text {n}").into()));
     }
-    desk.cancel(id, "ann").await.unwrap();
+    desk.cancel(id, bridge_core::value::Actor::named("ann"))
+        .await
+        .unwrap();
     let events = slow.rest().await;
     assert!(events.len() < 100, "{}", events.len());
     assert!(events.last().unwrap().starts_with("event: end"));
@@ -86,7 +93,12 @@ async fn whoever_comes_back_with_an_id_misses_nothing() {
     drop(first);
     desk.pass_ms(60_000);
     desk.receives("m2").await;
-    desk.cancel(MessageId::new("m1"), "ann").await.unwrap();
+    desk.cancel(
+        MessageId::new("m1"),
+        bridge_core::value::Actor::named("ann"),
+    )
+    .await
+    .unwrap();
     desk.pass_ms(60_000);
     let mut again = Reader::open(&router, "/v1/events", Some(&last)).await;
     let events = again.rest().await;
@@ -143,7 +155,10 @@ async fn what_nobody_announced_is_told_on_a_busy_daemon_too() {
             hub.publish(&MessageId::new("m1"), Live::Changed);
         }
     });
-    let (message_id, by) = (MessageId::new("m2"), "ann".to_owned());
+    let (message_id, by) = (
+        MessageId::new("m2"),
+        bridge_core::value::Actor::named("ann"),
+    );
     desk.does(Cancel { message_id, by }).await.unwrap();
     let told = reader.next().await;
     assert!(told.contains("\"state\":\"cancelled\""), "{told}");

@@ -9,9 +9,9 @@ use crate::key::{LedgerKey, Unreadable};
 use crate::page;
 use bridge_core::port::{RequestsOf, RowsError, Standing};
 use bridge_core::value::{
-    ConversationId, DecidedBy, Deciders, EffectDigest, IncarnationId, ItemId, MessageId, Request,
-    RequestDecision, RequestId, RequestKind, RequestState, RequestStateName, RequestVerdict,
-    Timestamp, Wants,
+    Actor, ConversationId, DecidedBy, Deciders, EffectDigest, IncarnationId, ItemId, MessageId,
+    Request, RequestDecision, RequestId, RequestKind, RequestState, RequestStateName,
+    RequestVerdict, Timestamp, Wants,
 };
 use rusqlite::{Connection, Params, Row, params};
 
@@ -71,7 +71,7 @@ fn read_state(fields: &mut Fields<'_, '_>) -> Result<RequestState, RowsError> {
         Ok(RequestVerdict {
             decision: fields.required("its decision can't be read", decision)?,
             answers,
-            by: decided_by(fields.required("nobody decided it", by)?),
+            by: decided_by(&fields.required("nobody decided it", by)?),
             via: fields.required("it was decided nowhere", via)?,
             at: fields.required("it was decided at no time", at)?,
         })
@@ -130,10 +130,33 @@ fn one(
     Ok(many(conn, key, query, params)?.pop())
 }
 
-fn decided_by(stored: String) -> DecidedBy {
-    match stored.as_str() {
-        BRIDGE => DecidedBy::Bridge,
-        _ => DecidedBy::Caller(stored),
+/// A name; or a line break, the program, a line break and the name. A name that is empty or begins with a line break
+/// stands behind an empty program, so that none reads as another or as the bridge.
+fn decided_by(stored: &str) -> DecidedBy {
+    if stored == BRIDGE {
+        return DecidedBy::Bridge;
+    }
+    let with_program = stored
+        .strip_prefix('\n')
+        .and_then(|rest| rest.split_once('\n'));
+    DecidedBy::Caller(match with_program {
+        Some(("", name)) => Actor::named(name),
+        Some((program, name)) => Actor {
+            name: name.to_owned(),
+            program: Some(program.to_owned()),
+        },
+        None => Actor::named(stored),
+    })
+}
+
+fn stored_by(by: &DecidedBy) -> String {
+    match by {
+        DecidedBy::Bridge => BRIDGE.to_owned(),
+        DecidedBy::Caller(Actor { name, program }) => match program {
+            Some(program) => format!("\n{}\n{name}", program.replace('\n', " ")),
+            None if name.is_empty() || name.starts_with('\n') => format!("\n\n{name}"),
+            None => name.clone(),
+        },
     }
 }
 
@@ -142,7 +165,7 @@ struct StateColumns<'s> {
     state: &'static str,
     decision: Option<&'static str>,
     answers: Option<String>,
-    by: Option<&'s str>,
+    by: Option<String>,
     via: Option<&'s str>,
     at: Option<i64>,
     why: Option<&'s str>,
@@ -157,10 +180,7 @@ impl<'s> StateColumns<'s> {
             state: state.word(),
             decision: verdict.map(|verdict| verdict.decision.word()),
             answers: sealed.transpose()?,
-            by: verdict.map(|verdict| match &verdict.by {
-                DecidedBy::Bridge => BRIDGE,
-                DecidedBy::Caller(name) => name,
-            }),
+            by: verdict.map(|verdict| stored_by(&verdict.by)),
             via: verdict.map(|verdict| verdict.via.as_str()),
             at: verdict.map(|verdict| verdict.at.0),
             why: match state {

@@ -55,7 +55,7 @@ fn decided() -> RequestState {
     RequestState::Decided(RequestVerdict {
         decision: RequestDecision::Accept,
         answers: Some(format!("\"{}\"", CANARIES[3])),
-        by: bridge_core::value::DecidedBy::Caller("ann".to_owned()),
+        by: bridge_core::value::DecidedBy::caller("ann"),
         via: "cli".to_owned(),
         at: Timestamp(2),
     })

@@ -20,9 +20,9 @@ use bridge_core::step::{
 use bridge_core::storage::StorageBudget;
 use bridge_core::tidings::{FROM_NOW, behind};
 use bridge_core::value::{
-    AckMode, AckState, BootId, ChannelId, Class, ClientId, CutPolicy, Errand, ErrandId, ExternalId,
-    IncarnationId, Push, PushState, RequestDecision, RequestId, Sandbox, SenderKind, StateName,
-    ThreadId, Tier, Timestamp, Usage,
+    AckMode, AckState, Actor, BootId, ChannelId, Class, ClientId, CutPolicy, Errand, ErrandId,
+    ExternalId, IncarnationId, Push, PushState, RequestDecision, RequestId, Sandbox, SenderKind,
+    StateName, ThreadId, Tier, Timestamp, Usage,
 };
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -471,8 +471,11 @@ impl Pair {
         let message_id = message(id);
         let by = "me".to_owned();
         match self.dice.below(9) {
-            0 if self.dice.one_in(4) => self.stop_sender(by).await,
-            0 => self.both(Cancel { message_id, by }).await,
+            0 if self.dice.one_in(4) => self.stop_sender(Actor::named(by)).await,
+            0 => {
+                let by = Actor::named(by);
+                self.both(Cancel { message_id, by }).await;
+            }
             1..3 => self.both(Redrive { message_id, by }).await,
             3 => self.both(Discard { message_id, by }).await,
             4 => self.both(Join { message_id }).await,
@@ -503,7 +506,7 @@ impl Pair {
         }
     }
 
-    async fn stop_sender(&mut self, by: String) {
+    async fn stop_sender(&mut self, by: Actor) {
         let stop = StopSender {
             sender: self.dice.choose(&["ann".to_owned(), "bob".to_owned()]),
             channels: self

@@ -197,7 +197,7 @@ async fn f5_a_secret_is_kept_until_confirmed() {
         .until("the question", || !stage.open().is_empty())
         .await;
     let verdict = RequestVerdict {
-        by: bridge_core::value::DecidedBy::Caller("ann".to_owned()),
+        by: bridge_core::value::DecidedBy::caller("ann"),
         answers: Some(r#"{"q": "hunter2"}"#.to_owned()),
         ..RequestVerdict::own(RequestDecision::Accept, "cli", Timestamp(0))
     };

@@ -81,9 +81,9 @@ async fn stop<D: Desk>(call: &Call<D>, view: &ErrandView) -> Result<(), Fault> {
     let stopping = tokio::spawn(async move {
         let mut left = false;
         for message_id in to_stop(&view) {
-            match desk.cancel(message_id, &by).await? {
+            match desk.cancel(message_id, by.clone()).await? {
                 CancelOutcome::Steered(leader) if has(&view, &leader) => {
-                    desk.cancel(leader, &by).await?;
+                    desk.cancel(leader, by.clone()).await?;
                 }
                 // Just now.
                 CancelOutcome::Steered(_) => left = true,

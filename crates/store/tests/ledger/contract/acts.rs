@@ -13,7 +13,7 @@ use bridge_core::step::{
     Refuse, Verdict,
 };
 use bridge_core::value::{
-    AckMode, AckState, AnswerSource, Became, ChannelId, Class, ClientId, CutPolicy, Errand,
+    AckMode, AckState, Actor, AnswerSource, Became, ChannelId, Class, ClientId, CutPolicy, Errand,
     ErrandId, Failure, MessageState, NextInput, Sandbox, Seq, StateName, Timestamp, Word,
 };
 
@@ -90,7 +90,7 @@ pub(super) async fn a_dead_message_is_acknowledged_when_its_notice_is_out<F: Fix
 fn cancel(id: &str) -> Cancel {
     Cancel {
         message_id: message(id),
-        by: "me".to_owned(),
+        by: Actor::named("me"),
     }
 }
 
@@ -320,12 +320,24 @@ pub(super) async fn a_follower_that_is_stopped_gets_no_turn_of_its_own<F: Fixtur
         world.does(Write(rows)).await;
         let cancel = |id: &str, by: &str| Cancel {
             message_id: message(id),
-            by: by.to_owned(),
+            by: Actor::named(by),
         };
-        let stopped = world.does(cancel("m2", "another")).await;
-        assert_eq!(stopped.outcome, CancelOutcome::Steered(message("m1")));
-        assert_eq!(world.message("m2").await.life.stop, None, "not theirs");
-        let stopped = world.does(cancel("m2", "me")).await;
+        for other in ["another", "me (program python3)"] {
+            let stopped = world.does(cancel("m2", other)).await;
+            assert_eq!(stopped.outcome, CancelOutcome::Steered(message("m1")));
+            assert_eq!(world.message("m2").await.life.stop, None, "not theirs");
+        }
+        // By whichever program they do it.
+        let own = Cancel {
+            message_id: message("m2"),
+            by: Actor {
+                name: "me".to_owned(),
+                program: Some("program python3".to_owned()),
+            },
+        };
+        let stopped = world.does(own).await;
+        let stop = world.message("m2").await.life.stop;
+        assert_eq!(stop.as_deref(), Some("stopped by me (program python3)"));
         assert_eq!(stopped.outcome, CancelOutcome::Steered(message("m1")));
         let interrupts = |action: &Action| matches!(action, Action::Interrupt { .. });
         assert!(!stopped.actions.iter().any(interrupts), "{end}");

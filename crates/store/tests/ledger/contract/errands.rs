@@ -231,7 +231,7 @@ pub(super) async fn an_errand_goes_on_until_it_is_over<F: Fixture>() {
     world
         .does(Cancel {
             message_id: message("m4"),
-            by: "ann".to_owned(),
+            by: bridge_core::value::Actor::named("ann"),
         })
         .await;
     assert_eq!(state(&world, "e-m4").await, ErrandState::Canceled);
@@ -249,7 +249,7 @@ pub(super) async fn an_errand_that_waits_for_its_owner_can_be_stopped<F: Fixture
     world.pass_ms(5);
     let stop = || Cancel {
         message_id: message("m1"),
-        by: "ann".to_owned(),
+        by: bridge_core::value::Actor::named("ann"),
     };
     let stopped = world.does(stop()).await.outcome;
     assert_eq!(stopped, CancelOutcome::Cancelled);
@@ -265,7 +265,7 @@ pub(super) async fn an_errand_that_waits_for_its_owner_can_be_stopped<F: Fixture
     answers(&mut world, "m3", "done").await;
     let late = Cancel {
         message_id: message("m3"),
-        by: "ann".to_owned(),
+        by: bridge_core::value::Actor::named("ann"),
     };
     assert_eq!(world.does(late).await.outcome, CancelOutcome::TooLate);
     assert_eq!(state(&world, "e-m3").await, ErrandState::Completed);
@@ -584,7 +584,7 @@ pub(super) async fn an_errand_goes_with_its_last_message<F: Fixture>() {
     assert!(matches!(taken, ErrandTaken::New { .. }));
     let cancel = Cancel {
         message_id: message("m3"),
-        by: "ann".to_owned(),
+        by: bridge_core::value::Actor::named("ann"),
     };
     world.does(cancel).await;
     let notice = world.sends("c").await;

@@ -82,6 +82,7 @@ contract! {
             a_question_is_a_row_that_is_known_again,
             the_same_name_for_something_else_is_another_question,
             one_of_a_thousand_decisions_counts,
+            f2_a_decider_stays_who_it_is,
             a_decision_that_does_not_count_says_why,
             an_orphan_is_granted_and_the_grant_answers_once,
             an_orphan_that_is_asked_again_carries_on,

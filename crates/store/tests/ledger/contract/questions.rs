@@ -10,9 +10,9 @@ use bridge_core::step::{
     IncarnationGone, Lose, Received, Resolve, SendOutcome, Suspend, Tend, Tended, Told, Unheard,
 };
 use bridge_core::value::{
-    Class, Command, Deciders, EffectDigest, IncarnationId, Request, RequestDecision, RequestId,
-    RequestKind, RequestState, RequestVerdict, Sandbox, SenderKind, StateName, Tier, Timestamp,
-    Wants,
+    Actor, Class, Command, DecidedBy, Deciders, EffectDigest, IncarnationId, Request,
+    RequestDecision, RequestId, RequestKind, RequestState, RequestVerdict, Sandbox, SenderKind,
+    StateName, Tier, Timestamp, Wants,
 };
 
 const HOUR_MS: i64 = 3_600_000;
@@ -187,6 +187,34 @@ pub(super) async fn one_of_a_thousand_decisions_counts<F: Fixture>() {
     assert_eq!(request.state.verdict().map(|v| v.by.to_string()), Some(by));
     let told = world.notices("m1").await;
     assert_eq!(told.len(), 2, "asked and decided: {told:?}");
+}
+
+/// A name that looks like a name with a program, or like what is stored of one, is no other name.
+pub(super) async fn f2_a_decider_stays_who_it_is<F: Fixture>() {
+    let program = Some("program curl".to_owned());
+    let actors = [
+        ("ann", program),
+        ("ann (program curl)", None),
+        ("\nprogram curl\nann", None),
+        ("\n", None),
+        ("", None),
+    ];
+    for (n, (name, program)) in actors.into_iter().enumerate() {
+        let fixture = F::open();
+        let mut world = World::over(fixture.ledger());
+        world.asks("r1").await;
+        let by = DecidedBy::Caller(Actor {
+            name: name.to_owned(),
+            program,
+        });
+        let mut decide = decide("r1", RequestDecision::Accept, "");
+        decide.verdict.by = by.clone();
+        world.does(decide).await;
+        let request = world.request("r1").await;
+        let decided = request.state.verdict().map(|verdict| verdict.by.clone());
+        assert_eq!(decided, Some(by.clone()));
+        assert_eq!(by.is_caller("ann"), n == 0, "{name:?}");
+    }
 }
 
 pub(super) async fn a_decision_that_does_not_count_says_why<F: Fixture>() {

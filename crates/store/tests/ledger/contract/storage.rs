@@ -190,7 +190,7 @@ fn stop(cause: StopCause) -> StopSender {
     StopSender {
         sender: "mallory".to_owned(),
         channels: vec![ChannelId::new("local")],
-        by: "owner".to_owned(),
+        by: bridge_core::value::Actor::named("owner"),
         cause,
         after: None,
     }
@@ -301,7 +301,7 @@ pub(super) async fn f4_a_revoked_token_takes_nothing_in<F: Fixture>() {
     // A namesake of a platform is somebody else, and another token of this name is good.
     let elsewhere = Receive {
         channel: ChannelId::new("molecule:w"),
-        ..text("c", "m4")
+        ..text("w", "m4")
     };
     assert_eq!(
         world.does(elsewhere).await.outcome,
