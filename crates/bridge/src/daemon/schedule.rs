@@ -58,7 +58,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         for claimed in join_all(claims).await {
             match claimed {
                 Ok(ClaimOutcome::Claimed { message, .. }) => {
-                    tracing::debug!(message_id = %message.message_id, external_id = %message.external_id, "claimed");
+                    tracing::debug!(external_id = %message.external_id, message_id = %message.message_id, "claimed");
                     tracing::debug!(target: TRACE, at = "claimed", message_id = %message.message_id);
                 }
                 Ok(ClaimOutcome::Buried | ClaimOutcome::Held) => {}

@@ -47,6 +47,7 @@ mod local_peers;
 mod memory;
 mod model_faults;
 mod molecule_faults;
+mod molecule_once;
 mod molecule_origins;
 mod molecule_promises;
 mod molecule_seeds;

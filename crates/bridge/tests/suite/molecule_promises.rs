@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Shows which message a row became.
 const LOG: (&str, &str) = (
     "CODEX_BRIDGE_LOG",
-    "info,codex_bridge::daemon::schedule=debug",
+    "info,codex_bridge::daemon::schedule=debug,bridge_channel::molecule::feed=debug",
 );
 
 /// A daemon that tells which message a row became.
@@ -25,13 +25,18 @@ async fn served(chat: &mut Chat) -> Daemon {
 
 /// Waits until nothing is owed for a row any more; gives its message's story.
 async fn settled(chat: &Chat, daemon: &mut Daemon, row: &str) -> Value {
-    let words = format!("external_id={row}");
-    let log = daemon.log.wait_for(&words).await;
-    let line = log.lines().find(|line| line.contains(&words)).unwrap();
-    let id = line.split("message_id=").nth(1).unwrap();
-    chat.world
-        .finished(id.split_whitespace().next().unwrap())
-        .await
+    let external_id = logged(daemon, &format!("row={row}"), "external_id=").await;
+    let claimed = format!("claimed external_id={external_id}");
+    let id = logged(daemon, &claimed, "message_id=").await;
+    chat.world.finished(&id).await
+}
+
+/// The value of a field, from the first line of the log with these words.
+async fn logged(daemon: &mut Daemon, words: &str, field: &str) -> String {
+    let log = daemon.log.wait_for(words).await;
+    let line = log.lines().find(|line| line.contains(words)).unwrap();
+    let value = line.split(field).nth(1).unwrap();
+    value.split_whitespace().next().unwrap().to_owned()
 }
 
 async fn until(chat: &Chat, what: &str, mut reached: impl FnMut(&Chat) -> bool) {

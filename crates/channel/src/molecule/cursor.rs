@@ -15,8 +15,8 @@ pub(super) const HOLD_BACK: Duration = Duration::from_secs(30);
 /// The platform's own clock may be off by this much against the clock of its rows; a row that is further ahead moves
 /// nothing.
 const AHEAD_MAX_MS: i64 = 60_000;
-/// Rows that are remembered as read; what is forgotten is found again in the ledger.
-const SEEN_MAX: usize = 10_000;
+/// Rows and messages that are remembered as read, two names for most; what is forgotten is found again in the ledger.
+const SEEN_MAX: usize = 20_000;
 /// The form of the JSON text.
 const FORM: u32 = 1;
 

@@ -91,7 +91,7 @@ impl Molecule {
             return Ok((arrival, Vec::new()));
         }
         let (client, id) = (&self.0.client, arrival.external_id.clone());
-        match door.standing(self.channel(), &id).await? {
+        match self.standing(door, &arrival).await? {
             Standing::Full => return Err(Trouble::Full),
             Standing::Known { files: kept } => {
                 let named = uploads(&files, client.workspace_id());
@@ -117,5 +117,16 @@ impl Molecule {
         arrival.body = with_told(&arrival.body, &brought.told);
         arrival.extras.attachments = brought.files;
         Ok((arrival, brought.uploads))
+    }
+
+    /// How a message stands, under its id or its former one.
+    async fn standing<D: Door>(&self, door: &D, arrival: &Arrival) -> Result<Standing, Trouble> {
+        let standing = door.standing(self.channel(), &arrival.external_id).await?;
+        match (standing, &arrival.extras.former_id) {
+            (Standing::Known { .. }, _) | (_, None) => Ok(standing),
+            (Standing::New | Standing::Full, Some(former)) => {
+                Ok(door.standing(self.channel(), former).await?)
+            }
+        }
     }
 }

@@ -9,6 +9,7 @@ use super::cursor::{Cursor, Edition, Seen};
 use super::custody::Sorted;
 use super::edge::Edge;
 use super::files::{Later, Patience};
+use super::identity;
 use super::owed::Owed;
 use super::row::{self, Ground, Reading};
 use super::wire::{FeedPage, Row, Stamp};
@@ -17,6 +18,7 @@ use crate::http::CallError;
 use crate::poll::{Unkept, now};
 use bridge_core::port::{LedgerError, TRACE};
 use bridge_core::step::Received;
+use std::collections::HashSet;
 use uuid::Uuid;
 
 /// How far back a sweep looks for rows that appeared late, in seconds.
@@ -367,6 +369,8 @@ impl Molecule {
         let from = reader.cursor.as_ref().map(|cursor| cursor.from);
         let (mut sorted, mut ids) = (Sorted::default(), Vec::new());
         let mut notices = Vec::new();
+        // Two rows of one page may carry one message.
+        let mut named = HashSet::new();
         for row in &page.rows {
             let Some(id) = row.id().filter(|id| check_key(id).is_ok()) else {
                 let shown = serde_json::Value::Null;
@@ -377,7 +381,13 @@ impl Molecule {
             let old = row.at().is_some_and(|at| Some(at) < from);
             if !reader.seen.has(&id) && !old {
                 match row::read(row, self.ground()) {
-                    Reading::Message(incoming) => sorted.add(*incoming),
+                    Reading::Message(mut incoming) => {
+                        identity::assign(&mut incoming.arrival, row);
+                        let known = incoming.arrival.external_id.to_string();
+                        if !reader.seen.has(&known) && named.insert(known) {
+                            sorted.add(*incoming);
+                        }
+                    }
                     Reading::NoMessage => {}
                     Reading::Platform(notice) => notices.push(notice),
                     Reading::Nothing(why) => {
@@ -452,6 +462,11 @@ impl Molecule {
             return Ok(());
         }
         self.remember_contexts(&arrivals);
+        for arrival in &arrivals {
+            let row = arrival.extras.former_id.as_ref();
+            let row = row.unwrap_or(&arrival.external_id);
+            tracing::debug!(channel = %self.channel(), %row, external_id = %arrival.external_id, "a message");
+        }
         let ids: Vec<String> = arrivals
             .iter()
             .map(|arrival| arrival.external_id.to_string())

@@ -148,6 +148,8 @@ impl Letter<'_> {
             by_talk: false,
             // The door fills it in.
             storage: StorageBudget::default(),
+            // `identity` does.
+            former_id: None,
         };
         match verdict {
             Verdict::Fit => self.incoming(writer, text, Verdict::Fit, extras, files),

@@ -565,3 +565,21 @@ async fn a_peer_is_told_of_files_that_it_can_not_have() {
     );
     assert_eq!(desk.platform.count(Route::Upload, 200), 0);
 }
+
+/// Two rows carry the message: its file is fetched once, and what was said after it comes after it.
+#[tokio::test]
+async fn d2_files_come_with_one_message() {
+    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    desk.platform.push_until_registered(&desk.own);
+    desk.says("read this", &[("notes.txt", b"notes")]);
+    desk.says("and then?", &[]);
+    let fetching = desk.fetch();
+    assert_eq!(
+        fetching.tray.until_texts(2).await,
+        ["read this", "and then?"]
+    );
+    desk.platform.canvas_says(&desk.own, "last").unwrap();
+    assert_eq!(fetching.tray.until_texts(3).await.last().unwrap(), "last");
+    let held = fetching.tray.held();
+    assert_eq!(held.arrivals[0].extras.attachments.len(), 1);
+}

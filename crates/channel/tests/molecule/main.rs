@@ -8,6 +8,7 @@
 
 mod feed;
 mod files;
+mod once;
 mod outage;
 mod presence;
 mod sink;

@@ -86,6 +86,17 @@ impl Tray {
         self.0.send_modify(|held| held.room = room);
     }
 
+    /// As a version that named messages by their rows would have stored them.
+    pub(crate) fn forget_names(&self) {
+        self.0.send_modify(|held| {
+            for arrival in &mut held.arrivals {
+                if let Some(former) = arrival.extras.former_id.take() {
+                    arrival.external_id = former;
+                }
+            }
+        });
+    }
+
     pub(crate) async fn until(&self, what: &str, until: impl FnMut(&Held) -> bool) -> Held {
         let mut changes = self.0.subscribe();
         match tokio::time::timeout(PATIENCE, changes.wait_for(until)).await {
@@ -103,7 +114,10 @@ impl Tray {
 
 fn put(held: &mut Held, arrival: Arrival) -> Received {
     let id = MessageId::new(arrival.external_id.as_str());
-    let known = |other: &Arrival| other.external_id == arrival.external_id;
+    let known = |other: &Arrival| {
+        other.external_id == arrival.external_id
+            || Some(&other.external_id) == arrival.extras.former_id.as_ref()
+    };
     if held.arrivals.iter().any(known) {
         held.again += 1;
         return Received::Duplicate(id);

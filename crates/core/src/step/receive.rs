@@ -67,6 +67,8 @@ pub struct Extras {
     /// Agents of this channel hold many talks at once, so that a loop of two is counted within one, and all together
     /// against a larger budget.
     pub by_talk: bool,
+    /// The id under which an earlier version stored the same message: one that is known by it is not taken in again.
+    pub former_id: Option<ExternalId>,
 }
 
 /// What happens to a message that arrives while a turn of its conversation runs.
@@ -132,7 +134,7 @@ impl Transition for Receive {
     const NAME: &'static str = "receive";
 
     fn load(&self, rows: &dyn Read) -> Result<View, RowsError> {
-        let known = match rows.message_by_external(&self.channel, &self.external_id)? {
+        let known = match self.known(rows)? {
             Some(message) => {
                 let ack = rows.ack(&message.message_id)?;
                 Some((message, ack))
@@ -266,6 +268,15 @@ impl Transition for Receive {
 }
 
 impl Receive {
+    /// The message of this text if it is here already, under its id or its former one.
+    fn known(&self, rows: &dyn Read) -> Result<Option<Message>, RowsError> {
+        let known = rows.message_by_external(&self.channel, &self.external_id)?;
+        match (known, &self.extras.former_id) {
+            (None, Some(former)) => rows.message_by_external(&self.channel, former),
+            (known, _) => Ok(known),
+        }
+    }
+
     /// Whether a running turn may be given this text: files and commands can't be.
     fn may_join(&self) -> bool {
         self.mid_turn == MidTurn::Steer

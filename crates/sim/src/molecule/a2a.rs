@@ -75,14 +75,17 @@ impl Ground {
             body: body.clone(),
         });
         self.answer_at_once(from, to, &body);
-        let mut answer = Answer::ok(receipt(&method));
+        let mut answer = match self.is_pushed_to(to) {
+            true => self.busy(to),
+            false => Answer::ok(receipt(&method)),
+        };
         answer.after = row.filter(|row| self.edition == Edition::New && self.comes_by_itself(row));
         Ok(answer)
     }
 
     fn comes_by_itself(&self, id: &str) -> bool {
         let row = self.row(id);
-        row.is_some_and(|row| matches!(row.visible, Visible::From(_)))
+        row.is_some_and(|row| matches!(row.visible, Visible::From(_) | Visible::Waiting(_)))
     }
 
     /// Stores a message; none when it was not, which its sender is not told.
@@ -133,7 +136,13 @@ impl Ground {
             ..Entry::default()
         };
         let late = self.faults.late;
+        let again = self
+            .is_pushed_to(to)
+            .then(|| super::push::second_row(&entry));
         let row = self.log_at(to, entry, late, at);
+        if let Some(again) = again {
+            self.log(to, again, late);
+        }
         if self.edition == Edition::New {
             self.next_seq();
         }

@@ -110,6 +110,9 @@ pub enum Late {
     Held,
     /// After some time, by chance none to this much; on the newer platform its sender waits for the receipt so long.
     Within(Duration),
+    /// As the real platform commits: `created_at` and `seq` are taken first, then the insert waits for the lock of its
+    /// workspace, holds it by chance none to this long, and is seen. Who gets the lock next is chance too.
+    Locked(Duration),
 }
 
 /// What becomes of an event stream.
@@ -135,7 +138,7 @@ pub(super) struct Faults {
     pub(super) late: Late,
     /// Of the echoes of bubbles.
     pub(super) late_echo: Late,
-    dice: Dice,
+    pub(super) dice: Dice,
 }
 
 impl Faults {
@@ -182,6 +185,10 @@ impl Faults {
                 let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
                 let wait = Duration::from_micros(self.dice.between(0, most));
                 Visible::From(Instant::now() + wait)
+            }
+            Late::Locked(most) => {
+                let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
+                Visible::Waiting(Duration::from_micros(self.dice.between(0, most)))
             }
         }
     }

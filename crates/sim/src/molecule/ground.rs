@@ -197,6 +197,7 @@ impl Ground {
         if visible {
             self.announce(&id);
         }
+        self.pass_locks(Instant::now());
         Some(id)
     }
 
@@ -232,7 +233,9 @@ impl Ground {
     /// Lets rows be seen whose time has come; true when there were some.
     pub(super) fn commit_due(&mut self, now: Instant) -> bool {
         let due = |row: &Row| matches!(row.visible, Visible::From(at) if at <= now);
-        self.commit(due)
+        let came = self.commit(due);
+        self.pass_locks(now);
+        came
     }
 
     /// Counts one look at a feed against the rows that wait for looks.
@@ -266,7 +269,7 @@ impl Ground {
     pub(super) fn next_due(&self) -> Option<Instant> {
         let due = self.rows.iter().filter_map(|row| match row.visible {
             Visible::From(at) => Some(at),
-            Visible::Now | Visible::AfterLooks(_) | Visible::Held => None,
+            Visible::Now | Visible::AfterLooks(_) | Visible::Held | Visible::Waiting(_) => None,
         });
         due.min()
     }

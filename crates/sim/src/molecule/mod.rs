@@ -1,11 +1,13 @@
 //! The Molecule platform in a box: the side of it that an external agent daemon sees, in the two editions that were
 //! recorded, on loopback. It behaves; the recordings in `tests/golden/molecule` judge it and are never looked up here.
-//! Left out: `/ws` (the event stream carries the same hints), push-mode delivery, and calling tools over `/mcp`.
+//! Left out: `/ws` (the event stream carries the same hints), push-mode delivery but for what it leaves in the feed of a
+//! workspace that never registered, and calling tools over `/mcp`.
 
 mod a2a;
 mod actors;
 mod answer;
 mod auth;
+mod commits;
 mod delegate;
 mod events;
 mod faults;
@@ -18,6 +20,7 @@ mod notify;
 mod office;
 mod options;
 mod outside;
+mod push;
 mod registry;
 mod reply;
 mod route;

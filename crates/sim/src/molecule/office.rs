@@ -79,6 +79,8 @@ pub(super) struct Office {
     pub(super) auto: Option<AutoAnswer>,
     pub(super) register_failed: Option<Micros>,
     pub(super) channels: Vec<SocialChannel>,
+    /// Messages are pushed to it until it registers for the first time.
+    pub(super) pushed_to: bool,
     status: Status,
 }
 
@@ -105,6 +107,7 @@ impl Office {
             auto: None,
             register_failed: None,
             channels: Vec::new(),
+            pushed_to: false,
             status: Status::AwaitingAgent,
         }
     }

@@ -47,10 +47,12 @@ impl Ground {
             return Err(Answer::error(500, "registration failed"));
         };
         office.registered(self.edition, card, now);
+        let secret = office.secret.clone();
+        self.poll_from_now_on(id);
         let mut came = json!({
             "status": "registered",
             "delivery_mode": mode.unwrap_or("push"),
-            "platform_inbound_secret": office.secret,
+            "platform_inbound_secret": secret,
         });
         if let Some(token) = minted {
             super::rows::put(&mut came, "auth_token", json!(token));

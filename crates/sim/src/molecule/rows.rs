@@ -1,6 +1,8 @@
 //! The append-only table behind the feed: what one row holds, when it can be seen, and how it is shown.
 //! Which rows a call gets is the feed's business.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -31,6 +33,8 @@ pub(super) enum Visible {
     /// When a test says so.
     Held,
     From(Instant),
+    /// When its insert got the lock of its workspace and held it for so long.
+    Waiting(Duration),
 }
 
 /// How a row that a test planted differs from one that the platform wrote.

@@ -116,6 +116,25 @@ pub(super) async fn a_page_and_its_cursor_are_on_disk_together<F: Fixture>() {
     assert_eq!(m5, None);
 }
 
+pub(super) async fn d2_a_former_id_is_known<F: Fixture>() {
+    let fixture = F::open();
+    let world = World::over(fixture.ledger());
+    world.does(text("a", "m1")).await;
+    let named = |id: &str, former: &str| {
+        let mut named = text("a", id);
+        named.extras.former_id = Some(text("a", former).external_id);
+        named
+    };
+    let taken = world
+        .does(page(vec![named("m2", "m1"), named("m3", "r3")], "p1"))
+        .await;
+    let known = Received::Duplicate(message("m1"));
+    assert_eq!(taken.outcome, [known, Received::New(message("m3"))]);
+    // A former id is looked up and never stored.
+    let taken = world.does(page(vec![text("a", "r3")], "p2")).await;
+    assert_eq!(taken.outcome, [Received::New(message("r3"))]);
+}
+
 pub(super) async fn a_full_backlog_leaves_the_cursor_where_it_was<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());

@@ -61,6 +61,7 @@ contract! {
         }
         door {
             a_page_and_its_cursor_are_on_disk_together,
+            d2_a_former_id_is_known,
             a_full_backlog_leaves_the_cursor_where_it_was,
             another_talk_is_another_conversation,
             commands_are_answered_at_the_door_and_once,
