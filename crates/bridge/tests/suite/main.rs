@@ -48,6 +48,7 @@ mod memory;
 mod model_faults;
 mod molecule_faults;
 mod molecule_once;
+mod molecule_order;
 mod molecule_origins;
 mod molecule_promises;
 mod molecule_seeds;

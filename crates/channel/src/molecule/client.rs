@@ -24,6 +24,9 @@ const PEER_DEADLINE: Duration = Duration::from_secs(300);
 const PAGE_DEADLINE: Duration = Duration::from_secs(30);
 /// Rows that are fetched at once.
 pub(super) const PAGE_ROWS: usize = 50;
+/// Rows that a quick look fetches at once, the most that the platform gives: a page is one snapshot, so the more of
+/// what just came is in one, the less has to be read again.
+pub(super) const QUICK_PAGE_ROWS: usize = 500;
 /// The longest page: room for one text of the longest kind, escaped at its worst. A page that is longer is fetched
 /// again with fewer rows.
 pub(super) const PAGE_MAX_BYTES: usize = 16 << 20;

@@ -118,6 +118,11 @@ impl Seen {
         self.newest = self.newest.max(Some(at));
     }
 
+    /// The newest time that rows have shown.
+    pub(super) fn newest(&self) -> Option<Stamp> {
+        self.newest
+    }
+
     /// Whether nothing can appear behind a row any more: a newer row is [`HOLD_BACK`] younger by the platform's own
     /// time, or we have looked at it for that long. No clock of ours is compared with one of theirs.
     pub(super) fn is_settled(&self, row: &Row, id: &str) -> bool {

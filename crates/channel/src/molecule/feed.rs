@@ -1,36 +1,33 @@
-//! Reading the feed: forward from the cursor, from the newest row when something was heard, backward when the place is
-//! not known or rows may have appeared late. Every row goes into the ledger before anything is moved.
+//! Reading the feed forward: from the cursor, or from nearer the newest row when something was heard. Every row goes into
+//! the ledger before anything is moved.
 //!
-//! When it is read, and what happens when it can't be, is `source`'s business.
+//! Reading backward is in `back`. When the feed is read, and what happens when it can't be, is `source`'s business.
 
 use super::Molecule;
-use super::client::{Feed, PAGE_ROWS};
+use super::back::Search;
+use super::client::{Feed, PAGE_ROWS, QUICK_PAGE_ROWS};
 use super::cursor::{Cursor, Edition, Seen};
 use super::custody::Sorted;
 use super::edge::Edge;
 use super::files::{Later, Patience};
 use super::identity;
+use super::order::{Round, Trail, places};
 use super::owed::Owed;
 use super::row::{self, Ground, Reading};
 use super::wire::{FeedPage, Row, Stamp};
 use crate::door::{Arrival, Door, Page, check_key};
 use crate::http::CallError;
-use crate::poll::{Unkept, now};
+use crate::poll::Unkept;
 use bridge_core::port::{LedgerError, TRACE};
 use bridge_core::step::Received;
 use std::collections::HashSet;
 use uuid::Uuid;
 
-/// How far back a sweep looks for rows that appeared late, in seconds.
-const SWEEP_SECS: u64 = 120;
-/// The same in milliseconds, for times of the platform.
-const SWEEP_MS: i64 = 120_000;
-/// Pages of one sweep: 2,000 rows in two minutes are more than any workspace shows.
-const SWEEP_PAGES_MAX: u32 = 40;
 /// Pages that one look reads forward; more than a platform keeps.
 const FORWARD_PAGES_MAX: u32 = 10_000;
-/// Pages that a search for the place goes back; more than a platform keeps.
-const BACK_PAGES_MAX: u32 = 10_000;
+/// How often one look begins again because rows came while it was read; what is left then comes with the next look,
+/// so that acks and sweeps have their turn however many rows come.
+const ROUNDS_MAX: u32 = 4;
 
 /// Why a look ended early. Nothing is lost: the cursor stands where everything before it is in the ledger.
 #[derive(Debug, thiserror::Error)]
@@ -54,15 +51,17 @@ pub(super) enum Trouble {
 pub(super) struct Reader {
     /// As the ledger has it.
     pub(super) cursor: Option<Cursor>,
-    /// The newest row that was read: where a quick look begins.
-    tip: Option<Uuid>,
-    seen: Seen,
-    /// Rows to ask for at once: fewer after a page that was too long.
+    /// Where a quick look begins.
+    pub(super) trail: Trail,
+    pub(super) seen: Seen,
+    /// Rows to ask for at once.
     limit: Limit,
+    /// The same for a quick look.
+    quick_limit: Limit,
     /// A search for the place that was interrupted.
-    search: Option<Search>,
+    pub(super) search: Option<Search>,
     /// The time of a row that the platform has forgotten, until its place is found.
-    lost: Option<Stamp>,
+    pub(super) lost: Option<Stamp>,
     unkept: Unkept,
     /// How often files of rows did not come.
     pub(super) patience: Patience,
@@ -74,34 +73,42 @@ impl From<Option<Cursor>> for Reader {
     fn from(cursor: Option<Cursor>) -> Self {
         Self {
             cursor,
+            quick_limit: Limit::new(QUICK_PAGE_ROWS),
             ..Self::default()
         }
     }
 }
 
+/// Rows to ask for at once: fewer after a page that was too long.
 #[derive(Debug)]
-struct Limit(usize);
+pub(super) struct Limit {
+    rows: usize,
+    most: usize,
+}
 
-impl Default for Limit {
-    fn default() -> Self {
-        Self(PAGE_ROWS)
+impl Limit {
+    fn new(most: usize) -> Self {
+        Self { rows: most, most }
     }
 }
 
-/// A search, going back page by page.
-#[derive(Debug)]
-struct Search {
-    /// Rows before this are known or not wanted.
-    floor: Stamp,
-    before: Option<Stamp>,
-    /// The oldest row found so far.
-    oldest: Option<(Uuid, Stamp)>,
-    pages: u32,
+impl Default for Limit {
+    fn default() -> Self {
+        Self::new(PAGE_ROWS)
+    }
+}
+
+/// How many rows a page is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Size {
+    Usual,
+    Quick,
+    One,
 }
 
 /// Whether the cursor may move over a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holds {
+pub(super) enum Holds {
     /// It follows on what was read from the cursor on.
     Following {
         /// Only over rows from before this: others of this moment may be on the next page.
@@ -112,7 +119,7 @@ enum Holds {
 }
 
 impl Holds {
-    const FOLLOWING: Self = Self::Following { before: None };
+    pub(super) const FOLLOWING: Self = Self::Following { before: None };
 
     fn before(self, before: Option<Stamp>) -> Self {
         match self {
@@ -128,26 +135,27 @@ impl Molecule {
         let Some(row) = reader.cursor.as_ref().and_then(|cursor| cursor.row) else {
             return self.find_place(door, reader).await;
         };
+        reader.trail.start_at(row);
         match self.forward(door, reader, row, Holds::FOLLOWING).await {
             Err(Trouble::Call(error)) if is_gone(&error) => {
                 reader.lost = reader.cursor.as_ref().map(|cursor| cursor.at);
-                reader.tip = None;
+                reader.trail = Trail::default();
                 self.find_place(door, reader).await
             }
             read => read,
         }
     }
 
-    /// Reads what is newer than the newest row we know: one call for what was just heard of.
+    /// Reads what may be new: one call for what was just heard of.
     pub(super) async fn look_ahead<D: Door>(
         &self,
         door: &D,
         reader: &mut Reader,
     ) -> Result<(), Trouble> {
-        match reader.tip {
-            Some(tip) => match self.forward(door, reader, tip, Holds::Aside).await {
+        match reader.trail.start() {
+            Some(start) => match self.forward(door, reader, start, Holds::Aside).await {
                 Err(Trouble::Call(error)) if is_gone(&error) => {
-                    reader.tip = None;
+                    reader.trail = Trail::default();
                     self.look(door, reader).await
                 }
                 read => read,
@@ -156,63 +164,76 @@ impl Molecule {
         }
     }
 
-    /// Looks back for rows that became visible behind everything that was read.
-    pub(super) async fn sweep<D: Door>(
-        &self,
-        door: &D,
-        reader: &mut Reader,
-    ) -> Result<(), Trouble> {
-        let mut feed = Feed {
-            since_secs: Some(SWEEP_SECS),
-            ..Feed::default()
-        };
-        let mut floor = None;
-        for _ in 0..SWEEP_PAGES_MAX {
-            let (page, whole) = self.page(&mut reader.limit, &feed).await?;
-            let Some(span) = Span::of(&page) else {
-                return Ok(());
-            };
-            let floor = *floor.get_or_insert(span.newest.plus_ms(-SWEEP_MS));
-            self.take(door, reader, page, Holds::Aside).await?;
-            if whole || span.oldest < floor {
-                return Ok(());
-            }
-            feed = Feed {
-                before: Some(step_back(feed.before, span.oldest)),
-                ..Feed::default()
-            };
-        }
-        tracing::warn!(channel = %self.channel(), "more rows in two minutes than a sweep looks at");
-        Ok(())
-    }
-
     /// Reads forward until nothing is left; a look ahead is content with a page that is not full.
-    async fn forward<D: Door>(
+    pub(super) async fn forward<D: Door>(
         &self,
         door: &D,
         reader: &mut Reader,
         from: Uuid,
         holds: Holds,
     ) -> Result<(), Trouble> {
-        let (mut after, mut asked_again) = (from, false);
-        reader.tip.get_or_insert(from);
+        self.go_on(door, reader, from, holds, Round::default())
+            .await
+    }
+
+    /// Reads forward in a round. Rows that came while it was read may be ahead of others of their sender; they are
+    /// left for another round, which begins before all of them.
+    pub(super) async fn go_on<D: Door>(
+        &self,
+        door: &D,
+        reader: &mut Reader,
+        from: Uuid,
+        holds: Holds,
+        mut round: Round,
+    ) -> Result<(), Trouble> {
+        let (mut after, mut asked_again, mut asked_newest, mut rounds) = (from, false, false, 0);
+        let size = match holds {
+            Holds::Following { .. } => Size::Usual,
+            Holds::Aside => Size::Quick,
+        };
         for _ in 0..FORWARD_PAGES_MAX {
             let feed = Feed {
                 since_id: Some(after.hyphenated().to_string()),
                 ..Feed::default()
             };
-            let (page, whole) = self.page(&mut reader.limit, &feed).await?;
+            let (mut page, whole) = self.page(reader, size, &feed).await?;
             let last = page.rows.iter().rev().find_map(id_of);
             let (edge, rows) = (Edge::of(&page, whole), page.rows.len());
             let moment = match edge {
                 Edge::Divided { moment, .. } => Some(moment),
                 Edge::Whole | Edge::Moment => None,
             };
+            let is_first = round.is_new();
+            let left = round.cut(&mut page, reader.seen.newest());
+            let places = places(&page.rows);
             self.take(door, reader, page, holds.before(moment)).await?;
+            if let Some(as_of) = round.as_of() {
+                reader.trail.note(&places, as_of);
+            }
+            // More pages follow, and nothing newer than this one was ever seen: without a later time, each would have
+            // to be read twice.
+            let is_unknown = is_first && !whole && !asked_newest;
+            let is_unknown = is_unknown && places.last().map(|(_, at)| *at) == round.as_of();
+            if is_unknown {
+                asked_newest = true;
+                self.page(reader, Size::One, &Feed::default()).await?;
+            }
+            if left || is_unknown {
+                rounds += 1;
+                match reader.trail.start().filter(|_| rounds < ROUNDS_MAX) {
+                    Some(start) => after = start,
+                    None => {
+                        self.0.bell.notify_one();
+                        return Ok(());
+                    }
+                }
+                (round, asked_again) = (Round::default(), false);
+                continue;
+            }
             match (edge, last) {
                 (Edge::Divided { from, .. }, _) if from != after => after = from,
                 // A page that was cut short for its length is longer the next time.
-                (Edge::Moment, Some(_)) if !asked_again && reader.limit.0 > rows => {
+                (Edge::Moment, Some(_)) if !asked_again && reader.asks_for(size) > rows => {
                     asked_again = true;
                     continue;
                 }
@@ -227,7 +248,6 @@ impl Molecule {
                 }
             }
             asked_again = false;
-            reader.tip = Some(after);
             if whole && holds == Holds::Aside {
                 return Ok(());
             }
@@ -235,112 +255,25 @@ impl Molecule {
         Ok(())
     }
 
-    /// Goes back to the newest row that is known or not wanted, and reads forward from there, so that rows come into
-    /// the ledger oldest first however many there are.
-    async fn find_place<D: Door>(&self, door: &D, reader: &mut Reader) -> Result<(), Trouble> {
-        loop {
-            let feed = Feed {
-                before: reader.search.as_ref().and_then(|search| search.before),
-                ..Feed::default()
-            };
-            let (page, _) = self.page(&mut reader.limit, &feed).await?;
-            let search = match &mut reader.search {
-                Some(search) => search,
-                None => {
-                    let floor = self.floor(reader.cursor.as_ref(), &page);
-                    reader.search.insert(Search::new(floor))
-                }
-            };
-            let floor = search.floor;
-            match search.step(&page) {
-                Step::Further => {}
-                Step::Anchor(row, at) => {
-                    reader.search = None;
-                    self.tell_gap(reader, Some(at));
-                    let mut cursor = cursor_at(reader, floor);
-                    cursor.move_to(row, at, None);
-                    self.store(door, reader, cursor).await?;
-                    return self.forward(door, reader, row, Holds::FOLLOWING).await;
-                }
-                Step::Start(oldest) => {
-                    reader.search = None;
-                    self.tell_gap(reader, oldest.map(|(_, at)| at));
-                    let mut cursor = cursor_at(reader, floor);
-                    cursor.row = None;
-                    self.store(door, reader, cursor).await?;
-                    return self.read_from_start(door, reader, oldest).await;
-                }
-            }
-        }
-    }
-
-    /// Reads from the feed's first row on, that one included.
-    async fn read_from_start<D: Door>(
-        &self,
-        door: &D,
-        reader: &mut Reader,
-        oldest: Option<(Uuid, Stamp)>,
-    ) -> Result<(), Trouble> {
-        let Some((row, at)) = oldest else {
-            return Ok(());
-        };
-        let feed = Feed {
-            before: Some(at.plus_us(1)),
-            ..Feed::default()
-        };
-        let (page, _) = self.page(&mut reader.limit, &feed).await?;
-        self.take(door, reader, page, Holds::FOLLOWING).await?;
-        self.forward(door, reader, row, Holds::FOLLOWING).await
-    }
-
-    /// How far back a search goes: to what is in the ledger, or as far as the operator wants a first start to.
-    fn floor(&self, cursor: Option<&Cursor>, page: &FeedPage) -> Stamp {
-        if let Some(cursor) = cursor {
-            return cursor.at.plus_ms(-SWEEP_MS).max(cursor.from);
-        }
-        let ours = || Stamp(now().0.saturating_mul(1_000));
-        let now = page.date.unwrap_or_else(ours);
-        match i64::from(self.0.settings.first_start.minutes) {
-            // The platform tells whole seconds: what it shows now was there before.
-            0 => Span::of(page).map_or(now, |span| span.newest.plus_us(1).max(now)),
-            minutes => now.plus_ms(minutes.saturating_mul(-60_000)),
-        }
-    }
-
-    /// Says what may be missing after the platform has forgotten the row that was read last.
-    fn tell_gap(&self, reader: &mut Reader, oldest: Option<Stamp>) {
-        let Some(last) = reader.lost.take() else {
-            return;
-        };
-        let shown = oldest.map_or_else(|| "nothing".to_owned(), |at| at.to_string());
-        let channel = self.channel();
-        match oldest.is_some_and(|oldest| oldest <= last) {
-            true => {
-                tracing::info!(%channel, last_journaled = %last, oldest_shown = shown, "the platform has forgotten the row that was read last; its feed reaches further back, so nothing is missing")
-            }
-            false => {
-                tracing::warn!(%channel, last_journaled = %last, oldest_shown = shown, "the platform has forgotten the row that was read last; what came between these times and was forgotten too is lost")
-            }
-        }
-    }
-
     /// One page, however long its rows are; and whether the platform has no more of them for this question.
     pub(super) async fn one_page(
         &self,
-        limit: &mut usize,
+        limit: &mut Limit,
         feed: &Feed,
     ) -> Result<(FeedPage, bool), CallError> {
         loop {
-            match self.0.client.feed(feed, *limit).await {
+            match self.0.client.feed(feed, limit.rows).await {
                 Ok(page) => {
                     let rows = page.rows.len();
                     tracing::debug!(target: TRACE, at = "page", channel = %self.channel(), rows);
-                    let whole = rows < *limit;
-                    *limit = limit.saturating_mul(2).min(PAGE_ROWS);
+                    let whole = rows < limit.rows;
+                    limit.rows = limit.rows.saturating_mul(2).min(limit.most);
                     self.0.clocks.note(page.date);
                     return Ok((page, whole));
                 }
-                Err(CallError::TooLong(_)) if *limit > 1 => *limit = (*limit / 4).max(1),
+                Err(CallError::TooLong(_)) if limit.rows > 1 => {
+                    limit.rows = (limit.rows / 4).max(1);
+                }
                 Err(CallError::TooLong(_)) => {
                     let rows = vec![self.0.client.feed_head(feed).await?];
                     return Ok((FeedPage { rows, date: None }, false));
@@ -350,12 +283,28 @@ impl Molecule {
         }
     }
 
-    async fn page(&self, limit: &mut Limit, feed: &Feed) -> Result<(FeedPage, bool), CallError> {
-        self.one_page(&mut limit.0, feed).await
+    /// A page that the reader knows the times of.
+    pub(super) async fn page(
+        &self,
+        reader: &mut Reader,
+        size: Size,
+        feed: &Feed,
+    ) -> Result<(FeedPage, bool), CallError> {
+        let mut one = Limit::new(1);
+        let limit = match size {
+            Size::Usual => &mut reader.limit,
+            Size::Quick => &mut reader.quick_limit,
+            Size::One => &mut one,
+        };
+        let (page, whole) = self.one_page(limit, feed).await?;
+        for at in page.rows.iter().filter_map(Row::at) {
+            reader.seen.note_time(at, page.date);
+        }
+        Ok((page, whole))
     }
 
     /// Puts a page into the ledger, with how far the feed was read if that moved.
-    async fn take<D: Door>(
+    pub(super) async fn take<D: Door>(
         &self,
         door: &D,
         reader: &mut Reader,
@@ -363,9 +312,6 @@ impl Molecule {
         holds: Holds,
     ) -> Result<(), Trouble> {
         page.rows.sort_by_key(|row| (row.at(), row.seq()));
-        for at in page.rows.iter().filter_map(Row::at) {
-            reader.seen.note_time(at, page.date);
-        }
         let from = reader.cursor.as_ref().map(|cursor| cursor.from);
         let (mut sorted, mut ids) = (Sorted::default(), Vec::new());
         let mut notices = Vec::new();
@@ -439,7 +385,7 @@ impl Molecule {
         (Some(&cursor) != reader.cursor.as_ref()).then_some(cursor)
     }
 
-    async fn store<D: Door>(
+    pub(super) async fn store<D: Door>(
         &self,
         door: &D,
         reader: &mut Reader,
@@ -504,56 +450,12 @@ impl Molecule {
     }
 }
 
-fn cursor_at(reader: &Reader, floor: Stamp) -> Cursor {
-    match &reader.cursor {
-        Some(cursor) => cursor.clone(),
-        None => Cursor::begin(floor),
-    }
-}
-
-/// What one page of a search amounts to.
-enum Step {
-    Further,
-    /// The newest row from before the floor.
-    Anchor(Uuid, Stamp),
-    /// The feed begins here.
-    Start(Option<(Uuid, Stamp)>),
-}
-
-impl Search {
-    fn new(floor: Stamp) -> Self {
-        Self {
-            floor,
-            before: None,
-            oldest: None,
-            pages: 0,
-        }
-    }
-
-    fn step(&mut self, page: &FeedPage) -> Step {
-        self.pages = self.pages.saturating_add(1);
-        let rows = page
-            .rows
-            .iter()
-            .filter_map(|row| Some((id_of(row)?, row.at()?)));
-        let mut rows: Vec<_> = rows.collect();
-        rows.sort_by_key(|(_, at)| *at);
-        if let Some((row, at)) = rows.iter().rev().find(|(_, at)| *at < self.floor) {
-            return Step::Anchor(*row, *at);
-        }
-        let Some(oldest) = rows.first().copied() else {
-            return Step::Start(self.oldest);
-        };
-        let stuck = self.oldest == Some(oldest);
-        self.before = Some(match stuck {
-            // A whole page of one microsecond, or the feed's first row once more: go on before it.
-            true => oldest.1,
-            false => step_back(self.before, oldest.1),
-        });
-        self.oldest = Some(oldest);
-        match self.pages >= BACK_PAGES_MAX {
-            true => Step::Start(self.oldest),
-            false => Step::Further,
+impl Reader {
+    fn asks_for(&self, size: Size) -> usize {
+        match size {
+            Size::Usual => self.limit.rows,
+            Size::Quick => self.quick_limit.rows,
+            Size::One => 1,
         }
     }
 }
@@ -561,7 +463,7 @@ impl Search {
 /// From when to when the rows of a page are.
 pub(super) struct Span {
     pub(super) newest: Stamp,
-    oldest: Stamp,
+    pub(super) oldest: Stamp,
 }
 
 impl Span {

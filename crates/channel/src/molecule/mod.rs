@@ -1,13 +1,14 @@
 //! The Molecule channel: one workspace of a Molecule platform, from its activity feed to its canvas and its peers.
 //!
-//! In: `source` decides when the feed is read, `wake` hears of news, `feed` and `edge` read it, `row` and `wire` say
-//! what a row is, `origin` who wrote it, `identity` which message it carries, `notice` answers the platform itself,
-//! `cursor` keeps how far it was read, `outage` says what a refusal means. Out: `sink` answers, `bubble` finds an answer
-//! again, `social` reaches other chats.
+//! In: `source` decides when the feed is read, `wake` hears of news, `feed`, `back`, `edge` and `order` read it, `row` and
+//! `wire` say what a row is, `origin` who wrote it, `identity` which message it carries, `notice` answers the platform
+//! itself, `cursor` keeps how far it was read, `outage` says what a refusal means. Out: `sink` answers, `bubble` finds an
+//! answer again, `social` reaches other chats.
 //! Files: `files` and `custody` in, `upload` out, `owed` says which were kept. Both: `client` (the calls), `fault` (what
 //! a failed one means), `token`. Beside: `presence` says that we are there, `health` how the channel is, `examine` looks
 //! for `doctor`. What the platform really does: ADR 0022, 0023, 0056, 0057.
 
+mod back;
 mod bubble;
 mod client;
 mod cursor;
@@ -22,6 +23,7 @@ pub mod fuzz;
 mod health;
 mod identity;
 mod notice;
+mod order;
 mod origin;
 mod outage;
 mod owed;

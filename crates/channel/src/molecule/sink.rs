@@ -5,10 +5,10 @@
 
 use super::Molecule;
 use super::bubble::{Bubble, ours};
-use super::client::{Feed, PAGE_ROWS};
+use super::client::Feed;
 use super::cursor::Edition;
 use super::fault::fault;
-use super::feed::step_back;
+use super::feed::{Limit, step_back};
 use super::files::with_told;
 use super::social::{self, Chat, addressed};
 use super::upload::{for_peers, upload_all};
@@ -128,7 +128,7 @@ impl Molecule {
 
     /// Every bubble with a text, back to a time.
     async fn bubbles_with(&self, text: &str, since: Stamp) -> Result<Vec<Bubble>, CallError> {
-        let (mut found, mut limit) = (Vec::<Bubble>::new(), PAGE_ROWS);
+        let (mut found, mut limit) = (Vec::<Bubble>::new(), Limit::default());
         let mut feed = Feed {
             canvas: true,
             ..Feed::default()

@@ -149,7 +149,7 @@ async fn nothing_is_fetched_for_a_message_that_can_not_come_in() {
     tray.make_room(Some(0));
     desk.says("look", &[("a.txt", b"hello")]);
     let fetching = Fetching::start(desk.channel.clone(), tray);
-    desk.until_called(Route::Activity, 9).await;
+    desk.until_called(Route::Activity, 4).await;
     assert_eq!(desk.called(Route::PendingContent), 0);
     assert_eq!(desk.acked(), [false]);
     fetching.tray.make_room(None);

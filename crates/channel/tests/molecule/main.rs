@@ -9,6 +9,7 @@
 mod feed;
 mod files;
 mod once;
+mod order;
 mod outage;
 mod presence;
 mod sink;
