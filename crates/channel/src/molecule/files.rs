@@ -5,7 +5,7 @@
 //! and a daemon that calls it could be made to call anything; such a file is named to Codex and not fetched.
 
 use super::client::Client;
-use super::row::FilePart;
+use super::parts::FilePart;
 use crate::files::{Bundle, Depot, DepotError, Draft, Kept, MESSAGE_MAX_FILES, clean};
 use crate::http::{CallError, accept, root_cause};
 use bridge_core::deadline::after;

@@ -27,6 +27,7 @@ mod order;
 mod origin;
 mod outage;
 mod owed;
+mod parts;
 mod presence;
 mod row;
 mod sink;

@@ -3,6 +3,7 @@
 //! Who wrote it is `origin`'s business; the text decides nothing.
 
 use super::origin::{Origins, Outside, Writer, writer};
+use super::parts::{FILE_PARTS_MAX, FilePart, file, parts, text_of};
 use super::wire::{HOPS, Row, Stamp, field};
 use crate::door::{Arrival, Refusal, check_key, check_text};
 use bridge_core::limits::clip;
@@ -19,8 +20,6 @@ const KEPT_MAX_CHARS: usize = 4_000;
 const NOWHERE: &str = "(malformed)";
 /// The platform's word for asking whether we still work.
 const STALL: &str = "self-stall";
-/// File parts of one message that are looked at; the door takes fewer.
-const FILE_PARTS_MAX: usize = 100;
 
 /// What a reader of rows must know.
 #[derive(Clone, Copy, Debug)]
@@ -59,17 +58,6 @@ pub(super) enum Notice {
 pub(super) struct Incoming {
     pub(super) arrival: Arrival,
     pub(super) files: Vec<FilePart>,
-}
-
-/// A file that a message names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FilePart {
-    pub(super) uri: String,
-    pub(super) name: String,
-    /// What the sender says it is.
-    pub(super) mime: Option<String>,
-    /// How long the sender says it is.
-    pub(super) size: Option<u64>,
 }
 
 /// Reads a row.
@@ -264,44 +252,6 @@ fn unfit(reason: &str, tell: bool) -> Verdict {
         reason: reason.to_owned(),
         tell,
     }
-}
-
-/// The first list of parts that has any, in the places where senders of different ages put it.
-fn parts(body: &Value) -> Option<&Vec<Value>> {
-    let places = ["/params/message/parts", "/params/parts", "/parts"];
-    let mut lists = places
-        .iter()
-        .filter_map(|place| body.pointer(place)?.as_array());
-    let first = lists.clone().find(|list| !list.is_empty());
-    first.or_else(|| lists.next())
-}
-
-fn text_of(parts: &[Value]) -> String {
-    let texts = parts.iter().filter(|part| is(part, "text"));
-    let texts: Vec<&str> = texts
-        .filter_map(|part| part.get("text")?.as_str())
-        .collect();
-    texts.join("\n")
-}
-
-/// Old and new senders disagree about the name of this field.
-fn is(part: &Value, kind: &str) -> bool {
-    let named = part.get("kind").or_else(|| part.get("type"));
-    named.and_then(Value::as_str) == Some(kind)
-}
-
-fn file(part: &Value) -> Option<FilePart> {
-    if !is(part, "file") {
-        return None;
-    }
-    let file = part.get("file").unwrap_or(part);
-    let text = |name: &str| Some(file.get(name)?.as_str()?.to_owned());
-    Some(FilePart {
-        uri: text("uri")?,
-        name: text("name").unwrap_or_default(),
-        mime: text("mimeType").or_else(|| text("mime_type")),
-        size: file.get("size").and_then(Value::as_u64),
-    })
 }
 
 fn context(body: &Value) -> Option<String> {
