@@ -5,7 +5,7 @@
 
 use super::Molecule;
 use super::feed::{Reader, Trouble};
-use super::files::{Later, bring, uploads, with_told};
+use super::files::{Later, bring, uploads_of_known, with_told};
 use super::row::Incoming;
 use crate::door::{Arrival, Door, Standing};
 use bridge_core::value::Command;
@@ -94,10 +94,8 @@ impl Molecule {
         match self.standing(door, &arrival).await? {
             Standing::Full => return Err(Trouble::Full),
             Standing::Known { files: kept } => {
-                let named = uploads(&files, client.workspace_id());
-                // Which of them are missing is not known any more, so none is forgotten.
-                let all = named.len() == kept;
-                return Ok((arrival, named.into_iter().filter(|_| all).collect()));
+                let uploads = uploads_of_known(&files, client.workspace_id(), kept);
+                return Ok((arrival, uploads));
             }
             Standing::New => {}
         }

@@ -1,13 +1,14 @@
-//! Files that a message names: fetched before the message is taken in. When that is, is `custody`'s business; files
-//! of replies are `upload`'s.
+//! Files of a message: fetched, or decoded where they are in the message itself, before the message is taken in. When
+//! that is, is `custody`'s business; files of replies are `upload`'s.
 //!
 //! Only what was uploaded to our own workspace is fetched. Every other address is somebody else's word for a place,
 //! and a daemon that calls it could be made to call anything; such a file is named to Codex and not fetched.
 
 use super::client::Client;
-use super::parts::FilePart;
+use super::parts::{FilePart, FileSource};
 use crate::files::{Bundle, Depot, DepotError, Draft, Kept, MESSAGE_MAX_FILES, clean};
 use crate::http::{CallError, accept, root_cause};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use bridge_core::deadline::after;
 use bridge_core::limits::{MESSAGE_MAX_CHARS, clip};
 use bridge_core::value::{Attachment, ExternalId};
@@ -58,10 +59,20 @@ pub(super) struct Brought {
     pub(super) told: String,
 }
 
-/// Uploads that a message named.
-pub(super) fn uploads(parts: &[FilePart], own: &str) -> Vec<Uuid> {
+/// The uploads among a message's files. None if fewer files are here than came: which of them are missing is not known
+/// any more, and the platform forgets what is acknowledged.
+pub(super) fn uploads_of_known(parts: &[FilePart], own: &str, here: usize) -> Vec<Uuid> {
     let parts = parts.iter().take(MESSAGE_MAX_FILES);
-    parts.filter_map(|part| upload(&part.uri, own)).collect()
+    let came: Vec<Option<Uuid>> = parts
+        .filter_map(|part| match &part.source {
+            FileSource::Uri(uri) => upload(uri, own).map(Some),
+            FileSource::Inline(_) => Some(None),
+        })
+        .collect();
+    match came.len() == here {
+        true => came.into_iter().flatten().collect(),
+        false => Vec::new(),
+    }
 }
 
 /// The id of an upload to our workspace.
@@ -182,10 +193,12 @@ pub(super) async fn bring(
     let mut bundle = Bundle::default();
     let (mut told, mut uploads) = (Vec::new(), Vec::new());
     for part in parts.iter().take(MESSAGE_MAX_FILES) {
-        let missing = match (upload(&part.uri, client.workspace_id()), depot) {
-            (None, _) => not_called(&part.uri),
-            (Some(_), None) => "there is no place to keep it".to_owned(),
-            (Some(file), Some(depot)) => {
+        let missing = match (Origin::of(part, client.workspace_id()), depot) {
+            (Origin::Elsewhere(uri), _) => not_called(uri),
+            (Origin::Upload(_) | Origin::Message(_), None) => {
+                "there is no place to keep it".to_owned()
+            }
+            (Origin::Upload(file), Some(depot)) => {
                 let ask = Ask {
                     client,
                     depot,
@@ -205,6 +218,17 @@ pub(super) async fn bring(
                     Err(Missing::Disk(error)) => return Err(Later::Disk(error)),
                 }
             }
+            (Origin::Message(base64), Some(depot)) => {
+                match decode(depot, part, base64, &bundle).await {
+                    Ok(kept) => {
+                        bundle.add(&part.name, kept);
+                        continue;
+                    }
+                    Err(Missing::Never(why)) => why,
+                    Err(Missing::Now(error)) => error.to_string(),
+                    Err(Missing::Disk(error)) => return Err(Later::Disk(error)),
+                }
+            }
         };
         told.push(format!("`{}`: {missing}", clean(&part.name)));
     }
@@ -218,6 +242,51 @@ pub(super) async fn bring(
         uploads,
         told: words(&told),
     })
+}
+
+/// Where a file comes from.
+enum Origin<'a> {
+    Upload(Uuid),
+    /// The message itself, in base64.
+    Message(&'a str),
+    /// An address that is not called.
+    Elsewhere(&'a str),
+}
+
+impl<'a> Origin<'a> {
+    fn of(part: &'a FilePart, own: &str) -> Self {
+        match &part.source {
+            FileSource::Uri(uri) => upload(uri, own).map_or(Self::Elsewhere(uri), Self::Upload),
+            FileSource::Inline(base64) => Self::Message(base64),
+        }
+    }
+}
+
+/// Keeps a file whose content is in the message.
+async fn decode(
+    depot: &Depot,
+    part: &FilePart,
+    base64: &str,
+    bundle: &Bundle,
+) -> Result<Kept, Missing> {
+    let room = room(depot, bundle)?;
+    let bytes = BASE64_STANDARD.decode(base64.trim_ascii());
+    let bytes = bytes.map_err(|error| {
+        Missing::Never(format!("its content in the message is no base64 ({error})"))
+    })?;
+    let claimed = part.mime.clone().unwrap_or_default();
+    let keep = move |depot: Depot| {
+        let mut draft = depot.begin(room)?;
+        draft.write(&bytes)?;
+        draft.keep(&claimed)
+    };
+    Ok(blocking(depot.clone(), keep).await??)
+}
+
+/// How long the next file of a message may be.
+fn room(depot: &Depot, bundle: &Bundle) -> Result<u64, Missing> {
+    let full = || Missing::Never("the message has too much already".to_owned());
+    bundle.room(depot).ok_or_else(full)
 }
 
 fn words(told: &[String]) -> String {
@@ -269,11 +338,7 @@ struct Ask<'a> {
 
 impl Ask<'_> {
     async fn fetch(&self, bundle: &Bundle) -> Result<Kept, Missing> {
-        let Some(room) = bundle.room(self.depot) else {
-            return Err(Missing::Never(
-                "the message has too much already".to_owned(),
-            ));
-        };
+        let room = room(self.depot, bundle)?;
         let file = self.file.hyphenated().to_string();
         let call = self.client.get(&["pending-uploads", &file, "content"]);
         let response = accept(call.timeout(self.deadline)).await;

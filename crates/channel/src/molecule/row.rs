@@ -2,8 +2,9 @@
 //!
 //! Who wrote it is `origin`'s business; the text decides nothing.
 
+use super::files::with_told;
 use super::origin::{Origins, Outside, Writer, writer};
-use super::parts::{FILE_PARTS_MAX, FilePart, file, parts, text_of};
+use super::parts::{Content, FilePart, parts};
 use super::wire::{HOPS, Row, Stamp, field};
 use crate::door::{Arrival, Refusal, check_key, check_text};
 use bridge_core::limits::clip;
@@ -119,12 +120,13 @@ impl Letter<'_> {
         let Some(parts) = parts(&body) else {
             return self.unreadable(writer, "it has no parts");
         };
-        let text = text_of(parts);
-        let files: Vec<_> = parts.iter().filter_map(file).take(FILE_PARTS_MAX).collect();
+        let content = Content::read(parts);
+        let (text, unread) = (content.body(), content.unread_line());
         let verdict = match check_text(&text) {
-            Ok(()) => may_say(writer, &text).unwrap_or(Verdict::Fit),
+            Ok(()) => may_say(writer, &content.text).unwrap_or(Verdict::Fit),
             // Files alone are something to work on.
-            Err(Refusal::Empty) if !files.is_empty() => Verdict::Fit,
+            Err(Refusal::Empty) if !content.files.is_empty() => Verdict::Fit,
+            Err(Refusal::Empty) if !unread.is_empty() => unfit(&unread, true),
             Err(refusal) => unfit(&refusal.to_string(), true),
         };
         let extras = Extras {
@@ -132,7 +134,7 @@ impl Letter<'_> {
             said_at: self.row.at().map(Stamp::in_ms),
             attachments: Vec::new(),
             hops: hops(writer, &body),
-            command: command(writer, &text, files.is_empty()),
+            command: command(writer, &content.text, content.is_text_only()),
             by_talk: false,
             // The door fills it in.
             storage: StorageBudget::default(),
@@ -140,7 +142,10 @@ impl Letter<'_> {
             former_id: None,
         };
         match verdict {
-            Verdict::Fit => self.incoming(writer, text, Verdict::Fit, extras, files),
+            Verdict::Fit => {
+                let text = with_told(&text, &unread);
+                self.incoming(writer, text, Verdict::Fit, extras, content.files)
+            }
             verdict @ Verdict::Unfit { .. } => {
                 let kept = clip(&text.replace('\0', "\u{fffd}"), KEPT_MAX_CHARS);
                 self.incoming(writer, kept, verdict, extras, Vec::new())

@@ -2,6 +2,7 @@
 
 use super::super::origin::Origin;
 use super::*;
+use crate::molecule::parts::FileSource;
 use serde_json::json;
 
 const OWN: &str = "92dc3f8b-0432-4ea1-9075-9e8c83a1e608";
@@ -165,10 +166,9 @@ fn an_empty_message_is_answered_in_the_old_words_unless_it_brings_files() {
     let incoming = incoming(&row(Value::Null, parts));
     assert_eq!(told(&incoming), None);
     let part = FilePart {
-        uri: "platform-pending:w/f".to_owned(),
+        source: FileSource::Uri("platform-pending:w/f".to_owned()),
         name: "a.png".to_owned(),
         mime: Some("image/png".to_owned()),
-        size: Some(7),
     };
     assert_eq!(incoming.files, [part]);
 }
@@ -235,4 +235,23 @@ fn d1_a_probe_is_no_message() {
     ));
     let nudge = with("self-nudge");
     assert!(matches!(nudge, Reading::Platform(Notice::Other(kind)) if kind == "self-nudge"));
+}
+
+#[test]
+fn d5_unreadable_parts_alone_are_refused_aloud() {
+    let parts = json!({"parts": [{"kind": "video", "video": {}}]});
+    let Verdict::Unfit { reason, tell } = incoming(&row(json!(PEER), parts)).arrival.verdict else {
+        panic!("nothing to work on");
+    };
+    assert!(tell && reason.contains("\"video\""), "{reason}");
+}
+
+#[test]
+fn d5_an_answer_comes_without_other_parts() {
+    for part in [json!({"data": {"a": 1}}), json!({"kind": "video"})] {
+        let parts = json!({"parts": [{"text": "answer abcdef yes"}, part]});
+        let incoming = incoming(&row(Value::Null, parts));
+        assert_eq!(incoming.arrival.extras.command, None);
+        assert!(incoming.arrival.body.len() > "answer abcdef yes".len());
+    }
 }

@@ -214,7 +214,7 @@ async fn p3_one_bad_row_harms_no_other() {
         (json!({"request_body": 7}), Some(("it has no parts", true))),
         (
             json!({"request_body": {"params": {"message": {"parts": [deep]}}}}),
-            Some(("empty prompt", true)),
+            Some(("a part that is no object", true)),
         ),
         (
             json!({"source_id": "nobody"}),

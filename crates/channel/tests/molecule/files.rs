@@ -141,6 +141,41 @@ async fn files_come_in_with_their_message_and_are_acknowledged_after_it() {
     }
 }
 
+#[tokio::test]
+async fn d5_inline_files_are_kept_or_named() {
+    let desk = Desk::new(Edition::New, 1_000).await;
+    let inline = |name: &str, bytes: &str| json!({"kind": "file", "file": {"name": name, "bytes": bytes, "mimeType": "text/plain"}});
+    let said = Said {
+        parts: vec![
+            inline("a.txt", "aGVsbG8="),
+            inline("long.bin", &"AAAA".repeat(500)),
+            inline("broken.txt", "%%%"),
+            json!({"data": {"a": 1}}),
+            json!({"kind": "video", "video": "x"}),
+        ],
+        ..Said::text("look")
+    };
+    desk.platform.canvas_says_with(&desk.own, &said).unwrap();
+    let fetching = desk.fetch();
+    let held = fetching.tray.until("it", |held| !held.arrivals.is_empty());
+    let held = held.await;
+    let expected = [("a.txt", "text/plain", b"hello".to_vec())];
+    assert_eq!(files(&held.arrivals[0]), expected);
+    let body = &held.arrivals[0].body;
+    assert!(
+        body.starts_with("look\n```json\n{\"a\":1}\n```\n\n"),
+        "{body}"
+    );
+    for named in [
+        "kind \"video\"",
+        "`long.bin`: it is longer than 1000 bytes",
+        "`broken.txt`: its content in the message is no base64",
+    ] {
+        assert!(body.contains(named), "{named}: {body}");
+    }
+    assert_eq!(drafts(desk.root.path()), 0);
+}
+
 /// While the door is closed the row is shown again and again, and its file is fetched not once.
 #[tokio::test]
 async fn nothing_is_fetched_for_a_message_that_can_not_come_in() {
