@@ -44,7 +44,7 @@ impl Ground {
         if call.body.len() > most {
             return Err(match self.edition {
                 Edition::Seed => Answer::error(400, "invalid JSON"),
-                Edition::New => Answer::json(
+                Edition::New | Edition::August => Answer::json(
                     413,
                     json!({
                         "error": format!("request body exceeds {most} byte limit: A2A body exceeds size limit"),
@@ -79,7 +79,7 @@ impl Ground {
             true => self.busy(to),
             false => Answer::ok(receipt(&method)),
         };
-        answer.after = row.filter(|row| self.edition == Edition::New && self.comes_by_itself(row));
+        answer.after = row.filter(|row| self.edition != Edition::Seed && self.comes_by_itself(row));
         Ok(answer)
     }
 
@@ -113,7 +113,7 @@ impl Ground {
             .and_then(Value::as_str);
         let message_id = message_id.map(str::to_owned);
         let method = method_of(&body);
-        if self.edition == Edition::New && self.is_known(to, message_id.as_deref()) {
+        if self.edition != Edition::Seed && self.is_known(to, message_id.as_deref()) {
             self.next_seq();
             self.next_seq();
             return None;
@@ -121,8 +121,10 @@ impl Ground {
         let name = self.offices.get(&to).map(|office| office.name.clone());
         let keyed = method == "message/send" && server_reads_id(&body);
         let stage = match (self.edition, stage) {
-            (Edition::New, Stage::Http) if keyed => "ingest",
-            (Edition::Seed | Edition::New, Stage::Http | Stage::Program) => "queued for poll",
+            (Edition::New | Edition::August, Stage::Http) if keyed => "ingest",
+            (Edition::Seed | Edition::New | Edition::August, Stage::Http | Stage::Program) => {
+                "queued for poll"
+            }
         };
         let entry = Entry {
             kind: RECEIVE.to_owned(),
@@ -143,7 +145,7 @@ impl Ground {
         if let Some(again) = again {
             self.log(to, again, late);
         }
-        if self.edition == Edition::New {
+        if self.edition != Edition::Seed {
             self.next_seq();
         }
         row
@@ -249,7 +251,7 @@ pub(super) fn normal(edition: Edition, mut body: Value) -> Result<Value, Answer>
     message
         .entry("messageId")
         .or_insert_with(|| json!(fresh_id()));
-    if edition == Edition::New {
+    if edition != Edition::Seed {
         message.entry("role").or_insert_with(|| json!("user"));
         let parts = message.get_mut("parts").and_then(Value::as_array_mut);
         let parts = parts.into_iter().flatten();

@@ -218,6 +218,27 @@ impl MoleculePlatform {
         handle(Some((id, token)))
     }
 
+    /// The owner revokes every token and makes no new one.
+    pub fn revoke_tokens(&self, workspace: &Workspace) {
+        if let Some(id) = WorkspaceId::read(&workspace.id) {
+            self.change(|ground| ground.revoke_all(id));
+        }
+    }
+
+    /// The owner revokes this one token.
+    pub fn revoke_token(&self, workspace: &Workspace) {
+        self.change(|ground| ground.tokens.remove(&workspace.token).map(drop));
+    }
+
+    /// The owner makes another token beside those that are there.
+    pub fn add_token(&self, workspace: &Workspace) -> Workspace {
+        let Some(id) = WorkspaceId::read(&workspace.id) else {
+            return workspace.clone();
+        };
+        let token = self.change(|ground| ground.mint(id));
+        handle(Some((id, token)))
+    }
+
     /// The owner deletes the workspace.
     pub fn remove(&self, workspace: &Workspace) {
         if let Some(id) = WorkspaceId::read(&workspace.id) {

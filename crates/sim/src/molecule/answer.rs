@@ -112,7 +112,7 @@ impl Ground {
 fn tools(edition: Edition) -> Value {
     let text = |about: &str| json!({"type": "string", "description": about});
     let mut arguments = json!({"workspace_id": text("the peer"), "task": text("what to do")});
-    if edition == Edition::New {
+    if edition != Edition::Seed {
         let file = json!({
             "type": "object",
             "properties": {"uri": text("where"), "name": text("label"), "mimeType": text("type"), "size": {"type": "number", "description": "bytes"}},

@@ -2,6 +2,7 @@
 
 use super::ground::Ground;
 use super::ids::WorkspaceId;
+use super::options::Edition;
 use super::wire::{Answer, Call};
 
 /// Generations that the family tree is followed up.
@@ -17,6 +18,7 @@ pub(super) enum Bearer {
 }
 
 pub(super) const MISSING: &str = "missing workspace auth token";
+const NO_CALLER: &str = "missing caller auth token";
 pub(super) const INVALID: &str = "invalid workspace auth token";
 
 /// The token, when the header has the one spelling that counts.
@@ -83,8 +85,11 @@ impl Ground {
     pub(super) fn caller(&mut self, call: &Call) -> Result<Option<WorkspaceId>, Answer> {
         let claim = call.header("x-workspace-id").map(str::to_owned);
         match (self.bearer(call), claim) {
+            (Bearer::Missing, None) if self.edition == Edition::August => {
+                Err(Answer::error(401, NO_CALLER))
+            }
             (Bearer::Missing | Bearer::Admin, None) | (Bearer::Admin, Some(_)) => Ok(None),
-            (Bearer::Missing, Some(_)) => Err(Answer::error(401, "missing caller auth token")),
+            (Bearer::Missing, Some(_)) => Err(Answer::error(401, NO_CALLER)),
             (Bearer::Owner(owner), None) => Ok(Some(owner)),
             (Bearer::Owner(owner), Some(claim)) if claim == owner.to_string() => Ok(Some(owner)),
             (Bearer::Owner(_) | Bearer::Unknown, _) => {

@@ -63,7 +63,7 @@ impl Ground {
 
     fn self_delegation(&self) -> Answer {
         let mut body = json!({ "error": "self-delegation not permitted" });
-        if self.edition == Edition::New {
+        if self.edition != Edition::Seed {
             let reason = "source and target are the same workspace";
             put(&mut body, "reason", json!(reason));
             put(&mut body, "hint", json!("pick another peer"));
@@ -93,7 +93,7 @@ impl Ground {
             request: Some(json!({"task": task, "delegation_id": delegation})),
             response: match self.edition {
                 Edition::Seed => None,
-                Edition::New => Some(json!({ "delegation_id": delegation })),
+                Edition::New | Edition::August => Some(json!({ "delegation_id": delegation })),
             },
             message_id: None,
         };
@@ -122,7 +122,7 @@ impl Ground {
     ) -> Letter {
         let part = match self.edition {
             Edition::Seed => json!({"type": "text", "text": task}),
-            Edition::New => json!({"kind": "text", "text": task}),
+            Edition::New | Edition::August => json!({"kind": "text", "text": task}),
         };
         let message = json!({
             "role": "user",
@@ -148,13 +148,50 @@ impl Ground {
         let mut rows: Vec<&Row> = self
             .rows
             .iter()
-            .filter(|row| row.workspace == id && row.entry.kind == DELEGATION)
+            .filter(|row| row.entry.kind == DELEGATION && self.lists(row, id))
             .collect();
         rows.sort_by_key(|row| std::cmp::Reverse((row.at, row.seq)));
         let shown = rows.into_iter().take(LIST_MOST);
-        let shown: Vec<Value> = shown.map(|row| list_entry(self.edition, row)).collect();
+        let shown: Vec<Value> = match self.edition {
+            Edition::Seed | Edition::New => {
+                shown.map(|row| list_entry(self.edition, row)).collect()
+            }
+            Edition::August => shown.map(|row| ledger_entry(row, id)).collect(),
+        };
         Ok(Answer::ok(json!(shown)))
     }
+
+    /// Whether a row of a delegation is in the list of this workspace. The newest platform keeps a ledger: one entry
+    /// per delegation, shown to both sides.
+    fn lists(&self, row: &Row, id: WorkspaceId) -> bool {
+        match self.edition {
+            Edition::Seed | Edition::New => row.workspace == id,
+            Edition::August => {
+                let made = row.entry.method.as_deref() == Some("delegate");
+                made && (row.workspace == id || row.entry.target == Some(id.to_string()))
+            }
+        }
+    }
+}
+
+fn ledger_entry(row: &Row, id: WorkspaceId) -> Value {
+    let entry = &row.entry;
+    let asked = |key: &str| entry.request.as_ref().and_then(|asked| asked.get(key));
+    let mut shown = json!({
+        "delegation_id": asked("delegation_id"),
+        "source_id": entry.source,
+        "target_id": entry.target,
+        "direction": if row.workspace == id { "sent" } else { "received" },
+        "summary": asked("task"),
+        "status": entry.status,
+        "created_at": row.at.text(),
+        "updated_at": row.at.text(),
+        "_ledger": true,
+    });
+    if let Some(error) = &entry.error {
+        put(&mut shown, "error", json!(error));
+    }
+    shown
 }
 
 fn list_entry(edition: Edition, row: &Row) -> Value {
@@ -168,7 +205,7 @@ fn list_entry(edition: Edition, row: &Row) -> Value {
         "status": entry.status,
         "created_at": row.at.text(),
     });
-    if edition == Edition::New {
+    if edition != Edition::Seed {
         put(&mut shown, "direction", json!("sent"));
     }
     if let Some(error) = &entry.error {

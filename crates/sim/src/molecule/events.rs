@@ -75,11 +75,11 @@ impl Ground {
             return;
         }
         let is_message = row.is_message();
-        if self.edition == Edition::New && is_message && entry.source.is_none() {
+        if self.edition != Edition::Seed && is_message && entry.source.is_none() {
             self.emit(workspace, "USER_MESSAGE", &user_message(workspace, &entry));
         }
         self.emit(workspace, "ACTIVITY_LOGGED", &logged(self.edition, &entry));
-        if self.edition == Edition::New && is_message {
+        if self.edition != Edition::Seed && is_message {
             let mut again = entry;
             again.summary = again
                 .summary
@@ -100,7 +100,7 @@ fn logged(edition: Edition, entry: &Entry) -> Value {
         "duration_ms": null,
         "request_body": entry.request,
     });
-    if let (Edition::New, Some(id)) = (edition, &entry.message_id) {
+    if let (Edition::New | Edition::August, Some(id)) = (edition, &entry.message_id) {
         put(&mut data, "message_id", json!(id));
     }
     data

@@ -87,7 +87,7 @@ impl Wanted {
             since,
             before,
             cursor: call.asked("since_id").map(str::to_owned),
-            peer_info: edition == Edition::New && call.asked("include") == Some("peer_info"),
+            peer_info: edition != Edition::Seed && call.asked("include") == Some("peer_info"),
         })
     }
 
@@ -141,7 +141,7 @@ impl Ground {
         let is_after = |row: &Row| match (after, self.edition) {
             (None, _) => true,
             (Some((at, _)), Edition::Seed) => row.at > at,
-            (Some(mark), Edition::New) => (row.at, row.seq) > mark,
+            (Some(mark), Edition::New | Edition::August) => (row.at, row.seq) > mark,
         };
         let mut rows: Vec<&Row> = self
             .rows
@@ -158,7 +158,7 @@ impl Ground {
     }
 
     fn show(&self, row: &Row, peer_info: bool) -> Value {
-        let mut shown = row.show(self.edition == Edition::New);
+        let mut shown = row.show(self.edition != Edition::Seed);
         if !peer_info {
             return shown;
         }

@@ -122,7 +122,7 @@ impl Ground {
         };
         let why = match edition {
             Edition::Seed => "pending upload not found, expired, or already acked",
-            Edition::New => "pending upload not found or expired",
+            Edition::New | Edition::August => "pending upload not found or expired",
         };
         self.uploads
             .get_mut(&file)

@@ -1,5 +1,6 @@
 //! The Molecule platform in a box: the side of it that an external agent daemon sees, in the two editions that were
-//! recorded, on loopback. It behaves; the recordings in `tests/golden/molecule` judge it and are never looked up here.
+//! recorded and a third that was tried by hand, on loopback. It behaves; the recordings in `tests/golden/molecule`
+//! judge it and are never looked up here.
 //! Left out: `/ws` (the event stream carries the same hints), push-mode delivery but for what it leaves in the feed of a
 //! workspace that never registered, and calling tools over `/mcp`.
 

@@ -44,7 +44,7 @@ impl Ground {
         let Some(office) = self.offices.get(&id) else {
             return Err(Answer::error(404, "workspace not found"));
         };
-        if self.edition == Edition::New && !office.talk_to_user {
+        if self.edition != Edition::Seed && !office.talk_to_user {
             let hint = "This workspace may not talk to the user; an admin can allow it.";
             return Err(Answer::json(
                 403,

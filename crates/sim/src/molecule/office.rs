@@ -69,6 +69,7 @@ pub(super) struct Office {
     pub(super) active_tasks: u64,
     pub(super) current_task: Option<String>,
     error_rate: f64,
+    pub(super) sample_error: String,
     pub(super) uptime: u64,
     pub(super) last_heartbeat: Option<Micros>,
     pub(super) heartbeats: u64,
@@ -97,6 +98,7 @@ impl Office {
             active_tasks: 0,
             current_task: None,
             error_rate: 0.0,
+            sample_error: String::new(),
             uptime: 0,
             last_heartbeat: None,
             heartbeats: 0,
@@ -174,11 +176,13 @@ impl Office {
             .get("error_rate")
             .and_then(Value::as_f64)
             .unwrap_or(0.0);
+        let error = body.get("sample_error").and_then(Value::as_str);
+        self.sample_error = error.unwrap_or_default().to_owned();
         let task = body.get("current_task").and_then(Value::as_str);
         self.current_task = task.filter(|task| !task.is_empty()).map(str::to_owned);
         let remembered = match edition {
             Edition::Seed => false,
-            Edition::New => self
+            Edition::New | Edition::August => self
                 .register_failed
                 .is_some_and(|failed| failed >= now.before(REGISTER_MEMORY)),
         };
@@ -199,7 +203,7 @@ impl Office {
     }
 
     fn dressed(&self, edition: Edition, mut card: Value) -> Value {
-        if edition == Edition::New {
+        if edition != Edition::Seed {
             let name = card.get("name").cloned().unwrap_or(Value::Null);
             if card.get("description").is_none() {
                 put(&mut card, "description", name);

@@ -25,7 +25,8 @@ impl MoleculePlatform {
 
 impl Ground {
     pub(super) fn is_pushed_to(&self, id: WorkspaceId) -> bool {
-        self.edition == Edition::New && self.offices.get(&id).is_some_and(|office| office.pushed_to)
+        self.edition != Edition::Seed
+            && self.offices.get(&id).is_some_and(|office| office.pushed_to)
     }
 
     /// What a sender gets for a message to such a workspace.

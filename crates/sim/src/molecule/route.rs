@@ -113,7 +113,7 @@ impl Place {
             _ => (Route::Unknown, "", ""),
         };
         let route = match edition {
-            Edition::New => route,
+            Edition::New | Edition::August => route,
             Edition::Seed => known_to_the_seed(route),
         };
         Self {

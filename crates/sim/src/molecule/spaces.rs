@@ -9,6 +9,10 @@ use super::options::Edition;
 use super::rows::put;
 use super::wire::{Answer, Call};
 
+/// What a removed workspace's agent is told to do.
+const HINT: &str = "Regenerate workspace + token from the canvas → Tokens tab";
+const HINT_OF_AUGUST: &str =
+    "Create a replacement workspace in Canvas, then open Settings → Workspace Tokens → + New Token";
 /// Live tokens that one workspace may have.
 const TOKENS_MOST: usize = 50;
 
@@ -34,7 +38,8 @@ impl Ground {
         ))
     }
 
-    /// Makes a workspace; the newer platform puts what has no parent under the first root.
+    /// Makes a workspace; newer platforms put what has no parent under the first root, the newest only if there is no
+    /// other one.
     pub(super) fn found(
         &mut self,
         name: &str,
@@ -45,8 +50,20 @@ impl Ground {
         let parent = match self.edition {
             Edition::Seed => parent,
             Edition::New => parent.or(self.root),
+            Edition::August => parent.or(self.only_root()),
         };
         self.settle(Office::new(name, role, tier, parent))
+    }
+
+    fn only_root(&self) -> Option<WorkspaceId> {
+        let mut roots = self
+            .offices
+            .values()
+            .filter(|office| office.parent.is_none());
+        match (roots.next(), roots.next()) {
+            (Some(root), None) => Some(root.id),
+            (None, _) | (Some(_), Some(_)) => None,
+        }
     }
 
     pub(super) fn settle(&mut self, office: Office) -> (WorkspaceId, String) {
@@ -86,7 +103,10 @@ impl Ground {
                     "error": "workspace removed",
                     "id": id.to_string(),
                     "removed_at": removed_at.text(),
-                    "hint": "Regenerate workspace + token from the canvas → Tokens tab",
+                    "hint": match self.edition {
+                        Edition::Seed | Edition::New => HINT,
+                        Edition::August => HINT_OF_AUGUST,
+                    },
                 }),
             )),
         }
@@ -112,7 +132,7 @@ impl Ground {
             "y": 0,
             "collapsed": false,
         });
-        if self.edition == Edition::New {
+        if self.edition != Edition::Seed {
             let heard = office.last_heartbeat.map(|at| at.text());
             put(&mut shown, "kind", json!("workspace"));
             put(&mut shown, "last_heartbeat_at", json!(heard));
@@ -125,6 +145,10 @@ impl Ground {
             put(&mut shown, "broadcast_enabled", json!(false));
             put(&mut shown, "wedged", json!(false));
             put(&mut shown, "compute", json!({}));
+        }
+        if self.edition == Edition::August {
+            put(&mut shown, "last_sample_error", json!(office.sample_error));
+            put(&mut shown, "mcp_surface", Value::Null);
         }
         shown
     }
@@ -171,18 +195,18 @@ impl Ground {
         let office = office.ok_or_else(|| Answer::error(404, "workspace not found"))?;
         let (id, name) = (office.id, office.name.clone());
         let confirmed = call.header("x-confirm-name") == Some(name.as_str());
-        if self.edition == Edition::New && !confirmed {
-            return Err(Answer::json(
-                400,
-                json!({
+        if self.edition != Edition::Seed && !confirmed {
+            let mut asked = json!({
                     "error": "destructive_action_requires_confirmation",
                     "hint": format!("Re-send the same request with header X-Confirm-Name: {name}"),
                     "workspace_name": name,
                     "active_tasks": office.active_tasks,
                     "child_count": self.offices.values().filter(|child| child.parent == Some(id)).count(),
-                    "schedule_count": 0,
-                }),
-            ));
+            });
+            if self.edition == Edition::New {
+                put(&mut asked, "schedule_count", json!(0));
+            }
+            return Err(Answer::json(400, asked));
         }
         self.remove(id);
         let why =

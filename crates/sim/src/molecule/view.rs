@@ -90,7 +90,7 @@ impl MoleculePlatform {
 
     /// Every row of a feed as it would be shown, oldest first.
     pub fn rows(&self, workspace: &Workspace) -> Vec<Value> {
-        let with_seq = self.ground.borrow().edition == Edition::New;
+        let with_seq = self.ground.borrow().edition != Edition::Seed;
         self.rows_of(workspace, |_| true, |row| row.show(with_seq))
     }
 

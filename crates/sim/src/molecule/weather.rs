@@ -93,7 +93,9 @@ impl MoleculePlatform {
                 let acked = offices.get(&row.workspace).map_or(0, |office| office.acked);
                 let goes = match edition {
                     Edition::Seed => row.at < old,
-                    Edition::New => row.at < too_old || (row.at < old && row.seq <= acked),
+                    Edition::New | Edition::August => {
+                        row.at < too_old || (row.at < old && row.seq <= acked)
+                    }
                 };
                 !goes
             });
