@@ -46,7 +46,7 @@ pub(crate) struct Refused {
     pub(crate) retry_after: Option<i64>,
     /// Whether its words are JSON. If not, somebody in front of the platform may have spoken.
     pub(crate) json: bool,
-    /// Its own words, shortened.
+    /// Its own words, up to [`ANSWER_MAX_BYTES`]: some are read as JSON. What is shown of them is shortened.
     pub(crate) said: String,
 }
 
@@ -63,7 +63,7 @@ impl CallError {
 fn quoted(said: &str) -> String {
     match said.is_empty() {
         true => String::new(),
-        false => format!(" ({said})"),
+        false => format!(" ({})", clip(said, QUOTE_MAX_CHARS)),
     }
 }
 
@@ -129,7 +129,7 @@ pub(crate) async fn accept(call: RequestBuilder) -> Result<Response, CallError> 
         status,
         retry_after,
         json: json && !said.trim().is_empty(),
-        said: clip(said.trim(), QUOTE_MAX_CHARS),
+        said: said.trim().to_owned(),
     }))
 }
 

@@ -1,7 +1,15 @@
 //! What a 401 means. The platform says the same of a wrong token, of a removed workspace and of its own database being
 //! away, so others are asked before anybody is blamed: nothing is dropped in any case.
+//!
+//! | the workspace | a heartbeat | the feed, asked again | means |
+//! | --- | --- | --- | --- |
+//! | 410 | | | the workspace is removed |
+//! | any | 401 | | another token is the right one |
+//! | 200 | 200 | 401 | no token is: the platform takes heartbeats of a workspace without any |
+//! | else | else | | the database is away |
 
 use super::Molecule;
+use super::client::Feed;
 use super::health::ChannelState;
 use super::wire::{Heartbeat, Removed};
 use crate::http::CallError;
@@ -15,6 +23,8 @@ use tokio::time::{Instant, sleep};
 const TOKEN_LOOK: Duration = Duration::from_secs(2);
 /// How much of the platform's own hint is shown.
 const HINT_MAX_CHARS: usize = 200;
+/// How much of the platform's time of a removal is shown; RFC 3339 with nanoseconds has 35 characters.
+const TIME_MAX_CHARS: usize = 40;
 
 /// Why data is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +49,7 @@ impl Refusal {
             ),
             Self::Outage => (
                 ChannelState::Retrying,
-                "the platform's database is away: it refuses the token, but not the heartbeat; everything is kept"
+                "the platform's database is away: it refuses every token; everything is kept"
                     .to_owned(),
             ),
             Self::Token(why) => (ChannelState::Parked, format!("token refused: {why}")),
@@ -57,12 +67,12 @@ impl Molecule {
             Ok(false) => None,
             Err(error) => Some(error.to_string()),
         };
-        match client.workspace().await {
+        let described = match client.workspace().await {
             Err(CallError::Status(refused)) if refused.status == StatusCode::GONE => {
                 return Refusal::Removed(removal(&refused.said));
             }
-            Ok(()) | Err(_) => {}
-        }
+            workspace => workspace.is_ok(),
+        };
         let beat = Heartbeat {
             workspace_id: client.workspace_id(),
             ..Heartbeat::default()
@@ -71,8 +81,29 @@ impl Molecule {
             Err(error) if error.status() == Some(StatusCode::UNAUTHORIZED) => {
                 unreadable.map_or_else(|| self.wrong_token(), Refusal::Token)
             }
+            // The database may have come back since the feed was refused.
+            Ok(()) if described && self.feed_is_refused().await => {
+                unreadable.map_or_else(|| self.revoked_token(), Refusal::Token)
+            }
             Ok(()) | Err(_) => Refusal::Outage,
         }
+    }
+
+    async fn feed_is_refused(&self) -> bool {
+        let feed = Feed {
+            since_secs: Some(1),
+            ..Feed::default()
+        };
+        let asked = self.0.client.feed(&feed, 1).await;
+        asked.is_err_and(|error| error.status() == Some(StatusCode::UNAUTHORIZED))
+    }
+
+    /// The workspace has no token that counts.
+    fn revoked_token(&self) -> Refusal {
+        let place = self.0.client.token_place();
+        Refusal::Token(format!(
+            "it was revoked; take a new one from the canvas, Tokens tab, and put it into {place}; it is read again by itself"
+        ))
     }
 
     /// The token itself is to blame.
@@ -97,9 +128,12 @@ impl Molecule {
 
 fn removal(said: &str) -> String {
     let removed: Removed = serde_json::from_str(said).unwrap_or_default();
-    let when = removed.removed_at.unwrap_or_default();
+    let when = removed.removed_at.map(|when| clip(&when, TIME_MAX_CHARS));
+    let when = when.unwrap_or_default();
     let hint = removed.hint.unwrap_or_else(|| {
         "make a new workspace on the canvas and put its id and token here".to_owned()
     });
-    clip(format!("{hint} {when}").trim(), HINT_MAX_CHARS)
+    format!("{} {when}", clip(hint.trim(), HINT_MAX_CHARS))
+        .trim()
+        .to_owned()
 }

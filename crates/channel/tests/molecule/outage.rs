@@ -4,12 +4,14 @@ use crate::stage::{Fetching, Tray, channel, message, platform, reply, settings};
 use bridge_channel::molecule::{ChannelState, Molecule, TokenSource};
 use bridge_core::port::Sink;
 use bridge_core::value::Class;
-use bridge_sim::molecule::{Edition, MoleculeFault, Route};
+use bridge_sim::molecule::{Edition, MoleculeFault, MoleculePlatform, Route, Workspace};
+use std::path::PathBuf;
 use std::time::Duration;
+use tempfile::TempDir;
 
 #[tokio::test]
 async fn a_database_that_is_away_is_no_wrong_token() {
-    for edition in [Edition::Seed, Edition::New] {
+    for edition in [Edition::Seed, Edition::New, Edition::August] {
         let (platform, own) = platform(edition).await;
         let fetching = Fetching::start(channel(&platform, &own), Tray::new());
         fetching.until(&platform, ChannelState::Receiving).await;
@@ -57,6 +59,76 @@ async fn a_removed_workspace_is_parked_with_the_platforms_own_hint() {
         detail.starts_with("workspace removed: Regenerate"),
         "{detail}"
     );
+}
+
+#[tokio::test]
+async fn d7_a_long_hint_is_shown_whole() {
+    let (platform, own) = platform(Edition::August).await;
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    fetching.until(&platform, ChannelState::Receiving).await;
+    platform.remove(&own);
+    let detail = fetching.until(&platform, ChannelState::Parked).await;
+    let hint = "workspace removed: Create a replacement workspace in Canvas, then open Settings → Workspace Tokens → + New Token 20";
+    assert!(detail.starts_with(hint), "{detail}");
+}
+
+/// A workspace on a platform, whose token is in a file.
+async fn with_token_file(
+    edition: Edition,
+) -> (MoleculePlatform, Workspace, Fetching, PathBuf, TempDir) {
+    let (platform, own) = platform(edition).await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    std::fs::write(&file, &own.token).unwrap();
+    let mut settings = settings(&platform, &own);
+    settings.token = TokenSource::File(file.clone());
+    let fetching = Fetching::start(Molecule::open(settings).unwrap(), Tray::new());
+    fetching.until(&platform, ChannelState::Receiving).await;
+    (platform, own, fetching, file, dir)
+}
+
+#[tokio::test]
+async fn d4_revoking_the_last_token_parks() {
+    for edition in [Edition::Seed, Edition::New, Edition::August] {
+        let (platform, own, fetching, file, _dir) = with_token_file(edition).await;
+        platform.revoke_tokens(&own);
+        let detail = fetching.until(&platform, ChannelState::Parked).await;
+        assert!(
+            detail.starts_with("token refused: it was revoked; take a new one from the canvas"),
+            "{detail}"
+        );
+        platform.canvas_says(&own, "meanwhile").unwrap();
+        std::fs::write(&file, &platform.add_token(&own).token).unwrap();
+        assert_eq!(fetching.tray.until_texts(1).await, ["meanwhile"]);
+    }
+}
+
+#[tokio::test]
+async fn d4_revoking_one_of_two_asks_for_another() {
+    let (platform, own, fetching, file, _dir) = with_token_file(Edition::August).await;
+    let other = platform.add_token(&own);
+    platform.revoke_token(&own);
+    let detail = fetching.until(&platform, ChannelState::Parked).await;
+    assert!(
+        detail.starts_with("token refused: copy the new one"),
+        "{detail}"
+    );
+    platform.canvas_says(&own, "meanwhile").unwrap();
+    std::fs::write(&file, &other.token).unwrap();
+    assert_eq!(fetching.tray.until_texts(1).await, ["meanwhile"]);
+}
+
+/// The database is back before anybody asks why the feed was refused.
+#[tokio::test]
+async fn d4_a_short_outage_is_no_revocation() {
+    let (platform, own) = platform(Edition::August).await;
+    let refused = MoleculeFault::refuse(401, "invalid workspace auth token");
+    platform.script(Route::Activity, [refused]);
+    platform.canvas_says(&own, "hello").unwrap();
+    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
+    let detail = fetching.until(&platform, ChannelState::Retrying).await;
+    assert!(detail.contains("database is away"), "{detail}");
+    assert_eq!(fetching.tray.until_texts(1).await, ["hello"]);
 }
 
 /// An hour of 502, in virtual time: the calls are counted, and the first answer after it is taken at once.
