@@ -11,7 +11,7 @@ use super::ground::{Ground, Lies};
 use super::kind::claim_of;
 use bridge_core::secrets::{Scan, Secrets};
 use bridge_core::value::{Attachment, ConversationId, MessageId};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -85,7 +85,17 @@ impl Outbox {
                 all.hand(id, &all, &name)?;
             }
         }
-        let aside = all.names(ENTRIES_MAX)?.into_iter().filter_map(|name| {
+        let names = all.names(ENTRIES_MAX)?;
+        let stray = stray_files(&all, &names)?;
+        if stray > 0 {
+            tracing::warn!(
+                %message_id,
+                files = stray,
+                place = %self.workdir.join(OUTBOX).display(),
+                "files lie in the directory of all outboxes, where nobody knows which conversation they are for: they are not sent, and belong into the conversation's own outbox below it"
+            );
+        }
+        let aside = names.into_iter().filter_map(|name| {
             let name = name.into_string().ok()?;
             let (message_id, _) = name.strip_prefix(&prefix)?.rsplit_once('.')?;
             let message_id = MessageId::new(message_id);
@@ -154,6 +164,15 @@ impl Outbox {
         }
         Ok(())
     }
+}
+
+/// Files beside the outboxes. Conversations may share a working directory, so nobody knows whose these are.
+fn stray_files(all: &Ground, names: &[OsString]) -> io::Result<usize> {
+    let mut stray = 0;
+    for name in names {
+        stray += usize::from(matches!(all.look(name)?, Some(Lies::File { .. })));
+    }
+    Ok(stray)
 }
 
 fn empty(all: &Ground, name: &str) -> io::Result<()> {

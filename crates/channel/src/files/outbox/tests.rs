@@ -203,3 +203,19 @@ fn what_can_not_be_thrown_away_is_in_the_way_of_no_later_answer() {
         desk.outbox.clear(&open).unwrap();
     }
 }
+
+#[test]
+fn d6_files_beside_the_outboxes_are_counted() {
+    let desk = Desk::new(FILE_MAX_BYTES);
+    desk.put("stray.txt", "one");
+    desk.put("other.txt", "two");
+    desk.put("c1/a.txt", "three");
+    desk.put("not-sent/m0/b.txt", "four");
+    let all = Ground::open(&desk.root.path().join("work")).unwrap();
+    let all = all.below(OUTBOX).unwrap().unwrap();
+    let names = all.names(ENTRIES_MAX).unwrap();
+    assert_eq!(stray_files(&all, &names).unwrap(), 2);
+    let gathered = desk.gather(&desk.set_aside("m1"));
+    assert_eq!(gathered.files.len(), 1);
+    assert!(desk.at("stray.txt").exists());
+}
