@@ -137,7 +137,9 @@ fn write_down(life: &Incarnation, thread: Option<&ThreadId>) -> io::Result<()> {
 /// Whether something of the size fits; nothing is left of it.
 fn try_space(home: &Path) -> io::Result<()> {
     let path = home.join(SPACE_FILE);
-    let tried = std::fs::File::create(&path).and_then(|mut file| {
+    // What a crash left there goes first, and a link with it: what it names is not written to.
+    let _stale = std::fs::remove_file(&path);
+    let tried = std::fs::File::create_new(&path).and_then(|mut file| {
         file.write_all(&vec![0; SPACE_BYTES])?;
         file.sync_all()
     });
@@ -204,6 +206,17 @@ mod tests {
                 assert_eq!(believed("a", &thread, there.clone()), there);
             }
         }
+    }
+
+    #[test]
+    fn d9_space_is_tried_through_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("precious");
+        std::fs::write(&target, "kept").unwrap();
+        std::os::unix::fs::symlink(&target, dir.path().join(SPACE_FILE)).unwrap();
+        try_space(dir.path()).unwrap();
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "kept");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[tokio::test]

@@ -2,6 +2,7 @@
 //!
 //! No SQL here, and nothing is deleted that could hold somebody's rows.
 
+use nix::fcntl::OFlag;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -15,6 +16,11 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// Whether a name is a symbolic link, wherever it points.
+pub(super) fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_symlink())
 }
 
 /// SQLite's write-ahead log of a database.
@@ -49,6 +55,8 @@ pub(super) fn claim_scratch(path: &Path) -> io::Result<File> {
         .create(true)
         .truncate(false)
         .mode(PRIVATE)
+        // It is emptied below: a link that somebody planted there must not name what is.
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
         .open(path)?;
     file.try_lock().map_err(|error| match error {
         fs::TryLockError::WouldBlock => io::Error::new(

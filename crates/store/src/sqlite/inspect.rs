@@ -6,7 +6,7 @@ use super::check::{self, Soundness};
 use super::files::log_of;
 use super::log::{self, Log};
 use super::migrate::{self, MIGRATIONS};
-use super::open::{OpenError, for_check, recovered_place};
+use super::open::{OpenError, expect_no_link, for_check, recovered_place};
 use bridge_core::port::RowsError;
 use std::io;
 use std::path::Path;
@@ -42,6 +42,7 @@ pub enum Inspection {
 /// Looks at the ledger at `path`. One of another program or a newer version is an error.
 pub fn inspect(path: &Path, depth: Depth) -> Result<Inspection, OpenError> {
     let log = log_of(path);
+    expect_no_link(path)?;
     if recovered_place(path).exists() {
         return Ok(Inspection::RecoveryCut);
     }
@@ -99,6 +100,7 @@ fn refused(error: OpenError) -> Result<Inspection, OpenError> {
         OpenError::Damaged { findings, .. } => Ok(Inspection::Damaged { findings }),
         OpenError::NotADatabase { .. } => damaged("it does not begin as a database does"),
         error @ (OpenError::File { .. }
+        | OpenError::Link { .. }
         | OpenError::Foreign { .. }
         | OpenError::Newer { .. }
         | OpenError::RecoveryCut { .. }

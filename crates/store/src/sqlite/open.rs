@@ -3,7 +3,7 @@
 //! Nothing is ever deleted or overwritten here: a file that can't be used is refused with what to do.
 
 use super::backup::BackupError;
-use super::files::{PRIVATE, beside, log_of, sync_directory};
+use super::files::{PRIVATE, beside, is_link, log_index_of, log_of, sync_directory};
 use super::gauge::Limits;
 use super::log::{self, Log};
 use super::migrate::{self, MIGRATIONS};
@@ -11,16 +11,20 @@ use super::{audit, seal};
 use crate::key::LedgerKey;
 use bridge_core::port::RowsError;
 use bridge_core::value::{Epoch, Timestamp};
+use nix::fcntl::OFlag;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use std::fs::{OpenOptions, Permissions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// "cxbr": what tells our files from other SQLite databases.
 pub(super) const APPLICATION_ID: i32 = 0x6378_6272;
+
+/// Where SQLite's header has that number.
+const APPLICATION_ID_AT: u64 = 68;
 
 /// Statements kept compiled per connection; more than the crate has.
 const STATEMENTS_MAX: usize = 128;
@@ -72,6 +76,12 @@ pub enum OpenError {
         path: PathBuf,
         /// The system's words.
         source: io::Error,
+    },
+    /// It is a name for a file that may be somewhere else and somebody else's.
+    #[error("{} is a symbolic link, and was left as it is, like the file that it names; put the file itself there, or name its directory with --state-dir", path.display())]
+    Link {
+        /// Which file.
+        path: PathBuf,
     },
     /// It is some other file.
     #[error("{} is not a SQLite database, or its header is destroyed; nothing was changed. {RECOVER}", path.display())]
@@ -159,6 +169,7 @@ impl OpenError {
         match self {
             Self::NotADatabase { .. } | Self::Damaged { .. } | Self::RecoveryCut { .. } => true,
             Self::File { .. }
+            | Self::Link { .. }
             | Self::Foreign { .. }
             | Self::Newer { .. }
             | Self::Backup(_)
@@ -234,11 +245,12 @@ fn expect_usable(path: &Path) -> Result<(), OpenError> {
             source,
         }
     };
+    let log = log_of(path);
+    expect_no_link(path)?;
     if recovered_place(path).exists() {
         let path = path.to_owned();
         return Err(OpenError::RecoveryCut { path });
     }
-    let log = log_of(path);
     if !path.exists() {
         if log.exists() {
             return Err(damaged(path, "it is gone, and its log is there"));
@@ -248,10 +260,14 @@ fn expect_usable(path: &Path) -> Result<(), OpenError> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
         .open(path)
         .map_err(failed("open the ledger"))?;
-    file.set_permissions(Permissions::from_mode(PRIVATE))
-        .map_err(failed("make private"))?;
+    // What is refused below stays as it is, and its mode too.
+    if is_marked_ours(&file).map_err(failed("read"))? {
+        file.set_permissions(Permissions::from_mode(PRIVATE))
+            .map_err(failed("make private"))?;
+    }
     if file.metadata().map_err(failed("look at"))?.len() == 0 {
         return Err(damaged(path, "it is empty"));
     }
@@ -260,6 +276,30 @@ fn expect_usable(path: &Path) -> Result<(), OpenError> {
         Log::Broken { what } => return Err(damaged(path, &what)),
     }
     sync_directory(path).map_err(failed("sync the directory of"))
+}
+
+/// Refuses a ledger that is a link, or has one beside it that SQLite would write through.
+pub(super) fn expect_no_link(path: &Path) -> Result<(), OpenError> {
+    let files = [
+        path.to_owned(),
+        log_of(path),
+        log_index_of(path),
+        recovered_place(path),
+    ];
+    match files.into_iter().find(|file| is_link(file)) {
+        Some(path) => Err(OpenError::Link { path }),
+        None => Ok(()),
+    }
+}
+
+/// Whether the file's header has the mark of our databases.
+fn is_marked_ours(file: &File) -> io::Result<bool> {
+    let mut mark = [0; size_of::<i32>()];
+    match file.read_exact_at(&mut mark, APPLICATION_ID_AT) {
+        Ok(()) => Ok(i32::from_be_bytes(mark) == APPLICATION_ID),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Where a recovery leaves a whole new ledger until it has taken the old one's place.

@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod backup;
 #[cfg(test)]
+mod d9_links;
+#[cfg(test)]
 mod f1_secrets;
 #[cfg(test)]
 #[allow(
