@@ -252,3 +252,29 @@ async fn a_sign_on_that_is_refused_keeps_no_heartbeat_back() {
         attending.await.unwrap();
     }
 }
+
+/// The platform has no sign-off: a stop says that nothing is done, calls nothing else, and messages go on queueing.
+#[tokio::test]
+async fn d10_a_stop_only_says_it_is_idle() {
+    let stage = Stage::new().await;
+    let attending = stage.attends();
+    let alpha = &stage.alpha;
+    stage
+        .until("online", |p| p.status(alpha) == Status::Online)
+        .await;
+    stage.desk.does(1, Some("$ cargo test"));
+    stage
+        .until("one task", |p| p.heartbeats(alpha).active_tasks == 1)
+        .await;
+    let calls = stage.platform.calls().len();
+    stage.stop.cancel();
+    attending.await.unwrap();
+    let last = stage.platform.calls().split_off(calls);
+    let routes: Vec<Route> = last.iter().map(|seen| seen.route).collect();
+    assert_eq!(routes, [Route::Heartbeat]);
+    assert_eq!(stage.platform.heartbeats(alpha).active_tasks, 0);
+    assert_eq!(stage.platform.status(alpha), Status::Online);
+    stage.platform.advance(Duration::from_secs(181));
+    assert_eq!(stage.platform.status(alpha), Status::AwaitingAgent);
+    assert!(stage.platform.canvas_says(alpha, "while away").is_ok());
+}
