@@ -391,7 +391,7 @@ impl Actor {
             Overdue::Repeat { id, outcome } => self.put(self.link.respond(&id, outcome)),
             Overdue::Resume { id, thread } => self.resume(id, thread),
             Overdue::Settled(request) => {
-                tracing::info!(request = %request.id, method = %request.method, "codex does not ask an answered request again: it has the answer");
+                tracing::info!(request = %request.id, method = %request.method, "codex has not asked an answered request again: it has the answer");
                 self.mailboxes.confirm(&request);
                 Ok(())
             }
@@ -417,6 +417,17 @@ impl Actor {
             Err(error) => {
                 tracing::warn!(%error, request = %id, "a thread could not be resumed for an answer that is not confirmed");
                 Ok(())
+            }
+        }
+    }
+
+    /// A refusal is an answer too: Codex lives, and one answer that it does not confirm must not cost everybody's turns.
+    fn heard_of_resume(&self, id: &RawId, refused: Option<&RpcError>) {
+        match refused {
+            None => self.mailboxes.resumed(id),
+            Some(error) => {
+                tracing::warn!(request = %id, error = %error.message, "codex refused to resume a thread, so it does not say whether it has the answer to this request: the answer is given once more, and then counts as taken");
+                self.mailboxes.not_resumed(id);
             }
         }
     }
@@ -458,8 +469,8 @@ impl Actor {
     fn text(&mut self, text: &str) -> Result<(), String> {
         match self.link.handle(text, self.now_ms()) {
             Event::Response { call, result, .. } => {
-                if let (Some(id), Ok(_)) = (self.resumes.remove(&call), &result) {
-                    self.mailboxes.resumed(&id);
+                if let Some(id) = self.resumes.remove(&call) {
+                    self.heard_of_resume(&id, result.as_ref().err());
                 }
                 self.settle(call, result.map_err(Failed::Refused));
                 Ok(())

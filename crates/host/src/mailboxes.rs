@@ -195,6 +195,11 @@ impl Mailboxes {
         locked(&self.questions).answered.resumed(id);
     }
 
+    /// Codex refused to.
+    pub(crate) fn not_resumed(&self, id: &RawId) {
+        locked(&self.questions).answered.not_resumed(id);
+    }
+
     /// Codex has the answer to this question.
     pub(crate) fn confirm(&self, request: &ServerRequest) {
         confirm(self.of(request.thread_id()).as_deref(), request);

@@ -126,7 +126,8 @@ impl Questions {
                 settled.unanswered = self.close(id);
             }
             Notification::ItemCompleted(notice) => {
-                settled.confirmed = self.answered.confirm_item(notice.item.id());
+                let item = notice.item.id();
+                settled.confirmed = self.answered.confirm_item(&notice.thread_id, item);
             }
             Notification::TurnCompleted(notice) => {
                 let turn = &notice.turn.id;

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How long Codex may take to confirm an answer before something is done about it, try by try: the answer is repeated
 /// once, then the thread is resumed twice. Codex confirms within 100 ms; the first pause is for a machine under load,
-/// and after the last one (40 s in all) the connection counts as broken.
+/// and after the last one (40 s in all) the connection counts as broken, unless Codex refused to resume the thread: then
+/// it lives, and others work over this connection.
 const PAUSES: [Duration; 4] = [
     Duration::from_secs(5),
     Duration::from_secs(5),
@@ -33,8 +34,29 @@ struct Answer {
     due: Instant,
     /// How many of [`PAUSES`] have passed.
     tries: usize,
-    /// Codex resumed the thread after the newest repetition, and did not ask again since.
-    resumed: bool,
+    resume: Resume,
+}
+
+/// What Codex said when it was to resume the thread for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Resume {
+    /// It was not asked to, did not answer, or asked the same again since.
+    Unanswered,
+    /// It did, and did not ask again since.
+    Done,
+    /// It would not, so it does not say what it still asks.
+    Refused,
+}
+
+impl Answer {
+    /// When the pause after this try ends; `None` after the last one. It counts from the beginning, so that late looks
+    /// do not add up; but half a pause is left, or a daemon that stood still would give up before it has read what
+    /// Codex said meanwhile.
+    fn next_due(&self, now: Instant) -> Option<Instant> {
+        let pause = PAUSES.get(self.tries)?;
+        let in_all = PAUSES.iter().take(self.tries + 1).sum();
+        Some(after(self.since, in_all).max(after(now, *pause / 2)))
+    }
 }
 
 impl fmt::Debug for Answer {
@@ -52,9 +74,10 @@ pub(crate) enum Overdue {
     Repeat { id: RawId, outcome: Outcome },
     /// Resume the thread, so that Codex repeats what it still asks.
     Resume { id: RawId, thread: ThreadId },
-    /// Codex resumed the thread and does not ask it any more: the answer arrived.
+    /// Codex resumed the thread and does not ask it any more, or refused to and does not ask it either: the answer
+    /// counts as taken.
     Settled(Box<ServerRequest>),
-    /// Codex asks again and again, or does not resume the thread: this connection is of no use.
+    /// Codex asks again and again, or is silent: this connection is of no use.
     GiveUp { why: String },
 }
 
@@ -75,7 +98,7 @@ impl Unconfirmed {
             since: now,
             due: after(now, PAUSES[0]),
             tries: 0,
-            resumed: false,
+            resume: Resume::Unanswered,
             request,
         };
         self.by_id.insert(answer.request.id.clone(), answer);
@@ -93,14 +116,23 @@ impl Unconfirmed {
             self.by_id.remove(&request.id);
             return None;
         }
-        answer.resumed = false;
+        answer.resume = Resume::Unanswered;
         Some(answer.outcome.clone())
     }
 
     /// Codex resumed the thread for this answer's sake.
     pub(crate) fn resumed(&mut self, id: &RawId) {
+        self.hear(id, Resume::Done);
+    }
+
+    /// Codex refused to.
+    pub(crate) fn not_resumed(&mut self, id: &RawId) {
+        self.hear(id, Resume::Refused);
+    }
+
+    fn hear(&mut self, id: &RawId, resume: Resume) {
         if let Some(answer) = self.by_id.get_mut(id) {
-            answer.resumed = true;
+            answer.resume = resume;
         }
     }
 
@@ -108,9 +140,11 @@ impl Unconfirmed {
         self.by_id.remove(id).map(|answer| answer.request)
     }
 
-    /// The item has ended, and what was asked about it with it.
-    pub(crate) fn confirm_item(&mut self, item: &ItemId) -> Vec<ServerRequest> {
-        self.confirm_where(|request| request.item_id() == Some(item))
+    /// The item has ended, and what was asked about it with it. Item ids are unique within their thread only.
+    pub(crate) fn confirm_item(&mut self, thread: &ThreadId, item: &ItemId) -> Vec<ServerRequest> {
+        self.confirm_where(|request| {
+            request.thread_id() == Some(thread) && request.item_id() == Some(item)
+        })
     }
 
     /// The turn has ended, and everything it asked.
@@ -143,18 +177,18 @@ impl Unconfirmed {
 
     fn overdue(&mut self, id: &RawId, now: Instant) -> Option<Overdue> {
         let answer = self.by_id.get_mut(id)?;
-        if answer.resumed {
+        answer.tries += 1;
+        let is_last = answer.tries >= PAUSES.len();
+        if answer.resume == Resume::Done || is_last && answer.resume == Resume::Refused {
             let settled = self.by_id.remove(id)?;
             return Some(Overdue::Settled(Box::new(settled.request)));
         }
         let waited = now.saturating_duration_since(answer.since).as_secs();
-        answer.tries += 1;
-        let (Some(pause), Some(thread)) = (PAUSES.get(answer.tries), answer.request.thread_id())
-        else {
+        let (Some(due), Some(thread)) = (answer.next_due(now), answer.request.thread_id()) else {
             let why = format!("codex did not take the answer to request {id} for {waited} s");
             return Some(Overdue::GiveUp { why });
         };
-        answer.due = after(now, *pause);
+        answer.due = due;
         let method = &answer.request.method;
         tracing::warn!(
             request = %id,
@@ -162,8 +196,8 @@ impl Unconfirmed {
             tries = answer.tries,
             "answered request {id}, Codex has not confirmed it for {waited} s: it is answered again"
         );
-        Some(match answer.tries {
-            1 => Overdue::Repeat {
+        Some(match (answer.tries, answer.resume) {
+            (1, _) | (_, Resume::Refused) => Overdue::Repeat {
                 id: id.clone(),
                 outcome: answer.outcome.clone(),
             },
@@ -260,6 +294,37 @@ mod tests {
         assert_eq!(did[..3], [repeat(0), resume(0), resume(0)]);
     }
 
+    #[test]
+    fn f5_late_looks_do_not_add_up() {
+        let (mut book, start) = answered();
+        book.expire(start + 7 * SECOND);
+        assert_eq!(book.next_due(), Some(start + 10 * SECOND));
+        book.expire(start + 11 * SECOND);
+        assert_eq!(book.next_due(), Some(start + 20 * SECOND));
+    }
+
+    #[test]
+    fn f5_after_a_standstill_codex_has_time() {
+        let (mut book, start) = answered();
+        let woken = start + 100 * SECOND;
+        assert_eq!(book.expire(woken), [repeat(0)]);
+        assert_eq!(book.expire(woken), []);
+        assert_eq!(book.next_due(), Some(woken + 5 * SECOND / 2));
+    }
+
+    /// Codex lives, and the turns of others with it.
+    #[test]
+    fn f5_a_refused_resume_ends_no_connection() {
+        let (mut book, start) = answered();
+        book.expire(start + 5 * SECOND);
+        assert_eq!(book.expire(start + 10 * SECOND), [resume(0)]);
+        book.not_resumed(&RawId::Integer(0));
+        assert_eq!(book.expire(start + 20 * SECOND), [repeat(0)]);
+        let settled = Overdue::Settled(Box::new(command(0)));
+        assert_eq!(book.expire(start + 40 * SECOND), [settled]);
+        assert_eq!(book.len(), 0);
+    }
+
     /// A version of Codex that does not confirm some kind of request costs one repetition and one resume.
     #[test]
     fn f5_a_request_not_asked_again_is_settled() {
@@ -291,12 +356,25 @@ mod tests {
         let call = json!({"callId": "c", "tool": "ask_agent", "arguments": {}});
         book.insert(request(1, "item/tool/call", &call), yes(), start);
         book.insert(command(2), yes(), start);
-        let of_call = book.confirm_item(&ItemId::from("c"));
+        let (thread, other) = (ThreadId::from("t"), TurnId::from("other"));
+        let of_call = book.confirm_item(&thread, &ItemId::from("c"));
         assert_eq!(of_call.len(), 1);
         assert_eq!(of_call[0].id, RawId::Integer(1));
-        let (thread, other) = (ThreadId::from("t"), TurnId::from("other"));
         assert_eq!(book.confirm_turn(&thread, &other), []);
         assert_eq!(book.confirm_turn(&thread, &TurnId::from("u")).len(), 2);
         assert_eq!(book.next_due(), None);
+    }
+
+    #[test]
+    fn f5_items_confirm_in_their_thread_only() {
+        let (mut book, start) = answered();
+        let more = json!({"command": "ls", "cwd": "/w", "threadId": "other", "itemId": "i0"});
+        let elsewhere = request(1, "item/commandExecution/requestApproval", &more);
+        book.insert(elsewhere.clone(), yes(), start);
+        let ended = book.confirm_item(&ThreadId::from("t"), &ItemId::from("i0"));
+        assert_eq!(ended, [command(0)]);
+        assert_eq!(book.len(), 1, "the other thread's answer stays");
+        let ended = book.confirm_item(&ThreadId::from("other"), &ItemId::from("i0"));
+        assert_eq!(ended, [elsewhere]);
     }
 }
