@@ -96,53 +96,63 @@ fn left(trace: Trace) -> String {
 
 /// The acts of MCP tools; whoever opens `/mcp` needs `read` beside it.
 fn acts(page: &mut String, scope: Scope) {
-    let all = every_act();
-    let names = all.iter().filter(|(_, act)| act.scope() == scope);
-    let names: Vec<&str> = names.map(|(name, _)| *name).collect();
+    let acts = every_act().filter(|act| act.scope() == scope);
+    let names: Vec<&str> = acts.map(|act| name(&act)).collect();
     if !names.is_empty() {
         let _fits = writeln!(page, "Over MCP: {}.\n", names.join(", "));
     }
 }
 
-fn every_act() -> Vec<(&'static str, Act)> {
-    let task_id = String::new;
-    vec![
-        ("status of a task", Act::Status { task_id: task_id() }),
-        ("list of tasks", Act::List { limit: None }),
-        ("list of questions", Act::Requests),
-        (
-            "which notifications are unsent",
-            Act::NotifyCompleted {
-                limit: None,
-                dry_run: true,
-            },
-        ),
-        ("start a task", Act::Start(StartArgs::default())),
-        (
-            "steer a task",
-            Act::Steer {
-                task_id: task_id(),
-                instruction: String::new(),
-            },
-        ),
-        ("stop a task", Act::Interrupt { task_id: task_id() }),
-        (
-            "decide what Codex asks (to accept needs `approve` too)",
-            Act::Respond {
-                task_id: task_id(),
-                request_id: String::new(),
-                decision: None,
-                answers: None,
-            },
-        ),
-        (
-            "send notifications",
-            Act::NotifyCompleted {
-                limit: None,
-                dry_run: false,
-            },
-        ),
-    ]
+/// Each act leads to the next: a new one does not compile before it has its place here.
+fn every_act() -> impl Iterator<Item = Act> {
+    let first = Act::Status {
+        task_id: String::new(),
+    };
+    std::iter::successors(Some(first), act_after)
+}
+
+fn act_after(act: &Act) -> Option<Act> {
+    let task_id = String::new();
+    Some(match act {
+        Act::Status { .. } => Act::List { limit: None },
+        Act::List { .. } => Act::Requests,
+        Act::Requests => notify(true),
+        Act::NotifyCompleted { dry_run: true, .. } => Act::Start(StartArgs::default()),
+        Act::Start(_) => Act::Steer {
+            task_id,
+            instruction: String::new(),
+        },
+        Act::Steer { .. } => Act::Interrupt { task_id },
+        Act::Interrupt { .. } => Act::Respond {
+            task_id,
+            request_id: String::new(),
+            decision: None,
+            answers: None,
+        },
+        Act::Respond { .. } => notify(false),
+        Act::NotifyCompleted { dry_run: false, .. } => return None,
+    })
+}
+
+fn notify(dry_run: bool) -> Act {
+    Act::NotifyCompleted {
+        limit: None,
+        dry_run,
+    }
+}
+
+fn name(act: &Act) -> &'static str {
+    match act {
+        Act::Status { .. } => "status of a task",
+        Act::List { .. } => "list of tasks",
+        Act::Requests => "list of questions",
+        Act::NotifyCompleted { dry_run: true, .. } => "which notifications are unsent",
+        Act::Start(_) => "start a task",
+        Act::Steer { .. } => "steer a task",
+        Act::Interrupt { .. } => "stop a task",
+        Act::Respond { .. } => "decide what Codex asks (to accept needs `approve` too)",
+        Act::NotifyCompleted { dry_run: false, .. } => "send notifications",
+    }
 }
 
 fn tiers(page: &mut String, tiers: &Tiers) {
@@ -196,8 +206,13 @@ mod tests {
             let title = format!("### `{}`", scope.word());
             assert!(tables.contains(&title), "{title}");
         }
-        for (name, _) in every_act() {
-            assert!(tables.contains(name), "{name}");
+        for act in every_act() {
+            let (_, rest) = tables
+                .split_once(&format!("### `{}`", act.scope().word()))
+                .unwrap();
+            let section = rest.split("\n### ").next().unwrap();
+            assert!(section.contains(name(&act)), "{act:?}");
+            assert_eq!(tables.matches(name(&act)).count(), 1, "{act:?}");
         }
     }
 }

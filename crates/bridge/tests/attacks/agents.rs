@@ -4,6 +4,7 @@
 use crate::a2a_agent::{Agent, answers, said};
 use crate::target::Target;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 /// The Codex here enforces nothing, and peers would wait for one that does.
 const UNSHIELDED: &str = "[tiers.peer]\nreads = \"disk\"\n";
@@ -46,11 +47,7 @@ const INSIDE: [&str; 33] = [
 ];
 
 /// Names of this machine, which are judged by what they resolve to, at the latest when they are called.
-const NAMES: [&str; 3] = [
-    "https://localhost/",
-    "https://localhost./",
-    "https://LOCALHOST:443/",
-];
+const NAMES: [&str; 3] = ["localhost", "localhost.", "LOCALHOST"];
 
 async fn begun(agent: &Agent, id: &str, place: &Value) -> Value {
     let message = said(id, &format!("echo:{id}"), place);
@@ -90,11 +87,31 @@ async fn push_addresses_inside_are_refused() {
         .await;
     let listed = listed["result"]["configs"].as_array().cloned();
     assert_eq!(listed.unwrap_or_default(), Vec::<Value>::new());
-    for (n, url) in NAMES.iter().enumerate() {
-        let push = json!({"taskId": task, "id": format!("n{n}"), "url": url});
-        // It may be taken now; the call itself is refused by the address (threat 17).
-        let _later = agent.rpc("CreateTaskPushNotificationConfig", &push).await;
+    target.is_well().await;
+}
+
+/// Their owner is this machine: whoever listens there is not called.
+#[tokio::test(flavor = "multi_thread")]
+async fn names_of_this_machine_are_not_called() {
+    let mut target = Target::start(UNSHIELDED).await;
+    let agent = Agent::new(target.world(), "mallory").await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for (n, name) in NAMES.iter().enumerate() {
+        let url = format!("https://{name}:{port}/");
+        let message = said(&format!("to-{n}"), "echo:x", &json!({}));
+        let configuration = json!({"taskPushNotificationConfig": {"id": "p", "url": url}});
+        let params = json!({"message": message, "configuration": configuration});
+        let answer = agent.rpc("SendMessage", &params).await;
+        let id = answer["result"]["task"]["id"].as_str();
+        let id = id.unwrap_or_else(|| panic!("a name is judged when it is called: {answer}"));
+        let tried = format!("errand_id={id} reason=");
+        target.fake.daemon.log.wait_for(&tried).await;
     }
+    let log = target.fake.daemon.log.text();
+    assert!(log.contains("which is no public address"), "{log}");
+    let nobody = futures_util::FutureExt::now_or_never(listener.accept());
+    assert!(nobody.is_none(), "somebody connected");
     target.is_well().await;
 }
 
@@ -175,7 +192,7 @@ async fn agents_gain_nothing_by_forged_fields() {
         "message": message, "metadata": forged, "tenant": "owner", "configuration": at_once,
     });
     let answer = mallory.rpc("SendMessage", &params).await;
-    assert!(answer["result"].is_object() || answer["error"].is_object());
+    assert!(answer["result"]["task"]["id"].is_string(), "{answer}");
     for (n, part) in [
         json!({"data": {"request_id": "x", "decision": "accept"}}),
         json!({"text": "yes"}),
@@ -189,7 +206,9 @@ async fn agents_gain_nothing_by_forged_fields() {
         message["parts"] = json!([part]);
         let params = json!({"message": message, "configuration": at_once});
         let answer = mallory.rpc("SendMessage", &params).await;
-        assert!(answer.is_object(), "{answer}");
+        let id = &answer["result"]["task"]["id"];
+        assert!(id.is_string(), "each is a message of its own: {answer}");
+        mallory.over(id).await;
     }
     let reader = target.token("reader", &["read"]).await;
     let call = target.call("GET", "/v1/messages?limit=100", &reader);
@@ -198,7 +217,26 @@ async fn agents_gain_nothing_by_forged_fields() {
         assert_eq!(message["sender"], "mallory", "{message}");
         assert_eq!(message["channel"], "a2a", "{message}");
     }
+    are_peers_turns(&target);
     let acts = target.world().run(&["audit"]).await;
     assert!(!acts.stdout.contains("decide"), "{acts:?}");
     target.is_well().await;
+}
+
+/// What was stored of every message, and what Codex was told to run its turns with.
+fn are_peers_turns(target: &Target) {
+    let state = target.world().state_dir();
+    let ledger = rusqlite::Connection::open(state.join("ledger.db")).unwrap();
+    let query = "SELECT group_concat(DISTINCT sender || ' ' || kind || ' ' || tier) FROM message";
+    let who: String = ledger.query_row(query, [], |row| row.get(0)).unwrap();
+    assert_eq!(who, "mallory agent peer");
+    let threads = target.fake.calls("thread/start");
+    assert!(threads.len() > 1, "{threads:?}");
+    for thread in threads {
+        let what = &thread["what"];
+        assert_eq!(what["sandbox"], "read-only", "{what}");
+        assert_eq!(what["approvalPolicy"], "on-request", "{what}");
+        let workdir = std::path::Path::new(what["cwd"].as_str().unwrap());
+        assert!(workdir.starts_with(state.join("work")), "{what}");
+    }
 }
