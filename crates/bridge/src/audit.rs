@@ -61,14 +61,14 @@ fn answer(
     environment: &Environment,
 ) -> anyhow::Result<(String, bool)> {
     let state = StateDir::existing(&environment.state_dir(common.state_dir.as_deref())?);
-    let place = KeyPlace::find(common, environment, &state);
+    let place = || KeyPlace::find(common, environment, &state);
     let key = match args.public_key.as_deref() {
         Some("") if args.verify => anyhow::bail!(
             "--verify --public-key needs the key to verify with; `codex-bridge audit --public-key` prints it"
         ),
-        Some("") => return Ok((place.load()?.public().to_string(), true)),
+        Some("") => return Ok((place()?.load()?.public().to_string(), true)),
         Some(text) => Some(text.parse::<AuditPublicKey>()?),
-        None => match place.load() {
+        None => match place()?.load() {
             Ok(key) => Some(key.public()),
             Err(KeyError::Missing { .. }) => None,
             Err(error) => return Err(error.into()),

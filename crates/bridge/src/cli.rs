@@ -420,6 +420,12 @@ pub(crate) struct RecoverArgs {
     /// Fill the holes from this backup
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
+    /// The ledger's key, where the configuration does not name it (a credential of the service, for example)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Go on under another key than the one that signed the record of acts; where there is none, one is made
+    #[arg(long)]
+    pub(crate) new_key: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

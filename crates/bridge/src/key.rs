@@ -1,10 +1,11 @@
 //! Where the ledger's key is. It is never in the ledger or in a backup; what it does is the store's business.
 
 use crate::cli::Common;
-use crate::config::{self, Environment};
+use crate::config::{self, ConfigError, Environment};
 use crate::state::StateDir;
-use bridge_store::LedgerKey;
 use bridge_store::key::{Guard, KeyError};
+use bridge_store::{AuditPublicKey, LedgerKey};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The key's name among the credentials of a service.
@@ -15,6 +16,27 @@ const CREDENTIAL: &str = "codex-bridge.key";
 pub(crate) struct KeyPlace {
     path: PathBuf,
     guard: Guard,
+}
+
+/// The key of a ledger is not where it was looked for. A credential of a service is visible inside the service only, so
+/// that says nothing about what the daemon has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NotHere {
+    pub(crate) signer: Option<AuditPublicKey>,
+    pub(crate) why: String,
+}
+
+impl fmt::Display for NotHere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = &self.why;
+        match self.signer {
+            Some(signer) => write!(
+                f,
+                "the record of acts is signed by {signer}, whose key is not here ({why})"
+            ),
+            None => f.write_str(why),
+        }
+    }
 }
 
 impl KeyPlace {
@@ -38,12 +60,23 @@ impl KeyPlace {
         Self { path, guard }
     }
 
-    /// For commands beside the daemon. A configuration that can't be used names no key; other commands tell of it.
-    pub(crate) fn find(common: &Common, environment: &Environment, state: &StateDir) -> Self {
+    /// For commands beside the daemon. With a configuration that can't be used nobody knows where the key is.
+    pub(crate) fn find(
+        common: &Common,
+        environment: &Environment,
+        state: &StateDir,
+    ) -> Result<Self, ConfigError> {
         let state_dir = common.state_dir.as_deref();
-        let loaded = config::load(common.config.as_deref(), environment, state_dir);
-        let configured = loaded.ok().and_then(|loaded| loaded.config.daemon.key_file);
-        Self::of(configured.as_deref(), environment.credentials_dir(), state)
+        let loaded = config::load(common.config.as_deref(), environment, state_dir)?;
+        let configured = loaded.config.daemon.key_file;
+        let credentials = environment.credentials_dir();
+        Ok(Self::of(configured.as_deref(), credentials, state))
+    }
+
+    /// The file that somebody named on the command line.
+    pub(crate) fn named(path: &Path) -> Self {
+        let (path, guard) = (path.to_owned(), Guard::Mode);
+        Self { path, guard }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -52,6 +85,19 @@ impl KeyPlace {
 
     pub(crate) fn load(&self) -> Result<LedgerKey, KeyError> {
         LedgerKey::load(&self.path, self.guard)
+    }
+
+    /// The key that signed a ledger's record; any key where nobody did.
+    pub(crate) fn load_signer(&self, signer: Option<AuditPublicKey>) -> Result<LedgerKey, NotHere> {
+        let not_here = |why| NotHere { signer, why };
+        let key = self.load().map_err(|error| not_here(error.to_string()))?;
+        match signer.is_none_or(|signer| signer == key.public()) {
+            true => Ok(key),
+            false => {
+                let (path, found) = (self.path.display(), key.public());
+                Err(not_here(format!("{path} is {found}")))
+            }
+        }
     }
 
     pub(crate) fn load_or_create(&self) -> Result<LedgerKey, KeyError> {

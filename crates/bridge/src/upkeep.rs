@@ -3,14 +3,14 @@
 //! What a backup or a recovery is belongs to the store; here are the places, the words and the JSON.
 
 use crate::cli::{BackupArgs, Common, RecoverArgs};
-use crate::config::Environment;
-use crate::key::KeyPlace;
+use crate::config::{ConfigError, Environment};
+use crate::key::{KeyPlace, NotHere};
 use crate::state::StateDir;
 use crate::term::{self, escape, escape_line};
 use anyhow::Context;
 use bridge_core::value::Timestamp;
-use bridge_store::KeyAge;
 use bridge_store::sqlite::{self, Backup, Existing, Notice, Recovered, Report};
+use bridge_store::{AuditPublicKey, KeyAge};
 use serde_json::{Value, json};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -20,25 +20,53 @@ use std::process::ExitCode;
 /// Messages that are named in words, each with its reason; JSON has them all.
 const NAMED_MAX: usize = 20;
 
+/// What `recover` says where it does not find the key: to sign with another one is for people to decide.
+const NAME_THE_KEY: &str = "name its file with --key-file (the one of `LoadCredential=` where the service has it as a credential), or go on under another key with --new-key: then credentials of push notifications can't be read, and the record of acts does not count as signed before this";
+
 /// Runs `backup`.
 pub(crate) fn backup(args: &BackupArgs, common: &Common, environment: &Environment) -> ExitCode {
     let made = back_up(args, common, environment);
-    finish(made, args.json, backup_words, |(made, key)| {
+    finish(made, args.json, backup_words, |backed_up| {
+        let BackedUp { made, signer, key } = backed_up;
         json!({
             "path": made.path,
             "bytes": made.bytes,
             "messages": made.messages,
             "schema_version": made.version,
-            "key": { "path": key.path(), "found": key.load().is_ok() },
+            "key": {
+                "path": key.as_ref().ok().map(KeyPlace::path),
+                "found": backed_up.key_is_here().is_ok(),
+                "signer": signer.map(|signer| signer.to_string()),
+            },
         })
     })
+}
+
+/// A backup, and what it needs to be read.
+struct BackedUp {
+    made: Backup,
+    /// Whose key signed its record.
+    signer: Option<AuditPublicKey>,
+    /// Where the key was looked for; or why nobody knows where.
+    key: Result<KeyPlace, ConfigError>,
+}
+
+impl BackedUp {
+    fn key_is_here(&self) -> Result<&Path, NotHere> {
+        let unknown = |error: &ConfigError| NotHere {
+            signer: self.signer,
+            why: error.to_string(),
+        };
+        let place = self.key.as_ref().map_err(unknown)?;
+        place.load_signer(self.signer).map(|_| place.path())
+    }
 }
 
 fn back_up(
     args: &BackupArgs,
     common: &Common,
     environment: &Environment,
-) -> anyhow::Result<(Backup, KeyPlace)> {
+) -> anyhow::Result<BackedUp> {
     let state = state(common, environment)?;
     let to = match &args.file {
         Some(file) => file.clone(),
@@ -49,7 +77,11 @@ fn back_up(
         false => Existing::Keep,
     };
     let made = sqlite::back_up(&state.ledger(), &to, existing)?;
-    Ok((made, KeyPlace::find(common, environment, &state)))
+    Ok(BackedUp {
+        signer: sqlite::audit_signer(&made.path)?,
+        key: KeyPlace::find(common, environment, &state),
+        made,
+    })
 }
 
 /// `backups/ledger-<time>.db` in the state directory, which is as private as the ledger.
@@ -64,16 +96,17 @@ fn default_place(state: &StateDir) -> anyhow::Result<PathBuf> {
     Ok(directory.join(format!("ledger-{now}.db")))
 }
 
-fn backup_words((made, key): &(Backup, KeyPlace)) -> String {
-    let at = key.path().display();
-    let key = match key.load() {
-        Ok(_) => format!(
-            "not in it; keep a copy of {at} elsewhere: without it credentials of push notifications can't be read, and the record of acts goes on under another signature"
+fn backup_words(backed_up: &BackedUp) -> String {
+    let key = match backed_up.key_is_here() {
+        Ok(path) => format!(
+            "not in it; keep a copy of {} elsewhere: without it credentials of push notifications can't be read, and the record of acts goes on under another signature",
+            path.display()
         ),
-        Err(error) => format!(
-            "not in it, and it can't be read now ({error}): what is encrypted in this backup needs it"
-        ),
+        Err(not_here) => {
+            format!("not in it; {not_here}: what is encrypted in this backup needs it")
+        }
     };
+    let made = &backed_up.made;
     format!(
         "the ledger is backed up and checked\n  file      {}\n  size      {} KiB\n  messages  {}\n  key       {key}",
         made.path.display(),
@@ -98,12 +131,19 @@ fn try_recover(
     let _lock = state.lock()?;
     let now = Timestamp(jiff::Timestamp::now().as_millisecond());
     let from = args.from.as_deref();
-    let place = KeyPlace::find(common, environment, &state);
+    let place = match &args.key_file {
+        Some(path) => KeyPlace::named(path),
+        None => KeyPlace::find(common, environment, &state)?,
+    };
     let mut made = None;
-    let key = || {
-        let key = place.load_or_create()?;
-        made = (key.age() == KeyAge::New).then(|| place.path().to_owned());
-        Ok(key)
+    let key = |signer| match place.load_signer(signer) {
+        Err(not_here) if !args.new_key => Err(format!("{not_here}; {NAME_THE_KEY}")),
+        Err(_) => {
+            let key = place.load_or_create().map_err(|error| error.to_string())?;
+            made = (key.age() == KeyAge::New).then(|| place.path().to_owned());
+            Ok(key)
+        }
+        Ok(key) => Ok(key),
     };
     let recovered = sqlite::recover(&state.ledger(), key, from, &state.work(), now)?;
     Ok((recovered, made))

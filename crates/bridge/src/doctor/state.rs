@@ -3,11 +3,13 @@
 use super::report::{Check, Report};
 use crate::audit::{signed, verdict};
 use crate::config::Environment;
-use crate::key::KeyPlace;
+use crate::key::{KeyPlace, NotHere};
 use crate::state::StateDir;
 use bridge_store::LedgerKey;
 use bridge_store::key::KeyError;
-use bridge_store::sqlite::{Depth, Inspection, SealedPushes, audit, inspect, sealed_pushes};
+use bridge_store::sqlite::{
+    Depth, Inspection, SealedPushes, audit, audit_signer, inspect, sealed_pushes,
+};
 use nix::sys::statvfs::statvfs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -15,6 +17,9 @@ use tempfile::TempDir;
 /// Room below which the ledger and Codex's own files are too near to a full disk.
 const FREE_MIN_BYTES: u64 = 512 * 1024 * 1024;
 const MIB: u64 = 1024 * 1024;
+
+/// What to do about a key that is not where it was looked for.
+const NOT_HERE_FIX: &str = "nothing, if the service has it as a credential (`LoadCredential=`), which only the service can see; else put it back before the daemon starts: with another key the credentials of push notifications can't be read, and the record goes on under another signature";
 
 /// Begins the name of the doctor's directory in the state directory.
 const SCRATCH_PREFIX: &str = ".doctor-";
@@ -149,23 +154,22 @@ fn ledger(path: &Path) -> Check {
 fn key(ledger: &Path, place: &KeyPlace, loaded: &Result<LedgerKey, KeyError>) -> Check {
     let (id, title) = ("key", "key of the ledger");
     let shown = place.path().display();
+    let signer = match audit_signer(ledger) {
+        Ok(signer) => signer,
+        Err(error) => return Check::of_error(id, title, &error),
+    };
+    let not_here = |why| Check::warn(id, title, NotHere { signer, why }.to_string(), NOT_HERE_FIX);
     let key = match loaded {
         Ok(key) => key,
-        Err(KeyError::Missing { .. }) if !ledger.exists() => {
+        Err(KeyError::Missing { .. }) if signer.is_none() => {
             return Check::ok(id, title, "none yet; the daemon makes it");
         }
-        Err(KeyError::Missing { .. }) => {
-            return Check::warn(
-                id,
-                title,
-                format!(
-                    "missing at {shown}: a new one is made at the next start, which can't decrypt the credentials of push notifications, and the record of acts goes on under another signature"
-                ),
-                "put the old key back there before the daemon starts, if you have it",
-            );
-        }
+        Err(KeyError::Missing { .. }) => return not_here(format!("there is none at {shown}")),
         Err(error) => return Check::of_error(id, title, error),
     };
+    if signer.is_some_and(|signer| signer != key.public()) {
+        return not_here(format!("{shown} is {}", key.public()));
+    }
     match sealed_pushes(ledger, key) {
         Ok(Some(SealedPushes { all, unreadable })) if unreadable > 0 => Check::warn(
             id,

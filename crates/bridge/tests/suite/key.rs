@@ -96,7 +96,9 @@ async fn f1_key_that_is_gone_is_told() {
     let second = world.path().join("second.db");
     let told = world.run(&["backup", second.to_str().unwrap()]).await;
     told.must(0, &[]);
-    assert!(told.stdout.contains("there is no key at"), "{told:?}");
+    for words in ["there is no key at", "signed by ed25519:", "is not here"] {
+        assert!(told.stdout.contains(words), "{told:?}");
+    }
     assert!(!key.exists(), "only the daemon makes one");
     let daemon = world.daemon().await;
     assert_eq!(world.ask("a", "echo:serves").await, "serves");
@@ -108,6 +110,48 @@ async fn f1_key_that_is_gone_is_told() {
         (&1.into(), &2.into())
     );
     assert_eq!(audit["entries"][0]["what"], "key-began", "{audit}");
+}
+
+/// Away from the state directory, as a credential of the service is: only the service is told where.
+#[tokio::test]
+async fn f1_recovery_needs_the_records_key() {
+    let world = recorded().await;
+    let (key, elsewhere) = (
+        world.state_dir().join("key"),
+        world.path().join("elsewhere"),
+    );
+    let printed = world.run(&["audit", "--public-key"]).await;
+    let signer = printed.stdout.trim().to_owned();
+    std::fs::rename(&key, &elsewhere).unwrap();
+    let doctor = world.run(&["doctor"]).await;
+    let told = format!("signed by {signer}, whose key is not here");
+    assert!(doctor.stdout.contains(&told), "{doctor:?}");
+    let ledger = world.state_dir().join("ledger.db");
+    let backup = world.path().join("backup.db");
+    let backup = backup.to_str().unwrap();
+    world.run(&["backup", backup]).await.must(0, &[]);
+    std::fs::remove_file(&ledger).unwrap();
+    let recover = ["recover", "--from", backup];
+    let refused = world.run(&recover).await;
+    refused.must(
+        1,
+        &[&told, "--key-file", "--new-key", "nothing was changed"],
+    );
+    assert!(!key.exists() && !ledger.exists(), "{refused:?}");
+    std::fs::write(world.config_file(), "[daemon]\nkey_fil = 1\n").unwrap();
+    let refused = world.run(&recover).await;
+    refused.must(1, &["key_fil"]);
+    let named = [&recover[..], &["--key-file", elsewhere.to_str().unwrap()]].concat();
+    world.run(&named).await.must(0, &[]);
+    std::fs::write(world.config_file(), "").unwrap();
+    let verify = ["audit", "--verify", "--public-key", &signer];
+    world.run(&verify).await.must(0, &[]);
+    // Somebody who has lost it says so.
+    std::fs::remove_file(&ledger).unwrap();
+    let anew = world.run(&[&recover[..], &["--new-key"]].concat()).await;
+    anew.must(0, &[]);
+    assert!(anew.stdout.contains("a new one was made"), "{anew:?}");
+    assert!(key.exists());
 }
 
 #[tokio::test]

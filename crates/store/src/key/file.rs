@@ -4,10 +4,11 @@ use super::{KEY_BYTES, KeyAge, LedgerKey};
 use crate::sqlite::{PRIVATE, sync_directory};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
 use zeroize::Zeroizing;
 
 /// Who keeps others away from the file.
@@ -107,24 +108,32 @@ impl LedgerKey {
     }
 }
 
-/// The file is whole and on disk before anything is encrypted with it. One that a crash left short is told by its
-/// length.
+/// The file has its name only once it is whole and on disk, so that neither a crash nor a full disk leaves a part of a
+/// key there, and nobody reads one.
 fn create(path: &Path) -> Result<LedgerKey, KeyError> {
     let failed = |source| error("make", path, source);
     let mut secret = Zeroizing::new([0; KEY_BYTES]);
     aws_lc_rs::rand::fill(secret.as_mut_slice()).map_err(|_| KeyError::Crypto)?;
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(PRIVATE)
-        .custom_flags(OFlag::O_NOFOLLOW.bits())
-        .open(path)
-        .map_err(failed)?;
-    file.write_all(secret.as_slice())
-        .and_then(|()| file.sync_all())
-        .and_then(|()| sync_directory(path))
-        .map_err(failed)?;
+    let unnamed = unnamed(path, secret.as_slice()).map_err(failed)?;
+    unnamed
+        .persist_noclobber(path)
+        .map_err(|taken| failed(taken.error))?;
+    sync_directory(path).map_err(failed)?;
     LedgerKey::from_bytes(&secret, KeyAge::New)
+}
+
+/// A private file beside the key's place, on disk; it goes when it is dropped.
+fn unnamed(path: &Path, secret: &[u8]) -> io::Result<NamedTempFile> {
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new()
+        .prefix(".new-key-")
+        .permissions(Permissions::from_mode(PRIVATE))
+        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
+    file.write_all(secret)?;
+    file.as_file().sync_all()?;
+    Ok(file)
 }
 
 fn check(file: &File, guard: Guard, path: &Path) -> Result<(), KeyError> {
@@ -180,8 +189,9 @@ fn error(doing: &'static str, path: &Path, source: io::Error) -> KeyError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{self, Permissions};
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::sync::Barrier;
 
     fn place() -> (tempfile::TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
@@ -204,6 +214,42 @@ mod tests {
         let again = LedgerKey::load_or_create(&path, Guard::Mode).unwrap();
         assert_eq!(again.age(), KeyAge::Existing);
         assert_eq!(again.public(), made.public());
+    }
+
+    /// One that makes the key is never met half way.
+    #[test]
+    fn f1_starts_at_once_share_one_key() {
+        const STARTS: usize = 8;
+        for _ in 0..20 {
+            let (directory, path) = place();
+            let (path, together) = (&path, &Barrier::new(STARTS));
+            let start = || {
+                together.wait();
+                LedgerKey::load_or_create(path, Guard::Mode)
+            };
+            let keys: Vec<_> = std::thread::scope(|scope| {
+                let starts: Vec<_> = (0..STARTS).map(|_| scope.spawn(start)).collect();
+                starts.into_iter().map(|one| one.join().unwrap()).collect()
+            });
+            let made = LedgerKey::load(path, Guard::Mode).unwrap().public();
+            let new = keys.into_iter().filter(|key| {
+                let key = key.as_ref().unwrap();
+                assert_eq!(key.public(), made);
+                key.age() == KeyAge::New
+            });
+            assert_eq!(new.count(), 1);
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn f1_a_cut_start_leaves_no_key() {
+        let (directory, path) = place();
+        let cut = unnamed(&path, &[7; 5]).unwrap();
+        assert!(!path.exists());
+        LedgerKey::load_or_create(&path, Guard::Mode).unwrap();
+        drop(cut);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
     #[test]

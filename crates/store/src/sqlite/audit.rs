@@ -6,7 +6,7 @@
 
 use super::fields::Fields;
 use super::migrate::{self, MIGRATIONS};
-use super::open::{OpenError, for_check};
+use super::open::{OpenError, for_check, read_only};
 use super::sql;
 use crate::key::{AuditPublicKey, KeyAge, LedgerKey};
 use crate::page;
@@ -15,7 +15,7 @@ use bridge_core::value::{
     AuditCheck, AuditEnds, AuditEntry, AuditFound, AuditLink, KEY_BEGAN, MessageId,
     RECORD_UNSIGNED, Timestamp,
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::VecDeque;
 use std::path::Path;
 
@@ -363,6 +363,26 @@ pub struct AuditRecord {
     pub signer: AuditSigner,
     /// What the chain amounts to, or what was done to it.
     pub chain: Result<AuditFound, String>,
+}
+
+/// Whose key signed the record of the ledger at `path`, by the ledger's own account. `None` where nobody did, or there is
+/// no ledger.
+pub fn audit_signer(path: &Path) -> Result<Option<AuditPublicKey>, OpenError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let sqlite = |error| OpenError::sqlite(path, error);
+    let conn = read_only(path).map_err(sqlite)?;
+    match knows_keys(&conn).map_err(sqlite)? {
+        true => named_signer(&conn).map_err(sqlite),
+        false => Ok(None),
+    }
+}
+
+pub(super) fn named_signer(conn: &Connection) -> Result<Option<AuditPublicKey>, rusqlite::Error> {
+    let named = conn.query_row("SELECT audit_key FROM instance", [], |row| row.get(0));
+    let named: Option<String> = named.optional()?.flatten();
+    Ok(named.and_then(|named| named.parse().ok()))
 }
 
 /// Reads the record of the ledger at `path` and goes along its chain, beside a daemon if one runs. `None` where there is

@@ -48,7 +48,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use audit::{AuditRecord, AuditSigner, audit};
+pub use audit::{AuditRecord, AuditSigner, audit, audit_signer};
 pub use backup::{Backup, BackupError, Existing, back_up};
 pub use check::Soundness;
 pub(crate) use files::{PRIVATE, sync_directory};

@@ -398,7 +398,7 @@ async fn f10_audit_survives_recovery_with_cuts() {
     let now = Timestamp(77);
     let done = recover(
         &place.path,
-        || Ok(key()),
+        |_| Ok(key()),
         Some(&backup),
         Path::new("/work"),
         now,

@@ -17,7 +17,7 @@ const PAGE: usize = 4096;
 const NOW: Timestamp = Timestamp(2_000_000);
 
 fn run(path: &Path, backup: Option<&Path>) -> Result<Recovered, RecoverError> {
-    recover(path, || Ok(key()), backup, Path::new("/work"), NOW)
+    recover(path, |_| Ok(key()), backup, Path::new("/work"), NOW)
 }
 
 fn report(path: &Path, backup: Option<&Path>) -> Report {

@@ -17,7 +17,7 @@ use super::inspect::{Depth, Inspection, inspect};
 use super::log::{self, Log};
 use super::migrate::{self, MIGRATIONS};
 use super::open::{OpenError, recovered_place};
-use crate::key::{KeyError, LedgerKey};
+use crate::key::{AuditPublicKey, LedgerKey};
 use bridge_core::value::Timestamp;
 use rusqlite::Connection;
 use salvage::{Origin, Salvage, Source};
@@ -65,8 +65,11 @@ pub enum RecoverError {
     #[error("cannot write the recovered ledger: {0}; nothing was changed")]
     Write(#[from] rusqlite::Error),
     /// There is no key to carry the record of acts on with.
-    #[error(transparent)]
-    Key(#[from] KeyError),
+    #[error("{why}; nothing was changed")]
+    Key {
+        /// Why not.
+        why: String,
+    },
     /// It is not ours, or not yet.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -74,10 +77,10 @@ pub enum RecoverError {
 
 /// Recovers the ledger at `ledger` if it is damaged; the holes are filled from `backup`. A conversation whose row is
 /// lost gets a working directory below `work_root`. The record of acts is carried on under the key, which is only asked
-/// for when there is something to do.
+/// for when there is something to do, and by whose signature the record has, if that can be read.
 pub fn recover(
     ledger: &Path,
-    key: impl FnOnce() -> Result<LedgerKey, KeyError>,
+    key: impl FnOnce(Option<AuditPublicKey>) -> Result<LedgerKey, String>,
     backup: Option<&Path>,
     work_root: &Path,
     now: Timestamp,
@@ -99,9 +102,17 @@ pub fn recover(
         Inspection::Missing => vec!["it is gone".to_owned()],
         Inspection::Damaged { findings } => findings,
     };
-    let key = &key()?;
+    let sources = open_sources(ledger, backup);
+    let signer = sources.iter().find_map(Source::signer);
+    let key = key(signer).map_err(|why| RecoverError::Key { why })?;
     let partial = beside(ledger, ".recovering");
-    let built = build(ledger, key, backup, work_root, now, &partial);
+    let setting = mend::Setting {
+        work_root,
+        now,
+        key: &key,
+        log_broken: log_is_broken(ledger),
+    };
+    let built = build(sources, &setting, backup.unwrap_or(ledger), &partial);
     if built.is_err() {
         // What remains is ours and useless; the error says what happened.
         let _left = remove_if_there(&partial);
@@ -113,17 +124,15 @@ pub fn recover(
     Ok(Recovered::Done(Box::new(report)))
 }
 
-/// Writes a whole new ledger at `partial`.
+/// Writes a whole new ledger at `partial`. The sources are closed with it: SQLite must not have the damaged ledger open
+/// when it is moved away.
 fn build(
-    ledger: &Path,
-    key: &LedgerKey,
-    backup: Option<&Path>,
-    work_root: &Path,
-    now: Timestamp,
+    sources: Vec<Source>,
+    setting: &mend::Setting<'_>,
+    last: &Path,
     partial: &Path,
 ) -> Result<Report, RecoverError> {
     let scratch = claim_scratch(partial).map_err(file("write", partial))?;
-    let sources = open_sources(ledger, backup);
     let version = sources
         .iter()
         .find_map(|source| source.version)
@@ -139,7 +148,7 @@ fn build(
         salvage.take(source)?;
     }
     if sources.is_empty() || salvage.has_nothing() {
-        let path = backup.unwrap_or(ledger).to_owned();
+        let path = last.to_owned();
         return Err(RecoverError::Unreadable { path });
     }
     let found = salvage.finish(&sources)?;
@@ -147,13 +156,7 @@ fn build(
         new.execute_batch(migration)?;
     }
     new.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
-    let setting = mend::Setting {
-        work_root,
-        now,
-        key,
-        log_broken: log_is_broken(ledger),
-    };
-    let report = mend::mend(&new, found, &setting)?;
+    let report = mend::mend(&new, found, setting)?;
     new.execute_batch("COMMIT")?;
     match check::thoroughly(&new) {
         Ok(Soundness::Sound) => {}

@@ -4,6 +4,8 @@
 //! the keys that other rows name. What the rows mean is `mend`'s business.
 
 use super::report::TableReport;
+use crate::key::AuditPublicKey;
+use crate::sqlite::audit;
 use crate::sqlite::migrate::MIGRATIONS;
 use crate::sqlite::open::read_only;
 use crate::sqlite::sums;
@@ -76,6 +78,13 @@ impl Source {
                 _copy: Some(copy),
             })
         })
+    }
+}
+
+impl Source {
+    /// Whose key signed its record, if that can be read.
+    pub(super) fn signer(&self) -> Option<AuditPublicKey> {
+        audit::named_signer(&self.conn).ok().flatten()
     }
 }
 
