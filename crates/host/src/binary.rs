@@ -6,7 +6,7 @@
 //! this crate.
 
 use std::env::consts::{ARCH, OS};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
@@ -99,29 +99,53 @@ pub enum Error {
     },
 }
 
+/// The variables that finding a program depends on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Vars<'a> {
+    /// `PATH`.
+    pub path: Option<&'a OsStr>,
+    /// `HOME`, where version managers keep which version counts.
+    pub home: Option<&'a OsStr>,
+}
+
+impl<'a> Vars<'a> {
+    /// Those among these variables.
+    #[must_use]
+    pub fn of(vars: &'a [(OsString, OsString)]) -> Self {
+        let of = |wanted: &str| {
+            let found = vars.iter().find(|(name, _)| name == wanted);
+            found.map(|(_, value)| value.as_os_str())
+        };
+        Self {
+            path: of("PATH"),
+            home: of("HOME"),
+        }
+    }
+}
+
 /// Finds the Codex to start.
 ///
-/// `explicit` is what the operator named; a bare name is looked up on `path_var` as a
+/// `explicit` is what the operator named; a bare name is looked up on `PATH` as a
 /// shell would, anything else is a file. Without it, `codex` is looked up.
 ///
 /// # Errors
 ///
 /// Every [`Error`] says what to do about it.
-pub fn find(explicit: Option<&Path>, path_var: Option<&OsStr>) -> Result<Binary, Error> {
+pub fn find(explicit: Option<&Path>, vars: Vars<'_>) -> Result<Binary, Error> {
     let asked = match explicit {
         Some(path) if !is_bare_name(path) => absolute(path)?,
-        Some(name) => search(name, path_var)?,
-        None => search(Path::new(NAME), path_var)?,
+        Some(name) => search(name, vars.path)?,
+        None => search(Path::new(NAME), vars.path)?,
     };
     let found = check_file(&asked)?;
     let (path, shim) = match shim_of(&found)? {
         Some(shim) => (native_beside(&shim)?, Some(shim)),
         None => (found, None),
     };
-    let (path, version) = match version_of(&path, path_var) {
+    let (path, version) = match version_of(&path, vars) {
         // Volta and mise link every program to themselves, and go by the name that they are called with.
         Err(Error::VersionUnreadable { .. }) if shim.is_none() && asked.is_symlink() => {
-            let version = version_of(&asked, path_var)?;
+            let version = version_of(&asked, vars)?;
             (asked, version)
         }
         version => (path, version?),
@@ -140,21 +164,19 @@ pub fn find(explicit: Option<&Path>, path_var: Option<&OsStr>) -> Result<Binary,
     })
 }
 
-/// Asks the executable for its version. `PATH` is given for wrapper scripts;
+/// Asks the executable for its version. `PATH` and `HOME` are given for wrapper scripts;
 /// `CODEX_HOME` names no directory, because even `--version` would write helper
 /// links into it.
-pub(crate) fn version_of(path: &Path, path_var: Option<&OsStr>) -> Result<Version, Error> {
+pub(crate) fn version_of(path: &Path, vars: Vars<'_>) -> Result<Version, Error> {
     let mut command = Command::new(path);
     command
         .arg("--version")
         .env_clear()
         .env("CODEX_HOME", "/dev/null");
-    if let Some(path_var) = path_var {
-        command.env("PATH", path_var);
-    }
-    if let Some(home) = std::env::var_os("HOME") {
-        // Version managers keep there which version counts.
-        command.env("HOME", home);
+    for (name, value) in [("PATH", vars.path), ("HOME", vars.home)] {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
     }
     let path = path.to_owned();
     let (end, output) = match oneshot::run(command, VERSION_DEADLINE, &mut |_| {}) {

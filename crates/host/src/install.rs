@@ -194,7 +194,7 @@ fn check(prefix: &Path, version: &Version) -> Result<(), Error> {
         .ok_or_else(|| Error::NoNative {
             version: version.clone(),
         })?;
-    let found = binary::version_of(&native, None)?;
+    let found = binary::version_of(&native, binary::Vars::default())?;
     if found == *version {
         Ok(())
     } else {

@@ -3,7 +3,7 @@
 //! The sandbox of an isolated turn runs Codex's own executable once more inside, so that file must be granted there. What
 //! a launcher does can't be read from it: it is started once, and the kernel says which program it became.
 
-use crate::binary::version_of;
+use crate::binary::{Vars, version_of};
 use crate::oneshot::kill_group;
 use crate::process;
 use std::collections::BTreeSet;
@@ -87,8 +87,6 @@ fn watch(codex: &Path, env: &[(OsString, OsString)], scratch: &Path) -> io::Resu
 }
 
 fn look(child: &mut Child, env: &[(OsString, OsString)]) -> io::Result<PathBuf> {
-    let path_var = env.iter().find(|(name, _)| name == "PATH");
-    let path_var = path_var.map(|(_, value)| value.as_os_str());
     let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
     let started = Instant::now();
     let mut tried = BTreeSet::new();
@@ -96,7 +94,7 @@ fn look(child: &mut Child, env: &[(OsString, OsString)]) -> io::Result<PathBuf> 
         for pid in std::iter::once(pid).chain(process::descendants(pid)) {
             if let Some(program) = program_of(pid)
                 && tried.insert(program.clone())
-                && version_of(&program, path_var).is_ok()
+                && version_of(&program, Vars::of(env)).is_ok()
             {
                 return Ok(program);
             }

@@ -165,6 +165,14 @@ impl Environment {
         self.get("PATH")
     }
 
+    /// What a program is found and asked for its version with.
+    pub(crate) fn program_vars(&self) -> bridge_host::binary::Vars<'_> {
+        bridge_host::binary::Vars {
+            path: self.path(),
+            home: self.home().map(Path::as_os_str),
+        }
+    }
+
     /// What a service manager wants to be told, and where.
     pub(crate) fn service_manager(&self) -> crate::notify::Asked<'_> {
         crate::notify::Asked {

@@ -427,7 +427,11 @@ async fn check_ledger(daemon: Arc<CodexDaemon<SqliteLedger>>) {
 
 fn find_codex(options: &RunOptions) -> Result<binary::Binary, binary::Error> {
     let explicit = options.config.codex.bin.as_deref();
-    binary::find(explicit, options.search_path.as_deref())
+    let vars = binary::Vars {
+        path: options.search_path.as_deref(),
+        ..binary::Vars::of(&options.codex_env)
+    };
+    binary::find(explicit, vars)
 }
 
 /// The executable that Codex is in the end. Where it can't be found the daemon serves all the same, and what needs it

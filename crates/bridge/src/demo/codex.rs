@@ -16,9 +16,12 @@ pub(crate) async fn find_or_install(
     say: fn(&str),
 ) -> anyhow::Result<PathBuf> {
     if let Some(path) = explicit {
-        return Ok(binary::find(Some(path), environment.path())?.path);
+        return Ok(binary::find(Some(path), environment.program_vars())?.path);
     }
-    let found = binary::find(environment.codex_bin().as_deref(), environment.path());
+    let found = binary::find(
+        environment.codex_bin().as_deref(),
+        environment.program_vars(),
+    );
     if let Ok(codex) = found {
         say(&format!(
             "Using Codex {} at {}",

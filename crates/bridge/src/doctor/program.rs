@@ -13,7 +13,7 @@ pub(super) fn find(
     environment: &Environment,
     report: &mut Report,
 ) -> Option<Binary> {
-    match binary::find(config.codex.bin.as_deref(), environment.path()) {
+    match binary::find(config.codex.bin.as_deref(), environment.program_vars()) {
         Ok(found) => {
             report.add(judge(&found));
             Some(found)

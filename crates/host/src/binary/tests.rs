@@ -72,8 +72,13 @@ fn native(modules: &str) -> String {
     native.to_str().unwrap().to_owned()
 }
 
+fn on(path: &OsStr) -> Vars<'_> {
+    let (path, home) = (Some(path), None);
+    Vars { path, home }
+}
+
 fn find_at(path: &Path) -> Result<Binary, Error> {
-    find(Some(path), None)
+    find(Some(path), Vars::default())
 }
 
 const NODE: &str = "#!/usr/bin/env node\nthrow new Error('never run');\n";
@@ -103,13 +108,29 @@ fn f1_program_is_started_by_its_own_name() {
         "#!/bin/sh\ncase \"$0\" in */codex) echo codex-cli 0.166.0;; *) echo multi 1;; esac\n";
     tree.file("opt/multi", "755", body);
     tree.link("bin/codex", "../opt/multi");
-    let found = find(None, Some(&tree.path_var(&["bin"]))).unwrap();
+    let found = find(None, on(&tree.path_var(&["bin"]))).unwrap();
     assert_eq!(found.path, tree.root.join("bin/codex"));
     let refused = find_at(&tree.root.join("opt/multi")).unwrap_err();
     assert!(
         matches!(refused, Error::VersionUnreadable { .. }),
         "{refused}"
     );
+}
+
+/// And not what this process happens to have.
+#[test]
+fn version_managers_get_the_given_home() {
+    let tree = Tree::new();
+    let body = "#!/bin/sh\n[ \"$HOME\" = /given ] && echo codex-cli 0.166.0 || echo \"$HOME\"\n";
+    tree.file("codex", "755", body);
+    let vars = Vars {
+        home: Some(OsStr::new("/given")),
+        ..Vars::default()
+    };
+    assert!(find(Some(&tree.root.join("codex")), vars).is_ok());
+    let refused = find_at(&tree.root.join("codex")).unwrap_err().to_string();
+    let own = std::env::var("HOME").unwrap_or_default();
+    assert!(own.is_empty() || !refused.contains(&own), "{refused}");
 }
 
 #[test]
@@ -120,7 +141,7 @@ fn path_is_searched_as_a_shell_does() {
     let third = tree.codex("three/codex", "0.160.0");
     tree.codex("four/codex", "0.166.0");
     let path_var = tree.path_var(&["absent", "one", "two", "three", "four"]);
-    assert_eq!(find(None, Some(&path_var)).unwrap().path, third);
+    assert_eq!(find(None, on(&path_var)).unwrap().path, third);
 }
 
 #[test]
@@ -128,7 +149,7 @@ fn a_bare_name_is_looked_up_and_a_relative_entry_is_not() {
     let tree = Tree::new();
     let nightly = tree.codex("bin/codex-nightly", "0.170.1");
     let path_var = tree.path_var(&["bin"]);
-    let found = find(Some(Path::new("codex-nightly")), Some(&path_var)).unwrap();
+    let found = find(Some(Path::new("codex-nightly")), on(&path_var)).unwrap();
     assert_eq!(found.path, nightly);
 
     let here = std::env::current_dir().unwrap();
@@ -136,7 +157,7 @@ fn a_bare_name_is_looked_up_and_a_relative_entry_is_not() {
     relative.push(tree.root.strip_prefix("/").unwrap());
     assert!(fs::exists(relative.join("bin/codex-nightly")).unwrap());
     let path_var = relative.join("bin").into_os_string();
-    let refused = find(Some(Path::new("codex-nightly")), Some(&path_var)).unwrap_err();
+    let refused = find(Some(Path::new("codex-nightly")), on(&path_var)).unwrap_err();
     assert!(matches!(refused, Error::NotFound { .. }), "{refused}");
 }
 
@@ -150,7 +171,7 @@ fn npm_global_with_a_nested_platform_package() {
         "bin/codex",
         "../lib/node_modules/@openai/codex/bin/codex.js",
     );
-    let found = find(None, Some(&tree.path_var(&["bin"]))).unwrap();
+    let found = find(None, on(&tree.path_var(&["bin"]))).unwrap();
     assert_eq!((found.path, found.shim), (path, Some(shim)));
 }
 
@@ -185,7 +206,7 @@ fn an_operators_own_wrapper_is_run() {
     let native = tree.codex("native", "0.166.0");
     let wrapper = format!("#!/bin/sh\nexec nice {} \"$@\"\n", native.display());
     let path = tree.file("codex", "755", &wrapper);
-    let found = find(Some(&path), Some(OsStr::new("/usr/bin:/bin"))).unwrap();
+    let found = find(Some(&path), on(OsStr::new("/usr/bin:/bin"))).unwrap();
     assert_eq!((found.path, found.shim), (path, None));
 }
 
@@ -200,10 +221,10 @@ fn refusals_say_what_to_do() {
     };
     let install = format!("npm install -g @openai/codex@{PINNED}");
     says(
-        find(None, Some(OsStr::new("/nonexistent"))),
+        find(None, on(OsStr::new("/nonexistent"))),
         &["no codex on PATH", &install, "--codex-bin"],
     );
-    says(find(None, None), &["no codex on PATH"]);
+    says(find(None, Vars::default()), &["no codex on PATH"]);
     says(
         find_at(&tree.root.join("absent")),
         &["at /", "absent", &install],
