@@ -18,6 +18,30 @@ fn ledger() -> (Connection, TempDir) {
     (opened.writer, directory)
 }
 
+/// `docs/formats.md` says which version this is, and names every table.
+#[test]
+fn published_format_is_the_newest_schema() {
+    let formats = include_str!("../../../../docs/formats.md");
+    let (conn, _directory) = ledger();
+    let version: i64 = conn
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
+    let published = format!("| ledger | `user_version` = {version} |");
+    assert!(formats.contains(&published), "{published}");
+    let query = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'";
+    let mut tables = conn.prepare(query).unwrap();
+    let names = tables.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    for name in names.map(Result::unwrap) {
+        let is_named = |line: &str| {
+            let cell = line
+                .strip_prefix("| ")
+                .and_then(|line| line.split('|').next());
+            cell.is_some_and(|cell| cell.contains(&format!("`{name}`")))
+        };
+        assert!(formats.lines().any(is_named), "`{name}`");
+    }
+}
+
 fn plan(conn: &Connection, query: &str) -> Vec<String> {
     let mut statement = conn
         .prepare(&format!("EXPLAIN QUERY PLAN {query}"))
