@@ -18,7 +18,7 @@ mod examine;
 mod fault;
 mod feed;
 mod files;
-#[doc(hidden)]
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod health;
 mod identity;

@@ -6,7 +6,7 @@ mod ask;
 mod card;
 mod dialect;
 mod fault;
-#[doc(hidden)]
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod read;
 mod sse;
