@@ -4,6 +4,7 @@
 use super::Settings;
 use crate::config::Places;
 use bridge_core::port::ThreadSpec;
+use bridge_core::requester::LOCAL_OWNER;
 use bridge_core::value::{
     Class, Conversation, ConversationId, Failure, ReadAccess, Task, TaskTerms, Tier,
 };
@@ -147,9 +148,18 @@ impl Settings {
             approval_policy: terms.approval_policy,
             model: terms.model.clone().or(base.model.clone()),
             codex_home: terms.codex_home.clone(),
-            reads: self.reads(terms.reads, Tier::Tool),
+            reads: self.reads(terms.reads, reads_as(task)),
             ..base
         }
+    }
+}
+
+/// Whose `reads_also` an isolated task has. The row knows the local owner by name; a token with `admin` has the access
+/// of the owner's turns, and the list of the holders of tokens.
+fn reads_as(task: &Task) -> Tier {
+    match task.starter == LOCAL_OWNER {
+        true => Tier::Owner,
+        false => Tier::Tool,
     }
 }
 
@@ -298,6 +308,28 @@ mod tests {
         task.terms.reads = ReadAccess::Disk;
         machine.settings.tool.reads = ReadAccess::Isolated;
         assert_eq!(spec(&machine.settings, &task), Reads::Disk);
+    }
+
+    #[test]
+    fn f1_isolated_tasks_read_their_starters_paths() {
+        let mut machine = machine();
+        machine.settings.owner.reads = ReadAccess::Isolated;
+        machine.settings.owner.reads_also = vec![machine.at("home").into()];
+        machine.settings.tool.reads_also = vec![machine.at("other").into()];
+        for (starter, by_owner, path) in [
+            (LOCAL_OWNER, true, "home"),
+            ("ann", false, "other"),
+            ("admin's token", true, "other"),
+        ] {
+            let new = NewTask { by_owner, ..new() };
+            let mut task = task(machine.terms(&new).unwrap());
+            task.starter = starter.to_owned();
+            let spec = machine.settings.task_spec(&task, &conversation());
+            let Reads::Shielded { also, .. } = spec.reads else {
+                panic!("{starter} is isolated");
+            };
+            assert_eq!(also, [machine.at(path)], "{starter}");
+        }
     }
 
     #[test]

@@ -76,7 +76,8 @@ pub struct TaskTerms {
     pub approval_policy: ApprovalPolicy,
     /// Which CODEX_HOME; the usual one when absent.
     pub codex_home: Option<String>,
-    /// What its commands may read. Decided by who started it: no later configuration gives it more.
+    /// What its commands may read. Decided by who started it: no later configuration makes an isolated task read the
+    /// disk. Which paths an isolated one reads beside its directory is what the configuration says at each turn.
     pub reads: ReadAccess,
 }
 
