@@ -1,8 +1,10 @@
 //! Whether a process was started by a Codex of ours: such a one must not control the bridge that controls it.
 //!
 //! A keeper takes in whatever below it loses its parent, so that nothing that Codex starts gets out from under it by
-//! forking. Reading `/proc` only; what can't be read is never taken for a no.
+//! forking; what a killed keeper leaves is a child of the daemon (see `adopted`). Reading `/proc` only; what can't be
+//! read is never taken for a no.
 
+use crate::adopted;
 use crate::process::Stat;
 use nix::errno::Errno;
 use nix::sys::signal::kill;
@@ -23,7 +25,7 @@ const WALKS_MAX: usize = 4;
 #[error("the ancestors of the process can't be read")]
 pub struct AncestryUnreadable;
 
-/// Whether `pid` or one of its ancestors is a keeper whose directory is below `run_dir`.
+/// Whether `pid` or one of its ancestors is a keeper whose directory is below `run_dir`, or was below one that ended.
 pub fn is_kept(pid: i32, run_dir: &Path) -> Result<bool, AncestryUnreadable> {
     (0..WALKS_MAX)
         .find_map(|_| walk(pid, run_dir))
@@ -32,6 +34,7 @@ pub fn is_kept(pid: i32, run_dir: &Path) -> Result<bool, AncestryUnreadable> {
 
 /// One walk up the ancestors; `None` when one of them ended or changed while it was read.
 fn walk(pid: i32, run_dir: &Path) -> Option<bool> {
+    let own = adopted::own()?;
     let mut pid = pid;
     let mut stat = living(pid)?;
     for _ in 0..ANCESTORS_MAX {
@@ -44,10 +47,10 @@ fn walk(pid: i32, run_dir: &Path) -> Option<bool> {
         // Pids are used again: only if the process is still the same and has the same parent, the arguments were its
         // own and `parent` is its parent.
         let again = living(pid)?;
-        if (again.start_ticks, again.parent) != (stat.start_ticks, stat.parent) {
+        if again != stat {
             return None;
         }
-        if keeper {
+        if keeper || adopted::is_adopted(&stat, own) {
             return Some(true);
         }
         (pid, stat) = match parent {
@@ -72,7 +75,8 @@ fn is_of_another_user(pid: i32) -> bool {
 fn is_keeper(pid: i32, run_dir: &Path) -> Option<bool> {
     let mut args = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     args.truncate(ARGS_MAX_BYTES);
-    Some(keeps(&args, run_dir))
+    // A process that is being killed has none any more, and still has its children for a moment.
+    (!args.is_empty()).then(|| keeps(&args, run_dir))
 }
 
 /// As `launch` starts it: `PROGRAM keeper --directory DIR …`.

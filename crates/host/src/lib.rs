@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod account;
+pub mod adopted;
 pub mod again;
 mod agent;
 mod backlog;

@@ -55,9 +55,21 @@ pub struct PeerProgram {
     /// The short name that the kernel keeps, at most 15 bytes of anything.
     pub name: String,
     /// Whether it is the program that we are.
-    pub is_ours: bool,
+    pub ours: Ours,
     /// Whether it has a controlling terminal.
     pub has_terminal: bool,
+}
+
+/// How a program is known to be ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ours {
+    /// By its file.
+    ByFile,
+    /// By its name alone: its file can't be looked at, as that of our own daemon and `mcp`, which are not dumpable. Any
+    /// program can do the same.
+    ByName,
+    /// It is another one.
+    No,
 }
 
 impl PeerProcess {
@@ -111,19 +123,27 @@ impl PeerProgram {
         let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
         let name = String::from_utf8_lossy(&name).trim_end().to_owned();
         Some(Self {
-            is_ours: is_ours(pid, &name),
+            ours: Ours::of(pid, &name),
             has_terminal: stat.terminal != 0,
             name,
         })
     }
 }
 
-/// A daemon of ours in another process can't be looked into (it is not dumpable); its name must do.
-fn is_ours(pid: i32, name: &str) -> bool {
-    let own = program_of("self");
-    match program_of(&pid.to_string()) {
-        Some(program) => own == Some(program),
-        None => fs::read_to_string("/proc/self/comm").is_ok_and(|own| own.trim_end() == name),
+impl Ours {
+    fn of(pid: i32, name: &str) -> Self {
+        let own_name = fs::read_to_string("/proc/self/comm");
+        let is_namesake = own_name.is_ok_and(|own| own.trim_end() == name);
+        let file = program_of(&pid.to_string());
+        Self::judge(program_of("self").as_deref(), file.as_deref(), is_namesake)
+    }
+
+    fn judge(own: Option<&Path>, file: Option<&Path>, is_namesake: bool) -> Self {
+        match file {
+            Some(_) if file == own => Self::ByFile,
+            None if is_namesake => Self::ByName,
+            Some(_) | None => Self::No,
+        }
     }
 }
 
@@ -159,7 +179,7 @@ mod tests {
         let program = PeerProcess::of(&far)
             .unwrap()
             .inspect(Path::new(NO_KEEPERS));
-        assert!(program.unwrap().is_ours);
+        assert_eq!(program.unwrap().ours, Ours::ByFile);
     }
 
     #[test]
@@ -174,13 +194,25 @@ mod tests {
         let (far, _) = listener.accept().unwrap();
         let peer = PeerProcess::of(&far).unwrap();
         let program = peer.inspect(Path::new(NO_KEEPERS)).unwrap();
-        assert_eq!((program.name.as_str(), program.is_ours), ("node", false));
+        assert_eq!((program.name.as_str(), program.ours), ("node", Ours::No));
         drop(child.stdin.take());
         child.wait().unwrap();
         let refused = peer.inspect(Path::new(NO_KEEPERS));
         assert_eq!(refused, Err(PeerError::Gone));
         let late = PeerProcess::of(&far).and_then(|peer| peer.inspect(Path::new(NO_KEEPERS)));
         assert_eq!(late, Err(PeerError::Gone), "also when it is asked for late");
+    }
+
+    /// Whoever hides its file and takes our name is not known by its file.
+    #[test]
+    fn f2_a_hidden_program_has_a_name_only() {
+        let (ours, other) = (Path::new("/bin/codex-bridge"), Path::new("/bin/sh"));
+        let judge = |file, is_namesake| Ours::judge(Some(ours), file, is_namesake);
+        assert_eq!(judge(Some(ours), true), Ours::ByFile);
+        assert_eq!(judge(Some(other), true), Ours::No);
+        assert_eq!(judge(None, true), Ours::ByName);
+        assert_eq!(judge(None, false), Ours::No);
+        assert_eq!(Ours::judge(None, None, true), Ours::ByName);
     }
 
     #[test]

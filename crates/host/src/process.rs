@@ -41,13 +41,19 @@ pub fn alive(process: &ProcessStamp) -> bool {
 /// Pids of the living children of `parent`.
 #[must_use]
 pub fn children(parent: i32) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|pid| Stat::read(*pid).is_some_and(|stat| stat.parent == parent && !stat.zombie))
+    all()
+        .filter(|(_, stat)| stat.parent == parent && !stat.zombie)
+        .map(|(pid, _)| pid)
         .collect()
+}
+
+/// All processes that can be seen, dead ones too.
+pub(crate) fn all() -> impl Iterator<Item = (i32, Stat)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(|entry| {
+        let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        Some((pid, Stat::read(pid)?))
+    })
 }
 
 /// Pids of the living children of `ancestor`, of their children, and so on.
@@ -71,6 +77,7 @@ pub fn descendants(ancestor: i32) -> Vec<i32> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) parent: i32,
+    pub(crate) session: i32,
     /// The number of its controlling terminal; 0 where it has none.
     pub(crate) terminal: i32,
     pub(crate) start_ticks: u64,
@@ -88,10 +95,12 @@ impl Stat {
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;
-        let terminal = fields.nth(2)?.parse().ok()?;
+        let session = fields.nth(1)?.parse().ok()?;
+        let terminal = fields.next()?.parse().ok()?;
         let start_ticks = fields.nth(14)?.parse().ok()?;
         Some(Self {
             parent,
+            session,
             terminal,
             start_ticks,
             zombie: matches!(state, "Z" | "X"),
@@ -105,12 +114,13 @@ mod tests {
 
     #[test]
     fn a_name_with_brackets_does_not_shift_the_fields() {
-        let text = "42 (a) b (c)) S 7 42 42 34816 -1 4194560 1 0 0 0 1 2 3 4 20 0 1 0 987654 1 2";
+        let text = "42 (a) b (c)) S 7 42 43 34816 -1 4194560 1 0 0 0 1 2 3 4 20 0 1 0 987654 1 2";
         let stat = Stat::parse(text).unwrap();
         assert_eq!(
-            (stat.parent, stat.terminal, stat.start_ticks, stat.zombie),
-            (7, 34816, 987_654, false)
+            (stat.parent, stat.session, stat.terminal, stat.start_ticks),
+            (7, 43, 34816, 987_654)
         );
+        assert!(!stat.zombie);
     }
 
     #[test]

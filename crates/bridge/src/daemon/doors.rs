@@ -10,7 +10,7 @@ use bridge_core::port::Ledger;
 use bridge_core::value::Token;
 use bridge_front::api::{Api, Bar, Hosts, LocalProcess, RouteEntry};
 use bridge_front::{Desk, LocalProgram, Scope};
-use bridge_host::peer::PeerProcess;
+use bridge_host::peer::{Ours, PeerProcess, PeerProgram};
 use bridge_store::SqliteLedger;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -131,13 +131,18 @@ fn bar(run_dir: PathBuf) -> Bar {
         LocalProcess::new(move || {
             let process = found.as_ref().map_err(ToString::to_string)?;
             let program = process.inspect(&run_dir).map_err(|why| why.to_string())?;
-            Ok(match (program.is_ours, program.has_terminal) {
-                (true, true) => LocalProgram::OwnAtTerminal,
-                (true, false) => LocalProgram::OwnAlone,
-                (false, _) => LocalProgram::Other(program.name),
-            })
+            Ok(local_program(program))
         })
     })
+}
+
+/// What hides its file and has our name may be anything, and is never told as a person.
+fn local_program(program: PeerProgram) -> LocalProgram {
+    match (program.ours, program.has_terminal) {
+        (Ours::ByFile, true) => LocalProgram::OwnAtTerminal,
+        (Ours::ByFile, false) | (Ours::ByName, _) => LocalProgram::OwnAlone,
+        (Ours::No, _) => LocalProgram::Other(program.name),
+    }
 }
 
 /// All routes of the API with their guards.
@@ -247,6 +252,23 @@ mod tests {
             published == openapi_text(),
             "write it again: codex-bridge api schema > docs/openapi.json"
         );
+    }
+
+    #[test]
+    fn f2_a_hidden_program_is_no_person() {
+        let told = |ours, has_terminal| {
+            let name = "codex-bridge".to_owned();
+            local_program(PeerProgram {
+                name,
+                ours,
+                has_terminal,
+            })
+        };
+        assert_eq!(told(Ours::ByFile, true), LocalProgram::OwnAtTerminal);
+        assert_eq!(told(Ours::ByName, true), LocalProgram::OwnAlone);
+        assert_eq!(told(Ours::ByName, false), LocalProgram::OwnAlone);
+        let other = LocalProgram::Other("codex-bridge".to_owned());
+        assert_eq!(told(Ours::No, true), other);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::config::{Config, Environment, Loaded, Places, Workspace};
 use crate::key::KeyPlace;
 use crate::notify::Notifier;
 use crate::state::{Lock, StateDir};
+use anyhow::Context;
 use bridge_channel::Channels;
 use bridge_channel::files::Depot;
 use bridge_channel::loopback::Loopback;
@@ -21,7 +22,7 @@ use bridge_channel::molecule::{Molecule, Origin};
 use bridge_channel::notify::Webhook;
 use bridge_codex::wire::account::Secret;
 use bridge_core::port::{Agent, Ledger, TurnTransport};
-use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary, launcher};
+use bridge_host::{CodexAgent, HostOptions, LaunchOptions, adopted, binary, launcher};
 use bridge_store::sqlite::Soundness;
 use bridge_store::{KeyAge, SqliteLedger};
 use std::ffi::OsString;
@@ -157,6 +158,7 @@ struct Serving {
     doors: doors::Open,
     loops: Loops,
     ledger_check: JoinHandle<()>,
+    reaping: JoinHandle<()>,
     lock: Lock,
 }
 
@@ -231,6 +233,7 @@ pub(crate) async fn run(
     serving.loops.ended().await;
     serving.doors.close().await;
     alive.abort();
+    serving.reaping.abort();
     if taken_over {
         // Codex, the socket and the directory are the other daemon's now.
         anyhow::bail!("another daemon has taken over this ledger; this one stopped");
@@ -274,6 +277,7 @@ async fn start(
 ) -> anyhow::Result<Serving> {
     let state = StateDir::prepare(&options.state_dir)?;
     let lock = state.lock()?;
+    let reaping = adopt_orphans()?;
     let codex = find_codex(options)?;
     let ledger = open_ledger(options, &state)?;
     clock::start(ledger.read(|rows| rows.newest_time()).await?);
@@ -348,8 +352,19 @@ async fn start(
         doors,
         loops,
         ledger_check,
+        reaping,
         lock,
     })
+}
+
+/// Takes in what a killed keeper leaves behind, so that it is still known to be Codex's.
+fn adopt_orphans() -> anyhow::Result<JoinHandle<()>> {
+    adopted::adopt_all().context("become the parent of processes that lose theirs")?;
+    Ok(tokio::spawn(async {
+        if let Err(error) = adopted::reap().await {
+            tracing::warn!(%error, "ended processes that lost their parent stay in the process table");
+        }
+    }))
 }
 
 fn open_ledger(options: &RunOptions, state: &StateDir) -> anyhow::Result<SqliteLedger> {

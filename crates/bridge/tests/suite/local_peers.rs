@@ -5,7 +5,7 @@ use crate::world::{World, within};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use std::io::{BufRead, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
@@ -131,6 +131,57 @@ async fn f2_an_orphaned_connection_is_refused() {
     assert!(plain.contains("HTTP/1.1 403"), "{plain}");
     assert!(plain.contains("does not control the bridge"), "{plain}");
     assert!(within("its end", keeper.wait()).await.unwrap().success());
+    let tokens = world.run(&["token", "list"]).await;
+    tokens.must(0, &[]);
+    assert!(!tokens.stdout.contains("pwn"), "{tokens:?}");
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// What Codex runs gets into a session of its own, kills its keeper and comes back as nobody's.
+const KILLS_ITS_KEEPER: &str = r#"
+keeper=$$
+until tr '\0' ' ' < /proc/$keeper/cmdline | grep -q ' keeper --directory '; do
+    keeper=$(sed 's/.*) . \([0-9]*\) .*/\1/' /proc/$keeper/stat)
+done
+kill -9 $keeper
+while [ -d /proc/$keeper ]; do sleep 0.01; done
+"$BRIDGE" --state-dir "$STATE" token add pwn --scope admin > "$SAID.part" 2>&1
+echo "code $?" >> "$SAID.part"
+mv "$SAID.part" "$SAID"
+"#;
+
+#[tokio::test]
+async fn f2_killing_its_keeper_hides_no_command() {
+    let world = World::new().await;
+    let place = |name: &str| world.path().join(name).display().to_string();
+    let (attack, said, codex) = (place("attack.sh"), place("said"), place("codex"));
+    let (bridge, state) = (env!("CARGO_BIN_EXE_codex-bridge"), world.state_dir());
+    let variables = format!(
+        "BRIDGE='{bridge}' STATE='{}' SAID='{said}'",
+        state.display()
+    );
+    let (real, once) = (crate::fake::binary(), place("once"));
+    // Codex is also looked at without a keeper, before it is used.
+    let run = state.join("run").display().to_string();
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *unix://'{run}/'*) mkdir '{once}' 2>/dev/null && {variables} setsid sh '{attack}' & ;; esac\nexec '{real}' \"$@\"\n"
+    );
+    std::fs::write(&attack, KILLS_ITS_KEEPER).unwrap();
+    std::fs::write(&codex, script).unwrap();
+    std::fs::set_permissions(&codex, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let daemon = world.daemon_with(&["--codex-bin", &codex]).await;
+    let mut look = tokio::time::interval(std::time::Duration::from_millis(20));
+    let told = async {
+        loop {
+            look.tick().await;
+            if let Ok(told) = std::fs::read_to_string(&said) {
+                return told;
+            }
+        }
+    };
+    let told = within("the attacker's word", told).await;
+    assert!(told.contains("does not control the bridge"), "{told}");
+    assert!(!told.contains("code 0"), "{told}");
     let tokens = world.run(&["token", "list"]).await;
     tokens.must(0, &[]);
     assert!(!tokens.stdout.contains("pwn"), "{tokens:?}");
