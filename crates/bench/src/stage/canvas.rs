@@ -43,9 +43,7 @@ impl Canvas {
             }
         };
         let options = DaemonOptions {
-            settings: format!(
-                "{settings}\n{channel}origins.canvas = 'owner'\norigins.unmarked = 'owner'\n"
-            ),
+            settings: format!("{settings}\n{channel}origins.canvas = 'owner'\n"),
             env: vec![
                 ("WORKSPACE_ID".to_owned(), us.id.clone()),
                 ("PLATFORM_URL".to_owned(), platform.url()),

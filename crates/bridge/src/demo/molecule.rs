@@ -48,7 +48,7 @@ impl Molecule {
                 token: TokenSource::Value(Secret::new(self.ours.token.clone())),
                 org_id: None,
                 allow_http: false,
-                origins: Origins::of([Origin::Canvas, Origin::Unmarked], Tier::Owner),
+                origins: Origins::of([Origin::Canvas], Tier::Owner),
                 first_start: FIRST_START,
                 poll: POLL,
                 wake: true,

@@ -12,8 +12,13 @@ use std::time::Duration;
 const HASTY: &str =
     "codex.restarts_per_minute = 600\nturn.backoff_base_ms = 50\nturn.config_probe_secs = 1\n";
 
-/// Who writes at the canvas is the owner, also on a platform that does not mark it.
-const OWNERS: &str = "[molecule.origins]\ncanvas = 'owner'\nunmarked = 'owner'\n";
+/// Who writes at the canvas is the owner, also on platforms that do not mark it.
+fn owners(edition: Edition) -> &'static str {
+    match edition {
+        Edition::August => "[molecule.origins]\ncanvas = 'owner'\n",
+        Edition::Seed | Edition::New => "[molecule.origins]\nunmarked = 'owner'\n",
+    }
+}
 
 /// A turn that is held ends by what a test does, and never because Codex is tired of waiting.
 const UNENDING: Duration = Duration::from_secs(600);
@@ -55,6 +60,7 @@ impl Chat {
 
     /// The daemon is told where the platform is; which workspaces it serves, and how, is the test's business.
     pub(crate) async fn without_token(options: MoleculeOptions, settings: &str) -> Self {
+        let owners = owners(options.edition);
         let platform = MoleculePlatform::start(options).await.unwrap();
         let us = platform.add_workspace("alpha");
         let peer = platform.add_workspace("beta");
@@ -62,7 +68,7 @@ impl Chat {
             stream_idle_timeout: UNENDING,
             ..Options::default()
         };
-        let settings = format!("{HASTY}{settings}\n{OWNERS}");
+        let settings = format!("{HASTY}{settings}\n{owners}");
         let mut world = World::with_model(model, &settings).await;
         world.set_env("PLATFORM_URL", &platform.url());
         Self {

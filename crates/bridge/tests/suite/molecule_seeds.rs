@@ -354,7 +354,7 @@ async fn empty_codex_output_has_a_placeholder() {
 /// A row that does not say where it was written is of our canvas: its session is the same one.
 #[tokio::test]
 async fn canvas_user_falls_back_to_workspace_id() {
-    let chat = Chat::new().await;
+    let chat = Chat::old().await;
     let daemon = chat.daemon().await;
     chat.says("first echo:r1");
     chat.bubbles(1).await;

@@ -189,7 +189,7 @@ async fn a_removed_workspace_is_parked_and_the_other_one_goes_on() {
     assert_eq!(told["state"], "parked", "{told:#}");
     let why = told["detail"].as_str().unwrap();
     assert!(
-        why.contains("workspace removed") && why.contains("Tokens tab"),
+        why.contains("workspace removed") && why.contains("New Token"),
         "{why}"
     );
     chat.says("echo:still here");

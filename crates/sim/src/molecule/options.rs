@@ -81,7 +81,7 @@ pub struct MoleculeOptions {
 impl Default for MoleculeOptions {
     fn default() -> Self {
         Self {
-            edition: Edition::New,
+            edition: Edition::August,
             admin_token: "lab-admin".to_owned(),
             rate_limit: None,
             tenant: None,
