@@ -56,7 +56,7 @@ fn walk(pid: i32, run_dir: &Path) -> Option<bool> {
         (pid, stat) = match parent {
             None => return Some(false),
             Some((parent, Some(stat))) => (parent, stat),
-            Some((parent, None)) => return is_of_another_user(parent).then_some(false),
+            Some((parent, None)) => return Hidden::look(parent, pid).is_strangers(),
         };
     }
     // Whoever hides behind so many is not the operator.
@@ -67,9 +67,46 @@ fn living(pid: i32) -> Option<Stat> {
     Stat::read(pid).filter(|stat| !stat.zombie)
 }
 
-/// Where `/proc` is mounted with `hidepid`, processes of others can't be read. Keepers run as we do.
-fn is_of_another_user(pid: i32) -> bool {
-    kill(Pid::from_raw(pid), None) == Err(Errno::EPERM)
+/// A parent that can't be read: where `/proc` is mounted with `hidepid`, processes of other users are hidden. A keeper
+/// runs as we do; but a set-uid program that Codex runs does not, and a keeper may be above it.
+struct Hidden {
+    is_of_another_user: bool,
+    /// Its child is in another control group than the daemon, where only the system's login puts it: what the daemon
+    /// starts stays in its own.
+    is_in_another_group: bool,
+    /// It is above the daemon too: both are of the same login.
+    is_above_us: bool,
+}
+
+impl Hidden {
+    fn look(pid: i32, child: i32) -> Self {
+        let group = |of: &str| fs::read(format!("/proc/{of}/cgroup")).ok();
+        let (own, theirs) = (group("self"), group(&child.to_string()));
+        Self {
+            is_of_another_user: kill(Pid::from_raw(pid), None) == Err(Errno::EPERM),
+            is_in_another_group: own.is_some() && theirs.is_some() && own != theirs,
+            is_above_us: hidden_above_us() == Some(pid),
+        }
+    }
+
+    /// `Some(false)` where no keeper can be above it; `None` where nobody knows.
+    fn is_strangers(&self) -> Option<bool> {
+        let is_login = self.is_in_another_group || self.is_above_us;
+        (self.is_of_another_user && is_login).then_some(false)
+    }
+}
+
+/// The first ancestor of this process that can't be read.
+fn hidden_above_us() -> Option<i32> {
+    let mut pid = i32::try_from(std::process::id()).ok()?;
+    for _ in 0..ANCESTORS_MAX {
+        match living(pid) {
+            None => return Some(pid),
+            Some(stat) if stat.parent <= 1 => return None,
+            Some(stat) => pid = stat.parent,
+        }
+    }
+    None
 }
 
 fn is_keeper(pid: i32, run_dir: &Path) -> Option<bool> {
@@ -113,6 +150,25 @@ mod tests {
         }
         let own = i32::try_from(std::process::id()).unwrap();
         assert_eq!(is_kept(own, ours), Ok(false));
+    }
+
+    #[test]
+    fn f2_hidden_parents_pass_as_logins_only() {
+        let hidden = |is_of_another_user, is_in_another_group, is_above_us| {
+            let hidden = Hidden {
+                is_of_another_user,
+                is_in_another_group,
+                is_above_us,
+            };
+            hidden.is_strangers()
+        };
+        assert_eq!(hidden(true, true, false), Some(false), "another login");
+        assert_eq!(hidden(true, false, true), Some(false), "our own login");
+        assert_eq!(hidden(true, false, false), None, "below us, by set-uid");
+        assert_eq!(hidden(false, true, true), None, "gone");
+        let own = i32::try_from(std::process::id()).unwrap();
+        let found = Hidden::look(i32::MAX, own);
+        assert!(!found.is_of_another_user && !found.is_in_another_group);
     }
 
     #[test]
