@@ -63,6 +63,50 @@ async fn sent(target: &Target, call: reqwest::RequestBuilder) {
     .await;
 }
 
+/// The most memory, in MiB, while four tokens send bodies of very many values.
+const VALUES_PEAK_MAX_MIB: u64 = 200;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f4_many_values_take_little_memory() {
+    let target = Target::start("").await;
+    let pid = target.fake.daemon.pid();
+    let mut tokens = Vec::new();
+    for name in ["one", "two", "three", "four"] {
+        tokens.push(target.token(name, &["a2a", "send", "control"]).await);
+    }
+    let before = peak_mib(pid);
+    // Bodies of 8 MB that would be a hundred times as much, and the most that is taken.
+    for (lists, refused) in [(2_700_000, true), (90_000, false)] {
+        let data = format!("[{}[]]", "[],".repeat(lists));
+        let body = format!(
+            r#"{{"message":{{"messageId":"m","role":"ROLE_USER","parts":[{{"data":{data}}}]}},"configuration":{{"returnImmediately":true}}}}"#
+        );
+        let calls = (0..40).map(|n| {
+            let call = target.call("POST", "/a2a/message:send", &tokens[n % 4]);
+            let call = call
+                .header("A2A-Version", "1.0")
+                .header("Content-Type", "application/json");
+            target.json(call.body(body.clone()))
+        });
+        for (status, said) in futures_util::future::join_all(calls).await {
+            let fits = match status.as_u16() {
+                413 => refused,
+                200 => !refused,
+                // Whoever has too much at once comes again.
+                429 | 503 => true,
+                _ => false,
+            };
+            assert!(fits, "{status} {said}");
+        }
+        let peak = peak_mib(pid);
+        println!(
+            "40 bodies of {lists} empty lists from 4 tokens: {before} MiB before, {peak} MiB at most"
+        );
+        assert!(peak < VALUES_PEAK_MAX_MIB, "{peak} MiB");
+    }
+    target.is_well().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn signals_in_storms_leave_the_record_whole() {
     let target = Target::start("").await;

@@ -3,7 +3,7 @@
 use super::fault::Fault;
 use super::ops::Call;
 use super::{extension, hear, rest, speak};
-use crate::api::{Context, Gone, Seat};
+use crate::api::{BodyShare, Context, Gone, Seat};
 use crate::{Caller, Desk, Via};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
@@ -25,6 +25,7 @@ impl<D: Desk> Call<D> {
                 .extensions
                 .get::<Gone>()
                 .map_or_else(CancellationToken::new, |gone| gone.0.clone()),
+            room: head.extensions.get::<BodyShare>().cloned(),
             caller: Caller {
                 via: Via::A2a,
                 ..caller

@@ -230,6 +230,7 @@ async fn run<D: Desk>(
         true => query(&head),
         false => object(&bytes)?,
     };
+    drop(bytes);
     for (name, value) in named {
         name_it(&mut params, name, value)?;
     }

@@ -46,6 +46,7 @@ pub(crate) async fn call<D: Desk>(
         Ok(asked) => asked,
         Err(unread) => return refuse(unread.id, &unread.fault),
     };
+    drop(bytes);
     let id = asked.id.clone();
     let call = match Call::new(context, caller, &head) {
         Ok(call) => call,

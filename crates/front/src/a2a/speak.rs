@@ -74,7 +74,7 @@ pub(crate) async fn body(head: &Parts, body: Body) -> Result<Bytes, Fault> {
 fn unread(error: BodyError) -> Fault {
     let why = error.to_string();
     match error {
-        BodyError::TooLong => Fault::too_large(why),
+        BodyError::TooLong | BodyError::TooManyValues => Fault::too_large(why),
         BodyError::Revoked => Fault::revoked_meanwhile(why),
         BodyError::Late | BodyError::Broken | BodyError::NoRoom => Fault::unavailable(why),
     }

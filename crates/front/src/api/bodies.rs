@@ -1,7 +1,10 @@
 //! Request bodies, read within one budget of bytes: what all callers together, and each of them, may hold in memory.
 //!
-//! The bytes of a body count from before the first of them is read until the last copy is dropped. A body of known
-//! length gets its whole room at once, so bodies that are half read never wait for each other.
+//! The bytes of a body count from before the first of them is read until its request is answered, and so do the values
+//! that they become. A body of known length gets its whole room at once, so bodies that are half read never wait for
+//! each other.
+
+mod weight;
 
 use super::guard::TokenUse;
 use super::limits::{
@@ -29,7 +32,7 @@ pub(super) struct BodyBudget {
     shares: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
-/// The budget that one caller's bodies count against.
+/// The budget that the body of one caller's request counts against.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyShare {
     own: Arc<Semaphore>,
@@ -37,6 +40,8 @@ pub(crate) struct BodyShare {
     common: Option<Arc<Semaphore>>,
     /// What the caller came with.
     token: Option<TokenUse>,
+    /// The room of this request's body.
+    taken: Arc<Mutex<Vec<Room>>>,
 }
 
 /// Why a body was not read; nothing was done then.
@@ -52,6 +57,11 @@ pub(crate) enum BodyError {
         "too many long bodies are being received; nothing was done, send it again in a few seconds"
     )]
     NoRoom,
+    #[error(
+        "the body has more than {} JSON values, where an object counts as several; nothing was done, send less at once",
+        weight::VALUES_MAX
+    )]
+    TooManyValues,
     #[error("the token was revoked while the body arrived; nothing was done")]
     Revoked,
 }
@@ -81,6 +91,7 @@ impl BodyBudget {
                 own: Arc::clone(&self.owner),
                 common: None,
                 token: None,
+                taken: Arc::default(),
             };
         }
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,24 +106,13 @@ impl BodyBudget {
             own,
             common: Some(Arc::clone(&self.tokens)),
             token: None,
+            taken: Arc::default(),
         }
     }
 }
 
 /// Room for some bytes of one body.
 type Room = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
-
-/// Bytes that count until they are dropped.
-struct Counted {
-    bytes: Vec<u8>,
-    _rooms: Vec<Room>,
-}
-
-impl AsRef<[u8]> for Counted {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
 
 impl BodyShare {
     /// A share that nobody else uses.
@@ -122,6 +122,7 @@ impl BodyShare {
             own: Arc::new(Semaphore::new(BODIES_PER_CALLER_BYTES)),
             common: None,
             token: None,
+            taken: Arc::default(),
         }
     }
 
@@ -130,7 +131,13 @@ impl BodyShare {
         Self { token, ..self }
     }
 
-    /// Reads a body to its end.
+    /// Gives the room back before the request is over: nothing of its body is in memory any more.
+    pub(crate) fn release(&self) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.clear();
+    }
+
+    /// Reads a body to its end. Its room is taken until the request is over, or the reading fails.
     pub(crate) async fn read(&self, mut body: Body) -> Result<Bytes, BodyError> {
         let hint = body.size_hint();
         if hint.lower() > BODY_MAX_BYTES as u64 {
@@ -164,10 +171,13 @@ impl BodyShare {
         if self.token.as_ref().is_some_and(TokenUse::is_revoked) {
             return Err(BodyError::Revoked);
         }
-        Ok(Bytes::from_owner(Counted {
-            bytes,
-            _rooms: rooms,
-        }))
+        let values = weight::of(&bytes).map_err(|_| BodyError::TooManyValues)?;
+        if values > room {
+            rooms.push(self.take(values - room).await?);
+        }
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.extend(rooms);
+        Ok(Bytes::from(bytes))
     }
 
     /// Takes room from the caller's own share first: whoever has used that up waits without keeping others waiting.

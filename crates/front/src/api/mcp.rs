@@ -1,5 +1,6 @@
 //! The row of `/mcp`: its calls are bounded as streams are. The protocol behind it, and what it does, is in `crate::mcp`.
 
+use super::bodies::BodyShare;
 use super::read::{Who, read_body};
 use super::route::{Access, Route, Trace};
 use super::streams::Streams;
@@ -42,13 +43,14 @@ async fn bounded(
     next: Next,
 ) -> Result<Response, Response> {
     let seat = streams.sit(&caller).map_err(IntoResponse::into_response)?;
+    let room = request.extensions().get::<BodyShare>().cloned();
     let request = arrived(request).await?;
     let response = next.run(request).await;
     Ok(response.map(|body| {
         let revoked = seat.revoked();
         let parts = body.into_data_stream().take_until(revoked);
         Body::from_stream(parts.map(move |part| {
-            let _taken = &seat;
+            let _taken = (&seat, &room);
             part
         }))
     }))

@@ -50,7 +50,7 @@ impl From<BodyError> for ProblemResponse {
     fn from(error: BodyError) -> Self {
         let status = match error {
             BodyError::Revoked => return Self::unauthorized(error.to_string()),
-            BodyError::TooLong => StatusCode::PAYLOAD_TOO_LARGE,
+            BodyError::TooLong | BodyError::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
             BodyError::Late => StatusCode::REQUEST_TIMEOUT,
             BodyError::Broken => StatusCode::BAD_REQUEST,
             BodyError::NoRoom => StatusCode::SERVICE_UNAVAILABLE,

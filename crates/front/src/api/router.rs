@@ -62,8 +62,9 @@ fn refuse(request: &Request, problem: ProblemResponse) -> ProblemResponse {
     }
 }
 
-/// Lets through who may call, for as long as a call may take.
+/// Lets through who may call, for as long as a call may take. The room of its body is held until it is answered.
 async fn admit(State(rule): State<Rule>, mut request: Request, next: Next) -> Response {
+    let mut room = None;
     match (rule.access, request.extensions().get::<Identity>().cloned()) {
         (Access::Public, _) => {}
         (Access::Scope(scope), Some(Identity::Known(caller))) => {
@@ -72,6 +73,7 @@ async fn admit(State(rule): State<Rule>, mut request: Request, next: Next) -> Re
             }
             let token = request.extensions_mut().remove::<TokenUse>();
             let share = rule.bodies.of(&caller).with_token(token);
+            room = Some(share.clone());
             request.extensions_mut().insert(share);
             request.extensions_mut().insert(caller);
         }
@@ -85,7 +87,7 @@ async fn admit(State(rule): State<Rule>, mut request: Request, next: Next) -> Re
             return ProblemResponse::unauthorized(UNSEEN).into_response();
         }
     }
-    match rule.pace {
+    let response = match rule.pace {
         Pace::Stream => next.run(request).await,
         Pace::Call => match tokio::time::timeout(CALL_DEADLINE, next.run(request)).await {
             Ok(response) => response,
@@ -94,7 +96,9 @@ async fn admit(State(rule): State<Rule>, mut request: Request, next: Next) -> Re
             )
             .into_response(),
         },
-    }
+    };
+    drop(room);
+    response
 }
 
 fn lacks(scope: Scope) -> ProblemResponse {

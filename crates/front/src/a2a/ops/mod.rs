@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::read::{self, Takes};
 use super::speak::Version;
 use super::sse::Events;
-use crate::api::Context;
+use crate::api::{BodyShare, Context};
 use crate::{Caller, Desk};
 use a2a::methods;
 use serde::Serialize;
@@ -34,6 +34,8 @@ pub(crate) struct Call<D> {
     pub(crate) after: Option<u64>,
     /// Set when the caller hung up: nobody waits for the answer.
     pub(crate) gone: CancellationToken,
+    /// Holds the room of the body.
+    pub(crate) room: Option<BodyShare>,
 }
 
 /// An operation.

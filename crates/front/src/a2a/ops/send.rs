@@ -227,6 +227,10 @@ async fn place<D: Desk>(
         Some(placed) => placed,
         None => Placed::In(take(call, heard).await?),
     };
+    // It may be waited for until its task ends.
+    if let Some(room) = &call.room {
+        room.release();
+    }
     if let (Placed::In(errand_id), Some(config)) = (&placed, config) {
         push::put(call, errand_id, config, since, PUSH_FIELD).await?;
     }

@@ -72,71 +72,80 @@ async fn f4_half_sent_bodies_cost_one_share() {
     assert_eq!(budget.tokens.available_permits(), BODIES_MAX_BYTES);
 }
 
+/// One request of a caller: its body, and the share that holds its room until the request is answered.
+async fn request(
+    budget: &BodyBudget,
+    name: &str,
+    body: Body,
+) -> Result<(BodyShare, Bytes), BodyError> {
+    let share = budget.of(&caller(name));
+    let bytes = share.read(body).await?;
+    Ok((share, bytes))
+}
+
 #[tokio::test(start_paused = true)]
 async fn f4_callers_together_keep_to_the_budget() {
     let budget = BodyBudget::default();
-    let names: Vec<String> = (0..10).map(|n| format!("peer {n}")).collect();
-    let shares: Vec<_> = names.iter().map(|name| budget.of(&caller(name))).collect();
-    let both = |share: &BodyShare| {
-        let (one, two) = (share.clone(), share.clone());
-        async move {
-            tokio::join!(
-                one.read(whole(BODY_MAX_BYTES)),
-                two.read(whole(BODY_MAX_BYTES))
-            )
-        }
-    };
-    let mut kept = Vec::new();
-    for share in &shares {
-        let (one, two) = both(share).await;
-        kept.extend([one, two].into_iter().flatten());
+    let mut open = Vec::new();
+    for n in 0..10 {
+        let name = format!("peer {n}");
+        let (one, two) = tokio::join!(
+            request(&budget, &name, whole(BODY_MAX_BYTES)),
+            request(&budget, &name, whole(BODY_MAX_BYTES))
+        );
+        open.extend([one, two].into_iter().flatten());
     }
-    assert_eq!(kept.len() * BODY_MAX_BYTES, BODIES_MAX_BYTES);
+    assert_eq!(open.len() * BODY_MAX_BYTES, BODIES_MAX_BYTES);
     let owner = budget.of(&Caller::local_owner(Via::Cli));
     assert!(owner.read(whole(BODY_MAX_BYTES)).await.is_ok());
-    kept.pop();
-    assert!(shares[9].read(whole(BODY_MAX_BYTES)).await.is_ok());
+    open.pop();
+    let last = request(&budget, "peer 9", whole(BODY_MAX_BYTES)).await;
+    assert!(last.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn f4_unknown_length_is_counted_as_it_comes() {
     let budget = BodyBudget::default();
-    let share = budget.of(&caller("one"));
-    let read = share.read(chunked(100, 64 * 1024)).await.unwrap();
+    let (share, read) = request(&budget, "one", chunked(100, 64 * 1024))
+        .await
+        .unwrap();
     assert_eq!(read.len(), 100 * 64 * 1024);
     let used = BODIES_MAX_BYTES - budget.tokens.available_permits();
     assert!(used + BODY_UNCOUNTED_BYTES >= read.len(), "{used}");
-    assert_eq!(
-        share.read(chunked(129, 64 * 1024)).await,
-        Err(BodyError::TooLong)
-    );
-    assert_eq!(
-        share.read(half_sent(BODY_MAX_BYTES + 1)).await,
-        Err(BodyError::TooLong)
-    );
-    let copy = read.slice(10..20);
+    for too_long in [chunked(129, 64 * 1024), half_sent(BODY_MAX_BYTES + 1)] {
+        let refused = share.read(too_long).await;
+        assert_eq!(refused, Err(BodyError::TooLong));
+    }
     drop(read);
-    assert!(
-        budget.tokens.available_permits() < BODIES_MAX_BYTES,
-        "a copy holds it"
-    );
-    drop(copy);
+    let left = budget.tokens.available_permits();
+    assert_eq!(left, BODIES_MAX_BYTES - used, "the request goes on");
+    drop(share);
     assert_eq!(budget.tokens.available_permits(), BODIES_MAX_BYTES);
+}
+
+#[tokio::test(start_paused = true)]
+async fn f4_what_a_body_becomes_is_counted() {
+    let budget = BodyBudget::default();
+    let lists = |n: usize| Body::from(format!("[{}[]]", "[],".repeat(n)));
+    let (short, bytes) = request(&budget, "one", lists(10_000)).await.unwrap();
+    assert!(bytes.len() < BODY_UNCOUNTED_BYTES);
+    let used = BODIES_MAX_BYTES - budget.tokens.available_permits();
+    assert!(used > 700_000, "{used}");
+    drop(short);
+    let (_full, _) = request(&budget, "one", lists(99_000)).await.unwrap();
+    let (_half, _) = request(&budget, "one", lists(99_000)).await.unwrap();
+    let third = request(&budget, "one", lists(99_000)).await;
+    assert_eq!(third.err(), Some(BodyError::NoRoom));
+    let refused = request(&budget, "two", lists(2_700_000)).await;
+    assert_eq!(refused.err(), Some(BodyError::TooManyValues));
 }
 
 #[tokio::test(start_paused = true)]
 async fn f4_waiting_body_gets_freed_room() {
     let budget = BodyBudget::default();
-    let share = budget.of(&caller("one"));
-    let first = share
-        .read(whole(BODIES_PER_CALLER_BYTES / 2))
-        .await
-        .unwrap();
-    let second = share
-        .read(whole(BODIES_PER_CALLER_BYTES / 2))
-        .await
-        .unwrap();
-    let mut third = std::pin::pin!(share.read(whole(BODY_MAX_BYTES)));
+    let long = || request(&budget, "one", whole(BODY_MAX_BYTES));
+    let (first, second) = (long().await.unwrap(), long().await.unwrap());
+    let mut third = std::pin::pin!(long());
     assert!(third.as_mut().now_or_never().is_none());
     drop((first, second));
     assert!(third.await.is_ok());

@@ -1,0 +1,119 @@
+//! What a JSON body becomes once it is read: values take much more memory than their bytes, an empty list eleven times
+//! as much. Counted without building anything, up to a bound.
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+
+/// Values that one body may have.
+pub(super) const VALUES_MAX: usize = 100_000;
+/// What one of them takes in memory, with the room that a growing list keeps free.
+const VALUE_BYTES: usize = 80;
+/// An object counts as so many: its table has room for eleven entries, however few there are.
+const OBJECT_VALUES: usize = 8;
+
+/// It has more values than a body may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooManyValues;
+
+/// The bytes that the values of a body take once it is read. What is no JSON counts up to where that shows: whoever
+/// reads it says so.
+pub(super) fn of(json: &[u8]) -> Result<usize, TooManyValues> {
+    let mut values = 0;
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let _readable = Count(&mut values).deserialize(&mut reader);
+    match values > VALUES_MAX {
+        true => Err(TooManyValues),
+        false => Ok(values.saturating_mul(VALUE_BYTES)),
+    }
+}
+
+/// Counts one value and those in it.
+struct Count<'c>(&'c mut usize);
+
+impl Count<'_> {
+    fn add<E: Error>(&mut self, values: usize) -> Result<(), E> {
+        *self.0 = self.0.saturating_add(values);
+        match *self.0 > VALUES_MAX {
+            true => Err(E::custom("too many values")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Count<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(mut self, reader: D) -> Result<(), D::Error> {
+        self.add(1)?;
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Count<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(Count(&mut *self.0))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut object: A) -> Result<(), A::Error> {
+        self.add(OBJECT_VALUES)?;
+        while object.next_key::<IgnoredAny>()?.is_some() {
+            object.next_value_seed(Count(&mut *self.0))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(json: &str) -> usize {
+        of(json.as_bytes()).unwrap() / VALUE_BYTES
+    }
+
+    #[test]
+    fn f4_values_are_counted_before_they_are_built() {
+        assert_eq!(values("[]"), 1);
+        assert_eq!(values(r#"[1, -1, 0.5, "a\n", null, true, []]"#), 8);
+        assert_eq!(values(r#"{"a": {"b": 1}}"#), 2 * OBJECT_VALUES + 3);
+        assert_eq!(values("[1, 2"), 3, "not JSON");
+        assert_eq!(values(&"[".repeat(100_000)), 128, "too deep");
+        let list = |n: usize| format!("[{}[]]", "[],".repeat(n));
+        assert!(of(list(VALUES_MAX - 2).as_bytes()).is_ok());
+        assert_eq!(of(list(VALUES_MAX - 1).as_bytes()), Err(TooManyValues));
+        assert_eq!(of(list(2_700_000).as_bytes()), Err(TooManyValues));
+        let objects = format!("[{}0]", r#"{"":0},"#.repeat(20_000));
+        assert_eq!(of(objects.as_bytes()), Err(TooManyValues));
+    }
+}
