@@ -208,6 +208,8 @@ pub struct Stopped {
     pub cancelled: u32,
     /// Those whose turn runs.
     pub running: Vec<MessageId>,
+    /// Those whose text the turn of another sender has, which goes on with it.
+    pub joined: Vec<MessageId>,
 }
 
 /// A text that wants to become a message.

@@ -23,4 +23,6 @@ pub struct StopSenderView {
     pub cancelled: u32,
     /// Messages whose turns are being interrupted; each ends as cancelled unless its answer comes first.
     pub interrupted: Vec<String>,
+    /// Messages whose text was given to the turn of another sender: that turn goes on with it, and they end with it.
+    pub joined: Vec<String>,
 }

@@ -155,6 +155,8 @@ pub struct TokenRevoked {
     pub cancelled: u32,
     /// Messages of its holder whose turns run and go on: `POST /v1/stop` ends them.
     pub running: Vec<String>,
+    /// Messages of its holder whose text was given to the turn of another sender, which goes on with it.
+    pub joined: Vec<String>,
 }
 
 impl From<Token> for TokenView {

@@ -41,6 +41,7 @@ impl<L: Ledger> DaemonDesk<L> {
             let batch = self.commit(stop.clone()).await?;
             stopped.cancelled = stopped.cancelled.saturating_add(batch.cancelled);
             stopped.running.extend(batch.running);
+            stopped.joined.extend(batch.joined);
             stop.after = match batch.next {
                 Some(next) => Some(next),
                 None => break,

@@ -37,13 +37,23 @@ pub struct SenderStopped {
     pub cancelled: u32,
     /// Messages whose turn runs: it is interrupted, or goes on, by the cause.
     pub running: Vec<MessageId>,
+    /// Messages whose text the turn of another sender has: that turn goes on with it.
+    pub joined: Vec<MessageId>,
     /// There may be more behind this one.
     pub next: Option<MessageId>,
 }
 
+/// A message of the sender.
+#[derive(Debug)]
+pub struct Theirs {
+    message: Message,
+    replies: usize,
+    /// The turn of another sender was given its text.
+    joined: bool,
+}
+
 impl Transition for StopSender {
-    /// With the number of replies that each has.
-    type View = Vec<(Message, usize)>;
+    type View = Vec<Theirs>;
     type Outcome = SenderStopped;
     const NAME: &'static str = "stop-sender";
 
@@ -52,23 +62,34 @@ impl Transition for StopSender {
         let theirs = rows.unanswered_of_sender(&self.sender, &self.channels, after, STOP_MAX)?;
         let mut view = Vec::with_capacity(theirs.len());
         for message in theirs {
-            let replies = rows.replies(&message.message_id)?.len();
-            view.push((message, replies));
+            let leader = match message.life.state.leader() {
+                Some(leader) => rows.message(leader)?,
+                None => None,
+            };
+            view.push(Theirs {
+                replies: rows.replies(&message.message_id)?.len(),
+                joined: leader.is_some_and(|leader| !self.stops(&leader)),
+                message,
+            });
         }
         Ok(view)
     }
 
     fn decide(self, view: Self::View, now: Timestamp) -> Result<Decision<SenderStopped>, Refused> {
         let whole = view.len() >= STOP_MAX as usize;
-        let last = view.last().map(|(message, _)| message.message_id.clone());
+        let last = view.last().map(|one| one.message.message_id.clone());
         let mut batch = Decision::nothing(SenderStopped {
             next: last.filter(|_| whole),
             ..SenderStopped::default()
         });
-        for (message, replies) in view {
-            self.stop(message, replies, now, &mut batch)?;
+        for one in view {
+            self.stop(one, now, &mut batch)?;
         }
         let running = batch.outcome.running.len();
+        let joined = match batch.outcome.joined.len() {
+            0 => String::new(),
+            joined => format!(", {joined} in turns of others, which go on"),
+        };
         let asked = self.after.is_none() && self.cause == StopCause::Operator;
         if asked || !batch.changes.is_empty() {
             let cancelled = batch.outcome.cancelled;
@@ -81,7 +102,7 @@ impl Transition for StopSender {
                 actor: self.by.to_string(),
                 what: Self::NAME.to_owned(),
                 subject: format!("sender {}", self.sender),
-                detail: format!("{cancelled} cancelled, {running} {what_runs}"),
+                detail: format!("{cancelled} cancelled, {running} {what_runs}{joined}"),
             }));
         }
         Ok(batch)
@@ -89,20 +110,34 @@ impl Transition for StopSender {
 }
 
 impl StopSender {
+    /// Whether this message is one of those that are stopped.
+    fn stops(&self, message: &Message) -> bool {
+        message.sender == self.sender
+            && (self.channels.is_empty() || self.channels.contains(&message.channel))
+    }
+
     fn stop(
         &self,
-        message: Message,
-        replies: usize,
+        theirs: Theirs,
         now: Timestamp,
         batch: &mut Decision<SenderStopped>,
     ) -> Result<(), Refused> {
+        let Theirs {
+            message,
+            replies,
+            joined,
+        } = theirs;
         let message_id = message.message_id.clone();
+        if joined {
+            batch.outcome.joined.push(message_id.clone());
+        }
         let begun = !matches!(
             message.life.state.name(),
             StateName::Received | StateName::Parked
         );
         let reason = match self.cause {
             StopCause::Operator => format!("stopped by {}", self.by),
+            StopCause::Revoked if joined => return Ok(()),
             StopCause::Revoked if begun => {
                 batch.outcome.running.push(message_id);
                 return Ok(());
@@ -110,7 +145,7 @@ impl StopSender {
             StopCause::Revoked => format!("stopped by {}, who revoked its sender's token", self.by),
         };
         let view = match message.life.state.name() {
-            // Its leader is stopped as well, and it must not get a turn of its own then.
+            // It must not get a turn of its own after the one that has it.
             StateName::Steered => CancelView::own_follower(message),
             _ => CancelView::of(message, replies),
         };
@@ -126,6 +161,7 @@ impl StopSender {
         batch.actions.extend(decision.actions);
         match decision.outcome {
             CancelOutcome::Cancelled => batch.outcome.cancelled += 1,
+            CancelOutcome::Stopping | CancelOutcome::Steered(_) if joined => {}
             CancelOutcome::Stopping | CancelOutcome::Steered(_) => {
                 batch.outcome.running.push(message_id);
             }

@@ -28,5 +28,6 @@ pub(super) async fn sender<D: Desk>(
         sender: request.sender,
         cancelled: stopped.cancelled,
         interrupted: stopped.running.iter().map(ToString::to_string).collect(),
+        joined: stopped.joined.iter().map(ToString::to_string).collect(),
     }))
 }

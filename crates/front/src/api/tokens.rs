@@ -113,6 +113,7 @@ pub(super) async fn revoke<D: Desk>(
         name,
         cancelled: stopped.cancelled,
         running: stopped.running.iter().map(ToString::to_string).collect(),
+        joined: stopped.joined.iter().map(ToString::to_string).collect(),
     }))
 }
 

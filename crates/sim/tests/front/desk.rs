@@ -253,6 +253,7 @@ impl Desk for TestDesk {
         Ok(Stopped {
             cancelled: batch.cancelled,
             running: batch.running,
+            joined: batch.joined,
         })
     }
 

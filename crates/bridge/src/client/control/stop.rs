@@ -24,13 +24,29 @@ pub(super) async fn stop(client: &ApiClient, args: StopArgs) -> ExitCode {
 
 fn stopped_words(done: &Value) -> String {
     let (cancelled, running) = (count(done), ids(&done["interrupted"]));
+    let joined = joined_words(done);
     match (cancelled, running.as_slice()) {
-        (0, []) => "nothing of it waits or runs".to_owned(),
-        (cancelled, []) => format!("{cancelled} waiting cancelled, nothing runs"),
+        (0, []) if joined.is_empty() => "nothing of it waits or runs".to_owned(),
+        (cancelled, []) => {
+            format!("{cancelled} waiting cancelled, nothing of its own runs{joined}")
+        }
         (cancelled, running) => format!(
-            "{cancelled} waiting cancelled, {} running interrupted: {}",
+            "{cancelled} waiting cancelled, {} running interrupted: {}{joined}",
             running.len(),
             some(running)
+        ),
+    }
+}
+
+/// What turns of others have of it: those are nobody's to end here.
+fn joined_words(done: &Value) -> String {
+    match ids(&done["joined"]).as_slice() {
+        [] => String::new(),
+        joined => format!(
+            "; {} were given to running turns of others, which go on with them ({}): `codex-bridge show ID` names the \
+             turn, and `codex-bridge interrupt` ends it",
+            joined.len(),
+            some(joined)
         ),
     }
 }
@@ -50,7 +66,7 @@ pub(super) fn revoked_words(name: &str, done: &Value) -> String {
             some(running)
         ),
     };
-    format!("{name} is revoked{waiting}{running}")
+    format!("{name} is revoked{waiting}{running}{}", joined_words(done))
 }
 
 fn count(done: &Value) -> u64 {
@@ -87,5 +103,9 @@ mod tests {
         let many: Vec<String> = (0..12).map(|n| format!("m{n}")).collect();
         let said = stopped_words(&json!({"cancelled": 1, "interrupted": many}));
         assert!(said.ends_with("m9, and 2 more"), "{said}");
+        let said = stopped_words(&json!({"cancelled": 0, "interrupted": [], "joined": ["m1"]}));
+        let goes_on =
+            "0 waiting cancelled, nothing of its own runs; 1 were given to running turns of others";
+        assert!(said.starts_with(goes_on), "{said}");
     }
 }

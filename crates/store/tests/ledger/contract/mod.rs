@@ -156,6 +156,7 @@ contract! {
             f4_revoking_cancels_what_has_not_begun,
             f4_a_revoked_token_takes_nothing_in,
             f4_stopping_a_sender_ends_everything,
+            f4_a_joined_message_is_told_apart,
             f4_a_sender_is_stopped_in_batches,
         }
         acts {

@@ -245,6 +245,7 @@ pub(super) async fn f4_revoking_cancels_what_has_not_begun<F: Fixture>() {
     let expected = SenderStopped {
         cancelled: 2,
         running: ["m1", "m2", "m3"].map(message).to_vec(),
+        joined: Vec::new(),
         next: None,
     };
     assert_eq!(stopped.outcome, expected);
@@ -335,6 +336,45 @@ pub(super) async fn f4_stopping_a_sender_ends_everything<F: Fixture>() {
     everywhere.channels.clear();
     assert_eq!(world.does(everywhere).await.outcome.cancelled, 1);
     assert_eq!(world.state("n1").await, StateName::Cancelled);
+}
+
+/// What the turn of somebody else was given goes on there, and is not said to be interrupted.
+pub(super) async fn f4_a_joined_message_is_told_apart<F: Fixture>() {
+    for cause in [StopCause::Operator, StopCause::Revoked] {
+        let fixture = F::open();
+        let world = World::over(fixture.ledger());
+        world.does(text("a", "m1")).await;
+        world.claims().await;
+        world.does(begin("m1", Sandbox::ReadOnly)).await;
+        world.does(attach("m1")).await;
+        let joins = Receive {
+            sender: "mallory".to_owned(),
+            mid_turn: MidTurn::Steer,
+            ..text("a", "m2")
+        };
+        world.does(joins).await;
+        let message_id = message("m2");
+        world.does(Join { message_id }).await;
+        let stopped = world.does(stop(cause)).await;
+        let expected = SenderStopped {
+            joined: vec![message("m2")],
+            ..SenderStopped::default()
+        };
+        assert_eq!(stopped.outcome, expected);
+        let interrupts = |action: &Action| matches!(action, Action::Interrupt { .. });
+        assert!(!stopped.actions.iter().any(interrupts));
+        assert_eq!(world.state("m1").await, StateName::Running);
+        let told = acts(&world).await;
+        match cause {
+            StopCause::Operator => assert_eq!(
+                told,
+                [
+                    "owner stop-sender sender mallory: 0 cancelled, 0 interrupted, 1 in turns of others, which go on"
+                ]
+            ),
+            StopCause::Revoked => assert_eq!(told.len(), 0),
+        }
+    }
 }
 
 pub(super) async fn f4_a_sender_is_stopped_in_batches<F: Fixture>() {
