@@ -50,17 +50,19 @@ impl OverBudget {
 }
 
 impl StorageBudget {
-    /// Whether so many bytes more are too many, after what was stored in these hours, oldest first.
+    /// Whether so many bytes more are too many at `now`, after what was stored in these hours, oldest first.
     #[must_use]
-    pub fn over(&self, stored: &[StoredHour], bytes: u64) -> Option<OverBudget> {
+    pub fn over(&self, stored: &[StoredHour], bytes: u64, now: Timestamp) -> Option<OverBudget> {
         let max = self.bytes_per_day?;
-        let mut sum = stored
-            .iter()
-            .fold(bytes, |sum, hour| sum.saturating_add(hour.bytes));
+        let counted = || {
+            let counts = |hour: &&StoredHour| hour.hour >= counted_from(now);
+            stored.iter().filter(counts)
+        };
+        let mut sum = counted().fold(bytes, |sum, hour| sum.saturating_add(hour.bytes));
         if sum <= max {
             return None;
         }
-        let until = stored.iter().find_map(|hour| {
+        let until = counted().find_map(|hour| {
             sum = sum.saturating_sub(hour.bytes);
             (sum <= max).then(|| forgotten(hour.hour))
         });
@@ -106,7 +108,7 @@ mod tests {
             ..StorageBudget::default()
         };
         let until = |bytes| {
-            let over = budget.over(&stored, bytes);
+            let over = budget.over(&stored, bytes, Timestamp(4 * HOUR));
             over.map(|over| over.until.map(|until| until.0 / HOUR))
         };
         assert_eq!(until(10), None);
@@ -115,7 +117,14 @@ mod tests {
         assert_eq!(until(100), Some(Some(28)));
         assert_eq!(until(101), Some(None));
         assert_eq!(until(u64::MAX), Some(None));
-        assert_eq!(StorageBudget::default().over(&stored, u64::MAX), None);
+        let now = Timestamp(4 * HOUR);
+        assert_eq!(StorageBudget::default().over(&stored, u64::MAX, now), None);
+        let later = Timestamp(27 * HOUR);
+        assert_eq!(
+            budget.over(&stored, 80, later),
+            None,
+            "two hours are forgotten"
+        );
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl<L: Ledger> DaemonDesk<L> {
             workdir: settings.workdir(arrival.tier, &conversation_id),
             conversation_id,
             mid_turn,
-            storage: settings.storage(&arrival),
+            storage: settings.storage(&arrival.channel, &arrival.sender, arrival.tier),
         };
         arrival.receive(assigned)
     }

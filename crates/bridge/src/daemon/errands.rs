@@ -14,7 +14,6 @@ use bridge_core::step::{
     AnswerErrand, Authority, Decide, DecideOutcome, DecideRefusal, ErrandAnswered, ErrandPlace,
     ErrandTaken, ReserveTold, TakeErrand,
 };
-use bridge_core::storage::{StorageBudget, counted_from};
 use bridge_core::value::{
     Attachment, ChannelId, DecidedBy, Errand, ErrandId, ExternalId, MessageId, RequestVerdict,
     SenderKind, Tier, Word,
@@ -299,11 +298,7 @@ impl<L: Ledger> DaemonDesk<L> {
         let settings = self.daemon.settings();
         let tier = settings.a2a.peer(&new.from).tier;
         let (channel, sender) = (ChannelId::new(a2a::CHANNEL), new.from.name.clone());
-        let budget = settings.budgets.of_sender(&channel, &sender, tier);
-        let storage = StorageBudget {
-            bytes_per_day: budget.and_then(|budget| budget.bytes),
-            ..StorageBudget::default()
-        };
+        let storage = settings.storage(&channel, &sender, tier);
         if new.files.is_empty() || storage.bytes_per_day.is_none() {
             return Ok(());
         }
@@ -314,9 +309,7 @@ impl<L: Ledger> DaemonDesk<L> {
             .daemon
             .ledger
             .read(move |rows| rows.stored(&channel, &sender));
-        let mut stored = read.await?;
-        stored.retain(|hour| hour.hour >= counted_from(now));
-        match storage.over(&stored, bytes) {
+        match storage.over(&read.await?, bytes, now) {
             Some(over) => Err(SubmitError::over_budget(over, now)),
             None => Ok(()),
         }

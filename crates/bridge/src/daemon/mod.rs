@@ -59,7 +59,6 @@ use self::notice::NotifySettings;
 use self::terms::TaskSettings;
 use self::vault::Vault;
 use crate::config::{Config, Places, ReadsKey, TierConfig};
-use bridge_channel::Arrival;
 use bridge_channel::files::{Depot, MESSAGE_MAX_FILES, outbox_of};
 use bridge_core::budget::Budgets;
 use bridge_core::port::{Agent, Ledger, Reads, Sink, ThreadSpec};
@@ -307,13 +306,11 @@ impl Settings {
         }
     }
 
-    /// What the sender of a message may store. The owner may store what they like, also as tasks.
-    fn storage(&self, arrival: &Arrival) -> StorageBudget {
-        let budget = match self.per_sender.is_owner(&arrival.channel, &arrival.sender) {
+    /// What a sender may store. The owner may store what they like, also as tasks.
+    fn storage(&self, channel: &ChannelId, sender: &str, tier: Tier) -> StorageBudget {
+        let budget = match self.per_sender.is_owner(channel, sender) {
             true => None,
-            false => self
-                .budgets
-                .of_sender(&arrival.channel, &arrival.sender, arrival.tier),
+            false => self.budgets.of_sender(channel, sender, tier),
         };
         StorageBudget {
             bytes_per_day: budget.and_then(|budget| budget.bytes),

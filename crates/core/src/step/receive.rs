@@ -313,10 +313,8 @@ impl Receive {
         let View { past, stored, .. } = view;
         let said_at = self.extras.said_at.unwrap_or(now);
         let looped = loop_guard(self, past, said_at);
-        let counted = |hour: &&StoredHour| hour.hour >= storage::counted_from(now);
-        let counted: Vec<StoredHour> = stored.iter().filter(counted).copied().collect();
         let bytes = self.bytes(looped.is_some());
-        match self.extras.storage.over(&counted, bytes) {
+        match self.extras.storage.over(stored, bytes, now) {
             Some(over) if self.extras.storage.refusable => Err(Received::OverBudget(over)),
             Some(over) => {
                 let told = past.heard.first().is_some_and(|newest| newest.stopped);
