@@ -50,6 +50,8 @@ pub(super) const FIRST_BYTE_DEADLINE: Duration = Duration::from_secs(5);
 pub(super) const REFUSALS_MAX: usize = 8;
 /// How long a refused connection may take to read why.
 pub(super) const REFUSAL_DEADLINE: Duration = Duration::from_secs(1);
+/// Longest word to a refused connection; all of ours are a sentence or two.
+pub(super) const REFUSAL_MAX_BYTES: usize = 16 * 1024;
 /// How often a process that is refused on `api.sock` is logged: it may try without end.
 pub(super) const REFUSAL_LOGGED_EVERY: Duration = Duration::from_secs(10);
 /// Event streams of tokens at the same time.

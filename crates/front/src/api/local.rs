@@ -6,15 +6,14 @@
 use super::ProblemResponse;
 use super::guard::Peer;
 use super::limits::{HEAD_MAX_BYTES, REFUSAL_DEADLINE, REFUSAL_LOGGED_EVERY, REFUSALS_MAX};
-use super::server::Socket;
+use super::server::{Socket, refuse};
 use crate::control::LocalProgram;
-use axum::body::to_bytes;
 use axum::response::IntoResponse;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -119,8 +118,7 @@ impl Socket for Local {
     }
 }
 
-/// Answers one request with the reason. Its head is read first, because clients take no answer before they asked; and
-/// the rest afterwards, or the kernel would tell them of a broken connection.
+/// Answers one request with the reason. Its head is read first, because clients take no answer before they asked.
 async fn tell(mut stream: UnixStream, why: String) -> io::Result<()> {
     let (mut head, mut part) = (Vec::<u8>::new(), [0; 1024]);
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -132,16 +130,5 @@ async fn tell(mut stream: UnixStream, why: String) -> io::Result<()> {
             return Ok(());
         }
     }
-    let refusal = ProblemResponse::forbidden(why).into_response().into_body();
-    let body = to_bytes(refusal, HEAD_MAX_BYTES).await;
-    let body = body.map_err(io::Error::other)?;
-    let length = body.len();
-    let answer = format!(
-        "HTTP/1.1 403 Forbidden\r\nContent-Type: application/problem+json\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
-    );
-    stream.write_all(answer.as_bytes()).await?;
-    stream.write_all(&body).await?;
-    stream.shutdown().await?;
-    while stream.read(&mut part).await? > 0 {}
-    Ok(())
+    refuse(stream, ProblemResponse::forbidden(why).into_response()).await
 }

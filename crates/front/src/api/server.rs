@@ -7,12 +7,12 @@ use super::counters::Counters;
 use super::guard::{A2A_PATH, Peer, coarse};
 use super::limits::{
     ACCEPT_PAUSE, FIRST_BYTE_DEADLINE, HEAD_DEADLINE, HEAD_MAX_BYTES, HEADERS_MAX,
-    REFUSAL_DEADLINE, REFUSALS_MAX, STALL_DEADLINE,
+    REFUSAL_DEADLINE, REFUSAL_MAX_BYTES, REFUSALS_MAX, STALL_DEADLINE,
 };
 use super::stall::Patient;
 use axum::Router;
-use axum::body::{Body, Bytes, HttpBody};
-use axum::http::{Method, StatusCode};
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::Either;
 use hyper::Request;
@@ -101,8 +101,12 @@ pub(super) async fn serve<S: Socket>(
             Err(Full) => {
                 if let Ok(turn) = Arc::clone(&refusals).try_acquire_owned() {
                     tasks.spawn(async move {
-                        let _too_slow =
-                            tokio::time::timeout(REFUSAL_DEADLINE, refuse(stream)).await;
+                        let full = (
+                            StatusCode::SERVICE_UNAVAILABLE,
+                            [(header::RETRY_AFTER, "1")],
+                        );
+                        let refused = refuse(stream, full.into_response());
+                        let _too_slow = tokio::time::timeout(REFUSAL_DEADLINE, refused).await;
                         drop(turn);
                     });
                 }
@@ -113,10 +117,28 @@ pub(super) async fn serve<S: Socket>(
     tasks.wait().await;
 }
 
-/// Says that there is no room. What the other end sent is read first, or the kernel would throw our answer away with it.
-async fn refuse<Io: AsyncRead + AsyncWrite + Unpin>(mut stream: Io) -> io::Result<()> {
-    let answer = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-    stream.write_all(answer.as_bytes()).await?;
+/// Gives one answer to whatever is asked, and closes. What the other end sends is read until it is done, or the kernel
+/// would throw our answer away with it.
+pub(super) async fn refuse<Io>(mut stream: Io, response: Response) -> io::Result<()>
+where
+    Io: AsyncRead + AsyncWrite + Unpin,
+{
+    let (head, body) = response.into_parts();
+    let body = to_bytes(body, REFUSAL_MAX_BYTES).await;
+    let body = body.map_err(io::Error::other)?;
+    let mut answer = format!("HTTP/1.1 {}\r\n", head.status).into_bytes();
+    for (name, value) in &head.headers {
+        if *name != header::CONTENT_LENGTH {
+            answer.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+    }
+    let length = format!(
+        "connection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    answer.extend(length.into_bytes());
+    answer.extend(body);
+    stream.write_all(&answer).await?;
     stream.shutdown().await?;
     let mut rest = [0; 1024];
     while stream.read(&mut rest).await? > 0 {}
