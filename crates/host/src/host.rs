@@ -30,7 +30,7 @@ use tokio::sync::Mutex;
 const UNSHIELDED: &str = "Codex can't keep this sender's commands from reading what is not theirs, so the turn was not begun; run `codex-bridge doctor`, or accept it with `reads = \"disk\"` for its tier (tiers.peer.reads, tiers.tool.reads)";
 
 /// Why messages of shielded senders wait; followed by the place.
-const UNHIDEABLE: &str = "a place that this sender must not read can't be hidden, so the turn was not begun: it lies in a directory of the system, and holds Codex itself or the working directory. Move it (CODEX_HOME, the state directory, the home of the daemon's user), or accept it with `reads = \"disk\"` for its tier";
+const UNHIDEABLE: &str = "a place that this sender must not read can't be hidden, so the turn was not begun: it lies in what the sender may read (a directory of the system, the working directory, a path of `reads_also`), and holds Codex itself, the working directory or a path of `reads_also`. Move it (CODEX_HOME, the state directory, the home of the daemon's user), take that path out of `reads_also`, or accept it with `reads = \"disk\"` for its tier";
 
 /// How Codex may be ended when nothing runs on it any more.
 const IDLE_STOP_GRACE: Duration = Duration::from_secs(5);

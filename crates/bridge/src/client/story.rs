@@ -2,7 +2,9 @@
 //! who acted on it, and the texts.
 
 use crate::term::{Paint, escape, escape_line, when};
-use bridge_front::{AttemptView, EventView, FileView, MessageView, ReplyView, StoryView};
+use bridge_front::{
+    AttemptView, EventView, FileView, MessageView, ReplyView, RequestView, StoryView,
+};
 
 /// Width of the names in front.
 const NAME_WIDTH: usize = 14;
@@ -45,11 +47,7 @@ pub(super) fn story_words(story: &StoryView, paint: Paint) -> String {
         lines.line("event", &event.text);
     }
     for request in &message.requests {
-        let said = format!(
-            "for {}: {} ({})",
-            request.requester, request.headline, request.state
-        );
-        lines.line("codex asked", &said);
+        lines.line("codex asked", &asked(request));
     }
     for reply in &story.replies {
         tell_reply(reply, &mut lines);
@@ -64,6 +62,15 @@ pub(super) fn story_words(story: &StoryView, paint: Paint) -> String {
     }
     let text = escape(&message.text);
     format!("{}\n{text}\n\n{}", lines.text, outcome(message, paint))
+}
+
+/// An older daemon does not say whose request it is.
+fn asked(request: &RequestView) -> String {
+    let what = format!("{} ({})", request.headline, request.state);
+    match request.requester.as_str() {
+        "" => what,
+        requester => format!("for {requester}: {what}"),
+    }
 }
 
 fn place(message: &MessageView, lines: &mut Lines) {
@@ -190,5 +197,25 @@ fn outcome(message: &MessageView, paint: Paint) -> String {
             paint.dim("next:"),
             escape(&message.why.next)
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn f7_an_unknown_requester_is_left_out() {
+        let said = |requester: &str| {
+            let request = json!({
+                "request_id": "r", "code": "r", "requester": requester, "method": "m", "kind": "command",
+                "headline": "may it run?", "digest": "d", "wants": "approval", "deciders": "owner",
+                "state": "open", "attempt": 1, "incarnation": "i", "created_at": 1, "deadline": 2,
+            });
+            asked(&serde_json::from_value(request).unwrap())
+        };
+        assert_eq!(said(""), "may it run? (open)");
+        assert_eq!(said("you"), "for you: may it run? (open)");
     }
 }

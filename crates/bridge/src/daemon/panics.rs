@@ -80,7 +80,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             match AssertUnwindSafe(task).catch_unwind().await {
                 Ok(()) => daemon.panics.forget(&subject),
                 Err(panic) => {
-                    let pause = daemon.count_panic(&subject, panic.as_ref());
+                    let then = "what it worked on is taken up again after a pause";
+                    let pause = daemon.count_panic(&subject, panic.as_ref(), then);
                     tokio::select! {
                         () = tokio::time::sleep(pause) => daemon.doubt.notify_one(),
                         () = daemon.stopping.cancelled() => {}
@@ -90,10 +91,16 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         });
     }
 
-    pub(super) fn count_panic(&self, subject: &impl Display, panic: &(dyn Any + Send)) -> Duration {
+    /// `then` says what happens now to what it worked on.
+    pub(super) fn count_panic(
+        &self,
+        subject: &impl Display,
+        panic: &(dyn Any + Send),
+        then: &str,
+    ) -> Duration {
         let pause = self.panics.count(subject.to_string());
         let pause_secs = pause.as_secs();
-        tracing::error!(%subject, panic = words(panic), pause_secs, "a task panicked; this is a bug of codex-bridge, please report it. What it worked on is taken up again after a pause");
+        tracing::error!(%subject, panic = words(panic), pause_secs, "a task panicked; this is a bug of codex-bridge, please report it; {then}");
         pause
     }
 }

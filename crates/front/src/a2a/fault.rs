@@ -328,6 +328,10 @@ impl From<SubmitError> for Fault {
             SubmitError::Unfit(why) => Self::invalid("message", why),
             SubmitError::OtherBody => Self::invalid("Idempotency-Key", message),
             SubmitError::Full => Self::full(message),
+            // It would never fit.
+            SubmitError::OverBudget {
+                retry_after: None, ..
+            } => Self::too_large(message),
             SubmitError::OverBudget { retry_after, .. } => Self {
                 retry_after,
                 ..Self::new(Kind::OverBudget, message)
@@ -348,6 +352,8 @@ impl From<SubmitError> for Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::ProblemResponse;
+    use axum::response::IntoResponse;
 
     #[test]
     fn both_bindings_name_the_same_fault_with_its_reason() {
@@ -361,6 +367,20 @@ mod tests {
             assert_eq!(detail["reason"], "TASK_NOT_FOUND");
             assert_eq!(detail["domain"], "a2a-protocol.org");
             assert_eq!(detail["metadata"]["taskId"], "t");
+        }
+    }
+
+    #[test]
+    fn f4_what_never_fits_is_too_large() {
+        let over = |secs: Option<u64>| SubmitError::OverBudget {
+            detail: "too much".to_owned(),
+            retry_after: secs.map(Duration::from_secs),
+        };
+        for (secs, status) in [(None, 413), (Some(9), 429)] {
+            let fault = Fault::from(over(secs));
+            assert_eq!(fault.kind().status().as_u16(), status);
+            let problem = ProblemResponse::from(over(secs)).into_response();
+            assert_eq!(problem.status().as_u16(), status);
         }
     }
 

@@ -151,6 +151,10 @@ impl From<SubmitError> for ProblemResponse {
     fn from(error: SubmitError) -> Self {
         let status = match &error {
             SubmitError::Unfit(_) | SubmitError::OtherBody => StatusCode::UNPROCESSABLE_ENTITY,
+            // It would never fit.
+            SubmitError::OverBudget {
+                retry_after: None, ..
+            } => StatusCode::PAYLOAD_TOO_LARGE,
             SubmitError::Full | SubmitError::OverBudget { .. } => StatusCode::TOO_MANY_REQUESTS,
             SubmitError::Revoked => return Self::unauthorized(error.to_string()),
             SubmitError::NoRoom(_) => StatusCode::INSUFFICIENT_STORAGE,

@@ -220,7 +220,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 self.tasks.spawn(async move {
                     let call = daemon.run_call(&cause, &to, arguments, over);
                     if let Err(panic) = AssertUnwindSafe(call).catch_unwind().await {
-                        daemon.count_panic(&cause, panic.as_ref());
+                        let then = "the turn is told that its call of another agent failed";
+                        daemon.count_panic(&cause, panic.as_ref(), then);
                         // Codex would wait for it until its turn's time is used up.
                         let why = "codex-bridge failed while it asked; whether the agent heard it is not known";
                         daemon.give_back(&to, &Returned::failed(why)).await;
