@@ -3,6 +3,7 @@
 
 use super::outbox::Outbox;
 use super::thrift::UsedUp;
+use super::touched::given_up;
 use super::{Action, Decision, Refused, Transition};
 use crate::budget::Budgets;
 use crate::limits;
@@ -308,10 +309,7 @@ fn bury(message: &Message, replies: usize, now: Timestamp) -> Decision<ClaimOutc
         .failure
         .as_ref()
         .map_or("no reason was recorded", |f| &f.reason);
-    let reason = format!(
-        "given up after {} attempts; the last one: {why}",
-        message.life.spent
-    );
+    let reason = given_up(&message.life, why);
     let mut changes = Vec::new();
     let actions =
         Outbox::of(message, replies, None).close(&message.life, reason, now, &mut changes);

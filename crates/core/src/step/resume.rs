@@ -36,6 +36,10 @@ impl Transition for Resume {
                     .life
                     .moved(MessageState::Received { hold: None }, now);
                 Budget::Death.settle(&mut life);
+                life.failure = Some(Failure::new(
+                    Class::Transient,
+                    "the daemon stopped before Codex was given this message",
+                ));
                 changes.push(Change::Live {
                     message_id: self.message_id,
                     from: StateName::Claimed,

@@ -187,13 +187,22 @@ fn spent(message: &Message, life: &Life, failure: &Failure, now: Timestamp) -> O
         ));
     }
     if life.spent >= limits::ATTEMPTS_MAX {
-        return Some(format!(
-            "given up after {} attempts; the last one: {why}",
-            life.spent
-        ));
+        return Some(given_up(life, why));
     }
     if now.since_ms(message.received_at) > limits::HELD_AGE_MAX_MS {
         return Some(format!("it waited too long: {why}"));
     }
     None
+}
+
+/// Why a message that has used up its attempts is given up. Lists show all attempts, so the text names those that did
+/// not count too: waits, the first death under it, and attempts before it was sent again.
+pub(super) fn given_up(life: &Life, why: &str) -> String {
+    let (attempts, counted, max) = (life.attempt, life.spent, limits::ATTEMPTS_MAX);
+    match attempts == counted {
+        true => format!("given up after {attempts} attempts; the last one: {why}"),
+        false => format!(
+            "given up after {attempts} attempts, {counted} of which count (the limit is {max}); the last one: {why}"
+        ),
+    }
 }

@@ -126,6 +126,29 @@ pub(super) async fn a_message_that_spent_its_attempts_is_buried<F: Fixture>() {
     assert_eq!(world.claims().await, "m2");
 }
 
+pub(super) async fn d8_kills_before_a_turn_have_a_reason<F: Fixture>() {
+    let fixture = F::open();
+    let mut world = World::over(fixture.ledger());
+    world.receives(&[("a", "m1")]).await;
+    for _ in 0..=ATTEMPTS_MAX {
+        assert_eq!(world.claims().await, "m1");
+        let message_id = message("m1");
+        world.does(Resume { message_id }).await;
+    }
+    assert_eq!(world.claim(1).await, ClaimOutcome::Buried);
+    let life = world.message("m1").await.life;
+    let reason = "given up after 4 attempts, 3 of which count (the limit is 3); the last one: the daemon stopped before Codex was given this message";
+    assert_eq!(
+        life.state,
+        MessageState::Dead {
+            reason: reason.to_owned()
+        }
+    );
+    assert_eq!((life.attempt, life.spent), (4, ATTEMPTS_MAX));
+    let notice = world.sends("a").await;
+    assert!(notice.body.contains(reason), "{}", notice.body);
+}
+
 pub(super) async fn a_message_that_comes_back_goes_before_those_behind_it<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());

@@ -56,6 +56,7 @@ contract! {
             a_waiting_head_blocks_only_its_conversation,
             the_cap_is_kept,
             a_message_that_spent_its_attempts_is_buried,
+            d8_kills_before_a_turn_have_a_reason,
             a_message_that_comes_back_goes_before_those_behind_it,
             a_returning_message_waits_for_the_flight_of_a_later_one,
         }
