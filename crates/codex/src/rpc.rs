@@ -83,6 +83,8 @@ pub enum Refusal {
     Overloaded,
     /// The process is on its way out; nothing happened.
     Draining,
+    /// The thread is being unloaded; it can be resumed once that is done.
+    ThreadClosing,
     /// Another process holds the thread.
     ActiveWriter,
     /// The thread is not on disk: no turn yet, ephemeral, or the file is gone.
@@ -172,6 +174,7 @@ impl RpcError {
 
 /// Words of Codex 0.150-0.166, most specific first.
 const WORDS: &[(&str, Refusal)] = &[
+    ("is closing; retry", Refusal::ThreadClosing),
     ("already has an active writer", Refusal::ActiveWriter),
     ("no rollout found", Refusal::NoRollout),
     // A legacy thread that had a record, which is gone.
@@ -368,6 +371,10 @@ mod tests {
             (
                 "thread 01a1 already has an active writer",
                 Refusal::ActiveWriter,
+            ),
+            (
+                "thread 01a1 is closing; retry thread/resume after the thread is closed",
+                Refusal::ThreadClosing,
             ),
             ("no rollout found for thread id 01a1", Refusal::NoRollout),
             (

@@ -95,7 +95,8 @@ fn unsteered(error: &CallError) -> Result<Steered, AgentFault> {
         Refusal::Overloaded | Refusal::Draining | Refusal::BadConfig => {
             Err(of_call(error, Deed::StartTurn))
         }
-        Refusal::ActiveWriter
+        Refusal::ThreadClosing
+        | Refusal::ActiveWriter
         | Refusal::NoRollout
         | Refusal::DamagedRollout
         | Refusal::ThreadNotFound

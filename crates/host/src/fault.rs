@@ -42,7 +42,7 @@ fn of_refusal(refusal: Refusal, code: i64, words: &str) -> AgentFault {
     match refusal {
         // Codex's queues are full: nothing is wrong with the message.
         Refusal::Overloaded => fault(Class::Capacity { until: None }, words),
-        Refusal::Draining => fault(Class::Transient, words),
+        Refusal::Draining | Refusal::ThreadClosing => fault(Class::Transient, words),
         Refusal::ActiveWriter => fault(
             Class::Capacity { until: None },
             "another program has this conversation's thread open (a Codex terminal?): close it there, and the message is answered here",
@@ -175,6 +175,11 @@ mod tests {
         };
         let busy = of_call(&busy, Deed::StartTurn);
         assert_eq!(busy.failure.class, Class::Capacity { until: None });
+        let closing =
+            refused("thread x is closing; retry thread/resume after the thread is closed");
+        let closing = of_call(&closing, Deed::Harmless);
+        assert_eq!(closing.failure.class, Class::Transient);
+        assert_eq!(closing.thread, ThreadTrouble::None);
         let config = of_call(&refused("failed to load configuration: x"), Deed::Harmless);
         assert_eq!(config.failure.class, Class::Config);
     }
