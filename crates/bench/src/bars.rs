@@ -32,6 +32,16 @@ pub(crate) fn faster_than_shim(times: f64) -> Bar {
     }
 }
 
+/// From the commit of a row to its pick-up, p95, in ms.
+pub(crate) fn picked_up(ms: f64, senders: usize) -> Bar {
+    Bar {
+        words: format!("Molecule, commit of a row to its pick-up, {senders} senders at once, p95"),
+        measured: ms,
+        limit: Limit::AtMost(50.0),
+        unit: "ms",
+    }
+}
+
 /// Memory of bridge and Codex together against one app-server per task; 15 means a fifteenth.
 pub(crate) fn smaller_than_one_each(times: f64, conversations: usize) -> Bar {
     Bar {

@@ -13,6 +13,7 @@ mod footprint;
 mod ground;
 mod latency;
 mod ledger;
+mod pickup;
 mod plan;
 mod report;
 mod run;

@@ -7,6 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
     Latency,
+    Pickup,
     Traces,
     Ledger,
     Flood,
@@ -15,8 +16,9 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Latency,
+        Self::Pickup,
         Self::Traces,
         Self::Ledger,
         Self::Flood,
@@ -47,6 +49,9 @@ pub(crate) struct Plan {
     pub(crate) polled: usize,
     /// Starts of everything from nothing.
     pub(crate) cold_starts: usize,
+    /// Messages of one sender whose pick-up is timed, and how many senders write at once then.
+    pub(crate) picked_up: usize,
+    pub(crate) senders: usize,
     /// Messages whose traces are broken down.
     pub(crate) traced: usize,
     /// Whole lives of messages per measured point of the ledger.
@@ -91,6 +96,8 @@ impl Plan {
             silence: Duration::from_millis(1_500),
             polled: 6,
             cold_starts: 8,
+            picked_up: 60,
+            senders: 20,
             traced: 60,
             lives: 27_000,
             ledger_rounds: 9,
@@ -119,6 +126,8 @@ impl Plan {
             silence: Duration::from_millis(500),
             polled: 2,
             cold_starts: 2,
+            picked_up: 8,
+            senders: 20,
             traced: 8,
             lives: 3_000,
             ledger_rounds: 3,

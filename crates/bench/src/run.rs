@@ -5,7 +5,7 @@ use crate::args::Measure;
 use crate::ground::Ground;
 use crate::plan::{Part, Plan};
 use crate::section::{Ratio, Section};
-use crate::{cost, flood, footprint, latency, ledger, report, traces};
+use crate::{cost, flood, footprint, latency, ledger, pickup, report, traces};
 use anyhow::Context;
 use std::path::Path;
 use std::process::ExitCode;
@@ -76,6 +76,7 @@ async fn all(parts: &[Part], ground: &Ground) -> anyhow::Result<Vec<Section>> {
 async fn measure(part: Part, ground: &Ground) -> anyhow::Result<Section> {
     match part {
         Part::Latency => latency::measure(ground).await,
+        Part::Pickup => pickup::measure(ground).await,
         Part::Traces => traces::measure(ground).await,
         Part::Ledger => ledger::measure(ground).await,
         Part::Flood => flood::measure(ground).await,

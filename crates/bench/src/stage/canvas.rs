@@ -64,6 +64,10 @@ impl Canvas {
         })
     }
 
+    pub(crate) fn us(&self) -> &Workspace {
+        &self.us
+    }
+
     /// A person writes, and waits for the answer: from the row being stored to its bubble being visible.
     pub(crate) async fn says(&mut self, text: &str, answer: &str) -> anyhow::Result<Duration> {
         let began = Instant::now();
