@@ -17,6 +17,13 @@ const SEEDS: &str = "MOLECULE_ORDER_SEEDS";
 /// How long an insert holds the lock of its workspace, at most: twenty that wait make a row late by 40 ms on average.
 const LOCKED: Duration = Duration::from_millis(4);
 
+/// Messages that a sender writes one behind the other, each when the platform has answered for the last; then it waits
+/// for a later life of the daemon.
+const BURST: usize = 4;
+
+/// How the notice begins that is sent instead of an answer.
+const GIVEN_UP: &str = "There is no answer to this message";
+
 /// How much is played.
 #[derive(Clone, Copy)]
 struct Run {
@@ -31,6 +38,8 @@ struct Run {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counted {
     answered: usize,
+    /// Told that there is no answer: a message under which the daemon died too often is not tried again.
+    given_up: usize,
     lost: usize,
     doubled: usize,
     out_of_order: usize,
@@ -41,10 +50,10 @@ fn answers(chat: &Chat, peers: &[Workspace]) -> usize {
     inboxes.sum()
 }
 
-/// One sender: its next message when the platform has answered for the last, spread over the lives of the daemon.
+/// One sender.
 async fn writes(chat: &Chat, run: Run, peer: &Workspace, mut lives: watch::Receiver<usize>) {
     for number in 0..run.each {
-        let from = number * run.kills / run.each;
+        let from = number / BURST * BURST * run.kills / run.each;
         lives.wait_for(|life| *life >= from).await.unwrap();
         let text = format!("echo:{number:02}");
         let sent = chat.platform.peer_sends(peer, &chat.us, &text).await;
@@ -61,7 +70,7 @@ async fn lives(chat: &Chat, run: Run, peers: &[Workspace], life: watch::Sender<u
         life.send_replace(number);
         let before = answers(chat, peers);
         let most = u64::try_from(all / run.kills).unwrap();
-        let more = usize::try_from(dice.between(1, most)).unwrap();
+        let more = usize::try_from(dice.between(most / 2, most)).unwrap();
         let enough = all.min(before + more);
         chat.until("some answers", |chat| answers(chat, peers) >= enough)
             .await;
@@ -81,12 +90,17 @@ fn count(chat: &Chat, run: Run, peers: &[Workspace]) -> Counted {
         let got: Vec<&str> = inbox.iter().map(|message| message.text.as_str()).collect();
         let expected: Vec<String> = (0..run.each).map(|number| format!("{number:02}")).collect();
         let times = |text: &String| got.iter().filter(|got| **got == *text).count();
-        counted.answered += got.len();
-        counted.lost += expected.iter().filter(|text| times(text) == 0).count();
+        let (answers, notices): (Vec<&str>, Vec<&str>) = got
+            .iter()
+            .copied()
+            .partition(|text| !text.starts_with(GIVEN_UP));
+        let missing = expected.iter().filter(|text| times(text) == 0).count();
+        counted.answered += answers.len();
+        counted.given_up += notices.len();
+        counted.lost += missing.saturating_sub(notices.len());
         counted.doubled += expected.iter().filter(|text| times(text) > 1).count();
-        let in_order = got.is_sorted();
-        counted.out_of_order += usize::from(!in_order);
-        if !in_order || got != expected {
+        counted.out_of_order += usize::from(!answers.is_sorted());
+        if got != expected {
             eprintln!("seed {}: sender {sender} got {got:?}", run.seed);
         }
     }
@@ -117,11 +131,15 @@ async fn play(run: Run) {
         "seed {seed}: {kills} kills, {counted:?}, {:.0?}",
         began.elapsed()
     );
+    let (all, given_up) = (run.senders * run.each, counted.given_up);
     let expected = Counted {
-        answered: run.senders * run.each,
+        answered: all - given_up,
+        given_up,
         ..Counted::default()
     };
     assert_eq!(counted, expected, "seed {seed}");
+    // As many as a drill allows on a slow machine.
+    assert!(given_up * 50 <= all, "seed {seed}: {given_up} given up");
 }
 
 #[tokio::test]
@@ -131,7 +149,7 @@ async fn d3_order_is_kept_through_kills() {
         let small = Run {
             seed: 1,
             senders: 8,
-            each: 4,
+            each: 6,
             kills: 3,
         };
         return play(small).await;
