@@ -12,7 +12,8 @@ use std::path::Path;
 const MATRIX: &str = "docs/faults.md";
 
 /// The faults and findings that must have a test: a letter, and the numbers from one to another.
-const PROMISED: [(char, u32, u32); 13] = [
+const PROMISED: [(char, u32, u32); 14] = [
+    ('D', 1, 10),
     ('F', 1, 10),
     ('K', 1, 16),
     ('C', 1, 22),

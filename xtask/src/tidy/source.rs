@@ -20,7 +20,7 @@ pub(super) struct Source {
     pub(super) text: String,
     pub(super) code: String,
     pub(super) comments: String,
-    /// The whole file is a test: below `tests/`, or a `tests.rs`.
+    /// The whole file is a test: below `tests/`, or a `tests.rs` or `…_tests.rs`.
     pub(super) is_test: bool,
     test_regions: Vec<RangeInclusive<Line>>,
 }
@@ -46,7 +46,11 @@ impl Source {
     pub(super) fn new(path: PathBuf, room: Room, text: String) -> Self {
         let split = lexer::split(&text);
         let in_tests = path.components().any(|part| part.as_os_str() == "tests");
-        let is_test = in_tests || path.file_name().is_some_and(|name| name == "tests.rs");
+        let is_test = in_tests
+            || path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .is_some_and(|name| name == "tests.rs" || name.ends_with("_tests.rs"));
         let test_regions = test_regions(&split.code);
         Self {
             path,
