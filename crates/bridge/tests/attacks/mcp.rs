@@ -31,7 +31,8 @@ async fn mcp_session_floods_are_bounded() {
         }
     }
     let mut living = 0;
-    for session in sessions {
+    // The newest live; they come before the caller has used up its calls.
+    for session in sessions.into_iter().rev() {
         let call = target
             .call("POST", "/mcp", &token)
             .header("Content-Type", "application/json")

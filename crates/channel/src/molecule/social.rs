@@ -118,12 +118,14 @@ impl Molecule {
 /// What stands over an answer on the canvas that is for somebody else than the canvas.
 pub(super) fn addressed(message: &Message) -> Option<String> {
     let word = message.sender.split([':', '@']).next().unwrap_or_default();
-    match word == Origin::Canvas.word() {
-        true => None,
-        false if word == Origin::Unmarked.word() => {
+    let origin = Origin::ALL.into_iter().find(|origin| origin.word() == word);
+    match origin {
+        // Notifications of our own are sent in the workspace's name.
+        None | Some(Origin::Canvas) => None,
+        Some(Origin::Unmarked) => {
             Some("Answer to a message whose sender the platform does not name:".to_owned())
         }
-        false => Some(format!("Answer to {}:", message.sender)),
+        Some(_) => Some(format!("Answer to {}:", message.sender)),
     }
 }
 
