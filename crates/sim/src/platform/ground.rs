@@ -19,8 +19,12 @@ const HISTORY_MOST: usize = 1_000_000;
 /// Rows that are shown at once, whatever is asked for.
 const PAGE_MOST: usize = 500;
 
-/// The beginning of a notice that ends nothing: the bridge says it while a message waits.
-const WAITS: &str = "This message waits";
+/// The beginnings of notices that end nothing: a message waits, or Codex lost the thread and the answer comes on a new
+/// one.
+const UNENDING: [&str; 2] = [
+    "This message waits",
+    "Codex's record of this conversation is lost",
+];
 
 /// What a platform does with a reply that comes twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,7 +199,7 @@ impl Ground {
         let receipt = format!("v{}", self.visible.len() + 1);
         let word = match reply.is_answer {
             true => Word::Answer,
-            false if reply.text.starts_with(WAITS) => Word::Waits,
+            false if UNENDING.iter().any(|begin| reply.text.starts_with(begin)) => Word::Waits,
             false => Word::Buried,
         };
         self.receipts
