@@ -95,7 +95,9 @@ pub(crate) fn verdict(chain: &Result<AuditFound, String>) -> String {
             unchained: 0,
         }) => format!("whole, {chained} entries"),
         Ok(AuditFound { chained, unchained }) => {
-            format!("whole, {chained} entries, and {unchained} older ones from before its key")
+            format!(
+                "whole since its key began, {chained} entries; {unchained} older ones are not verified"
+            )
         }
         Err(why) => format!("changed by hand: {why}"),
     }

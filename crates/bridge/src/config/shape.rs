@@ -116,7 +116,8 @@ fn unknown(path: &str, key: &str, keys: &BTreeMap<String, Shape>, everywhere: &[
         );
     }
     if path.starts_with(TOKENS_BELOW) && key == "canvas_tier" {
-        let origins = join(path, "origins.canvas");
+        let table = path.strip_suffix(".origins").unwrap_or(path);
+        let origins = join(table, "origins.canvas");
         return format!("`{name}` is now `{origins}`, which is \"peer\" unless you say otherwise");
     }
     let here = nearest(key, keys.keys().map(String::as_str)).map(|key| join(path, key));

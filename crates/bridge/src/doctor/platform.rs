@@ -42,15 +42,14 @@ fn owners(workspace: &Workspace, marks: Marks) -> Check {
         Marks::Absent => "the platform does not mark who writes: its canvas is `unmarked`",
         Marks::Unknown => "no message is there yet to tell whether the platform marks who writes",
     };
-    let detail = format!("{}: {proof}", settings.workspace);
+    let detail = format!("{}: {origins}; {proof}", settings.workspace);
     let unmarked = origins.tier(Origin::Unmarked) == Tier::Owner;
     match (origins.has_owner(), marks) {
+        (false, _) if origins.is_decided() => Check::ok(id, title, detail),
         (false, _) => Check::warn(
             id,
             title,
-            format!(
-                "{detail}; nobody counts as owner, so nobody there can approve, stop or give commands"
-            ),
+            format!("{detail}; so nobody there can approve, stop or give commands"),
             "say who does, under [molecule.origins]: docs/guides/molecule.md, \"Who counts as owner\"",
         ),
         (true, Marks::Absent) if !unmarked => Check::warn(

@@ -5,6 +5,7 @@ use crate::audit::{signed, verdict};
 use crate::config::Environment;
 use crate::key::{KeyPlace, NotHere};
 use crate::state::StateDir;
+use bridge_core::value::AuditFound;
 use bridge_store::LedgerKey;
 use bridge_store::key::KeyError;
 use bridge_store::sqlite::{
@@ -192,7 +193,13 @@ fn record(path: &Path, key: Option<&LedgerKey>) -> Check {
         Ok(Some(record)) => {
             let said = format!("{}; {}", verdict(&record.chain), signed(record.signer));
             match record.chain {
-                Ok(_) => Check::ok(id, title, said),
+                Ok(AuditFound { unchained: 0, .. }) => Check::ok(id, title, said),
+                Ok(_) => Check::warn(
+                    id,
+                    title,
+                    said,
+                    "if nobody removed the key on purpose, somebody may have changed the older entries: verify them with the key that you noted, `audit --verify --public-key`",
+                ),
                 Err(_) => Check::fail(
                     id,
                     title,

@@ -9,6 +9,7 @@ use bridge_core::limits::clip;
 use bridge_core::value::Tier;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use uuid::Uuid;
 
 /// The longest id of a person or chat that is taken over.
@@ -115,6 +116,34 @@ impl Origins {
         !self.owners.is_empty() || self.tiers.values().any(|tier| *tier == Tier::Owner)
     }
 
+    /// Whether the operator said who counts as owner, be it nobody.
+    #[must_use]
+    pub fn is_decided(&self) -> bool {
+        self.has_owner() || !self.tiers.is_empty()
+    }
+
+    /// Looks for people in the list of owners whom no row can name.
+    pub fn check(&self) -> Result<(), String> {
+        let fits = |person: &&String| {
+            let (word, id) = person.split_once(':').unwrap_or_default();
+            let chats = [
+                Origin::Canvas,
+                Origin::Telegram,
+                Origin::Slack,
+                Origin::Discord,
+                Origin::Lark,
+                Origin::Github,
+            ];
+            is_plain(id) && chats.iter().any(|origin| origin.word() == word)
+        };
+        match self.owners.iter().find(|person| !fits(person)) {
+            None => Ok(()),
+            Some(wrong) => Err(format!(
+                "`origins.owners` has {wrong:?}; expected an origin and an id, such as \"telegram:777\" or \"canvas:USER_ID\""
+            )),
+        }
+    }
+
     /// What a sender may do, by the name that messages carry: `canvas`, `telegram:777@4242`, a workspace's id.
     #[must_use]
     pub fn tier_of_sender(&self, sender: &str) -> Tier {
@@ -132,6 +161,19 @@ impl Origins {
         match person.is_some_and(listed) {
             true => Tier::Owner,
             false => self.tier(origin),
+        }
+    }
+}
+
+/// Who counts as owner, as a line.
+impl fmt::Display for Origins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let owners = self.tiers.iter().filter(|(_, tier)| **tier == Tier::Owner);
+        let owners = owners.map(|(origin, _)| format!("everybody from {}", origin.word()));
+        let owners: Vec<String> = owners.chain(self.owners.iter().cloned()).collect();
+        match owners.as_slice() {
+            [] => f.write_str("nobody is an owner"),
+            owners => write!(f, "owners are {}", owners.join(", ")),
         }
     }
 }
@@ -291,9 +333,12 @@ fn text<'a>(body: &'a Value, place: &str) -> Option<&'a str> {
 
 /// An id that can be shown, logged and written into the configuration as it is.
 fn id<'a>(body: &'a Value, place: &str) -> Option<&'a str> {
+    text(body, place).filter(|id| is_plain(id))
+}
+
+fn is_plain(id: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let plain = |id: &&str| !id.is_empty() && id.len() <= ID_MAX_CHARS && id.chars().all(fits);
-    text(body, place).filter(plain)
+    !id.is_empty() && id.len() <= ID_MAX_CHARS && id.chars().all(fits)
 }
 
 /// The name of a place with everything else than letters, digits and a few signs left out.

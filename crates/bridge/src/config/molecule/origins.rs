@@ -76,12 +76,16 @@ impl OriginsConfig {
                 (Origin::Github, config.github),
             ]
         };
+        let owners = match self.owners.as_slice() {
+            [] => &common.owners,
+            _ => &self.owners,
+        };
         let both = keys(common).into_iter().chain(keys(self));
         Origins {
             tiers: both
                 .filter_map(|(origin, key)| Some((origin, key?.tier())))
                 .collect(),
-            owners: common.owners.iter().chain(&self.owners).cloned().collect(),
+            owners: owners.iter().cloned().collect(),
         }
     }
 }

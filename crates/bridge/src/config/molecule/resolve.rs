@@ -6,7 +6,7 @@ use super::super::load::Origins;
 use super::variables::{self, Named, Variables};
 use super::{MoleculeConfig, WorkspaceConfig};
 use bridge_channel::molecule::{
-    FirstStart, Molecule, OpenError, Origin, Reach, Settings, TokenSource, check_url,
+    FirstStart, Molecule, OpenError, Reach, Settings, TokenSource, check_url,
 };
 use bridge_core::port::TurnTransport;
 use serde_json::{Value, json};
@@ -31,11 +31,11 @@ impl Workspace {
     /// What is in force, without the token.
     pub(crate) fn in_a_line(&self) -> String {
         format!(
-            "molecule workspace {} at {}, token from {}, people at the canvas are {}s, turns by {}",
+            "molecule workspace {} at {}, token from {}, {}, turns by {}",
             self.settings.workspace,
             self.settings.platform_url,
             self.token_from,
-            self.settings.origins.tier(Origin::Canvas).word(),
+            self.settings.origins,
             program(self.via),
         )
     }
@@ -181,6 +181,10 @@ impl Resolving<'_> {
             .or_else(|| config.platform_url.clone())
             .ok_or_else(|| format!("the workspace {id} has no platform; set {}, or `platform_url` in codex-bridge.toml, to something like https://platform.example.com", variables::URL))?;
         check_url(&url).map_err(|error| format!("the platform's address {error}"))?;
+        let origins = keys.origins.resolve(&config.origins);
+        origins
+            .check()
+            .map_err(|wrong| format!("workspace {id}: {wrong}"))?;
         let (token, token_from) = token(&id, keys, named)?;
         let settings = Settings {
             workspace: id,
@@ -192,7 +196,7 @@ impl Resolving<'_> {
                 .or_else(|| self.org_id.clone())
                 .or_else(|| config.org_id.clone()),
             allow_http: keys.allow_http.unwrap_or(config.allow_http),
-            origins: keys.origins.resolve(&config.origins),
+            origins,
             first_start: FirstStart {
                 minutes: config.first_start_minutes,
             },
@@ -224,7 +228,7 @@ impl Resolving<'_> {
                 "the platform of workspace {id} is on plain http: its token travels in the clear{canvas}"
             ));
         }
-        if !settings.origins.has_owner() {
+        if !settings.origins.is_decided() {
             self.resolved.warnings.push(format!(
                 "nobody who writes to workspace {id} counts as owner, so nobody there can approve, stop or give commands; the platform can't prove who writes at its canvas, so say it: `canvas = \"owner\"` under [molecule.origins], see docs/guides/molecule.md"
             ));

@@ -282,6 +282,16 @@ fn d1_only_the_operator_names_an_owner() {
     assert_eq!(origins.tier_of_sender("telegram:777@42"), Tier::Owner);
     assert_eq!(origins.tier_of_sender("telegram:778@42"), Tier::Peer);
     assert_eq!(origins.tier_of_sender(B), Tier::Peer);
+    for wrong in ["777", "agent:777", "canvas:"] {
+        let text = format!("molecule.origins.owners = ['{wrong}']\n");
+        let refused = error(&text, &three(A, HTTPS));
+        assert!(
+            refused.contains("expected an origin and an id"),
+            "{refused}"
+        );
+    }
+    let decided = of("molecule.origins.canvas = 'peer'\n");
+    assert_eq!(decided.warnings, Vec::<String>::new());
 }
 
 fn canvas_tier(workspace: &Workspace) -> Tier {
