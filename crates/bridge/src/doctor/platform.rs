@@ -40,7 +40,9 @@ fn owners(workspace: &Workspace, marks: Marks) -> Check {
             "the platform marks who writes at its canvas; whoever holds the workspace's inbound secret can write that mark too"
         }
         Marks::Absent => "the platform does not mark who writes: its canvas is `unmarked`",
-        Marks::Unknown => "no message is there yet to tell whether the platform marks who writes",
+        Marks::Unknown => {
+            "no message among the newest carries the canvas mark: nobody wrote there, or the platform is older than July 2026 and marks nobody"
+        }
     };
     let detail = format!("{}: {origins}; {proof}", settings.workspace);
     let unmarked = origins.tier(Origin::Unmarked) == Tier::Owner;

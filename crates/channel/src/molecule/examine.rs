@@ -33,11 +33,11 @@ pub struct Examined {
 /// Whether a platform says who writes at its canvas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marks {
-    /// The newest messages carry its marks.
+    /// A message among the newest carries its mark.
     Seen,
-    /// They carry none.
+    /// It is of an edition that has no marks.
     Absent,
-    /// There is no message to tell from.
+    /// No message among the newest carries the mark.
     #[default]
     Unknown,
 }
@@ -95,10 +95,12 @@ impl Molecule {
         let page = self.0.client.feed(&Feed::default(), PAGE_ROWS).await;
         let rows = page.map(|page| page.rows).unwrap_or_default();
         let marked: Vec<bool> = rows.iter().filter_map(is_marked).collect();
-        match marked.as_slice() {
-            [] => Marks::Unknown,
-            rows if rows.contains(&true) => Marks::Seen,
-            _ => Marks::Absent,
+        // Only the oldest editions can be told by their rows: a newer one shows unmarked ones of `/a2a/inbound` too.
+        let oldest = rows.iter().all(|row| row.seq().is_none());
+        match (marked.contains(&true), marked.is_empty()) {
+            (true, _) => Marks::Seen,
+            (false, false) if oldest => Marks::Absent,
+            (false, _) => Marks::Unknown,
         }
     }
 

@@ -12,6 +12,7 @@ use super::edge::Edge;
 use super::files::{Later, Patience};
 use super::identity;
 use super::order::{Round, Trail, places};
+use super::origin::Origin;
 use super::owed::Owed;
 use super::row::{self, Ground, Reading};
 use super::wire::{FeedPage, Row, Stamp};
@@ -20,6 +21,7 @@ use crate::http::CallError;
 use crate::poll::Unkept;
 use bridge_core::port::{LedgerError, TRACE};
 use bridge_core::step::Received;
+use bridge_core::value::Tier;
 use std::collections::HashSet;
 use uuid::Uuid;
 
@@ -67,6 +69,8 @@ pub(super) struct Reader {
     pub(super) patience: Patience,
     /// Uploads whose messages are on disk.
     pub(super) owed: Owed,
+    /// The log has said that unmarked messages are those of peers.
+    warned_of_unmarked: bool,
 }
 
 impl From<Option<Cursor>> for Reader {
@@ -331,6 +335,7 @@ impl Molecule {
                         identity::assign(&mut incoming.arrival, row);
                         let known = incoming.arrival.external_id.to_string();
                         if !reader.seen.has(&known) && named.insert(known) {
+                            self.warn_of_unmarked(reader, &incoming.arrival);
                             sorted.add(*incoming);
                         }
                     }
@@ -439,6 +444,18 @@ impl Molecule {
             reader.cursor = Some(cursor);
         }
         Ok(())
+    }
+
+    /// Says once where the operator trusts the canvas and the platform does not mark it.
+    fn warn_of_unmarked(&self, reader: &mut Reader, arrival: &Arrival) {
+        let origins = &self.0.settings.origins;
+        let unsaid = !origins.tiers.contains_key(&Origin::Unmarked);
+        let trusted = origins.tier(Origin::Canvas) == Tier::Owner;
+        let unmarked = arrival.sender == Origin::Unmarked.word();
+        if unmarked && trusted && unsaid && !reader.warned_of_unmarked {
+            reader.warned_of_unmarked = true;
+            tracing::warn!(channel = %self.channel(), "the platform did not mark who wrote a message, so its writer is a peer; a platform older than July 2026 marks nobody: say `unmarked = \"owner\"` under [molecule.origins] if nobody but you can write there without a workspace's token");
+        }
     }
 
     fn ground(&self) -> Ground<'_> {

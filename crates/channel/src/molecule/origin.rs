@@ -119,7 +119,8 @@ impl Origins {
     /// Whether the operator said who counts as owner, be it nobody.
     #[must_use]
     pub fn is_decided(&self) -> bool {
-        self.has_owner() || !self.tiers.is_empty()
+        let canvas = [Origin::Canvas, Origin::Unmarked];
+        self.has_owner() || canvas.iter().any(|origin| self.tiers.contains_key(origin))
     }
 
     /// Looks for people in the list of owners whom no row can name.
@@ -132,7 +133,6 @@ impl Origins {
                 Origin::Slack,
                 Origin::Discord,
                 Origin::Lark,
-                Origin::Github,
             ];
             is_plain(id) && chats.iter().any(|origin| origin.word() == word)
         };
@@ -153,7 +153,14 @@ impl Origins {
             None => (who, None),
         };
         let found = Origin::ALL.into_iter().find(|origin| origin.word() == word);
-        found.map_or(Tier::Peer, |origin| self.tier_of(origin, person))
+        match (found, person) {
+            // Unmarked owners are called so too.
+            (Some(Origin::Canvas), None) if self.tier(Origin::Unmarked) == Tier::Owner => {
+                Tier::Owner
+            }
+            (Some(origin), person) => self.tier_of(origin, person),
+            (None, _) => Tier::Peer,
+        }
     }
 
     fn tier_of(&self, origin: Origin, person: Option<&str>) -> Tier {
@@ -232,7 +239,12 @@ fn outside(row: &Row, body: &Value, origins: &Origins) -> Writer {
     Writer::Outside(match source {
         Some("canvas_user") => canvas(body, origins),
         Some(source) if by_program(row, body) => program(source, body, origins),
-        Some(_) | None => unmarked(origins),
+        // It names a program that did not write it: that may cost rights, and never gives any.
+        Some(_) => Outside {
+            tier: Tier::Peer,
+            ..unmarked(&Origins::default())
+        },
+        None => unmarked(origins),
     })
 }
 
@@ -276,8 +288,10 @@ fn canvas(body: &Value, origins: &Origins) -> Outside {
 /// Somebody whom one of the platform's programs vouches for.
 fn program(source: &str, body: &Value, origins: &Origins) -> Outside {
     let origin = Origin::of_program(source);
-    let user = id(body, "/params/metadata/user_id");
-    let user = user.or_else(|| id(body, "/params/metadata/sender"));
+    let user = match origin {
+        Origin::Github => id(body, "/params/metadata/sender"),
+        _ => id(body, "/params/metadata/user_id"),
+    };
     let chat = id(body, "/params/metadata/chat_id").map(ToOwned::to_owned);
     let chat = chat.or_else(|| text(body, "/params/metadata/repository").map(readable));
     let who = user.map_or_else(String::new, |user| format!(":{user}"));
@@ -306,7 +320,7 @@ fn by_program(row: &Row, body: &Value) -> bool {
         && only(body.pointer("/params/message"), &MESSAGE)
 }
 
-/// Whether a row that no workspace wrote says where it comes from; none for all other rows.
+/// Whether a message that no workspace wrote carries the mark of the canvas; none for all other rows.
 pub(super) fn is_marked(row: &Row) -> Option<bool> {
     let source: Option<String> = field(row.source_id.as_deref()).ok()?;
     let method: Option<String> = field(row.method.as_deref()).ok()?;
@@ -318,7 +332,7 @@ pub(super) fn is_marked(row: &Row) -> Option<bool> {
     let body = body.unwrap_or_default();
     match system_kind(&body) {
         Some(_) => None,
-        None => Some(text(&body, "/params/metadata/source").is_some()),
+        None => Some(text(&body, "/params/metadata/source") == Some("canvas_user")),
     }
 }
 

@@ -262,4 +262,6 @@ fn d1_unmarked_rows_need_a_word_of_their_own() {
     let mut telegram = first("telegram");
     telegram.as_object_mut().unwrap().remove("seq");
     assert_eq!(tier(&telegram, &usual()), Tier::Peer);
+    let trusting = Origins::of([Origin::Unmarked], Tier::Owner);
+    assert_eq!(tier(&telegram, &trusting), Tier::Peer, "it names a program");
 }

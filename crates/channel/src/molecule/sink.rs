@@ -87,7 +87,7 @@ impl Molecule {
         drop(alone);
         if !refused.is_empty() {
             // The text of a reply is how its bubble is found again, so it is not added to it.
-            let _unheard = self.hint(message, &refused).await;
+            let _unheard = self.0.client.notify(&spoken(&refused), &[]).await;
         }
         Ok(format!("notify:{}", reply.key))
     }
@@ -262,7 +262,7 @@ fn bubble_text<'a>(message: &Message, reply: &'a Reply) -> Cow<'a, str> {
 }
 
 /// The platform takes a NUL and stores nothing; an empty text it refuses.
-fn spoken(text: &str) -> Cow<'_, str> {
+pub(super) fn spoken(text: &str) -> Cow<'_, str> {
     match text.contains('\0') {
         false if text.is_empty() => Cow::Borrowed(NOTHING),
         false => Cow::Borrowed(text),

@@ -5,9 +5,11 @@ use super::Molecule;
 use super::fault::fault;
 use super::files::with_told;
 use super::origin::Origin;
+use super::sink::spoken;
 use super::upload::for_peers;
 use crate::fault::Deed;
 use crate::http::{CallError, accept, body, parse};
+use bridge_core::limits::clip;
 use bridge_core::port::SinkFault;
 use bridge_core::value::{Message, Reply};
 use reqwest::StatusCode;
@@ -86,7 +88,10 @@ impl Molecule {
         let Some(channel) = self.channel_of(chat).await.map_err(failed)? else {
             return Ok(None);
         };
-        let text = with_told(&reply.body, &for_peers(&reply.attachments)).replace('\0', "");
+        let files = for_peers(&reply.attachments);
+        let room = MAX_CHARS.saturating_sub(files.chars().count() + 2);
+        let text = with_told(&clip(&reply.body, room), &files);
+        let text = spoken(&text);
         let call = self
             .0
             .client
@@ -103,16 +108,31 @@ impl Molecule {
         let call = self.0.client.get(&["channels"]).timeout(CALL_DEADLINE);
         let bytes = match accept(call).await {
             Ok(response) => body(response, LIST_MAX_BYTES).await?,
-            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => return Ok(None),
+            Err(error) if has_no_channels(&error) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let mut channels: Vec<Channel> = parse(&bytes)?;
+        let listed: Option<Vec<Value>> = parse(&bytes)?;
+        let listed = listed.unwrap_or_default().into_iter();
+        let mut channels: Vec<Channel> = listed
+            .filter_map(|channel| serde_json::from_value(channel).ok())
+            .collect();
         channels.retain(|channel| channel.is_only(chat));
         Ok(match channels.as_slice() {
             [channel] => Some(channel.id.clone()),
             [] | [_, ..] => None,
         })
     }
+}
+
+/// Whether the platform has no such call for us, as older ones; a refused token or a busy platform is another matter.
+fn has_no_channels(error: &CallError) -> bool {
+    let later = [
+        StatusCode::UNAUTHORIZED,
+        StatusCode::REQUEST_TIMEOUT,
+        StatusCode::TOO_MANY_REQUESTS,
+    ];
+    let refused = error.status().filter(|status| status.is_client_error());
+    refused.is_some_and(|status| !later.contains(&status))
 }
 
 /// What stands over an answer on the canvas that is for somebody else than the canvas.

@@ -38,7 +38,8 @@ pub(crate) struct OriginsConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "OriginTierKey")]
     pub(crate) github: Option<OriginTierKey>,
-    /// People who are owners wherever their origin stands, by the id that the platform verified: `telegram:777`.
+    /// People who are owners wherever their origin stands, by the platform's id: `telegram:777`. For `canvas:USER_ID` the
+    /// same holds as for `canvas`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) owners: Vec<String>,
 }
