@@ -139,6 +139,27 @@ impl Chat {
         }
     }
 
+    /// Waits until the feed was read so often more.
+    pub(crate) async fn looks(&self, more: usize) {
+        let before = self.platform.count(Route::Activity, 200);
+        self.until("more looks", |chat| {
+            chat.platform.count(Route::Activity, 200) >= before + more
+        })
+        .await;
+    }
+
+    /// Waits until the canvas user sees a question; gives its code.
+    pub(crate) async fn question(&self) -> String {
+        let code = |chat: &Self| {
+            let told = chat.texts();
+            let asked = told.iter().find(|text| text.contains("Codex asks: "))?;
+            let (_, after) = asked.split_once("`approve ")?;
+            Some(after.split('`').next()?.to_owned())
+        };
+        self.until("a question", |chat| code(chat).is_some()).await;
+        code(self).unwrap()
+    }
+
     /// How many calls of this kind there were, however they ended.
     pub(crate) fn calls(&self, route: Route) -> usize {
         let calls = self.platform.calls();

@@ -1,19 +1,9 @@
 //! What was written before the daemon's first start is answered once, though the platform stores it twice.
 
 use crate::chat::Chat;
-use bridge_sim::molecule::Route;
 
 /// The feed is read every second, so that what a look does is seen soon.
 const QUICK: &str = "molecule.poll_secs = 1\n";
-
-/// Waits until the feed was read so often more.
-async fn looks(chat: &Chat, more: usize) {
-    let before = chat.platform.count(Route::Activity, 200);
-    chat.until("more looks", |chat| {
-        chat.platform.count(Route::Activity, 200) >= before + more
-    })
-    .await;
-}
 
 #[tokio::test]
 async fn d2_messages_before_the_first_start_are_answered_once() {
@@ -25,11 +15,11 @@ async fn d2_messages_before_the_first_start_are_answered_once() {
     let daemon = chat.daemon().await;
     assert_eq!(chat.bubbles(1).await, ["from the canvas"]);
     assert_eq!(chat.peer_got(1).await, ["from a peer"]);
-    looks(&chat, 3).await;
+    chat.looks(3).await;
     daemon.kill_9().await;
 
     let daemon = chat.daemon().await;
-    looks(&chat, 3).await;
+    chat.looks(3).await;
     chat.says("echo:afterwards");
     assert_eq!(chat.bubbles(2).await, ["from the canvas", "afterwards"]);
     assert_eq!(daemon.stop().await, Some(0));

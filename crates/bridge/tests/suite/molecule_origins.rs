@@ -7,18 +7,6 @@ use bridge_sim::molecule::Route;
 const CHAT: &str = "4242";
 const STRANGER: &str = "777";
 
-/// The code of the newest question on the canvas.
-async fn asked(chat: &Chat) -> String {
-    let code = |chat: &Chat| {
-        let told = chat.texts();
-        let asked = told.iter().find(|text| text.contains("Codex asks: "))?;
-        let (_, after) = asked.split_once("`approve ")?;
-        Some(after.split('`').next()?.to_owned())
-    };
-    chat.until("a question", |chat| code(chat).is_some()).await;
-    code(chat).unwrap()
-}
-
 async fn sent(chat: &Chat, channel: &str, count: usize) -> Vec<String> {
     let reached = |chat: &Chat| chat.platform.sent_to(&chat.us, channel).len() >= count;
     chat.until("answers in the chat", reached).await;
@@ -32,7 +20,7 @@ async fn d1_a_stranger_on_telegram_is_a_peer() {
     let daemon = chat.daemon().await;
     let made = chat.world.path().join("made");
     chat.says(&format!("escal:touch {} ;; echo:done", made.display()));
-    let code = asked(&chat).await;
+    let code = chat.question().await;
 
     let writes = |text: &str| {
         let row = chat.platform.telegram_says(&chat.us, CHAT, STRANGER, text);

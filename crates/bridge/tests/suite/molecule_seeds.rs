@@ -49,15 +49,6 @@ fn body(text: &str) -> Value {
     json!({"method": "message/send", "params": {"message": {"role": "user", "parts": parts}}})
 }
 
-/// Waits until the feed was read so often more.
-async fn looks(chat: &Chat, more: usize) {
-    let before = chat.platform.count(Route::Activity, 200);
-    chat.until("more looks", |chat| {
-        chat.platform.count(Route::Activity, 200) >= before + more
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn canvas_user_message_is_dispatched_acked_and_replied() {
     let chat = Chat::with_settings(QUICK).await;
@@ -154,7 +145,7 @@ async fn session_store_persists_across_runs() {
 async fn timeout_sentinel_does_not_call_codex() {
     let chat = Chat::with_settings(QUICK).await;
     let daemon = chat.daemon().await;
-    looks(&chat, 3).await;
+    chat.looks(3).await;
     assert_eq!(daemon.stop().await, Some(0));
     assert_eq!(chat.world.model.requests(), []);
     for silent in [Route::Ack, Route::Notify, Route::A2a] {
@@ -263,7 +254,7 @@ async fn backoff_resets_on_first_success() {
     chat.platform.script(Route::Activity, storm());
     let mut daemon = chat.daemon().await;
     daemon.log.wait_times(UNREAD, 3).await;
-    looks(&chat, 1).await;
+    chat.looks(1).await;
     chat.platform.script(Route::Activity, storm());
     daemon.log.wait_times(UNREAD, 6).await;
     let pauses = numbers(&daemon.log, UNREAD, "pause_ms");
@@ -285,11 +276,11 @@ async fn inbox_pop_failure_does_not_run_codex_again() {
     chat.says("echo:next");
     chat.until("an ack", |chat| chat.platform.count(Route::Ack, 500) > 0)
         .await;
-    looks(&chat, 2).await;
+    chat.looks(2).await;
     assert_eq!(daemon.stop().await, Some(0));
     // Nor by a daemon that knows nothing of the refusal.
     let daemon = chat.daemon().await;
-    looks(&chat, 2).await;
+    chat.looks(2).await;
     chat.says("echo:last");
     assert_eq!(chat.bubbles(3).await, ["once", "next", "last"]);
     assert_eq!(daemon.stop().await, Some(0));
@@ -301,10 +292,10 @@ async fn inbox_pop_failure_does_not_run_codex_again() {
 /// What a healthy daemon does after rows that nobody can answer: it answers the next message, and only that.
 async fn answers_only_the_next(chat: &Chat) {
     let daemon = chat.daemon().await;
-    looks(chat, 2).await;
+    chat.looks(2).await;
     chat.says("echo:next");
     assert_eq!(chat.bubbles(1).await, ["next"]);
-    looks(chat, 2).await;
+    chat.looks(2).await;
     assert_eq!(daemon.stop().await, Some(0));
     assert_eq!(chat.texts(), ["next"]);
     assert_eq!(chat.world.model.requests().len(), 1);

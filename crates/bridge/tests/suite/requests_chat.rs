@@ -4,18 +4,6 @@
 use crate::chat::Chat;
 use crate::requests::WAITS;
 
-/// The canvas user sees a question; gives its code.
-async fn asked(chat: &Chat) -> String {
-    let code = |chat: &Chat| {
-        let told = chat.texts();
-        let asked = told.iter().find(|text| text.contains("Codex asks: "))?;
-        let (_, after) = asked.split_once("`approve ")?;
-        Some(after.split('`').next()?.to_owned())
-    };
-    chat.until("a question", |chat| code(chat).is_some()).await;
-    code(chat).unwrap()
-}
-
 async fn sees(chat: &Chat, words: &str) {
     let found = |chat: &Chat| chat.texts().iter().any(|text| text.contains(words));
     chat.until(words, found).await;
@@ -28,7 +16,7 @@ async fn approve_and_decline_reach_the_waiting_turn_at_once() {
     let (one, two) = (chat.world.path().join("one"), chat.world.path().join("two"));
     let text = format!("escal:touch {} ;; echo:first done", one.display());
     chat.says(&text);
-    let code = asked(&chat).await;
+    let code = chat.question().await;
     chat.says(&format!("/Approve {}", code.to_uppercase()));
     sees(&chat, "Approved: ").await;
     sees(&chat, "first done").await;
@@ -62,7 +50,7 @@ async fn threat_9_only_the_right_sender_with_the_right_code_approves() {
     let made = chat.world.path().join("made");
     let text = format!("escal:touch {} ;; echo:done", made.display());
     chat.says(&text);
-    let code = asked(&chat).await;
+    let code = chat.question().await;
     daemon.log.wait_times(WAITS, 1).await;
     let wrong = match code.starts_with('0') {
         true => code.replacen('0', "1", 1),

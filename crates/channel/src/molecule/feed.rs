@@ -216,8 +216,8 @@ impl Molecule {
             }
             // More pages follow, and nothing newer than this one was ever seen: without a later time, each would have
             // to be read twice.
-            let is_unknown = is_first && !whole && !asked_newest;
-            let is_unknown = is_unknown && places.last().map(|(_, at)| *at) == round.as_of();
+            let is_newest = places.last().map(|(_, at)| *at) == round.as_of();
+            let is_unknown = is_first && !whole && !asked_newest && is_newest;
             if is_unknown {
                 asked_newest = true;
                 self.page(reader, Size::One, &Feed::default()).await?;

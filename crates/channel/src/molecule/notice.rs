@@ -18,12 +18,9 @@ impl Molecule {
     /// Answers what the platform asked in one page of the feed. A failure loses nothing: the platform asks again.
     pub(super) async fn answer_notices(&self, notices: &[Notice]) {
         for notice in notices {
-            match notice {
-                Notice::Stall => {}
-                Notice::Other(kind) => {
-                    let kind = kind.escape_debug().to_string();
-                    tracing::info!(channel = %self.channel(), kind, "a notice of the platform was passed over");
-                }
+            if let Notice::Other(kind) = notice {
+                let kind = kind.escape_debug().to_string();
+                tracing::info!(channel = %self.channel(), kind, "a notice of the platform was passed over");
             }
         }
         if notices.contains(&Notice::Stall) {

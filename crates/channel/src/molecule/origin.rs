@@ -59,6 +59,13 @@ impl Origin {
         Self::Other,
     ];
 
+    /// Services with chats, where people have ids.
+    pub(super) const CHATS: [Self; 4] = [Self::Telegram, Self::Slack, Self::Discord, Self::Lark];
+
+    fn read(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|origin| origin.word() == word)
+    }
+
     /// The operator's word for it.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -76,8 +83,7 @@ impl Origin {
 
     /// One of the platform's programs, by the word that it writes.
     fn of_program(source: &str) -> Self {
-        let known = Self::ALL.into_iter().find(|origin| origin.word() == source);
-        match known {
+        match Self::read(source) {
             None | Some(Self::Canvas | Self::Unmarked) => Self::Other,
             Some(origin) => origin,
         }
@@ -127,14 +133,8 @@ impl Origins {
     pub fn check(&self) -> Result<(), String> {
         let fits = |person: &&String| {
             let (word, id) = person.split_once(':').unwrap_or_default();
-            let chats = [
-                Origin::Canvas,
-                Origin::Telegram,
-                Origin::Slack,
-                Origin::Discord,
-                Origin::Lark,
-            ];
-            is_plain(id) && chats.iter().any(|origin| origin.word() == word)
+            let mut origins = Origin::CHATS.iter().chain([&Origin::Canvas]);
+            is_plain(id) && origins.any(|origin| origin.word() == word)
         };
         match self.owners.iter().find(|person| !fits(person)) {
             None => Ok(()),
@@ -147,19 +147,15 @@ impl Origins {
     /// What a sender may do, by the name that messages carry: `canvas`, `telegram:777@4242`, a workspace's id.
     #[must_use]
     pub fn tier_of_sender(&self, sender: &str) -> Tier {
-        let (who, _) = sender.split_once('@').unwrap_or((sender, ""));
-        let (word, person) = match who.split_once(':') {
-            Some((word, person)) => (word, Some(person)),
-            None => (who, None),
-        };
-        let found = Origin::ALL.into_iter().find(|origin| origin.word() == word);
-        match (found, person) {
+        match SenderName::read(sender) {
             // Unmarked owners are called so too.
-            (Some(Origin::Canvas), None) if self.tier(Origin::Unmarked) == Tier::Owner => {
-                Tier::Owner
-            }
-            (Some(origin), person) => self.tier_of(origin, person),
-            (None, _) => Tier::Peer,
+            Some(SenderName {
+                origin: Origin::Canvas,
+                person: None,
+                ..
+            }) if self.tier(Origin::Unmarked) == Tier::Owner => Tier::Owner,
+            Some(name) => self.tier_of(name.origin, name.person),
+            None => Tier::Peer,
         }
     }
 
@@ -209,6 +205,31 @@ pub(super) struct Outside {
     pub(super) sender: String,
     /// Where, for places with more than one conversation.
     pub(super) chat: Option<String>,
+}
+
+/// A sender's name in parts: `telegram:777@4242`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SenderName<'a> {
+    pub(super) origin: Origin,
+    pub(super) person: Option<&'a str>,
+    pub(super) chat: Option<&'a str>,
+}
+
+impl<'a> SenderName<'a> {
+    /// None for workspaces.
+    pub(super) fn read(sender: &'a str) -> Option<Self> {
+        let split = |text: &'a str, at: char| match text.split_once(at) {
+            Some((before, behind)) => (before, Some(behind)),
+            None => (text, None),
+        };
+        let (who, chat) = split(sender, '@');
+        let (word, person) = split(who, ':');
+        Some(Self {
+            origin: Origin::read(word)?,
+            person,
+            chat,
+        })
+    }
 }
 
 /// Tells who wrote a row.
@@ -322,17 +343,12 @@ fn by_program(row: &Row, body: &Value) -> bool {
 
 /// Whether a message that no workspace wrote carries the mark of the canvas; none for all other rows.
 pub(super) fn is_marked(row: &Row) -> Option<bool> {
-    let source: Option<String> = field(row.source_id.as_deref()).ok()?;
     let method: Option<String> = field(row.method.as_deref()).ok()?;
-    let message = method.is_some_and(|method| method.starts_with("message/"));
-    if source.is_some_and(|source| !source.is_empty()) || !message {
-        return None;
-    }
+    method.filter(|method| method.starts_with("message/"))?;
     let body: Option<Value> = field(row.request_body.as_deref()).ok()?;
-    let body = body.unwrap_or_default();
-    match system_kind(&body) {
-        Some(_) => None,
-        None => Some(text(&body, "/params/metadata/source") == Some("canvas_user")),
+    match writer(row, body.as_ref(), "", &Origins::default()) {
+        Writer::Outside(outside) => Some(outside.origin == Origin::Canvas),
+        Writer::Own | Writer::Peer(_) | Writer::Platform(_) | Writer::Unknown(_) => None,
     }
 }
 

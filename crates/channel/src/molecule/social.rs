@@ -4,7 +4,7 @@
 use super::Molecule;
 use super::fault::fault;
 use super::files::with_told;
-use super::origin::Origin;
+use super::origin::{Origin, SenderName};
 use super::sink::spoken;
 use super::upload::for_peers;
 use crate::fault::Deed;
@@ -34,16 +34,11 @@ pub(super) struct Chat<'a> {
 impl<'a> Chat<'a> {
     /// The chat in a sender's name: `telegram:777@4242`.
     pub(super) fn of_sender(sender: &'a str) -> Option<Self> {
-        let (who, id) = sender.split_once('@')?;
-        let word = who.split(':').next().unwrap_or(who);
-        let chats = [
-            Origin::Telegram,
-            Origin::Slack,
-            Origin::Discord,
-            Origin::Lark,
-        ];
-        let origin = chats.into_iter().find(|origin| origin.word() == word)?;
-        Some(Self { origin, id })
+        let name = SenderName::read(sender)?;
+        let (origin, id) = (name.origin, name.chat?);
+        Origin::CHATS
+            .contains(&origin)
+            .then_some(Self { origin, id })
     }
 }
 
@@ -137,9 +132,7 @@ fn has_no_channels(error: &CallError) -> bool {
 
 /// What stands over an answer on the canvas that is for somebody else than the canvas.
 pub(super) fn addressed(message: &Message) -> Option<String> {
-    let word = message.sender.split([':', '@']).next().unwrap_or_default();
-    let origin = Origin::ALL.into_iter().find(|origin| origin.word() == word);
-    match origin {
+    match SenderName::read(&message.sender).map(|name| name.origin) {
         // Notifications of our own are sent in the workspace's name.
         None | Some(Origin::Canvas) => None,
         Some(Origin::Unmarked) => {

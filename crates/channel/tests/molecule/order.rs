@@ -25,22 +25,27 @@ async fn listening(platform: &MoleculePlatform, own: &Workspace) -> Fetching {
     fetching
 }
 
+/// One sender's first message becomes visible behind another sender's, before its second is sent.
+async fn with_a_late_row(platform: &MoleculePlatform, own: &Workspace) -> Vec<String> {
+    let [late, early] = ["beta", "gamma"].map(|name| platform.add_workspace(name));
+    let fetching = listening(platform, own).await;
+    platform.set_late_messages(Late::Held);
+    platform.peer_says(&late, own, "first").unwrap();
+    platform.set_late_messages(Late::Never);
+    platform.peer_says(&early, own, "other").unwrap();
+    fetching.tray.until_texts(1).await;
+    platform.release_rows(own);
+    platform.peer_says(&late, own, "second").unwrap();
+    fetching.tray.until_texts(3).await
+}
+
 /// The first message of a sender commits after another sender's, and is behind it.
 #[tokio::test]
 async fn d3_a_quick_look_sees_late_rows() {
     for edition in BOTH {
         let (platform, own) = platform(edition).await;
-        let [late, early] = ["beta", "gamma"].map(|name| platform.add_workspace(name));
         plant_old_row(&platform, &own);
-        let fetching = listening(&platform, &own).await;
-        platform.set_late_messages(Late::Held);
-        platform.peer_says(&late, &own, "first").unwrap();
-        platform.set_late_messages(Late::Never);
-        platform.peer_says(&early, &own, "other").unwrap();
-        fetching.tray.until_texts(1).await;
-        platform.release_rows(&own);
-        platform.peer_says(&late, &own, "second").unwrap();
-        let texts = fetching.tray.until_texts(3).await;
+        let texts = with_a_late_row(&platform, &own).await;
         assert_eq!(texts, ["other", "first", "second"], "{edition:?}");
     }
 }
@@ -49,16 +54,7 @@ async fn d3_a_quick_look_sees_late_rows() {
 #[tokio::test]
 async fn d3_a_new_feed_keeps_the_order() {
     let (platform, own) = platform(Edition::New).await;
-    let [late, early] = ["beta", "gamma"].map(|name| platform.add_workspace(name));
-    let fetching = listening(&platform, &own).await;
-    platform.set_late_messages(Late::Held);
-    platform.peer_says(&late, &own, "first").unwrap();
-    platform.set_late_messages(Late::Never);
-    platform.peer_says(&early, &own, "other").unwrap();
-    fetching.tray.until_texts(1).await;
-    platform.release_rows(&own);
-    platform.peer_says(&late, &own, "second").unwrap();
-    let texts = fetching.tray.until_texts(3).await;
+    let texts = with_a_late_row(&platform, &own).await;
     assert_eq!(texts, ["other", "first", "second"]);
 }
 

@@ -48,13 +48,18 @@ async fn p7_a_token_that_was_replaced_is_read_again_without_a_restart() {
     );
 }
 
-#[tokio::test]
-async fn a_removed_workspace_is_parked_with_the_platforms_own_hint() {
-    let (platform, own) = platform(Edition::New).await;
+/// What the channel says of a workspace that was removed.
+async fn detail_of_removed(edition: Edition) -> String {
+    let (platform, own) = platform(edition).await;
     let fetching = Fetching::start(channel(&platform, &own), Tray::new());
     fetching.until(&platform, ChannelState::Receiving).await;
     platform.remove(&own);
-    let detail = fetching.until(&platform, ChannelState::Parked).await;
+    fetching.until(&platform, ChannelState::Parked).await
+}
+
+#[tokio::test]
+async fn a_removed_workspace_is_parked_with_the_platforms_own_hint() {
+    let detail = detail_of_removed(Edition::New).await;
     assert!(
         detail.starts_with("workspace removed: Regenerate"),
         "{detail}"
@@ -63,11 +68,7 @@ async fn a_removed_workspace_is_parked_with_the_platforms_own_hint() {
 
 #[tokio::test]
 async fn d7_a_long_hint_is_shown_whole() {
-    let (platform, own) = platform(Edition::August).await;
-    let fetching = Fetching::start(channel(&platform, &own), Tray::new());
-    fetching.until(&platform, ChannelState::Receiving).await;
-    platform.remove(&own);
-    let detail = fetching.until(&platform, ChannelState::Parked).await;
+    let detail = detail_of_removed(Edition::August).await;
     let hint = "workspace removed: Create a replacement workspace in Canvas, then open Settings → Workspace Tokens → + New Token 20";
     assert!(detail.starts_with(hint), "{detail}");
 }
