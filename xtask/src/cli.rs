@@ -340,14 +340,14 @@ mod tests {
     }
 
     #[test]
-    fn only_keeps_our_order_and_names_each_once() {
+    fn only_flag_orders_and_deduplicates_steps() {
         let expected = plan(&[Step::Fmt, Step::Clippy], &[]);
         assert_eq!(read("test --only clippy,fmt,clippy"), expected);
         assert_eq!(read("test --only=clippy,fmt"), expected);
     }
 
     #[test]
-    fn arguments_for_the_tests_mean_the_tests_alone() {
+    fn test_arguments_default_to_test_step() {
         let args = ["-p", "bridge-host", "--", "--nocapture"];
         assert_eq!(
             read("test -- -p bridge-host -- --nocapture"),
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulation_is_of_many_seeds_or_of_one() {
+    fn simulate_accepts_seed_count_or_seed() {
         let simulate = |schedules| Ok(Command::Simulate(schedules));
         assert_eq!(read("simulate"), simulate(Schedules::DEFAULT));
         assert_eq!(read("simulate --seeds 5"), simulate(Schedules::Many(5)));

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kit_that_is_there_is_not_installed_again_and_another_version_is() {
+    fn kit_is_reinstalled_only_when_changed() {
         let tools = env::temp_dir().join(format!("cb-kits-{}", std::process::id()));
         let place = tools.join(MCP_FOLDER);
         fs::create_dir_all(&place).unwrap();

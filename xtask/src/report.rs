@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_each_step_and_the_failure() {
+    fn table_lists_steps_and_failure() {
         let mut report = Report::default();
         report.step("fmt", || Ok(())).unwrap();
         let failed = report.step("clippy", || -> anyhow::Result<()> {

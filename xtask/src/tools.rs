@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_listed_with_its_reason() {
+    fn missing_tools_are_listed_with_reason() {
         let package = Package {
             program: "no-such-program-here",
             package: "no-such-package-here",

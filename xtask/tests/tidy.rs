@@ -50,8 +50,18 @@ impl Tree {
         );
         tree.add_crate("host", "[dependencies]\nbridge-core.workspace = true\n");
         tree.add_crate(
-            "bridge",
-            "[dependencies]\nbridge-store.workspace = true\nbridge-sim = { path = \"../sim\" }\n",
+            "daemon",
+            "[dependencies]\nbridge-store.workspace = true\n\
+             [dev-dependencies]\nbridge-sim = { path = \"../sim\" }\n",
+        );
+        tree.add_crate(
+            "demo",
+            "[dependencies]\nbridge-daemon = { path = \"../daemon\" }\nbridge-sim = { path = \"../sim\" }\n",
+        );
+        tree.add_crate(
+            "cli",
+            "[dependencies]\nbridge-daemon = { path = \"../daemon\" }\n\
+             bridge-demo = { path = \"../demo\", optional = true }\n",
         );
         tree.add_crate_at("xtask", "xtask", "");
         tree
@@ -143,6 +153,20 @@ fn not_even_in_its_tests() {
 }
 
 #[test]
+fn testkit_is_for_tests_only() {
+    let tree = Tree::good();
+    tree.add_crate("testkit", "");
+    let testkit = "bridge-testkit = { path = \"../testkit\" }\n";
+    tree.add_crate("host", &format!("[dev-dependencies]\n{testkit}"));
+    assert_eq!(tree.findings(), [""; 0]);
+    tree.add_crate("host", &format!("[dependencies]\n{testkit}"));
+    tree.finds(
+        "crates/host/Cargo.toml:7",
+        "`host` may not depend on `testkit`",
+    );
+}
+
+#[test]
 fn the_core_uses_nothing_of_ours() {
     let tree = Tree::good();
     tree.add_crate("host", "");
@@ -164,7 +188,17 @@ fn the_world_is_simulated_in_tests_only() {
 }
 
 #[test]
-fn a_pure_room_uses_no_other_crate_of_the_world() {
+fn packages_may_leave_the_demo_out() {
+    let tree = Tree::good();
+    tree.add_crate(
+        "cli",
+        "[dependencies]\nbridge-demo = { path = \"../demo\" }\n",
+    );
+    tree.finds("crates/cli/Cargo.toml:7", "only behind its feature");
+}
+
+#[test]
+fn pure_crate_rejects_io_dependencies() {
     for table in [
         "dependencies",
         "build-dependencies",
@@ -218,7 +252,7 @@ fn the_lints_hold_everywhere() {
 }
 
 #[test]
-fn a_pure_room_does_not_name_the_world() {
+fn pure_crate_rejects_io_code() {
     for code in [
         "use tokio::sync::mpsc;\n",
         "use std::fs;\n",
@@ -236,7 +270,7 @@ fn a_pure_room_does_not_name_the_world() {
 }
 
 #[test]
-fn words_about_the_world_are_not_the_world() {
+fn purity_check_ignores_comments_and_tests() {
     accepted(
         "crates/core/src/a.rs",
         "//! Never std::fs.\n/* SystemTime */\nconst A: &str = \"tokio::spawn\";\n\
@@ -257,17 +291,17 @@ fn only_the_host_spawns() {
         "use tokio::process::Child;\n",
     ] {
         refused(
-            "crates/bridge/src/a.rs",
+            "crates/cli/src/a.rs",
             code,
             2,
             "only `host` starts processes",
         );
         accepted("crates/host/src/a.rs", code);
         accepted("xtask/src/a.rs", code);
-        accepted("crates/bridge/tests/a.rs", code);
+        accepted("crates/cli/tests/a.rs", code);
     }
     accepted(
-        "crates/bridge/src/a.rs",
+        "crates/cli/src/a.rs",
         "fn f() { clap::Command::new(\"x\") }\nuse std::process::ExitCode;\n",
     );
 }
@@ -409,7 +443,7 @@ fn a_promised_fault_needs_a_test() {
 }
 
 #[test]
-fn the_matrix_and_the_tests_name_each_other() {
+fn matrix_and_tests_must_match() {
     let gone = with_matrix("| K1 | `k1_a_death`, `k1_gone` |\n").findings();
     let words = "docs/faults.md:4: K1 names `k1_gone`, and there is no such test";
     assert!(gone.contains(&words.to_owned()), "{gone:#?}");

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_agree_within_the_share_in_both_directions() {
+    fn runs_agree_within_tolerance_both_ways() {
         let before = [
             ratio("cost.a", 1.0),
             ratio("cost.b", 1.0),

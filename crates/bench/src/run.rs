@@ -49,9 +49,10 @@ pub(crate) async fn run(args: Measure) -> anyhow::Result<ExitCode> {
         .flat_map(|one| &one.bars)
         .any(|bar| !bar.is_met());
     let differ = compared.is_some_and(|all| !all.iter().all(Compared::agrees));
-    Ok(match missed || differ {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
+    Ok(if missed || differ {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     })
 }
 

@@ -55,7 +55,7 @@ impl Table {
                 .collect()
         };
         let (first, more) = head.split_at(head.len().min(1));
-        let ranks = tails.iter().map(|tail| tail.word());
+        let ranks = tails.iter().map(|tail| tail.as_str());
         let words = first.iter().copied().chain(["samples", "p50"]);
         let words = words.chain(ranks).chain(more.iter().copied());
         Self {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_spreads_shows_how_many_samples_each_row_has() {
+    fn spread_table_shows_sample_counts() {
         let shown = table(&[100, 60, 8]);
         assert_eq!(
             shown.head,
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_few_samples_says_max_in_its_head() {
+    fn small_sample_table_header_shows_max() {
         assert_eq!(
             table(&[60]).head,
             ["what", "samples", "p50", "p95", "max", "behind"]

@@ -57,7 +57,7 @@ impl Tail {
         }
     }
 
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::P95 => "p95",
             Self::P99 => "p99",
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_is_shown_where_it_is_not_simply_the_largest() {
+    fn tail_percentile_requires_enough_samples() {
         let spread = |samples: u64| {
             let times: Vec<Duration> = (1..=samples).map(Duration::from_millis).collect();
             Spread::of(&times)

@@ -147,13 +147,12 @@ impl Guard {
 
     /// The client that may call an address which [`Guard::check`] let through.
     pub fn client(&self, url: &Url) -> Result<&Client, reqwest::Error> {
-        let (kept, builder) = match self.exempts(url) {
-            true => (&self.trusting, client()),
-            false => {
-                let resolver: Arc<Public> = Arc::clone(&self.resolver);
-                let builder = client().https_only(true).dns_resolver(resolver);
-                (&self.wary, builder)
-            }
+        let (kept, builder) = if self.exempts(url) {
+            (&self.trusting, client())
+        } else {
+            let resolver: Arc<Public> = Arc::clone(&self.resolver);
+            let builder = client().https_only(true).dns_resolver(resolver);
+            (&self.wary, builder)
         };
         if let Some(client) = kept.get() {
             return Ok(client);
@@ -320,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_17_a_host_is_an_address_however_it_is_written() {
+    fn threat_17_guard_recognizes_every_address_form() {
         let guard = Guard::new(Vec::new());
         for written in [
             "https://127.0.0.1/x",
@@ -387,7 +386,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn threat_17_a_name_that_turns_private_is_not_connected_to() {
+    async fn threat_17_guard_blocks_dns_rebinding() {
         let public: IpAddr = "93.184.216.34".parse().unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

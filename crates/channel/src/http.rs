@@ -61,9 +61,10 @@ impl CallError {
 }
 
 fn quoted(said: &str) -> String {
-    match said.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", clip(said, QUOTE_MAX_CHARS)),
+    if said.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", clip(said, QUOTE_MAX_CHARS))
     }
 }
 
@@ -108,9 +109,10 @@ pub(crate) async fn accept(call: RequestBuilder) -> Result<Response, CallError> 
     let headers = request.headers().clone();
     let response = client.execute(request).await.map_err(|error| {
         let why = root_cause(&error);
-        match error.is_connect() {
-            true => CallError::Unreached(why),
-            false => CallError::Broken(why),
+        if error.is_connect() {
+            CallError::Unreached(why)
+        } else {
+            CallError::Broken(why)
         }
     })?;
     let status = response.status();
@@ -139,7 +141,7 @@ fn without_our_token(said: &str, headers: &HeaderMap) -> String {
         .get(AUTHORIZATION)
         .and_then(|value| value.to_str().ok());
     let token = header.and_then(|value| value.split_whitespace().last());
-    Secrets::new(token).veil(said).text
+    Secrets::new(token).redact(said).text
 }
 
 /// Whether an answer says that it is JSON.

@@ -1,18 +1,18 @@
 //! Platforms that messages come from and replies go to, one module each.
 //!
-//! A channel turns what its platform shows into an [`Arrival`] for the [`Door`], and takes replies through
+//! A channel turns what its platform shows into an [`Arrival`] for the [`Inbox`], and takes replies through
 //! [`bridge_core::port::Sink`]. It never decides what happens to a message, and channels never name each other;
 //! [`Channels`] sends each reply to its own.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod a2a;
-mod door;
 mod fault;
 pub mod files;
 pub mod guard;
 mod hook;
 mod http;
+mod inbox;
 pub mod local;
 pub mod loopback;
 pub mod molecule;
@@ -21,5 +21,5 @@ mod poll;
 mod router;
 pub mod task;
 
-pub use door::{Activity, Arrival, Assigned, Door, Page, Refusal, Standing};
+pub use inbox::{Activity, Arrival, Assigned, Inbox, Page, Refusal, Standing};
 pub use router::Channels;

@@ -3,7 +3,7 @@
 //! Texts come in through the API; a reply is delivered when its row is readable there, so the sink has
 //! nothing to send and can't show a reply twice.
 
-use crate::door::{Arrival, Refusal, check_key, check_text};
+use crate::inbox::{Arrival, Refusal, check_key, check_text};
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
 use bridge_core::step::{Extras, Verdict};
 use bridge_core::value::{
@@ -15,7 +15,7 @@ pub const CHANNEL: &str = bridge_core::channels::LOCAL;
 /// The conversation of people who name none.
 pub const DEFAULT_CONVERSATION: &str = "main";
 
-/// A text as it came through the door.
+/// A text as it came through the inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inbound {
     /// The text.
@@ -60,7 +60,7 @@ fn held(holder: &str, name: &str) -> String {
     format!("{HOLDER}{holder}/{name}")
 }
 
-/// Checks a text at the door.
+/// Checks a text at the inbox.
 pub fn arrive(inbound: Inbound) -> Result<Arrival, Refusal> {
     check_text(&inbound.text)?;
     check_key(&inbound.conversation)?;
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use bridge_core::limits::MESSAGE_MAX_CHARS;
 
-    fn door(text: &str, conversation: &str) -> Result<Arrival, Refusal> {
+    fn inbox(text: &str, conversation: &str) -> Result<Arrival, Refusal> {
         arrive(Inbound {
             text: text.to_owned(),
             conversation: conversation.to_owned(),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_taken_whole_or_refused_with_a_reason() {
+    fn text_is_accepted_whole_or_rejected() {
         for text in [
             "-rf",
             "--dangerously-bypass-approvals-and-sandbox",
@@ -152,22 +152,22 @@ mod tests {
             "a\r\nb",
         ] {
             assert_eq!(
-                door(text, "main").map(|arrival| arrival.body).as_deref(),
+                inbox(text, "main").map(|arrival| arrival.body).as_deref(),
                 Ok(text)
             );
         }
         let longest = "ä".repeat(MESSAGE_MAX_CHARS);
-        assert!(door(&longest, "main").is_ok());
+        assert!(inbox(&longest, "main").is_ok());
         let too_long = format!("{longest}b");
         let refusal = Refusal::TooLong {
             chars: MESSAGE_MAX_CHARS + 1,
         };
-        assert_eq!(door(&too_long, "main").err(), Some(refusal));
+        assert_eq!(inbox(&too_long, "main").err(), Some(refusal));
         for empty in ["", "  \n\t "] {
-            assert_eq!(door(empty, "main").err(), Some(Refusal::Empty));
+            assert_eq!(inbox(empty, "main").err(), Some(Refusal::Empty));
         }
         assert_eq!(
-            door("a\0b", "main").err(),
+            inbox("a\0b", "main").err(),
             Some(Refusal::Nul { position: 1 })
         );
     }
@@ -195,10 +195,10 @@ mod tests {
 
     #[test]
     fn keys_are_short_printable_names() {
-        assert!(door("hi", "ticket-42 ü").is_ok());
+        assert!(inbox("hi", "ticket-42 ü").is_ok());
         for key in ["", " ", "a\nb", &"x".repeat(201)] {
             assert!(
-                matches!(door("hi", key), Err(Refusal::Key { .. })),
+                matches!(inbox("hi", key), Err(Refusal::Key { .. })),
                 "{key:?}"
             );
         }

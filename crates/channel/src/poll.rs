@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_is_free_and_a_flood_is_spread() {
+    fn allowance_spreads_calls_beyond_burst() {
         let every = Duration::from_millis(250);
         let mut allowance = Allowance::new(4, every);
         let start = Instant::now();

@@ -1,7 +1,7 @@
 //! Tasks as a channel: their texts come in through the control surfaces, and their answers are read there, so there is
 //! nothing to send. Each task is a conversation of its own.
 
-use crate::door::{Arrival, Refusal, check_text};
+use crate::inbox::{Arrival, Refusal, check_text};
 use bridge_core::step::{Extras, Verdict};
 use bridge_core::value::{AckMode, ChannelId, ExternalId, SenderKind, TaskId, Tier};
 

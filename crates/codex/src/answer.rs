@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_was_given_before_the_second_text_is_not_lost() {
+    fn answer_before_steering_is_kept() {
         let last = Some(MessagePhase::FinalAnswer);
         for phase in [None, last.clone()] {
             let both = given(&[("first", phase)], &[("second", None)]);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_turn_with_an_open_text_has_no_answer() {
+    fn cut_turn_leaves_open_text_unanswered() {
         let last = Some(MessagePhase::FinalAnswer);
         let cut = given(
             &[("first", last)],
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_between_two_tools_is_no_answer_to_the_first_text() {
+    fn text_between_tools_is_no_answer() {
         let mut said = candidates(&[("I look first", None)]);
         said.part.at_end = false;
         said.next_part();

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_touches_nothing_is_no_effect_and_what_is_unknown_is_one() {
+    fn unknown_items_count_as_effects() {
         let kind = |kind: &str| {
             let line = format!(
                 r#"{{"type":"item.started","item":{{"id":"i","type":"{kind}","text":""}}}}"#
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_turn_says_why_and_a_line_of_noise_ends_nothing() {
+    fn failed_turn_reports_why_despite_noise() {
         let (failed, _) = fold(&[
             "not json",
             "{}",

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn any_cut_of_the_stream_gives_the_same_lines() {
+    fn chunk_boundaries_do_not_change_lines() {
         let stream = "{\"a\":1}\r\n\n  \r\n{\"é\":2}\n{\"half\"".as_bytes();
         for cut in 0..=stream.len() {
             let (left, right) = stream.split_at(cut);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn oversize_is_reported_once_and_memory_is_given_back() {
+    fn oversize_line_is_reported_once() {
         let mut reader = LineReader::new(8);
         assert_eq!(reader.feed(b"12345678\n"), [ok("12345678")]);
         assert_eq!(
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_line_does_not_keep_its_buffer() {
+    fn huge_line_releases_its_buffer() {
         let mut reader = LineReader::default();
         let mut line = vec![b'x'; 4 * KEPT_CAPACITY];
         line.push(b'\n');

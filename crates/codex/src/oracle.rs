@@ -5,7 +5,7 @@
 //! with all items. Whether to run again, harvest or ask is decided elsewhere.
 
 use crate::answer::{AgentText, Candidates};
-use crate::turn::MAX_HEARD;
+use crate::turn::MAX_RECEIVED;
 use crate::wire::Turn;
 use crate::wire::ids::{ClientId, TurnId};
 use crate::wire::item::Item;
@@ -44,8 +44,8 @@ pub struct OurTurn {
     pub opened_by_us: bool,
     pub state: OurState,
     pub effects: Effects,
-    /// Client ids of the user messages that Codex took into the turn, in order, at most [`MAX_HEARD`].
-    pub heard: Vec<ClientId>,
+    /// Client ids of the user messages that Codex took into the turn, in order, at most [`MAX_RECEIVED`].
+    pub received: Vec<ClientId>,
     /// A message of Codex is there in a form we can't read, so a missing answer proves nothing.
     pub unread: bool,
 }
@@ -167,10 +167,10 @@ pub fn of_turn(turn: &Turn) -> OurTurn {
         opened_by_us: true,
         state: our_state(turn),
         effects: effects(turn),
-        heard: turn
+        received: turn
             .client_ids()
             .flatten()
-            .take(MAX_HEARD)
+            .take(MAX_RECEIVED)
             .cloned()
             .collect(),
         unread: turn.items.iter().any(Item::is_unread_message),

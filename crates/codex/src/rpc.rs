@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_keep_their_type_and_are_echoed_exactly() {
+    fn ids_keep_their_json_type() {
         for text in ["0", "-1", "10", "\"10\"", "\"\"", "9223372036854775807"] {
             let id: RawId = serde_json::from_str(text).unwrap();
             assert_eq!(serde_json::to_string(&id).unwrap(), text);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_error_member_still_ends_the_request() {
+    fn malformed_error_still_ends_request() {
         let Incoming::Response { result, .. } = parse(r#"{"id":1,"error":"boom"}"#) else {
             panic!();
         };

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_joined_and_cut_on_character_borders() {
+    fn text_truncates_at_character_boundaries() {
         assert_eq!(one_line("  a\r\n\tb \u{7}c ", 80), "a b c");
         assert_eq!(one_line("ééééé", 8), "éé…");
         assert!(one_line(&"x".repeat(10_000), 160).len() <= 160);

@@ -26,7 +26,7 @@ use crate::wire::{Notification, Turn};
 const MAX_OPEN_EFFECTS: usize = 1024;
 
 /// Client ids that are kept of the messages in one turn; nobody steers a turn more often.
-pub const MAX_HEARD: usize = 256;
+pub const MAX_RECEIVED: usize = 256;
 
 /// Whether an item begins or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,9 +87,9 @@ pub struct TurnOutcome {
     /// Completed items that were seen.
     pub items: u64,
     pub usage: Option<TurnUsage>,
-    /// Client ids of the user messages that Codex took into the turn, in order, at most [`MAX_HEARD`]: what was
-    /// steered into it and is not here was not heard.
-    pub heard: Vec<ClientId>,
+    /// Client ids of the user messages that Codex took into the turn, in order, at most [`MAX_RECEIVED`]: what was
+    /// steered into it and is not here was not received.
+    pub received: Vec<ClientId>,
     /// The turn was begun by a message that is not the one it was followed for.
     pub joined: bool,
     /// A message of Codex came in a form we can't read, so a missing answer proves nothing.
@@ -124,7 +124,7 @@ pub struct TurnFold {
     usage: Option<TurnUsage>,
     /// What the thread had used before this turn.
     baseline: Option<TokenUsage>,
-    heard: Vec<ClientId>,
+    received: Vec<ClientId>,
     /// The first user message that was seen: whose it was.
     opener: Option<Option<ClientId>>,
     unread: bool,
@@ -146,7 +146,7 @@ impl TurnFold {
             items: 0,
             usage: None,
             baseline: None,
-            heard: Vec::new(),
+            received: Vec::new(),
             opener: None,
             unread: false,
         }
@@ -307,10 +307,10 @@ impl TurnFold {
         };
         self.opener.get_or_insert_with(|| message.client_id.clone());
         if let Some(client_id) = &message.client_id
-            && self.heard.len() < MAX_HEARD
-            && !self.heard.contains(client_id)
+            && self.received.len() < MAX_RECEIVED
+            && !self.received.contains(client_id)
         {
-            self.heard.push(client_id.clone());
+            self.received.push(client_id.clone());
         }
     }
 
@@ -388,7 +388,7 @@ impl TurnFold {
             effects: self.has_effects(),
             items: self.items,
             usage: self.usage,
-            heard: std::mem::take(&mut self.heard),
+            received: std::mem::take(&mut self.received),
             joined: self.client_id.is_some()
                 && self
                     .opener

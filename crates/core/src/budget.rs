@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_again_when_the_turn_that_reached_a_budget_is_forgotten() {
+    fn budget_frees_when_blocking_turn_expires() {
         let used = [(90, 10), (70, 500), (50, 10), (30, 1000)];
         for (turns, tokens, at) in [
             (Some(5), None, None),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_s_own_budget_goes_before_that_of_its_tier() {
+    fn sender_budget_overrides_tier_budget() {
         let waits = MessageState::Received { hold: None };
         let mut message = crate::fixture::message(waits, |_| {});
         let turns = |turns| DayBudget {

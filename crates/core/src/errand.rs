@@ -204,18 +204,15 @@ impl ErrandView {
     fn asked(&self) -> Option<(ErrandState, Option<String>)> {
         let asked = self.question()?;
         let message = &asked.of.message;
-        Some(match asked.theirs {
-            true => {
-                let headline = asked.request.headline.clone();
-                (ErrandState::InputRequired, Some(headline))
-            }
-            false => {
-                let whose = requester::requester(message);
-                let subject = requester::subject(message, asked.request);
-                let why =
-                    format!("For {whose}: waits for the owner of this bridge to decide: {subject}");
-                (ErrandState::AuthRequired, Some(why))
-            }
+        Some(if asked.theirs {
+            let headline = asked.request.headline.clone();
+            (ErrandState::InputRequired, Some(headline))
+        } else {
+            let whose = requester::requester(message);
+            let subject = requester::subject(message, asked.request);
+            let why =
+                format!("For {whose}: waits for the owner of this bridge to decide: {subject}");
+            (ErrandState::AuthRequired, Some(why))
         })
     }
 
@@ -238,9 +235,10 @@ impl ErrandView {
                     return (ErrandState::AuthRequired, Some(told(reason)));
                 }
                 MessageState::Received { hold } => {
-                    let state = match begun {
-                        true => ErrandState::Working,
-                        false => ErrandState::Submitted,
+                    let state = if begun {
+                        ErrandState::Working
+                    } else {
+                        ErrandState::Submitted
                     };
                     return (state, hold.as_ref().map(reason).map(told));
                 }
@@ -256,9 +254,10 @@ impl ErrandView {
             .words
             .last()
             .is_some_and(|word| word.became == Became::Stop);
-        match stopped && !over.0.terminal() {
-            true => (ErrandState::Canceled, Some("it was stopped".to_owned())),
-            false => over,
+        if stopped && !over.0.terminal() {
+            (ErrandState::Canceled, Some("it was stopped".to_owned()))
+        } else {
+            over
         }
     }
 }

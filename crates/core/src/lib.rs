@@ -24,6 +24,6 @@ pub mod secrets;
 pub mod show;
 pub mod step;
 pub mod storage;
-pub mod tidings;
+pub mod task_events;
 pub mod value;
 pub mod why;

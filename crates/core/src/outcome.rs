@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_says_what_an_answer_is() {
+    fn last_line_marks_answer_outcome() {
         assert_eq!(
             read("Which one?\n[input-required]\n"),
             (Outcome::Asks, "Which one?")

@@ -123,9 +123,10 @@ fn files_text(message: &Message, files: &[Attachment]) -> String {
     let lines: Vec<String> = files
         .iter()
         .map(|file| {
-            let seen = match file.is_image() {
-                true => "; you are shown it as an image too",
-                false => "",
+            let seen = if file.is_image() {
+                "; you are shown it as an image too"
+            } else {
+                ""
             };
             let place = file.place(&message.message_id);
             format!(
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kept_text_is_known_again_after_a_recap_and_with_another_reason() {
+    fn prompt_text_matches_despite_recap() {
         assert!(is_same_text("do it", "do it"));
         let recap = [Exchange {
             body: "before".to_owned(),

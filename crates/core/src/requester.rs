@@ -40,9 +40,10 @@ pub fn may_see_paths(message: &Message) -> bool {
 /// A text of the bridge for the sender of a message. Where our files are is for the owner alone.
 #[must_use]
 pub fn told(message: &Message, text: &str) -> String {
-    match may_see_paths(message) {
-        true => text.to_owned(),
-        false => without_paths(text),
+    if may_see_paths(message) {
+        text.to_owned()
+    } else {
+        without_paths(text)
     }
 }
 
@@ -70,7 +71,7 @@ pub fn requester(message: &Message) -> String {
     if is_local_owner(message) {
         return "you".to_owned();
     }
-    let tier = message.tier.word();
+    let tier = message.tier.as_str();
     let name = quoted(&message.sender);
     match (message.channel.as_str(), message.sender.as_str()) {
         (LOCAL, _) => format!("token {name} (HTTP, tier {tier})"),
@@ -92,9 +93,10 @@ pub fn requester(message: &Message) -> String {
 fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
     let shown = clip(&effect_line(name), NAME_MAX_CHARS);
-    match !shown.is_empty() && shown.chars().all(plain) {
-        true => shown,
-        false => format!("\"{}\"", shown.replace('\\', "\\\\").replace('"', "\\\"")),
+    if !shown.is_empty() && shown.chars().all(plain) {
+        shown
+    } else {
+        format!("\"{}\"", shown.replace('\\', "\\\\").replace('"', "\\\""))
     }
 }
 

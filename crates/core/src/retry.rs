@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_the_cap_and_never_vanish() {
+    fn backoff_doubles_up_to_cap() {
         for (tries, jitter, wait) in [
             (0, 1000, 2_000),
             (0, 0, 1_000),

@@ -54,7 +54,7 @@ pub enum Ruling {
 impl Ruling {
     /// The word in the configuration.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
             Self::Ask => "ask",
@@ -125,7 +125,7 @@ impl Policy {
                     (None, _) | (_, true) => usual,
                 },
                 because: Some(rule.name.clone()),
-                why: format!("the rule `{}` says {}", rule.name, rule.then.word()),
+                why: format!("the rule `{}` says {}", rule.name, rule.then.as_str()),
             },
             None => Judgement {
                 ruling: Ruling::Ask,
@@ -133,7 +133,7 @@ impl Policy {
                 because: None,
                 why: format!(
                     "no rule matches, and what turns of the tier {} ask is decided by a person",
-                    case.tier.word()
+                    case.tier.as_str()
                 ),
             },
         }
@@ -180,9 +180,10 @@ impl Rule {
         let Some(line) = line else {
             return !self.loosens();
         };
-        match self.loosens() {
-            true => self.commands.iter().any(|prefix| prefix.is_all_of(line)),
-            false => self.commands.iter().any(|prefix| prefix.is_in(line)),
+        if self.loosens() {
+            self.commands.iter().any(|prefix| prefix.is_all_of(line))
+        } else {
+            self.commands.iter().any(|prefix| prefix.is_in(line))
         }
     }
 

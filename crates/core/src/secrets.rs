@@ -11,10 +11,10 @@ use std::fmt;
 pub const SECRET_MIN_CHARS: usize = 8;
 
 /// What stands where a secret stood.
-pub const WITHHELD: &str = "[withheld]";
+pub const REDACTED: &str = "[withheld]";
 
 /// Ends an answer from which something was taken out, so that nobody wonders about it.
-pub const WITHHELD_NOTE: &str = "\n\n(codex-bridge withheld a secret value from this answer.)";
+pub const REDACTED_NOTE: &str = "\n\n(codex-bridge withheld a secret value from this answer.)";
 
 /// Least part of a secret at the end of a text that is still being written which is held back.
 const PART_MIN_CHARS: usize = 8;
@@ -30,11 +30,11 @@ pub struct Secrets {
 
 /// A text from which the secrets were taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Veiled {
+pub struct Redacted {
     /// What is left.
     pub text: String,
     /// How many were taken out.
-    pub withheld: usize,
+    pub redactions: usize,
 }
 
 impl fmt::Debug for Secrets {
@@ -67,46 +67,46 @@ impl Secrets {
 
     /// The text without them.
     #[must_use]
-    pub fn veil(&self, text: &str) -> Veiled {
-        let mut veiled = Veiled {
+    pub fn redact(&self, text: &str) -> Redacted {
+        let mut redacted = Redacted {
             text: text.to_owned(),
-            withheld: 0,
+            redactions: 0,
         };
         for form in &self.forms {
-            let found = veiled.text.matches(form.as_str()).count();
+            let found = redacted.text.matches(form.as_str()).count();
             if found > 0 {
-                veiled.text = veiled.text.replace(form.as_str(), WITHHELD);
-                veiled.withheld += found;
+                redacted.text = redacted.text.replace(form.as_str(), REDACTED);
+                redacted.redactions += found;
             }
         }
-        veiled
+        redacted
     }
 
     /// The same for a whole answer, which says at its end that something is missing.
     #[must_use]
-    pub fn veil_answer(&self, text: &str) -> Veiled {
-        let mut veiled = self.veil(text);
-        if veiled.withheld > 0 {
-            veiled.text.push_str(WITHHELD_NOTE);
+    pub fn redact_answer(&self, text: &str) -> Redacted {
+        let mut redacted = self.redact(text);
+        if redacted.redactions > 0 {
+            redacted.text.push_str(REDACTED_NOTE);
         }
-        veiled
+        redacted
     }
 
     /// The same for a text that is still being written: also the beginning of a secret at its end.
     #[must_use]
-    pub fn veil_growing(&self, text: &str) -> Veiled {
-        let mut veiled = self.veil(text);
+    pub fn redact_growing(&self, text: &str) -> Redacted {
+        let mut redacted = self.redact(text);
         let begun = self
             .forms
             .iter()
-            .filter_map(|form| begun(&veiled.text, form));
+            .filter_map(|form| begun(&redacted.text, form));
         if let Some(longest) = begun.max() {
-            let kept = veiled.text.len().saturating_sub(longest);
-            veiled.text.truncate(kept);
-            veiled.text.push_str(WITHHELD);
-            veiled.withheld += 1;
+            let kept = redacted.text.len().saturating_sub(longest);
+            redacted.text.truncate(kept);
+            redacted.text.push_str(REDACTED);
+            redacted.redactions += 1;
         }
-        veiled
+        redacted
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
     const TOKEN: &str = "tok+en/with=99 chars";
 
     #[test]
-    fn every_form_of_a_value_is_taken_out() {
+    fn redacts_every_encoding_of_secret() {
         let secrets = Secrets::new([TOKEN]);
         // `printf 'tok+en/with=99 chars' | base64`, and with one and two bytes before it.
         for form in [
@@ -181,23 +181,23 @@ mod tests {
             "OnRvaytlbi93aXRoPTk5IGNoYXJz",
             "YTp0b2srZW4vd2l0aD05OSBjaGFycw==",
         ] {
-            let veiled = secrets.veil(&format!("before {form} after"));
-            assert_eq!(veiled.withheld, 1, "{form}: {veiled:?}");
-            assert!(veiled.text.starts_with("before ") && veiled.text.ends_with(" after"));
-            assert!(veiled.text.contains(WITHHELD), "{veiled:?}");
+            let redacted = secrets.redact(&format!("before {form} after"));
+            assert_eq!(redacted.redactions, 1, "{form}: {redacted:?}");
+            assert!(redacted.text.starts_with("before ") && redacted.text.ends_with(" after"));
+            assert!(redacted.text.contains(REDACTED), "{redacted:?}");
         }
     }
 
     #[test]
-    fn a_longer_value_goes_as_a_whole_and_short_ones_stay() {
+    fn redacts_longest_value_and_skips_short() {
         let secrets = Secrets::new(["abcdefgh", "abcdefgh-ijkl", "short", "  "]);
-        let veiled = secrets.veil("x abcdefgh-ijkl y abcdefgh z short");
-        assert_eq!(veiled.text, "x [withheld] y [withheld] z short");
-        assert_eq!(veiled.withheld, 2);
+        let redacted = secrets.redact("x abcdefgh-ijkl y abcdefgh z short");
+        assert_eq!(redacted.text, "x [withheld] y [withheld] z short");
+        assert_eq!(redacted.redactions, 2);
         assert!(Secrets::new(["short"]).is_empty());
-        let untouched = secrets.veil("nothing here");
+        let untouched = secrets.redact("nothing here");
         assert_eq!(
-            (untouched.text.as_str(), untouched.withheld),
+            (untouched.text.as_str(), untouched.redactions),
             ("nothing here", 0)
         );
     }
@@ -205,23 +205,23 @@ mod tests {
     #[test]
     fn an_answer_says_that_something_is_missing() {
         let secrets = Secrets::new(["abcdefgh"]);
-        let veiled = secrets.veil_answer("it is abcdefgh");
-        assert_eq!(veiled.text, format!("it is [withheld]{WITHHELD_NOTE}"));
-        assert_eq!(secrets.veil_answer("nothing").text, "nothing");
+        let redacted = secrets.redact_answer("it is abcdefgh");
+        assert_eq!(redacted.text, format!("it is [withheld]{REDACTED_NOTE}"));
+        assert_eq!(secrets.redact_answer("nothing").text, "nothing");
     }
 
     #[test]
-    fn a_secret_that_is_being_written_is_held_back() {
+    fn partial_secret_is_redacted_while_streaming() {
         let secrets = Secrets::new(["abcdefghijkl"]);
         assert_eq!(
-            secrets.veil_growing("it is abcdefghij").text,
+            secrets.redact_growing("it is abcdefghij").text,
             "it is [withheld]"
         );
         assert_eq!(
-            secrets.veil_growing("it is abcdefghijkl.").text,
+            secrets.redact_growing("it is abcdefghijkl.").text,
             "it is [withheld]."
         );
-        assert_eq!(secrets.veil_growing("it is abcd").text, "it is abcd");
+        assert_eq!(secrets.redact_growing("it is abcd").text, "it is abcd");
     }
 
     #[test]

@@ -32,9 +32,10 @@ const HASH_DIGITS: usize = 32;
 /// All that is decided about in a question of this kind.
 #[must_use]
 pub fn question(kind: &RequestKind, text: &str) -> String {
-    match is_approval(kind) {
-        true => effect(text),
-        false => words(text),
+    if is_approval(kind) {
+        effect(text)
+    } else {
+        words(text)
     }
 }
 
@@ -164,9 +165,10 @@ fn push_word(shown: &mut String, word: &str, manner: &Manner) {
     let disguised = !word.is_ascii() && letters().all(looks_latin);
     for c in word.chars() {
         let odd = is_always_odd(c) || (is_odd_beside_latin(c) && (latin || disguised));
-        match is_hidden(c) || (manner.letters && odd) {
-            true => push_mark(shown, c),
-            false => shown.push(c),
+        if is_hidden(c) || (manner.letters && odd) {
+            push_mark(shown, c)
+        } else {
+            shown.push(c)
         }
     }
 }
@@ -177,9 +179,10 @@ fn push_sign(shown: &mut String, sign: char, rest: &str, manner: &Manner) {
     let hidden = is_hidden(sign) || (sign.is_whitespace() && sign != ' ');
     let odd =
         manner.letters && is_always_odd(sign) && !(manner.lines && is_prose(shown, sign, rest));
-    match begins_a_mark || odd || (hidden && !kept) {
-        true => push_mark(shown, sign),
-        false => shown.push(sign),
+    if begins_a_mark || odd || (hidden && !kept) {
+        push_mark(shown, sign)
+    } else {
+        shown.push(sign)
     }
 }
 

@@ -67,7 +67,7 @@ impl DeadView {
         answered: bool,
         now: Timestamp,
     ) -> Option<Self> {
-        let state = message.life.state.name().word().to_owned();
+        let state = message.life.state.name().as_str().to_owned();
         let (reason, until) = match message.life.state {
             MessageState::Dead { reason } => (reason, None),
             MessageState::Parked { until, reason } => (reason, Some(until.0)),

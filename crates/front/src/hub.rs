@@ -1,6 +1,6 @@
 //! Live news of messages for whoever watches. Lossy by design: rows are the truth, this only says "look".
 
-use bridge_core::port::Said;
+use bridge_core::port::TextUpdate;
 use bridge_core::value::MessageId;
 use futures_util::FutureExt;
 use futures_util::future::select_all;
@@ -19,7 +19,7 @@ pub enum Live {
     /// The rows of the message changed.
     Changed,
     /// What Codex says: while it is written, and once more when it is whole.
-    Text(Arc<Said>),
+    Text(Arc<TextUpdate>),
     /// What Codex changed in files just now.
     Diff(Arc<str>),
 }
@@ -31,7 +31,7 @@ const ALL_BEHIND_MAX: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct Hub {
     /// What Codex says in turns that run, for whoever comes late; one text for each.
-    saying: Arc<Mutex<HashMap<MessageId, Arc<Said>>>>,
+    saying: Arc<Mutex<HashMap<MessageId, Arc<TextUpdate>>>>,
     watched: Arc<Mutex<HashMap<MessageId, broadcast::Sender<Live>>>>,
     all: broadcast::Sender<MessageId>,
 }
@@ -87,7 +87,7 @@ impl Hub {
         }
     }
 
-    fn keep_saying(&self, message_id: &MessageId, said: &Arc<Said>) {
+    fn keep_saying(&self, message_id: &MessageId, said: &Arc<TextUpdate>) {
         let mut saying = self.saying.lock().unwrap_or_else(PoisonError::into_inner);
         if saying.len() < WATCHED_MAX || saying.contains_key(message_id) {
             saying.insert(message_id.clone(), Arc::clone(said));
@@ -96,7 +96,7 @@ impl Hub {
 
     /// What Codex said last in the running turn of a message.
     #[must_use]
-    pub fn saying(&self, message_id: &MessageId) -> Option<Arc<Said>> {
+    pub fn saying(&self, message_id: &MessageId) -> Option<Arc<TextUpdate>> {
         let saying = self.saying.lock().unwrap_or_else(PoisonError::into_inner);
         saying.get(message_id).cloned()
     }
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_slow_watcher_is_told_to_look_and_nothing_piles_up() {
+    async fn lagging_watcher_receives_changed() {
         let hub = Hub::default();
         let message_id = MessageId::new("m");
         let mut watcher = hub.watch(&message_id).unwrap();

@@ -1,6 +1,6 @@
 //! What others call: the HTTP API on `api.sock` for the local owner, and on TCP for holders of tokens.
 //!
-//! Fronts read the ledger and hand what comes in to the [`Desk`]; they never decide about a message and never
+//! Fronts read the ledger and hand what comes in to the [`BridgeService`]; they never decide about a message and never
 //! talk to Codex. JSON forms live here and nowhere else.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
@@ -10,13 +10,13 @@ pub mod api;
 mod control;
 mod conversation;
 mod dead;
-mod desk;
 mod errand;
 mod hub;
 pub mod mcp;
 mod news;
 mod reload;
 mod request;
+mod service;
 mod status;
 mod stop;
 mod story;
@@ -24,21 +24,21 @@ mod token;
 mod view;
 
 pub use control::{
-    ANONYMOUS, Act, Caller, Control, ControlError, ControlFault, DeskControl, DeskNews, Grants,
-    LocalProgram, News, Notice, Scope, StartArgs, Via, prompt_summary,
+    ANONYMOUS, Act, Caller, Control, ControlError, ControlFault, Grants, LocalProgram, News,
+    Notice, Scope, ServiceNews, StartArgs, TaskService, Via, prompt_summary,
 };
 pub use conversation::{ConversationList, ConversationStory, ConversationView};
 pub use dead::{ActView, DeadList, DeadView};
-pub use desk::{
-    Desk, Health, NewMessage, NewTask, Notified, StartError, Steering, StopRequest, Stopped,
-    SubmitError, Submitted, TaskBegun,
-};
 pub use errand::{A2aAuth, A2aProfile, A2aSkill, NewAnswer, NewErrand, NewFile, PushPut};
 pub use hub::{Everything, Hub, Live, Subscription};
 pub use news::{ItemNews, MarkView, RequestNews, StateNews};
 pub use reload::ReloadView;
 pub use request::{
     DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView, wants_secret,
+};
+pub use service::{
+    BridgeService, Health, NewMessage, NewTask, Notified, StartError, Steering, StopRequest,
+    Stopped, SubmitError, Submitted, TaskBegun,
 };
 pub use status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use stop::{StopSenderRequest, StopSenderView};

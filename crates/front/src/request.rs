@@ -129,9 +129,10 @@ impl RequestView {
     /// where it is still to be decided.
     #[must_use]
     pub fn new(request: &Request, message: Option<&Message>) -> Self {
-        match request.state.waits() {
-            true => Self::whole(request, message),
-            false => Self::brief(request, message),
+        if request.state.waits() {
+            Self::whole(request, message)
+        } else {
+            Self::brief(request, message)
         }
     }
 
@@ -148,31 +149,31 @@ impl RequestView {
     fn brief(request: &Request, message: Option<&Message>) -> Self {
         let verdict = request.state.verdict();
         let state = match &request.state {
-            RequestState::Decided(verdict) => verdict.decision.word(),
+            RequestState::Decided(verdict) => verdict.decision.as_str(),
             RequestState::Open
             | RequestState::Orphaned
             | RequestState::Granted(_)
-            | RequestState::Withdrawn { .. } => request.state.word(),
+            | RequestState::Withdrawn { .. } => request.state.as_str(),
         };
         Self {
             request_id: request.request_id.to_string(),
             code: request.request_id.code().to_owned(),
             requester: message.map_or_else(String::new, requester),
             sender: message.map_or_else(String::new, |message| message.sender.clone()),
-            tier: message.map_or_else(String::new, |message| message.tier.word().to_owned()),
+            tier: message.map_or_else(String::new, |message| message.tier.as_str().to_owned()),
             method: request.method.clone(),
-            kind: request.kind.word().to_owned(),
+            kind: request.kind.as_str().to_owned(),
             headline: request.headline.clone(),
             shown: None,
             payload: None,
             digest: request.digest.to_string(),
-            wants: request.wants.word().to_owned(),
-            deciders: request.deciders.word().to_owned(),
+            wants: request.wants.as_str().to_owned(),
+            deciders: request.deciders.as_str().to_owned(),
             state: state.to_owned(),
             by: verdict.map(|verdict| verdict.by.to_string()),
             via: verdict.map(|verdict| verdict.via.clone()),
             decided_at: verdict.map(|verdict| verdict.at.0),
-            decision: verdict.map(|verdict| verdict.decision.word().to_owned()),
+            decision: verdict.map(|verdict| verdict.decision.as_str().to_owned()),
             answers: verdict.and_then(|verdict| told(request, verdict)),
             why: match &request.state {
                 RequestState::Withdrawn { why } => Some(why.clone()),
@@ -192,9 +193,10 @@ impl RequestView {
 
 fn told(request: &Request, verdict: &RequestVerdict) -> Option<Value> {
     let answers = verdict.answers.as_deref()?;
-    match wants_secret(request) {
-        true => None,
-        false => serde_json::from_str(answers).ok(),
+    if wants_secret(request) {
+        None
+    } else {
+        serde_json::from_str(answers).ok()
     }
 }
 

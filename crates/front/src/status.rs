@@ -138,7 +138,7 @@ impl StatusView {
             summary: SummaryView::new(counts, &figures),
             counts: counts
                 .iter()
-                .map(|entry| (entry.state.word().to_owned(), entry.count))
+                .map(|entry| (entry.state.as_str().to_owned(), entry.count))
                 .collect(),
             oldest_unanswered_at: oldest.map(|at| at.0),
             oldest_unanswered_ms: oldest.map(|at| now.since_ms(at).max(0)),
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_message_is_in_one_place_of_the_summary() {
+    fn summary_counts_every_message_once() {
         let counts: Vec<StateCount> = StateName::ALL
             .into_iter()
             .map(|state| StateCount { state, count: 10 })

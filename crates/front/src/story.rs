@@ -136,8 +136,8 @@ impl AttemptView {
             thread_id: turn.thread.to_string(),
             turn_id: turn.turn_id.as_ref().map(ToString::to_string),
             incarnation: turn.incarnation.to_string(),
-            state: turn.state.word().to_owned(),
-            sandbox: turn.sandbox.word().to_owned(),
+            state: turn.state.as_str().to_owned(),
+            sandbox: turn.sandbox.as_str().to_owned(),
             touched: turn.touched,
             started_at: turn.started_at.0,
             ended_at: turn.ended_at.map(|at| at.0),
@@ -150,7 +150,7 @@ impl AttemptView {
 
 impl From<Reply> for ReplyView {
     fn from(reply: Reply) -> Self {
-        let state = reply.state.name().word().to_owned();
+        let state = reply.state.name().as_str().to_owned();
         let (not_before, receipt, reason) = match reply.state {
             ReplyState::Queued { not_before } => (not_before.map(|at| at.0), None, None),
             ReplyState::Sending => (None, None, None),
@@ -159,7 +159,7 @@ impl From<Reply> for ReplyView {
         };
         Self {
             ordinal: reply.ordinal,
-            kind: reply.kind.word().to_owned(),
+            kind: reply.kind.as_str().to_owned(),
             state,
             tries: reply.tries,
             not_before,
@@ -187,8 +187,8 @@ impl From<AuditEntry> for ActEntryView {
 impl From<Ack> for AckView {
     fn from(ack: Ack) -> Self {
         Self {
-            mode: ack.mode.word().to_owned(),
-            state: ack.state.word().to_owned(),
+            mode: ack.mode.as_str().to_owned(),
+            state: ack.state.as_str().to_owned(),
         }
     }
 }

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threat_32_a_hash_is_compared_whole_and_never_shown() {
+    fn threat_32_token_hash_compares_and_redacts() {
         let one = TokenHash::of("one");
         assert!(one.is(&TokenHash::from_hex(&one.hex()).unwrap()));
         assert!(!one.is(&TokenHash::of("two")));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_18_names_can_be_shown_and_logged_as_they_are() {
+    fn threat_18_token_names_are_log_safe() {
         for name in ["ci", "Laptop.2", "a_b-c", &"x".repeat(NAME_MAX_CHARS)] {
             assert!(is_name(name), "{name}");
         }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn f10_no_token_has_a_name_of_ours() {
+    fn f10_reserves_internal_names() {
         for name in [
             "codex-bridge",
             "Codex-Bridge",
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_6_a_token_is_not_in_debug_output() {
+    fn threat_6_debug_omits_token() {
         let made = TokenMade {
             name: "ci".to_owned(),
             scopes: Vec::new(),

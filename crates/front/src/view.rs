@@ -3,7 +3,7 @@
 
 use crate::request::RequestView;
 use crate::story::AckView;
-use bridge_core::port::{Extent, Said};
+use bridge_core::port::{Extent, TextUpdate};
 use bridge_core::value::{
     Answer, Attachment, Conversation, Failure, Hold, ItemEvent, Reply, Request, Timestamp,
 };
@@ -175,8 +175,8 @@ pub struct TextView {
     pub text: String,
 }
 
-impl From<&Said> for TextView {
-    fn from(said: &Said) -> Self {
+impl From<&TextUpdate> for TextView {
+    fn from(said: &TextUpdate) -> Self {
         let text = match said.extent {
             Extent::Middle => format!("…{}", said.text),
             Extent::Head | Extent::Whole => said.text.clone(),
@@ -234,7 +234,7 @@ pub struct Problem {
 impl From<&Failure> for FailureView {
     fn from(failure: &Failure) -> Self {
         Self {
-            class: failure.class.word().to_owned(),
+            class: failure.class.as_str().to_owned(),
             reason: failure.reason.clone(),
         }
     }
@@ -266,7 +266,7 @@ impl AnswerView {
         Self {
             text: answer.text.clone(),
             files: files.map(FileView::from).collect(),
-            source: answer.source.word().to_owned(),
+            source: answer.source.as_str().to_owned(),
             created_at: answer.created_at.0,
         }
     }
@@ -277,7 +277,7 @@ impl From<&ItemEvent> for EventView {
         Self {
             ordinal: event.ordinal,
             attempt: event.attempt,
-            kind: event.kind.word().to_owned(),
+            kind: event.kind.as_str().to_owned(),
             text: event.text.clone(),
             at: event.at.0,
         }
@@ -329,7 +329,7 @@ impl MessageRows {
             sender: message.sender,
             text: message.body,
             files: message.attachments.iter().map(FileView::from).collect(),
-            state: message.life.state.name().word().to_owned(),
+            state: message.life.state.name().as_str().to_owned(),
             attempt: message.life.attempt,
             round: message.round.0,
             suspect: message.life.suspect,

@@ -6,7 +6,7 @@
 use crate::fault::fault;
 use bridge_codex::wire::Notification;
 use bridge_codex::wire::error_info::ClassHint;
-use bridge_core::port::AgentFault;
+use bridge_core::port::AgentError;
 use bridge_core::value::{Class, Timestamp};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -62,7 +62,7 @@ impl Account {
     }
 
     /// A fault for everybody while the limit is known to be reached.
-    pub(crate) fn check(&self, now: Timestamp) -> Result<(), AgentFault> {
+    pub(crate) fn check(&self, now: Timestamp) -> Result<(), AgentError> {
         match self.locked().reached.filter(|until| *until > now) {
             Some(until) => Err(fault(
                 Class::Capacity { until: Some(until) },
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_holds_for_everybody_until_its_reset() {
+    fn usage_limit_blocks_until_reset() {
         let account = reached();
         let until = Some(Timestamp(1_500_000));
         let fault = account.check(NOW).unwrap_err();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn other_failures_and_limits_without_a_time_hold_for_nobody() {
+    fn ignores_other_failures_and_expired_limits() {
         let account = Account::default();
         account.notice(&limits(100, 1_500), NOW);
         account.notice(&failed("internalServerError"), NOW);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn free_room_and_a_new_login_forget_it_and_silence_does_not() {
+    fn free_quota_or_login_clears_limit() {
         let account = reached();
         let nothing = json!({"rateLimits": {"primary": null, "secondary": null}});
         account.notice(&told("account/rateLimits/updated", nothing), NOW);

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn f2_a_marker_of_another_process_is_ignored() {
+    fn f2_ignores_marker_of_other_process() {
         let own = std::process::id();
         let read = |text: String| descriptor(OsStr::new(&text));
         assert_eq!(read(format!("{own}:7")), Some(7));

@@ -17,8 +17,8 @@ use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
 use bridge_codex::wire::input::UserInput;
 use bridge_codex::wire::method::{TurnStart, TurnStartParams, TurnSteer, TurnSteerParams};
 use bridge_core::port::{
-    Agent, AgentFault, AskedRef, Finding, Found, Ledger, LedgerError, Looked, LostTurn, Responded,
-    Started, Steer, Steered, ThreadSpec, ThreadTrouble, TurnSpec, TurnStatus, TurnTransport,
+    Agent, AgentError, Ledger, LedgerError, LostTurn, RecordedTurn, RequestKey, Responded, Started,
+    Steer, Steered, ThreadSpec, TurnHistory, TurnLookup, TurnSpec, TurnStatus, TurnTransport,
 };
 use bridge_core::value::{self, Class, IncarnationId, RequestVerdict};
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl<L: Ledger> CodexAgent<L> {
     }
 }
 
-fn unsteered(error: &CallError) -> Result<Steered, AgentFault> {
+fn unsteered(error: &CallError) -> Result<Steered, AgentError> {
     let CallError::Refused { error: refused, .. } = error else {
         return Err(of_call(error, Deed::StartTurn));
     };
@@ -116,7 +116,7 @@ fn unsteered(error: &CallError) -> Result<Steered, AgentFault> {
 impl<L: Ledger> Agent for CodexAgent<L> {
     type Stream = CodexStream;
 
-    async fn ready(&self, home: Option<&str>) -> Result<IncarnationId, AgentFault> {
+    async fn ready(&self, home: Option<&str>) -> Result<IncarnationId, AgentError> {
         let host = self.homes.of(home)?;
         host.learned.account.check(wall_now())?;
         let session = host.session().await?;
@@ -124,7 +124,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         Ok(session.incarnation.incarnation_id.clone())
     }
 
-    async fn open_thread(&self, spec: &ThreadSpec) -> Result<value::ThreadId, AgentFault> {
+    async fn open_thread(&self, spec: &ThreadSpec) -> Result<value::ThreadId, AgentError> {
         let host = self.homes.of(spec.codex_home.as_deref())?;
         let session = host.session().await?;
         host.prove_shield(&session, spec).await?;
@@ -140,7 +140,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         &self,
         thread: &value::ThreadId,
         spec: &ThreadSpec,
-    ) -> Result<(), AgentFault> {
+    ) -> Result<(), AgentError> {
         let host = self.homes.of(spec.codex_home.as_deref())?;
         let session = host.session().await?;
         if spec.transport == TurnTransport::Exec {
@@ -156,7 +156,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         load(&session, &thread, spec).await
     }
 
-    async fn start_turn(&self, turn: &TurnSpec) -> Result<Started<CodexStream>, AgentFault> {
+    async fn start_turn(&self, turn: &TurnSpec) -> Result<Started<CodexStream>, AgentError> {
         let host = self.homes.of(turn.spec.codex_home.as_deref())?;
         if turn.spec.transport == TurnTransport::Exec {
             let Started { turn_id, stream } = self.runs.start(&host, turn).await?;
@@ -190,7 +190,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             .await
             .map_err(|error| of_call(&error, Deed::StartTurn))
             .inspect_err(|fault| {
-                if fault.thread != ThreadTrouble::None {
+                if fault.thread.is_some() {
                     connection.threads.unloaded(&thread);
                 }
             })?;
@@ -201,12 +201,12 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         })
     }
 
-    async fn look(&self, lost: &LostTurn) -> Result<Looked<CodexStream>, AgentFault> {
+    async fn look_up(&self, lost: &LostTurn) -> Result<TurnLookup<CodexStream>, AgentError> {
         let host = self.homes.of(lost.turn.spec.codex_home.as_deref())?;
         let session = host.session().await?;
         if lost.incarnation.is_run() {
             let found = self.runs.look(&session, lost).await?;
-            return Ok(Looked {
+            return Ok(TurnLookup {
                 found,
                 stream: None,
             });
@@ -221,7 +221,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let transcripts = &host.learned.transcripts;
         let found = transcripts.believed(&lost.incarnation, &thread, found);
         let stream = match &found {
-            Found::Turn(Finding {
+            TurnHistory::Turn(RecordedTurn {
                 status: TurnStatus::InProgress,
                 turn_id,
                 ..
@@ -230,33 +230,36 @@ impl<L: Ledger> Agent for CodexAgent<L> {
                 mailbox.bind(&thread, TurnId::from(turn_id.as_str()));
                 Some(stream.into())
             }
-            Found::Turn(_) | Found::Absent | Found::Foreign | Found::Unreadable { .. } => None,
+            TurnHistory::Turn(_)
+            | TurnHistory::Absent
+            | TurnHistory::Foreign
+            | TurnHistory::Unreadable { .. } => None,
         };
-        Ok(Looked { found, stream })
+        Ok(TurnLookup { found, stream })
     }
 
     /// A question belongs to one life of Codex; nothing is started to answer it.
     async fn respond(
         &self,
-        to: &AskedRef,
+        to: &RequestKey,
         verdict: &RequestVerdict,
-    ) -> Result<Responded, AgentFault> {
+    ) -> Result<Responded, AgentError> {
         let Some(session) = self.homes.with_life(&to.incarnation) else {
-            return Ok(Responded::Cut);
+            return Ok(Responded::Disconnected);
         };
         let connection = &session.connection;
         let mailboxes = &connection.mailboxes;
         let Some(request) = mailboxes.question(to) else {
             return Ok(match connection.is_open() {
                 // Codex has not confirmed it, and is told again until it does.
-                true if mailboxes.says_already(to, verdict) => Responded::Told,
+                true if mailboxes.says_already(to, verdict) => Responded::Delivered,
                 true => Responded::Gone,
-                false => Responded::Cut,
+                false => Responded::Disconnected,
             });
         };
         let reply = match reply(&request, verdict) {
             Ok(reply) => reply,
-            Err(why) => return Ok(Responded::Unfit { why }),
+            Err(why) => return Ok(Responded::Invalid { why }),
         };
         let said = match (reply, request.thread_id()) {
             (Reply::Say(outcome), _)
@@ -289,10 +292,10 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             // It fails only where the connection is closed already.
             if let Err(error) = connection.respond(request.id, outcome).await {
                 tracing::debug!(%error, "codex could not be answered");
-                return Ok(Responded::Cut);
+                return Ok(Responded::Disconnected);
             }
         }
-        Ok(Responded::Told)
+        Ok(Responded::Delivered)
     }
 
     async fn end_life(&self, thread: &value::ThreadId, why: &str) {
@@ -305,7 +308,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
 
     /// Within 10 s; none is started for it. A Codex that stays silent is asked once more and then given up, and
     /// whoever follows a turn on it hears that.
-    async fn probe(&self, thread: &value::ThreadId) -> Result<(), AgentFault> {
+    async fn probe(&self, thread: &value::ThreadId) -> Result<(), AgentError> {
         let thread = ThreadId::from(thread.as_str());
         match self.having(&thread).present() {
             Some(session) => {
@@ -316,7 +319,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         }
     }
 
-    async fn steer(&self, steer: &Steer) -> Result<Steered, AgentFault> {
+    async fn steer(&self, steer: &Steer) -> Result<Steered, AgentError> {
         if steer.turn_id.is_run() {
             let why = NO_STEER.to_owned();
             return Ok(Steered::Refused { why });
@@ -344,7 +347,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         &self,
         thread: &value::ThreadId,
         turn_id: &value::TurnId,
-    ) -> Result<(), AgentFault> {
+    ) -> Result<(), AgentError> {
         if turn_id.is_run() {
             self.runs.stop(turn_id);
             return Ok(());

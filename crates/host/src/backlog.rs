@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_full_by_number_and_by_size_and_takes_one_giant() {
+    async fn backlog_limits_count_and_size() {
         let (filler, mut backlog) = backlog(3, 4 * PIECE_BYTES);
         for thing in 0..3 {
             assert!(filler.put(thing, 1).await);

@@ -111,9 +111,10 @@ impl Inner {
     }
 
     fn note(&mut self, thread: &ThreadId, busy: bool) {
-        match busy {
-            true => self.busy.insert(thread.clone()),
-            false => self.busy.remove(thread),
+        if busy {
+            self.busy.insert(thread.clone())
+        } else {
+            self.busy.remove(thread)
         };
     }
 }
@@ -137,7 +138,7 @@ mod tests {
     use serde_json::json;
 
     #[tokio::test]
-    async fn who_widens_a_thread_hears_what_is_in_force_then() {
+    async fn settings_report_rejects_excess_permissions() {
         let spec = ThreadSpec {
             workdir: "/w".to_owned(),
             sandbox: Sandbox::WorkspaceWrite,

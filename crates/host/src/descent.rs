@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threat_25_a_keeper_of_ours_is_known_by_its_arguments() {
+    fn threat_25_recognizes_keeper_by_arguments() {
         let ours = Path::new("/state/run");
         let line = |text: &str| text.replace(' ', "\0").into_bytes();
         assert!(keeps(

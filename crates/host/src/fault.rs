@@ -4,7 +4,7 @@ use crate::connection::CallError;
 use bridge_codex::rpc::{INTERNAL_ERROR, INVALID_REQUEST, Refusal, RpcError};
 use bridge_codex::wire::error_info::ClassHint;
 use bridge_codex::wire::turn::TurnError;
-use bridge_core::port::{AgentFault, ThreadTrouble};
+use bridge_core::port::{AgentError, ThreadFailure};
 use bridge_core::value::{Class, Failure, Timestamp};
 
 /// What a request was about to do: it decides what silence means.
@@ -17,7 +17,7 @@ pub(crate) enum Deed {
 }
 
 /// The fault that a request's error amounts to.
-pub(crate) fn of_call(error: &CallError, deed: Deed) -> AgentFault {
+pub(crate) fn of_call(error: &CallError, deed: Deed) -> AgentError {
     let lost = match deed {
         Deed::Harmless => Class::Transient,
         Deed::StartTurn => Class::Ambiguous,
@@ -38,7 +38,7 @@ pub(crate) fn of_call(error: &CallError, deed: Deed) -> AgentFault {
     }
 }
 
-fn of_refusal(refusal: Refusal, code: i64, words: &str) -> AgentFault {
+fn of_refusal(refusal: Refusal, code: i64, words: &str) -> AgentError {
     match refusal {
         // Codex's queues are full: nothing is wrong with the message.
         Refusal::Overloaded => fault(Class::Capacity { until: None }, words),
@@ -50,8 +50,8 @@ fn of_refusal(refusal: Refusal, code: i64, words: &str) -> AgentFault {
         Refusal::NoRollout
         | Refusal::ThreadNotFound
         | Refusal::InvalidThreadId
-        | Refusal::Archived => lost(ThreadTrouble::Missing, words),
-        Refusal::DamagedRollout => lost(ThreadTrouble::Damaged, words),
+        | Refusal::Archived => lost(ThreadFailure::Missing, words),
+        Refusal::DamagedRollout => lost(ThreadFailure::Damaged, words),
         Refusal::InputTooLarge { .. } => fault(Class::Permanent, words),
         Refusal::BadConfig => fault(
             Class::Config,
@@ -104,7 +104,7 @@ pub(crate) fn of_turn(error: &TurnError, until: Option<Timestamp>) -> Failure {
 }
 
 /// What Codex refused, where only its words are there: a run of `codex exec` says them on stderr.
-pub(crate) fn of_words(words: &str) -> Option<AgentFault> {
+pub(crate) fn of_words(words: &str) -> Option<AgentError> {
     match RpcError::new(INVALID_REQUEST, words).refusal() {
         Refusal::Other => None,
         refusal => Some(of_refusal(refusal, INVALID_REQUEST, words)),
@@ -112,16 +112,16 @@ pub(crate) fn of_words(words: &str) -> Option<AgentFault> {
 }
 
 /// The thread itself is the problem; a new one may work.
-pub(crate) fn lost(thread: ThreadTrouble, words: &str) -> AgentFault {
-    AgentFault {
+pub(crate) fn lost(thread: ThreadFailure, words: &str) -> AgentError {
+    AgentError {
         failure: Failure::new(Class::Transient, words),
-        thread,
+        thread: Some(thread),
     }
 }
 
 /// A fault of this class.
-pub(crate) fn fault(class: Class, reason: impl AsRef<str>) -> AgentFault {
-    AgentFault::new(Failure::new(class, reason))
+pub(crate) fn fault(class: Class, reason: impl AsRef<str>) -> AgentError {
+    AgentError::new(Failure::new(class, reason))
 }
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_about_a_turn_is_ambiguous_and_about_a_read_is_not() {
+    fn silent_turn_start_is_ambiguous() {
         let unreadable = CallError::Unreadable {
             method: "turn/start",
             why: "no turn".to_owned(),
@@ -158,12 +158,12 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_did_not_happen_whatever_was_asked() {
+    fn refusals_are_never_ambiguous() {
         let gone = of_call(
             &refused("no rollout found for thread id x"),
             Deed::StartTurn,
         );
-        assert_eq!(gone.thread, ThreadTrouble::Missing);
+        assert_eq!(gone.thread, Some(ThreadFailure::Missing));
         let writer = of_call(
             &refused("thread x already has an active writer"),
             Deed::Harmless,
@@ -179,7 +179,7 @@ mod tests {
             refused("thread x is closing; retry thread/resume after the thread is closed");
         let closing = of_call(&closing, Deed::Harmless);
         assert_eq!(closing.failure.class, Class::Transient);
-        assert_eq!(closing.thread, ThreadTrouble::None);
+        assert_eq!(closing.thread, None);
         let config = of_call(&refused("failed to load configuration: x"), Deed::Harmless);
         assert_eq!(config.failure.class, Class::Config);
     }

@@ -16,7 +16,9 @@ use bridge_codex::wire::thread::{
     Thread, ThreadResumeParams, ThreadTurnsListParams, TurnsPageParams,
 };
 use bridge_codex::wire::values::{ItemsView, SortDirection};
-use bridge_core::port::{AgentFault, Finding, Found, LostTurn, ThreadTrouble, TurnStatus};
+use bridge_core::port::{
+    AgentError, LostTurn, RecordedTurn, ThreadFailure, TurnHistory, TurnStatus,
+};
 use bridge_core::value::{self, Class};
 use std::time::Duration;
 
@@ -45,7 +47,7 @@ pub(crate) async fn settled_history(
     lost: &LostTurn,
     operator: &Operator,
     mailbox: &Mailbox,
-) -> Result<Found, AgentFault> {
+) -> Result<TurnHistory, AgentError> {
     let same_life = session.incarnation.incarnation_id == lost.incarnation;
     let mut pauses = SETTLE_PAUSES.iter().filter(|_| same_life);
     loop {
@@ -61,14 +63,14 @@ pub(crate) async fn settled_history(
 }
 
 /// Whether a living process may still turn this into something else.
-fn may_change(found: &Found) -> bool {
+fn may_change(found: &TurnHistory) -> bool {
     match found {
-        Found::Turn(finding) => match finding.status {
+        TurnHistory::Turn(finding) => match finding.status {
             TurnStatus::Interrupted => true,
             TurnStatus::InProgress | TurnStatus::Completed | TurnStatus::Failed => false,
         },
-        Found::Absent => true,
-        Found::Foreign | Found::Unreadable { .. } => false,
+        TurnHistory::Absent => true,
+        TurnHistory::Foreign | TurnHistory::Unreadable { .. } => false,
     }
 }
 
@@ -78,7 +80,7 @@ async fn history(
     lost: &LostTurn,
     operator: &Operator,
     mailbox: &Mailbox,
-) -> Result<Found, AgentFault> {
+) -> Result<TurnHistory, AgentError> {
     let thread = ThreadId::from(lost.turn.thread.as_str());
     let spec = &lost.turn.spec;
     let settings = settings(spec, &session.ground, operator);
@@ -131,7 +133,7 @@ pub(crate) async fn older(
     session: &Session,
     thread_id: ThreadId,
     cursor: Option<String>,
-) -> Result<Option<(Vec<WireTurn>, Option<String>)>, AgentFault> {
+) -> Result<Option<(Vec<WireTurn>, Option<String>)>, AgentError> {
     let params = ThreadTurnsListParams {
         thread_id,
         cursor,
@@ -156,20 +158,21 @@ pub(crate) async fn older(
     )))
 }
 
-pub(crate) fn unreadable(why: &str) -> Found {
-    Found::Unreadable {
+pub(crate) fn unreadable(why: &str) -> TurnHistory {
+    TurnHistory::Unreadable {
         why: why.to_owned(),
     }
 }
 
 /// What a thread that can't be loaded says about a turn. Before its first turn there is no record of it.
-fn lost_thread(fault: AgentFault, after_turn: Option<&value::TurnId>) -> Result<Found, AgentFault> {
+fn lost_thread(
+    fault: AgentError,
+    after_turn: Option<&value::TurnId>,
+) -> Result<TurnHistory, AgentError> {
     match (fault.thread, after_turn) {
-        (ThreadTrouble::None, _) => Err(fault),
-        (ThreadTrouble::Missing, None) => Ok(Found::Absent),
-        (ThreadTrouble::Missing, Some(_)) | (ThreadTrouble::Damaged, _) => {
-            Ok(unreadable(&fault.failure.reason))
-        }
+        (None, _) => Err(fault),
+        (Some(ThreadFailure::Missing), None) => Ok(TurnHistory::Absent),
+        (Some(_), _) => Ok(unreadable(&fault.failure.reason)),
     }
 }
 
@@ -183,38 +186,42 @@ pub(crate) enum Listed {
 
 impl Listed {
     pub(crate) fn of(thread: &Thread) -> Self {
-        match thread.keeps_all_items() {
-            true => Self::All,
-            false => Self::Some,
+        if thread.keeps_all_items() {
+            Self::All
+        } else {
+            Self::Some
         }
     }
 
     /// A turn that may have had effects that are not listed counts as one that had some.
-    pub(crate) fn mark(self, mut found: Found) -> Found {
+    pub(crate) fn mark(self, mut found: TurnHistory) -> TurnHistory {
         match (self, &mut found) {
-            (Self::Some, Found::Turn(finding)) if finding.effects.is_empty() => {
+            (Self::Some, TurnHistory::Turn(finding)) if finding.effects.is_empty() => {
                 finding.effects.push(UNLISTED.to_owned());
             }
             (
                 Self::Some | Self::All,
-                Found::Turn(_) | Found::Absent | Found::Foreign | Found::Unreadable { .. },
+                TurnHistory::Turn(_)
+                | TurnHistory::Absent
+                | TurnHistory::Foreign
+                | TurnHistory::Unreadable { .. },
             ) => {}
         }
         found
     }
 }
 
-fn settle(found: oracle::Found) -> Result<Found, AgentFault> {
+fn settle(found: oracle::Found) -> Result<TurnHistory, AgentError> {
     Ok(match found {
         oracle::Found::Ours(ours) => return ours_found(*ours),
-        oracle::Found::Absent { .. } => Found::Absent,
-        oracle::Found::Foreign { .. } => Found::Foreign,
-        oracle::Found::Beginning { turn_id } => Found::Turn(Finding {
+        oracle::Found::Absent { .. } => TurnHistory::Absent,
+        oracle::Found::Foreign { .. } => TurnHistory::Foreign,
+        oracle::Found::Beginning { turn_id } => TurnHistory::Turn(RecordedTurn {
             turn_id: value::TurnId::new(turn_id.as_str()),
             status: TurnStatus::InProgress,
             answer: None,
             effects: Vec::new(),
-            heard: Vec::new(),
+            received: Vec::new(),
             failure: None,
         }),
         oracle::Found::Unloaded { .. } => unreadable("Codex did not give all its items"),
@@ -230,7 +237,7 @@ pub(crate) fn client_ids(heard: &[bridge_codex::wire::ids::ClientId]) -> Vec<val
         .collect()
 }
 
-pub(crate) fn ours_found(ours: oracle::OurTurn) -> Result<Found, AgentFault> {
+pub(crate) fn ours_found(ours: oracle::OurTurn) -> Result<TurnHistory, AgentError> {
     let (status, answer, failure) = match ours.state {
         OurState::InProgress => (TurnStatus::InProgress, None, None),
         OurState::Completed { answer } => (TurnStatus::Completed, answer, None),
@@ -258,12 +265,12 @@ pub(crate) fn ours_found(ours: oracle::OurTurn) -> Result<Found, AgentFault> {
         let reason = "Codex has answered in a form this bridge does not know, so the answer can't be read: use a Codex that `codex-bridge doctor` passes, or a newer codex-bridge; the answer is kept in Codex's thread";
         return Err(fault(Class::Config, reason));
     }
-    Ok(Found::Turn(Finding {
+    Ok(TurnHistory::Turn(RecordedTurn {
         turn_id: value::TurnId::new(ours.turn_id.as_str()),
         status,
         answer: answer.map(|answer| answer.text),
         effects: ours.effects.headlines,
-        heard: client_ids(&ours.heard),
+        received: client_ids(&ours.received),
         failure,
     }))
 }

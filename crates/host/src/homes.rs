@@ -7,7 +7,7 @@
 use crate::fault::fault;
 use crate::host::{Health, Host, HostOptions, Session};
 use bridge_codex::wire::ThreadId;
-use bridge_core::port::{AgentFault, Ledger, LedgerError};
+use bridge_core::port::{AgentError, Ledger, LedgerError};
 use bridge_core::value::{Class, IncarnationId};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,7 +42,7 @@ impl<L: Ledger> Homes<L> {
     }
 
     /// The host of a home, as the configuration names it.
-    pub(crate) fn of(&self, home: Option<&str>) -> Result<Arc<Host<L>>, AgentFault> {
+    pub(crate) fn of(&self, home: Option<&str>) -> Result<Arc<Host<L>>, AgentError> {
         let Some(home) = home else {
             return Ok(Arc::clone(&self.usual));
         };

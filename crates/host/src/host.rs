@@ -18,7 +18,7 @@ use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, INITIALIZED, Initialize, InitializeParams,
 };
-use bridge_core::port::{AgentFault, Ledger, Reads, ThreadSpec};
+use bridge_core::port::{AgentError, Ledger, Reads, ThreadSpec};
 use bridge_core::step::{Incarnate, IncarnationGone};
 use bridge_core::value::{Class, Incarnation, IncarnationId, Timestamp, Transport};
 use std::path::{Path, PathBuf};
@@ -233,7 +233,7 @@ impl<L: Ledger> Host<L> {
     }
 
     /// The living session; starts Codex when there is none.
-    pub(crate) async fn session(&self) -> Result<Arc<Session>, AgentFault> {
+    pub(crate) async fn session(&self) -> Result<Arc<Session>, AgentError> {
         *locked(&self.used) = tokio::time::Instant::now();
         let mut state = self.state.lock().await;
         if state.stopped {
@@ -255,7 +255,7 @@ impl<L: Ledger> Host<L> {
         started
     }
 
-    async fn restart(&self, state: &mut State) -> Result<Arc<Session>, AgentFault> {
+    async fn restart(&self, state: &mut State) -> Result<Arc<Session>, AgentError> {
         if let Some((session, leash)) = self.let_go(state) {
             let why = session.connection.closed().await;
             tracing::warn!(why, incarnation = %session.incarnation.incarnation_id, "codex is gone");
@@ -287,9 +287,10 @@ impl<L: Ledger> Host<L> {
                 state.supervisor.ended(0, self.uptime_ms());
                 state.last_end = Some(error.failure.reason.clone());
                 let hopeless = state.supervisor.broken() && error.failure.class == Class::Transient;
-                return Err(match hopeless {
-                    true => fault(Class::Config, &error.failure.reason),
-                    false => error,
+                return Err(if hopeless {
+                    fault(Class::Config, &error.failure.reason)
+                } else {
+                    error
                 });
             }
         };
@@ -306,7 +307,7 @@ impl<L: Ledger> Host<L> {
     }
 
     /// Starts Codex and shakes hands with it; over pipes where this Codex turns out to have no socket.
-    async fn bring_up(&self, state: &mut State) -> Result<(Session, Leash), AgentFault> {
+    async fn bring_up(&self, state: &mut State) -> Result<(Session, Leash), AgentError> {
         let transport = match self.options.transport {
             TransportChoice::Only(transport) => transport,
             TransportChoice::Auto if state.no_socket => Transport::Stdio,
@@ -343,7 +344,7 @@ impl<L: Ledger> Host<L> {
     }
 
     /// Shakes hands with a Codex that was just started, and ends it if that fails.
-    async fn greet(&self, launched: Launched) -> Result<(Session, Leash), AgentFault> {
+    async fn greet(&self, launched: Launched) -> Result<(Session, Leash), AgentError> {
         let incarnation = launched.incarnation.clone();
         let greeted = self.handshake(launched).await;
         if let Err(error) = greeted {
@@ -365,7 +366,7 @@ impl<L: Ledger> Host<L> {
         .await
     }
 
-    async fn handshake(&self, launched: Launched) -> Result<(Session, Leash), AgentFault> {
+    async fn handshake(&self, launched: Launched) -> Result<(Session, Leash), AgentError> {
         let Launched {
             incarnation,
             reader,
@@ -415,7 +416,7 @@ impl<L: Ledger> Host<L> {
         &self,
         session: &Session,
         spec: &ThreadSpec,
-    ) -> Result<(), AgentFault> {
+    ) -> Result<(), AgentError> {
         let (also, hidden) = match &spec.reads {
             Reads::Disk => return Ok(()),
             Reads::Shielded { also, hidden } => (also, hidden),
@@ -443,7 +444,7 @@ impl<L: Ledger> Host<L> {
     }
 
     /// Makes sure that Codex can save what it does, and that a login is there where the provider needs one.
-    pub(crate) async fn usable(&self, session: &Session) -> Result<(), AgentFault> {
+    pub(crate) async fn usable(&self, session: &Session) -> Result<(), AgentError> {
         let saves = self
             .learned
             .transcripts
@@ -494,7 +495,7 @@ impl<L: Ledger> Host<L> {
         }
     }
 
-    async fn login(&self, session: &Session) -> Result<(), AgentFault> {
+    async fn login(&self, session: &Session) -> Result<(), AgentError> {
         let connection = &session.connection;
         let read = || {
             connection.call::<AccountRead>(AccountReadParams {
@@ -589,7 +590,7 @@ impl<L: Ledger> Host<L> {
     }
 
     /// Writes down that a Codex process lives.
-    pub(crate) async fn record(&self, incarnation: Incarnation) -> Result<(), AgentFault> {
+    pub(crate) async fn record(&self, incarnation: Incarnation) -> Result<(), AgentError> {
         let recorded = self.ledger.transact(Incarnate { incarnation }, wall_now());
         let recorded = recorded.await.map(drop);
         recorded.map_err(|error| fault(Class::Transient, error.to_string()))

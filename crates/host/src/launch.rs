@@ -219,7 +219,7 @@ fn spawn_keeper(
         .arg("keeper")
         .arg("--directory")
         .arg(directory)
-        .args(["--transport", transport.word()])
+        .args(["--transport", transport.as_str()])
         .args(["--linger-ms", &options.linger.as_millis().to_string()])
         .arg("--")
         .arg(&options.codex)

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_launcher_that_ends_is_told_with_remedy() {
+    fn f1_launcher_exit_suggests_codex_bin() {
         let tree = Tree::new();
         let script = tree.file("codex", "755", "#!/bin/sh\nexit 3\n");
         let scratch = tree.root.join("scratch");

@@ -13,7 +13,7 @@ use bridge_codex::turn::{
 use bridge_codex::wire::values::{MessagePhase, TurnStatus as WireStatus};
 use bridge_codex::wire::{Notification, ServerRequest, ThreadId, Turn, TurnId};
 use bridge_core::deadline::after;
-use bridge_core::port::{ItemNote, Phase, Said, TurnEnd, TurnEvent, TurnStatus};
+use bridge_core::port::{ItemNote, Phase, TextUpdate, TurnEnd, TurnEvent, TurnStatus};
 use bridge_core::value::{self, Class, Failure, IncarnationId, Timestamp, Usage};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -178,9 +178,10 @@ impl Mailbox {
             inner.compare(&self.frame.allowed, Reported::from(&update.thread_settings));
         }
         if let Stage::Early { news, .. } = &mut inner.stage {
-            match news.len() < EARLY_MAX {
-                true => news.push(notification.clone()),
-                false => inner.lose("too much happened while the thread was looked at"),
+            if news.len() < EARLY_MAX {
+                news.push(notification.clone())
+            } else {
+                inner.lose("too much happened while the thread was looked at")
             }
         } else {
             inner.fold(notification, resets_at);
@@ -313,9 +314,9 @@ impl Inner {
     }
 
     fn ask(&mut self, request: &ServerRequest, frame: &Frame) {
-        let sandbox = frame.allowed.sandbox.word();
+        let sandbox = frame.allowed.sandbox.as_str();
         let asked = questions::asked(request, &frame.incarnation, sandbox, &self.changes);
-        self.push(TurnEvent::Asked(asked));
+        self.push(TurnEvent::Request(asked));
     }
 
     fn compare(&mut self, allowed: &Allowed, reported: Reported<'_>) {
@@ -424,7 +425,7 @@ fn is_silent(kind: &str, stage: ItemStage) -> bool {
 }
 
 fn said(spoken: Spoken) -> TurnEvent {
-    TurnEvent::Text(Said {
+    TurnEvent::Text(TextUpdate {
         item_id: value::ItemId::new(spoken.item_id.as_str()),
         phase: match spoken.phase {
             Some(MessagePhase::Commentary) => Phase::Commentary,
@@ -452,7 +453,7 @@ fn end(outcome: TurnOutcome, resets_at: Option<Timestamp>) -> TurnEnd {
         status,
         answer: outcome.answer.map(|answer| answer.text),
         touched: outcome.effects,
-        heard: crate::history::client_ids(&outcome.heard),
+        received: crate::history::client_ids(&outcome.received),
         failure,
         usage: Usage {
             input_tokens: i64::try_from(usage.input_tokens).unwrap_or(i64::MAX),

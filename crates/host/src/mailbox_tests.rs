@@ -52,7 +52,7 @@ async fn text(mailbox: &Mailbox) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_words_come_at_once_and_more_of_them_together() {
+async fn first_delta_is_immediate_rest_coalesce() {
     let mailbox = mailbox();
     let began = Instant::now();
     delta(&mailbox, "a");
@@ -75,7 +75,7 @@ async fn the_first_words_come_at_once_and_more_of_them_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_text_waits_for_nothing() {
+async fn completed_text_is_delivered_immediately() {
     let mailbox = mailbox();
     let began = Instant::now();
     delta(&mailbox, "a");

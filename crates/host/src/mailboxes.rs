@@ -12,7 +12,7 @@ use crate::unconfirmed::Overdue;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::{Notification, Outcome, ServerRequest, ThreadId};
-use bridge_core::port::{AskedRef, TurnEvent};
+use bridge_core::port::{RequestKey, TurnEvent};
 use bridge_core::value::RequestVerdict;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -156,7 +156,7 @@ impl Mailboxes {
     }
 
     /// A question that is still asked.
-    pub(crate) fn question(&self, to: &AskedRef) -> Option<ServerRequest> {
+    pub(crate) fn question(&self, to: &RequestKey) -> Option<ServerRequest> {
         locked(&self.questions).find(to).cloned()
     }
 
@@ -177,7 +177,7 @@ impl Mailboxes {
     }
 
     /// Whether it was answered just so, and Codex has not confirmed that.
-    pub(crate) fn says_already(&self, to: &AskedRef, verdict: &RequestVerdict) -> bool {
+    pub(crate) fn says_already(&self, to: &RequestKey, verdict: &RequestVerdict) -> bool {
         let questions = locked(&self.questions);
         let unconfirmed = questions.unconfirmed(to);
         unconfirmed.is_some_and(|(request, said)| {
@@ -240,7 +240,7 @@ mod tests {
     use bridge_codex::wire::TurnId;
     use bridge_codex::wire::notification::EffectiveSettings;
     use bridge_codex::wire::values::GrantScope;
-    use bridge_core::port::Asked;
+    use bridge_core::port::ApprovalRequest;
     use bridge_core::value::{RequestDecision, RequestKind, Timestamp};
     use serde_json::{Value, json};
 
@@ -278,28 +278,28 @@ mod tests {
         }
     }
 
-    async fn asked(mailbox: &Mailbox) -> Asked {
+    async fn asked(mailbox: &Mailbox) -> ApprovalRequest {
         match event(mailbox).await {
-            TurnEvent::Asked(asked) => asked,
+            TurnEvent::Request(asked) => asked,
             other => panic!("{other:?}"),
         }
     }
 
     #[tokio::test]
-    async fn a_question_waits_for_its_follower_and_no_longer_than_its_patience() {
+    async fn undelivered_request_expires_without_follower() {
         let boxes = Mailboxes::default();
         let now = Instant::now();
         boxes.ask(command(0), now).unwrap();
         assert_eq!(boxes.next_expiry(), Some(now + UNHEARD_PATIENCE));
         assert_eq!(boxes.expire(now), []);
         let mailbox = running(&boxes);
-        let name = asked(&mailbox).await.asked;
+        let name = asked(&mailbox).await.key;
         assert!(boxes.question(&name).is_some());
         assert_eq!(boxes.expire(now + UNHEARD_PATIENCE), []);
 
         boxes.close(&thread(), &mailbox);
         boxes.ask(command(1), now).unwrap();
-        let name = AskedRef {
+        let name = RequestKey {
             rpc_id: "1".to_owned(),
             ..name
         };
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_too_many_is_declined_and_told() {
+    async fn excess_approval_requests_are_resolved() {
         let boxes = Mailboxes::default();
         let mailbox = running(&boxes);
         let mut id = 0;
@@ -324,11 +324,11 @@ mod tests {
             id += 1;
         }
         let told = asked(&mailbox).await;
-        assert_eq!(event(&mailbox).await, TurnEvent::Resolved(told.asked));
+        assert_eq!(event(&mailbox).await, TurnEvent::Resolved(told.key));
     }
 
     #[tokio::test]
-    async fn what_is_asked_while_a_thread_is_looked_at_is_told_when_the_turn_is_known() {
+    async fn early_requests_are_delivered_after_bind() {
         let boxes = Mailboxes::default();
         let mailbox = boxes.open_early(thread(), frame());
         let change = request(2, "item/fileChange/requestApproval", json!({}));
@@ -342,7 +342,7 @@ mod tests {
         mailbox.bind(&thread(), TurnId::from("u"));
         let asked = asked(&mailbox).await;
         assert_eq!(
-            (asked.kind, asked.asked.rpc_id.as_str()),
+            (asked.kind, asked.key.rpc_id.as_str()),
             (RequestKind::FileChange, "2")
         );
         assert!(asked.shown.contains("hello"), "{}", asked.shown);
@@ -350,23 +350,23 @@ mod tests {
         boxes.deliver(&resolved(2));
         assert_eq!(
             event(&mailbox).await,
-            TurnEvent::Resolved(asked.asked.clone())
+            TurnEvent::Resolved(asked.key.clone())
         );
-        assert_eq!(boxes.question(&asked.asked), None);
+        assert_eq!(boxes.question(&asked.key), None);
     }
 
     #[tokio::test]
-    async fn a_look_that_finds_no_turn_leaves_its_questions_to_the_next() {
+    async fn unbound_mailbox_leaves_requests_to_next() {
         let boxes = Mailboxes::default();
         let early = boxes.open_early(thread(), frame());
         boxes.ask(command(0), Instant::now()).unwrap();
         boxes.close(&thread(), &early);
         let next = running(&boxes);
-        assert_eq!(asked(&next).await.asked.rpc_id, "0");
+        assert_eq!(asked(&next).await.key.rpc_id, "0");
     }
 
     #[tokio::test]
-    async fn another_follower_is_told_once_what_is_still_asked() {
+    async fn new_follower_gets_open_requests_once() {
         let boxes = Mailboxes::default();
         let first = running(&boxes);
         boxes.ask(command(0), Instant::now()).unwrap();
@@ -378,15 +378,15 @@ mod tests {
         second.bind(&thread(), TurnId::from("u"));
         assert_eq!(asked(&second).await, before);
         boxes.ask(command(1), Instant::now()).unwrap();
-        assert_eq!(asked(&second).await.asked.rpc_id, "1");
+        assert_eq!(asked(&second).await.key.rpc_id, "1");
     }
 
     #[tokio::test]
-    async fn whoever_takes_a_question_answers_it_and_nobody_else() {
+    async fn request_can_be_taken_once() {
         let boxes = Mailboxes::default();
         let mailbox = running(&boxes);
         boxes.ask(command(0), Instant::now()).unwrap();
-        let name = asked(&mailbox).await.asked;
+        let name = asked(&mailbox).await.key;
         let mut other = name.clone();
         other.rpc_id = "\"0\"".to_owned();
         assert_eq!(boxes.question(&other), None);
@@ -395,7 +395,7 @@ mod tests {
         // Our own answer is no news.
         boxes.deliver(&resolved(0));
         boxes.ask(command(1), Instant::now()).unwrap();
-        assert_eq!(asked(&mailbox).await.asked.rpc_id, "1");
+        assert_eq!(asked(&mailbox).await.key.rpc_id, "1");
     }
 
     fn yes() -> Outcome {
@@ -407,7 +407,7 @@ mod tests {
         let (boxes, now) = (Mailboxes::default(), Instant::now());
         let mailbox = running(&boxes);
         boxes.ask(command(0), now).unwrap();
-        let name = asked(&mailbox).await.asked;
+        let name = asked(&mailbox).await.key;
         assert_eq!(boxes.next_expiry(), None);
         assert!(boxes.answer(&RawId::Integer(0), yes(), now));
         assert!(!boxes.answer(&RawId::Integer(0), yes(), now));
@@ -425,11 +425,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn f5_the_end_of_a_turn_confirms_first() {
+    async fn f5_answer_is_confirmed_before_turn_end() {
         let boxes = Mailboxes::default();
         let mailbox = running(&boxes);
         boxes.ask(command(0), Instant::now()).unwrap();
-        let name = asked(&mailbox).await.asked;
+        let name = asked(&mailbox).await.key;
         assert!(boxes.answer(&RawId::Integer(0), yes(), Instant::now()));
         let turn = json!({"id": "u", "status": "completed", "items": [], "itemsView": "notLoaded"});
         let done = json!({"threadId": "t", "turn": turn});
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_can_decide_is_given_back_and_told() {
+    async fn undecidable_requests_are_returned_and_resolved() {
         let boxes = Mailboxes::default();
         let mailbox = running(&boxes);
         for (id, method) in [(0, "brand/new"), (1, "item/tool/call")] {
@@ -451,11 +451,8 @@ mod tests {
             assert!(boxes.ask(request, Instant::now()).is_err(), "{method}");
             let told = asked(&mailbox).await;
             assert_eq!(told.method, method);
-            assert_eq!(
-                event(&mailbox).await,
-                TurnEvent::Resolved(told.asked.clone())
-            );
-            assert_eq!(boxes.question(&told.asked), None);
+            assert_eq!(event(&mailbox).await, TurnEvent::Resolved(told.key.clone()));
+            assert_eq!(boxes.question(&told.key), None);
         }
         let method = "attestation/generate".to_owned();
         let homeless = ServerRequest::parse(RawId::Integer(2), method, json!({}));
@@ -464,7 +461,7 @@ mod tests {
 
     /// Codex says nothing when it lets go of one, so it is open until it is answered.
     #[tokio::test]
-    async fn the_tool_that_we_offer_is_asked_for_and_kept_until_it_is_answered() {
+    async fn offered_tool_call_stays_open_until_answered() {
         let boxes = Mailboxes::default();
         let mailbox = running(&boxes);
         let params =
@@ -473,7 +470,7 @@ mod tests {
         boxes.ask(call.clone(), Instant::now()).unwrap();
         let told = asked(&mailbox).await;
         assert_eq!(told.kind, RequestKind::ToolCall);
-        let found = boxes.question(&told.asked).unwrap();
+        let found = boxes.question(&told.key).unwrap();
         let returned = json!({"text": "hello", "success": true});
         assert!(
             found
@@ -485,12 +482,12 @@ mod tests {
                 .accept_with(Some(&json!("hello")), &GrantScope::Turn)
                 .is_err()
         );
-        assert!(boxes.take(&call.id) && boxes.question(&told.asked).is_none());
+        assert!(boxes.take(&call.id) && boxes.question(&told.key).is_none());
     }
 
     /// After a restart a turn may be found that runs with what somebody gave its thread meanwhile.
     #[tokio::test]
-    async fn a_turn_that_is_found_with_more_power_is_to_be_stopped() {
+    async fn recovered_turn_with_excess_permissions_stops() {
         let boxes = Mailboxes::default();
         let mailbox = boxes.open_early(thread(), frame());
         let found = json!({"sandboxPolicy": {"type": "readOnly", "networkAccess": true},
@@ -506,7 +503,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_power_than_allowed_is_told_once_and_is_why_the_turn_failed() {
+    async fn excess_permissions_are_reported_as_failure() {
         let boxes = Mailboxes::default();
         let mailbox = running(&boxes);
         let update = |sandbox: &str| {

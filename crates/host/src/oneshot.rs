@@ -253,14 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn a_grandchild_that_keeps_the_pipe_does_not_keep_us() {
+    fn grandchild_holding_pipe_does_not_block() {
         let (end, output) = run(shell("sleep 5 & echo done"), LONG, &mut |_| {}).unwrap();
         assert!(matches!(end, End::Exited(status) if status.success()));
         assert_eq!(output.stdout, b"done\n");
     }
 
     #[test]
-    fn the_tail_has_the_last_lines_without_control_characters() {
+    fn tail_escapes_control_characters() {
         assert_eq!(
             tail(b"one\n\ntwo\x1b[31m\nthree\r\n", 2),
             "two\\u{1b}[31m\nthree"

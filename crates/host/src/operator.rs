@@ -6,7 +6,7 @@ use crate::fault::{Deed, fault, of_call};
 use bridge_codex::wire::config::{ConfigReadParams, ConfigReadResponse, WorkspaceWriteKeys};
 use bridge_codex::wire::method::ConfigRead;
 use bridge_codex::wire::policy::SandboxPolicy;
-use bridge_core::port::{AgentFault, Reads, ThreadSpec};
+use bridge_core::port::{AgentError, Reads, ThreadSpec};
 use bridge_core::value::{Class, Sandbox};
 use serde_json::{Map, Value, json};
 
@@ -23,7 +23,7 @@ pub(crate) struct Operator(ConfigReadResponse);
 pub(crate) async fn read(
     connection: &Connection,
     spec: &ThreadSpec,
-) -> Result<Operator, AgentFault> {
+) -> Result<Operator, AgentError> {
     let cwd = Some(spec.workdir.clone());
     let answer = connection
         .call::<ConfigRead>(ConfigReadParams { cwd })
@@ -34,7 +34,7 @@ pub(crate) async fn read(
 fn understood(
     answer: Result<ConfigReadResponse, CallError>,
     reads: &Reads,
-) -> Result<Operator, AgentFault> {
+) -> Result<Operator, AgentError> {
     let error = match answer {
         Ok(answer) => return Ok(answer.into()),
         Err(error) => error,
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_codex_without_the_call_has_no_say_and_never_about_a_shield() {
+    fn missing_config_read_is_tolerated_unless_isolated() {
         let shielded = Reads::Shielded {
             also: Vec::new(),
             hidden: Vec::new(),

@@ -89,9 +89,10 @@ impl PeerProcess {
         };
         let stamp = process::stamp(pid).ok_or(PeerError::Gone)?;
         // Last: while the process lives its pid is its own, so that the start time read before is its own too.
-        match pidfd.is_none_or(|pidfd| is_alive(&pidfd)) {
-            true => Ok(Self { stamp }),
-            false => Err(PeerError::Gone),
+        if pidfd.is_none_or(|pidfd| is_alive(&pidfd)) {
+            Ok(Self { stamp })
+        } else {
+            Err(PeerError::Gone)
         }
     }
 
@@ -205,7 +206,7 @@ mod tests {
 
     /// Whoever hides its file and takes our name is not known by its file.
     #[test]
-    fn f2_a_hidden_program_has_a_name_only() {
+    fn f2_hidden_executable_matches_by_name_only() {
         let (ours, other) = (Path::new("/bin/codex-bridge"), Path::new("/bin/sh"));
         let judge = |file, is_namesake| Ours::judge(Some(ours), file, is_namesake);
         assert_eq!(judge(Some(ours), true), Ours::ByFile);

@@ -139,9 +139,10 @@ impl Allowed {
     /// What this thread may do, with what the operator's configuration adds for those whom no shield holds.
     pub(crate) fn of(spec: &ThreadSpec, operator: &Operator) -> Self {
         let shielded = is_shielded(spec);
-        let policy = match shielded {
-            true => Operator::default().policy(spec.sandbox),
-            false => operator.policy(spec.sandbox),
+        let policy = if shielded {
+            Operator::default().policy(spec.sandbox)
+        } else {
+            operator.policy(spec.sandbox)
         };
         let mut reach = Reach::of(&policy);
         if spec.sandbox.can_write() {
@@ -174,8 +175,8 @@ impl Allowed {
         if sandbox > self.sandbox {
             return Some(format!(
                 "sandbox `{}` was asked for and Codex reports `{}`",
-                self.sandbox.word(),
-                sandbox.word()
+                self.sandbox.as_str(),
+                sandbox.as_str()
             ));
         }
         // Beyond full access there is nothing.
@@ -187,7 +188,7 @@ impl Allowed {
         if *reported.approval_policy != approval(self.approval_policy) {
             return Some(format!(
                 "approval policy `{}` was asked for and Codex reports `{}`",
-                self.approval_policy.word(),
+                self.approval_policy.as_str(),
                 reported.approval_policy.as_str()
             ));
         }
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sandbox_of_the_same_kind_that_reaches_further_is_more_power() {
+    fn wider_sandbox_of_same_kind_exceeds_permissions() {
         let config = json!({"config": {"sandbox_workspace_write":
             {"writable_roots": ["/srv"], "exclude_slash_tmp": true}}});
         let operator =
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shield_that_was_dropped_is_more_power() {
+    fn dropped_read_isolation_exceeds_permissions() {
         let peer = allowed(Sandbox::ReadOnly, true);
         let bare = settings("readOnly", "on-request", "user", Value::Null);
         assert!(peer.exceeded_by(Reported::from(&bare)).is_some());

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_brackets_does_not_shift_the_fields() {
+    fn stat_parses_names_with_parentheses() {
         let text = "42 (a) b (c)) S 7 42 43 34816 -1 4194560 1 0 0 0 1 2 3 4 20 0 1 0 987654 1 2";
         let stat = Stat::parse(text).unwrap();
         assert_eq!(
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_process_is_alive_and_a_later_one_with_its_pid_is_not() {
+    fn reused_pid_is_not_alive() {
         let pid = i32::try_from(std::process::id()).unwrap();
         let ours = stamp(pid).unwrap();
         assert!(alive(&ours));

@@ -201,7 +201,7 @@ case "$profile" in *'/work" = "write"'*) echo x > made;; esac"#;
     }
 
     #[test]
-    fn a_shield_behind_which_nothing_runs_is_broken() {
+    fn failing_probe_marks_isolation_broken() {
         let tail = "bwrap: no".to_owned();
         assert_eq!(
             found("echo 'bwrap: no' >&2; exit 1"),
@@ -211,7 +211,7 @@ case "$profile" in *'/work" = "write"'*) echo x > made;; esac"#;
     }
 
     #[test]
-    fn one_that_shows_what_is_granted_alone_holds() {
+    fn probe_passes_when_only_grants_visible() {
         assert_eq!(found(HONEST), Shield::Holds);
         assert!(matches!(found("cat own"), Shield::Broken { .. }));
     }
@@ -227,7 +227,7 @@ case "$profile" in *'/work" = "write"'*) echo x > made;; esac"#;
     }
 
     #[test]
-    fn one_that_shows_what_is_hidden_in_the_own_directory_leaks() {
+    fn probe_detects_visible_hidden_files() {
         assert_eq!(
             found(&format!("{HONEST}; cat hidden/canary")),
             Shield::Leaks
@@ -236,7 +236,7 @@ case "$profile" in *'/work" = "write"'*) echo x > made;; esac"#;
     }
 
     #[test]
-    fn what_is_passed_on_is_one_line_of_toml() {
+    fn renders_json_as_inline_toml() {
         let value = serde_json::json!({"a b": {"c\"": false}, "d": ["e"]});
         assert_eq!(
             toml(&value),

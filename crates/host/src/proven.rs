@@ -57,7 +57,7 @@ mod tests {
     use std::cell::Cell;
 
     #[tokio::test(start_paused = true)]
-    async fn a_failure_answers_for_a_while_and_a_success_for_ever() {
+    async fn probe_cache_expires_failures_only() {
         let proven = Proven::default();
         let trials = Cell::new(0);
         let ask = async |found: Result<(), String>| {

@@ -13,7 +13,7 @@ use bridge_codex::wire::server_request::RequestKind as WireKind;
 use bridge_codex::wire::shown::Scene;
 use bridge_codex::wire::{Notification, Outcome, ServerRequest, ThreadId};
 use bridge_core::deadline::after;
-use bridge_core::port::{Asked, AskedRef};
+use bridge_core::port::{ApprovalRequest, RequestKey};
 use bridge_core::prompt::ASK_AGENT;
 use bridge_core::value::{self, IncarnationId, RequestKind};
 use std::collections::{HashMap, VecDeque};
@@ -145,14 +145,14 @@ impl Questions {
     }
 
     /// A question that Codex still asks, by its name; also while nobody follows its thread.
-    pub(crate) fn find(&self, to: &AskedRef) -> Option<&ServerRequest> {
+    pub(crate) fn find(&self, to: &RequestKey) -> Option<&ServerRequest> {
         let unheard = self.unheard.iter().map(|(_, request)| request);
         let mut asked = self.open.values().chain(unheard);
         asked.find(|request| is_named(request, to))
     }
 
     /// The answer to a question that Codex has not confirmed.
-    pub(crate) fn unconfirmed(&self, to: &AskedRef) -> Option<(&ServerRequest, &Outcome)> {
+    pub(crate) fn unconfirmed(&self, to: &RequestKey) -> Option<(&ServerRequest, &Outcome)> {
         let mut answers = self.answered.answers();
         answers.find(|(request, _)| is_named(request, to))
     }
@@ -168,13 +168,13 @@ impl Questions {
     }
 }
 
-fn is_named(request: &ServerRequest, to: &AskedRef) -> bool {
+fn is_named(request: &ServerRequest, to: &RequestKey) -> bool {
     request.id.to_string() == to.rpc_id
         && request.item_id().map(|id| id.as_str()) == to.item_id.as_ref().map(|id| id.as_str())
 }
 
-pub(crate) fn name_of(request: &ServerRequest, incarnation: &IncarnationId) -> AskedRef {
-    AskedRef {
+pub(crate) fn name_of(request: &ServerRequest, incarnation: &IncarnationId) -> RequestKey {
+    RequestKey {
         incarnation: incarnation.clone(),
         rpc_id: request.id.to_string(),
         item_id: request.item_id().map(|id| value::ItemId::new(id.as_str())),
@@ -187,13 +187,13 @@ pub(crate) fn asked(
     incarnation: &IncarnationId,
     sandbox: &str,
     changes: &OpenChanges,
-) -> Asked {
+) -> ApprovalRequest {
     let scene = Scene {
         sandbox,
         changes: request.item_id().and_then(|item_id| changes.of(item_id)),
     };
-    Asked {
-        asked: name_of(request, incarnation),
+    ApprovalRequest {
+        key: name_of(request, incarnation),
         method: request.method.clone(),
         kind: kind_of(request),
         headline: request.headline_in(&scene),

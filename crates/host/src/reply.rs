@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_do_not_read_are_unfit_and_a_decline_needs_none() {
+    fn unparsable_answers_are_rejected_unless_declined() {
         let accept = |answers| reply(&questions(), &verdict(RequestDecision::Accept, answers));
         assert!(accept(Some("{")).unwrap_err().contains("not JSON"));
         assert!(accept(Some("null")).is_err() && accept(None).is_err());

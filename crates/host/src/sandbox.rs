@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_temporary_directory_writing_elsewhere_proves_nothing() {
+    fn probe_in_temp_dir_skips_outside_write() {
         let tree = Tree::new();
         let codex = tree.file("codex", "755", "#!/bin/sh\ncd \"$5\"; shift 6\n\"$@\"\n");
         let scratch = tree.dir("temporary/scratch");
@@ -216,14 +216,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sandbox_that_lets_through_what_it_must_holds() {
+    fn probe_passes_working_sandbox() {
         let found = report("if [ $profile = :workspace ]; then printf x > \"$5\"; fi; exit 42");
         assert_eq!(found.read_only, Finding::Holds);
         assert_eq!(found.workspace_write, Finding::Holds);
     }
 
     #[test]
-    fn a_sandbox_without_any_writing_is_of_no_use_for_work() {
+    fn probe_reports_unwritable_workspace_as_broken() {
         let found = report("echo 'read-only file system' >&2; exit 42");
         assert_eq!(found.read_only, Finding::Holds);
         let tail = "read-only file system".to_owned();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sandbox_that_does_not_start_says_why() {
+    fn probe_reports_sandbox_start_failure() {
         let found = report(
             "echo 'WARNING: proceeding, even though we could not create PATH aliases' >&2; \
              echo 'bwrap: No permissions to create new namespace' >&2; exit 1",
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_codex_that_is_not_there_is_an_error() {
+    fn probe_fails_without_codex_executable() {
         let tree = Tree::new();
         assert!(probe(Path::new("/nonexistent/codex"), &[], &tree.root).is_err());
     }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_system_the_working_directory_and_codex_are_granted() {
+    fn grants_only_system_workdir_and_codex() {
         let hidden = ["/home/u", "/home/u/state", "/home/u/.codex"];
         assert_eq!(
             entries("/home/u/state/work/c", false, &hidden),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_granted_paths_are_read_and_hide_secrets() {
+    fn f1_granted_paths_hide_secrets() {
         let also = ["/home/u/docs", "/srv/x/sub"];
         let hidden = ["/home/u", "/home/u/docs/token"];
         let found = entries_with("/srv/x", true, &also, &hidden);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_in_a_granted_place_is_named() {
+    fn denies_hidden_paths_inside_grants() {
         let found = entries(
             "/srv/x",
             false,

@@ -237,7 +237,7 @@ mod tests {
 
     /// An interrupt that is refused, or granted and without effect, is not the last word.
     #[tokio::test(start_paused = true)]
-    async fn a_turn_with_too_much_power_that_does_not_end_costs_its_codex() {
+    async fn excess_permission_turn_ignoring_interrupt_is_lost() {
         let refused = json!({"error": {"code": -32600, "message": "no"}});
         for answer in [refused, json!({"result": {}})] {
             let began = Instant::now();

@@ -55,9 +55,10 @@ impl Supervisor {
     pub(crate) fn ask(&mut self, now_ms: u64) -> Permit {
         if now_ms < self.closed_until {
             let until_ms = self.closed_until;
-            return match self.fast_exits >= FAST_EXITS_MAX {
-                true => Permit::Broken { until_ms },
-                false => Permit::Cooling { until_ms },
+            return if self.fast_exits >= FAST_EXITS_MAX {
+                Permit::Broken { until_ms }
+            } else {
+                Permit::Cooling { until_ms }
             };
         }
         while self
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn five_crashes_in_a_minute_open_the_circuit_with_growing_pauses() {
+    fn crash_loop_opens_circuit_with_backoff() {
         let mut supervisor = Supervisor::new(5);
         let mut now = 0;
         for pause in [60_000, 120_000, 240_000] {
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn two_fast_exits_mean_broken_until_a_probe_stays_up() {
+    fn fast_exits_mean_broken_until_stable_run() {
         let mut supervisor = Supervisor::new(5);
         assert_eq!(supervisor.ask(0), Permit::Go);
         supervisor.ended(100, 100);

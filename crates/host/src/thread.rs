@@ -15,7 +15,7 @@ use bridge_codex::wire::thread::{
     ThreadStartParams,
 };
 use bridge_codex::wire::values::{ApprovalsReviewer, HistoryMode, SandboxMode, SortDirection};
-use bridge_core::port::{AgentFault, Reads, ThreadSpec};
+use bridge_core::port::{AgentError, Reads, ThreadSpec};
 use bridge_core::prompt::{ASK_AGENT, ask_agent_description};
 use bridge_core::value::{Class, Sandbox};
 use serde_json::{Map, Value, json};
@@ -81,7 +81,7 @@ pub(crate) async fn start(
     spec: &ThreadSpec,
     operator: &Operator,
     kept: NewThreads,
-) -> Result<ThreadId, AgentFault> {
+) -> Result<ThreadId, AgentError> {
     let mut settings = settings(spec, &session.ground, operator);
     let widened = settings.sandbox.is_some() && spec.sandbox.can_write();
     if widened {
@@ -143,7 +143,7 @@ async fn widen(
     session: &Session,
     thread: &ThreadId,
     policy: SandboxPolicy,
-) -> Result<(), AgentFault> {
+) -> Result<(), AgentError> {
     let connection = &session.connection;
     let report = connection.threads.await_report(thread);
     let params = ThreadSettingsUpdateParams {
@@ -164,7 +164,7 @@ async fn widen(
 }
 
 /// What Codex reports as effective must not be more than what was asked for.
-fn not_more(verdict: Verdict) -> Result<(), AgentFault> {
+fn not_more(verdict: Verdict) -> Result<(), AgentError> {
     match verdict {
         None => Ok(()),
         Some(complaint) => {
@@ -183,7 +183,7 @@ pub(crate) async fn load(
     session: &Session,
     thread: &ThreadId,
     spec: &ThreadSpec,
-) -> Result<(), AgentFault> {
+) -> Result<(), AgentError> {
     let operator = operator::read(&session.connection, spec).await?;
     let allowed = Allowed::of(spec, &operator);
     let again = async || {
@@ -194,7 +194,7 @@ pub(crate) async fn load(
             initial_turns_page: None,
         };
         let resumed = resume(session, params).await?;
-        Ok::<_, AgentFault>(resumed.into_parts(&SortDirection::Descending).0)
+        Ok::<_, AgentError>(resumed.into_parts(&SortDirection::Descending).0)
     };
     let mut opened = again().await?;
     let met = allowed.is_met_by(Reported::from(&opened));
@@ -225,7 +225,7 @@ pub(crate) async fn load(
 pub(crate) async fn resume(
     session: &Session,
     params: ThreadResumeParams,
-) -> Result<ThreadResumed, AgentFault> {
+) -> Result<ThreadResumed, AgentError> {
     session
         .connection
         .call::<ThreadResume>(params)
@@ -241,7 +241,7 @@ mod tests {
     use bridge_core::value::ApprovalPolicy;
 
     #[test]
-    fn a_link_to_the_working_directory_unhides_nothing_in_it() {
+    fn symlinked_workdir_keeps_hidden_paths_denied() {
         let root = tempfile::tempdir().unwrap();
         let real = root.path().canonicalize().unwrap();
         std::fs::create_dir(real.join("work")).unwrap();

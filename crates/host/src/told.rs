@@ -109,7 +109,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn it_gets_the_bytes_and_nothing_of_our_environment() {
+    async fn command_gets_stdin_and_clean_environment() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("told");
         let script = format!("cat > {0}; env | sort >> {0}", file.display());
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_has_its_last_words_and_a_flood_is_no_trouble() {
+    async fn command_failures_report_cause() {
         let failing = shell("echo no room >&2; exit 3", LONG);
         let told = failing.tell(vec![b'x'; 1 << 20]);
         let error = told.await.unwrap_err().to_string();

@@ -7,7 +7,7 @@
 
 use crate::fault::fault;
 use bridge_codex::wire::ThreadId;
-use bridge_core::port::{AgentFault, Finding, Found, TurnStatus};
+use bridge_core::port::{AgentError, RecordedTurn, TurnHistory, TurnStatus};
 use bridge_core::value::{Class, Incarnation, IncarnationId};
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -73,19 +73,24 @@ impl Transcripts {
 
     /// What the history says about a turn, as far as it can be believed: what is there is there, but nothing
     /// follows from what is missing.
-    pub(crate) fn believed(&self, life: &IncarnationId, thread: &ThreadId, found: Found) -> Found {
+    pub(crate) fn believed(
+        &self,
+        life: &IncarnationId,
+        thread: &ThreadId,
+        found: TurnHistory,
+    ) -> TurnHistory {
         let inner = self.locked();
         let marked = |thread| inner.unsaved.contains(&(life.clone(), thread));
         if proves_itself(&found) || !(marked(Some(thread.clone())) || marked(None)) {
             return found;
         }
-        Found::Unreadable {
+        TurnHistory::Unreadable {
             why: "Codex could not save what happened on this thread (a full disk?)".to_owned(),
         }
     }
 
     /// A fault while Codex can't save what it does. `home` is CODEX_HOME.
-    pub(crate) async fn check(&self, home: Option<&Path>) -> Result<(), AgentFault> {
+    pub(crate) async fn check(&self, home: Option<&Path>) -> Result<(), AgentError> {
         let Some(words) = self.locked().trouble.clone() else {
             return Ok(());
         };
@@ -111,14 +116,14 @@ impl Transcripts {
     }
 }
 
-fn proves_itself(found: &Found) -> bool {
+fn proves_itself(found: &TurnHistory) -> bool {
     match found {
-        Found::Turn(Finding { status, answer, .. }) => match status {
+        TurnHistory::Turn(RecordedTurn { status, answer, .. }) => match status {
             TurnStatus::InProgress | TurnStatus::Completed | TurnStatus::Failed => true,
             TurnStatus::Interrupted => answer.is_some(),
         },
-        Found::Unreadable { .. } => true,
-        Found::Absent | Found::Foreign => false,
+        TurnHistory::Unreadable { .. } => true,
+        TurnHistory::Absent | TurnHistory::Foreign => false,
     }
 }
 
@@ -169,19 +174,19 @@ mod tests {
         }
     }
 
-    fn turn(status: TurnStatus) -> Found {
-        Found::Turn(Finding {
+    fn turn(status: TurnStatus) -> TurnHistory {
+        TurnHistory::Turn(RecordedTurn {
             turn_id: TurnId::new("u"),
             status,
             answer: None,
             effects: Vec::new(),
-            heard: Vec::new(),
+            received: Vec::new(),
             failure: None,
         })
     }
 
     #[test]
-    fn nothing_follows_from_what_is_missing_and_the_next_daemon_knows_it_too() {
+    fn lost_transcript_makes_absence_unreadable() {
         let dir = tempfile::tempdir().unwrap();
         let life = life(dir.path());
         let thread = ThreadId::from("t");
@@ -190,12 +195,19 @@ mod tests {
         let second = Transcripts::default();
         second.recall(&life);
         for known in [first, second] {
-            let believed = |id: &str, thread: &ThreadId, found: Found| {
+            let believed = |id: &str, thread: &ThreadId, found: TurnHistory| {
                 known.believed(&IncarnationId::new(id), thread, found)
             };
-            for missing in [Found::Absent, Found::Foreign, turn(TurnStatus::Interrupted)] {
+            for missing in [
+                TurnHistory::Absent,
+                TurnHistory::Foreign,
+                turn(TurnStatus::Interrupted),
+            ] {
                 let found = believed("a", &thread, missing.clone());
-                assert!(matches!(found, Found::Unreadable { .. }), "{missing:?}");
+                assert!(
+                    matches!(found, TurnHistory::Unreadable { .. }),
+                    "{missing:?}"
+                );
                 assert_eq!(believed("b", &thread, missing.clone()), missing);
                 assert_eq!(
                     believed("a", &ThreadId::from("x"), missing.clone()),
@@ -220,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_stops_until_there_is_space_and_nothing_is_left_of_the_trial() {
+    async fn lost_transcript_blocks_until_writable() {
         let dir = tempfile::tempdir().unwrap();
         let known = Transcripts::default();
         assert_eq!(known.check(Some(dir.path())).await, Ok(()));
@@ -235,10 +247,10 @@ mod tests {
         let found = known.believed(
             &IncarnationId::new("a"),
             &ThreadId::from("t"),
-            Found::Absent,
+            TurnHistory::Absent,
         );
         assert!(
-            matches!(found, Found::Unreadable { .. }),
+            matches!(found, TurnHistory::Unreadable { .. }),
             "it stays distrusted"
         );
     }

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn f5_codex_that_never_confirms_is_given_up() {
+    fn f5_unconfirmed_answer_gives_up_codex() {
         let (mut book, start) = answered();
         let mut did = Vec::new();
         while let Some(due) = book.next_due() {
@@ -327,7 +327,7 @@ mod tests {
 
     /// A version of Codex that does not confirm some kind of request costs one repetition and one resume.
     #[test]
-    fn f5_a_request_not_asked_again_is_settled() {
+    fn f5_request_not_repeated_is_settled() {
         let (mut book, start) = answered();
         book.expire(start + 5 * SECOND);
         book.expire(start + 10 * SECOND);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn f5_the_end_of_item_or_turn_confirms() {
+    fn f5_item_or_turn_end_confirms() {
         let (mut book, start) = answered();
         let call = json!({"callId": "c", "tool": "ask_agent", "arguments": {}});
         book.insert(request(1, "item/tool/call", &call), yes(), start);

@@ -166,9 +166,10 @@ impl Ground {
                 .gate()
                 .is_some_and(|gate| !self.open.iter().any(|open| open == gate));
             if task.state == "WORKING" && !held {
-                task.state = match task.text.contains("which?") {
-                    true => "INPUT_REQUIRED",
-                    false => "COMPLETED",
+                task.state = if task.text.contains("which?") {
+                    "INPUT_REQUIRED"
+                } else {
+                    "COMPLETED"
                 };
             }
         }

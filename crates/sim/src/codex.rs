@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_installed_version_is_found_from_a_folder_below() {
+    fn finds_newest_installed_codex() {
         let root = tempfile::tempdir().unwrap();
         install(root.path(), "0.99.0");
         let newest = install(root.path(), "0.166.0");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_codex_says_how_to_get_it() {
+    fn missing_codex_error_suggests_command() {
         let root = tempfile::tempdir().unwrap();
         let error = installed(root.path()).unwrap_err();
         assert!(
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misnamed_codex_says_which_variable_is_wrong() {
+    fn wrong_codex_path_names_the_variable() {
         let error = check_named(PathBuf::from("/nowhere/codex")).unwrap_err();
         assert!(error.to_string().contains(CODEX_BIN_VAR), "{error}");
     }

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_numbers_and_another_gives_others() {
+    fn dice_are_deterministic_per_seed() {
         let rolls = |seed| {
             let mut dice = Dice::new(seed);
             [dice.roll(), dice.roll(), dice.roll()]

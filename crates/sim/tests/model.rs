@@ -29,7 +29,7 @@ async fn say(model: &ScriptedModel, text: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_held_answer_comes_when_the_gate_opens() {
+async fn held_answer_waits_for_gate() {
     let model = model().await;
     let mut response = say(&model, "hold:gate echo:through").await;
     let first = response.chunk().await.unwrap().unwrap();
@@ -61,7 +61,7 @@ async fn a_client_that_goes_away_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_break_delivers_what_was_said_and_then_cuts_the_socket() {
+async fn break_cuts_socket_after_partial_answer() {
     let model = model().await;
     let mut response = say(&model, "break:1 stream:2").await;
     let mut text = Vec::new();
@@ -84,7 +84,7 @@ async fn a_break_delivers_what_was_said_and_then_cuts_the_socket() {
 }
 
 #[tokio::test]
-async fn http_errors_have_the_shape_of_the_api_and_may_be_counted() {
+async fn http_errors_match_api_shape() {
     let model = model().await;
     let limited = say(&model, "fail:429:1 echo:ok").await;
     assert_eq!(limited.status(), StatusCode::TOO_MANY_REQUESTS);
@@ -116,7 +116,7 @@ async fn a_usage_limit_says_when_it_ends() {
 }
 
 #[tokio::test]
-async fn requests_are_recorded_and_can_be_waited_for() {
+async fn requests_are_recorded_and_awaitable() {
     let model = model().await;
     say(&model, "echo:one").await.text().await.unwrap();
     let two = "<peer name=\"p\">\necho:two\n</peer>";
@@ -130,7 +130,7 @@ async fn requests_are_recorded_and_can_be_waited_for() {
 }
 
 #[tokio::test]
-async fn a_wait_in_vain_ends_and_says_what_was_seen() {
+async fn wait_timeout_reports_seen_requests() {
     let patience = Duration::from_millis(1);
     let options = Options {
         patience,
@@ -173,7 +173,7 @@ async fn a_key_can_be_required() {
 }
 
 #[tokio::test]
-async fn what_it_cannot_read_is_refused_with_a_reason() {
+async fn invalid_requests_are_refused() {
     let model = model().await;
     let request = client().post(format!("{}/responses", model.base_url()));
     let response = request.body("{").send().await.unwrap();
@@ -186,7 +186,7 @@ async fn what_it_cannot_read_is_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn stopping_breaks_what_is_under_way_and_frees_the_port() {
+async fn stop_breaks_streams_and_frees_port() {
     let model = model().await;
     let response = say(&model, "hang:").await;
     model.wait_held("hang").await.unwrap();

@@ -308,18 +308,18 @@ async fn replay(name: &str, recording: &str, edition: Edition) {
 }
 
 #[test]
-fn the_form_of_the_recording_is_rebuilt_to_the_byte() {
+fn recorded_form_has_original_length() {
     assert_eq!(FORM.len(), 124);
 }
 
 #[tokio::test]
-async fn every_call_of_may_2026_is_answered_as_recorded() {
+async fn may_2026_recording_replays_identically() {
     let recording = include_str!("golden/molecule/platform-2026-05.jsonl");
     replay("2026-05", recording, Edition::Seed).await;
 }
 
 #[tokio::test]
-async fn every_call_of_june_2026_is_answered_as_recorded() {
+async fn june_2026_recording_replays_identically() {
     let recording = include_str!("golden/molecule/platform-2026-06.jsonl");
     replay("2026-06", recording, Edition::New).await;
 }

@@ -48,7 +48,7 @@ async fn status(platform: &Platform, path: &str, body: &Value) -> StatusCode {
 }
 
 #[tokio::test]
-async fn a_row_is_shown_until_it_is_acknowledged() {
+async fn row_is_shown_until_acknowledged() {
     let platform = platform(Memory::Idempotent).await;
     platform.post("a", "ann", "hello").unwrap();
     for _ in 0..2 {
@@ -81,7 +81,7 @@ async fn a_row_is_shown_until_it_is_acknowledged() {
 }
 
 #[tokio::test]
-async fn whoever_waits_with_a_mark_hears_of_what_is_new_at_once() {
+async fn long_poll_wakes_on_new_rows() {
     let platform = platform(Memory::Idempotent).await;
     platform.post("a", "ann", "one").unwrap();
     let mark = rows(&platform, "").await["mark"].as_u64().unwrap();
@@ -104,7 +104,7 @@ async fn whoever_waits_with_a_mark_hears_of_what_is_new_at_once() {
 }
 
 #[tokio::test]
-async fn faults_are_played_and_only_what_was_taken_is_seen() {
+async fn only_accepted_replies_become_visible() {
     let platform = platform(Memory::Probeable).await;
     platform.post("a", "ann", "hello").unwrap();
     let refuse = |status, retry_after| Fault::Refuse {
@@ -149,7 +149,7 @@ async fn faults_are_played_and_only_what_was_taken_is_seen() {
 }
 
 #[tokio::test]
-async fn a_blind_platform_cannot_be_asked_and_nonsense_is_refused() {
+async fn blind_platform_rejects_probes_and_invalid_requests() {
     let platform = platform(Memory::Blind).await;
     let asked = get(&platform, "/replies?key=k").await.unwrap();
     assert_eq!(asked.status(), StatusCode::METHOD_NOT_ALLOWED);
@@ -165,7 +165,7 @@ async fn a_blind_platform_cannot_be_asked_and_nonsense_is_refused() {
 }
 
 #[tokio::test]
-async fn a_platform_that_is_down_refuses_connections_and_comes_back_with_its_memory() {
+async fn restarted_platform_keeps_its_memory() {
     let mut platform = platform(Memory::Idempotent).await;
     platform.post("a", "ann", "hello").unwrap();
     platform.down().await;
@@ -179,7 +179,7 @@ async fn a_platform_that_is_down_refuses_connections_and_comes_back_with_its_mem
 }
 
 #[tokio::test]
-async fn weather_touches_replies_and_brings_old_rows_back() {
+async fn weather_loses_responses_and_redelivers_rows() {
     let platform = platform(Memory::Idempotent).await;
     platform.post("a", "ann", "hello").unwrap();
     platform.set_weather(Weather {

@@ -1,11 +1,20 @@
--- The ledger, version 1. Times are integer milliseconds, states are words, ids are text.
--- A migration that has shipped is never edited; the next change is a new file.
--- Lists of words are chains of OR: for IN with more than two words SQLite builds a table at every write.
+-- Schema version 1. Times are integer milliseconds, ids are text, states are the names of the core's enums.
+-- Never edit a version that was released: add the next file.
+-- Lists of values are chains of OR, because SQLite builds a temporary table for IN with more than two values at every write.
 
--- One row: which opening of this file may write (the boot epoch).
+-- One row. `epoch` is the number of the opening that may write; `round` is the scheduler's round of service.
+-- The audit columns are the ends of the chain in `audit`: `audit_removed` is the sum of the newest row that retention
+-- removed, `audit_newest` the sum of the newest row. Rows up to `audit_base` were written under another key; the row after
+-- them is summed over the content of all of them. `audit_signature` is Ed25519 over these three, `audit_key` its public key.
 CREATE TABLE instance (
-    id    INTEGER PRIMARY KEY CHECK (id = 1),
-    epoch INTEGER NOT NULL
+    id              INTEGER PRIMARY KEY CHECK (id = 1),
+    epoch           INTEGER NOT NULL,
+    round           INTEGER NOT NULL DEFAULT 0,
+    audit_removed   TEXT,
+    audit_newest    TEXT,
+    audit_base      INTEGER NOT NULL DEFAULT 0,
+    audit_signature TEXT,
+    audit_key       TEXT
 ) STRICT;
 INSERT INTO instance (id, epoch) VALUES (1, 0);
 
@@ -17,13 +26,15 @@ CREATE TABLE conversation (
     last_turn       TEXT,
     workdir         TEXT NOT NULL,
     created_at      INTEGER NOT NULL,
+    context         TEXT,
     UNIQUE (channel, external_key)
 ) STRICT, WITHOUT ROWID;
 
--- `row` grows with arrival. `place` is derived from the state and the conversation's other rows, and written
--- only by the store: ready and held are the first waiting message of a conversation with nothing in flight,
--- behind waits for another one, flight is with Codex, out has its answer, null is finished. The queues are
--- partial indexes over it, so that finished rows cost nothing.
+-- `row` grows with arrival. `queue` is derived from the state and from the conversation's other rows, and written by the
+-- store alone. The first waiting message of a conversation with nothing in flight is `ready`, or `held` until a time; the
+-- others are `queued` behind it. `in_flight` is with Codex, `blocking` holds its conversation back without a turn (a lost
+-- turn that can't be inspected, a parked message, one that was steered into another turn), `outbox` has an answer, NULL is
+-- finished. All queues are partial indexes over this column, so finished rows cost nothing.
 CREATE TABLE message (
     row              INTEGER PRIMARY KEY,
     message_id       TEXT NOT NULL UNIQUE,
@@ -34,13 +45,18 @@ CREATE TABLE message (
     kind             TEXT NOT NULL CHECK (kind IN ('person', 'agent')),
     sender           TEXT NOT NULL,
     tier             TEXT NOT NULL CHECK (tier = 'owner' OR tier = 'peer' OR tier = 'tool'),
+    sent_at          INTEGER NOT NULL,
+    hops             INTEGER NOT NULL,
+    round            INTEGER NOT NULL,
     received_at      INTEGER NOT NULL,
     state            TEXT NOT NULL CHECK (state = 'received' OR state = 'claimed' OR state = 'starting'
-                             OR state = 'running' OR state = 'unclear' OR state = 'answered'
+                             OR state = 'running' OR state = 'unclear' OR state = 'steered'
+                             OR state = 'parked' OR state = 'answered'
                              OR state = 'sending' OR state = 'replied' OR state = 'done'
                              OR state = 'dead' OR state = 'cancelled'),
     turn_id          TEXT,
     reason           TEXT,
+    leader           TEXT,
     hold_until       INTEGER,
     hold_class       TEXT,
     hold_class_until INTEGER,
@@ -48,33 +64,52 @@ CREATE TABLE message (
     attempt          INTEGER NOT NULL,
     spent            INTEGER NOT NULL,
     continues        INTEGER NOT NULL,
+    suspect          INTEGER NOT NULL CHECK (suspect IN (0, 1)),
     input            TEXT NOT NULL CHECK (input IN ('message', 'continue')),
+    stopped_by       TEXT,
     failure_class    TEXT,
     failure_until    INTEGER,
     failure_reason   TEXT,
     updated_at       INTEGER NOT NULL,
-    place            TEXT CHECK (place = 'ready' OR place = 'held' OR place = 'behind'
-                             OR place = 'flight' OR place = 'out'),
+    queue            TEXT CHECK (queue = 'ready' OR queue = 'held' OR queue = 'queued'
+                             OR queue = 'in_flight' OR queue = 'blocking' OR queue = 'outbox'),
     UNIQUE (channel, external_id),
     UNIQUE (conversation_id, seq),
     CHECK ((state = 'running') = (turn_id IS NOT NULL)),
-    CHECK ((state IN ('dead', 'cancelled')) = (reason IS NOT NULL)),
-    CHECK (hold_until IS NULL OR state = 'received')
+    CHECK ((state = 'steered') = (leader IS NOT NULL)),
+    CHECK ((state = 'dead' OR state = 'cancelled' OR state = 'parked') = (reason IS NOT NULL)),
+    CHECK (hold_until IS NULL OR state = 'received' OR state = 'unclear' OR state = 'parked')
 ) STRICT;
 
-CREATE INDEX message_place ON message (place, conversation_id, seq) WHERE place IS NOT NULL;
-CREATE INDEX message_open ON message (message_id) WHERE place IS NOT NULL;
-CREATE INDEX message_ready ON message (kind DESC, received_at, message_id) WHERE place = 'ready';
-CREATE INDEX message_held ON message (kind DESC, received_at, message_id, hold_until) WHERE place = 'held';
-CREATE INDEX message_due ON message (hold_until) WHERE place = 'held';
-CREATE INDEX message_finished ON message (state) WHERE place IS NULL;
+CREATE INDEX message_queue ON message (queue, conversation_id, seq) WHERE queue IS NOT NULL;
+CREATE INDEX message_open ON message (message_id) WHERE queue IS NOT NULL;
+-- Holds every column that the scheduler filters by, so that it skips senders and channels without reading rows.
+CREATE INDEX message_ready ON message (kind DESC, round, received_at, message_id, channel, sender, tier, suspect)
+    WHERE queue = 'ready';
+CREATE INDEX message_held ON message (kind DESC, round, received_at, message_id, hold_until) WHERE queue = 'held';
+CREATE INDEX message_due ON message (hold_until) WHERE queue = 'held';
+-- Only `suspect` changes while a message is in flight, and only when Codex dies.
+CREATE INDEX message_in_flight ON message (channel, sender, tier, kind, suspect, message_id) WHERE queue = 'in_flight';
+CREATE INDEX message_parked ON message (hold_until, message_id) WHERE state = 'parked';
+CREATE INDEX message_leader ON message (leader, seq) WHERE leader IS NOT NULL;
+CREATE INDEX message_sender ON message (channel, sender, round) WHERE queue IS NOT NULL AND queue <> 'outbox';
+CREATE INDEX message_finished ON message (state, updated_at, message_id) WHERE queue IS NULL;
+CREATE INDEX message_dead ON message (message_id) WHERE state = 'dead';
+-- For the loop guard, which counts agents only: people's messages pay nothing for it.
+CREATE INDEX message_agent ON message (channel, sender, sent_at) WHERE kind = 'agent';
 
--- Apart from its message, which is rewritten at every step of its life.
+-- Apart from its message, which is rewritten at every transition. `files` is a JSON list, NULL where there are none.
 CREATE TABLE message_text (
-    row  INTEGER PRIMARY KEY REFERENCES message,
-    body TEXT NOT NULL
+    row      INTEGER PRIMARY KEY REFERENCES message,
+    body     TEXT NOT NULL,
+    body_sum INTEGER NOT NULL,
+    files    TEXT
 ) STRICT;
 
+CREATE INDEX message_files ON message_text (row) WHERE files IS NOT NULL;
+
+-- `row_sum` is NULL in a row that a recovery changed. `spender` is channel and sender whose budget the turn is paid from,
+-- written by the store.
 CREATE TABLE turn (
     message_id    TEXT NOT NULL REFERENCES message (message_id),
     attempt       INTEGER NOT NULL,
@@ -93,17 +128,23 @@ CREATE TABLE turn (
     ended_at      INTEGER,
     input_tokens  INTEGER NOT NULL,
     output_tokens INTEGER NOT NULL,
+    row_sum       INTEGER,
+    spender       TEXT,
     PRIMARY KEY (message_id, attempt)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX turn_spender ON turn (spender, started_at) WHERE spender IS NOT NULL;
 
 CREATE TABLE answer (
     message_id TEXT PRIMARY KEY NOT NULL REFERENCES message (message_id),
     attempt    INTEGER NOT NULL,
-    source     TEXT NOT NULL CHECK (source IN ('live', 'harvested')),
+    source     TEXT NOT NULL CHECK (source = 'live' OR source = 'harvested' OR source = 'shared'),
     text       TEXT NOT NULL,
+    text_sum   INTEGER NOT NULL,
     created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- `sent_at` is when the platform was known to have taken it.
 CREATE TABLE reply (
     row             INTEGER PRIMARY KEY,
     message_id      TEXT NOT NULL REFERENCES message (message_id),
@@ -120,6 +161,7 @@ CREATE TABLE reply (
     tries           INTEGER NOT NULL,
     first_try_at    INTEGER,
     created_at      INTEGER NOT NULL,
+    sent_at         INTEGER CHECK (sent_at IS NULL OR state = 'sent'),
     UNIQUE (message_id, ordinal),
     CHECK (not_before IS NULL OR state = 'queued'),
     CHECK ((state = 'sent') = (receipt IS NOT NULL)),
@@ -127,23 +169,33 @@ CREATE TABLE reply (
 ) STRICT;
 
 CREATE INDEX reply_lane ON reply (conversation_id, seq, ordinal) WHERE state IN ('queued', 'sending');
--- The key is made from message_id and ordinal, which are unique for ever. It is random, so an index over all of
--- them would cost every message a page somewhere in the file; unique among what is still sent is enough.
+-- The key is derived from message_id and ordinal, which are unique for ever. It is random, so an index over all of them
+-- would cost every message a page somewhere in the file; unique among unsettled replies is enough.
 CREATE UNIQUE INDEX reply_unsettled_key ON reply (reply_key) WHERE state IN ('queued', 'sending');
+-- Replies with the same text are looked for by this time.
+CREATE INDEX reply_sent ON reply (sent_at) WHERE sent_at IS NOT NULL;
 
 -- Apart from its reply, which is rewritten by every send.
 CREATE TABLE reply_text (
-    row  INTEGER PRIMARY KEY REFERENCES reply,
-    body TEXT NOT NULL
+    row      INTEGER PRIMARY KEY REFERENCES reply,
+    body     TEXT NOT NULL,
+    body_sum INTEGER NOT NULL,
+    files    TEXT
 ) STRICT;
+
+CREATE INDEX reply_files ON reply_text (row) WHERE files IS NOT NULL;
 
 CREATE TABLE ack (
     message_id TEXT PRIMARY KEY NOT NULL REFERENCES message (message_id),
     mode       TEXT NOT NULL CHECK (mode = 'none' OR mode = 'on_custody' OR mode = 'after_reply'),
-    state      TEXT NOT NULL CHECK (state = 'not_needed' OR state = 'due' OR state = 'given')
+    state      TEXT NOT NULL CHECK (state = 'not_needed' OR state = 'due' OR state = 'given' OR state = 'refused')
 ) STRICT, WITHOUT ROWID;
 
--- What Codex asked. `kind` has no check: an unknown method is stored under its own name.
+CREATE INDEX ack_due ON ack (message_id) WHERE state = 'due';
+
+-- A request of Codex. `kind` has no check: an unknown method is stored under its own name. `shown` is the whole text that
+-- is decided about, `digest` what a grant is bound to. `redelivered` counts how often Codex asked a decided request again
+-- and got the decision once more: a decision that was delivered since must not become a grant.
 CREATE TABLE request (
     row         INTEGER PRIMARY KEY,
     request_id  TEXT NOT NULL UNIQUE,
@@ -152,18 +204,39 @@ CREATE TABLE request (
     incarnation TEXT NOT NULL,
     rpc_id      TEXT NOT NULL,
     item_id     TEXT,
+    method      TEXT NOT NULL,
     kind        TEXT NOT NULL,
     headline    TEXT NOT NULL,
+    shown       TEXT NOT NULL,
+    digest      TEXT NOT NULL,
     payload     TEXT NOT NULL,
-    state       TEXT NOT NULL CHECK (state IN ('open', 'decided')),
-    decision    TEXT CHECK (decision IN ('accept', 'decline')),
+    answer_kind TEXT NOT NULL CHECK (answer_kind IN ('approval', 'visit', 'text', 'form')),
+    deciders    TEXT NOT NULL CHECK (deciders IN ('owner', 'sender')),
+    state       TEXT NOT NULL CHECK (state = 'open' OR state = 'orphaned' OR state = 'decided'
+                             OR state = 'granted' OR state = 'withdrawn'),
+    decision    TEXT CHECK (decision = 'accept' OR decision = 'acceptForSession' OR decision = 'decline'
+                             OR decision = 'cancel'),
+    answers     TEXT,
     decided_by  TEXT,
+    via         TEXT,
+    decided_at  INTEGER,
+    reason      TEXT,
     created_at  INTEGER NOT NULL,
-    CHECK ((state = 'decided') = (decision IS NOT NULL)),
-    CHECK ((state = 'decided') = (decided_by IS NOT NULL))
+    deadline    INTEGER NOT NULL,
+    reminded    INTEGER NOT NULL CHECK (reminded IN (0, 1)),
+    redelivered INTEGER NOT NULL DEFAULT 0 CHECK (redelivered >= 0),
+    CHECK ((state = 'decided' OR state = 'granted') = (decision IS NOT NULL)),
+    CHECK ((decision IS NULL) = (decided_by IS NULL)),
+    CHECK ((decision IS NULL) = (via IS NULL)),
+    CHECK ((decision IS NULL) = (decided_at IS NULL)),
+    CHECK ((state = 'withdrawn') = (reason IS NOT NULL)),
+    CHECK (answers IS NULL OR decision IS NOT NULL)
 ) STRICT;
 
 CREATE INDEX request_message ON request (message_id);
+CREATE INDEX request_open ON request (message_id) WHERE state = 'open';
+CREATE INDEX request_waiting ON request (deadline, request_id)
+    WHERE state = 'open' OR state = 'orphaned' OR state = 'granted';
 
 CREATE TABLE event (
     message_id TEXT NOT NULL REFERENCES message (message_id),
@@ -176,7 +249,9 @@ CREATE TABLE event (
     PRIMARY KEY (message_id, ordinal)
 ) STRICT, WITHOUT ROWID;
 
--- `start_ticks` is unsigned and stored as the signed number with the same bits.
+CREATE INDEX event_at ON event (at, message_id, ordinal);
+
+-- `start_ticks` is unsigned and stored as the signed number with the same bits. `codex_home` is NULL for the default one.
 CREATE TABLE incarnation (
     incarnation_id TEXT PRIMARY KEY NOT NULL,
     transport      TEXT NOT NULL CHECK (transport IN ('socket', 'stdio')),
@@ -184,31 +259,58 @@ CREATE TABLE incarnation (
     start_ticks    INTEGER NOT NULL,
     directory      TEXT NOT NULL,
     codex_version  TEXT NOT NULL,
+    codex_home     TEXT,
     boot_id        TEXT NOT NULL,
     started_at     INTEGER NOT NULL,
     ended_at       INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX incarnation_live ON incarnation (started_at, incarnation_id) WHERE ended_at IS NULL;
+CREATE INDEX incarnation_ended ON incarnation (ended_at) WHERE ended_at IS NOT NULL;
 
--- Tasks of the control front (`start`, `status`, `list`, `notify-completed`): it will write them.
+-- The terms of a task and its one notification. Its state is derived from its messages and their requests.
 CREATE TABLE task (
-    task_id         TEXT PRIMARY KEY NOT NULL,
+    row             INTEGER PRIMARY KEY,
+    task_id         TEXT NOT NULL UNIQUE,
+    conversation_id TEXT NOT NULL UNIQUE REFERENCES conversation,
     message_id      TEXT NOT NULL REFERENCES message (message_id),
-    prompt          TEXT NOT NULL,
+    starter         TEXT NOT NULL,
+    prompt_summary  TEXT NOT NULL,
+    asked           TEXT NOT NULL,
     cwd             TEXT NOT NULL,
     model           TEXT,
     sandbox         TEXT NOT NULL,
     approval_policy TEXT NOT NULL,
     codex_home      TEXT,
+    reads           TEXT NOT NULL CHECK (reads IN ('disk', 'isolated')),
     notify_target   TEXT,
-    notify_state    TEXT NOT NULL CHECK (notify_state = 'pending' OR notify_state = 'sent' OR notify_state = 'failed'
-                             OR notify_state = 'no_target' OR notify_state = 'dry_run'),
+    notify_state    TEXT NOT NULL CHECK (notify_state = 'no_target' OR notify_state = 'pending'
+                             OR notify_state = 'sending' OR notify_state = 'sent' OR notify_state = 'failed'),
+    notify_tries    INTEGER NOT NULL,
+    notify_first    INTEGER,
+    notify_not_before INTEGER,
+    notified_at     INTEGER,
+    notify_error    TEXT,
     created_at      INTEGER NOT NULL,
-    updated_at      INTEGER NOT NULL
+    CHECK (notify_not_before IS NULL OR notify_state = 'pending'),
+    CHECK ((notify_state = 'sent' OR notify_state = 'failed') = (notified_at IS NOT NULL)),
+    CHECK (notify_error IS NULL OR notify_state = 'failed' OR notify_state = 'pending' OR notify_state = 'sending')
+) STRICT;
+
+CREATE INDEX task_message ON task (message_id);
+CREATE INDEX task_unnotified ON task (row) WHERE notify_state = 'pending' OR notify_state = 'sending';
+
+-- API tokens: the hash alone is stored. `scopes` are separated by spaces.
+CREATE TABLE token (
+    name         TEXT PRIMARY KEY NOT NULL,
+    hash         TEXT NOT NULL UNIQUE,
+    scopes       TEXT NOT NULL,
+    created_at   INTEGER NOT NULL,
+    last_used_at INTEGER,
+    revoked_at   INTEGER
 ) STRICT, WITHOUT ROWID;
 
--- How far each source was read: the channels will write it.
+-- How far each source was read, in the source's own words.
 CREATE TABLE cursor (
     channel      TEXT PRIMARY KEY NOT NULL,
     position     TEXT NOT NULL,
@@ -216,12 +318,81 @@ CREATE TABLE cursor (
     updated_at   INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Who did what, append-only: the fronts and operator commands will write it.
+-- A2A tasks. `changed_at` is derived by the store: the newest change of any message of the task.
+CREATE TABLE errand (
+    row             INTEGER PRIMARY KEY,
+    errand_id       TEXT NOT NULL UNIQUE,
+    channel         TEXT NOT NULL,
+    conversation_id TEXT NOT NULL REFERENCES conversation,
+    owner           TEXT NOT NULL,
+    told            INTEGER NOT NULL CHECK (told >= 0),
+    created_at      INTEGER NOT NULL,
+    changed_at      INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX errand_owner ON errand (owner, changed_at, errand_id);
+CREATE INDEX errand_conversation ON errand (owner, conversation_id, changed_at, errand_id);
+
+-- What a word became is a message, or the answer to a request, or, with neither, the end of the errand. `known_as` is the
+-- idempotency key of an answer; that of a message is its `external_id`.
+CREATE TABLE word (
+    errand_id  TEXT NOT NULL REFERENCES errand (errand_id),
+    ordinal    INTEGER NOT NULL CHECK (ordinal >= 1),
+    said_as    TEXT NOT NULL,
+    known_as   TEXT,
+    message_id TEXT UNIQUE REFERENCES message (message_id),
+    request_id TEXT,
+    original   TEXT NOT NULL,
+    original_sum INTEGER NOT NULL,
+    at         INTEGER NOT NULL,
+    PRIMARY KEY (errand_id, ordinal),
+    CHECK (message_id IS NULL OR request_id IS NULL),
+    CHECK (known_as IS NULL OR request_id IS NOT NULL)
+) STRICT, WITHOUT ROWID;
+
+-- `mark` names the last event that was delivered. Address, token and credentials are encrypted.
+CREATE TABLE push (
+    errand_id    TEXT NOT NULL REFERENCES errand (errand_id),
+    config_id    TEXT NOT NULL,
+    url          TEXT NOT NULL,
+    token        TEXT,
+    scheme       TEXT,
+    credentials  TEXT,
+    version      TEXT NOT NULL,
+    state        TEXT NOT NULL CHECK (state IN ('waiting', 'sending', 'closed', 'dead')),
+    not_before   INTEGER,
+    dead_at      INTEGER,
+    mark         TEXT,
+    tries        INTEGER NOT NULL,
+    first_try_at INTEGER,
+    error        TEXT,
+    created_at   INTEGER NOT NULL,
+    PRIMARY KEY (errand_id, config_id),
+    CHECK (not_before IS NULL OR state = 'waiting'),
+    CHECK ((state = 'dead') = (dead_at IS NOT NULL)),
+    CHECK ((scheme IS NULL) = (credentials IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX push_open ON push (errand_id, config_id) WHERE state = 'waiting' OR state = 'sending';
+
+-- Bytes that a sender stored within an hour, kept for a day: for `bytes_per_day`.
+CREATE TABLE stored_bytes (
+    channel TEXT NOT NULL,
+    sender  TEXT NOT NULL,
+    hour    INTEGER NOT NULL,
+    bytes   INTEGER NOT NULL CHECK (bytes >= 0),
+    PRIMARY KEY (channel, sender, hour)
+) STRICT, WITHOUT ROWID;
+
+-- Acts by hand, append-only. The sum of a row covers its fields and the sum of the row before.
 CREATE TABLE audit (
     row     INTEGER PRIMARY KEY,
     at      INTEGER NOT NULL,
     actor   TEXT NOT NULL,
     what    TEXT NOT NULL,
     subject TEXT NOT NULL,
-    detail  TEXT NOT NULL
+    detail  TEXT NOT NULL,
+    sum     TEXT
 ) STRICT;
+
+CREATE INDEX audit_at ON audit (at);

@@ -109,11 +109,6 @@ impl LedgerKey {
         let clear = opened.map_err(|Unspecified| Unreadable)?;
         String::from_utf8(clear.to_vec()).map_err(|_| Unreadable)
     }
-
-    /// Whether a stored value is encrypted at all.
-    pub(crate) fn is_sealed(stored: &str) -> bool {
-        stored.starts_with(MARK)
-    }
 }
 
 fn derive(secret: &[u8; KEY_BYTES], age: KeyAge) -> Result<LedgerKey, Unspecified> {
@@ -193,7 +188,7 @@ mod tests {
     #[test]
     fn f1_sealed_value_belongs_to_its_place() {
         let sealed = key(1).seal(b"here", "a token").unwrap();
-        assert!(LedgerKey::is_sealed(&sealed) && !sealed.contains("token"));
+        assert!(sealed.starts_with(MARK) && !sealed.contains("token"));
         assert_ne!(sealed, key(1).seal(b"here", "a token").unwrap());
         assert_eq!(key(1).open(b"here", &sealed).as_deref(), Ok("a token"));
         assert_eq!(key(1).open(b"there", &sealed), Err(Unreadable));

@@ -86,8 +86,9 @@ fn can_make_environments() -> anyhow::Result<()> {
         return Ok(());
     }
     tools::install(&[&VENV])?;
-    match able() {
-        true => Ok(()),
-        false => bail!("python3 is older than 3.10, which the A2A SDK and kits need"),
+    if able() {
+        Ok(())
+    } else {
+        bail!("python3 is older than 3.10, which the A2A SDK and kits need")
     }
 }

@@ -76,9 +76,10 @@ impl Named {
     }
 
     fn knows(&self, id: &str, test: &str) -> bool {
-        match id.starts_with(ATTACK) {
-            true => self.all.contains(test),
-            false => self.faults.contains_key(test),
+        if id.starts_with(ATTACK) {
+            self.all.contains(test)
+        } else {
+            self.faults.contains_key(test)
         }
     }
 }

@@ -28,6 +28,7 @@ struct Dependency {
     /// Where it lives, relative to the root, if it is one of ours.
     folder: Option<PathBuf>,
     is_dev: bool,
+    is_optional: bool,
 }
 
 pub(super) fn check(root: &Path) -> anyhow::Result<Vec<Finding>> {
@@ -53,7 +54,11 @@ pub(super) fn check(root: &Path) -> anyhow::Result<Vec<Finding>> {
 fn check_dependencies(manifest: &Manifest, room: Room, findings: &mut Vec<Finding>) {
     for dependency in &manifest.dependencies {
         let refusal = match &dependency.folder {
-            Some(folder) => refuse_room(room, Room::of(folder), dependency.is_dev),
+            Some(folder) => {
+                let used = Room::of(folder);
+                refuse_room(room, used, dependency.is_dev)
+                    .or_else(|| refuse_always(room, used, dependency))
+            }
             None if dependency.is_dev => None,
             None => refuse_external(room, &dependency.name),
         };
@@ -63,7 +68,8 @@ fn check_dependencies(manifest: &Manifest, room: Room, findings: &mut Vec<Findin
     }
 }
 
-/// Tests may use what the code may use, and `sim`; the tests of `sim`, which put worlds together, may use everything.
+/// Tests may use what the code may use, `sim` and `testkit`; the tests of `sim`, which put worlds together, may use
+/// everything. No code that ships uses `testkit`.
 fn refuse_room(room: Room, used: Option<Room>, is_dev: bool) -> Option<String> {
     let name = room.name();
     let Some(used) = used else {
@@ -71,7 +77,9 @@ fn refuse_room(room: Room, used: Option<Room>, is_dev: bool) -> Option<String> {
             "`{name}` depends on a crate that is in no room; put it into one"
         ));
     };
-    if room.may_use().contains(&used) || (is_dev && (used == Room::Sim || room == Room::Sim)) {
+    if room.may_use().contains(&used)
+        || (is_dev && (matches!(used, Room::Sim | Room::Testkit) || room == Room::Sim))
+    {
         return None;
     }
     let allowed: Vec<_> = room.may_use().iter().map(|room| room.name()).collect();
@@ -82,9 +90,17 @@ fn refuse_room(room: Room, used: Option<Room>, is_dev: bool) -> Option<String> {
     };
     Some(format!(
         "`{name}` may not depend on `{}` (only on: {allowed}); let them meet in a port of \
-         `core`, or in `bridge`",
+         `core`, or in `daemon`",
         used.name()
     ))
+}
+
+/// Packages may leave the demo and its simulators out, so the binary links them behind a feature.
+fn refuse_always(room: Room, used: Option<Room>, dependency: &Dependency) -> Option<String> {
+    let is_required = !dependency.is_dev && !dependency.is_optional;
+    (room == Room::Cli && used == Some(Room::Demo) && is_required).then(|| {
+        "`cli` may depend on `demo` only behind its feature; make it `optional = true`".to_owned()
+    })
 }
 
 fn refuse_external(room: Room, name: &str) -> Option<String> {
@@ -174,6 +190,7 @@ fn read_dependency(root: &Path, dependency: &Value) -> Option<Dependency> {
         name: word("name")?.to_owned(),
         folder: word("path").map(|path| relative(root, Path::new(path))),
         is_dev: word("kind") == Some("dev"),
+        is_optional: dependency.get("optional").and_then(Value::as_bool) == Some(true),
     })
 }
 

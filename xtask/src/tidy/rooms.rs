@@ -12,23 +12,29 @@ pub(super) enum Room {
     Store,
     Channel,
     Front,
-    Bridge,
+    Daemon,
+    Cli,
+    Demo,
     Sim,
     Bench,
+    Testkit,
     Xtask,
 }
 
 impl Room {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 13] = [
         Self::Core,
         Self::Codex,
         Self::Host,
         Self::Store,
         Self::Channel,
         Self::Front,
-        Self::Bridge,
+        Self::Daemon,
+        Self::Cli,
+        Self::Demo,
         Self::Sim,
         Self::Bench,
+        Self::Testkit,
         Self::Xtask,
     ];
 
@@ -40,9 +46,12 @@ impl Room {
             Self::Store => "store",
             Self::Channel => "channel",
             Self::Front => "front",
-            Self::Bridge => "bridge",
+            Self::Daemon => "daemon",
+            Self::Cli => "cli",
+            Self::Demo => "demo",
             Self::Sim => "sim",
             Self::Bench => "bench",
+            Self::Testkit => "testkit",
             Self::Xtask => "xtask",
         }
     }
@@ -68,16 +77,35 @@ impl Room {
             Self::Host | Self::Store | Self::Channel | Self::Front | Self::Sim => {
                 &[Self::Core, Self::Codex]
             }
-            Self::Bridge => &[
+            Self::Daemon => &[
                 Self::Core,
                 Self::Codex,
                 Self::Host,
                 Self::Store,
                 Self::Channel,
                 Self::Front,
+            ],
+            Self::Cli => &[
+                Self::Core,
+                Self::Codex,
+                Self::Host,
+                Self::Store,
+                Self::Channel,
+                Self::Front,
+                Self::Daemon,
+                Self::Demo,
+            ],
+            Self::Demo => &[
+                Self::Core,
+                Self::Codex,
+                Self::Host,
+                Self::Channel,
+                Self::Front,
+                Self::Daemon,
                 Self::Sim,
             ],
             Self::Bench => &[Self::Core, Self::Codex, Self::Store, Self::Sim, Self::Bench],
+            Self::Testkit => &[Self::Core, Self::Codex, Self::Store],
             Self::Xtask => &[Self::Codex, Self::Host],
         }
     }
@@ -91,9 +119,12 @@ impl Room {
             | Self::Store
             | Self::Channel
             | Self::Front
-            | Self::Bridge
+            | Self::Daemon
+            | Self::Cli
+            | Self::Demo
             | Self::Sim
             | Self::Bench
+            | Self::Testkit
             | Self::Xtask => None,
         }
     }

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_may_cost_a_tenth_more_than_written_down() {
+    fn budget_check_tolerates_ten_percent() {
         let budgets = counts([(LIFE, 1_000), (DELTA, 100)]);
         assert!(judge(&budgets, &counts([(LIFE, 1_100), (DELTA, 20)])).is_empty());
         let found = judge(&budgets, &counts([(LIFE, 1_101), (LIFE_WITH_HISTORY, 1)]));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_pays_for_its_history_is_found() {
+    fn detects_cost_growth_with_history() {
         let same = counts([(LIFE, 1_000), (LIFE_WITH_HISTORY, 1_100)]);
         assert_eq!(grows(&same), None);
         let more = counts([(LIFE, 1_000), (LIFE_WITH_HISTORY, 1_120)]);

@@ -46,7 +46,7 @@ const COPIED: [Copied; 8] = [
             ("seq", "n / :conversations + 1"),
             ("external_id", SCATTERED),
             ("received_at", ":epoch + n * :steps"),
-            ("said_at", ":epoch + n * :steps"),
+            ("sent_at", ":epoch + n * :steps"),
             ("updated_at", ":epoch + n * :steps + 11"),
         ],
     },
@@ -262,7 +262,7 @@ fn check(conn: &Connection, behind: u64) -> anyhow::Result<()> {
         "SELECT count(*) FROM (SELECT conversation_id FROM message EXCEPT SELECT conversation_id FROM conversation)",
     )?;
     ensure!(strangers == 0, "{strangers} conversations are missing");
-    let open = count("SELECT count(*) FROM message WHERE place IS NOT NULL")?;
+    let open = count("SELECT count(*) FROM message WHERE queue IS NOT NULL")?;
     ensure!(open == 0, "{open} messages are not finished");
     Ok(())
 }

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drill_that_failed_is_read_only_with_a_reason() {
+    fn reads_failed_drill_only_with_reason() {
         let report = |broken: &str| {
             format!(
                 r#"{{"sent":1,"answered":1,"dead":0,"lost":0,"doubled":0,"effects_twice":0,"asked_again":0,
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_drill_that_hangs_is_told_to_stop() {
+    async fn hung_drill_times_out() {
         let child = Command::new("sleep")
             .arg("600")
             .stdout(Stdio::piped())

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_answer_there_is_no_cost_of_one() {
+    fn cost_per_answer_requires_an_answer() {
         assert!(Side::of(&Outcome::default()).is_err());
     }
 }

@@ -84,10 +84,7 @@ impl Figures<'_> {
 }
 
 fn over(value: f64, by: f64) -> f64 {
-    match by > 0.0 {
-        true => value / by,
-        false => 0.0,
-    }
+    if by > 0.0 { value / by } else { 0.0 }
 }
 
 fn words(ground: &Ground, figures: &Figures<'_>) -> Vec<String> {
@@ -279,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_beyond_the_floor_is_compared_within_a_round() {
+    fn compares_latency_with_floor_per_round() {
         let rounds = rounds(&[80, 200, 90], &[86, 207, 98]);
         let figures = Figures { rounds: &rounds };
         assert!((figures.beyond(Way::Inbox, Way::Bare) - 7.0).abs() < 1e-9);
@@ -287,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_compared_with_a_way_that_was_not_gone() {
+    fn comparison_with_unmeasured_way_is_zero() {
         let rounds = rounds(&[], &[5]);
         let figures = Figures { rounds: &rounds };
         assert_eq!(figures.times(Way::Inbox, Way::Bare), 0.0);
@@ -295,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_in_one_piece_has_its_first_word_at_its_end() {
+    fn unstreamed_first_token_equals_total_time() {
         let sample = |whole, first: Option<u64>| Sample {
             whole: Duration::from_millis(whole),
             first_token: first.map(Duration::from_millis),
@@ -314,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_are_not_held_against_the_floor_of_an_owner() {
+    fn a2a_is_not_compared_with_owner_floor() {
         let rounds = rounds(&[80], &[86]);
         let figures = Figures { rounds: &rounds };
         let ratios = ratios(&figures, &Cold::default());

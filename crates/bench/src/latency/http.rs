@@ -166,9 +166,10 @@ impl Http {
 async fn good(request: RequestBuilder) -> anyhow::Result<Response> {
     let answer = request.send().await?;
     let status = answer.status();
-    match status.is_success() {
-        true => Ok(answer),
-        false => bail!("the daemon said {status}: {}", answer.text().await?),
+    if status.is_success() {
+        Ok(answer)
+    } else {
+        bail!("the daemon said {status}: {}", answer.text().await?)
     }
 }
 

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_that_are_compared_each_comes_first_in_every_second_round() {
+    fn compared_ways_alternate_order_by_round() {
         let (even, odd) = (Way::round(0), Way::round(1));
         for way in Way::ALL {
             let Some(floor) = way.floor().filter(|floor| *floor != way) else {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_compared_follows_a_process_per_message_cold() {
+    fn compared_steps_never_follow_codex_exec() {
         let steps: Vec<Step> = (0..4).flat_map(Way::round).collect();
         for pair in steps.windows(2) {
             let [before, after] = pair else { continue };

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_says_nothing_or_fails_is_left_out() {
+    fn silent_or_failed_program_is_omitted() {
         let shell = |script: &str| said(Command::new("sh").args(["-c", script]));
         assert_eq!(shell("echo ' abc '"), Some("abc".to_owned()));
         assert_eq!(shell("true"), None);

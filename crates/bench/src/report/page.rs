@@ -72,7 +72,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_page_shows_words_plots_and_tables_of_every_part() {
+    fn page_renders_text_and_tables() {
         let section = Section {
             title: "Latency".to_owned(),
             words: vec!["How it was measured.".to_owned()],

@@ -90,9 +90,10 @@ pub(crate) fn number(value: f64) -> String {
 
 /// A round number beside an axis: no more digits than it needs.
 pub(crate) fn tick(value: f64) -> String {
-    match value.fract() == 0.0 {
-        true => thousands(value),
-        false => format!("{value}"),
+    if value.fract() == 0.0 {
+        thousands(value)
+    } else {
+        format!("{value}")
     }
 }
 
@@ -105,9 +106,10 @@ fn thousands(value: f64) -> String {
         }
         text.push(digit);
     }
-    match value < 0.0 {
-        true => format!("-{text}"),
-        false => text,
+    if value < 0.0 {
+        format!("-{text}")
+    } else {
+        text
     }
 }
 
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_bar_is_named_and_met_ones_too() {
+    fn report_marks_bars_met_or_missed() {
         let bar = |measured| Bar {
             words: "speed".to_owned(),
             measured,

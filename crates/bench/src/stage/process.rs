@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_ended_is_gone_also_before_it_is_reaped() {
+    async fn ended_process_is_dead_before_reaping() {
         let mut child = std::process::Command::new("sleep")
             .arg("600")
             .spawn()

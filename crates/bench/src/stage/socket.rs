@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_cut_at_empty_lines_and_chunks_may_end_anywhere() {
+    fn splits_sse_events_across_chunks() {
         let bytes = "event: text\ndata: {\"a\": \"für\"}\n\n:\n\nevent: end\n".as_bytes();
         let mut unread = Unread::default();
         let mut events = Vec::new();

@@ -44,7 +44,7 @@ impl Share {
         }
     }
 
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Ours { .. } => "ours",
             Self::Codex => "Codex",
@@ -158,9 +158,10 @@ pub(super) fn section(lives: &[Life]) -> Section {
         ratios: vec![Ratio {
             key: "traces.whole_to_codex".to_owned(),
             words: "whole way of a message against Codex's part of it".to_owned(),
-            value: match sums.codex > 0.0 {
-                true => sums.all / sums.codex,
-                false => 0.0,
+            value: if sums.codex > 0.0 {
+                sums.all / sums.codex
+            } else {
+                0.0
             },
         }],
         bars: Vec::new(),
@@ -298,14 +299,13 @@ fn words(lives: &[Life], sums: &Sums, pieces: &[Spanned]) -> Vec<String> {
             "The log has no moment between our part and the platform's where we speak with it, so these pieces are \
              of both, and what is ours in them is not in the sum of ours:\n\n{shared}"
         ),
-        match long.is_empty() {
-            true => {
-                format!("No piece of ours takes more than {EXPLAINED_FROM_MS} ms at the median.")
-            }
-            false => format!(
+        if long.is_empty() {
+            format!("No piece of ours takes more than {EXPLAINED_FROM_MS} ms at the median.")
+        } else {
+            format!(
                 "Ours above {EXPLAINED_FROM_MS} ms at the median, and why:\n\n{}",
                 long.join("\n")
-            ),
+            )
         },
     ]
 }
@@ -314,7 +314,7 @@ fn table(pieces: &[Spanned]) -> Table {
     let row = |one: &Spanned| Ranked {
         label: one.cut.label.to_owned(),
         spread: one.spread,
-        more: vec![one.cut.share.word().to_owned()],
+        more: vec![one.cut.share.as_str().to_owned()],
     };
     let rows: Vec<Ranked> = pieces.iter().map(row).collect();
     Table::of_spreads("Piece by piece, in ms", &["piece", "whose"], DIGITS, &rows)
@@ -384,13 +384,13 @@ mod tests {
     }
 
     #[test]
-    fn every_moment_but_the_first_ends_a_piece() {
+    fn cuts_end_at_every_later_moment() {
         let ends: Vec<Moment> = CUTS.iter().map(|cut| cut.to).collect();
         assert_eq!(ends, Moment::ALL[1..]);
     }
 
     #[test]
-    fn the_whole_is_from_the_stored_row_to_the_bubble() {
+    fn sums_span_stored_row_to_bubble() {
         let sums = Sums::of(&[life()]);
         assert_eq!(
             (sums.ours, sums.codex, sums.both, sums.all),
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn every_long_piece_of_ours_is_explained_by_what_its_commit_did() {
+    fn long_cuts_are_explained_by_commits() {
         let lives = [life(), life()];
         let section = section(&lives);
         let list = section.words.last().unwrap();
@@ -424,12 +424,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_with_the_platform_is_said_and_the_plot_is_svg() {
+    fn section_names_shared_cuts_and_svg_plots() {
         let section = section(&[life()]);
         let words = section.words.join("\n");
         for cut in CUTS
             .iter()
-            .filter(|cut| cut.share.word() == "platform and ours")
+            .filter(|cut| cut.share.as_str() == "platform and ours")
         {
             assert!(words.contains(cut.label), "{words}");
         }

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pieces_are_the_whole_whatever_was_told_late() {
+    fn late_log_lines_preserve_total_time() {
         let mut lines = lines();
         lines.push(format!("{} at=\"completed\" turn_id=t", at(750)));
         lines.retain(|line| !line.contains(".000900Z"));

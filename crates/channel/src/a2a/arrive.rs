@@ -3,7 +3,7 @@
 //! A reply needs no sending: it is delivered when its row is readable as a task, as on the local channel.
 
 use super::CHANNEL;
-use crate::door::{Arrival, Refusal, check_key, check_text};
+use crate::inbox::{Arrival, Refusal, check_key, check_text};
 use bridge_core::step::{Extras, Verdict};
 use bridge_core::value::{AckMode, Attachment, ChannelId, ExternalId, MessageId, SenderKind, Tier};
 use sha2::{Digest, Sha256};
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 /// Ends the sender's own id in ours, and begins what is no id of theirs.
 const END: char = '#';
 
-/// A text as it came through the door.
+/// A text as it came through the inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inbound {
     /// The text.
@@ -32,7 +32,7 @@ pub struct Inbound {
     pub hops: u32,
 }
 
-/// Checks a text at the door. Files alone are something to work on.
+/// Checks a text at the inbox. Files alone are something to work on.
 pub fn arrive(inbound: Inbound) -> Result<Arrival, Refusal> {
     match check_text(&inbound.text) {
         Err(Refusal::Empty) if !inbound.files.is_empty() => {}
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_known_again_by_its_key_alone() {
+    fn idempotency_key_identifies_message_per_peer() {
         let id = |peer: &str, said_as: &str, key: Option<&str>, own: &str| {
             external_id(peer, said_as, key, &MessageId::new(own))
         };
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_contexts_are_taken_whole_or_refused() {
+    fn rejects_empty_text_and_bad_context() {
         let taken = arrive(inbound("/stop", "c")).unwrap();
         assert_eq!((taken.body.as_str(), taken.extras.command), ("/stop", None));
         assert_eq!(arrive(inbound(" ", "c")).err(), Some(Refusal::Empty));

@@ -46,12 +46,13 @@ pub(super) enum Lies {
 impl Ground {
     /// Opens a directory that the operator or the daemon named: that name may be a link.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self(File::open(path).and_then(
-            |file| match file.metadata()?.is_dir() {
-                true => Ok(file.into()),
-                false => Err(io::Error::from(io::ErrorKind::NotADirectory)),
-            },
-        )?))
+        Ok(Self(File::open(path).and_then(|file| {
+            if file.metadata()?.is_dir() {
+                Ok(file.into())
+            } else {
+                Err(io::Error::from(io::ErrorKind::NotADirectory))
+            }
+        })?))
     }
 
     /// A directory below; none where there is none. A link to one is an error.
@@ -100,9 +101,10 @@ impl Ground {
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let file = File::from(openat(&self.0, name, flags, Mode::empty())?);
         let found = file.metadata()?;
-        match found.is_file() && found.nlink() <= 1 {
-            true => Ok(file),
-            false => Err(not_ours(name)),
+        if found.is_file() && found.nlink() <= 1 {
+            Ok(file)
+        } else {
+            Err(not_ours(name))
         }
     }
 

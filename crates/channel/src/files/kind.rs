@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_14_the_first_bytes_decide_and_not_the_claim() {
+    fn threat_14_content_decides_media_type() {
         for (bytes, claimed, expected) in [
             (png(8, 8).as_slice(), "text/html", "image/png"),
             (&jpeg(640, 480), "", "image/jpeg"),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_14_a_picture_that_would_fill_the_memory_is_a_plain_file() {
+    fn threat_14_huge_images_are_plain_files() {
         for bomb in [
             png(30_000, 30_000),
             png(u32::MAX, u32::MAX),
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jpeg_that_never_says_its_size_is_a_plain_file() {
+    fn jpeg_without_size_is_plain_file() {
         let endless = [b"\xff\xd8".to_vec(), b"\xff\xe0\0\x02".repeat(100_000)].concat();
         for bytes in [
             &endless[..],

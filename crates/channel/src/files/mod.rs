@@ -1,9 +1,9 @@
-//! Files that travel with messages and answers: our own copies of them ([`Depot`]), how they reach the working
+//! Files that travel with messages and answers: our own copies of them ([`FileStore`]), how they reach the working
 //! directory ([`place`]) and how they come back from it ([`Outbox`]).
 //!
 //! Nothing here knows a platform; fetching and uploading is each channel's own business.
 
-mod depot;
+mod file_store;
 mod ground;
 mod kind;
 mod name;
@@ -11,7 +11,7 @@ mod outbox;
 mod pending;
 mod place;
 
-pub use depot::{Bundle, Depot, DepotError, Draft, Kept, SWEEP_GRACE};
+pub use file_store::{Bundle, Draft, FileStore, FileStoreError, Kept, SWEEP_GRACE};
 pub use name::{Names, clean};
 pub use outbox::{Aside, Gathered, Outbox, outbox_of};
 pub use pending::PendingCopies;

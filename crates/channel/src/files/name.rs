@@ -112,7 +112,7 @@ mod tests {
     use std::path::{Component, Path};
 
     #[test]
-    fn threat_14_no_name_is_a_path_a_device_or_a_trick() {
+    fn threat_14_file_names_are_sanitized() {
         for (label, name) in [
             ("report.pdf", "report.pdf"),
             ("../../etc/passwd", "passwd"),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_14_every_name_is_one_short_component() {
+    fn threat_14_names_are_one_short_component() {
         let long = "x".repeat(5_000_000);
         let wide = "🦀".repeat(5_000);
         let mut labels: Vec<String> = vec![

@@ -6,7 +6,7 @@
 //! thrown away if it was. So a file is sent with one answer, and not lost before it.
 
 use super::clean;
-use super::depot::{Bundle, Depot};
+use super::file_store::{Bundle, FileStore};
 use super::ground::{Ground, Lies};
 use super::kind::claim_of;
 use bridge_core::secrets::{Scan, Secrets};
@@ -116,7 +116,7 @@ impl Outbox {
     pub fn gather(
         &self,
         aside: &[Aside],
-        depot: &Depot,
+        file_store: &FileStore,
         secrets: &Secrets,
     ) -> io::Result<Gathered> {
         let mut bundle = Bundle::default();
@@ -129,8 +129,8 @@ impl Outbox {
                 continue;
             };
             for name in directory.names(ENTRIES_MAX)? {
-                if let Err(why) = take(&directory, &name, depot, &mut bundle, secrets) {
-                    refused.note(&secrets.veil(&name.to_string_lossy()).text, &why);
+                if let Err(why) = take(&directory, &name, file_store, &mut bundle, secrets) {
+                    refused.note(&secrets.redact(&name.to_string_lossy()).text, &why);
                     let put_by = all
                         .make_below(NOT_SENT)
                         .and_then(|all| all.make_below(message_id.as_str()))
@@ -188,7 +188,7 @@ fn empty(all: &Ground, name: &str) -> io::Result<()> {
 fn take(
     directory: &Ground,
     name: &OsStr,
-    depot: &Depot,
+    file_store: &FileStore,
     bundle: &mut Bundle,
     secrets: &Secrets,
 ) -> Result<(), String> {
@@ -203,7 +203,7 @@ fn take(
         Some(Lies::Other) => return Err("it is a link or a device, not a file".to_owned()),
         None => return Ok(()),
     }
-    let Some(room) = bundle.room(depot) else {
+    let Some(room) = bundle.room(file_store) else {
         return Err("an answer can't take more files along".to_owned());
     };
     let label = name.to_string_lossy();
@@ -215,7 +215,7 @@ fn take(
         file,
         scan: secrets.scan(),
     };
-    let mut draft = depot.begin(room).map_err(|error| error.to_string())?;
+    let mut draft = file_store.begin(room).map_err(|error| error.to_string())?;
     let written = draft.write_all_of(&mut file);
     written.map_err(|error| error.to_string())?;
     if file.scan.found() {
@@ -251,12 +251,11 @@ struct Refused {
 
 impl Refused {
     fn note(&mut self, name: &str, why: &str) {
-        match self.named.len() < NAMED_MAX {
-            true => {
-                let name = clean(name);
-                self.named.push(format!("`{name}`: {why}"));
-            }
-            false => self.more += 1,
+        if self.named.len() < NAMED_MAX {
+            let name = clean(name);
+            self.named.push(format!("`{name}`: {why}"));
+        } else {
+            self.more += 1
         }
     }
 

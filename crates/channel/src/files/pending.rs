@@ -3,7 +3,7 @@
 //! Copies are named after their content, so that messages may share one. A copy is removed if it was not there before
 //! the first of the messages that brought it at the same time, and all of them were refused.
 
-use super::Depot;
+use super::FileStore;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
@@ -25,7 +25,7 @@ struct SharedCopy {
 /// The copies of one message that is not in the ledger yet. Dropped, they stay.
 #[derive(Debug)]
 pub struct PendingCopies {
-    depot: Depot,
+    file_store: FileStore,
     paths: BTreeSet<PathBuf>,
 }
 
@@ -66,9 +66,9 @@ impl Pending {
 impl PendingCopies {
     /// None yet.
     #[must_use]
-    pub fn new(depot: &Depot) -> Self {
+    pub fn new(file_store: &FileStore) -> Self {
         Self {
-            depot: depot.clone(),
+            file_store: file_store.clone(),
             paths: BTreeSet::new(),
         }
     }
@@ -86,7 +86,7 @@ impl PendingCopies {
 
     fn release(&mut self, refused: bool) -> io::Result<()> {
         let mut pending = self
-            .depot
+            .file_store
             .pending
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
@@ -115,51 +115,51 @@ mod tests {
     use crate::files::FILE_MAX_BYTES;
     use tempfile::TempDir;
 
-    fn depot() -> (TempDir, Depot) {
+    fn file_store() -> (TempDir, FileStore) {
         let root = tempfile::tempdir().unwrap();
-        let depot = Depot::open(root.path().join("files"), FILE_MAX_BYTES).unwrap();
-        (root, depot)
+        let file_store = FileStore::open(root.path().join("files"), FILE_MAX_BYTES).unwrap();
+        (root, file_store)
     }
 
-    fn bring(depot: &Depot, bytes: &[u8]) -> (PathBuf, PendingCopies) {
-        let mut copies = PendingCopies::new(depot);
-        let path = bring_into(depot, bytes, &mut copies);
+    fn bring(file_store: &FileStore, bytes: &[u8]) -> (PathBuf, PendingCopies) {
+        let mut copies = PendingCopies::new(file_store);
+        let path = bring_into(file_store, bytes, &mut copies);
         (path, copies)
     }
 
-    fn bring_into(depot: &Depot, bytes: &[u8], copies: &mut PendingCopies) -> PathBuf {
-        let mut draft = depot.begin(u64::MAX).unwrap();
+    fn bring_into(file_store: &FileStore, bytes: &[u8], copies: &mut PendingCopies) -> PathBuf {
+        let mut draft = file_store.begin(u64::MAX).unwrap();
         draft.write(bytes).unwrap();
         let kept = draft.keep_pending("text/plain", copies).unwrap();
         PathBuf::from(kept.path)
     }
 
-    fn keep(depot: &Depot, bytes: &[u8]) {
-        let mut draft = depot.begin(u64::MAX).unwrap();
+    fn keep(file_store: &FileStore, bytes: &[u8]) {
+        let mut draft = file_store.begin(u64::MAX).unwrap();
         draft.write(bytes).unwrap();
         draft.keep("text/plain").unwrap();
     }
 
     #[test]
     fn f4_a_refused_message_leaves_no_copy() {
-        let (_root, depot) = depot();
-        let (path, mut copies) = bring(&depot, b"one");
-        let same = bring_into(&depot, b"one", &mut copies);
-        let other = bring_into(&depot, b"two", &mut copies);
+        let (_root, file_store) = file_store();
+        let (path, mut copies) = bring(&file_store, b"one");
+        let same = bring_into(&file_store, b"one", &mut copies);
+        let other = bring_into(&file_store, b"two", &mut copies);
         assert_eq!(path, same);
         copies.remove().unwrap();
         assert!(!path.exists() && !other.exists());
-        let (path, copies) = bring(&depot, b"one");
+        let (path, copies) = bring(&file_store, b"one");
         drop(copies);
         assert!(path.exists(), "it was not refused");
-        assert!(depot.pending.lock().unwrap().0.is_empty());
+        assert!(file_store.pending.lock().unwrap().0.is_empty());
     }
 
     #[test]
     fn f4_a_shared_copy_goes_last() {
-        let (_root, depot) = depot();
-        let (path, one) = bring(&depot, b"one");
-        let (_, two) = bring(&depot, b"one");
+        let (_root, file_store) = file_store();
+        let (path, one) = bring(&file_store, b"one");
+        let (_, two) = bring(&file_store, b"one");
         one.remove().unwrap();
         assert!(path.exists());
         two.remove().unwrap();
@@ -168,17 +168,17 @@ mod tests {
 
     #[test]
     fn f4_a_copy_that_others_need_stays() {
-        let (_root, depot) = depot();
-        let (path, one) = bring(&depot, b"one");
-        let (_, two) = bring(&depot, b"one");
+        let (_root, file_store) = file_store();
+        let (path, one) = bring(&file_store, b"one");
+        let (_, two) = bring(&file_store, b"one");
         drop(two);
         one.remove().unwrap();
         assert!(path.exists(), "another message has it");
-        let (_, again) = bring(&depot, b"one");
+        let (_, again) = bring(&file_store, b"one");
         again.remove().unwrap();
         assert!(path.exists(), "it was there before");
-        let (path, three) = bring(&depot, b"three");
-        keep(&depot, b"three");
+        let (path, three) = bring(&file_store, b"three");
+        keep(&file_store, b"three");
         three.remove().unwrap();
         assert!(path.exists(), "a channel brought it too");
     }

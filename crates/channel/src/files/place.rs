@@ -93,11 +93,11 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
     use tempfile::TempDir;
 
-    struct Desk {
+    struct BridgeService {
         root: TempDir,
     }
 
-    impl Desk {
+    impl BridgeService {
         fn new() -> Self {
             let root = tempfile::tempdir().unwrap();
             for folder in ["work", "elsewhere"] {
@@ -127,10 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn files_are_private_copies_and_work_on_them_is_kept() {
-        let desk = Desk::new();
-        desk.place("a.sh").unwrap();
-        let there = desk.at("work/attachments/m1/a.sh");
+    fn placed_file_is_private_and_keeps_edits() {
+        let service = BridgeService::new();
+        service.place("a.sh").unwrap();
+        let there = service.at("work/attachments/m1/a.sh");
         assert_eq!(fs::read_to_string(&there).unwrap(), "what was sent");
         let found = fs::metadata(&there).unwrap();
         assert_eq!(
@@ -138,62 +138,62 @@ mod tests {
             (0o600, 1)
         );
         fs::write(&there, "worked on").unwrap();
-        desk.place("a.sh").unwrap();
+        service.place("a.sh").unwrap();
         assert_eq!(fs::read_to_string(&there).unwrap(), "worked on");
         assert_eq!(
-            fs::read_to_string(desk.at("copy")).unwrap(),
+            fs::read_to_string(service.at("copy")).unwrap(),
             "what was sent"
         );
     }
 
     #[test]
-    fn what_a_crash_left_half_written_is_written_again() {
-        let desk = Desk::new();
-        fs::create_dir_all(desk.at("work/attachments/m1")).unwrap();
-        fs::write(desk.at("work/attachments/m1/.half-a"), "wha").unwrap();
-        desk.place("a").unwrap();
-        let there = fs::read_to_string(desk.at("work/attachments/m1/a")).unwrap();
+    fn partial_file_is_rewritten_after_crash() {
+        let service = BridgeService::new();
+        fs::create_dir_all(service.at("work/attachments/m1")).unwrap();
+        fs::write(service.at("work/attachments/m1/.half-a"), "wha").unwrap();
+        service.place("a").unwrap();
+        let there = fs::read_to_string(service.at("work/attachments/m1/a")).unwrap();
         assert_eq!(there, "what was sent");
     }
 
     #[test]
     fn threat_14_planted_links_are_not_followed() {
         for link in ["work/attachments", "work/attachments/m1"] {
-            let desk = Desk::new();
+            let service = BridgeService::new();
             if link.ends_with("m1") {
-                fs::create_dir(desk.at("work/attachments")).unwrap();
+                fs::create_dir(service.at("work/attachments")).unwrap();
             }
-            symlink(desk.at("elsewhere"), desk.at(link)).unwrap();
-            let error = desk.place("a").unwrap_err();
+            symlink(service.at("elsewhere"), service.at(link)).unwrap();
+            let error = service.place("a").unwrap_err();
             assert!(matches!(error, PlaceError::Ground { .. }), "{error}");
-            assert_eq!(fs::read_dir(desk.at("elsewhere")).unwrap().count(), 0);
+            assert_eq!(fs::read_dir(service.at("elsewhere")).unwrap().count(), 0);
         }
     }
 
     #[test]
-    fn threat_14_a_link_under_the_files_own_name_is_replaced_and_its_target_left_alone() {
-        let desk = Desk::new();
-        fs::create_dir_all(desk.at("work/attachments/m1")).unwrap();
-        fs::write(desk.at("elsewhere/victim"), "precious").unwrap();
+    fn threat_14_placing_replaces_planted_links() {
+        let service = BridgeService::new();
+        fs::create_dir_all(service.at("work/attachments/m1")).unwrap();
+        fs::write(service.at("elsewhere/victim"), "precious").unwrap();
         for name in ["a", ".half-a"] {
             let name = format!("work/attachments/m1/{name}");
-            symlink(desk.at("elsewhere/victim"), desk.at(&name)).unwrap();
+            symlink(service.at("elsewhere/victim"), service.at(&name)).unwrap();
         }
-        desk.place("a").unwrap();
-        let there = desk.at("work/attachments/m1/a");
+        service.place("a").unwrap();
+        let there = service.at("work/attachments/m1/a");
         assert!(fs::symlink_metadata(&there).unwrap().is_file());
-        let victim = fs::read_to_string(desk.at("elsewhere/victim")).unwrap();
+        let victim = fs::read_to_string(service.at("elsewhere/victim")).unwrap();
         assert_eq!(victim, "precious");
     }
 
     #[test]
-    fn threat_14_a_name_that_is_a_path_goes_nowhere() {
-        let desk = Desk::new();
+    fn threat_14_placing_rejects_path_names() {
+        let service = BridgeService::new();
         for name in ["../a", "/tmp/a", "..", "", "a/b", "a\0b"] {
-            assert!(desk.place(name).is_err(), "{name:?}");
+            assert!(service.place(name).is_err(), "{name:?}");
         }
         assert_eq!(
-            fs::read_dir(desk.at("work/attachments/m1"))
+            fs::read_dir(service.at("work/attachments/m1"))
                 .unwrap()
                 .count(),
             0
@@ -202,9 +202,9 @@ mod tests {
 
     #[test]
     fn a_copy_that_is_gone_is_named() {
-        let desk = Desk::new();
-        fs::remove_file(desk.at("copy")).unwrap();
-        let error = desk.place("a").unwrap_err();
+        let service = BridgeService::new();
+        fs::remove_file(service.at("copy")).unwrap();
+        let error = service.place("a").unwrap_err();
         assert!(
             matches!(&error, PlaceError::Copy { name, .. } if name == "a"),
             "{error}"

@@ -43,9 +43,10 @@ pub fn check_url(text: &str) -> Result<Url, UrlError> {
         && url.fragment().is_none()
         && url.username().is_empty()
         && url.password().is_none();
-    match url.scheme() == "http" && local && bare {
-        true => Ok(url),
-        false => Err(UrlError::NotLoopback(format!("{text:?}"))),
+    if url.scheme() == "http" && local && bare {
+        Ok(url)
+    } else {
+        Err(UrlError::NotLoopback(format!("{text:?}")))
     }
 }
 
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_http_to_this_machine_is_spoken() {
+    fn accepts_only_loopback_http_urls() {
         for good in [
             "http://127.0.0.1:8080",
             "http://127.9.9.9:1/",

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_in_doubt_once_its_bytes_left() {
+    fn reply_is_ambiguous_after_bytes_sent() {
         let refused = CallError::Unreached("connection refused".to_owned());
         assert_eq!(class(Deed::Send, &refused), Class::Transient);
         for error in [
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_time_is_believed_within_a_day() {
+    fn retry_after_is_clamped() {
         for (seconds, until) in [(7, 8_000), (-3, 1_000), (i64::MAX, 86_401_000)] {
             let until = Some(Timestamp(until));
             let class = class(Deed::Send, &status(429, Some(seconds)));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_say_what_happened_and_where_to_look() {
+    fn failure_reason_names_cause_and_section() {
         let mut error = status(401, None);
         if let CallError::Status(refused) = &mut error {
             refused.said = "token revoked".to_owned();

@@ -97,7 +97,7 @@ impl Sink for Loopback {
             conversation,
             row,
             ordinal: reply.ordinal,
-            kind: reply.kind.word(),
+            kind: reply.kind.as_str(),
             text: &reply.body,
         };
         let sent = self.client.reply(&new).await.and_then(|taken| {

@@ -2,7 +2,7 @@
 
 use super::wire::Row;
 use super::{CHANNEL, Settings};
-use crate::door::{Arrival, check_key, check_text};
+use crate::inbox::{Arrival, check_key, check_text};
 use bridge_core::limits::clip;
 use bridge_core::step::{Extras, Verdict};
 use bridge_core::value::{ChannelId, ExternalId};
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_becomes_a_message_whose_replies_find_their_way() {
+    fn row_becomes_message_with_reply_address() {
         let row =
             json!({"row": "r7", "conversation": "a@b", "sender": "ann", "text": "hi", "new": 1});
         let arrival = read(&row).unwrap();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_no_message_becomes_a_dead_letter_of_its_own() {
+    fn invalid_row_becomes_dead_letter() {
         for (row, told) in [
             (
                 json!({"row": "r1", "conversation": "a", "sender": "s", "text": " "}),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_a_row_without_an_id() {
+    fn row_without_valid_id_is_rejected() {
         for row in [
             json!(null),
             json!("nonsense"),

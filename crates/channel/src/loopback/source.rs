@@ -3,11 +3,11 @@
 
 use super::client::INBOX_ROWS;
 use super::fault::failure;
-use super::wire::Inbox;
+use super::wire::Inbox as WireInbox;
 use super::{CHANNEL, Loopback, row};
-use crate::door::Door;
 use crate::fault::Deed;
 use crate::http::CallError;
+use crate::inbox::Inbox;
 use crate::poll::{Backoff, Unkept, now};
 use bridge_core::step::Received;
 use std::time::Duration;
@@ -31,7 +31,7 @@ enum Page {
 
 impl Loopback {
     /// Fetches until it is told to stop.
-    pub async fn fetch<D: Door>(&self, door: D, stop: CancellationToken) {
+    pub async fn fetch<D: Inbox>(&self, door: D, stop: CancellationToken) {
         let mut state = Poll::new();
         loop {
             let pause = tokio::select! {
@@ -46,7 +46,7 @@ impl Loopback {
     }
 
     /// One poll; gives how long to wait before the next.
-    async fn poll<D: Door>(&self, door: &D, state: &mut Poll) -> Duration {
+    async fn poll<D: Inbox>(&self, door: &D, state: &mut Poll) -> Duration {
         match self.client.inbox(state.rows, state.mark).await {
             Ok(inbox) => {
                 state.backoff.reset();
@@ -67,7 +67,7 @@ impl Loopback {
         }
     }
 
-    async fn take<D: Door>(&self, door: &D, inbox: Inbox, state: &mut Poll) -> Page {
+    async fn take<D: Inbox>(&self, door: &D, inbox: WireInbox, state: &mut Poll) -> Page {
         let mut news = false;
         for value in &inbox.rows {
             let arrival = match row::read(value, &self.settings) {
@@ -127,7 +127,7 @@ impl Poll {
         let failure = failure(Deed::Fetch, error, now());
         let pause = self.backoff.next();
         tracing::warn!(
-            class = failure.class.word(),
+            class = failure.class.as_str(),
             reason = failure.reason.escape_debug().to_string(),
             pause_ms = pause.as_millis(),
             "the loopback platform could not be polled"

@@ -7,7 +7,7 @@ use super::cursor::Cursor;
 use super::feed::{Holds, Reader, Size, Span, Trouble, id_of, step_back};
 use super::order::{Round, places};
 use super::wire::{FeedPage, Row, Stamp};
-use crate::door::Door;
+use crate::inbox::Inbox;
 use crate::poll::now;
 use uuid::Uuid;
 
@@ -34,9 +34,9 @@ pub(super) struct Search {
 impl Molecule {
     /// Looks back for rows that became visible behind the cursor; what is before it is read by every look. Pages come
     /// newest first and are taken in oldest first, so that what came late keeps its order.
-    pub(super) async fn sweep<D: Door>(
+    pub(super) async fn sweep<D: Inbox>(
         &self,
-        door: &D,
+        inbox: &D,
         reader: &mut Reader,
     ) -> Result<(), Trouble> {
         let Some(until) = reader.cursor.as_ref().map(|cursor| cursor.at) else {
@@ -46,7 +46,7 @@ impl Molecule {
             let (mut page, _) = self.page(reader, Size::Usual, &feed).await?;
             page.rows
                 .retain(|row| row.at().is_none_or(|at| at <= until));
-            self.take(door, reader, page, Holds::Aside).await?;
+            self.take(inbox, reader, page, Holds::Aside).await?;
         }
         Ok(())
     }
@@ -85,9 +85,9 @@ impl Molecule {
 
     /// Goes back to the newest row that is known or not wanted, and reads forward from there, so that rows come into
     /// the ledger oldest first however many there are.
-    pub(super) async fn find_place<D: Door>(
+    pub(super) async fn find_place<D: Inbox>(
         &self,
-        door: &D,
+        inbox: &D,
         reader: &mut Reader,
     ) -> Result<(), Trouble> {
         loop {
@@ -111,41 +111,41 @@ impl Molecule {
                     self.tell_gap(reader, Span::of(&page).map(|span| span.oldest));
                     let mut cursor = cursor_at(reader, floor);
                     cursor.row = None;
-                    self.store(door, reader, cursor).await?;
-                    return self.take_all(door, reader, page).await;
+                    self.store(inbox, reader, cursor).await?;
+                    return self.take_all(inbox, reader, page).await;
                 }
                 Step::Anchor(row, at) => {
                     reader.search = None;
                     self.tell_gap(reader, Some(at));
                     let mut cursor = cursor_at(reader, floor);
                     cursor.move_to(row, at, None);
-                    self.store(door, reader, cursor).await?;
+                    self.store(inbox, reader, cursor).await?;
                     reader.trail.start_at(row);
-                    return self.forward(door, reader, row, Holds::FOLLOWING).await;
+                    return self.forward(inbox, reader, row, Holds::FOLLOWING).await;
                 }
                 Step::Start(oldest) => {
                     reader.search = None;
                     self.tell_gap(reader, oldest.map(|(_, at)| at));
                     let mut cursor = cursor_at(reader, floor);
                     cursor.row = None;
-                    self.store(door, reader, cursor).await?;
-                    return self.read_from_start(door, reader, oldest).await;
+                    self.store(inbox, reader, cursor).await?;
+                    return self.read_from_start(inbox, reader, oldest).await;
                 }
             }
         }
     }
 
     /// Takes in a feed that is no longer than a page.
-    async fn take_all<D: Door>(
+    async fn take_all<D: Inbox>(
         &self,
-        door: &D,
+        inbox: &D,
         reader: &mut Reader,
         mut page: FeedPage,
     ) -> Result<(), Trouble> {
         let mut round = Round::default();
         round.cut(&mut page, reader.seen.newest());
         let places = places(&page.rows);
-        self.take(door, reader, page, Holds::FOLLOWING).await?;
+        self.take(inbox, reader, page, Holds::FOLLOWING).await?;
         if let Some(as_of) = round.as_of() {
             reader.trail.note(&places, as_of);
         }
@@ -153,9 +153,9 @@ impl Molecule {
     }
 
     /// Reads from the feed's first row on, that one included.
-    async fn read_from_start<D: Door>(
+    async fn read_from_start<D: Inbox>(
         &self,
-        door: &D,
+        inbox: &D,
         reader: &mut Reader,
         oldest: Option<(Uuid, Stamp)>,
     ) -> Result<(), Trouble> {
@@ -168,8 +168,9 @@ impl Molecule {
         };
         let round = Round::since(reader.seen.newest());
         let (page, _) = self.page(reader, Size::Usual, &feed).await?;
-        self.take(door, reader, page, Holds::FOLLOWING).await?;
-        self.go_on(door, reader, row, Holds::FOLLOWING, round).await
+        self.take(inbox, reader, page, Holds::FOLLOWING).await?;
+        self.go_on(inbox, reader, row, Holds::FOLLOWING, round)
+            .await
     }
 
     /// How far back a search goes: to what is in the ledger, or as far as the operator wants a first start to.
@@ -193,13 +194,10 @@ impl Molecule {
         };
         let shown = oldest.map_or_else(|| "nothing".to_owned(), |at| at.to_string());
         let channel = self.channel();
-        match oldest.is_some_and(|oldest| oldest <= last) {
-            true => {
-                tracing::info!(%channel, last_journaled = %last, oldest_shown = shown, "the platform has forgotten the row that was read last; its feed reaches further back, so nothing is missing")
-            }
-            false => {
-                tracing::warn!(%channel, last_journaled = %last, oldest_shown = shown, "the platform has forgotten the row that was read last; what came between these times and was forgotten too is lost")
-            }
+        if oldest.is_some_and(|oldest| oldest <= last) {
+            tracing::info!(%channel, last_journaled = %last, oldest_shown = shown, "the platform has forgotten the row that was read last; its feed reaches further back, so nothing is missing")
+        } else {
+            tracing::warn!(%channel, last_journaled = %last, oldest_shown = shown, "the platform has forgotten the row that was read last; what came between these times and was forgotten too is lost")
         }
     }
 }
@@ -256,9 +254,10 @@ impl Search {
             false => step_back(self.before, oldest.1),
         });
         self.oldest = Some(oldest);
-        match self.pages >= BACK_PAGES_MAX {
-            true => Step::Start(self.oldest),
-            false => Step::Further,
+        if self.pages >= BACK_PAGES_MAX {
+            Step::Start(self.oldest)
+        } else {
+            Step::Further
         }
     }
 }

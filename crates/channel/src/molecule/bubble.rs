@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bubble_proves_one_reply_and_no_other() {
+    fn bubble_confirms_exactly_one_reply() {
         let bubble = |second: i64| Some(format!("b{second}"));
         // Nobody else said it.
         assert_eq!(found(&[], &[], 100), None);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_was_tried_for_long_has_one_bubble_too() {
+    fn long_retried_reply_has_one_bubble() {
         let bubble = |second: i64| Some(format!("b{second}"));
         // Tried for a quarter of an hour and shown just before we were cut off: not ours.
         assert_eq!(found_among(&[900], &[(0, 900)], 901), None);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_platform_whose_clock_is_off_changes_nothing() {
+    fn platform_clock_skew_is_corrected() {
         let clocks = Clocks::default();
         let ahead = now().plus_ms(3_600_000);
         clocks.note(Some(Stamp(ahead.0 * 1_000)));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn equal_texts_take_turns_and_leave_nothing_behind() {
+    async fn equal_texts_are_serialized() {
         use futures_util::FutureExt;
         let memory = Bubbles::default();
         let first = memory.alone("ok").await;

@@ -71,9 +71,10 @@ pub fn check_url(text: &str) -> Result<(Url, Reach), UrlError> {
         "http" => Reach::Plain,
         _ => return Err(UrlError::Unfit),
     };
-    match bare {
-        true => Ok((url, reach)),
-        false => Err(UrlError::Unfit),
+    if bare {
+        Ok((url, reach))
+    } else {
+        Err(UrlError::Unfit)
     }
 }
 
@@ -328,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_a_platform_is_reached_is_told_by_its_address() {
+    fn platform_url_determines_transport() {
         for (text, reach) in [
             ("https://platform.example.com", Reach::Tls),
             ("https://platform.example.com/tenant/", Reach::Tls),

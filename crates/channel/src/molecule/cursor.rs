@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_survives_the_ledger_and_nothing_else_is_taken_for_one() {
+    fn cursor_roundtrips_and_rejects_unknown_forms() {
         let mut cursor = Cursor::begin(Stamp(5));
         cursor.move_to(Uuid::from_u128(7), Stamp(9), Some(3));
         cursor.move_to(Uuid::from_u128(8), Stamp(10), Some(2));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_cursor_waits_for_rows_that_are_late() {
+    async fn cursor_waits_for_late_rows() {
         let mut seen = Seen::default();
         let date = row(31).at();
         seen.note_time(row(1).at().unwrap(), date);

@@ -7,7 +7,7 @@ use super::Molecule;
 use super::feed::{Reader, Trouble};
 use super::files::{Later, bring, uploads_of_known, with_told};
 use super::row::Incoming;
-use crate::door::{Arrival, Door, Standing};
+use crate::inbox::{Arrival, Inbox, Standing};
 use bridge_core::value::Command;
 use uuid::Uuid;
 
@@ -25,9 +25,10 @@ impl Sorted {
         let mut waiting = self.waiting.iter();
         let behind =
             waiting.any(|first| first.arrival.conversation == incoming.arrival.conversation);
-        match names_files || (behind && !overtakes(&incoming.arrival)) {
-            true => self.waiting.push(incoming),
-            false => self.ready.push(incoming.arrival),
+        if names_files || (behind && !overtakes(&incoming.arrival)) {
+            self.waiting.push(incoming)
+        } else {
+            self.ready.push(incoming.arrival)
         }
     }
 
@@ -50,9 +51,9 @@ fn overtakes(arrival: &Arrival) -> bool {
 
 impl Molecule {
     /// Takes in what has to wait, one by one. A file that does not come holds back its own conversation only.
-    pub(super) async fn take_waiting<D: Door>(
+    pub(super) async fn take_waiting<D: Inbox>(
         &self,
-        door: &D,
+        inbox: &D,
         reader: &mut Reader,
         sorted: Sorted,
     ) -> Result<(), Trouble> {
@@ -62,9 +63,9 @@ impl Molecule {
             if held.contains(&conversation) {
                 continue;
             }
-            match self.custody(door, reader, incoming).await {
+            match self.custody(inbox, reader, incoming).await {
                 Ok((arrival, kept)) => {
-                    self.commit(door, reader, vec![arrival], None).await?;
+                    self.commit(inbox, reader, vec![arrival], None).await?;
                     reader.owed.add(kept);
                 }
                 Err(Trouble::Files(later @ (Later::Platform(_) | Later::Early))) => {
@@ -80,9 +81,9 @@ impl Molecule {
     /// Takes a message's files into custody, so that the message comes into the ledger with them; and tells which
     /// uploads the platform may forget then. They are fetched once: a row that is in already has them, and for one
     /// that can't come in nothing is fetched.
-    async fn custody<D: Door>(
+    async fn custody<D: Inbox>(
         &self,
-        door: &D,
+        inbox: &D,
         reader: &mut Reader,
         incoming: Incoming,
     ) -> Result<(Arrival, Vec<Uuid>), Trouble> {
@@ -91,7 +92,7 @@ impl Molecule {
             return Ok((arrival, Vec::new()));
         }
         let (client, id) = (&self.0.client, arrival.external_id.clone());
-        match self.standing(door, &arrival).await? {
+        match self.standing(inbox, &arrival).await? {
             Standing::Full => return Err(Trouble::Full),
             Standing::Known { files: kept } => {
                 let uploads = uploads_of_known(&files, client.workspace_id(), kept);
@@ -103,7 +104,7 @@ impl Molecule {
             return Err(Later::Early.into());
         }
         let effort = reader.patience.effort(&id);
-        let brought = bring(client, self.0.depot.get(), &files, effort).await;
+        let brought = bring(client, self.0.file_store.get(), &files, effort).await;
         let brought = brought.inspect_err(|later| match later {
             Later::Platform(error) => {
                 let reason = error.to_string().escape_debug().to_string();
@@ -118,12 +119,12 @@ impl Molecule {
     }
 
     /// How a message stands, under its id or its former one.
-    async fn standing<D: Door>(&self, door: &D, arrival: &Arrival) -> Result<Standing, Trouble> {
-        let standing = door.standing(self.channel(), &arrival.external_id).await?;
+    async fn standing<D: Inbox>(&self, inbox: &D, arrival: &Arrival) -> Result<Standing, Trouble> {
+        let standing = inbox.standing(self.channel(), &arrival.external_id).await?;
         match (standing, &arrival.extras.former_id) {
             (Standing::Known { .. }, _) | (_, None) => Ok(standing),
             (Standing::New | Standing::Full, Some(former)) => {
-                Ok(door.standing(self.channel(), former).await?)
+                Ok(inbox.standing(self.channel(), former).await?)
             }
         }
     }

@@ -52,9 +52,10 @@ mod tests {
         let row = |(id, micro): &(u128, u32)| {
             let at = format!("2026-11-15T20:00:00.{micro:06}Z");
             let id = Uuid::from_u128(*id).hyphenated().to_string();
-            let row = match numbered {
-                true => json!({"id": id, "created_at": at, "seq": 1}),
-                false => json!({"id": id, "created_at": at}),
+            let row = if numbered {
+                json!({"id": id, "created_at": at, "seq": 1})
+            } else {
+                json!({"id": id, "created_at": at})
             };
             Row::split(&serde_json::value::RawValue::from_string(row.to_string()).unwrap())
         };
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_moment_of_a_full_page_is_read_again() {
+    fn full_page_rereads_its_last_timestamp() {
         let rows = [(1, 5), (2, 6), (3, 7), (4, 7)];
         let full = page(&rows, false);
         let divided = Edge::Divided {

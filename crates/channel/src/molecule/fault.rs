@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_platform_itself_can_refuse_a_reply_for_good() {
+    fn only_platform_refusals_are_permanent() {
         for (status, json, class) in [
             (401, true, Class::Config),
             (402, true, Class::Permanent),

@@ -16,8 +16,8 @@ use super::origin::Origin;
 use super::owed::Owed;
 use super::row::{self, Ground, Reading};
 use super::wire::{FeedPage, Row, Stamp};
-use crate::door::{Arrival, Door, Page, check_key};
 use crate::http::CallError;
+use crate::inbox::{Arrival, Inbox, Page, check_key};
 use crate::poll::Unkept;
 use bridge_core::port::{LedgerError, TRACE};
 use bridge_core::step::Received;
@@ -135,56 +135,60 @@ impl Holds {
 
 impl Molecule {
     /// Reads everything after the cursor, and finds the cursor's place if it has none or lost it.
-    pub(super) async fn look<D: Door>(&self, door: &D, reader: &mut Reader) -> Result<(), Trouble> {
+    pub(super) async fn look<D: Inbox>(
+        &self,
+        inbox: &D,
+        reader: &mut Reader,
+    ) -> Result<(), Trouble> {
         let Some(row) = reader.cursor.as_ref().and_then(|cursor| cursor.row) else {
-            return self.find_place(door, reader).await;
+            return self.find_place(inbox, reader).await;
         };
         reader.trail.start_at(row);
-        match self.forward(door, reader, row, Holds::FOLLOWING).await {
+        match self.forward(inbox, reader, row, Holds::FOLLOWING).await {
             Err(Trouble::Call(error)) if is_gone(&error) => {
                 reader.lost = reader.cursor.as_ref().map(|cursor| cursor.at);
                 reader.trail = Trail::default();
-                self.find_place(door, reader).await
+                self.find_place(inbox, reader).await
             }
             read => read,
         }
     }
 
     /// Reads what may be new: one call for what was just heard of.
-    pub(super) async fn look_ahead<D: Door>(
+    pub(super) async fn look_ahead<D: Inbox>(
         &self,
-        door: &D,
+        inbox: &D,
         reader: &mut Reader,
     ) -> Result<(), Trouble> {
         match reader.trail.start() {
-            Some(start) => match self.forward(door, reader, start, Holds::Aside).await {
+            Some(start) => match self.forward(inbox, reader, start, Holds::Aside).await {
                 Err(Trouble::Call(error)) if is_gone(&error) => {
                     reader.trail = Trail::default();
-                    self.look(door, reader).await
+                    self.look(inbox, reader).await
                 }
                 read => read,
             },
-            None => self.look(door, reader).await,
+            None => self.look(inbox, reader).await,
         }
     }
 
     /// Reads forward until nothing is left; a look ahead is content with a page that is not full.
-    pub(super) async fn forward<D: Door>(
+    pub(super) async fn forward<D: Inbox>(
         &self,
-        door: &D,
+        inbox: &D,
         reader: &mut Reader,
         from: Uuid,
         holds: Holds,
     ) -> Result<(), Trouble> {
-        self.go_on(door, reader, from, holds, Round::default())
+        self.go_on(inbox, reader, from, holds, Round::default())
             .await
     }
 
     /// Reads forward in a round. Rows that came while it was read may be ahead of others of their sender; they are
     /// left for another round, which begins before all of them.
-    pub(super) async fn go_on<D: Door>(
+    pub(super) async fn go_on<D: Inbox>(
         &self,
-        door: &D,
+        inbox: &D,
         reader: &mut Reader,
         from: Uuid,
         holds: Holds,
@@ -210,7 +214,7 @@ impl Molecule {
             let is_first = round.is_new();
             let left = round.cut(&mut page, reader.seen.newest());
             let places = places(&page.rows);
-            self.take(door, reader, page, holds.before(moment)).await?;
+            self.take(inbox, reader, page, holds.before(moment)).await?;
             if let Some(as_of) = round.as_of() {
                 reader.trail.note(&places, as_of);
             }
@@ -308,9 +312,9 @@ impl Molecule {
     }
 
     /// Puts a page into the ledger, with how far the feed was read if that moved.
-    pub(super) async fn take<D: Door>(
+    pub(super) async fn take<D: Inbox>(
         &self,
-        door: &D,
+        inbox: &D,
         reader: &mut Reader,
         mut page: FeedPage,
         holds: Holds,
@@ -351,15 +355,15 @@ impl Molecule {
         }
         let ready = std::mem::take(&mut sorted.ready);
         if !sorted.is_ready() {
-            self.commit(door, reader, ready, None).await?;
-            let taken = self.take_waiting(door, reader, sorted).await;
+            self.commit(inbox, reader, ready, None).await?;
+            let taken = self.take_waiting(inbox, reader, sorted).await;
             reader.owed.pay(&self.0.client).await;
             taken?;
             let moved = self.moved(reader, &page.rows, holds);
-            self.commit(door, reader, Vec::new(), moved).await?;
+            self.commit(inbox, reader, Vec::new(), moved).await?;
         } else {
             let moved = self.moved(reader, &page.rows, holds);
-            self.commit(door, reader, ready, moved).await?;
+            self.commit(inbox, reader, ready, moved).await?;
             reader.owed.pay(&self.0.client).await;
         }
         ids.into_iter().for_each(|id| reader.seen.add(id));
@@ -390,21 +394,21 @@ impl Molecule {
         (Some(&cursor) != reader.cursor.as_ref()).then_some(cursor)
     }
 
-    pub(super) async fn store<D: Door>(
+    pub(super) async fn store<D: Inbox>(
         &self,
-        door: &D,
+        inbox: &D,
         reader: &mut Reader,
         cursor: Cursor,
     ) -> Result<(), Trouble> {
         if reader.cursor.as_ref() == Some(&cursor) {
             return Ok(());
         }
-        self.commit(door, reader, Vec::new(), Some(cursor)).await
+        self.commit(inbox, reader, Vec::new(), Some(cursor)).await
     }
 
-    pub(super) async fn commit<D: Door>(
+    pub(super) async fn commit<D: Inbox>(
         &self,
-        door: &D,
+        inbox: &D,
         reader: &mut Reader,
         arrivals: Vec<Arrival>,
         moved: Option<Cursor>,
@@ -427,7 +431,7 @@ impl Molecule {
             position: moved.as_ref().and_then(Cursor::write),
             arrivals,
         };
-        let received = door.take_page(page).await?;
+        let received = inbox.take_page(page).await?;
         let news = received
             .iter()
             .filter(|got| matches!(got, Received::New(_)));
@@ -451,7 +455,7 @@ impl Molecule {
         let origins = &self.0.settings.origins;
         let unsaid = !origins.tiers.contains_key(&Origin::Unmarked);
         let trusted = origins.tier(Origin::Canvas) == Tier::Owner;
-        let unmarked = arrival.sender == Origin::Unmarked.word();
+        let unmarked = arrival.sender == Origin::Unmarked.as_str();
         if unmarked && trusted && unsaid && !reader.warned_of_unmarked {
             reader.warned_of_unmarked = true;
             tracing::warn!(channel = %self.channel(), "the platform did not mark who wrote a message, so its writer is a peer; a platform older than July 2026 marks nobody: say `unmarked = \"owner\"` under [molecule.origins] if nobody but you can write there without a workspace's token");
@@ -497,9 +501,10 @@ impl Span {
 /// moment is asked for again, unless that would ask the same question twice.
 pub(super) fn step_back(before: Option<Stamp>, oldest: Stamp) -> Stamp {
     let with_its_twins = oldest.plus_us(1);
-    match before == Some(with_its_twins) {
-        true => oldest,
-        false => with_its_twins,
+    if before == Some(with_its_twins) {
+        oldest
+    } else {
+        with_its_twins
     }
 }
 

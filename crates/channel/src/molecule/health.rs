@@ -20,7 +20,7 @@ pub enum ChannelState {
 impl ChannelState {
     /// The word for it.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
             Self::Receiving => "receiving",
@@ -75,7 +75,7 @@ impl Health {
         detail.clone_into(&mut health.detail);
         let channel = health.channel.clone();
         drop(health);
-        let (state, detail) = (state.word(), detail.escape_debug().to_string());
+        let (state, detail) = (state.as_str(), detail.escape_debug().to_string());
         tracing::info!(%channel, state, detail, "the channel's state");
     }
 

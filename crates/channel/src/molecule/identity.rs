@@ -4,7 +4,7 @@
 //! stores it once per try of its sender. The rows differ in their ids and have the same `messageId` of the same sender.
 
 use super::wire::{Row, field};
-use crate::door::Arrival;
+use crate::inbox::Arrival;
 use bridge_core::value::ExternalId;
 use serde::Deserialize;
 use uuid::Uuid;

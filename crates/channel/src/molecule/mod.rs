@@ -44,7 +44,7 @@ pub use health::{ChannelHealth, ChannelState};
 pub use origin::{Origin, Origins};
 pub use token::{Secret, TokenError, TokenSource};
 
-use crate::files::Depot;
+use crate::files::FileStore;
 use bridge_core::port::OnUnknown;
 use bridge_core::value::ChannelId;
 use bubble::{Bubbles, Clocks};
@@ -147,7 +147,7 @@ struct Inner {
     bubbles: Bubbles,
     contexts: Contexts,
     /// Where files are kept; without it none are fetched.
-    depot: OnceLock<Depot>,
+    file_store: OnceLock<FileStore>,
 }
 
 impl Molecule {
@@ -169,14 +169,14 @@ impl Molecule {
             clocks: Clocks::default(),
             bubbles: Bubbles::default(),
             contexts: Contexts::default(),
-            depot: OnceLock::new(),
+            file_store: OnceLock::new(),
         })))
     }
 
     /// Says where files of messages are kept, before the first one is fetched.
-    pub fn keep_files_in(&self, depot: Depot) {
+    pub fn keep_files_in(&self, file_store: FileStore) {
         // A second word does not change the place of what is there.
-        let _known = self.0.depot.set(depot);
+        let _known = self.0.file_store.set(file_store);
     }
 
     /// The channel's id in the ledger.

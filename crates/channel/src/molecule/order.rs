@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn d3_a_look_begins_behind_the_newest_row() {
+    fn d3_look_starts_behind_newest_row() {
         let mut trail = Trail::default();
         assert_eq!(noted(&mut trail, &[1_000, 2_000], 2_000), None);
         trail.start_at(id(7));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn d3_later_pages_wait_for_the_next_round() {
+    fn d3_later_pages_wait_for_next_round() {
         let mut round = Round::default();
         let mut first = page(&[10, 20, 30]);
         assert!(!round.cut(&mut first, Some(Stamp(30_000))));

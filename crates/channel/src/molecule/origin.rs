@@ -63,12 +63,12 @@ impl Origin {
     pub(super) const CHATS: [Self; 4] = [Self::Telegram, Self::Slack, Self::Discord, Self::Lark];
 
     fn read(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|origin| origin.word() == word)
+        Self::ALL.into_iter().find(|origin| origin.as_str() == word)
     }
 
     /// The operator's word for it.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Canvas => "canvas",
             Self::Unmarked => "unmarked",
@@ -134,7 +134,7 @@ impl Origins {
         let fits = |person: &&String| {
             let (word, id) = person.split_once(':').unwrap_or_default();
             let mut origins = Origin::CHATS.iter().chain([&Origin::Canvas]);
-            is_plain(id) && origins.any(|origin| origin.word() == word)
+            is_plain(id) && origins.any(|origin| origin.as_str() == word)
         };
         match self.owners.iter().find(|person| !fits(person)) {
             None => Ok(()),
@@ -160,10 +160,11 @@ impl Origins {
     }
 
     fn tier_of(&self, origin: Origin, person: Option<&str>) -> Tier {
-        let listed = |id: &str| self.owners.contains(&format!("{}:{id}", origin.word()));
-        match person.is_some_and(listed) {
-            true => Tier::Owner,
-            false => self.tier(origin),
+        let listed = |id: &str| self.owners.contains(&format!("{}:{id}", origin.as_str()));
+        if person.is_some_and(listed) {
+            Tier::Owner
+        } else {
+            self.tier(origin)
         }
     }
 }
@@ -172,7 +173,7 @@ impl Origins {
 impl fmt::Display for Origins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let owners = self.tiers.iter().filter(|(_, tier)| **tier == Tier::Owner);
-        let owners = owners.map(|(origin, _)| format!("everybody from {}", origin.word()));
+        let owners = owners.map(|(origin, _)| format!("everybody from {}", origin.as_str()));
         let owners: Vec<String> = owners.chain(self.owners.iter().cloned()).collect();
         match owners.as_slice() {
             [] => f.write_str("nobody is an owner"),
@@ -279,7 +280,7 @@ fn unmarked(origins: &Origins) -> Outside {
     Outside {
         origin,
         tier,
-        sender: origin.word().to_owned(),
+        sender: origin.as_str().to_owned(),
         chat: None,
     }
 }
@@ -297,7 +298,7 @@ fn system_kind(body: &Value) -> Option<&str> {
 fn canvas(body: &Value, origins: &Origins) -> Outside {
     let verified = text(body, "/params/metadata/user_identity_status") == Some("AUTHENTICATED");
     let user = id(body, "/params/metadata/user_id").filter(|_| verified);
-    let word = Origin::Canvas.word();
+    let word = Origin::Canvas.as_str();
     Outside {
         origin: Origin::Canvas,
         tier: origins.tier_of(Origin::Canvas, user),
@@ -322,7 +323,7 @@ fn program(source: &str, body: &Value, origins: &Origins) -> Outside {
     Outside {
         origin,
         tier: origins.tier_of(origin, user),
-        sender: format!("{}{who}{place}", origin.word()),
+        sender: format!("{}{who}{place}", origin.as_str()),
         chat,
     }
 }

@@ -204,7 +204,7 @@ fn only_by_the_operators_word(row: &Value, origins: &Origins) -> bool {
 }
 
 #[test]
-fn d1_no_sender_can_write_an_owners_row() {
+fn d1_senders_cannot_forge_owner_rows() {
     let silent = Origins {
         owners: BTreeSet::from(["telegram:777".to_owned()]),
         ..Origins::default()
@@ -242,14 +242,14 @@ fn d1_no_sender_can_write_an_owners_row() {
 }
 
 #[test]
-fn d1_a_peer_stays_one_whatever_is_said() {
+fn d1_peer_cannot_claim_canvas_origin() {
     let mut row = first("peer");
     row["request_body"] = first("canvas")["request_body"].take();
     assert_eq!(tier(&row, &generous()), Tier::Peer);
 }
 
 #[test]
-fn d1_unmarked_rows_need_a_word_of_their_own() {
+fn d1_unmarked_rows_need_operator_configuration() {
     let mut old = first("canvas");
     old["request_body"]["params"]["metadata"] = Value::Null;
     old.as_object_mut().unwrap().remove("seq");

@@ -5,7 +5,7 @@ use bridge_core::limits::clip;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// File parts of one message that are looked at; the door takes fewer.
+/// File parts of one message that are looked at; the inbox takes fewer.
 const FILE_PARTS_MAX: usize = 100;
 /// Unreadable parts that are named one by one.
 const UNREAD_NAMED_MAX: usize = 10;

@@ -7,8 +7,8 @@
 
 use super::Molecule;
 use super::wire::{Heartbeat, NewAgent, Registered, WorkspaceView};
-use crate::door::{Activity, Door};
 use crate::http::{CallError, read};
+use crate::inbox::{Activity, Inbox};
 use crate::poll::Backoff;
 use bridge_core::deadline::after;
 use bridge_core::limits::clip;
@@ -96,19 +96,20 @@ enum Unsaid {
 
 impl From<CallError> for Unsaid {
     fn from(error: CallError) -> Self {
-        match error.status() == Some(StatusCode::GONE) {
-            true => Self::Removed,
-            false => Self::Call(error),
+        if error.status() == Some(StatusCode::GONE) {
+            Self::Removed
+        } else {
+            Self::Call(error)
         }
     }
 }
 
 impl Molecule {
     /// Keeps the workspace present until it is told to stop, which should be after the last turn.
-    pub async fn attend<D: Door>(&self, door: D, stop: CancellationToken) {
+    pub async fn attend<D: Inbox>(&self, inbox: D, stop: CancellationToken) {
         let mut presence = Presence::new(Instant::now());
         loop {
-            let activity = self.sayable(door.activity(self.channel()).await);
+            let activity = self.sayable(inbox.activity(self.channel()).await);
             let said = tokio::select! {
                 () = stop.cancelled() => break,
                 said = self.say_what_is_due(&mut presence, &activity) => said,
@@ -224,9 +225,10 @@ impl Molecule {
                 let secrets = self.secrets();
                 secrets.iter().any(|secret| line.contains(secret.expose()))
             };
-            match secret(&line) {
-                true => UNSAYABLE.to_owned(),
-                false => clip(&line.replace('\0', ""), TASK_MAX_CHARS),
+            if secret(&line) {
+                UNSAYABLE.to_owned()
+            } else {
+                clip(&line.replace('\0', ""), TASK_MAX_CHARS)
             }
         });
         Activity {
@@ -406,7 +408,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_change_is_told_at_once_but_not_more_often_than_every_two_seconds() {
+    async fn activity_change_triggers_rate_limited_heartbeat() {
         let now = Instant::now();
         let busy = Activity {
             turns: 1,

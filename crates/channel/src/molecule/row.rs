@@ -6,7 +6,7 @@ use super::files::with_told;
 use super::origin::{Origins, Outside, Writer, writer};
 use super::parts::{Content, FilePart, parts};
 use super::wire::{HOPS, Row, Stamp, field};
-use crate::door::{Arrival, Refusal, check_key, check_text};
+use crate::inbox::{Arrival, Refusal, check_key, check_text};
 use bridge_core::limits::clip;
 use bridge_core::step::{Extras, Verdict};
 use bridge_core::storage::StorageBudget;
@@ -136,7 +136,7 @@ impl Letter<'_> {
             hops: hops(writer, &body),
             command: command(writer, &content.text, content.is_text_only()),
             by_talk: false,
-            // The door fills it in.
+            // The inbox fills it in.
             storage: StorageBudget::default(),
             // `identity` does.
             former_id: None,
@@ -238,7 +238,7 @@ impl Letter<'_> {
     /// stands in the owner's thread.
     fn conversation(&self, outside: &Outside) -> String {
         let place = outside.chat.clone().unwrap_or_else(|| self.workspace());
-        format!("{}:{place}", outside.origin.word())
+        format!("{}:{place}", outside.origin.as_str())
     }
 
     /// The workspace that a row was written in: ours, where the row does not say.
@@ -291,7 +291,7 @@ fn may_say(writer: &Writer, text: &str) -> Option<Verdict> {
             let reason = format!(
                 "this is a command, and only an owner can give one; {} counts as a {} here (`[molecule.origins]` says who is what)",
                 outside.sender,
-                outside.tier.word()
+                outside.tier.as_str()
             );
             Some(unfit(&reason, true))
         }

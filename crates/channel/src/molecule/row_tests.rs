@@ -50,7 +50,7 @@ fn told(incoming: &Incoming) -> Option<bool> {
 }
 
 #[test]
-fn who_wrote_a_row_is_who_the_platform_says() {
+fn sender_comes_from_platform_fields() {
     let canvas = incoming(&row(Value::Null, text("hi"))).arrival;
     assert_eq!(canvas.conversation, format!("canvas:{OWN}"));
     assert_eq!(
@@ -75,7 +75,7 @@ fn who_wrote_a_row_is_who_the_platform_says() {
 }
 
 #[test]
-fn texts_are_joined_by_a_newline_wherever_they_are() {
+fn text_parts_are_joined_by_newline() {
     let parts =
         json!([{"kind": "text", "text": "a"}, {"type": "text", "text": "b"}, {"kind": "data"}]);
     let mut flat = row(Value::Null, json!({}));
@@ -112,7 +112,7 @@ fn what_is_no_message_is_passed_over() {
 }
 
 #[test]
-fn a_row_that_can_not_be_read_is_buried_alone_and_its_writer_told() {
+fn unreadable_row_is_reported_to_sender() {
     let with = |source: Value, body: Value| {
         let mut row = row(source, json!({}));
         row["request_body"] = body;
@@ -151,7 +151,7 @@ fn a_row_that_can_not_be_read_is_buried_alone_and_its_writer_told() {
 }
 
 #[test]
-fn an_empty_message_is_answered_in_the_old_words_unless_it_brings_files() {
+fn empty_message_needs_files() {
     let empty = incoming(&row(Value::Null, text(" \n")));
     let Verdict::Unfit { reason, tell } = empty.arrival.verdict else {
         panic!("an empty message is fit");
@@ -174,7 +174,7 @@ fn an_empty_message_is_answered_in_the_old_words_unless_it_brings_files() {
 }
 
 #[test]
-fn talks_hops_and_commands_come_from_whom_they_may() {
+fn peers_carry_hops_but_no_commands() {
     let message = |text: &str| {
         json!({
             "parts": [{"kind": "text", "text": text}], "contextId": "talk-1",

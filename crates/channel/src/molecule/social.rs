@@ -62,7 +62,7 @@ impl Channel {
         };
         let chats = self.config.get(key).and_then(Value::as_str);
         self.enabled
-            && self.channel_type == chat.origin.word()
+            && self.channel_type == chat.origin.as_str()
             && chats.is_some_and(|chats| chats.trim() == chat.id)
     }
 }
@@ -95,7 +95,7 @@ impl Molecule {
             .timeout(CALL_DEADLINE);
         let sent = accept(call).await;
         sent.map_err(|error| fault(Deed::Send, &error))?;
-        Ok(Some(format!("{}:{}", chat.origin.word(), reply.key)))
+        Ok(Some(format!("{}:{}", chat.origin.as_str(), reply.key)))
     }
 
     /// The one channel whose only chat this is.
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_with_more_chats_is_no_way() {
+    fn channel_must_serve_only_that_chat() {
         let chat = Chat::of_sender("telegram:777@42").unwrap();
         let channel = |kind: &str, enabled: bool, chats: &str| Channel {
             id: "c".to_owned(),

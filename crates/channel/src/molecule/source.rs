@@ -8,9 +8,9 @@ use super::feed::{Reader, Trouble};
 use super::files::Later;
 use super::health::ChannelState;
 use super::outage::Refusal;
-use crate::door::Door;
 use crate::fault::Deed;
 use crate::http::CallError;
+use crate::inbox::Inbox;
 use crate::poll::{Allowance, Backoff};
 use bridge_core::deadline::after;
 use bridge_core::port::LedgerError;
@@ -64,12 +64,12 @@ struct Pace {
 impl Molecule {
     /// Reads what the ledger knows of this channel. Replies need it before the first look, so the daemon calls it
     /// before it begins to send.
-    pub async fn recall<D: Door>(&self, door: &D) -> Result<(), LedgerError> {
-        self.kept_cursor(door).await.map(drop)
+    pub async fn recall<D: Inbox>(&self, inbox: &D) -> Result<(), LedgerError> {
+        self.kept_cursor(inbox).await.map(drop)
     }
 
-    async fn kept_cursor<D: Door>(&self, door: &D) -> Result<Option<Cursor>, LedgerError> {
-        let Some(text) = door.cursor(self.channel()).await? else {
+    async fn kept_cursor<D: Inbox>(&self, inbox: &D) -> Result<Option<Cursor>, LedgerError> {
+        let Some(text) = inbox.cursor(self.channel()).await? else {
             return Ok(None);
         };
         match Cursor::read(&text) {
@@ -85,22 +85,23 @@ impl Molecule {
     }
 
     /// Fetches until it is told to stop.
-    pub async fn fetch<D: Door>(&self, door: D, stop: CancellationToken) {
+    pub async fn fetch<D: Inbox>(&self, inbox: D, stop: CancellationToken) {
         let listen = async {
-            match self.0.settings.wake {
-                true => self.listen().await,
-                false => std::future::pending().await,
+            if self.0.settings.wake {
+                self.listen().await
+            } else {
+                std::future::pending().await
             }
         };
         tokio::select! {
             () = stop.cancelled() => {}
-            () = self.read_on(&door) => {}
+            () = self.read_on(&inbox) => {}
             () = listen => {}
         }
     }
 
-    async fn read_on<D: Door>(&self, door: &D) {
-        let mut reader = self.reader(door).await;
+    async fn read_on<D: Inbox>(&self, inbox: &D) {
+        let mut reader = self.reader(inbox).await;
         let mut pace = Pace {
             backoff: Backoff::default(),
             due: Instant::now(),
@@ -112,7 +113,7 @@ impl Molecule {
         };
         let mut look = Look::Due;
         loop {
-            match self.look_once(door, &mut reader, &mut pace, look).await {
+            match self.look_once(inbox, &mut reader, &mut pace, look).await {
                 Ok(()) => {
                     pace.backoff.reset();
                     self.0
@@ -138,10 +139,10 @@ impl Molecule {
     }
 
     /// A reader that begins where the ledger says.
-    async fn reader<D: Door>(&self, door: &D) -> Reader {
+    async fn reader<D: Inbox>(&self, inbox: &D) -> Reader {
         let mut backoff = Backoff::default();
         loop {
-            match self.kept_cursor(door).await {
+            match self.kept_cursor(inbox).await {
                 Ok(cursor) => {
                     return Reader::from(cursor);
                 }
@@ -153,23 +154,23 @@ impl Molecule {
         }
     }
 
-    async fn look_once<D: Door>(
+    async fn look_once<D: Inbox>(
         &self,
-        door: &D,
+        inbox: &D,
         reader: &mut Reader,
         pace: &mut Pace,
         look: Look,
     ) -> Result<(), Trouble> {
         match look {
-            Look::Heard => self.look_ahead(door, reader).await?,
+            Look::Heard => self.look_ahead(inbox, reader).await?,
             Look::Due => {
-                self.look(door, reader).await?;
+                self.look(inbox, reader).await?;
                 pace.due = after(Instant::now(), self.0.settings.poll);
                 self.tell(reader, pace).await;
             }
         }
         if Instant::now() >= pace.sweep_due {
-            self.sweep(door, reader).await?;
+            self.sweep(inbox, reader).await?;
             pace.sweep_due = after(Instant::now(), SWEEP_EVERY);
         }
         Ok(())
@@ -220,7 +221,7 @@ impl Molecule {
         let failure = failure(Deed::Fetch, error);
         tracing::warn!(
             channel = %self.channel(),
-            class = failure.class.word(),
+            class = failure.class.as_str(),
             reason = failure.reason.escape_debug().to_string(),
             pause_ms = pause.as_millis(),
             "the feed could not be read"
@@ -253,11 +254,10 @@ impl Molecule {
 
     fn receiving(&self) -> String {
         let every = self.0.settings.poll.as_secs();
-        match self.0.settings.wake {
-            true => {
-                format!("the feed is read when the platform's events say so, and every {every} s")
-            }
-            false => format!("the feed is read every {every} s"),
+        if self.0.settings.wake {
+            format!("the feed is read when the platform's events say so, and every {every} s")
+        } else {
+            format!("the feed is read every {every} s")
         }
     }
 }

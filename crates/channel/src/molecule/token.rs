@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changed_is_a_new_token_and_the_old_one_stays_a_secret() {
+    fn changed_file_keeps_old_token_secret() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         std::fs::write(&path, "one\n").unwrap();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused_without_showing_it() {
+    fn invalid_token_is_rejected_without_echo() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         for bad in ["", " \n", "two words", "caf\u{e9}", &"x".repeat(5_000)] {

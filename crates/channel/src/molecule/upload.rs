@@ -114,13 +114,13 @@ async fn send(client: &Client, file: &Attachment) -> Result<NewAttachment, Unsen
         .header(CONTENT_LENGTH, framing.saturating_add(file.bytes))
         .body(Body::wrap_stream(body))
         .timeout(UPLOAD_DEADLINE);
-    let uploaded: Uploaded =
-        read(call, ANSWER_MAX_BYTES)
-            .await
-            .map_err(|error| match refuses(&error) {
-                true => Unsent::Refused(error.to_string()),
-                false => Unsent::Later(error),
-            })?;
+    let uploaded: Uploaded = read(call, ANSWER_MAX_BYTES).await.map_err(|error| {
+        if refuses(&error) {
+            Unsent::Refused(error.to_string())
+        } else {
+            Unsent::Later(error)
+        }
+    })?;
     match uploaded.files.into_iter().next() {
         Some(place) => Ok(NewAttachment {
             uri: place.uri,
@@ -156,7 +156,7 @@ mod tests {
     use crate::http::Refused;
 
     #[test]
-    fn what_refuses_a_file_and_what_is_about_the_moment() {
+    fn upload_refusals_differ_from_transient_errors() {
         for (status, json, refused) in [
             (400, true, true),
             (402, true, true),

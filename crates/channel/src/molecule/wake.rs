@@ -141,7 +141,7 @@ mod tests {
         b"data: {\"type\":\"ACTIVITY_LOGGED\",\"data\":{\"method\":\"message/send\"}}\n\n";
 
     #[test]
-    fn a_message_is_news_however_it_is_cut() {
+    fn message_wakes_once_despite_chunking() {
         for size in [1, 2, 7, 1_000] {
             let mut lines = Lines::default();
             let news = MESSAGE
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn pings_and_our_own_bubbles_are_no_news() {
+    fn pings_and_own_bubbles_wake_nothing() {
         for line in [
             ": ping",
             "",
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_is_news_once_and_takes_no_room() {
+    fn endless_line_wakes_once_and_is_bounded() {
         let mut lines = Lines::default();
         let chunk = vec![b'x'; 40 << 10];
         let news = (0..100).filter(|_| lines.push(&chunk)).count();

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_can_not_be_read_spoils_itself_alone() {
+    fn unreadable_row_spoils_no_other() {
         let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
         let page = format!(
             r#"[{{"id":"a","request_body":{deep}}},{{"id":"b","seq":1e999}},7,{{"id":"c","seq":3}}]"#
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_of_a_row_tells_which_one_it_is() {
+    fn row_head_identifies_the_row() {
         let head = br#"[{"activity_type":"a2a_receive","created_at":"2026-11-15T20:00:13Z","id":"x","method":"notify","response_body":{"result":"aaaa"#;
         let row = Row::of_head(head);
         assert_eq!(row.id().as_deref(), Some("x"));

@@ -136,7 +136,7 @@ mod tests {
     const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
     #[test]
-    fn the_example_of_the_standard_is_signed_alike() {
+    fn signs_like_standard_webhooks_example() {
         let signer = Signer::read(SECRET).unwrap();
         let signed = signer.sign(
             "msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn every_secret_signs_and_bad_ones_are_refused() {
+    fn signs_with_each_valid_secret() {
         let other = format!("{PREFIX}{}", STANDARD.encode([7; 32]));
         let signer = Signer::read(&format!("{SECRET}\n\n{other}\n")).unwrap();
         let signed = signer.sign("id", 1, b"body");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_read_is_refused() {
+    fn secret_file_must_be_private() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("secrets");
         std::fs::write(&path, SECRET).unwrap();

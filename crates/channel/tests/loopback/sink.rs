@@ -15,7 +15,7 @@ fn refuse(status: u16) -> Fault {
 }
 
 #[tokio::test]
-async fn a_reply_and_an_ack_arrive_where_the_message_came_from() {
+async fn reply_and_ack_reach_the_row() {
     let platform = platform(Memory::Idempotent).await;
     let row = platform.post("a@b", "ann", "hello").unwrap();
     let channel = channel(&platform);
@@ -35,7 +35,7 @@ async fn a_reply_and_an_ack_arrive_where_the_message_came_from() {
 }
 
 #[tokio::test]
-async fn every_failed_send_has_the_class_that_its_outcome_deserves() {
+async fn failed_sends_are_classified_by_outcome() {
     let platform = platform(Memory::Probeable).await;
     let row = platform.post("a", "ann", "hello").unwrap();
     let channel = channel(&platform);
@@ -60,7 +60,7 @@ async fn every_failed_send_has_the_class_that_its_outcome_deserves() {
 }
 
 #[tokio::test]
-async fn a_named_time_is_kept_and_a_platform_that_is_down_took_nothing() {
+async fn retry_after_and_outages_are_classified() {
     let mut platform = platform(Memory::Idempotent).await;
     let row = platform.post("a", "ann", "hello").unwrap();
     let channel = channel(&platform);
@@ -91,7 +91,7 @@ async fn a_named_time_is_kept_and_a_platform_that_is_down_took_nothing() {
 }
 
 #[tokio::test]
-async fn a_look_says_absent_only_when_the_platform_does() {
+async fn probe_reports_absent_only_when_confirmed() {
     let platform = platform(Memory::Probeable).await;
     let row = platform.post("a", "ann", "hello").unwrap();
     let channel = channel(&platform);
@@ -113,7 +113,7 @@ async fn a_look_says_absent_only_when_the_platform_does() {
 }
 
 #[tokio::test]
-async fn an_ack_that_is_lost_may_be_said_again() {
+async fn lost_ack_can_be_repeated() {
     let platform = platform(Memory::Idempotent).await;
     let row = platform.post("a", "ann", "hello").unwrap();
     let channel = channel(&platform);
@@ -134,7 +134,7 @@ async fn an_ack_that_is_lost_may_be_said_again() {
 }
 
 #[tokio::test]
-async fn a_reply_goes_to_the_channel_of_its_message() {
+async fn reply_goes_to_its_message_channel() {
     let platform = platform(Memory::Idempotent).await;
     let row = platform.post("a", "ann", "hello").unwrap();
     let channels = Channels {

@@ -2,7 +2,7 @@
 //! a bad neighbour not at all.
 
 use crate::stage::{channel, message, platform};
-use bridge_channel::{Activity, Arrival, Door, Page, Standing};
+use bridge_channel::{Activity, Arrival, Inbox, Page, Standing};
 use bridge_core::port::{LedgerError, Sink};
 use bridge_core::step::{Received, Verdict};
 use bridge_core::value::{ChannelId, ExternalId, MessageId};
@@ -48,7 +48,7 @@ impl Recorder {
     }
 }
 
-impl Door for Recorder {
+impl Inbox for Recorder {
     async fn take_page(&self, page: Page) -> Result<Vec<Received>, LedgerError> {
         let mut taken = Vec::new();
         for arrival in page.arrivals {
@@ -89,9 +89,10 @@ impl Door for Recorder {
                 taken.push(arrival);
             }
         });
-        Ok(match known {
-            true => Received::Duplicate(id),
-            false => Received::New(id),
+        Ok(if known {
+            Received::Duplicate(id)
+        } else {
+            Received::New(id)
         })
     }
 }
@@ -113,7 +114,7 @@ fn fetch(platform: &Platform, door: &Recorder) -> Fetching {
 }
 
 #[tokio::test]
-async fn rows_arrive_in_order_and_those_said_later_at_once() {
+async fn rows_arrive_in_order_and_promptly() {
     let platform = platform(Memory::Idempotent).await;
     for text in ["one", "two"] {
         platform.post("a", "ann", text).unwrap();
@@ -131,7 +132,7 @@ async fn rows_arrive_in_order_and_those_said_later_at_once() {
 }
 
 #[tokio::test]
-async fn what_the_door_could_not_keep_is_fetched_again() {
+async fn rejected_rows_are_fetched_again() {
     let platform = platform(Memory::Idempotent).await;
     for text in ["one", "two"] {
         platform.post("a", "ann", text).unwrap();
@@ -174,7 +175,7 @@ async fn a_bad_row_harms_no_other() {
 }
 
 #[tokio::test]
-async fn a_page_that_is_too_long_is_fetched_in_parts() {
+async fn oversized_page_is_fetched_in_parts() {
     let platform = platform(Memory::Idempotent).await;
     let long = "x".repeat(3 << 20);
     for _ in 0..8 {

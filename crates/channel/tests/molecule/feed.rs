@@ -12,7 +12,7 @@ use std::time::Duration;
 const BOTH: [Edition; 2] = [Edition::Seed, Edition::New];
 
 #[tokio::test]
-async fn messages_of_canvas_and_peers_come_in_as_the_platform_names_them() {
+async fn canvas_and_peer_messages_are_received() {
     for edition in BOTH {
         let (platform, own) = platform(edition).await;
         let peer = platform.add_workspace("beta");
@@ -34,7 +34,7 @@ async fn messages_of_canvas_and_peers_come_in_as_the_platform_names_them() {
 }
 
 #[tokio::test]
-async fn p5_rows_that_appear_behind_the_newest_are_found() {
+async fn p5_late_rows_behind_newest_are_found() {
     for edition in BOTH {
         let (platform, own) = platform(edition).await;
         platform.set_late_messages(Late::Looks(6));
@@ -55,7 +55,7 @@ async fn p5_rows_that_appear_behind_the_newest_are_found() {
 }
 
 #[tokio::test]
-async fn p4_a_page_that_is_shown_again_brings_nothing_new() {
+async fn p4_repeated_page_adds_no_messages() {
     let (platform, own) = platform(Edition::New).await;
     let fetching = Fetching::start(channel(&platform, &own), Tray::new());
     platform.script(
@@ -70,7 +70,7 @@ async fn p4_a_page_that_is_shown_again_brings_nothing_new() {
 }
 
 #[tokio::test]
-async fn a_first_start_takes_what_the_operator_wants_oldest_first() {
+async fn first_start_reads_configured_history() {
     for (edition, minutes) in [(Edition::New, 10), (Edition::Seed, 10), (Edition::New, 0)] {
         let (platform, own) = platform(edition).await;
         for number in 0..130 {
@@ -99,7 +99,7 @@ async fn a_first_start_takes_what_the_operator_wants_oldest_first() {
 }
 
 #[tokio::test]
-async fn people_who_press_return_in_the_same_microsecond_are_all_heard() {
+async fn simultaneous_messages_are_all_received() {
     for edition in BOTH {
         let (platform, own) = platform(edition).await;
         let texts: Vec<String> = (0..7).map(|number| format!("at once {number}")).collect();
@@ -118,7 +118,7 @@ async fn people_who_press_return_in_the_same_microsecond_are_all_heard() {
 
 /// Too old for a look back: only reading forward finds them.
 #[tokio::test(start_paused = true)]
-async fn catching_up_loses_nobody_at_the_edge_of_a_page() {
+async fn catch_up_keeps_rows_at_page_edge() {
     for edition in BOTH {
         let (platform, own) = platform(edition).await;
         let texts: Vec<String> = (0..7).map(|number| format!("at once {number}")).collect();
@@ -138,7 +138,7 @@ async fn catching_up_loses_nobody_at_the_edge_of_a_page() {
 
 /// More in one moment than a page shows: they are not all seen, but what comes after them is.
 #[tokio::test(start_paused = true)]
-async fn a_page_of_one_moment_is_no_end() {
+async fn feed_passes_page_of_one_timestamp() {
     let (platform, own) = platform(Edition::Seed).await;
     platform.canvas_says(&own, "before").unwrap();
     let texts = ["at once"; 120];
@@ -153,7 +153,7 @@ async fn a_page_of_one_moment_is_no_end() {
 }
 
 #[tokio::test]
-async fn p6_a_forgotten_cursor_goes_back_to_its_time() {
+async fn p6_expired_cursor_resumes_by_time() {
     for edition in BOTH {
         let (platform, own) = platform(edition).await;
         let tray = Tray::new();
@@ -188,7 +188,7 @@ async fn p6_a_forgotten_cursor_goes_back_to_its_time() {
 }
 
 #[tokio::test]
-async fn a_full_ledger_leaves_the_rest_with_the_platform() {
+async fn full_ledger_leaves_rows_on_platform() {
     let (platform, own) = platform(Edition::New).await;
     let tray = Tray::new();
     tray.make_room(Some(3));
@@ -260,8 +260,7 @@ async fn p3_one_bad_row_harms_no_other() {
 }
 
 #[tokio::test]
-async fn p10_a_page_that_is_too_long_is_read_row_by_row_and_a_row_that_is_too_long_is_stepped_over()
-{
+async fn p10_oversized_row_is_skipped() {
     let (platform, own) = platform(Edition::New).await;
     platform.canvas_says(&own, "before").unwrap();
     platform.plant_bubble(&own, &"x".repeat(17 << 20)).unwrap();
@@ -278,7 +277,7 @@ async fn p10_a_page_that_is_too_long_is_read_row_by_row_and_a_row_that_is_too_lo
 }
 
 #[tokio::test]
-async fn an_event_is_answered_by_a_look_and_a_dead_stream_by_polling() {
+async fn feed_wakes_on_events_or_polls() {
     for stream in [
         EventStream::On,
         EventStream::Off,
@@ -304,7 +303,7 @@ async fn an_event_is_answered_by_a_look_and_a_dead_stream_by_polling() {
 }
 
 #[tokio::test]
-async fn a_talk_and_its_hops_come_with_a_message() {
+async fn context_and_hops_arrive_with_message() {
     let (platform, own) = platform(Edition::New).await;
     let peer = platform.add_workspace("beta");
     let said = Said {
@@ -322,7 +321,7 @@ async fn a_talk_and_its_hops_come_with_a_message() {
 
 /// An answer that is no page is no empty page: it is told, nothing moves, and it is asked for again.
 #[tokio::test]
-async fn p3_a_page_that_is_none_moves_nothing() {
+async fn p3_invalid_page_moves_no_cursor() {
     let (platform, own) = platform(Edition::New).await;
     let fetching = Fetching::start(channel(&platform, &own), Tray::new());
     platform.canvas_says(&own, "0").unwrap();
@@ -361,7 +360,7 @@ async fn p3_a_page_that_is_none_moves_nothing() {
 
 /// A row that is written now and seen a minute later, when everything after it was read: a sweep finds it.
 #[tokio::test(start_paused = true)]
-async fn p5_a_row_that_is_late_by_a_minute_is_found_behind_the_cursor() {
+async fn p5_sweep_finds_minute_late_row() {
     for edition in BOTH {
         let (platform, own) = platform(edition).await;
         let fetching = Fetching::start(channel(&platform, &own), Tray::new());

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::routing::get;
 use bridge_channel::Arrival;
-use bridge_channel::files::{Depot, FILE_MAX_BYTES};
+use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
 use bridge_channel::molecule::Molecule;
 use bridge_core::port::Sink;
 use bridge_core::value::{Attachment, Class};
@@ -24,19 +24,19 @@ use tempfile::TempDir;
 /// A picture of one pixel, as far as anybody looks.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0";
 
-struct Desk {
+struct BridgeService {
     platform: MoleculePlatform,
     own: Workspace,
     channel: Molecule,
     root: TempDir,
 }
 
-impl Desk {
+impl BridgeService {
     async fn new(edition: Edition, max_bytes: u64) -> Self {
         let (platform, own) = platform(edition).await;
         let channel = channel(&platform, &own);
         let root = tempfile::tempdir().unwrap();
-        channel.keep_files_in(Depot::open(root.path().join("files"), max_bytes).unwrap());
+        channel.keep_files_in(FileStore::open(root.path().join("files"), max_bytes).unwrap());
         Self {
             platform,
             own,
@@ -123,11 +123,11 @@ fn drafts(root: &Path) -> usize {
 }
 
 #[tokio::test]
-async fn files_come_in_with_their_message_and_are_acknowledged_after_it() {
+async fn files_arrive_with_message_and_are_acked() {
     for edition in [Edition::Seed, Edition::New] {
-        let desk = Desk::new(edition, FILE_MAX_BYTES).await;
-        desk.says("look", &[("a.png", PNG), ("a.png", b"hello")]);
-        let fetching = desk.fetch();
+        let service = BridgeService::new(edition, FILE_MAX_BYTES).await;
+        service.says("look", &[("a.png", PNG), ("a.png", b"hello")]);
+        let fetching = service.fetch();
         let held = fetching.tray.until("it", |held| !held.arrivals.is_empty());
         let held = held.await;
         assert_eq!(held.texts(), ["look"]);
@@ -136,14 +136,14 @@ async fn files_come_in_with_their_message_and_are_acknowledged_after_it() {
             ("a (2).png", "text/plain", b"hello".to_vec()),
         ];
         assert_eq!(files(&held.arrivals[0]), expected);
-        desk.until_acked().await;
-        assert_eq!(desk.acked(), [true, true]);
+        service.until_acked().await;
+        assert_eq!(service.acked(), [true, true]);
     }
 }
 
 #[tokio::test]
 async fn d5_inline_files_are_kept_or_named() {
-    let desk = Desk::new(Edition::New, 1_000).await;
+    let service = BridgeService::new(Edition::New, 1_000).await;
     let inline = |name: &str, bytes: &str| json!({"kind": "file", "file": {"name": name, "bytes": bytes, "mimeType": "text/plain"}});
     let said = Said {
         parts: vec![
@@ -155,8 +155,11 @@ async fn d5_inline_files_are_kept_or_named() {
         ],
         ..Said::text("look")
     };
-    desk.platform.canvas_says_with(&desk.own, &said).unwrap();
-    let fetching = desk.fetch();
+    service
+        .platform
+        .canvas_says_with(&service.own, &said)
+        .unwrap();
+    let fetching = service.fetch();
     let held = fetching.tray.until("it", |held| !held.arrivals.is_empty());
     let held = held.await;
     let expected = [("a.txt", "text/plain", b"hello".to_vec())];
@@ -173,148 +176,156 @@ async fn d5_inline_files_are_kept_or_named() {
     ] {
         assert!(body.contains(named), "{named}: {body}");
     }
-    assert_eq!(drafts(desk.root.path()), 0);
+    assert_eq!(drafts(service.root.path()), 0);
 }
 
-/// While the door is closed the row is shown again and again, and its file is fetched not once.
+/// While the inbox is closed the row is shown again and again, and its file is fetched not once.
 #[tokio::test]
-async fn nothing_is_fetched_for_a_message_that_can_not_come_in() {
-    let desk = Desk::new(Edition::Seed, FILE_MAX_BYTES).await;
+async fn closed_inbox_fetches_no_files() {
+    let service = BridgeService::new(Edition::Seed, FILE_MAX_BYTES).await;
     let tray = Tray::new();
     tray.make_room(Some(0));
-    desk.says("look", &[("a.txt", b"hello")]);
-    let fetching = Fetching::start(desk.channel.clone(), tray);
-    desk.until_called(Route::Activity, 4).await;
-    assert_eq!(desk.called(Route::PendingContent), 0);
-    assert_eq!(desk.acked(), [false]);
+    service.says("look", &[("a.txt", b"hello")]);
+    let fetching = Fetching::start(service.channel.clone(), tray);
+    service.until_called(Route::Activity, 4).await;
+    assert_eq!(service.called(Route::PendingContent), 0);
+    assert_eq!(service.acked(), [false]);
     fetching.tray.make_room(None);
     let held = fetching.tray.until("it", |held| !held.arrivals.is_empty());
     let held = held.await;
     assert_eq!(files(&held.arrivals[0])[0].2, b"hello");
-    desk.until_acked().await;
-    assert_eq!(desk.called(Route::PendingContent), 1);
+    service.until_acked().await;
+    assert_eq!(service.called(Route::PendingContent), 1);
 }
 
 /// The platform forgets what is acknowledged, so only what is here may be.
 #[tokio::test]
-async fn an_upload_that_was_not_kept_is_not_acknowledged() {
-    let desk = Desk::new(Edition::New, 1_000).await;
-    desk.says("look", &[("big.bin", &[7; 5_000]), ("small.txt", b"hello")]);
-    desk.says("/status", &[("with-a-command.txt", b"hello")]);
-    desk.says("last", &[("last.txt", b"hello")]);
-    let first = desk.fetch();
-    let kept = |_: &MoleculePlatform| desk.forgotten() == ["last.txt", "small.txt"];
-    desk.platform.wait_until("acks", kept).await.unwrap();
-    assert_eq!(desk.called(Route::PendingAck), 2);
+async fn unstored_upload_is_not_acked() {
+    let service = BridgeService::new(Edition::New, 1_000).await;
+    service.says("look", &[("big.bin", &[7; 5_000]), ("small.txt", b"hello")]);
+    service.says("/status", &[("with-a-command.txt", b"hello")]);
+    service.says("last", &[("last.txt", b"hello")]);
+    let first = service.fetch();
+    let kept = |_: &MoleculePlatform| service.forgotten() == ["last.txt", "small.txt"];
+    service.platform.wait_until("acks", kept).await.unwrap();
+    assert_eq!(service.called(Route::PendingAck), 2);
     // The next life sees the same rows, and knows no more of them than that a file is missing.
     let tray = first.tray.clone();
     drop(first);
-    let next = Molecule::open(settings(&desk.platform, &desk.own)).unwrap();
+    let next = Molecule::open(settings(&service.platform, &service.own)).unwrap();
     let _next = Fetching::start(next, tray);
     // Of the last one, once more; what is before it would have come before it.
-    desk.until_called(Route::PendingAck, 3).await;
-    assert_eq!(desk.called(Route::PendingAck), 3);
-    assert_eq!(desk.forgotten(), ["last.txt", "small.txt"]);
+    service.until_called(Route::PendingAck, 3).await;
+    assert_eq!(service.called(Route::PendingAck), 3);
+    assert_eq!(service.forgotten(), ["last.txt", "small.txt"]);
 }
 
 /// One upload that the platform will not hear of keeps no other waiting.
 #[tokio::test]
-async fn an_ack_that_fails_holds_up_no_other() {
-    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
-    desk.platform
+async fn failed_ack_blocks_no_other() {
+    let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
+    service
+        .platform
         .script(Route::PendingAck, [MoleculeFault::refuse(500, "no")]);
-    desk.says("look", &[("a.txt", b"one"), ("b.txt", b"two")]);
-    let _fetching = desk.fetch();
-    desk.until_called(Route::PendingAck, 2).await;
-    let second = |_: &MoleculePlatform| desk.forgotten() == ["b.txt"];
-    desk.platform.wait_until("ack", second).await.unwrap();
+    service.says("look", &[("a.txt", b"one"), ("b.txt", b"two")]);
+    let _fetching = service.fetch();
+    service.until_called(Route::PendingAck, 2).await;
+    let second = |_: &MoleculePlatform| service.forgotten() == ["b.txt"];
+    service.platform.wait_until("ack", second).await.unwrap();
 }
 
 /// After a death between the commit and the ack, the next life neither fetches nor forgets to acknowledge.
 #[tokio::test]
-async fn an_upload_whose_message_is_known_is_acknowledged_and_not_fetched_again() {
-    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
-    desk.platform
+async fn known_upload_is_acked_without_refetch() {
+    let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
+    service
+        .platform
         .stand(Route::PendingAck, MoleculeFault::refuse(500, "no"));
-    desk.says("look", &[("a.txt", b"hello")]);
-    let first = desk.fetch();
-    desk.until_called(Route::PendingAck, 1).await;
+    service.says("look", &[("a.txt", b"hello")]);
+    let first = service.fetch();
+    service.until_called(Route::PendingAck, 1).await;
     let tray = first.tray.clone();
     drop(first);
-    let fetched = desk.platform.count(Route::PendingContent, 200);
-    desk.platform.stand(Route::PendingAck, MoleculeFault::None);
-    let next = Molecule::open(settings(&desk.platform, &desk.own)).unwrap();
+    let fetched = service.platform.count(Route::PendingContent, 200);
+    service
+        .platform
+        .stand(Route::PendingAck, MoleculeFault::None);
+    let next = Molecule::open(settings(&service.platform, &service.own)).unwrap();
     let _next = Fetching::start(next, tray);
-    desk.until_acked().await;
-    assert_eq!(desk.platform.count(Route::PendingContent, 200), fetched);
+    service.until_acked().await;
+    assert_eq!(service.platform.count(Route::PendingContent, 200), fetched);
 }
 
 #[tokio::test]
-async fn a_file_that_does_not_come_now_holds_its_message_back_and_none_before_it() {
-    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+async fn delayed_file_blocks_only_later_messages() {
+    let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
     let faults = [
         MoleculeFault::refuse(500, "query failed"),
         MoleculeFault::ResetMidBody,
     ];
-    desk.platform.script(Route::PendingContent, faults);
-    desk.says("first", &[]);
-    desk.says(
+    service.platform.script(Route::PendingContent, faults);
+    service.says("first", &[]);
+    service.says(
         "second",
         &[("a.txt", b"hello, and enough to be cut in two")],
     );
-    desk.says("third", &[]);
-    let fetching = desk.fetch();
-    desk.until_called(Route::PendingContent, 1).await;
+    service.says("third", &[]);
+    let fetching = service.fetch();
+    service.until_called(Route::PendingContent, 1).await;
     assert_eq!(fetching.tray.until_texts(1).await, ["first"]);
     let texts = fetching.tray.until_texts(3).await;
     assert_eq!(texts, ["first", "second", "third"]);
     let held = fetching.tray.held();
     assert_eq!(files(&held.arrivals[1])[0].2.len(), 34);
-    assert_eq!(drafts(desk.root.path()), 0);
+    assert_eq!(drafts(service.root.path()), 0);
 }
 
 /// A file that does not come holds back its own conversation, and neither commands nor others.
 #[tokio::test]
-async fn commands_and_other_conversations_pass_a_file_that_does_not_come() {
-    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
-    let peer = desk.platform.add_workspace("beta");
-    desk.platform.stand(
+async fn stop_and_other_conversations_pass_delayed_file() {
+    let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
+    let peer = service.platform.add_workspace("beta");
+    service.platform.stand(
         Route::PendingContent,
         MoleculeFault::Hold("file".to_owned()),
     );
-    desk.says("second", &[("a.txt", b"hello")]);
-    desk.says("third", &[]);
-    desk.says("/new", &[]);
-    desk.says("/stop", &[]);
-    desk.platform.peer_says(&peer, &desk.own, "aside").unwrap();
-    let fetching = desk.fetch();
+    service.says("second", &[("a.txt", b"hello")]);
+    service.says("third", &[]);
+    service.says("/new", &[]);
+    service.says("/stop", &[]);
+    service
+        .platform
+        .peer_says(&peer, &service.own, "aside")
+        .unwrap();
+    let fetching = service.fetch();
     assert_eq!(fetching.tray.until_texts(2).await, ["/stop", "aside"]);
-    desk.until_called(Route::PendingContent, 1).await;
+    service.until_called(Route::PendingContent, 1).await;
     assert_eq!(fetching.tray.held().texts(), ["/stop", "aside"]);
-    desk.platform.open_gate("file");
+    service.platform.open_gate("file");
     let texts = fetching.tray.until_texts(5).await;
     assert_eq!(texts, ["/stop", "aside", "second", "third", "/new"]);
 }
 
 /// The feed is heard, and this one file is refused as if the token were wrong.
 #[tokio::test]
-async fn one_file_that_needs_another_token_does_not_stop_the_feed() {
-    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
-    desk.platform
+async fn unauthorized_file_does_not_stop_feed() {
+    let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
+    service
+        .platform
         .stand(Route::PendingContent, MoleculeFault::refuse(401, "no"));
-    desk.says("look", &[("a.txt", b"hello")]);
-    let fetching = desk.fetch();
-    desk.until_called(Route::PendingContent, 1).await;
-    desk.says("/status", &[]);
+    service.says("look", &[("a.txt", b"hello")]);
+    let fetching = service.fetch();
+    service.until_called(Route::PendingContent, 1).await;
+    service.says("/status", &[]);
     assert_eq!(fetching.tray.until_texts(1).await, ["/status"]);
 }
 
 #[tokio::test]
-async fn a_file_that_is_gone_is_named_in_the_text() {
-    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+async fn missing_file_is_named_in_text() {
+    let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
     let gone = "platform-pending:{}/cdceaeff-1eaf-446a-856b-b376a8fa6afe";
-    desk.names("look", &[gone.replace("{}", &desk.own.id)]);
-    let fetching = desk.fetch();
+    service.names("look", &[gone.replace("{}", &service.own.id)]);
+    let fetching = service.fetch();
     let text = fetching.tray.until_texts(1).await.remove(0);
     assert!(text.starts_with("look\n\n[codex-bridge] Files"), "{text}");
     assert!(text.contains("`x.txt`: it answered 404"), "{text}");
@@ -322,30 +333,30 @@ async fn a_file_that_is_gone_is_named_in_the_text() {
 
 /// What a message names is not called: that is how a daemon is made to call what only it can reach.
 #[tokio::test]
-async fn threat_14_nothing_but_uploads_to_the_own_workspace_is_fetched() {
-    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
-    let other = desk.platform.add_workspace("beta");
+async fn threat_14_only_own_uploads_are_fetched() {
+    let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
+    let other = service.platform.add_workspace("beta");
     let trap = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let trap_url = format!("http://{}/secret", trap.local_addr().unwrap());
     let file = "cdceaeff-1eaf-446a-856b-b376a8fa6afe";
-    desk.names(
+    service.names(
         "look",
         &[
             trap_url,
             "workspace:/etc/passwd".to_owned(),
             "file:///etc/passwd".to_owned(),
             format!("platform-pending:{}/{file}", other.id),
-            format!("platform-pending:{}/../../{}", desk.own.id, other.id),
+            format!("platform-pending:{}/../../{}", service.own.id, other.id),
         ],
     );
-    let fetching = desk.fetch();
+    let fetching = service.fetch();
     let text = fetching.tray.until_texts(1).await.remove(0);
     assert_eq!(
         text.matches("which the bridge does not call").count(),
         5,
         "{text}"
     );
-    let calls = desk.platform.calls();
+    let calls = service.platform.calls();
     assert!(calls.iter().all(|seen| seen.route != Route::PendingContent));
     let called = tokio::time::timeout(std::time::Duration::ZERO, trap.accept()).await;
     assert!(called.is_err(), "somebody called the trap");
@@ -353,7 +364,7 @@ async fn threat_14_nothing_but_uploads_to_the_own_workspace_is_fetched() {
 
 #[tokio::test]
 async fn threat_14_names_of_files_are_labels() {
-    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
     let long = "n".repeat(5_000);
     let labels = [
         "../../etc/passwd",
@@ -365,8 +376,8 @@ async fn threat_14_names_of_files_are_labels() {
         &long,
     ];
     let said: Vec<(&str, &[u8])> = labels.iter().map(|label| (*label, &b"x"[..])).collect();
-    desk.says("look", &said);
-    let fetching = desk.fetch();
+    service.says("look", &said);
+    let fetching = service.fetch();
     let held = fetching
         .tray
         .until("it", |held| !held.arrivals.is_empty())
@@ -379,7 +390,7 @@ async fn threat_14_names_of_files_are_labels() {
             "passwd", "shadow", "file-CON", "bashrc", "rf", "agnp.exe", &short
         ]
     );
-    let root = desk.root.path().join("files");
+    let root = service.root.path().join("files");
     for file in &held.arrivals[0].extras.attachments {
         assert!(Path::new(&file.path).starts_with(&root), "{file:?}");
     }
@@ -387,11 +398,11 @@ async fn threat_14_names_of_files_are_labels() {
 
 #[tokio::test]
 async fn p10_ten_thousand_files_are_ten() {
-    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
+    let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
     let file = "platform-pending:x/y".to_owned();
-    desk.names("look", &vec![file; 10_000]);
-    desk.says("next", &[]);
-    let fetching = desk.fetch();
+    service.names("look", &vec![file; 10_000]);
+    service.says("next", &[]);
+    let fetching = service.fetch();
     let texts = fetching.tray.until_texts(2).await;
     assert_eq!(texts[0].matches("`x.txt`").count(), 10, "{}", texts[0]);
     assert!(texts[0].contains("and more: a message can have 10 files"));
@@ -399,10 +410,10 @@ async fn p10_ten_thousand_files_are_ten() {
 }
 
 #[tokio::test]
-async fn p10_a_file_that_says_it_is_too_long_is_not_read() {
-    let desk = Desk::new(Edition::New, 1_000).await;
-    desk.says("look", &[("big.bin", &[7; 5_000]), ("small.txt", b"hello")]);
-    let fetching = desk.fetch();
+async fn p10_declared_oversize_file_is_skipped() {
+    let service = BridgeService::new(Edition::New, 1_000).await;
+    service.says("look", &[("big.bin", &[7; 5_000]), ("small.txt", b"hello")]);
+    let fetching = service.fetch();
     let held = fetching
         .tray
         .until("it", |held| !held.arrivals.is_empty())
@@ -419,7 +430,7 @@ async fn p10_a_file_that_says_it_is_too_long_is_not_read() {
         "{}",
         arrival.body
     );
-    assert_eq!(drafts(desk.root.path()), 0);
+    assert_eq!(drafts(service.root.path()), 0);
 }
 
 /// One row, and a file that never ends.
@@ -460,14 +471,14 @@ async fn endless(own: &Workspace) -> (String, Arc<AtomicU64>) {
 }
 
 #[tokio::test]
-async fn p10_a_file_that_never_ends_is_cut_off_at_the_limit() {
-    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
-    let (url, served) = endless(&desk.own).await;
-    let mut settings = settings(&desk.platform, &desk.own);
+async fn p10_endless_file_is_cut_off() {
+    let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
+    let (url, served) = endless(&service.own).await;
+    let mut settings = settings(&service.platform, &service.own);
     settings.platform_url = url;
     let channel = Molecule::open(settings).unwrap();
     let max = 1 << 20;
-    channel.keep_files_in(Depot::open(desk.root.path().join("files"), max).unwrap());
+    channel.keep_files_in(FileStore::open(service.root.path().join("files"), max).unwrap());
     let fetching = Fetching::start(channel, Tray::new());
     let text = fetching.tray.until_texts(1).await.remove(0);
     assert!(
@@ -477,11 +488,11 @@ async fn p10_a_file_that_never_ends_is_cut_off_at_the_limit() {
     let served = served.load(Ordering::Relaxed);
     // What the sockets between us hold is not ours to bound.
     assert!(served < max + (32 << 20), "{served} bytes were read");
-    assert_eq!(drafts(desk.root.path()), 0);
+    assert_eq!(drafts(service.root.path()), 0);
 }
 
-fn attachment(desk: &Desk, name: &str, text: &str) -> Attachment {
-    let path = desk.root.path().join(name);
+fn attachment(service: &BridgeService, name: &str, text: &str) -> Attachment {
+    let path = service.root.path().join(name);
     std::fs::write(&path, text).unwrap();
     Attachment {
         name: name.to_owned(),
@@ -492,23 +503,24 @@ fn attachment(desk: &Desk, name: &str, text: &str) -> Attachment {
 }
 
 #[tokio::test]
-async fn files_of_a_reply_are_uploaded_and_shown_with_its_bubble() {
+async fn reply_files_are_uploaded_with_bubble() {
     for edition in [Edition::Seed, Edition::New] {
-        let desk = Desk::new(edition, FILE_MAX_BYTES).await;
-        let message = message(&desk.channel, "m1", None);
+        let service = BridgeService::new(edition, FILE_MAX_BYTES).await;
+        let message = message(&service.channel, "m1", None);
         let mut reply = reply(&message, "here it is");
         reply.attachments = vec![
-            attachment(&desk, "a b\"ü.txt", "one"),
-            attachment(&desk, "two.txt", "2"),
+            attachment(&service, "a b\"ü.txt", "one"),
+            attachment(&service, "two.txt", "2"),
         ];
         // The answer to an upload is lost: nobody saw it, so it is a failure like any other.
-        desk.platform
+        service
+            .platform
             .script(Route::Upload, [MoleculeFault::LoseAnswer]);
-        let fault = desk.channel.send(&message, &reply).await.unwrap_err();
+        let fault = service.channel.send(&message, &reply).await.unwrap_err();
         assert_eq!(fault.failure.class, Class::Transient, "{fault:?}");
-        assert_eq!(desk.platform.bubbles(&desk.own), []);
-        desk.channel.send(&message, &reply).await.unwrap();
-        let bubbles = desk.platform.bubbles(&desk.own);
+        assert_eq!(service.platform.bubbles(&service.own), []);
+        service.channel.send(&message, &reply).await.unwrap();
+        let bubbles = service.platform.bubbles(&service.own);
         assert_eq!(bubbles.len(), 1);
         assert_eq!(bubbles[0].text, "here it is");
         let names: Vec<_> = bubbles[0]
@@ -517,9 +529,9 @@ async fn files_of_a_reply_are_uploaded_and_shown_with_its_bubble() {
             .map(|file| file["name"].as_str().unwrap())
             .collect();
         assert_eq!(names, ["a b_ü.txt", "two.txt"]);
-        let mut kept: Vec<_> = desk
+        let mut kept: Vec<_> = service
             .platform
-            .files_of(&desk.own)
+            .files_of(&service.own)
             .into_iter()
             .map(|file| file.bytes)
             .collect();
@@ -529,18 +541,19 @@ async fn files_of_a_reply_are_uploaded_and_shown_with_its_bubble() {
 }
 
 #[tokio::test]
-async fn a_file_that_the_platform_will_not_have_does_not_keep_the_answer_back() {
-    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
-    let message = message(&desk.channel, "m1", None);
+async fn refused_upload_does_not_delay_answer() {
+    let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
+    let message = message(&service.channel, "m1", None);
     let mut reply = reply(&message, "here it is");
     reply.attachments = vec![
-        attachment(&desk, "a.txt", "one"),
-        attachment(&desk, "b.txt", "two"),
+        attachment(&service, "a.txt", "one"),
+        attachment(&service, "b.txt", "two"),
     ];
-    desk.platform
+    service
+        .platform
         .script(Route::Upload, [MoleculeFault::refuse(402, "quota")]);
-    desk.channel.send(&message, &reply).await.unwrap();
-    let bubbles = desk.platform.bubbles(&desk.own);
+    service.channel.send(&message, &reply).await.unwrap();
+    let bubbles = service.platform.bubbles(&service.own);
     assert_eq!(bubbles.len(), 2);
     assert_eq!(
         (bubbles[0].text.as_str(), bubbles[0].attachments.len()),
@@ -555,28 +568,29 @@ async fn a_file_that_the_platform_will_not_have_does_not_keep_the_answer_back() 
 
 /// The text is what somebody waits for: a storage that is away keeps it back for a few tries only.
 #[tokio::test]
-async fn a_storage_that_is_away_does_not_keep_the_answer_back_for_ever() {
-    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
-    let message = message(&desk.channel, "m1", None);
+async fn storage_outage_delays_answer_only_briefly() {
+    let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
+    let message = message(&service.channel, "m1", None);
     let mut reply = reply(&message, "here it is");
     reply.attachments = vec![
-        attachment(&desk, "a.txt", "one"),
-        attachment(&desk, "b.txt", "two"),
+        attachment(&service, "a.txt", "one"),
+        attachment(&service, "b.txt", "two"),
     ];
-    desk.platform
+    service
+        .platform
         .stand(Route::Upload, MoleculeFault::refuse(503, "storage is away"));
     for tries in 1..=4 {
         reply.tries = tries;
-        let fault = desk.channel.send(&message, &reply).await.unwrap_err();
+        let fault = service.channel.send(&message, &reply).await.unwrap_err();
         assert_eq!(fault.failure.class, Class::Transient, "{fault:?}");
         let words = "the platform did not take a file of this reply";
         assert!(fault.failure.reason.starts_with(words), "{fault:?}");
     }
-    assert_eq!(desk.platform.bubbles(&desk.own), []);
+    assert_eq!(service.platform.bubbles(&service.own), []);
     reply.tries = 5;
-    desk.channel.send(&message, &reply).await.unwrap();
-    assert_eq!(desk.called(Route::Upload), 5, "the second is not tried");
-    let bubbles = desk.platform.bubbles(&desk.own);
+    service.channel.send(&message, &reply).await.unwrap();
+    assert_eq!(service.called(Route::Upload), 5, "the second is not tried");
+    let bubbles = service.platform.bubbles(&service.own);
     assert_eq!(bubbles.len(), 2);
     assert_eq!(bubbles[0].text, "here it is");
     for name in ["`a.txt`: it answered 503", "`b.txt`: it answered 503"] {
@@ -585,35 +599,35 @@ async fn a_storage_that_is_away_does_not_keep_the_answer_back_for_ever() {
 }
 
 #[tokio::test]
-async fn a_peer_is_told_of_files_that_it_can_not_have() {
-    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
-    let peer = desk.platform.add_workspace("beta");
-    let message = message(&desk.channel, "m1", Some(&peer));
+async fn peer_reply_names_unsent_files() {
+    let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
+    let peer = service.platform.add_workspace("beta");
+    let message = message(&service.channel, "m1", Some(&peer));
     let mut reply = reply(&message, "done");
-    reply.attachments = vec![attachment(&desk, "a.txt", "one")];
-    desk.channel.send(&message, &reply).await.unwrap();
-    let inbox = desk.platform.inbox_of(&peer);
+    reply.attachments = vec![attachment(&service, "a.txt", "one")];
+    service.channel.send(&message, &reply).await.unwrap();
+    let inbox = service.platform.inbox_of(&peer);
     assert!(
         inbox[0].text.starts_with("done\n\n[codex-bridge] Files"),
         "{:?}",
         inbox[0].text
     );
-    assert_eq!(desk.platform.count(Route::Upload, 200), 0);
+    assert_eq!(service.platform.count(Route::Upload, 200), 0);
 }
 
 /// Two rows carry the message: its file is fetched once, and what was said after it comes after it.
 #[tokio::test]
 async fn d2_files_come_with_one_message() {
-    let desk = Desk::new(Edition::New, FILE_MAX_BYTES).await;
-    desk.platform.push_until_registered(&desk.own);
-    desk.says("read this", &[("notes.txt", b"notes")]);
-    desk.says("and then?", &[]);
-    let fetching = desk.fetch();
+    let service = BridgeService::new(Edition::New, FILE_MAX_BYTES).await;
+    service.platform.push_until_registered(&service.own);
+    service.says("read this", &[("notes.txt", b"notes")]);
+    service.says("and then?", &[]);
+    let fetching = service.fetch();
     assert_eq!(
         fetching.tray.until_texts(2).await,
         ["read this", "and then?"]
     );
-    desk.platform.canvas_says(&desk.own, "last").unwrap();
+    service.platform.canvas_says(&service.own, "last").unwrap();
     assert_eq!(fetching.tray.until_texts(3).await.last().unwrap(), "last");
     let held = fetching.tray.held();
     assert_eq!(held.arrivals[0].extras.attachments.len(), 1);

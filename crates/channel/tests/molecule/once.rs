@@ -76,7 +76,7 @@ async fn d2_rows_before_register_are_one_message() {
 
 /// The second row is seen by the next life of the daemon only.
 #[tokio::test]
-async fn d2_a_second_row_after_restart_is_known() {
+async fn d2_duplicate_row_after_restart_is_known() {
     for edition in [Edition::Seed, Edition::New] {
         let (platform, own) = platform(edition).await;
         let tray = Tray::new();

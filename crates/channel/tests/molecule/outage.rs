@@ -10,7 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 #[tokio::test]
-async fn a_database_that_is_away_is_no_wrong_token() {
+async fn database_outage_is_no_token_error() {
     for edition in [Edition::Seed, Edition::New, Edition::August] {
         let (platform, own) = platform(edition).await;
         let fetching = Fetching::start(channel(&platform, &own), Tray::new());
@@ -26,7 +26,7 @@ async fn a_database_that_is_away_is_no_wrong_token() {
 }
 
 #[tokio::test]
-async fn p7_a_token_that_was_replaced_is_read_again_without_a_restart() {
+async fn p7_replaced_token_is_reread_without_restart() {
     let (platform, own) = platform(Edition::New).await;
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("token");
@@ -58,7 +58,7 @@ async fn detail_of_removed(edition: Edition) -> String {
 }
 
 #[tokio::test]
-async fn a_removed_workspace_is_parked_with_the_platforms_own_hint() {
+async fn removed_workspace_parks_with_platform_hint() {
     let detail = detail_of_removed(Edition::New).await;
     assert!(
         detail.starts_with("workspace removed: Regenerate"),
@@ -105,7 +105,7 @@ async fn d4_revoking_the_last_token_parks() {
 }
 
 #[tokio::test]
-async fn d4_revoking_one_of_two_asks_for_another() {
+async fn d4_revoking_one_token_requests_another() {
     let (platform, own, fetching, file, _dir) = with_token_file(Edition::August).await;
     let other = platform.add_token(&own);
     platform.revoke_token(&own);
@@ -134,7 +134,7 @@ async fn d4_a_short_outage_is_no_revocation() {
 
 /// An hour of 502, in virtual time: the calls are counted, and the first answer after it is taken at once.
 #[tokio::test(start_paused = true)]
-async fn p1_a_storm_of_failures_is_met_with_growing_pauses() {
+async fn p1_repeated_failures_back_off() {
     let (platform, own) = platform(Edition::New).await;
     platform.stand(Route::Activity, MoleculeFault::bad_gateway());
     let fetching = Fetching::start(channel(&platform, &own), Tray::new());
@@ -151,7 +151,7 @@ async fn p1_a_storm_of_failures_is_met_with_growing_pauses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p9_a_platform_that_has_enough_is_left_alone_as_long_as_it_says() {
+async fn p9_retry_after_is_respected() {
     for (seconds, least) in [(30, 30), (0, 1)] {
         let (platform, own) = platform(Edition::New).await;
         platform.script(Route::Activity, [MoleculeFault::too_many(seconds)]);
@@ -168,7 +168,7 @@ async fn p9_a_platform_that_has_enough_is_left_alone_as_long_as_it_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p2_pages_that_break_off_or_never_end_are_asked_for_again() {
+async fn p2_broken_pages_are_fetched_again() {
     let (platform, own) = platform(Edition::New).await;
     let faults = [
         MoleculeFault::ResetMidBody,
@@ -186,7 +186,7 @@ async fn p2_pages_that_break_off_or_never_end_are_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p2_a_reply_is_in_doubt_once_its_bytes_may_have_left_and_not_before() {
+async fn p2_reply_is_ambiguous_after_bytes_sent() {
     let (mut platform, own) = platform(Edition::New).await;
     let channel = channel(&platform, &own);
     let message = message(&channel, "m1", None);
@@ -211,7 +211,7 @@ async fn p2_a_reply_is_in_doubt_once_its_bytes_may_have_left_and_not_before() {
 
 /// What `doctor` asks must not be seen: a heartbeat would say that nothing is being done.
 #[tokio::test]
-async fn an_examination_tells_a_wrong_token_without_a_heartbeat() {
+async fn examine_reports_bad_token_without_heartbeat() {
     for edition in [Edition::Seed, Edition::New] {
         let (platform, own) = platform(edition).await;
         let channel = channel(&platform, &own);

@@ -4,7 +4,7 @@
 use bridge_channel::molecule::{
     FIRST_START, MAX_REPLY_CHARS, Molecule, Origin, Origins, POLL, Secret, Settings, TokenSource,
 };
-use bridge_channel::{Activity, Arrival, Door, Page, Standing};
+use bridge_channel::{Activity, Arrival, Inbox, Page, Standing};
 use bridge_core::port::{LedgerError, OnUnknown};
 use bridge_core::step::Received;
 use bridge_core::value::{ChannelId, ExternalId, Tier};
@@ -16,11 +16,11 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A door that nobody goes through: only what the turns do is asked.
+/// A inbox that nobody goes through: only what the turns do is asked.
 #[derive(Clone, Default)]
-struct Desk(Arc<Mutex<Activity>>);
+struct BridgeService(Arc<Mutex<Activity>>);
 
-impl Desk {
+impl BridgeService {
     fn does(&self, turns: u32, current: Option<&str>) {
         let current = current.map(ToOwned::to_owned);
         *self.0.lock().unwrap() = Activity { turns, current };
@@ -33,7 +33,7 @@ fn closed<T>() -> Result<T, LedgerError> {
     })
 }
 
-impl Door for Desk {
+impl Inbox for BridgeService {
     async fn take_in(&self, _: Arrival) -> Result<Received, LedgerError> {
         closed()
     }
@@ -58,7 +58,7 @@ impl Door for Desk {
 struct Stage {
     platform: MoleculePlatform,
     alpha: Workspace,
-    desk: Desk,
+    service: BridgeService,
     stop: CancellationToken,
 }
 
@@ -70,7 +70,7 @@ impl Stage {
         Self {
             alpha: platform.workspace("alpha"),
             platform,
-            desk: Desk::default(),
+            service: BridgeService::default(),
             stop: CancellationToken::new(),
         }
     }
@@ -91,8 +91,8 @@ impl Stage {
             on_unknown: OnUnknown::Hold,
         };
         let channel = Molecule::open(settings).unwrap();
-        let (desk, stop) = (self.desk.clone(), self.stop.clone());
-        tokio::spawn(async move { channel.attend(desk, stop).await })
+        let (service, stop) = (self.service.clone(), self.stop.clone());
+        tokio::spawn(async move { channel.attend(service, stop).await })
     }
 
     async fn until(&self, what: &str, mut reached: impl FnMut(&MoleculePlatform) -> bool) {
@@ -108,7 +108,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn a_change_is_shown_soon_and_the_last_word_is_that_nothing_is_done() {
+async fn presence_reports_activity_and_final_idle() {
     let stage = Stage::new().await;
     let attending = stage.attends();
     let alpha = &stage.alpha;
@@ -117,14 +117,16 @@ async fn a_change_is_shown_soon_and_the_last_word_is_that_nothing_is_done() {
         .await;
     let card = stage.platform.agent_card(alpha).unwrap();
     assert_eq!(card["name"], "Codex");
-    stage.desk.does(2, Some("$ cargo test"));
+    stage.service.does(2, Some("$ cargo test"));
     stage
         .until("two tasks", |p| {
             let beats = p.heartbeats(alpha);
             beats.active_tasks == 2 && beats.current_task.as_deref() == Some("$ cargo test")
         })
         .await;
-    stage.desk.does(1, Some(&format!("$ echo {}", alpha.token)));
+    stage
+        .service
+        .does(1, Some(&format!("$ echo {}", alpha.token)));
     stage
         .until("one task", |p| p.heartbeats(alpha).active_tasks == 1)
         .await;
@@ -140,7 +142,7 @@ async fn a_change_is_shown_soon_and_the_last_word_is_that_nothing_is_done() {
 /// The database goes away in the middle: nothing is given up, no sign-on is refused and held against us, and the
 /// workspace is online again by itself.
 #[tokio::test]
-async fn after_an_outage_the_workspace_is_online_again() {
+async fn workspace_returns_online_after_outage() {
     let stage = Stage::new().await;
     let attending = stage.attends();
     let alpha = &stage.alpha;
@@ -148,7 +150,7 @@ async fn after_an_outage_the_workspace_is_online_again() {
         .until("a heartbeat", |p| p.heartbeats(alpha).count == 1)
         .await;
     stage.platform.set_database(false);
-    stage.desk.does(1, None);
+    stage.service.does(1, None);
     stage
         .until("a refused heartbeat", |_| {
             stage.refused(Route::Heartbeat) >= 1
@@ -190,7 +192,7 @@ async fn a_removed_workspace_is_not_signed_on() {
 
 /// The platform goes on taking heartbeats; only a look at the workspace says that it is gone.
 #[tokio::test(start_paused = true)]
-async fn a_workspace_that_is_removed_later_is_left_alone_too() {
+async fn removed_workspace_gets_no_more_heartbeats() {
     let stage = Stage::new().await;
     let attending = stage.attends();
     stage
@@ -214,7 +216,7 @@ async fn a_workspace_that_is_removed_later_is_left_alone_too() {
 
 /// At the start, and after an outage: heartbeats go on at their pace, and the sign-on is tried less and less often.
 #[tokio::test(start_paused = true)]
-async fn a_sign_on_that_is_refused_keeps_no_heartbeat_back() {
+async fn refused_registration_delays_no_heartbeat() {
     for outage in [false, true] {
         let stage = Stage::new().await;
         let refuse = || {
@@ -255,14 +257,14 @@ async fn a_sign_on_that_is_refused_keeps_no_heartbeat_back() {
 
 /// The platform has no sign-off: a stop says that nothing is done, calls nothing else, and messages go on queueing.
 #[tokio::test]
-async fn d10_a_stop_only_says_it_is_idle() {
+async fn d10_stop_sends_only_idle_heartbeat() {
     let stage = Stage::new().await;
     let attending = stage.attends();
     let alpha = &stage.alpha;
     stage
         .until("online", |p| p.status(alpha) == Status::Online)
         .await;
-    stage.desk.does(1, Some("$ cargo test"));
+    stage.service.does(1, Some("$ cargo test"));
     stage
         .until("one task", |p| p.heartbeats(alpha).active_tasks == 1)
         .await;

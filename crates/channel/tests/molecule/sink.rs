@@ -6,7 +6,7 @@ use bridge_core::value::{Class, Twin};
 use bridge_sim::molecule::{Edition, MoleculeFault, Route};
 
 #[tokio::test]
-async fn a_reply_to_a_person_is_a_bubble_without_what_the_platform_would_lose() {
+async fn canvas_reply_drops_nul_bytes() {
     let (platform, own) = platform(Edition::New).await;
     let channel = channel(&platform, &own);
     let message = message(&channel, "m1", None);
@@ -23,7 +23,7 @@ async fn a_reply_to_a_person_is_a_bubble_without_what_the_platform_would_lose() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn p11_a_bubble_whose_answer_was_lost_is_found_and_one_that_never_arrived_is_not() {
+async fn p11_probe_finds_only_delivered_bubble() {
     for edition in [Edition::Seed, Edition::New] {
         let (platform, own) = platform(edition).await;
         let channel = channel(&platform, &own);
@@ -50,7 +50,7 @@ async fn p11_a_bubble_whose_answer_was_lost_is_found_and_one_that_never_arrived_
 
 /// Two answers say the same; the first was seen, the second never arrived.
 #[tokio::test(start_paused = true)]
-async fn p11_two_replies_that_say_the_same_never_confirm_each_other() {
+async fn p11_equal_replies_never_confirm_each_other() {
     let (platform, own) = platform(Edition::New).await;
     let channel = channel(&platform, &own);
     let (first, second) = (message(&channel, "m1", None), message(&channel, "m2", None));
@@ -80,7 +80,7 @@ async fn p11_two_replies_that_say_the_same_never_confirm_each_other() {
 }
 
 #[tokio::test]
-async fn a_reply_to_a_peer_has_an_id_of_its_own_and_says_how_far_it_came() {
+async fn peer_reply_is_idempotent_and_counts_hops() {
     let (platform, own) = platform(Edition::New).await;
     let peer = platform.add_workspace("beta");
     let fetching = Fetching::start(channel(&platform, &own), Tray::new());
@@ -109,7 +109,7 @@ async fn a_reply_to_a_peer_has_an_id_of_its_own_and_says_how_far_it_came() {
 }
 
 #[tokio::test]
-async fn p8_a_canvas_that_may_not_be_talked_to_refuses_for_good() {
+async fn p8_forbidden_recipient_fails_permanently() {
     let (platform, own) = platform(Edition::New).await;
     let channel = channel(&platform, &own);
     let message = message(&channel, "m1", None);
@@ -132,7 +132,7 @@ async fn p8_a_canvas_that_may_not_be_talked_to_refuses_for_good() {
 /// The older platform shows a repeated message twice, so one whose outcome is not known is given up. A database that is
 /// away leaves no doubt.
 #[tokio::test]
-async fn a_reply_to_a_peer_waits_until_the_database_is_back() {
+async fn peer_reply_waits_for_database() {
     let (platform, own) = platform(Edition::Seed).await;
     let peer = platform.add_workspace("beta");
     let channel = channel(&platform, &own);

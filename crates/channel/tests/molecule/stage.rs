@@ -3,7 +3,7 @@
 use bridge_channel::molecule::{
     ChannelState, FirstStart, Molecule, Origin, Origins, Secret, Settings, TokenSource,
 };
-use bridge_channel::{Activity, Arrival, Door, Page, Standing};
+use bridge_channel::{Activity, Arrival, Inbox, Page, Standing};
 use bridge_core::port::{LedgerError, OnUnknown};
 use bridge_core::step::Received;
 use bridge_core::value::{
@@ -69,7 +69,7 @@ impl Held {
     }
 }
 
-/// A door that keeps what comes in.
+/// A inbox that keeps what comes in.
 #[derive(Clone, Debug)]
 pub(crate) struct Tray(Arc<watch::Sender<Held>>);
 
@@ -129,7 +129,7 @@ fn put(held: &mut Held, arrival: Arrival) -> Received {
     Received::New(id)
 }
 
-impl Door for Tray {
+impl Inbox for Tray {
     async fn take_in(&self, arrival: Arrival) -> Result<Received, LedgerError> {
         let mut received = None;
         self.0
@@ -185,8 +185,8 @@ pub(crate) struct Fetching {
 
 impl Fetching {
     pub(crate) fn start(channel: Molecule, tray: Tray) -> Self {
-        let (own, door) = (channel.clone(), tray.clone());
-        let task = tokio::spawn(async move { own.fetch(door, CancellationToken::new()).await });
+        let (own, inbox) = (channel.clone(), tray.clone());
+        let task = tokio::spawn(async move { own.fetch(inbox, CancellationToken::new()).await });
         Self {
             tray,
             channel,
@@ -199,7 +199,7 @@ impl Fetching {
         let is = |_: &MoleculePlatform| self.channel.health().state == state;
         // A failing channel calls again and again, so the state is looked at again too.
         if platform.wait_until("a state", is).await.is_err() {
-            panic!("never {}: {:?}", state.word(), self.channel.health());
+            panic!("never {}: {:?}", state.as_str(), self.channel.health());
         }
         self.channel.health().detail
     }

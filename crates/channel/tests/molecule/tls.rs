@@ -35,7 +35,7 @@ async fn stage() -> (MoleculePlatform, Workspace) {
 }
 
 #[tokio::test]
-async fn threat_30_a_certificate_that_nobody_vouches_for_ends_the_call() {
+async fn threat_30_untrusted_certificate_ends_call() {
     let (platform, own) = stage().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut settings = settings(&platform, &own);
@@ -57,7 +57,7 @@ async fn threat_30_a_certificate_that_nobody_vouches_for_ends_the_call() {
 }
 
 #[tokio::test]
-async fn threat_30_a_token_never_travels_in_the_clear_unasked() {
+async fn threat_30_token_requires_tls_by_default() {
     let (platform, own) = stage().await;
     for url in ["http://platform.example.com", "http://10.0.0.1:8080"] {
         let mut settings = settings(&platform, &own);

@@ -27,7 +27,7 @@ fn reply(call: CallId) -> String {
 }
 
 #[test]
-fn a_request_is_written_and_its_response_found() {
+fn response_is_matched_to_request() {
     let mut link = link(64);
     let params = ThreadIdParams {
         thread_id: ThreadId::from("t\n1"),
@@ -75,7 +75,7 @@ fn responses_are_matched_by_integer_id_only() {
 }
 
 #[test]
-fn the_table_is_bounded_and_frees_its_places() {
+fn in_flight_requests_are_bounded() {
     let mut link = link(2);
     let first = ask(&mut link, 0);
     ask(&mut link, 0);
@@ -86,7 +86,7 @@ fn the_table_is_bounded_and_frees_its_places() {
 }
 
 #[test]
-fn deadlines_pass_in_order_and_late_answers_are_counted() {
+fn requests_expire_in_deadline_order() {
     let mut link = link(64);
     let early = ask(&mut link, 0);
     let later = ask(&mut link, 5);
@@ -104,7 +104,7 @@ fn deadlines_pass_in_order_and_late_answers_are_counted() {
 }
 
 #[test]
-fn requests_of_codex_are_answered_with_the_very_same_id() {
+fn response_echoes_the_request_id() {
     let mut link = link(64);
     for id in ["0", "\"0\"", "10"] {
         let text = format!(r#"{{"id":{id},"method":"new/thing","params":{{}}}}"#);
@@ -145,7 +145,7 @@ fn unknown_notifications_are_counted_within_bounds() {
 }
 
 #[test]
-fn a_known_notification_that_does_not_read_is_handed_on() {
+fn malformed_notification_is_forwarded_and_counted() {
     let mut link = link(64);
     let event = link.handle(
         r#"{"method":"turn/completed","params":{"threadId":"t"}}"#,

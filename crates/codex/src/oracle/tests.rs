@@ -63,7 +63,7 @@ fn ours_in_progress() {
                 count: 1,
                 headlines: vec!["running `ls`".to_owned()],
             },
-            heard: vec![ClientId::from("c")],
+            received: vec![ClientId::from("c")],
             unread: false,
         }))
     );
@@ -87,7 +87,7 @@ fn ours_completed_with_its_answer() {
 }
 
 #[test]
-fn ours_cut_gives_up_only_what_was_marked_final() {
+fn cut_turn_yields_only_final_answer() {
     let cut = |status: &str, phase: Value| {
         let items = json!([user("c"), agent("text", phase)]);
         match ours(ask(&with_anchor(vec![turn("u", status, items)]))).state {
@@ -113,7 +113,7 @@ fn ours_cut_gives_up_only_what_was_marked_final() {
 }
 
 #[test]
-fn a_status_without_a_name_is_not_guessed() {
+fn unknown_status_is_unclear() {
     let found = ours(ask(&with_anchor(vec![turn(
         "u",
         "paused",
@@ -128,15 +128,18 @@ fn a_status_without_a_name_is_not_guessed() {
 }
 
 #[test]
-fn a_steered_message_is_found_in_the_turn_of_another() {
+fn finds_steered_message_in_another_turn() {
     let items = json!([user("first"), user("c"), agent("both", json!(null))]);
     let found = ours(ask(&with_anchor(vec![turn("u", "completed", items)])));
     assert!(!found.opened_by_us);
-    assert_eq!(found.heard, [ClientId::from("first"), ClientId::from("c")]);
+    assert_eq!(
+        found.received,
+        [ClientId::from("first"), ClientId::from("c")]
+    );
 }
 
 #[test]
-fn a_message_that_does_not_read_is_not_taken_for_silence() {
+fn unreadable_message_is_marked_unread() {
     let message = json!({"type": "agentMessage", "id": "a", "words": "renamed"});
     let items = json!([user("c"), message]);
     let found = ours(ask(&with_anchor(vec![turn("u", "completed", items)])));
@@ -145,7 +148,7 @@ fn a_message_that_does_not_read_is_not_taken_for_silence() {
 }
 
 #[test]
-fn nothing_or_only_empty_cut_turns_is_absent() {
+fn empty_cut_turns_are_absent() {
     assert_eq!(ask(&with_anchor(vec![])), Found::Absent { empty_turns: 0 });
     let empty = vec![
         turn("a", "interrupted", json!([])),
@@ -159,7 +162,7 @@ fn nothing_or_only_empty_cut_turns_is_absent() {
 }
 
 #[test]
-fn a_turn_without_a_message_yet_is_beginning() {
+fn turn_without_message_is_beginning() {
     assert_eq!(
         ask(&with_anchor(vec![turn("u", "inProgress", json!([]))])),
         Found::Beginning {
@@ -200,7 +203,7 @@ fn turns_of_others_are_foreign() {
 }
 
 #[test]
-fn nothing_is_concluded_from_items_that_were_not_loaded() {
+fn unloaded_items_are_inconclusive() {
     let mut summary = turn("u", "interrupted", json!([]));
     summary.items_view = Some(crate::wire::values::ItemsView::Summary);
     let unloaded = Found::Unloaded {
@@ -212,7 +215,7 @@ fn nothing_is_concluded_from_items_that_were_not_loaded() {
 }
 
 #[test]
-fn without_the_anchor_nothing_is_concluded_but_a_match_counts() {
+fn missing_anchor_is_inconclusive_without_match() {
     let others = [turn("a", "completed", json!([user("x")]))];
     assert_eq!(ask(&others), Found::NoAnchor);
     let with_ours = [turn("a", "completed", json!([user("c")]))];

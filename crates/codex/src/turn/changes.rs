@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_kept_as_last_told_until_it_ends() {
+    fn open_change_keeps_its_latest_diff() {
         let mut open = OpenChanges::default();
         open.notice(&news("item/started", "a", "inProgress", "one"));
         assert_eq!(diff(&open, "a").as_deref(), Some("one"));

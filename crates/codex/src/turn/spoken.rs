@@ -36,9 +36,10 @@ pub fn spoken(notification: &Notification) -> Option<Spoken> {
     Some(Spoken {
         item_id: message.id.clone(),
         phase: message.phase.clone(),
-        extent: match text.len() < message.text.len() {
-            true => Extent::Head,
-            false => Extent::Whole,
+        extent: if text.len() < message.text.len() {
+            Extent::Head
+        } else {
+            Extent::Whole
         },
         text: text.to_owned(),
     })

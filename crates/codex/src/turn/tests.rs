@@ -115,7 +115,7 @@ fn only_our_thread_and_turn_count() {
 }
 
 #[test]
-fn the_turn_is_found_by_its_client_id_not_by_the_first_start() {
+fn turn_is_matched_by_client_id() {
     let ours = ClientId::from("m1.1");
     let mut fold = TurnFold::new(ThreadId::from("t"), None, Some(ours));
     assert_eq!(fold.apply(&started("foreign")), None);
@@ -132,7 +132,7 @@ fn the_turn_is_found_by_its_client_id_not_by_the_first_start() {
 }
 
 #[test]
-fn the_response_may_come_before_or_after_the_start() {
+fn turn_starts_whichever_event_comes_first() {
     let ours = || Some(ClientId::from("m1.1"));
     let running = Some(TurnNews::Started {
         turn_id: TurnId::from("u"),
@@ -163,7 +163,7 @@ fn written(fold: &mut TurnFold, item: &str, text: &str) -> Spoken {
 }
 
 #[test]
-fn a_text_says_whether_its_beginning_was_seen_and_what_it_is_for() {
+fn text_reports_extent_and_phase() {
     let message = |text: &str| json!({"item": {"type": "agentMessage", "id": "b", "text": text, "phase": "commentary"}});
     let mut fold = fold();
     let told = |fold: &mut TurnFold, item: &str, text: &str| {
@@ -185,7 +185,7 @@ fn a_text_says_whether_its_beginning_was_seen_and_what_it_is_for() {
 }
 
 #[test]
-fn text_after_a_broken_stream_is_never_joined() {
+fn retried_stream_text_is_not_joined() {
     let mut fold = fold();
     assert_eq!(written(&mut fold, "a", "par").text, "par");
     assert_eq!(written(&mut fold, "a", "tial").text, "partial");
@@ -207,7 +207,7 @@ fn text_after_a_broken_stream_is_never_joined() {
 }
 
 #[test]
-fn a_final_message_missed_live_is_taken_from_the_end() {
+fn missed_final_message_comes_from_completion() {
     let mut fold = fold();
     let items =
         json!([{"type": "agentMessage", "id": "a", "text": "whole", "phase": "final_answer"}]);
@@ -223,7 +223,7 @@ fn a_final_message_missed_live_is_taken_from_the_end() {
 }
 
 #[test]
-fn a_cut_turn_answers_only_with_what_was_marked_final() {
+fn cut_turn_answers_only_with_final_text() {
     let cut = |phase: Value| {
         let mut fold = fold();
         fold.apply(&said("a", "text", phase));
@@ -235,7 +235,7 @@ fn a_cut_turn_answers_only_with_what_was_marked_final() {
 }
 
 #[test]
-fn effects_are_open_items_and_finished_ones_but_not_declined_ones() {
+fn declined_items_are_no_effects() {
     let mut declined = fold();
     declined.apply(&command("item/started", "inProgress"));
     assert!(declined.has_effects());
@@ -265,7 +265,7 @@ fn effects_are_open_items_and_finished_ones_but_not_declined_ones() {
 }
 
 #[test]
-fn usage_is_a_difference_so_repeats_do_not_count_twice() {
+fn repeated_usage_is_counted_once() {
     let mut fold = fold();
     for report in [usage(1010, 10), usage(1010, 10), usage(1030, 20)] {
         fold.apply(&report);
@@ -277,7 +277,7 @@ fn usage_is_a_difference_so_repeats_do_not_count_twice() {
 }
 
 #[test]
-fn the_error_of_a_failed_turn_is_kept_even_if_the_end_does_not_repeat_it() {
+fn failed_turn_keeps_its_error() {
     let failure = notice(
         "error",
         json!({"willRetry": false, "error": {"message": "boom", "codexErrorInfo": "other"}}),
@@ -320,7 +320,7 @@ fn a_flood_of_deltas_stays_small() {
 }
 
 #[test]
-fn who_was_heard_and_who_began_the_turn_is_told() {
+fn turn_reports_received_client_ids() {
     let ours = || Some(ClientId::from("m1.1"));
     let new = || TurnFold::new(ThreadId::from("t"), Some(TurnId::from("u")), ours());
     let mut fold = new();
@@ -328,7 +328,10 @@ fn who_was_heard_and_who_began_the_turn_is_told() {
         fold.apply(&asked(client_id, "u"));
     }
     let end = outcome(&mut fold, &completed("completed", json!([])));
-    assert_eq!(end.heard, [ClientId::from("m1.1"), ClientId::from("m2.1")]);
+    assert_eq!(
+        end.received,
+        [ClientId::from("m1.1"), ClientId::from("m2.1")]
+    );
     assert!(!end.joined);
     let mut fold = new();
     fold.apply(&asked("somebody", "u"));
@@ -336,15 +339,15 @@ fn who_was_heard_and_who_began_the_turn_is_told() {
     let end = outcome(&mut fold, &completed("completed", json!([])));
     assert!(end.joined, "{end:?}");
     let mut fold = new();
-    for n in 0..2 * MAX_HEARD {
+    for n in 0..2 * MAX_RECEIVED {
         fold.apply(&asked(&format!("m{n}.1"), "u"));
     }
     let end = outcome(&mut fold, &completed("completed", json!([])));
-    assert_eq!(end.heard.len(), MAX_HEARD);
+    assert_eq!(end.received.len(), MAX_RECEIVED);
 }
 
 #[test]
-fn a_message_that_does_not_read_is_told_from_silence() {
+fn unread_message_differs_from_silence() {
     let item = json!({"type": "agentMessage", "id": "a", "words": "renamed"});
     let mut fold = fold();
     fold.apply(&notice("item/completed", json!({ "item": item })));

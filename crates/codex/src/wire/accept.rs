@@ -70,10 +70,10 @@ impl ServerRequest {
         let RequestKind::Elicitation(asked) = &self.kind else {
             return misfit.to_string();
         };
-        match asked.needs_device() {
-            true => NO_DEVICE.to_owned(),
-            false => "the form needs its fields as answers, and can't be accepted for a session"
-                .to_owned(),
+        if asked.needs_device() {
+            NO_DEVICE.to_owned()
+        } else {
+            "the form needs its fields as answers, and can't be accepted for a session".to_owned()
         }
     }
 
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_may_be_written_in_four_ways() {
+    fn answers_are_accepted_in_several_forms() {
         let expected = json!({"answers": {"color": {"answers": ["Red"]}}});
         for answers in [
             json!({"color": {"answers": ["Red"]}}),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_does_not_fit_says_what_would() {
+    fn rejected_answer_explains_expected_form() {
         for (answers, why) in [
             (
                 json!({"colour": "Red"}),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_is_checked_and_a_tool_is_a_plain_yes() {
+    fn form_answers_are_validated() {
         let form = |meta: Value| {
             let schema = json!({"type": "object", "required": ["name"],
                                 "properties": {"name": {"type": "string"}}});

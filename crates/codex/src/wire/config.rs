@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_is_read_and_the_rest_left_alone() {
+    fn reads_known_config_keys_only() {
         let found = read(json!({
             "model": "m",
             "sandbox_workspace_write": {"network_access": true, "writable_roots": ["/srv"], "more": 1},

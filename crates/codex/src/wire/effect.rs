@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_gets_more_than_the_sandbox_says_so() {
+    fn extra_command_permissions_are_reported() {
         let command = |more: Value| of("item/commandExecution/requestApproval", more, &[]);
         let plain = command(json!({"command": "ls", "cwd": "/w", "environmentId": "local"}));
         assert_eq!(plain.command.as_deref(), Some("ls"));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_names_all_its_paths_or_that_they_are_not_known() {
+    fn file_change_lists_all_its_paths() {
         let changes: Vec<FileUpdate> = serde_json::from_value(json!([
             {"path": "/w/a", "kind": {"type": "add"}},
             {"path": "/w/b", "kind": {"type": "update", "move_path": "/w/c"}},

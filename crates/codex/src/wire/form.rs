@@ -36,9 +36,10 @@ pub(super) fn misfit(schema: &Value, content: &Value) -> Option<String> {
 
 fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let quoted: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-    match quoted.is_empty() {
-        true => "no field at all".to_owned(),
-        false => quoted.join(", "),
+    if quoted.is_empty() {
+        "no field at all".to_owned()
+    } else {
+        quoted.join(", ")
     }
 }
 

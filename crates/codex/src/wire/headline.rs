@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_with_quotes_of_its_own_is_shown_whole() {
+    fn nested_quotes_are_shown_whole() {
         let nested = "/bin/bash -lc 'echo '\\''hi'\\'''";
         assert_eq!(command(nested), format!("running `{nested}`"));
     }

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_read_is_kept_and_counts_as_effect() {
+    fn unreadable_item_counts_as_effect() {
         for value in [
             json!({"type": "teleport", "id": "x"}),
             json!({"type": "commandExecution", "id": "x"}),

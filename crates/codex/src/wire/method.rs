@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_exact_names_and_leaves_out_what_is_not_set() {
+    fn serializes_exact_names_without_unset_fields() {
         let params = TurnStartParams::new(
             ThreadId::from("t"),
             ClientId::from("m1.1"),

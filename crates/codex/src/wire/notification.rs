@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resolved_request_keeps_the_type_of_its_id() {
+    fn resolved_request_keeps_id_type() {
         let read = |id: Value| {
             Notification::parse(
                 "serverRequest/resolved",

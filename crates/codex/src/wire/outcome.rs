@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn permissions_are_granted_as_asked_or_not_at_all() {
+    fn permissions_are_granted_exactly_as_requested() {
         let asked = json!({"network": {"enabled": true}, "fileSystem": null});
         let request = request(
             "item/permissions/requestApproval",
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_cannot_read_is_refused_with_an_error() {
+    fn unreadable_request_is_refused_with_error() {
         for request in [
             request("brand/new", json!({})),
             request("item/commandExecution/requestApproval", json!([])),

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_kind_is_kept_and_counts_as_writing() {
+    fn unknown_sandbox_policy_counts_as_writable() {
         let policy: SandboxPolicy =
             serde_json::from_value(json!({"type": "externalSandbox", "networkAccess": "enabled"}))
                 .unwrap();

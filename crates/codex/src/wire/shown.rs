@@ -192,9 +192,10 @@ fn questions(lines: &mut Lines, request: &UserInputRequest) {
         );
         for option in question.options.iter().flatten() {
             let label = plain(&option.label);
-            match option.description.is_empty() {
-                true => lines.put("- choice", &label),
-                false => lines.put(&format!("- choice `{label}`"), &option.description),
+            if option.description.is_empty() {
+                lines.put("- choice", &label)
+            } else {
+                lines.put(&format!("- choice `{label}`"), &option.description)
             }
         }
         if question.is_other && question.options.is_some() {
@@ -234,9 +235,12 @@ fn elicitation(lines: &mut Lines, request: &Elicitation) {
 /// One line: a control character in a path or a label is written out.
 fn plain(text: &str) -> String {
     text.chars()
-        .flat_map(|c| match c.is_control() {
-            true => c.escape_default().collect::<Vec<char>>(),
-            false => vec![c],
+        .flat_map(|c| {
+            if c.is_control() {
+                c.escape_default().collect::<Vec<char>>()
+            } else {
+                vec![c]
+            }
         })
         .collect()
 }
@@ -304,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_shown_with_where_and_how_it_runs() {
+    fn command_shows_directory_and_sandbox() {
         assert_eq!(
             command(
                 json!({"command": "touch one", "cwd": "/w", "reason": "because", "environmentId": "local"})
@@ -320,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_of_the_model_passes_for_a_line_of_ours() {
+    fn model_text_cannot_forge_lines() {
         let shown = command(json!({"command": "rm -rf x\ncwd: /harmless", "cwd": "/w"}));
         assert!(
             shown.starts_with("command:\n  rm -rf x\n  cwd: /harmless\ncwd: /w\n"),
@@ -329,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_known_by_length_and_hash() {
+    fn long_command_is_cut_with_hash() {
         let long = |last: &str| format!("{}{last}", "x".repeat(MAX_PART_BYTES));
         let one = command(json!({"command": long("1")}));
         assert!(one.len() < MAX_PART_BYTES + 500, "{}", one.len());
@@ -338,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_shown_with_its_whole_diff_and_no_ids() {
+    fn file_change_shows_whole_diff() {
         let asked = request("item/fileChange/requestApproval", json!({"reason": null}));
         let changes: Vec<FileUpdate> = serde_json::from_value(json!([
             {"path": "/w/a", "kind": {"type": "add"}, "diff": "hello\n"},
@@ -357,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_diff_is_said_and_is_like_no_other() {
+    fn unknown_diff_is_reported_and_unique() {
         let asked = |item: &str| {
             request("item/fileChange/requestApproval", json!({"itemId": item})).shown(&SCENE)
         };

@@ -305,7 +305,7 @@ mod tests {
     use crate::wire::values::TurnStatus;
 
     #[test]
-    fn every_listed_status_has_a_variant_and_others_are_kept() {
+    fn unknown_thread_status_is_kept() {
         let read = |value| serde_json::from_value::<ThreadStatus>(value).unwrap();
         for kind in ThreadStatus::KINDS {
             let status = read(json!({"type": kind}));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_paginated_history_is_known_to_keep_all_items() {
+    fn only_paginated_history_keeps_all_items() {
         let keeps = |mode: serde_json::Value| {
             let thread = json!({"id": "x", "status": {"type": "idle"}, "historyMode": mode});
             let thread: Thread = serde_json::from_value(thread).unwrap();
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn resuming_asks_for_one_page_and_turns_it_round() {
+    fn resume_page_is_reversed_to_oldest_first() {
         let params = ThreadResumeParams::with_newest_turns(
             ThreadId::from("t"),
             ThreadSettings::default(),

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_reset_of_a_used_up_window_counts() {
+    fn latest_exhausted_window_reset_counts() {
         let limits: RateLimits = serde_json::from_value(json!({
             "primary": {"usedPercent": 100, "resetsAt": 50, "windowDurationMins": 300},
             "secondary": {"usedPercent": 100, "resetsAt": 90, "windowDurationMins": null},

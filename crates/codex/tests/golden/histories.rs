@@ -64,7 +64,7 @@ fn the_oracle_reads_what_kills_left_behind() {
                 count: 1,
                 headlines: vec!["running `echo x > g.txt`".to_owned()],
             },
-            heard: vec![ClientId::from("m5.1")],
+            received: vec![ClientId::from("m5.1")],
             unread: false,
         }))
     );

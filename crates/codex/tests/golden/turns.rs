@@ -51,7 +51,7 @@ fn plain_turn() {
             effects: false,
             items: 2,
             usage: usage(0, 1),
-            heard: vec![],
+            received: vec![],
             joined: false,
             unread: false,
         }]
@@ -86,7 +86,7 @@ fn plain_turn() {
 }
 
 #[test]
-fn a_broken_stream_is_retried_and_its_text_not_joined() {
+fn broken_stream_retry_joins_no_text() {
     let replay = Replay::run("broken-stream-retry.jsonl");
     assert_eq!(
         replay.outcomes,
@@ -98,7 +98,7 @@ fn a_broken_stream_is_retried_and_its_text_not_joined() {
             effects: false,
             items: 2,
             usage: usage(0, 1),
-            heard: vec![],
+            received: vec![],
             joined: false,
             unread: false,
         }]
@@ -107,7 +107,7 @@ fn a_broken_stream_is_retried_and_its_text_not_joined() {
 }
 
 #[test]
-fn an_accepted_command_runs_and_counts_as_effect() {
+fn accepted_command_counts_as_effect() {
     let replay = Replay::run("command-accept.jsonl");
     assert_eq!(
         replay.outcomes,
@@ -119,7 +119,7 @@ fn an_accepted_command_runs_and_counts_as_effect() {
             effects: true,
             items: 3,
             usage: usage(0, 2),
-            heard: vec![],
+            received: vec![],
             joined: false,
             unread: false,
         }]
@@ -148,7 +148,7 @@ fn a_declined_command_has_no_effect() {
             effects: false,
             items: 3,
             usage: usage(0, 2),
-            heard: vec![],
+            received: vec![],
             joined: false,
             unread: false,
         }]
@@ -168,7 +168,7 @@ fn a_cancelled_command_interrupts_the_turn() {
             effects: false,
             items: 2,
             usage: usage(0, 1),
-            heard: vec![],
+            received: vec![],
             joined: false,
             unread: false,
         }]
@@ -188,7 +188,7 @@ fn an_accepted_file_change_counts_as_effect() {
             effects: true,
             items: 3,
             usage: usage(0, 2),
-            heard: vec![],
+            received: vec![],
             joined: false,
             unread: false,
         }]
@@ -202,7 +202,7 @@ fn an_accepted_file_change_counts_as_effect() {
 }
 
 #[test]
-fn an_interrupt_ends_the_turn_without_an_answer() {
+fn interrupted_turn_has_no_answer() {
     let replay = Replay::run("interrupt.jsonl");
     assert_eq!(
         replay.outcomes,
@@ -214,7 +214,7 @@ fn an_interrupt_ends_the_turn_without_an_answer() {
             effects: false,
             items: 1,
             usage: None,
-            heard: vec![],
+            received: vec![],
             joined: false,
             unread: false,
         }]
@@ -234,7 +234,7 @@ fn a_steer_stays_in_the_turn() {
             effects: false,
             items: 3,
             usage: usage(0, 1),
-            heard: vec![],
+            received: vec![],
             joined: false,
             unread: false,
         }]
@@ -260,7 +260,7 @@ fn a_failed_turn_says_why() {
             effects: false,
             items: 1,
             usage: None,
-            heard: vec![],
+            received: vec![],
             joined: false,
             unread: false,
         }]
@@ -272,7 +272,7 @@ fn a_failed_turn_says_why() {
 }
 
 #[test]
-fn a_queued_message_is_found_by_its_client_id() {
+fn queued_message_matches_client_id() {
     let replay = Replay::run("queue.jsonl");
     let turn = |turn_id: &str, item_id: &str, text: &str, before: u64| TurnOutcome {
         turn_id: TurnId::from(turn_id),
@@ -282,7 +282,7 @@ fn a_queued_message_is_found_by_its_client_id() {
         effects: false,
         items: 2,
         usage: usage(before, 1),
-        heard: vec![ClientId::from(format!("m-{}", before + 1).as_str())],
+        received: vec![ClientId::from(format!("m-{}", before + 1).as_str())],
         joined: false,
         unread: false,
     };

@@ -86,7 +86,7 @@ fn usual(state: StateName) -> ErrandMessage {
 }
 
 #[test]
-fn every_state_of_a_message_says_how_its_errand_stands() {
+fn message_state_maps_to_task_state() {
     for (state, alone, behind_an_answer) in [
         (StateName::Received, Submitted, Working),
         (StateName::Claimed, Working, Working),
@@ -162,7 +162,7 @@ fn what_waits_or_failed_says_why() {
 
 fn asks(kind: RequestKind, deciders: Deciders, state: RequestState) -> Request {
     Request {
-        headline: format!("{} {}", kind.word(), deciders.word()),
+        headline: format!("{} {}", kind.as_str(), deciders.as_str()),
         kind,
         deciders,
         ..fixture::request(state)
@@ -170,7 +170,7 @@ fn asks(kind: RequestKind, deciders: Deciders, state: RequestState) -> Request {
 }
 
 #[test]
-fn a_question_is_for_whoever_may_answer_it() {
+fn approval_state_depends_on_who_decides() {
     use Deciders::{Owner, Sender};
     use RequestKind::{Command, UserInput};
     let owners = "For token me (HTTP, tier peer): waits for the owner of this bridge to decide: whether a command may run";
@@ -228,7 +228,7 @@ fn a_question_is_for_whoever_may_answer_it() {
 }
 
 #[test]
-fn an_owner_s_own_errand_may_be_decided_in_it() {
+fn owner_approval_is_input_required() {
     let mut message = usual(StateName::Running);
     message.message.tier = Tier::Owner;
     let command = asks(RequestKind::Command, Deciders::Owner, RequestState::Open);
@@ -237,7 +237,7 @@ fn an_owner_s_own_errand_may_be_decided_in_it() {
 }
 
 #[test]
-fn f10_a_peer_reads_no_paths_of_ours() {
+fn f10_peers_see_no_local_paths() {
     const PATH: &str = "/root/.local/state/codex-bridge";
     let why = |tier: Tier, state: StateName, change: &dyn Fn(&mut ErrandMessage)| {
         let mut one = usual(state);

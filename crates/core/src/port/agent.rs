@@ -1,6 +1,6 @@
-//! The agent: who runs turns. `host` implements it over Codex; tests and benches over a script.
+//! The port to the agent that runs turns. `host` implements it over Codex, tests and benches over a script.
 //!
-//! It speaks of threads, turns and items in the core's words; JSON, sockets and processes stay behind it.
+//! The types here know threads, turns and items; JSON, sockets and processes stay in the implementation.
 
 use crate::rules::Effect;
 use crate::value::{
@@ -11,412 +11,349 @@ use std::future::Future;
 
 /// Runs turns on threads.
 pub trait Agent: Send + Sync + 'static {
-    /// A turn that can be followed to its end.
     type Stream: TurnStream;
 
-    /// Makes sure that the agent can take such turns now; tells which life of it will.
+    /// Starts the agent if it does not run, and returns the incarnation that will take the next turn.
     fn ready(
         &self,
         home: Option<&str>,
-    ) -> impl Future<Output = Result<IncarnationId, AgentFault>> + Send;
+    ) -> impl Future<Output = Result<IncarnationId, AgentError>> + Send;
 
-    /// Starts a new thread.
     fn open_thread(
         &self,
         spec: &ThreadSpec,
-    ) -> impl Future<Output = Result<ThreadId, AgentFault>> + Send;
+    ) -> impl Future<Output = Result<ThreadId, AgentError>> + Send;
 
-    /// Loads a thread that exists, and becomes its writer.
+    /// Loads an existing thread and takes its writer lock.
     fn resume_thread(
         &self,
         thread: &ThreadId,
         spec: &ThreadSpec,
-    ) -> impl Future<Output = Result<(), AgentFault>> + Send;
+    ) -> impl Future<Output = Result<(), AgentError>> + Send;
 
-    /// Starts a turn. After an `Ambiguous` fault it may run all the same.
+    /// Starts a turn. After an `Ambiguous` error the turn may run all the same.
     fn start_turn(
         &self,
         turn: &TurnSpec,
-    ) -> impl Future<Output = Result<Started<Self::Stream>, AgentFault>> + Send;
+    ) -> impl Future<Output = Result<Started<Self::Stream>, AgentError>> + Send;
 
-    /// Takes the thread's writer and asks what became of a turn that was lost from sight.
-    fn look(
+    /// Takes the thread's writer lock and reads from the history what became of a lost turn.
+    fn look_up(
         &self,
         lost: &LostTurn,
-    ) -> impl Future<Output = Result<Looked<Self::Stream>, AgentFault>> + Send;
+    ) -> impl Future<Output = Result<TurnLookup<Self::Stream>, AgentError>> + Send;
 
-    /// Answers something the agent asked. After an `Ambiguous` fault it may have heard it all the same.
+    /// Answers an approval request. After an `Ambiguous` error the agent may have the answer all the same.
     fn respond(
         &self,
-        to: &AskedRef,
+        to: &RequestKey,
         verdict: &RequestVerdict,
-    ) -> impl Future<Output = Result<Responded, AgentFault>> + Send;
+    ) -> impl Future<Output = Result<Responded, AgentError>> + Send;
 
-    /// Ends the life of the agent that runs a turn on this thread which can't be stopped; its streams end as lost.
+    /// Ends the process that runs a turn on this thread which can't be interrupted; its streams end as lost.
     fn end_life(&self, thread: &ThreadId, why: &str) -> impl Future<Output = ()> + Send;
 
-    /// A cheap question with a short deadline: whether the agent that has this thread is still there. A fault means
-    /// that it is not.
-    fn probe(&self, thread: &ThreadId) -> impl Future<Output = Result<(), AgentFault>> + Send;
+    /// A cheap call with a short deadline; an error means that the agent of this thread is gone.
+    fn probe(&self, thread: &ThreadId) -> impl Future<Output = Result<(), AgentError>> + Send;
 
-    /// Gives a running turn more text. After an `Ambiguous` fault it may have been heard all the same.
-    fn steer(&self, steer: &Steer) -> impl Future<Output = Result<Steered, AgentFault>> + Send;
+    /// Adds text to a running turn. After an `Ambiguous` error the turn may have it all the same.
+    fn steer(&self, steer: &Steer) -> impl Future<Output = Result<Steered, AgentError>> + Send;
 
-    /// Asks for the end of a running turn; its end still arrives on its stream.
+    /// Asks a running turn to end; its end still arrives on its stream.
     fn interrupt(
         &self,
         thread: &ThreadId,
         turn_id: &TurnId,
-    ) -> impl Future<Output = Result<(), AgentFault>> + Send;
+    ) -> impl Future<Output = Result<(), AgentError>> + Send;
 }
 
-/// The news of one turn, in order, ending with [`TurnEvent::Ended`] or [`TurnEvent::Lost`].
+/// The events of one turn, in order, ending with [`TurnEvent::Ended`] or [`TurnEvent::Lost`].
 pub trait TurnStream: Send + 'static {
-    /// The next news. Text is coalesced: a slow reader sees fewer, newer texts, never a lost end.
+    /// The next event. Text is coalesced: a slow reader gets fewer, newer texts, and always the end.
     fn next(&mut self) -> impl Future<Output = TurnEvent> + Send;
 }
 
-/// How a thread is to be set up. Taken from configuration by tier, never from a text.
+/// How a thread is set up. Comes from the configuration of a tier, never from a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadSpec {
-    /// Where its commands work; an absolute path kept as text.
+    /// Working directory of its commands; an absolute path.
     pub workdir: String,
-    /// What they may write.
     pub sandbox: Sandbox,
-    /// When Codex asks.
     pub approval_policy: ApprovalPolicy,
-    /// Which model; Codex's own choice when absent.
+    /// Codex chooses when absent.
     pub model: Option<String>,
-    /// What the model is told beside the conversation.
+    /// Developer instructions for the model.
     pub instructions: String,
-    /// What its commands may read.
     pub reads: Reads,
-    /// Which program of Codex runs its turns.
     pub transport: TurnTransport,
-    /// Which CODEX_HOME it lives in; the usual one when absent. An absolute path kept as text.
+    /// CODEX_HOME as an absolute path; the default one when absent.
     pub codex_home: Option<String>,
-    /// Agents that its model may ask with the tool [`crate::prompt::ASK_AGENT`]; without any it has no such tool. Codex
-    /// fixes the tools of a thread when it begins, so a later list changes what is answered and not what is offered.
+    /// Agents that the model may ask with the tool [`crate::prompt::ASK_AGENT`]. Codex fixes a thread's tools when the
+    /// thread starts, so a later list changes the answers and not the offer.
     pub agents: Vec<String>,
 }
 
-/// What the commands of a thread may read: a sandbox that forbids all writing still shows the whole disk.
+/// What the commands of a thread may read. A read-only sandbox still shows the whole disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reads {
-    /// All that the user may read.
+    /// Everything that the daemon's user may read.
     #[default]
     Disk,
-    /// The system's own directories, the working directory and what is granted beside it, and nothing else.
+    /// The system's directories, the working directory and `also`.
     Shielded {
-        /// What may be read beside the working directory; absolute paths kept as text, without symbolic links.
+        /// More readable paths: absolute, symbolic links resolved.
         also: Vec<String>,
-        /// Places that stay hidden even where they lie in those; absolute paths kept as text.
+        /// Absolute paths that stay hidden inside the readable ones.
         hidden: Vec<String>,
     },
 }
 
-/// Which program of Codex runs a turn. From configuration by channel and conversation, never from a text.
+/// Which program of Codex runs a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TurnTransport {
-    /// The app-server: one process for all threads, which can be steered, asked and interrupted.
+    /// One process for all threads; its turns can be steered and interrupted, and may ask for approval.
     #[default]
     AppServer,
-    /// `codex exec`: a process for every turn. It takes no more text, asks nothing, and is stopped by its end.
+    /// `codex exec`, one process per turn: no steering, no approval requests, and stopped by killing it.
     Exec,
 }
 
-/// One turn to run.
+/// A turn to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnSpec {
-    /// On which thread.
     pub thread: ThreadId,
-    /// How the thread must be set up.
     pub spec: ThreadSpec,
-    /// What the agent keeps and gives back after a crash.
+    /// Stored by the agent with the text, and the key to find the turn after a crash.
     pub client_id: ClientId,
-    /// What it is given.
     pub text: String,
-    /// Images that it is shown; absolute paths of our own files.
+    /// Absolute paths of image files.
     pub images: Vec<String>,
 }
 
 /// More text for a running turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steer {
-    /// On which thread.
     pub thread: ThreadId,
-    /// For which turn; the agent refuses it when another one runs.
+    /// The agent refuses the text when another turn runs.
     pub turn_id: TurnId,
-    /// What the agent keeps and gives back.
     pub client_id: ClientId,
-    /// The text.
     pub text: String,
 }
 
-/// What became of a text for a running turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Steered {
-    /// The turn has it.
+    /// The turn has the text.
     Taken,
-    /// It came too late, or this kind of turn takes none; nothing was heard.
-    Refused {
-        /// Why.
-        why: String,
-    },
+    /// Too late, or this kind of turn takes no text.
+    Refused { why: String },
 }
 
 /// A turn whose end was not seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostTurn {
-    /// What was to be run.
     pub turn: TurnSpec,
-    /// The newest turn of the thread before it.
+    /// The newest turn of the thread before this one.
     pub after_turn: Option<TurnId>,
-    /// The life of the agent it was given to: if that one still lives, its history may lag behind it.
+    /// The incarnation that was given the turn. While it lives, its history may lag behind its events.
     pub incarnation: IncarnationId,
 }
 
-/// A turn that was taken.
 #[derive(Debug)]
 pub struct Started<S> {
-    /// The agent's id for it.
     pub turn_id: TurnId,
-    /// Its news.
     pub stream: S,
 }
 
-/// What a look at a lost turn found; with the stream if the turn still runs.
+/// Result of [`Agent::look_up`].
 #[derive(Debug)]
-pub struct Looked<S> {
-    /// What is there.
-    pub found: Found,
-    /// Its news, when it is in progress.
+pub struct TurnLookup<S> {
+    pub found: TurnHistory,
+    /// Set when the turn still runs.
     pub stream: Option<S>,
 }
 
-/// What the agent's history says about a turn.
+/// What the thread's history says about a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// A turn with our client id is there.
-    Turn(Finding),
-    /// No turn has our client id, and nothing came after the turn we knew.
+pub enum TurnHistory {
+    /// A turn with our client id.
+    Turn(RecordedTurn),
+    /// No turn with our client id, and none after the last known turn.
     Absent,
-    /// No turn has our client id, but others came after the turn we knew: somebody else used the thread.
+    /// No turn with our client id, but other turns after the last known one: another program used the thread.
     Foreign,
-    /// The history can't be read, so nothing is proven.
-    Unreadable {
-        /// Why.
-        why: String,
-    },
+    /// The history can't be read, so a missing turn proves nothing.
+    Unreadable { why: String },
 }
 
-/// A turn of ours in the agent's history.
+/// Our turn as the history records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// The agent's id for it.
+pub struct RecordedTurn {
     pub turn_id: TurnId,
-    /// How it stands.
     pub status: TurnStatus,
-    /// Its answer: the text it marked as final, or for a completed turn its last message.
+    /// The message marked as final; of a completed turn also its last message.
     pub answer: Option<String>,
-    /// Items that may have touched the world, one line each; a line that says so where the record does not list them.
+    /// One line per item with side effects, or one line that says that the history does not list them.
     pub effects: Vec<String>,
-    /// The client ids of all texts that the turn was given.
-    pub heard: Vec<ClientId>,
-    /// Why it failed.
+    /// Client ids of the texts that the turn was given.
+    pub received: Vec<ClientId>,
     pub failure: Option<Failure>,
 }
 
-/// How a turn stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnStatus {
-    /// It runs.
     InProgress,
-    /// It ended well.
     Completed,
-    /// It was cut.
     Interrupted,
-    /// It failed.
     Failed,
 }
 
-/// News of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TurnEvent {
-    /// An item began or ended.
+    /// An item started or completed.
     Item(ItemNote),
-    /// Something that the agent says: while it is written, and once more when it is whole.
-    Text(Said),
-    /// The agent named the thread, which had none until now.
+    /// A message of the agent, while it is written and once more when it is complete.
+    Text(TextUpdate),
+    /// `codex exec` named the thread that it started.
     Named {
-        /// The name.
         thread: ThreadId,
     },
-    /// The agent tries its model again by itself.
+    /// The agent retries a call of its model.
     Retrying {
-        /// What it says.
         message: String,
     },
-    /// The agent asks something, and waits.
-    Asked(Asked),
-    /// A question was settled without us: by another client of the agent, or by the end of what it was about.
-    Resolved(AskedRef),
-    /// The agent has our answer to what it asked.
-    Confirmed(AskedRef),
-    /// Something happened that is no news to anybody: the turn is alive.
+    /// The agent waits for a decision.
+    Request(ApprovalRequest),
+    /// The request was settled without our answer: by another client, or with its item or turn.
+    Resolved(RequestKey),
+    /// The agent has our answer.
+    Confirmed(RequestKey),
+    /// A sign of life without other content.
     Alive,
-    /// The end.
     Ended(TurnEnd),
-    /// We lost sight of it: the process died or the link broke.
+    /// The process died or the connection broke; look the turn up.
     Lost {
-        /// Why.
         why: String,
     },
 }
 
-/// One message of the agent, as far as it is known. Of a very long one only the beginning is ever told.
+/// One message of the agent so far. Only the beginning of a very long message is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
-    /// The item it is: texts of different items are never parts of one.
+pub struct TextUpdate {
+    /// Texts of different items never belong to one message.
     pub item_id: ItemId,
-    /// What it is for.
     pub phase: Phase,
-    /// How much of it the text is.
     pub extent: Extent,
-    /// The text so far.
     pub text: String,
 }
 
-/// What a message of the agent is for, as far as the agent says it.
+/// What the agent says a message is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Narration on the way; never an answer.
+    /// Narration; never the answer.
     Commentary,
-    /// The answer.
     Final,
-    /// The agent does not say: the answer, unless something follows it.
+    /// Not stated: the answer, unless another message follows.
     Unmarked,
 }
 
-/// How much of a message a text is.
+/// Which part of a message a text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Some of it, joined while it was written: it must not be shown as if it began there.
+    /// The beginning is missing, because the turn was attached to while the message was written.
     Middle,
-    /// From its beginning, as far as it is.
+    /// From the beginning.
     Head,
-    /// All of it.
     Whole,
 }
 
-/// An item began or ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemNote {
-    /// Which.
     pub item_id: ItemId,
-    /// Whether it ended (or began).
     pub completed: bool,
-    /// One line for people.
     pub headline: String,
-    /// Whether it may touch the world.
+    /// The item may have side effects.
     pub effect: bool,
-    /// What it changed in files, bounded; shown to whoever watches and never stored.
+    /// The diff of a file change, bounded. Shown to watchers and never stored.
     pub diff: Option<String>,
 }
 
-/// Names a question of the agent: its ids start again with every life, so all of it counts.
+/// Identifies an approval request. JSON-RPC ids start again with every incarnation, so all fields count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct AskedRef {
-    /// The life of the agent that asks.
+pub struct RequestKey {
     pub incarnation: IncarnationId,
-    /// Its JSON-RPC id, exactly as written.
+    /// The JSON-RPC id as JSON text.
     pub rpc_id: String,
-    /// The item it is about.
     pub item_id: Option<ItemId>,
 }
 
-/// What became of an answer to the agent.
+/// Result of [`Agent::respond`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Responded {
-    /// It has it.
-    Told,
-    /// It does not ask that any more.
+    Delivered,
+    /// The agent no longer waits for this request.
     Gone,
-    /// The life that asked it can't be reached, and nothing was said to it. The same may be asked again.
-    Cut,
-    /// The answer does not fit the question, which is still asked.
-    Unfit {
-        /// Why, and what would fit.
+    /// The incarnation that asked can't be reached and was sent nothing. The next one may ask the same.
+    Disconnected,
+    /// The answer does not fit the request, which stays open.
+    Invalid {
+        /// What is wrong and what would fit.
         why: String,
     },
 }
 
-/// Something the agent asks.
+/// A request of the agent that waits for a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// Which question it is.
-    pub asked: AskedRef,
-    /// Its own name for this kind of question.
+pub struct ApprovalRequest {
+    pub key: RequestKey,
+    /// The JSON-RPC method.
     pub method: String,
-    /// What kind of answer it needs.
     pub kind: RequestKind,
-    /// One line for people.
     pub headline: String,
-    /// All that is decided about, the same for the same effect whoever asks it and when.
+    /// Everything that is decided about, as text. The same effect has the same text in every incarnation.
     pub shown: String,
-    /// The same in the facts that rules look at.
+    /// The facts that rules match.
     pub effect: Effect,
-    /// The whole payload.
+    /// The JSON-RPC params.
     pub payload: String,
 }
 
 /// How a turn ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnEnd {
-    /// The agent's id for it.
     pub turn_id: TurnId,
-    /// How.
     pub status: TurnStatus,
-    /// What it said.
     pub answer: Option<String>,
-    /// Whether an item that may touch the world was seen.
+    /// An item with possible side effects was seen.
     pub touched: bool,
-    /// The client ids of all texts that the turn was given.
-    pub heard: Vec<ClientId>,
-    /// Why it failed.
+    /// Client ids of the texts that the turn was given.
+    pub received: Vec<ClientId>,
     pub failure: Option<Failure>,
-    /// What it cost.
     pub usage: Usage,
 }
 
-/// Why the agent could not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", failure.reason)]
-pub struct AgentFault {
-    /// Class and reason.
+pub struct AgentError {
     pub failure: Failure,
-    /// What is wrong with the thread itself.
-    pub thread: ThreadTrouble,
+    /// Set when the thread itself can't be used; a new one may work.
+    pub thread: Option<ThreadFailure>,
 }
 
-/// What is wrong with a thread.
+/// Why a thread can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ThreadTrouble {
-    /// Nothing.
-    None,
-    /// There is no record of it: before its first turn there is none, later it was removed.
+pub enum ThreadFailure {
+    /// It has no record: none is written before the first turn, or it was removed.
     Missing,
-    /// Its record is there and can't be used.
+    /// Its record is unreadable.
     Damaged,
 }
 
-impl AgentFault {
-    /// A fault with this failure.
+impl AgentError {
     #[must_use]
     pub fn new(failure: Failure) -> Self {
         Self {
             failure,
-            thread: ThreadTrouble::None,
+            thread: None,
         }
     }
 }

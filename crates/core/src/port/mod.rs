@@ -11,9 +11,9 @@ mod rows;
 mod sink;
 
 pub use agent::{
-    Agent, AgentFault, Asked, AskedRef, Extent, Finding, Found, ItemNote, Looked, LostTurn, Phase,
-    Reads, Responded, Said, Started, Steer, Steered, ThreadSpec, ThreadTrouble, TurnEnd, TurnEvent,
-    TurnSpec, TurnStatus, TurnStream, TurnTransport,
+    Agent, AgentError, ApprovalRequest, Extent, ItemNote, LostTurn, Phase, Reads, RecordedTurn,
+    RequestKey, Responded, Started, Steer, Steered, TextUpdate, ThreadFailure, ThreadSpec, TurnEnd,
+    TurnEvent, TurnHistory, TurnLookup, TurnSpec, TurnStatus, TurnStream, TurnTransport,
 };
 pub use change::{Change, OldRecords, RequestsOf, StoredBytes};
 pub use errands::{ErrandQuery, Spent};

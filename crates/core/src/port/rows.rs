@@ -91,7 +91,7 @@ impl Flight {
                 kind,
                 ..
             } = flight.clone();
-            match together.entry((channel, sender, tier.word(), kind)) {
+            match together.entry((channel, sender, tier.as_str(), kind)) {
                 Entry::Occupied(mut sum) => {
                     let sum: &mut Flight = sum.get_mut();
                     sum.turns = sum.turns.saturating_add(flight.turns);

@@ -84,7 +84,7 @@ fn change(policy: &Policy, paths: &[&str]) -> Ruling {
 }
 
 #[test]
-fn without_a_rule_the_tier_decides_who_is_asked() {
+fn tier_picks_decider_without_rules() {
     let none = Policy::default();
     for (tier, kind, who) in [
         (Tier::Owner, RequestKind::Command, Deciders::Sender),
@@ -108,7 +108,7 @@ fn without_a_rule_the_tier_decides_who_is_asked() {
 }
 
 #[test]
-fn what_nobody_can_answer_is_denied_whatever_rules_say() {
+fn unanswerable_requests_are_always_denied() {
     let policy = Policy {
         rules: vec![rule(Ruling::Allow), rule(Ruling::Ask)],
     };
@@ -135,7 +135,7 @@ fn the_first_rule_that_matches_counts() {
 }
 
 #[test]
-fn an_allow_takes_the_command_as_codex_writes_it() {
+fn allow_rule_matches_codex_command_lines() {
     let policy = commands(Ruling::Allow, &["git status", "cargo test"]);
     for line in [
         "git status",
@@ -212,7 +212,7 @@ const TAILS: &[&str] = &[
 ];
 
 #[test]
-fn no_allow_is_reached_with_something_beside_the_command() {
+fn allow_rule_rejects_compound_commands() {
     let policy = commands(Ruling::Allow, &["git status"]);
     for tail in TAILS {
         for between in ["", " ", "\t", " -s ", " 'a b' "] {
@@ -247,7 +247,7 @@ fn is_plainly_one_command(script: &str) -> bool {
 }
 
 #[test]
-fn random_lines_reach_an_allow_only_as_one_command() {
+fn random_lines_allow_only_single_commands() {
     const PIECES: &[&str] = &[
         "git", "status", " ", " ", "'", "\"", ";", "|", "&", "$", "(", ")", "`", "\n", ">", "<",
         "x", "GIT", "=", "\t", "ü", "\u{202e}", "#", "*", "-s",
@@ -289,7 +289,7 @@ fn words_that_were_quoted_are_read_back() {
 }
 
 #[test]
-fn a_deny_finds_its_command_wherever_it_stands() {
+fn deny_rule_matches_nested_commands() {
     let policy = commands(Ruling::Deny, &["git push"]);
     for line in [
         "git push",
@@ -329,7 +329,7 @@ fn a_deny_finds_its_command_wherever_it_stands() {
 }
 
 #[test]
-fn all_changed_paths_must_be_allowed_and_one_that_is_denied_suffices() {
+fn allow_needs_all_paths_deny_one() {
     let allow = places(Ruling::Allow, &["/work/a", "/work/b/"]);
     assert_eq!(change(&allow, &["/work/a/x", "/work/b"]), Ruling::Allow);
     assert_eq!(change(&allow, &["a/x", "./b/../a/y"]), Ruling::Allow);
@@ -364,7 +364,7 @@ fn all_changed_paths_must_be_allowed_and_one_that_is_denied_suffices() {
 }
 
 #[test]
-fn a_rule_about_commands_says_nothing_about_files_and_the_other_way_round() {
+fn command_and_path_rules_are_independent() {
     assert_eq!(
         change(&commands(Ruling::Allow, &["git"]), &["/x"]),
         Ruling::Ask
@@ -427,7 +427,7 @@ fn a_peer_gets_no_approval_by_accident() {
 }
 
 #[test]
-fn questions_and_what_is_more_than_a_command_are_never_allowed_unseen() {
+fn input_and_extra_permissions_always_ask() {
     let any = Policy {
         rules: vec![rule(Ruling::Allow)],
     };
@@ -461,7 +461,7 @@ fn a_prefix_is_plain_words() {
 }
 
 #[test]
-fn what_codex_does_not_tell_is_held_back_and_never_allowed() {
+fn unknown_effect_is_never_allowed() {
     let unknown = Effect::default();
     let network = Effect {
         beyond: Some("the network".to_owned()),

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_is_found_however_the_bytes_are_cut() {
+    fn scan_finds_every_encoding_across_chunks() {
         let secrets = Secrets::new([TOKEN, "another-value"]);
         for form in [
             TOKEN,

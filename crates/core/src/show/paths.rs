@@ -13,19 +13,17 @@ pub fn without_paths(text: &str) -> String {
     let mut before: Option<char> = None;
     while let Some(c) = rest.chars().next() {
         if let Some((scheme, address)) = url(rest, before) {
-            match scheme.eq_ignore_ascii_case(FILE_SCHEME) {
-                true => shown.push_str(HIDDEN),
-                false => shown.push_str(address),
+            if scheme.eq_ignore_ascii_case(FILE_SCHEME) {
+                shown.push_str(HIDDEN)
+            } else {
+                shown.push_str(address)
             }
             before = address.chars().next_back();
             rest = rest.get(address.len()..).unwrap_or_default();
             continue;
         }
         let begins = matches!(c, '/' | '~') && before.is_none_or(may_precede);
-        let length = match begins {
-            true => path_length(rest, before),
-            false => 0,
-        };
+        let length = if begins { path_length(rest, before) } else { 0 };
         if length > 0 {
             shown.push_str(HIDDEN);
             before = Some('>');
@@ -79,10 +77,7 @@ fn path_length(text: &str, before: Option<char>) -> usize {
         None => whole.trim_end_matches(['.', ':', '?', '!']),
     };
     let steps = path.split('/').filter(|step| !step.is_empty()).count();
-    match steps > 1 {
-        true => path.len(),
-        false => 0,
-    }
+    if steps > 1 { path.len() } else { 0 }
 }
 
 #[cfg(test)]

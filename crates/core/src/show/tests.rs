@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn threat_11_what_cannot_be_seen_is_written_out() {
+fn threat_11_invisible_characters_are_escaped() {
     for (text, shown) in [
         ("git status --short", "git status --short"),
         ("\u{1b}[2Jls", "<U+001B>[2Jls"),
@@ -25,7 +25,7 @@ fn threat_11_what_cannot_be_seen_is_written_out() {
 }
 
 #[test]
-fn threat_11_letters_that_pass_for_others_are_written_out() {
+fn threat_11_lookalike_letters_are_escaped() {
     for (text, shown) in [
         ("gіt push", "g<U+0456>t push"),
         ("/etc/pаsswd", "/etc/p<U+0430>sswd"),
@@ -76,7 +76,7 @@ fn threat_11_nothing_hides_behind_padding() {
 }
 
 #[test]
-fn threat_11_a_text_without_end_shows_its_ends_and_is_bound_by_its_hash() {
+fn threat_11_long_text_carries_hash() {
     let long = |secret: &str| {
         let filler: String = (0..60_000).map(|n| format!("{n} ")).collect();
         format!("first {filler}{secret}{filler}last")
@@ -89,7 +89,7 @@ fn threat_11_a_text_without_end_shows_its_ends_and_is_bound_by_its_hash() {
 }
 
 #[test]
-fn threat_11_no_text_can_pass_for_another() {
+fn threat_11_escaping_is_unambiguous() {
     for (text, shown) in [
         ("a<U+202E>b", "a<U+003C>U+202E>b"),
         ("ls<5000 spaces>", "ls<U+003C>5000 spaces>"),
@@ -116,7 +116,7 @@ fn threat_11_no_text_can_pass_for_another() {
 }
 
 #[test]
-fn questions_keep_their_letters_and_lose_their_tricks() {
+fn question_text_keeps_letters_escapes_controls() {
     let question = "Какой цвет? أي لون? gіt\u{202e}\n- one";
     assert_eq!(words(question), "Какой цвет? أي لون? gіt<U+202E>\n- one");
 }

@@ -30,9 +30,10 @@ impl Transition for Acknowledge {
         if ack.state != AckState::Due {
             return Ok(Decision::nothing(()));
         }
-        let state = match self.taken {
-            true => AckState::Given,
-            false => AckState::Refused,
+        let state = if self.taken {
+            AckState::Given
+        } else {
+            AckState::Refused
         };
         let mut changes = vec![Change::Ack {
             message_id: self.message_id.clone(),

@@ -392,7 +392,7 @@ mod tests {
 
     /// Threat 10: what was shown is withdrawn when the same name asks something else, so a decision about it is late.
     #[test]
-    fn threat_10_what_is_asked_instead_by_the_same_name_is_not_what_was_decided() {
+    fn threat_10_replaced_request_rejects_old_decision() {
         let shown = fixture::request(RequestState::Open);
         let other = shows(shown.clone(), "make install");
         let asked = ask(
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_of_questions_is_declined_without_asking_anybody() {
+    fn request_loop_is_declined_automatically() {
         let request = fixture::request(RequestState::Open);
         let last = view(Vec::new(), Vec::new(), limits::REQUESTS_PER_MESSAGE_MAX - 1);
         let outcome = ask(request.clone(), last).outcome;
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_of_another_effect_or_past_its_time_answers_nothing() {
+    fn grant_requires_same_effect_before_deadline() {
         let verdict = Verdict::own(RequestDecision::Accept, "cli", Timestamp(0));
         let granted = fixture::request(RequestState::Granted(verdict));
         let asked = shows(fixture::request(RequestState::Open), "make install");
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rule_accepts_what_is_asked_after_the_stop() {
+    fn rules_accept_nothing_after_stop() {
         let ask = Ask {
             request: fixture::request(RequestState::Open),
             at_once: Some(accept("rule tests")),
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_is_worth_nothing_after_a_stop_or_a_rule_that_denies() {
+    fn stop_or_deny_withdraws_grant() {
         let granted = fixture::request(RequestState::Granted(accept("cli")));
         let asked = |at_once| Ask {
             request: Request {
@@ -513,7 +513,7 @@ mod tests {
             assert_eq!(decision, told);
             let left = changes.iter().find_map(|change| match change {
                 Change::Request { request_id, to, .. } if *request_id == granted.request_id => {
-                    Some(to.name().word())
+                    Some(to.name().as_str())
                 }
                 _ => None,
             });
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn what_codex_asks_again_is_refused_after_a_stop_though_it_was_accepted_before() {
+    fn repeated_request_is_cancelled_after_stop() {
         for state in [
             RequestState::Open,
             RequestState::Orphaned,
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_approves_anything_of_a_message_that_is_being_stopped() {
+    fn stopping_message_accepts_no_approval() {
         for state in [RequestState::Open, RequestState::Orphaned] {
             let mut message = running();
             message.life.stop = Some("stopped by ada".to_owned());

@@ -57,9 +57,10 @@ impl Transition for Begin {
             None => None,
         };
         let stopped = message.as_ref().is_some_and(|m| m.life.stop.is_some());
-        let replies = match stopped {
-            true => rows.replies(&self.message_id)?.len(),
-            false => 0,
+        let replies = if stopped {
+            rows.replies(&self.message_id)?.len()
+        } else {
+            0
         };
         Ok(View {
             message,

@@ -133,9 +133,10 @@ impl Cancel {
             | MessageState::Unclear { .. } => Ok(self.stop(&message, reason, now)),
             MessageState::Steered { leader } => {
                 let leader = leader.clone();
-                Ok(match own_follower {
-                    true => self.mark(&message, reason, now, leader),
-                    false => Decision::nothing(CancelOutcome::Steered(leader)),
+                Ok(if own_follower {
+                    self.mark(&message, reason, now, leader)
+                } else {
+                    Decision::nothing(CancelOutcome::Steered(leader))
                 })
             }
             MessageState::Answered

@@ -158,9 +158,10 @@ impl Claim {
         };
         for flight in flight {
             all.add(flight);
-            match self.is_of_owner(flight) {
-                true => owner.add(flight),
-                false => others.add(flight),
+            if self.is_of_owner(flight) {
+                owner.add(flight)
+            } else {
+                others.add(flight)
             }
             channels.entry(&flight.channel).or_default().add(flight);
             if self.per_sender.limits(flight) {

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_grow_while_all_find_something_and_begin_again_with_one() {
+    fn claim_rounds_double_then_reset() {
         let mut claims = Claims::default();
         let rounds = [true, true, true, true, true, true, true, false, true];
         let widths = rounds.map(|found| {

@@ -91,9 +91,10 @@ impl Transition for Confirm {
 }
 
 fn finished(message: &Message, due: bool, now: Timestamp) -> Change {
-    let state = match due {
-        true => MessageState::Replied,
-        false => MessageState::Done,
+    let state = if due {
+        MessageState::Replied
+    } else {
+        MessageState::Done
     };
     Change::Live {
         message_id: message.message_id.clone(),

@@ -145,7 +145,7 @@ impl Question {
             subject: self.message.message_id.to_string(),
             detail: format!(
                 "{} request {} ({})",
-                verdict.decision.word(),
+                verdict.decision.as_str(),
                 request.request_id,
                 verdict.via
             ),
@@ -481,7 +481,7 @@ mod unheard_tests {
     }
 
     #[test]
-    fn the_word_of_a_person_that_a_dying_codex_did_not_hear_holds() {
+    fn undelivered_human_decision_becomes_grant() {
         let cut = unheard(DecidedBy::caller("ann"), Deaf::Cut);
         assert!(
             matches!(moved(&cut), Some(RequestState::Granted(verdict)) if verdict.by.is_caller("ann")),
@@ -502,7 +502,7 @@ mod unheard_tests {
     }
 
     #[test]
-    fn who_decided_is_told_when_codex_did_not_wait_for_it() {
+    fn undelivered_decision_notifies_its_decider() {
         let gone = unheard(DecidedBy::caller("ann"), Deaf::Gone);
         assert!(
             matches!(moved(&gone), Some(RequestState::Withdrawn { .. })),

@@ -111,9 +111,10 @@ impl Transition for TakeErrand {
             ErrandPlace::Old { owner, .. } => owner,
         };
         if let Some((errand, message_id)) = view.known {
-            return Ok(Decision::nothing(match errand.owner == *owner {
-                true => ErrandTaken::Known { errand, message_id },
-                false => ErrandTaken::Unknown,
+            return Ok(Decision::nothing(if errand.owner == *owner {
+                ErrandTaken::Known { errand, message_id }
+            } else {
+                ErrandTaken::Unknown
             }));
         }
         let (errand, ordinal, new) = match self.place {
@@ -174,9 +175,10 @@ impl Transition for TakeErrand {
             said_as: self.said_as,
             known_as: None,
             became: Became::Message(message_id.clone()),
-            original: match refused_by_guard {
-                true => self.brief,
-                false => self.original,
+            original: if refused_by_guard {
+                self.brief
+            } else {
+                self.original
             },
             at: now,
         }));

@@ -104,9 +104,10 @@ pub(super) fn release(
 ) -> Vec<Action> {
     let mut actions = Vec::new();
     for follower in followers {
-        let input = match can_write {
-            true => NextInput::Continue,
-            false => follower.message.life.input,
+        let input = if can_write {
+            NextInput::Continue
+        } else {
+            follower.message.life.input
         };
         actions.extend(follower.let_go(input, now, changes));
     }

@@ -201,7 +201,7 @@ pub enum Action {
 
 /// The rows say no: the message is not where the transition starts. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{transition} message {message_id}: it is {}", found.map_or("unknown", StateName::word))]
+#[error("{transition} message {message_id}: it is {}", found.map_or("unknown", StateName::as_str))]
 pub struct Refused {
     /// The transition's verb.
     pub transition: &'static str,

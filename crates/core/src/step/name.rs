@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn turn_and_conversation_get_the_name_together_and_once() {
+    fn turn_and_conversation_are_named_once() {
         let unnamed = ThreadId::unnamed("x");
         let changes = named(unnamed.as_str(), unnamed.as_str());
         let [Change::Bind { from, to, .. }, Change::Turn(turn)] = changes.as_slice() else {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_that_moved_on_stays_where_it_is() {
+    fn moved_conversation_keeps_its_thread() {
         let changes = named("elsewhere", "exec-x");
         assert!(
             matches!(changes.as_slice(), [Change::Turn(_)]),

@@ -102,9 +102,10 @@ pub(super) fn obey(
         Command::Stop => stop(message, pending, now, changes, &mut actions)?,
         Command::Status => status(&pending, now),
         Command::Decide { code, accept } => {
-            let decision = match accept {
-                true => RequestDecision::Accept,
-                false => RequestDecision::Decline,
+            let decision = if accept {
+                RequestDecision::Accept
+            } else {
+                RequestDecision::Decline
             };
             let said = Said {
                 decision,
@@ -187,9 +188,10 @@ fn decide(
                 DecideOutcome::Granted => " Codex is told when it asks again.",
                 DecideOutcome::Applied | DecideOutcome::Refused(_) => "",
             };
-            let done = match answered {
-                true => "Your answer goes to Codex",
-                false => question::past(said.decision),
+            let done = if answered {
+                "Your answer goes to Codex"
+            } else {
+                question::past(said.decision)
             };
             format!("{done}: {headline}.{later}")
         }
@@ -243,7 +245,7 @@ fn status(pending: &Pending, now: Timestamp) -> String {
             | StateName::Unclear) => lines.push(format!(
                 "Codex works on a message of {minutes} min ago ({}, {}).",
                 message.message_id,
-                state.word()
+                state.as_str()
             )),
             // They have their answer, or need none any more.
             StateName::Answered

@@ -71,9 +71,10 @@ impl<'a> Outbox<'a> {
                     key: ReplyKey::of(&self.message.message_id, ordinal),
                     kind,
                     body,
-                    attachments: match index == last {
-                        true => core::mem::take(&mut files),
-                        false => Vec::new(),
+                    attachments: if index == last {
+                        core::mem::take(&mut files)
+                    } else {
+                        Vec::new()
                     },
                     state: ReplyState::Queued { not_before: None },
                     tries: 0,
@@ -185,8 +186,8 @@ impl<'a> Outbox<'a> {
             .life
             .failure
             .as_ref()
-            .map(|before| before.class.word());
-        if before == Some(failure.class.word()) {
+            .map(|before| before.class.as_str());
+        if before == Some(failure.class.as_str()) {
             return Vec::new();
         }
         let notice = format!(

@@ -6,7 +6,7 @@ use super::notify::next_try;
 use super::{Action, Decision, Refused, Transition};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
-use crate::tidings::{Chronicle, FROM_NOW, Tiding, behind};
+use crate::task_events::{FROM_NOW, TaskEvent, Timeline, behind};
 use crate::value::{ErrandId, EventKind, Failure, Push, PushState, Timestamp};
 
 /// Keeps where the owner of an errand wants to be told of it.
@@ -38,7 +38,7 @@ pub enum PushStored {
 /// The rows that decide.
 #[derive(Debug)]
 pub struct PutView {
-    chronicle: Option<Chronicle>,
+    timeline: Option<Timeline>,
     there: usize,
     replaced: Option<Push>,
     held: u64,
@@ -52,7 +52,7 @@ impl Transition for PutPush {
     fn load(&self, rows: &dyn Read) -> Result<PutView, RowsError> {
         let id = &self.push.errand_id;
         Ok(PutView {
-            chronicle: Chronicle::load(rows, id)?,
+            timeline: Timeline::load(rows, id)?,
             there: rows.pushes_of(id)?.len(),
             replaced: rows.push(id, &self.push.config_id)?,
             held: rows.pushes_held(&self.by)?,
@@ -60,10 +60,10 @@ impl Transition for PutPush {
     }
 
     fn decide(self, view: PutView, _now: Timestamp) -> Result<Decision<PushStored>, Refused> {
-        let chronicle = view
-            .chronicle
-            .filter(|chronicle| chronicle.view.errand.owner == self.by);
-        let Some(chronicle) = chronicle else {
+        let timeline = view
+            .timeline
+            .filter(|timeline| timeline.view.errand.owner == self.by);
+        let Some(timeline) = timeline else {
             return Ok(Decision::nothing(PushStored::Unknown));
         };
         let full = |max, of| Ok(Decision::nothing(PushStored::Full { max, of }));
@@ -80,7 +80,10 @@ impl Transition for PutPush {
         }
         let mark = match (view.replaced, self.push.mark.as_deref()) {
             (Some(before), _) => before.mark,
-            (None, Some(FROM_NOW)) => chronicle.tidings().pop().map(|tiding| tiding.mark),
+            (None, Some(FROM_NOW)) => timeline
+                .task_events()
+                .pop()
+                .map(|task_event| task_event.mark),
             (None, _) => self.push.mark,
         };
         let push = Push {
@@ -162,39 +165,42 @@ pub struct Telling {
     /// Where to, with the try counted.
     pub push: Push,
     /// What.
-    pub tiding: Tiding,
+    pub task_event: TaskEvent,
     /// Of what.
-    pub chronicle: Chronicle,
+    pub timeline: Timeline,
 }
 
 impl Transition for PushBegin {
-    type View = Option<(Push, Chronicle)>;
+    type View = Option<(Push, Timeline)>;
     type Outcome = PushStep;
     const NAME: &'static str = "push_begin";
 
     fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
         let push = rows.push(&self.errand_id, &self.config_id)?;
-        let chronicle = Chronicle::load(rows, &self.errand_id)?;
-        Ok(push.zip(chronicle))
+        let timeline = Timeline::load(rows, &self.errand_id)?;
+        Ok(push.zip(timeline))
     }
 
     fn decide(self, view: Self::View, now: Timestamp) -> Result<Decision<PushStep>, Refused> {
-        let Some((push, chronicle)) = view else {
+        let Some((push, timeline)) = view else {
             return Ok(Decision::nothing(PushStep::Nothing));
         };
-        let tidings = chronicle.tidings();
-        let next = behind(&tidings, push.mark.as_deref()).cloned();
+        let task_events = timeline.task_events();
+        let next = behind(&task_events, push.mark.as_deref()).cloned();
         match (push.state, next) {
             (PushState::Dead { .. }, _) => Ok(Decision::nothing(PushStep::Nothing)),
             (PushState::Closed, None) => Ok(Decision::nothing(PushStep::Nothing)),
-            (PushState::Waiting { .. } | PushState::Sending, None) => Ok(rests(push, &chronicle)),
+            (PushState::Waiting { .. } | PushState::Sending, None) => Ok(rests(push, &timeline)),
             (
                 PushState::Waiting {
                     not_before: Some(at),
                 },
                 Some(_),
             ) if at > now => Ok(Decision::nothing(PushStep::Later(at))),
-            (PushState::Waiting { .. } | PushState::Sending | PushState::Closed, Some(tiding)) => {
+            (
+                PushState::Waiting { .. } | PushState::Sending | PushState::Closed,
+                Some(task_event),
+            ) => {
                 let push = Push {
                     state: PushState::Sending,
                     tries: push.tries.saturating_add(1),
@@ -206,8 +212,8 @@ impl Transition for PushBegin {
                     actions: Vec::new(),
                     outcome: PushStep::Send(Box::new(Telling {
                         push,
-                        tiding,
-                        chronicle,
+                        task_event,
+                        timeline,
                     })),
                 })
             }
@@ -218,10 +224,10 @@ impl Transition for PushBegin {
 /// Whether [`PushBegin`] would tell something, or close it. Asked of rows before a place among those who are called is
 /// taken, and before anything is written.
 #[must_use]
-pub fn push_has_work(push: &Push, chronicle: &Chronicle) -> bool {
-    let more = || behind(&chronicle.tidings(), push.mark.as_deref()).is_some();
+pub fn push_has_work(push: &Push, timeline: &Timeline) -> bool {
+    let more = || behind(&timeline.task_events(), push.mark.as_deref()).is_some();
     match push.state {
-        PushState::Waiting { .. } => chronicle.over() || more(),
+        PushState::Waiting { .. } => timeline.over() || more(),
         PushState::Sending => true,
         PushState::Closed => more(),
         PushState::Dead { .. } => false,
@@ -229,8 +235,8 @@ pub fn push_has_work(push: &Push, chronicle: &Chronicle) -> bool {
 }
 
 /// Everything was told: of an errand that is over, nothing more comes.
-fn rests(push: Push, chronicle: &Chronicle) -> Decision<PushStep> {
-    let state = quiet(chronicle);
+fn rests(push: Push, timeline: &Timeline) -> Decision<PushStep> {
+    let state = quiet(timeline);
     let change = (push.state != state).then_some(Change::PutPush(Push {
         state,
         tries: 0,
@@ -244,10 +250,11 @@ fn rests(push: Push, chronicle: &Chronicle) -> Decision<PushStep> {
     }
 }
 
-fn quiet(chronicle: &Chronicle) -> PushState {
-    match chronicle.over() {
-        true => PushState::Closed,
-        false => PushState::Waiting { not_before: None },
+fn quiet(timeline: &Timeline) -> PushState {
+    if timeline.over() {
+        PushState::Closed
+    } else {
+        PushState::Waiting { not_before: None }
     }
 }
 
@@ -270,7 +277,7 @@ pub struct PushEnd {
 #[derive(Debug)]
 pub struct EndView {
     push: Option<Push>,
-    chronicle: Option<Chronicle>,
+    timeline: Option<Timeline>,
     last_event: u32,
 }
 
@@ -281,30 +288,31 @@ impl Transition for PushEnd {
     const NAME: &'static str = "push_end";
 
     fn load(&self, rows: &dyn Read) -> Result<EndView, RowsError> {
-        let chronicle = Chronicle::load(rows, &self.errand_id)?;
-        let last = chronicle
+        let timeline = Timeline::load(rows, &self.errand_id)?;
+        let last = timeline
             .as_ref()
-            .and_then(|chronicle| chronicle.view.messages.last());
+            .and_then(|timeline| timeline.view.messages.last());
         Ok(EndView {
             last_event: match last {
                 Some(last) => rows.last_event(&last.message.message_id)?,
                 None => 0,
             },
             push: rows.push(&self.errand_id, &self.config_id)?,
-            chronicle,
+            timeline,
         })
     }
 
     fn decide(self, view: EndView, now: Timestamp) -> Result<Decision<Option<PushState>>, Refused> {
         let push = view.push.filter(|push| push.state == PushState::Sending);
-        let (Some(push), Some(chronicle)) = (push, view.chronicle) else {
+        let (Some(push), Some(timeline)) = (push, view.timeline) else {
             return Ok(Decision::nothing(None));
         };
         let Some(failure) = self.failure else {
-            let more = behind(&chronicle.tidings(), Some(&self.mark)).is_some();
-            let state = match more {
-                true => PushState::Waiting { not_before: None },
-                false => quiet(&chronicle),
+            let more = behind(&timeline.task_events(), Some(&self.mark)).is_some();
+            let state = if more {
+                PushState::Waiting { not_before: None }
+            } else {
+                quiet(&timeline)
             };
             let push = Push {
                 state,
@@ -329,7 +337,7 @@ impl Transition for PushEnd {
         };
         let (mut changes, mut actions) = (Vec::new(), Vec::new());
         if again.is_none()
-            && let Some(last) = chronicle.view.messages.last()
+            && let Some(last) = timeline.view.messages.last()
         {
             let text = given_up(&push, &failure);
             changes.extend(event(

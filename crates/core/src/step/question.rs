@@ -74,9 +74,10 @@ impl Question {
         let mut actions = vec![Action::Announce { message_id }];
         if let Some(notice) = notice {
             let outbox = Outbox::of(&self.message, self.replies, None);
-            changes.extend(match self.sender_decides() {
-                true => outbox.queue_whole(&notice, now),
-                false => outbox.queue(ReplyKind::Notice, &notice, now),
+            changes.extend(if self.sender_decides() {
+                outbox.queue_whole(&notice, now)
+            } else {
+                outbox.queue(ReplyKind::Notice, &notice, now)
             });
             actions.push(Action::Deliver {
                 conversation_id: self.message.conversation_id.clone(),
@@ -110,9 +111,10 @@ declined {until} without a word.",
                 self.requester()
             );
         }
-        let whole = match self.is_shown_here() {
-            true => "",
-            false => "\n\nThat is not all of it: it is too long for here.",
+        let whole = if self.is_shown_here() {
+            ""
+        } else {
+            "\n\nThat is not all of it: it is too long for here."
         };
         let shown = limits::clip(shown, limits::SHOWN_IN_CHAT_MAX_CHARS);
         format!(
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chat_accepts_nothing_that_it_was_not_shown_as_a_whole() {
+    fn chat_approves_only_fully_shown_requests() {
         let yes = says(RequestDecision::Accept, None);
         let whole = "x".repeat(limits::SHOWN_IN_CHAT_MAX_CHARS);
         let question_of = |shown: &str| question(|request| request.shown = shown.to_owned());
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn f7_a_notice_begins_with_whose_it_is() {
+    fn f7_notice_starts_with_requester() {
         let whose = "For token me (HTTP, tier owner): Codex";
         let asked = question(|_| {});
         assert!(asked.asks(Timestamp(0)).starts_with(whose));
@@ -345,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chat_is_told_only_what_it_can_say() {
+    fn chat_offers_only_possible_answers() {
         let yes = says(RequestDecision::Accept, None);
         let text = says(RequestDecision::Accept, Some("\"red\""));
         for (wants, offered, takes_yes, takes_text) in [

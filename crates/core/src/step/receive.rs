@@ -244,15 +244,18 @@ impl Transition for Receive {
             (None, Some(command)) => {
                 obey(&message, &seated, command, view.pending, now, &mut changes)?
             }
-            (None, None) => match view.running {
-                true => vec![
-                    Action::Schedule,
-                    Action::Join {
-                        message_id: message_id.clone(),
-                    },
-                ],
-                false => vec![Action::Schedule],
-            },
+            (None, None) => {
+                if view.running {
+                    vec![
+                        Action::Schedule,
+                        Action::Join {
+                            message_id: message_id.clone(),
+                        },
+                    ]
+                } else {
+                    vec![Action::Schedule]
+                }
+            }
         };
         if self.ack == AckMode::OnCustody {
             actions.push(Action::Acknowledge {
@@ -289,9 +292,10 @@ impl Receive {
     /// anything is decided.
     fn bytes(&self, refused: bool) -> u64 {
         let length = |text: &str| u64::try_from(text.len()).unwrap_or(u64::MAX);
-        let texts = match refused {
-            true => length(&limits::excerpt(&self.body)),
-            false => length(&self.body).saturating_add(self.extras.storage.beside),
+        let texts = if refused {
+            length(&limits::excerpt(&self.body))
+        } else {
+            length(&self.body).saturating_add(self.extras.storage.beside)
         };
         let files = self.extras.attachments.iter();
         let files = files.fold(0, |sum: u64, file| sum.saturating_add(file.bytes));

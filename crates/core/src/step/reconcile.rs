@@ -7,7 +7,7 @@ use super::followers::{self, Follower};
 use super::outbox::Outbox;
 use super::touched::{Again, Budget, View, anchor, ended};
 use super::{Action, Decision, Refused, Transition, expect};
-use crate::port::{Change, Finding, Found, Read, RowsError, TurnStatus};
+use crate::port::{Change, Read, RecordedTurn, RowsError, TurnHistory, TurnStatus};
 use crate::value::{
     AnswerSource, Attachment, BootId, Class, CutPolicy, Failure, Message, MessageId, MessageState,
     NextInput, ReplyKind, StateName, Timestamp, Turn, TurnState, Usage,
@@ -19,7 +19,7 @@ pub struct Reconcile {
     /// Of which message.
     pub message_id: MessageId,
     /// What the history says.
-    pub found: Found,
+    pub found: TurnHistory,
     /// The machine's boot now: after a reboot "not found" proves nothing.
     pub boot_id: BootId,
     /// Files that it is to send, if it has its answer.
@@ -68,16 +68,16 @@ impl Transition for Reconcile {
             now,
         };
         match self.found {
-            Found::Turn(finding) => Ok(case.found(finding, self.reply_max_chars)),
-            Found::Absent => Ok(case.absent(
+            TurnHistory::Turn(finding) => Ok(case.found(finding, self.reply_max_chars)),
+            TurnHistory::Absent => Ok(case.absent(
                 &self.boot_id,
                 "the turn was lost before Codex had kept anything of it",
             )),
-            Found::Foreign => Ok(case.absent(
+            TurnHistory::Foreign => Ok(case.absent(
                 &self.boot_id,
                 "the turn was lost, and somebody else used its thread meanwhile",
             )),
-            Found::Unreadable { why } => Ok(case.unreadable(&why)),
+            TurnHistory::Unreadable { why } => Ok(case.unreadable(&why)),
         }
     }
 }
@@ -101,7 +101,7 @@ impl Case<'_> {
             .is_none_or(|turn| turn.sandbox.can_write())
     }
 
-    fn found(mut self, finding: Finding, reply_max_chars: Option<usize>) -> Decision<bool> {
+    fn found(mut self, finding: RecordedTurn, reply_max_chars: Option<usize>) -> Decision<bool> {
         if let Some(turn) = &mut self.turn {
             turn.turn_id = Some(finding.turn_id.clone());
         }
@@ -122,7 +122,7 @@ impl Case<'_> {
     }
 
     /// It failed while nobody watched; the class of the failure decides as if we had seen it.
-    fn failed(mut self, finding: Finding) -> Decision<bool> {
+    fn failed(mut self, finding: RecordedTurn) -> Decision<bool> {
         let failure = finding.failure.unwrap_or_else(|| {
             Failure::new(Class::Transient, "the turn failed while nobody watched")
         });
@@ -193,7 +193,7 @@ impl Case<'_> {
         }
     }
 
-    fn reattach(self, finding: Finding) -> Decision<bool> {
+    fn reattach(self, finding: RecordedTurn) -> Decision<bool> {
         let message_id = self.message.message_id.clone();
         let state = MessageState::Running {
             turn_id: finding.turn_id.clone(),
@@ -226,12 +226,12 @@ impl Case<'_> {
         }
     }
 
-    fn harvest(self, finding: Finding, reply_max_chars: Option<usize>) -> Decision<bool> {
+    fn harvest(self, finding: RecordedTurn, reply_max_chars: Option<usize>) -> Decision<bool> {
         let said = Said {
             attachments: self.attachments,
             turn_id: finding.turn_id,
             text: finding.answer,
-            heard: finding.heard,
+            heard: finding.received,
             source: AnswerSource::Harvested,
             usage: self
                 .turn

@@ -173,7 +173,7 @@ impl Redrive {
             actor: self.by.clone(),
             what: Self::NAME.to_owned(),
             subject: self.message_id.to_string(),
-            detail: format!("was {}", message.life.state.name().word()),
+            detail: format!("was {}", message.life.state.name().as_str()),
         }));
         Decision {
             changes,
@@ -254,7 +254,7 @@ impl Transition for Discard {
             actor: self.by,
             what: Self::NAME.to_owned(),
             subject: self.message_id.to_string(),
-            detail: format!("was {}", from.word()),
+            detail: format!("was {}", from.as_str()),
         }));
         Ok(Decision {
             changes,

@@ -48,9 +48,10 @@ impl Seat {
 
     /// The conversation it will be, if it exists.
     pub(super) fn conversation_id(&self) -> Option<&ConversationId> {
-        let seat = match self.moved {
-            true => &self.former,
-            false => &self.present,
+        let seat = if self.moved {
+            &self.former
+        } else {
+            &self.present
         };
         seat.as_ref()
             .map(|conversation| &conversation.conversation_id)
@@ -60,23 +61,22 @@ impl Seat {
     pub(super) fn take(self, text: &Receive, now: Timestamp, changes: &mut Vec<Change>) -> Seated {
         let key = &text.external_key;
         let context = text.extras.context.clone();
-        let seat = match self.moved {
-            true => {
-                if let Some(Conversation {
+        let seat = if self.moved {
+            if let Some(Conversation {
+                conversation_id,
+                context: Some(then),
+                ..
+            }) = self.present
+            {
+                changes.push(Change::Rekey {
                     conversation_id,
+                    external_key: aside(key, &then),
                     context: Some(then),
-                    ..
-                }) = self.present
-                {
-                    changes.push(Change::Rekey {
-                        conversation_id,
-                        external_key: aside(key, &then),
-                        context: Some(then),
-                    });
-                }
-                self.former
+                });
             }
-            false => self.present,
+            self.former
+        } else {
+            self.present
         };
         let conversation_id = match seat {
             Some(Conversation {

@@ -136,7 +136,7 @@ mod tests {
     use crate::value::MessageState;
 
     #[test]
-    fn whoever_was_asked_hears_that_the_time_is_over_also_when_codex_died() {
+    fn expiry_notifies_unless_already_granted() {
         for (state, told) in [
             (RequestState::Open, true),
             (RequestState::Orphaned, true),

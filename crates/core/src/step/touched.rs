@@ -199,10 +199,11 @@ fn spent(message: &Message, life: &Life, failure: &Failure, now: Timestamp) -> O
 /// not count too: waits, the first death under it, and attempts before it was sent again.
 pub(super) fn given_up(life: &Life, why: &str) -> String {
     let (attempts, counted, max) = (life.attempt, life.spent, limits::ATTEMPTS_MAX);
-    match attempts == counted {
-        true => format!("given up after {attempts} attempts; the last one: {why}"),
-        false => format!(
+    if attempts == counted {
+        format!("given up after {attempts} attempts; the last one: {why}")
+    } else {
+        format!(
             "given up after {attempts} attempts, {counted} of which count (the limit is {max}); the last one: {why}"
-        ),
+        )
     }
 }

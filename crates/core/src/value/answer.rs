@@ -31,7 +31,7 @@ pub enum AnswerSource {
 impl AnswerSource {
     /// The stored word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
             Self::Harvested => "harvested",
@@ -44,6 +44,6 @@ impl AnswerSource {
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Live, Self::Harvested, Self::Shared]
             .into_iter()
-            .find(|source| source.word() == word)
+            .find(|source| source.as_str() == word)
     }
 }

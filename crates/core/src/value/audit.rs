@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_28_every_field_counts_and_none_runs_into_the_next() {
+    fn threat_28_audit_sum_separates_fields() {
         let one = entry("a");
         let mut other = one.clone();
         other.actor = "an".to_owned();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_28_what_was_edited_removed_or_added_shows() {
+    fn threat_28_audit_detects_tampering() {
         let (ends, links) = chain(&["a", "b", "c", "d"]);
         let whole = AuditFound {
             chained: 4,
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_retention_removed_from_the_front_is_no_fault() {
+    fn retention_keeps_audit_chain_valid() {
         let (mut ends, links) = chain(&["a", "b", "c"]);
         ends.removed.clone_from(&links[1].sum);
         assert_eq!(check(&ends, &links[2..]).map(|found| found.chained), Ok(1));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_older_versions_stand_before_the_chain() {
+    fn legacy_rows_precede_audit_chain() {
         let old = AuditLink {
             row: 1,
             entry: entry("old"),

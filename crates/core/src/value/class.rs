@@ -28,7 +28,7 @@ pub enum Class {
 impl Class {
     /// The word that is stored and shown.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Transient => "transient",
             Self::Capacity { .. } => "capacity",

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_to_a_question_names_its_code() {
+    fn parses_approval_commands_with_request_code() {
         let decide = |code: &str, accept| {
             Some(Command::Decide {
                 code: code.to_owned(),
@@ -168,7 +168,7 @@ mod tests {
 
     /// All that an agent writes is data, but for the answer to what it is asked itself.
     #[test]
-    fn an_agent_can_not_even_spell_an_approval() {
+    fn agent_text_never_parses_as_approval() {
         for text in ["approve k3v9qa", "/decline k3v9qa", "/stop", "/new"] {
             assert_eq!(Command::read_answer(text), None, "{text:?}");
         }

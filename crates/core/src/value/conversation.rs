@@ -43,7 +43,7 @@ impl Tier {
 
     /// The word in configuration, storage and display.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Owner => "owner",
             Self::Peer => "peer",
@@ -54,7 +54,7 @@ impl Tier {
     /// Reads the stored word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|tier| tier.word() == word)
+        Self::ALL.into_iter().find(|tier| tier.as_str() == word)
     }
 }
 
@@ -72,7 +72,7 @@ pub enum Sandbox {
 impl Sandbox {
     /// Codex's word for it.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
             Self::WorkspaceWrite => "workspace-write",
@@ -85,7 +85,7 @@ impl Sandbox {
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::ReadOnly, Self::WorkspaceWrite, Self::DangerFullAccess]
             .into_iter()
-            .find(|sandbox| sandbox.word() == word)
+            .find(|sandbox| sandbox.as_str() == word)
     }
 
     /// Whether a turn in it can change the world, and so must never be run again blindly.
@@ -112,7 +112,7 @@ pub enum ApprovalPolicy {
 impl ApprovalPolicy {
     /// Codex's word for it.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::OnRequest => "on-request",
             Self::Untrusted => "untrusted",
@@ -125,6 +125,6 @@ impl ApprovalPolicy {
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::OnRequest, Self::Untrusted, Self::Never]
             .into_iter()
-            .find(|policy| policy.word() == word)
+            .find(|policy| policy.as_str() == word)
     }
 }

@@ -119,7 +119,7 @@ pub enum PushState {
 impl PushState {
     /// The stored word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Waiting { .. } => "waiting",
             Self::Sending => "sending",

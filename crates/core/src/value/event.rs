@@ -39,7 +39,7 @@ pub enum EventKind {
 impl EventKind {
     /// The stored word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Started => "item/started",
             Self::Completed => "item/completed",
@@ -60,6 +60,6 @@ impl EventKind {
             Self::Bridge,
         ]
         .into_iter()
-        .find(|kind| kind.word() == word)
+        .find(|kind| kind.as_str() == word)
     }
 }

@@ -46,7 +46,7 @@ pub enum Transport {
 impl Transport {
     /// The stored word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Socket => "socket",
             Self::Stdio => "stdio",
@@ -58,6 +58,6 @@ impl Transport {
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Socket, Self::Stdio]
             .into_iter()
-            .find(|transport| transport.word() == word)
+            .find(|transport| transport.as_str() == word)
     }
 }

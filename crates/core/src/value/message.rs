@@ -133,7 +133,7 @@ pub enum SenderKind {
 impl SenderKind {
     /// The stored word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Person => "person",
             Self::Agent => "agent",
@@ -145,7 +145,7 @@ impl SenderKind {
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Person, Self::Agent]
             .into_iter()
-            .find(|kind| kind.word() == word)
+            .find(|kind| kind.as_str() == word)
     }
 }
 
@@ -263,7 +263,7 @@ impl StateName {
 
     /// The word that is stored and shown.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Received => "received",
             Self::Claimed => "claimed",
@@ -284,7 +284,7 @@ impl StateName {
     /// Reads the stored word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.word() == word)
+        Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
 
     /// Whether a turn may be alive at Codex, so that the conversation's next message must wait.

@@ -56,7 +56,7 @@ pub enum ReplyKind {
 impl ReplyKind {
     /// The stored word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Answer => "answer",
             Self::Notice => "notice",
@@ -68,7 +68,7 @@ impl ReplyKind {
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Answer, Self::Notice]
             .into_iter()
-            .find(|kind| kind.word() == word)
+            .find(|kind| kind.as_str() == word)
     }
 }
 
@@ -134,7 +134,7 @@ impl ReplyState {
 impl ReplyStateName {
     /// The stored word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
             Self::Sending => "sending",
@@ -148,7 +148,7 @@ impl ReplyStateName {
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Queued, Self::Sending, Self::Sent, Self::Dead]
             .into_iter()
-            .find(|state| state.word() == word)
+            .find(|state| state.as_str() == word)
     }
 }
 
@@ -188,7 +188,7 @@ pub enum AckState {
 impl AckMode {
     /// The stored word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::OnCustody => "on_custody",
@@ -201,14 +201,14 @@ impl AckMode {
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::None, Self::OnCustody, Self::AfterReply]
             .into_iter()
-            .find(|mode| mode.word() == word)
+            .find(|mode| mode.as_str() == word)
     }
 }
 
 impl AckState {
     /// The stored word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::NotNeeded => "not_needed",
             Self::Due => "due",
@@ -222,7 +222,7 @@ impl AckState {
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::NotNeeded, Self::Due, Self::Given, Self::Refused]
             .into_iter()
-            .find(|state| state.word() == word)
+            .find(|state| state.as_str() == word)
     }
 }
 

@@ -84,7 +84,7 @@ impl EffectDigest {
     #[must_use]
     pub fn of(kind: &RequestKind, shown: &str) -> Self {
         let mut hash = Sha256::new();
-        hash.update(kind.word());
+        hash.update(kind.as_str());
         hash.update([0]);
         hash.update(shown);
         Self(
@@ -125,7 +125,7 @@ pub enum Deciders {
 impl Deciders {
     /// The stored word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Owner => "owner",
             Self::Sender => "sender",
@@ -137,7 +137,7 @@ impl Deciders {
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Owner, Self::Sender]
             .into_iter()
-            .find(|deciders| deciders.word() == word)
+            .find(|deciders| deciders.as_str() == word)
     }
 }
 
@@ -157,7 +157,7 @@ pub enum Wants {
 impl Wants {
     /// The stored word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Approval => "approval",
             Self::Visit => "visit",
@@ -171,7 +171,7 @@ impl Wants {
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Approval, Self::Visit, Self::Text, Self::Form]
             .into_iter()
-            .find(|wants| wants.word() == word)
+            .find(|wants| wants.as_str() == word)
     }
 
     /// Whether yes or no is all there is to say.
@@ -206,7 +206,7 @@ pub enum RequestKind {
 impl RequestKind {
     /// The stored word.
     #[must_use]
-    pub fn word(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Command => "command",
             Self::FileChange => "file_change",
@@ -230,7 +230,7 @@ impl RequestKind {
             Self::ToolCall,
         ]
         .into_iter()
-        .find(|kind| kind.word() == word)
+        .find(|kind| kind.as_str() == word)
         .unwrap_or_else(|| Self::Other(word.to_owned()))
     }
 }
@@ -271,7 +271,7 @@ pub enum RequestStateName {
 impl RequestStateName {
     /// The stored word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
             Self::Orphaned => "orphaned",
@@ -285,8 +285,8 @@ impl RequestStateName {
 impl RequestState {
     /// The stored word.
     #[must_use]
-    pub fn word(&self) -> &'static str {
-        self.name().word()
+    pub fn as_str(&self) -> &'static str {
+        self.name().as_str()
     }
 
     /// The state without its data.
@@ -452,7 +452,7 @@ impl Decision {
 
     /// The word that people write and that is stored.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Accept => "accept",
             Self::AcceptForSession => "acceptForSession",
@@ -466,7 +466,7 @@ impl Decision {
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .find(|decision| decision.word() == word)
+            .find(|decision| decision.as_str() == word)
     }
 
     /// Whether it lets Codex do what it asked for.

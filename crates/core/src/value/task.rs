@@ -93,7 +93,7 @@ pub enum ReadAccess {
 impl ReadAccess {
     /// The stored word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Disk => "disk",
             Self::Isolated => "isolated",
@@ -105,7 +105,7 @@ impl ReadAccess {
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Disk, Self::Isolated]
             .into_iter()
-            .find(|access| access.word() == word)
+            .find(|access| access.as_str() == word)
     }
 }
 
@@ -151,7 +151,7 @@ pub enum NotifyState {
 impl NotifyState {
     /// The stored word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::NoTarget => "no_target",
             Self::Pending { .. } => "pending",

@@ -57,7 +57,7 @@ pub enum TurnState {
 impl TurnState {
     /// The stored word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Begun => "begun",
             Self::Attached => "attached",
@@ -71,7 +71,7 @@ impl TurnState {
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Begun, Self::Attached, Self::Ended, Self::Lost]
             .into_iter()
-            .find(|state| state.word() == word)
+            .find(|state| state.as_str() == word)
     }
 }
 
@@ -90,7 +90,7 @@ pub enum CutPolicy {
 impl CutPolicy {
     /// The word in configuration.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Continue => "continue",
             Self::Ask => "ask",

@@ -43,9 +43,10 @@ impl Case {
         let Some(message) = rows.message(message_id)? else {
             return Ok(None);
         };
-        let behind = match message.life.state.name().awaits_answer() {
-            true => rows.unanswered_before(&message.conversation_id, message.seq)?,
-            false => None,
+        let behind = if message.life.state.name().awaits_answer() {
+            rows.unanswered_before(&message.conversation_id, message.seq)?
+        } else {
+            None
         };
         let behind = match behind {
             Some(first) => rows.message(&first)?.map(Box::new),
@@ -56,13 +57,15 @@ impl Case {
             None => kept(rows, &message, claim)?,
             Some(_) => None,
         };
-        let followers = match message.life.state.name().in_flight() {
-            true => rows.followers(message_id)?,
-            false => Vec::new(),
+        let followers = if message.life.state.name().in_flight() {
+            rows.followers(message_id)?
+        } else {
+            Vec::new()
         };
-        let mut asked = match message.life.state.name().awaits_answer() {
-            true => rows.live_requests(message_id)?,
-            false => Vec::new(),
+        let mut asked = if message.life.state.name().awaits_answer() {
+            rows.live_requests(message_id)?
+        } else {
+            Vec::new()
         };
         asked.retain(|request| request.state.waits());
         let mut given_up = match rows.errand_of(message_id)? {
@@ -115,9 +118,10 @@ fn kept(rows: &dyn Read, message: &Message, claim: &Claim) -> Result<Option<Kept
         | MessageState::Dead { .. }
         | MessageState::Cancelled { .. } => false,
     };
-    let conversation = match due {
-        true => rows.conversation(&message.conversation_id)?,
-        false => None,
+    let conversation = if due {
+        rows.conversation(&message.conversation_id)?
+    } else {
+        None
     };
     match conversation {
         Some(conversation) => {

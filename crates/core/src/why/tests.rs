@@ -163,7 +163,7 @@ fn later() -> Vec<Said> {
 }
 
 #[test]
-fn every_state_says_where_it_is_and_what_comes_next() {
+fn explains_every_message_state() {
     let mut explained = BTreeSet::new();
     for (state, now, next) in on_the_way().into_iter().chain(later()) {
         let name = state.name();
@@ -188,7 +188,7 @@ fn a_stopped_message_says_who_stopped_it() {
 }
 
 #[test]
-fn a_message_behind_another_names_it_and_what_it_waits_for() {
+fn explains_message_blocked_by_earlier_message() {
     let parked = MessageState::Parked {
         until: Timestamp(1),
         reason: "cut at a command".to_owned(),
@@ -272,7 +272,7 @@ fn every_reason_of_the_scheduler_is_told() {
 }
 
 #[test]
-fn a_reply_that_waits_for_an_earlier_one_names_it() {
+fn explains_reply_blocked_by_earlier_reply() {
     let later = ReplyState::Queued {
         not_before: Some(Timestamp(5_000)),
     };
@@ -333,7 +333,7 @@ fn an_ack_that_is_owed_is_told() {
 }
 
 #[test]
-fn a_turn_that_was_given_more_texts_says_so() {
+fn explains_texts_added_to_a_turn() {
     let mut leader = case(MessageState::Running {
         turn_id: TurnId::new("u"),
     });
@@ -376,7 +376,7 @@ fn every_state() -> Vec<MessageState> {
 }
 
 #[test]
-fn people_wait_for_what_comes_by_itself_soon() {
+fn waits_only_for_imminent_progress() {
     let worth = |state| worth_waiting(&case(state).message, Timestamp(0));
     assert!(worth(MessageState::Received { hold: None }));
     assert!(worth(MessageState::Unclear { hold: None }));
@@ -391,7 +391,7 @@ fn people_wait_for_what_comes_by_itself_soon() {
 }
 
 #[test]
-fn a_question_says_who_decides_until_when_and_how() {
+fn explains_who_decides_open_requests() {
     let mut asked = case(MessageState::Running {
         turn_id: TurnId::new("t"),
     });

@@ -4,15 +4,15 @@ use super::fault::Fault;
 use super::ops::Call;
 use super::{extension, hear, rest, speak};
 use crate::api::{BodyShare, Context, Gone, Seat};
-use crate::{Caller, Desk, Via};
+use crate::{BridgeService, Caller, Via};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use tokio_util::sync::CancellationToken;
 
-impl<D: Desk> Call<D> {
+impl<D: BridgeService> Call<D> {
     /// A call with this head.
     pub(super) fn new(context: Context<D>, caller: Caller, head: &Parts) -> Result<Self, Fault> {
-        let profile = context.desk.a2a();
+        let profile = context.service.a2a();
         if !profile.enabled {
             return Err(rest::off());
         }

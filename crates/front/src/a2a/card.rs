@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_card_speaks_to_clients_of_both_versions() {
+    fn card_serves_both_protocol_versions() {
         let card = public(&A2aProfile::default(), "http://h", Version::V03);
         let read: AgentCard = serde_json::from_value(card.clone()).unwrap();
         assert_eq!(read.supported_interfaces.len(), 3);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_is_as_old_as_its_content() {
+    fn card_age_tracks_content() {
         let ages = Ages::default();
         assert_eq!(ages.since("b", "x", Timestamp(1)), Timestamp(1));
         assert_eq!(ages.since("b", "x", Timestamp(2)), Timestamp(1));

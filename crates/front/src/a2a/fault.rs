@@ -93,7 +93,7 @@ impl Kind {
     }
 
     /// The canonical status word (AIP-193).
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::TaskNotFound | Self::MethodNotFound => "NOT_FOUND",
             Self::TaskNotCancelable | Self::UnsupportedOperation | Self::VersionNotSupported => {
@@ -308,7 +308,7 @@ impl Fault {
     pub(crate) fn to_rest(&self) -> Value {
         json!({"error": {
             "code": self.kind.status().as_u16(),
-            "status": self.kind.word(),
+            "status": self.kind.as_str(),
             "message": self.message,
             "details": self.details(),
         }})
@@ -356,7 +356,7 @@ mod tests {
     use axum::response::IntoResponse;
 
     #[test]
-    fn both_bindings_name_the_same_fault_with_its_reason() {
+    fn bindings_report_same_error_reason() {
         let fault = Fault::task_not_found("t");
         let (rpc, rest) = (fault.to_rpc(), fault.to_rest());
         assert_eq!(rpc["code"], -32001);

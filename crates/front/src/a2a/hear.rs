@@ -108,12 +108,11 @@ fn check_metadata(message: &Message) -> Result<(), Fault> {
     let parts = message.parts.iter().map(|part| &part.metadata);
     let all: Vec<_> = parts.chain([&message.metadata]).flatten().collect();
     let bytes = serde_json::to_vec(&all).map_or(usize::MAX, |json| json.len());
-    match bytes <= METADATA_MAX_BYTES {
-        true => Ok(()),
-        false => {
-            let why = "is too long: all metadata of a message may have 64 KiB; send data as a part";
-            Err(Fault::invalid("message.metadata", why))
-        }
+    if bytes <= METADATA_MAX_BYTES {
+        Ok(())
+    } else {
+        let why = "is too long: all metadata of a message may have 64 KiB; send data as a part";
+        Err(Fault::invalid("message.metadata", why))
     }
 }
 
@@ -207,14 +206,15 @@ pub(crate) fn key(value: Option<&str>, field: &str) -> Result<String, Fault> {
     let fits = !key.is_empty()
         && key.chars().count() <= CONVERSATION_KEY_MAX_CHARS
         && !key.chars().any(char::is_control);
-    match fits {
-        true => Ok(key.to_owned()),
-        false => Err(Fault::invalid(
+    if fits {
+        Ok(key.to_owned())
+    } else {
+        Err(Fault::invalid(
             field,
             format!(
                 "the idempotency key must be 1 to {CONVERSATION_KEY_MAX_CHARS} printable characters"
             ),
-        )),
+        ))
     }
 }
 
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_part_reaches_codex_and_no_bytes_are_kept_twice() {
+    fn accepts_all_part_kinds_without_duplicating_bytes() {
         let heard = hear(message(json!([
             {"text": "look"},
             {"data": {"a": 1}},

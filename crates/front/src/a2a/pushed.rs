@@ -8,7 +8,7 @@ use a2a::{
 };
 use bridge_core::errand::{ErrandMessage, ErrandState, ErrandView};
 use bridge_core::step::Telling;
-use bridge_core::tidings::What;
+use bridge_core::task_events::What;
 use bridge_core::value::{Attachment, MessageId};
 use chrono::DateTime;
 use serde_json::{Value, json};
@@ -16,18 +16,16 @@ use serde_json::{Value, json};
 /// The body of one push. `base` is where this server is reached, if it knows that.
 #[must_use]
 pub fn pushed(base: Option<&str>, telling: &Telling) -> Value {
-    let view = &telling.chronicle.view;
-    let what = &telling.tiding.what;
+    let view = &telling.timeline.view;
+    let what = &telling.task_event.what;
     let old = telling.push.version == legacy::VERSION;
-    let event = match old {
-        true => StreamResponse::Task(whole(base, view, what)),
-        false => event(base, view, what),
+    let event = if old {
+        StreamResponse::Task(whole(base, view, what))
+    } else {
+        event(base, view, what)
     };
     let event = serde_json::to_value(event).unwrap_or_default();
-    match old {
-        true => legacy::event(event),
-        false => event,
-    }
+    if old { legacy::event(event) } else { event }
 }
 
 fn event(base: Option<&str>, view: &ErrandView, what: &What) -> StreamResponse {

@@ -6,7 +6,7 @@
 use super::fault::Fault;
 use super::hear::Heard;
 use crate::request::wants_secret;
-use crate::{Caller, Desk, NewAnswer, SubmitError};
+use crate::{BridgeService, Caller, NewAnswer, SubmitError};
 use a2a::{Message, Part, PartContent};
 use bridge_core::errand::{ErrandMessage, ErrandView};
 use bridge_core::port::Ledger;
@@ -37,22 +37,22 @@ pub(crate) enum Answered {
 }
 
 /// Answers the question that a task waits for with a message of its owner; under `key` a repeat is known again.
-pub(crate) async fn answer<D: Desk>(
-    desk: &D,
+pub(crate) async fn answer<D: BridgeService>(
+    service: &D,
     caller: &Caller,
     view: &ErrandView,
     heard: &Heard,
     key: Option<&str>,
 ) -> Result<Answered, Fault> {
     if let Some(key) = key
-        && let Some(word) = desk
+        && let Some(word) = service
             .said_before(caller, &view.errand.errand_id, key)
             .await?
     {
         return repeated(&word, heard);
     }
     let Some(asked) = view.question().filter(|asked| asked.theirs) else {
-        return unasked(desk, caller, view, heard).await;
+        return unasked(service, caller, view, heard).await;
     };
     let request = asked.request;
     let said = match Said::read(request, heard) {
@@ -70,7 +70,7 @@ pub(crate) async fn answer<D: Desk>(
         key: key.map(str::to_owned),
         original: kept(request, heard)?,
     };
-    match desk.answer_errand(answer).await? {
+    match service.answer_errand(answer).await? {
         ErrandAnswered::Known(word) => repeated(&word, heard),
         ErrandAnswered::Judged(DecideOutcome::Applied | DecideOutcome::Granted) => {
             Ok(Answered::Yes)
@@ -91,10 +91,13 @@ fn refused(refusal: DecideRefusal, request: &Request, heard: &Heard) -> Result<A
         DecideRefusal::Decided { .. }
         | DecideRefusal::Expired
         | DecideRefusal::Withdrawn { .. }
-        | DecideRefusal::Unknown => match wants_secret(request) || is_decision(heard) {
-            true => Err(late()),
-            false => Ok(Answered::NotAsked),
-        },
+        | DecideRefusal::Unknown => {
+            if wants_secret(request) || is_decision(heard) {
+                Err(late())
+            } else {
+                Ok(Answered::NotAsked)
+            }
+        }
     }
 }
 
@@ -102,10 +105,13 @@ fn refused(refusal: DecideRefusal, request: &Request, heard: &Heard) -> Result<A
 fn repeated(word: &Word, heard: &Heard) -> Result<Answered, Fault> {
     match word.became {
         Became::Message(_) | Became::Stop => Ok(Answered::NotAsked),
-        Became::Decision(_) => match says_the_same(word, heard) {
-            true => Ok(Answered::Yes),
-            false => Err(SubmitError::OtherBody.into()),
-        },
+        Became::Decision(_) => {
+            if says_the_same(word, heard) {
+                Ok(Answered::Yes)
+            } else {
+                Err(SubmitError::OtherBody.into())
+            }
+        }
     }
 }
 
@@ -117,8 +123,8 @@ fn says_the_same(word: &Word, heard: &Heard) -> bool {
 }
 
 /// What is said where nothing is asked of its sender is a message, unless it is the answer to what was asked before.
-async fn unasked<D: Desk>(
-    desk: &D,
+async fn unasked<D: BridgeService>(
+    service: &D,
     caller: &Caller,
     view: &ErrandView,
     heard: &Heard,
@@ -133,7 +139,7 @@ async fn unasked<D: Desk>(
     let open = view.messages.iter().filter(open);
     let open = open.map(|one| (one.message.message_id.clone(), one.message.tier));
     let open: Vec<_> = open.collect();
-    let read = desk.ledger().read(move |rows| {
+    let read = service.ledger().read(move |rows| {
         let mut theirs = Vec::new();
         for (id, tier) in &open {
             let asked = rows.requests(id)?.into_iter();
@@ -142,9 +148,10 @@ async fn unasked<D: Desk>(
         Ok(theirs)
     });
     let theirs = read.await?;
-    match theirs.last().is_some_and(|last| missed(last, &caller.name)) {
-        true => Err(late()),
-        false => Ok(Answered::NotAsked),
+    if theirs.last().is_some_and(|last| missed(last, &caller.name)) {
+        Err(late())
+    } else {
+        Ok(Answered::NotAsked)
     }
 }
 
@@ -230,9 +237,10 @@ impl Said {
             ),
         };
         let whole = NAMED.iter().all(|name| !data.contains_key(*name));
-        let answers = match whole {
-            true => Some(Value::Object(data.clone())),
-            false => data.get(ANSWERS).cloned(),
+        let answers = if whole {
+            Some(Value::Object(data.clone()))
+        } else {
+            data.get(ANSWERS).cloned()
         };
         if decision.is_none() && request.wants.is_bare() {
             return Err(wants_decision());
@@ -244,12 +252,13 @@ impl Said {
     }
 
     fn in_words(request: &Request, heard: &Heard) -> Result<Self, String> {
-        match request.wants.is_bare() {
-            true => Err(wants_decision()),
-            false => Ok(Self {
+        if request.wants.is_bare() {
+            Err(wants_decision())
+        } else {
+            Ok(Self {
                 decision: RequestDecision::Accept,
                 answers: Some(Value::String(heard.text.trim().to_owned())),
-            }),
+            })
         }
     }
 }
@@ -262,12 +271,12 @@ fn object(part: &Part) -> Option<&Map<String, Value>> {
 }
 
 fn wants_decision() -> String {
-    let words = RequestDecision::ALL.map(RequestDecision::word).join(", ");
+    let words = RequestDecision::ALL.map(RequestDecision::as_str).join(", ");
     format!("it takes a decision and no text: a data part with `{DECISION}`, one of {words}")
 }
 
 fn unknown_decision(word: &Value) -> String {
-    let words = RequestDecision::ALL.map(RequestDecision::word).join(", ");
+    let words = RequestDecision::ALL.map(RequestDecision::as_str).join(", ");
     format!("{word} is no decision; there are {words}")
 }
 

@@ -24,7 +24,7 @@ fn wrong(fault: &Fault) -> Vec<String> {
 }
 
 #[test]
-fn both_spellings_numbers_for_enums_and_null_are_read() {
+fn accepts_snake_case_enum_numbers_and_null() {
     let read = send(json!({
         "message": {
             "message_id": "m",
@@ -73,7 +73,7 @@ fn a_part_has_exactly_one_content() {
 }
 
 #[test]
-fn what_must_be_there_is_named_when_it_is_not() {
+fn names_missing_or_invalid_fields() {
     assert_eq!(wrong(&send(json!({})).unwrap_err()), ["message"]);
     let empty = send(json!({"message": {}})).unwrap_err();
     assert_eq!(
@@ -104,7 +104,7 @@ fn a_field_under_both_names_is_refused() {
 }
 
 #[test]
-fn bytes_are_read_in_either_alphabet_with_or_without_padding() {
+fn decodes_standard_and_urlsafe_base64() {
     for (text, bytes) in [
         ("dGNr", &b"tck"[..]),
         ("_-8", &[0xff, 0xef][..]),

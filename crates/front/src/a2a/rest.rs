@@ -5,7 +5,7 @@ use super::fault::Fault;
 use super::ops::{self, Call, Done, Op};
 use super::speak::{self, Version};
 use crate::api::{Context, ProblemResponse, Who};
-use crate::{Caller, Desk};
+use crate::{BridgeService, Caller};
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::request::Parts;
@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use chrono::DateTime;
 use serde_json::{Map, Value};
 
-pub(crate) async fn send<D: Desk>(
+pub(crate) async fn send<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     request: Request,
@@ -22,7 +22,7 @@ pub(crate) async fn send<D: Desk>(
     answer(context, caller, request, Op::Send, &[]).await
 }
 
-pub(crate) async fn stream<D: Desk>(
+pub(crate) async fn stream<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     request: Request,
@@ -30,7 +30,7 @@ pub(crate) async fn stream<D: Desk>(
     answer(context, caller, request, Op::Stream, &[]).await
 }
 
-pub(crate) async fn list<D: Desk>(
+pub(crate) async fn list<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     request: Request,
@@ -39,7 +39,7 @@ pub(crate) async fn list<D: Desk>(
 }
 
 /// `GET /tasks/{id}`; the proto subscribes by GET as well.
-pub(crate) async fn look<D: Desk>(
+pub(crate) async fn look<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
@@ -53,7 +53,7 @@ pub(crate) async fn look<D: Desk>(
 }
 
 /// `POST /tasks/{id}:cancel` and `POST /tasks/{id}:subscribe`.
-pub(crate) async fn act<D: Desk>(
+pub(crate) async fn act<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
@@ -70,7 +70,7 @@ pub(crate) async fn act<D: Desk>(
     answer(context, caller, request, op, &[("id", id)]).await
 }
 
-pub(crate) async fn create_push<D: Desk>(
+pub(crate) async fn create_push<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
@@ -79,7 +79,7 @@ pub(crate) async fn create_push<D: Desk>(
     answer(context, caller, request, Op::CreatePush, &[("taskId", &id)]).await
 }
 
-pub(crate) async fn list_push<D: Desk>(
+pub(crate) async fn list_push<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
@@ -88,7 +88,7 @@ pub(crate) async fn list_push<D: Desk>(
     answer(context, caller, request, Op::ListPush, &[("taskId", &id)]).await
 }
 
-pub(crate) async fn get_push<D: Desk>(
+pub(crate) async fn get_push<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path((id, config)): Path<(String, String)>,
@@ -98,7 +98,7 @@ pub(crate) async fn get_push<D: Desk>(
     answer(context, caller, request, Op::GetPush, &named).await
 }
 
-pub(crate) async fn delete_push<D: Desk>(
+pub(crate) async fn delete_push<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path((id, config)): Path<(String, String)>,
@@ -108,7 +108,7 @@ pub(crate) async fn delete_push<D: Desk>(
     answer(context, caller, request, Op::DeletePush, &named).await
 }
 
-pub(crate) async fn extended_card<D: Desk>(
+pub(crate) async fn extended_card<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     request: Request,
@@ -117,17 +117,17 @@ pub(crate) async fn extended_card<D: Desk>(
 }
 
 /// A file of an answer. Whatever it is, it is never shown by a browser in our name.
-pub(crate) async fn file<D: Desk>(
+pub(crate) async fn file<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path((id, message, n)): Path<(String, String, usize)>,
     headers: HeaderMap,
 ) -> Response {
     let media = speak::media(&headers);
-    if !context.desk.a2a().enabled {
+    if !context.service.a2a().enabled {
         return refuse(media, &off());
     }
-    let found = ops::file(&context.desk, &caller, (&id, &message, n)).await;
+    let found = ops::file(&context.service, &caller, (&id, &message, n)).await;
     let (file, bytes) = match found {
         Ok(found) => found,
         Err(fault) => return refuse(media, &fault),
@@ -149,11 +149,11 @@ pub(crate) async fn file<D: Desk>(
 }
 
 /// The public card.
-pub(crate) async fn public_card<D: Desk>(
+pub(crate) async fn public_card<D: BridgeService>(
     State(context): State<Context<D>>,
     request: Request,
 ) -> Response {
-    let profile = context.desk.a2a();
+    let profile = context.service.a2a();
     if !profile.enabled {
         return ProblemResponse::not_found("there is no such route").into_response();
     }
@@ -161,15 +161,16 @@ pub(crate) async fn public_card<D: Desk>(
     let version = speak::version(request.headers(), request.uri()).unwrap_or(Version::V03);
     let content = card::public(&profile, &base, version).to_string();
     let etag = card::etag(&content);
-    let which = format!("{base} {}", version.word());
-    let since = context.ages.since(&which, &etag, context.desk.now());
+    let which = format!("{base} {}", version.as_str());
+    let since = context.ages.since(&which, &etag, context.service.now());
     let asked = request.headers().get_all(header::IF_NONE_MATCH).iter();
     let known = asked
         .filter_map(|tags| tags.to_str().ok())
         .any(|tags| tags.trim() == "*" || tags.contains(etag.as_str()));
-    let mut response = match known {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => Body::from(content).into_response(),
+    let mut response = if known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        Body::from(content).into_response()
     };
     let headers = response.headers_mut();
     headers.insert(
@@ -193,7 +194,7 @@ pub(crate) async fn public_card<D: Desk>(
     response
 }
 
-async fn answer<D: Desk>(
+async fn answer<D: BridgeService>(
     context: Context<D>,
     caller: Caller,
     request: Request,
@@ -209,7 +210,7 @@ async fn answer<D: Desk>(
     }
 }
 
-async fn run<D: Desk>(
+async fn run<D: BridgeService>(
     context: Context<D>,
     caller: Caller,
     head: Parts,
@@ -226,9 +227,10 @@ async fn run<D: Desk>(
             return Err(Fault::version(why));
         }
     }
-    let mut params = match bytes.is_empty() {
-        true => query(&head),
-        false => object(&bytes)?,
+    let mut params = if bytes.is_empty() {
+        query(&head)
+    } else {
+        object(&bytes)?
     };
     drop(bytes);
     for (name, value) in named {

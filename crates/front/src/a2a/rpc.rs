@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::legacy;
 use super::ops::{self, Call, Done, Op};
 use super::speak::{self, Version};
-use crate::Desk;
+use crate::BridgeService;
 use crate::api::{Context, Who};
 use axum::Json;
 use axum::extract::{Request, State};
@@ -32,7 +32,7 @@ impl Unread {
     }
 }
 
-pub(crate) async fn call<D: Desk>(
+pub(crate) async fn call<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     request: Request,
@@ -95,7 +95,7 @@ fn read(bytes: &[u8]) -> Result<Asked, Unread> {
     }
 }
 
-async fn answer<D: Desk>(mut call: Call<D>, asked: Asked) -> Result<Response, Fault> {
+async fn answer<D: BridgeService>(mut call: Call<D>, asked: Asked) -> Result<Response, Fault> {
     if let Some(op) = legacy::Op::named(&asked.method) {
         call.version = Version::V03;
         return old(&call, op, asked).await;
@@ -121,7 +121,11 @@ async fn answer<D: Desk>(mut call: Call<D>, asked: Asked) -> Result<Response, Fa
 }
 
 /// The same in 0.3.
-async fn old<D: Desk>(call: &Call<D>, op: legacy::Op, asked: Asked) -> Result<Response, Fault> {
+async fn old<D: BridgeService>(
+    call: &Call<D>,
+    op: legacy::Op,
+    asked: Asked,
+) -> Result<Response, Fault> {
     let (op, params) = legacy::params(op, asked.params).map_err(|why| wrong(why, ""))?;
     let task_id = params.get("taskId").and_then(Value::as_str);
     let task_id = task_id.unwrap_or_default().to_owned();

@@ -23,7 +23,7 @@ pub(crate) enum Version {
 
 impl Version {
     /// As it is written.
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::V1 => a2a::VERSION,
             Self::V03 => super::legacy::VERSION,
@@ -96,9 +96,10 @@ pub(crate) fn media(headers: &HeaderMap) -> &'static str {
         texts.any(|text| text.to_ascii_lowercase().contains(wanted))
     };
     let wants = |media| says(header::ACCEPT, media);
-    match wants(A2A_JSON) || (!wants(JSON) && says(header::CONTENT_TYPE, A2A_JSON)) {
-        true => A2A_JSON,
-        false => JSON,
+    if wants(A2A_JSON) || (!wants(JSON) && says(header::CONTENT_TYPE, A2A_JSON)) {
+        A2A_JSON
+    } else {
+        JSON
     }
 }
 
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_is_called_what_its_reader_knows() {
+    fn negotiates_response_media_type() {
         for (accept, content, called) in [
             ("*/*", "application/json", JSON),
             ("application/a2a+json", "application/json", A2A_JSON),
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_is_no_json_by_its_own_word_is_not_read() {
+    async fn rejects_non_json_content_types() {
         let read = |kind: Option<&'static str>, text: &'static str| async move {
             let mut request = axum::http::Request::post("/a2a");
             if let Some(kind) = kind {

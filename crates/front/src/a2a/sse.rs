@@ -3,7 +3,7 @@
 use super::fault::Fault;
 use super::ops::Call;
 use super::stream::{From, Listener, Told};
-use crate::Desk;
+use crate::BridgeService;
 use crate::api::Seat;
 use a2a::{StreamResponse, TaskState};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -44,7 +44,7 @@ impl Events {
     }
 
     /// The events of a task from now on, to whoever has this place: what is stored is not refused for want of one.
-    pub(crate) async fn of<D: Desk>(
+    pub(crate) async fn of<D: BridgeService>(
         call: &Call<D>,
         seat: Seat,
         errand_id: &ErrandId,
@@ -56,7 +56,7 @@ impl Events {
         let begin = after.map_or(From::Snapshot, From::After);
         let listener = context
             .tellers
-            .listen(&context.desk, errand_id, &call.base, begin)
+            .listen(&context.service, errand_id, &call.base, begin)
             .await?;
         Ok(Self::Many {
             listener,

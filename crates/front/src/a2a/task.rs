@@ -3,7 +3,7 @@
 
 use super::extension;
 use super::hear::said_again;
-use crate::Desk;
+use crate::BridgeService;
 use a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use bridge_core::errand::{ErrandMessage, ErrandState, ErrandView, Stand};
 use bridge_core::outcome;
@@ -35,10 +35,16 @@ impl Detail {
 }
 
 /// The task. `base` is where this server is reached, for the addresses of long files.
-pub(crate) async fn task<D: Desk>(desk: &D, base: &str, view: &ErrandView, detail: Detail) -> Task {
-    let artifacts = match detail.artifacts {
-        true => Some(artifacts(desk, base, view).await),
-        false => None,
+pub(crate) async fn task<D: BridgeService>(
+    service: &D,
+    base: &str,
+    view: &ErrandView,
+    detail: Detail,
+) -> Task {
+    let artifacts = if detail.artifacts {
+        Some(artifacts(service, base, view).await)
+    } else {
+        None
     };
     Task {
         id: view.errand.errand_id.to_string(),
@@ -197,23 +203,23 @@ fn newest(history: Vec<Message>, wanted: Option<i32>) -> Option<Vec<Message>> {
     (!told.is_empty()).then_some(told)
 }
 
-async fn artifacts<D: Desk>(desk: &D, base: &str, view: &ErrandView) -> Vec<Artifact> {
+async fn artifacts<D: BridgeService>(service: &D, base: &str, view: &ErrandView) -> Vec<Artifact> {
     let mut artifacts = Vec::new();
     for one in view.answered() {
-        artifacts.extend(artifact(desk, base, &view.errand.errand_id, one).await);
+        artifacts.extend(artifact(service, base, &view.errand.errand_id, one).await);
     }
     artifacts
 }
 
 /// The answer to one message with its files; nothing where nothing was answered.
-pub(crate) async fn artifact<D: Desk>(
-    desk: &D,
+pub(crate) async fn artifact<D: BridgeService>(
+    service: &D,
     base: &str,
     errand_id: &ErrandId,
     one: &ErrandMessage,
 ) -> Option<Artifact> {
     let mut parts = answer_parts(one.answer.as_ref()?);
-    parts.extend(file_parts(desk, base, errand_id, one).await);
+    parts.extend(file_parts(service, base, errand_id, one).await);
     (!parts.is_empty()).then(|| Artifact {
         artifact_id: one.message.message_id.to_string(),
         name: Some(ARTIFACT_NAME.to_owned()),
@@ -235,17 +241,18 @@ pub(crate) fn answer_parts(answer: &Answer) -> Vec<Part> {
 }
 
 /// The files of an answer.
-pub(crate) async fn file_parts<D: Desk>(
-    desk: &D,
+pub(crate) async fn file_parts<D: BridgeService>(
+    service: &D,
     base: &str,
     errand_id: &ErrandId,
     one: &ErrandMessage,
 ) -> Vec<Part> {
     let mut parts = Vec::with_capacity(one.files.len());
     for (n, file) in one.files.iter().enumerate() {
-        let bytes = match file.bytes <= INLINE_MAX {
-            true => desk.read_file(file).await.ok(),
-            false => None,
+        let bytes = if file.bytes <= INLINE_MAX {
+            service.read_file(file).await.ok()
+        } else {
+            None
         };
         let part = match bytes {
             Some(bytes) => Part::raw(bytes),
@@ -273,9 +280,10 @@ pub(crate) fn address(
 fn whole_json(text: &str) -> Option<Value> {
     let text = text.trim();
     let inside = unfenced(text).unwrap_or(text);
-    match inside.starts_with(['{', '[']) {
-        true => serde_json::from_str(inside).ok(),
-        false => None,
+    if inside.starts_with(['{', '[']) {
+        serde_json::from_str(inside).ok()
+    } else {
+        None
     }
 }
 
@@ -292,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_that_is_json_is_data_and_everything_else_is_text() {
+    fn whole_json_answers_become_data() {
         for text in [
             "{\"key\": \"value\", \"count\": 42}",
             " [1, 2]\n",

@@ -1,7 +1,7 @@
 //! The rows of A2A: the public card, and everything behind `/a2a` for whoever may. The protocol is in `crate::a2a`.
 
 use super::route::{Access, Pace, Route, Trace};
-use crate::Desk;
+use crate::BridgeService;
 use crate::a2a::{rest, rpc};
 use crate::control::Scope;
 use axum::routing::{delete, get, post};
@@ -14,7 +14,7 @@ const PUSH: &str = "/a2a/tasks/{id}/pushNotificationConfigs/{config}";
 const FILE: &str = "/a2a/tasks/{id}/files/{message}/{n}";
 
 /// The card and the calls that send.
-pub(super) fn rows<D: Desk>() -> Vec<Route<D>> {
+pub(super) fn rows<D: BridgeService>() -> Vec<Route<D>> {
     let mut rows = vec![
         Route::get(CARD, Access::Public, "The agent card of A2A", |_| {
             get(rest::public_card::<D>)
@@ -59,7 +59,7 @@ pub(super) fn rows<D: Desk>() -> Vec<Route<D>> {
     rows
 }
 
-fn of_tasks<D: Desk>() -> Vec<Route<D>> {
+fn of_tasks<D: BridgeService>() -> Vec<Route<D>> {
     vec![
         Route::get(
             "/a2a/tasks",
@@ -87,7 +87,7 @@ fn of_tasks<D: Desk>() -> Vec<Route<D>> {
     ]
 }
 
-fn of_pushes<D: Desk>() -> Vec<Route<D>> {
+fn of_pushes<D: BridgeService>() -> Vec<Route<D>> {
     vec![
         Route::post(
             PUSHES,

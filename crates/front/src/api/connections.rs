@@ -34,9 +34,10 @@ impl ConnectionLimits {
     pub(super) fn tcp(total: usize, proxied: bool, patience: Duration) -> Self {
         Self {
             total,
-            unknown_per_address: match proxied {
-                true => total,
-                false => (total / CONNECTIONS_UNKNOWN_DIVISOR).max(1),
+            unknown_per_address: if proxied {
+                total
+            } else {
+                (total / CONNECTIONS_UNKNOWN_DIVISOR).max(1)
             },
             per_caller: (total / CONNECTIONS_PER_CALLER_DIVISOR).max(1),
             patience: Some(patience),

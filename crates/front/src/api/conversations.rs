@@ -6,21 +6,21 @@ use super::read::Params;
 use super::{Context, ProblemResponse};
 use crate::conversation::{ConversationList, ConversationStory, ConversationView};
 use crate::view::MessageRows;
-use crate::{Desk, MessageView};
+use crate::{BridgeService, MessageView};
 use axum::Json;
 use axum::extract::{Path, State};
 use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::step::Claim;
 use bridge_core::value::{Conversation, ConversationId, MessageId};
 
-pub(super) async fn list<D: Desk>(
+pub(super) async fn list<D: BridgeService>(
     State(context): State<Context<D>>,
     Params(page): Params<Page>,
 ) -> Result<Json<ConversationList>, ProblemResponse> {
     let limit = page.limit();
     let before = page.before.map(ConversationId::new);
     let found = context
-        .desk
+        .service
         .ledger()
         .read(move |rows| rows.conversations(before.as_ref(), limit))
         .await?;
@@ -32,14 +32,14 @@ pub(super) async fn list<D: Desk>(
     }))
 }
 
-pub(super) async fn show<D: Desk>(
+pub(super) async fn show<D: BridgeService>(
     State(context): State<Context<D>>,
     Path(id): Path<String>,
     Params(page): Params<Page>,
 ) -> Result<Json<ConversationStory>, ProblemResponse> {
-    let (now, claim, limit) = (context.desk.now(), context.desk.claim(), page.limit());
+    let (now, claim, limit) = (context.service.now(), context.service.claim(), page.limit());
     let found = context
-        .desk
+        .service
         .ledger()
         .read(move |rows| story(rows, &ConversationId::new(id), &page, &claim))
         .await?;

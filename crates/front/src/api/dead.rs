@@ -5,7 +5,7 @@ use super::page::Page;
 use super::read::{Params, Who};
 use super::{Context, ProblemResponse};
 use crate::dead::{ActView, DeadList, DeadView};
-use crate::{Desk, MessageView};
+use crate::{BridgeService, MessageView};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -13,15 +13,15 @@ use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::step::{CancelOutcome, RedriveOutcome};
 use bridge_core::value::{MessageId, StateName, Timestamp};
 
-pub(super) async fn list<D: Desk>(
+pub(super) async fn list<D: BridgeService>(
     State(context): State<Context<D>>,
     Params(page): Params<Page>,
 ) -> Result<Json<DeadList>, ProblemResponse> {
     let limit = page.limit();
     let before = page.before.map(MessageId::new);
-    let now = context.desk.now();
+    let now = context.service.now();
     let found = context
-        .desk
+        .service
         .ledger()
         .read(move |rows| dead(rows, before.as_ref(), limit, now))
         .await?;
@@ -67,25 +67,25 @@ fn acted(status: StatusCode, message_id: &MessageId, outcome: &str, detail: &str
 }
 
 /// It can't be done: what the message is, and why not.
-async fn conflict<D: Desk>(desk: &D, message_id: MessageId, why: &str) -> Acted {
+async fn conflict<D: BridgeService>(service: &D, message_id: MessageId, why: &str) -> Acted {
     let MessageView {
         message_id,
         state,
         why: place,
         ..
-    } = view(desk, message_id).await?;
+    } = view(service, message_id).await?;
     let detail = format!("message {message_id} is {state}: {}; {why}", place.now);
     Err(ProblemResponse::conflict(detail, message_id, state))
 }
 
-pub(super) async fn redrive<D: Desk>(
+pub(super) async fn redrive<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
 ) -> Acted {
-    let message_id = find(&context.desk, id).await?;
+    let message_id = find(&context.service, id).await?;
     let done = context
-        .desk
+        .service
         .redrive(message_id.clone(), &caller.actor().to_string())
         .await;
     match done? {
@@ -109,47 +109,46 @@ pub(super) async fn redrive<D: Desk>(
         ),
         RedriveOutcome::Unfit => {
             let why = "it was refused at the door, and what is kept of it is not the whole message: its sender must send it again";
-            conflict(&context.desk, message_id, why).await
+            conflict(&context.service, message_id, why).await
         }
         RedriveOutcome::NotDead => {
             let why = "only a dead letter, or a message that waits for a person, is sent again";
-            conflict(&context.desk, message_id, why).await
+            conflict(&context.service, message_id, why).await
         }
     }
 }
 
-pub(super) async fn discard<D: Desk>(
+pub(super) async fn discard<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
 ) -> Acted {
-    let message_id = find(&context.desk, id).await?;
+    let message_id = find(&context.service, id).await?;
     let done = context
-        .desk
+        .service
         .discard(message_id.clone(), &caller.actor().to_string())
         .await;
-    match done? {
-        true => acted(
+    if done? {
+        acted(
             StatusCode::OK,
             &message_id,
             "dropped",
             "it is given up; its text can be read until retention removes it",
-        ),
-        false => {
-            let why = "only a dead letter, or a message that waits for a person, is dropped; `codex-bridge interrupt` stops another";
-            conflict(&context.desk, message_id, why).await
-        }
+        )
+    } else {
+        let why = "only a dead letter, or a message that waits for a person, is dropped; `codex-bridge interrupt` stops another";
+        conflict(&context.service, message_id, why).await
     }
 }
 
-pub(super) async fn cancel<D: Desk>(
+pub(super) async fn cancel<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
 ) -> Acted {
-    let message_id = find(&context.desk, id).await?;
+    let message_id = find(&context.service, id).await?;
     let done = context
-        .desk
+        .service
         .cancel(message_id.clone(), caller.actor())
         .await;
     match done? {
@@ -167,10 +166,10 @@ pub(super) async fn cancel<D: Desk>(
         ),
         CancelOutcome::Steered(leader) => {
             let why = format!("stop that one: `codex-bridge interrupt {leader}`");
-            conflict(&context.desk, message_id, &why).await
+            conflict(&context.service, message_id, &why).await
         }
         CancelOutcome::TooLate => {
-            conflict(&context.desk, message_id, "there is nothing to stop").await
+            conflict(&context.service, message_id, "there is nothing to stop").await
         }
     }
 }

@@ -7,7 +7,7 @@ use super::messages::{find, view};
 use super::read::Who;
 use super::streams::Seat;
 use super::{Context, ProblemResponse};
-use crate::{Desk, EventView, Live, MessageView, Subscription, TextView};
+use crate::{BridgeService, EventView, Live, MessageView, Subscription, TextView};
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -26,23 +26,23 @@ use tokio_util::sync::CancellationToken;
 /// watchers only.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-pub(super) async fn stream<D: Desk>(
+pub(super) async fn stream<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ProblemResponse> {
     let seat = context.shared.streams.sit(&caller)?;
-    let message_id = find(&context.desk, id).await?;
+    let message_id = find(&context.service, id).await?;
     let after = headers
         .get("last-event-id")
         .and_then(|id| id.to_str().ok()?.parse().ok())
         .unwrap_or(0);
-    let news = context.desk.hub().watch(&message_id).ok_or_else(|| {
+    let news = context.service.hub().watch(&message_id).ok_or_else(|| {
         ProblemResponse::unavailable("too many messages are being watched; ask again later")
     })?;
     let watch = Watch {
-        desk: context.desk,
+        service: context.service,
         stop: seat.stop(),
         message_id,
         news,
@@ -61,7 +61,7 @@ pub(super) async fn stream<D: Desk>(
 }
 
 struct Watch<D> {
-    desk: D,
+    service: D,
     stop: CancellationToken,
     message_id: MessageId,
     news: Subscription,
@@ -73,7 +73,7 @@ struct Watch<D> {
     _seat: Seat,
 }
 
-impl<D: Desk> Watch<D> {
+impl<D: BridgeService> Watch<D> {
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.queue.pop_front() {
@@ -105,11 +105,11 @@ impl<D: Desk> Watch<D> {
     async fn look(&mut self) {
         let (message_id, after) = (self.message_id.clone(), self.after);
         let events = self
-            .desk
+            .service
             .ledger()
             .read(move |rows| rows.events(&message_id, after, EVENTS_PER_MESSAGE_MAX))
             .await;
-        let shown = view(&self.desk, self.message_id.clone()).await;
+        let shown = view(&self.service, self.message_id.clone()).await;
         let (Ok(events), Ok(shown)) = (events, shown) else {
             // The client asks again and resumes; nothing is lost by ending here.
             self.ended = true;

@@ -6,7 +6,7 @@ use super::route::{Access, Route, Trace};
 use super::streams::Streams;
 use super::{Context, ProblemResponse};
 use crate::control::Scope;
-use crate::{Desk, DeskControl};
+use crate::{BridgeService, TaskService};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -19,14 +19,14 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 /// Whoever may look may come in; what a call may do is decided by its caller's scopes, act by act.
-pub(super) fn row<D: Desk>() -> Route<D> {
+pub(super) fn row<D: BridgeService>() -> Route<D> {
     Route::any(
         "/mcp",
         Access::Scope(Scope::Read),
         Trace::Row,
         "The Model Context Protocol over streamable HTTP",
         |context: &Context<D>| {
-            let control = DeskControl::new(context.desk.clone());
+            let control = TaskService::new(context.service.clone());
             let streams = context.shared.streams.clone();
             crate::mcp::route(control, context.stop.clone())
                 .layer(from_fn_with_state(streams, bounded))
@@ -87,9 +87,10 @@ fn is_json(headers: &HeaderMap) -> bool {
 fn unreadable(bytes: &[u8]) -> Option<Value> {
     let error = serde_json::from_slice::<ClientJsonRpcMessage>(bytes).err()?;
     let is_json = serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
-    let (code, what) = match is_json {
-        true => (ErrorCode::INVALID_REQUEST, "this is no message of MCP"),
-        false => (ErrorCode::PARSE_ERROR, "the body can't be read as JSON"),
+    let (code, what) = if is_json {
+        (ErrorCode::INVALID_REQUEST, "this is no message of MCP")
+    } else {
+        (ErrorCode::PARSE_ERROR, "the body can't be read as JSON")
     };
     let message = format!("{what} ({error}); nothing was done");
     Some(json!({"jsonrpc": "2.0", "id": null, "error": {"code": code.0, "message": message}}))

@@ -6,7 +6,9 @@ use super::{Context, ProblemResponse};
 use crate::story::StoryRows;
 use crate::view::ID_PREFIX_MIN_CHARS;
 use crate::view::MessageRows;
-use crate::{Desk, MessageList, MessageView, NewMessage, StoryView, SubmitRequest, SubmitResponse};
+use crate::{
+    BridgeService, MessageList, MessageView, NewMessage, StoryView, SubmitRequest, SubmitResponse,
+};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -16,7 +18,7 @@ use bridge_core::step::Claim;
 use bridge_core::value::{Message, MessageId};
 use bridge_core::why::Case;
 
-pub(super) async fn submit<D: Desk>(
+pub(super) async fn submit<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     headers: HeaderMap,
@@ -33,7 +35,7 @@ pub(super) async fn submit<D: Desk>(
         key,
         from: caller,
     };
-    let submitted = context.desk.submit(message).await?;
+    let submitted = context.service.submit(message).await?;
     let status = if submitted.duplicate {
         StatusCode::OK
     } else {
@@ -46,15 +48,15 @@ pub(super) async fn submit<D: Desk>(
     Ok((status, Json(response)))
 }
 
-pub(super) async fn show<D: Desk>(
+pub(super) async fn show<D: BridgeService>(
     State(context): State<Context<D>>,
     Path(id): Path<String>,
 ) -> Result<Json<StoryView>, ProblemResponse> {
-    let message_id = find(&context.desk, id).await?;
-    let (now, claim) = (context.desk.now(), context.desk.claim());
+    let message_id = find(&context.service, id).await?;
+    let (now, claim) = (context.service.now(), context.service.claim());
     let found = message_id.clone();
     let rows = context
-        .desk
+        .service
         .ledger()
         .read(move |rows| {
             let Some(message) = rows_of(rows, &found, &claim)? else {
@@ -73,15 +75,15 @@ fn unknown(message_id: &MessageId) -> ProblemResponse {
     ProblemResponse::not_found(format!("there is no message {message_id}"))
 }
 
-pub(super) async fn list<D: Desk>(
+pub(super) async fn list<D: BridgeService>(
     State(context): State<Context<D>>,
     Params(page): Params<Page>,
 ) -> Result<Json<MessageList>, ProblemResponse> {
     let limit = page.limit();
     let before = page.before.map(MessageId::new);
-    let (now, claim) = (context.desk.now(), context.desk.claim());
+    let (now, claim) = (context.service.now(), context.service.claim());
     let messages = context
-        .desk
+        .service
         .ledger()
         .read(move |rows| {
             let found = match &before {
@@ -101,13 +103,16 @@ pub(super) async fn list<D: Desk>(
 }
 
 /// The message with this id, or the only one whose id begins so.
-pub(super) async fn find<D: Desk>(desk: &D, id: String) -> Result<MessageId, ProblemResponse> {
+pub(super) async fn find<D: BridgeService>(
+    service: &D,
+    id: String,
+) -> Result<MessageId, ProblemResponse> {
     if id.chars().count() < ID_PREFIX_MIN_CHARS {
         let detail = format!("give at least {ID_PREFIX_MIN_CHARS} characters of the message's id");
         return Err(ProblemResponse::bad_request(detail));
     }
     let prefix = id.clone();
-    let mut found = desk
+    let mut found = service
         .ledger()
         .read(move |rows| rows.message_ids_by_prefix(&prefix, 2))
         .await?;
@@ -122,13 +127,13 @@ pub(super) async fn find<D: Desk>(desk: &D, id: String) -> Result<MessageId, Pro
     }
 }
 
-pub(super) async fn view<D: Desk>(
-    desk: &D,
+pub(super) async fn view<D: BridgeService>(
+    service: &D,
     message_id: MessageId,
 ) -> Result<MessageView, ProblemResponse> {
-    let (now, claim) = (desk.now(), desk.claim());
+    let (now, claim) = (service.now(), service.claim());
     let id = message_id.clone();
-    let rows = desk
+    let rows = service
         .ledger()
         .read(move |rows| rows_of(rows, &id, &claim))
         .await?;

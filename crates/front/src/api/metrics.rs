@@ -4,7 +4,7 @@
 
 use super::counters::Counters;
 use super::{Context, ProblemResponse};
-use crate::{Desk, Health, LedgerView};
+use crate::{BridgeService, Health, LedgerView};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
@@ -19,17 +19,17 @@ pub(super) const MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// A day in milliseconds.
 const DAY_MS: i64 = 24 * 3_600_000;
 
-pub(super) async fn show<D: Desk>(
+pub(super) async fn show<D: BridgeService>(
     State(context): State<Context<D>>,
 ) -> Result<impl IntoResponse, ProblemResponse> {
-    let now = context.desk.now();
+    let now = context.service.now();
     let since = now.plus_ms(-DAY_MS);
     let read = context
-        .desk
+        .service
         .ledger()
         .read(move |rows| Ok((rows.counts()?, rows.figures(since)?)))
         .await;
-    let health = context.desk.health().await;
+    let health = context.service.health().await;
     let mut page = Page::default();
     page.of_health(&health);
     // A ledger that can't be read has no figures; that it can't is in the others.
@@ -42,7 +42,7 @@ pub(super) async fn show<D: Desk>(
         "Whether the ledger could be read.",
         u64::from(read.is_ok()),
     );
-    if let Some(bytes) = context.desk.ledger_bytes() {
+    if let Some(bytes) = context.service.ledger_bytes() {
         page.one(
             "ledger_bytes",
             "gauge",
@@ -50,7 +50,7 @@ pub(super) async fn show<D: Desk>(
             bytes,
         );
     }
-    let steps = context.desk.steps();
+    let steps = context.service.steps();
     page.of_codex(&steps);
     let steps = steps
         .into_iter()
@@ -66,7 +66,7 @@ pub(super) async fn show<D: Desk>(
         "task_panics_total",
         "counter",
         "Tasks of the daemon that panicked; each is a bug.",
-        context.desk.task_panics(),
+        context.service.task_panics(),
     );
     page.of_calls(&context.shared.counters, context.shared.streams.taken());
     Ok(([(header::CONTENT_TYPE, MEDIA)], page.0))
@@ -198,7 +198,7 @@ impl Page {
     fn of_messages(&mut self, counts: &[StateCount], figures: &Figures, now: Timestamp) {
         let states = counts
             .iter()
-            .map(|entry| (entry.state.word().to_owned(), entry.count));
+            .map(|entry| (entry.state.as_str().to_owned(), entry.count));
         self.many("messages", "gauge", "Messages by state.", "state", states);
         let oldest = figures
             .oldest_unanswered

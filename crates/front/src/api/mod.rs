@@ -34,7 +34,7 @@ mod tasks;
 mod tests;
 mod tokens;
 
-pub use guard::{Door, Hosts, HostsError, Peer, VIA_HEADER};
+pub use guard::{Hosts, HostsError, Listener, Peer, VIA_HEADER};
 pub use local::{Bar, LocalProcess};
 pub use route::{Access, Trace, Verb};
 pub(crate) use server::Gone;
@@ -48,7 +48,7 @@ use connections::ConnectionLimits;
 use limits::{CONNECTION_PATIENCE, ConnectionCounts};
 
 use crate::a2a::{Ages, Tellers};
-use crate::{Caller, Desk};
+use crate::{BridgeService, Caller};
 use axum::Router;
 use std::collections::HashMap;
 use std::fmt;
@@ -67,7 +67,7 @@ pub struct Api<D> {
 /// What handlers work with.
 #[derive(Clone)]
 pub(crate) struct Context<D> {
-    pub(crate) desk: D,
+    pub(crate) service: D,
     /// Streams end with it.
     pub(crate) stop: CancellationToken,
     /// Whoever tells other agents what happens to their tasks.
@@ -111,16 +111,16 @@ pub struct RouteEntry {
     pub trace: Trace,
 }
 
-impl<D: Desk> Api<D> {
+impl<D: BridgeService> Api<D> {
     /// The API in front of a daemon; open streams end when `stop` is set.
-    pub fn new(desk: D, stop: CancellationToken) -> Self {
+    pub fn new(service: D, stop: CancellationToken) -> Self {
         let shared = Shared {
             streams: streams::Streams::until(stop.clone()),
             ..Shared::default()
         };
         Self {
             context: Context {
-                desk,
+                service,
                 tellers: Tellers::until(stop.clone()),
                 stop,
                 ages: Arc::default(),
@@ -141,7 +141,7 @@ impl<D: Desk> Api<D> {
 
     /// Serves the local owner until told to stop.
     pub async fn serve_local(self, listener: UnixListener, bar: Bar) {
-        let router = self.router(Door::Local);
+        let router = self.router(Listener::Local);
         let limits = ConnectionLimits::local(self.counts.local);
         let socket = local::Local::new(listener, bar);
         self.serve(socket, limits, router).await;
@@ -150,7 +150,7 @@ impl<D: Desk> Api<D> {
     /// Serves holders of tokens until told to stop.
     pub async fn serve_tcp(self, listener: TcpListener, hosts: Hosts, proxied: bool) {
         let hosts = Arc::new(hosts);
-        let router = self.router(Door::Tcp { hosts, proxied });
+        let router = self.router(Listener::Tcp { hosts, proxied });
         let limits = ConnectionLimits::tcp(self.counts.tcp, proxied, CONNECTION_PATIENCE);
         self.serve(listener, limits, router).await;
     }
@@ -160,9 +160,9 @@ impl<D: Desk> Api<D> {
         server::serve(socket, limits, router, counters, self.context.stop).await;
     }
 
-    /// The routes behind one door, without its connections.
-    pub fn router(&self, door: Door) -> Router {
-        router::router(self.context.clone(), door, table::routes())
+    /// The routes behind one listener, without its connections.
+    pub fn router(&self, listener: Listener) -> Router {
+        router::router(self.context.clone(), listener, table::routes())
     }
 
     /// All routes there are.

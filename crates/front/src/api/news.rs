@@ -10,7 +10,7 @@ use super::read::Who;
 use super::streams::Seat;
 use super::{Context, ProblemResponse};
 use crate::hub::Everything;
-use crate::{Desk, MarkView};
+use crate::{BridgeService, MarkView};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -34,20 +34,20 @@ const REPLAY_MAX: u32 = 200;
 /// How long ago an id may be.
 const REPLAY_MS: i64 = 24 * 3_600_000;
 
-pub(super) async fn stream<D: Desk>(
+pub(super) async fn stream<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ProblemResponse> {
     let seat = context.shared.streams.sit(&caller)?;
-    let now = context.desk.now();
+    let now = context.service.now();
     let last = headers
         .get("last-event-id")
         .and_then(|id| id.to_str().ok()?.parse().ok())
         .map(Timestamp);
     let mut feed = Feed {
-        news: context.desk.hub().watch_all(),
-        desk: context.desk,
+        news: context.service.hub().watch_all(),
+        service: context.service,
         stop: seat.stop(),
         since: now,
         told: Told::since(now),
@@ -73,7 +73,7 @@ fn looks() -> Interval {
 }
 
 struct Feed<D> {
-    desk: D,
+    service: D,
     stop: CancellationToken,
     news: Everything,
     /// Everything before it was told. Only a look at all rows moves it: one piece of news says nothing of the others
@@ -88,7 +88,7 @@ struct Feed<D> {
     _seat: Seat,
 }
 
-impl<D: Desk> Feed<D> {
+impl<D: BridgeService> Feed<D> {
     /// Says where the stream begins: at an id that was given, or now.
     async fn begin(&mut self, last: Option<Timestamp>, now: Timestamp) {
         let Some(last) = last else {
@@ -137,7 +137,7 @@ impl<D: Desk> Feed<D> {
                     Some(message_id) => self.ahead.push_back(message_id),
                     None => {
                         // What is still on its way here is older than what the rows say now.
-                        self.news = self.desk.hub().watch_all();
+                        self.news = self.service.hub().watch_all();
                         self.look_around().await;
                     }
                 },
@@ -148,7 +148,7 @@ impl<D: Desk> Feed<D> {
     /// Everything that changed since the last look; also for whoever fell behind the news (N8).
     async fn look_around(&mut self) {
         let from = self.since.plus_ms(-OVERLAP_MS).max(self.told.from());
-        let now = self.desk.now();
+        let now = self.service.now();
         match self.changed(from, REPLAY_MAX + 1).await {
             Some(changed) if changed.len() <= REPLAY_MAX as usize => {
                 self.since = now;
@@ -165,7 +165,7 @@ impl<D: Desk> Feed<D> {
     }
 
     async fn changed(&self, from: Timestamp, limit: u32) -> Option<Vec<MessageId>> {
-        let ledger = self.desk.ledger();
+        let ledger = self.service.ledger();
         let changed = ledger.read(move |rows| rows.changed_since(from, limit));
         changed.await.ok()
     }
@@ -174,7 +174,7 @@ impl<D: Desk> Feed<D> {
     async fn look(&mut self, message_id: MessageId) {
         let after = self.told.last_event(&message_id);
         let read = self
-            .desk
+            .service
             .ledger()
             .read(move |rows| told::load(rows, &message_id, after))
             .await;

@@ -3,7 +3,7 @@
 use super::route::{Access, Good, Route, Verb};
 use super::{Context, table};
 use crate::control::Scope;
-use crate::{Desk, Problem};
+use crate::{BridgeService, Problem};
 use axum::Json;
 use axum::extract::State;
 use schemars::generate::SchemaSettings;
@@ -21,7 +21,7 @@ const REFUSALS: [(&str, &str, &str); 3] = [
     ("429", "TooMany", "Too much at once; Retry-After says when"),
 ];
 
-pub(super) async fn show<D: Desk>(State(_): State<Context<D>>) -> Json<Value> {
+pub(super) async fn show<D: BridgeService>(State(_): State<Context<D>>) -> Json<Value> {
     Json(document(&table::routes::<D>()))
 }
 
@@ -116,8 +116,8 @@ fn operation<D>(route: &Route<D>, method: &str, generator: &mut SchemaGenerator)
             for (status, name, _) in REFUSALS {
                 responses.insert(status.to_owned(), refused(name));
             }
-            operation.insert("security".to_owned(), json!([{TOKEN: [scope.word()]}]));
-            operation.insert("x-scope".to_owned(), scope.word().into());
+            operation.insert("security".to_owned(), json!([{TOKEN: [scope.as_str()]}]));
+            operation.insert("x-scope".to_owned(), scope.as_str().into());
         }
     }
     responses.insert("default".to_owned(), refused("Problem"));
@@ -165,9 +165,10 @@ fn name(path: &str, method: &str) -> String {
         .split('/')
         .filter(|part| !part.is_empty() && *part != "v1");
     let slash = path.len() > 1 && path.ends_with('/');
-    let first = match slash {
-        true => format!("{method}_slash"),
-        false => method.to_owned(),
+    let first = if slash {
+        format!("{method}_slash")
+    } else {
+        method.to_owned()
     };
     parts.fold(first, |mut name, part| {
         name.push('_');
@@ -187,7 +188,7 @@ impl JsonSchema for Scope {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> schemars::Schema {
-        let words: Vec<&str> = Self::ALL.iter().map(|scope| scope.word()).collect();
+        let words: Vec<&str> = Self::ALL.iter().map(|scope| scope.as_str()).collect();
         schemars::json_schema!({"type": "string", "enum": words})
     }
 }

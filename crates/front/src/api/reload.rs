@@ -2,14 +2,14 @@
 
 use super::Context;
 use super::read::Who;
-use crate::{Desk, ReloadView};
+use crate::{BridgeService, ReloadView};
 use axum::Json;
 use axum::extract::State;
 
 /// A file that can't be used is no fault of the call: the answer says so with `ok`.
-pub(super) async fn reload<D: Desk>(
+pub(super) async fn reload<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
 ) -> Json<ReloadView> {
-    Json(context.desk.reload(&caller.actor().to_string()).await)
+    Json(context.service.reload(&caller.actor().to_string()).await)
 }

@@ -5,7 +5,7 @@ use super::{Context, ProblemResponse};
 use crate::control::Scope;
 use crate::request::{DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView};
 use crate::view::ID_PREFIX_MIN_CHARS;
-use crate::{Caller, Desk};
+use crate::{BridgeService, Caller};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -47,7 +47,7 @@ pub(super) struct Page {
     before: Option<String>,
 }
 
-pub(super) async fn list<D: Desk>(
+pub(super) async fn list<D: BridgeService>(
     State(context): State<Context<D>>,
     Params(page): Params<Page>,
 ) -> Result<Json<RequestList>, ProblemResponse> {
@@ -57,7 +57,7 @@ pub(super) async fn list<D: Desk>(
         Which::Open => true,
         Which::All => false,
     };
-    let ledger = context.desk.ledger();
+    let ledger = context.service.ledger();
     let found = ledger.read(move |rows| page_of(rows, waiting, before.as_ref(), limit));
     Ok(Json(found.await?))
 }
@@ -102,17 +102,20 @@ fn entry(
     })
 }
 
-pub(super) async fn show<D: Desk>(
+pub(super) async fn show<D: BridgeService>(
     State(context): State<Context<D>>,
     Path(id): Path<String>,
 ) -> Result<Json<RequestEntry>, ProblemResponse> {
-    let request_id = find(&context.desk, id).await?;
-    Ok(Json(look(&context.desk, request_id).await?))
+    let request_id = find(&context.service, id).await?;
+    Ok(Json(look(&context.service, request_id).await?))
 }
 
-async fn look<D: Desk>(desk: &D, request_id: RequestId) -> Result<RequestEntry, ProblemResponse> {
+async fn look<D: BridgeService>(
+    service: &D,
+    request_id: RequestId,
+) -> Result<RequestEntry, ProblemResponse> {
     let id = request_id.clone();
-    let found = desk.ledger().read(move |rows| match rows.request(&id)? {
+    let found = service.ledger().read(move |rows| match rows.request(&id)? {
         Some(request) => entry(rows, &request, RequestView::whole).map(Some),
         None => Ok(None),
     });
@@ -124,9 +127,9 @@ fn unknown(id: &str) -> ProblemResponse {
 }
 
 /// The question with this id, or the only one that waits and whose id begins so.
-async fn find<D: Desk>(desk: &D, id: String) -> Result<RequestId, ProblemResponse> {
+async fn find<D: BridgeService>(service: &D, id: String) -> Result<RequestId, ProblemResponse> {
     let named = id.clone();
-    let found = desk.ledger().read(move |rows| {
+    let found = service.ledger().read(move |rows| {
         let whole = RequestId::new(named.clone());
         if rows.request(&whole)?.is_some() || named.chars().count() < ID_PREFIX_MIN_CHARS {
             return Ok(vec![whole]);
@@ -148,20 +151,20 @@ async fn find<D: Desk>(desk: &D, id: String) -> Result<RequestId, ProblemRespons
     }
 }
 
-pub(super) async fn decide<D: Desk>(
+pub(super) async fn decide<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
     Body(body): Body<DecisionRequest>,
 ) -> Result<Json<DecisionView>, ProblemResponse> {
     let Some(decision) = RequestDecision::from_word(&body.decision) else {
-        let words: Vec<_> = RequestDecision::ALL.map(RequestDecision::word).into();
+        let words: Vec<_> = RequestDecision::ALL.map(RequestDecision::as_str).into();
         let detail = format!("the decision must be one of {}", words.join(", "));
         return Err(ProblemResponse::bad_request(detail));
     };
-    let found = find(&context.desk, id).await;
+    let found = find(&context.service, id).await;
     if decision.accepts() && !caller.may(Scope::Approve) {
-        may_answer(&context.desk, &caller, found.as_ref().ok()).await?;
+        may_answer(&context.service, &caller, found.as_ref().ok()).await?;
     }
     let request_id = found?;
     let decide = Decide {
@@ -170,32 +173,32 @@ pub(super) async fn decide<D: Desk>(
             decision,
             answers: body.answers.map(|answers| answers.to_string()),
             by: DecidedBy::Caller(caller.actor()),
-            via: caller.via.word().to_owned(),
-            at: context.desk.now(),
+            via: caller.via.as_str().to_owned(),
+            at: context.service.now(),
         },
         authority: Authority::Owner,
     };
-    let outcome = match context.desk.decide(decide).await? {
+    let outcome = match context.service.decide(decide).await? {
         DecideOutcome::Applied => "applied",
         DecideOutcome::Granted => "granted",
         DecideOutcome::Refused(refusal) => return Err(refused(&refusal)),
     };
     Ok(Json(DecisionView {
         outcome: outcome.to_owned(),
-        request: look(&context.desk, request_id).await?,
+        request: look(&context.service, request_id).await?,
     }))
 }
 
 /// To accept is a scope of its own: whoever may decline need not be trusted with the machine.
 /// An answer to what Codex asks about their own work gives no rights, so they may give it.
-async fn may_answer<D: Desk>(
-    desk: &D,
+async fn may_answer<D: BridgeService>(
+    service: &D,
     caller: &Caller,
     request_id: Option<&RequestId>,
 ) -> Result<(), ProblemResponse> {
     let own = match request_id.cloned() {
         Some(id) => {
-            let sender = desk.ledger().read(move |rows| {
+            let sender = service.ledger().read(move |rows| {
                 let asked = rows.request(&id)?;
                 let question = asked.filter(|asked| asked.kind == RequestKind::UserInput);
                 match question {
@@ -208,12 +211,13 @@ async fn may_answer<D: Desk>(
         }
         None => false,
     };
-    match own {
-        true => Ok(()),
-        false => Err(ProblemResponse::forbidden(
+    if own {
+        Ok(())
+    } else {
+        Err(ProblemResponse::forbidden(
             "this token may decline what Codex asks, not accept it: make one with `--scope approve`",
         )
-        .needing(Scope::Approve)),
+        .needing(Scope::Approve))
     }
 }
 

@@ -1,11 +1,11 @@
 //! The router, made from the table: every route behind its access rule, and everything behind the guard.
 
 use super::bodies::BodyBudget;
-use super::guard::{Door, Gate, Identity, TokenUse, enter};
+use super::guard::{Gate, Identity, Listener, TokenUse, enter};
 use super::limits::{BODY_MAX_BYTES, CALL_DEADLINE};
 use super::route::{Access, Pace, Route};
 use super::{Context, ProblemResponse};
-use crate::Desk;
+use crate::BridgeService;
 use crate::control::Scope;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -24,8 +24,12 @@ struct Rule {
     bodies: Arc<BodyBudget>,
 }
 
-/// The routes behind one door.
-pub(super) fn router<D: Desk>(context: Context<D>, door: Door, routes: Vec<Route<D>>) -> Router {
+/// The routes behind one listener.
+pub(super) fn router<D: BridgeService>(
+    context: Context<D>,
+    listener: Listener,
+    routes: Vec<Route<D>>,
+) -> Router {
     let mut router = Router::new();
     for route in routes {
         let rule = Rule {
@@ -36,7 +40,7 @@ pub(super) fn router<D: Desk>(context: Context<D>, door: Door, routes: Vec<Route
         let handler = (route.handler)(&context).layer(from_fn_with_state(rule, admit));
         router = router.route(route.path, handler);
     }
-    let gate = Gate::new(context.clone(), door);
+    let gate = Gate::new(context.clone(), listener);
     router
         .fallback(|request: Request| async move {
             refuse(
@@ -104,7 +108,7 @@ async fn admit(State(rule): State<Rule>, mut request: Request, next: Next) -> Re
 fn lacks(scope: Scope) -> ProblemResponse {
     ProblemResponse::forbidden(format!(
         "this token was not made for `{0}`: make one with `codex-bridge token add NAME --scope {0}`",
-        scope.word()
+        scope.as_str()
     ))
     .needing(scope)
 }

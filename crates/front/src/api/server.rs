@@ -241,9 +241,10 @@ fn to_the_end(
     request.extensions_mut().insert(Gone(gone.clone()));
     // A router is always ready.
     let answer = router.call(request);
-    let answer = match sends {
-        true => Either::Left(tokio::spawn(answer)),
-        false => Either::Right(answer),
+    let answer = if sends {
+        Either::Left(tokio::spawn(answer))
+    } else {
+        Either::Right(answer)
     };
     let until_hung_up = gone.drop_guard();
     async move {
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn threat_22_a_head_that_never_ends_ends_the_connection() {
+    async fn threat_22_incomplete_head_closes_connection() {
         let began = Instant::now();
         let mut near = connect();
         near.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nX-Slow: ")
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn threat_22_a_body_that_does_not_come_is_not_waited_for() {
+    async fn threat_22_incomplete_body_times_out() {
         let began = Instant::now();
         let mut near = connect();
         let head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn threat_22_long_heads_and_bodies_are_refused() {
+    async fn threat_22_rejects_oversized_heads_and_bodies() {
         let many = "X-Y: z\r\n".repeat(HEADERS_MAX + 1);
         let long = format!("X-Long: {}\r\n", "y".repeat(HEAD_MAX_BYTES));
         for more in [many, long] {

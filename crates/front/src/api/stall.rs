@@ -121,7 +121,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[tokio::test(start_paused = true)]
-    async fn threat_22_whoever_takes_nothing_is_left_and_whoever_is_slow_is_not() {
+    async fn threat_22_disconnects_stalled_readers_only() {
         let (near, mut far) = tokio::io::duplex(4);
         let mut near = Patient::new(near, Duration::from_secs(60));
         near.write_all(b"full").await.unwrap();

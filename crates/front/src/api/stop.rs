@@ -2,13 +2,13 @@
 
 use super::read::{Body, Who};
 use super::{Context, ProblemResponse};
-use crate::{Desk, StopRequest, StopSenderRequest, StopSenderView};
+use crate::{BridgeService, StopRequest, StopSenderRequest, StopSenderView};
 use axum::Json;
 use axum::extract::State;
 use bridge_core::step::StopCause;
 use bridge_core::value::ChannelId;
 
-pub(super) async fn sender<D: Desk>(
+pub(super) async fn sender<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Body(request): Body<StopSenderRequest>,
@@ -23,7 +23,7 @@ pub(super) async fn sender<D: Desk>(
         channel: request.channel.map(ChannelId::new),
         cause: StopCause::Operator,
     };
-    let stopped = context.desk.stop_sender(stop, caller.actor()).await?;
+    let stopped = context.service.stop_sender(stop, caller.actor()).await?;
     Ok(Json(StopSenderView {
         sender: request.sender,
         cancelled: stopped.cancelled,

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_22_streams_are_counted_in_all_and_per_caller() {
+    fn threat_22_limits_total_and_caller_streams() {
         let streams = Streams::default();
         let mut seats: Vec<Seat> = (0..STREAMS_PER_CALLER)
             .map(|_| streams.sit(&caller("one")).unwrap())
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_32_a_revoked_token_keeps_no_stream_and_others_keep_theirs() {
+    fn threat_32_revocation_ends_only_own_streams() {
         let streams = Streams::default();
         let (one, two) = (caller("one"), caller("two"));
         let (gone, stays) = (streams.sit(&one).unwrap(), streams.sit(&two).unwrap());

@@ -10,9 +10,10 @@ use super::{
 };
 use crate::control::{NotifyEnvelope, Scope, StartArgs, TaskEnvelope, TaskListEnvelope};
 use crate::{
-    ActView, ConversationList, ConversationStory, DeadList, DecisionRequest, DecisionView, Desk,
-    MessageList, NewToken, ReloadView, RequestEntry, RequestList, StatusView, StopSenderRequest,
-    StopSenderView, StoryView, SubmitRequest, SubmitResponse, TokenList, TokenMade, TokenRevoked,
+    ActView, BridgeService, ConversationList, ConversationStory, DeadList, DecisionRequest,
+    DecisionView, MessageList, NewToken, ReloadView, RequestEntry, RequestList, StatusView,
+    StopSenderRequest, StopSenderView, StoryView, SubmitRequest, SubmitResponse, TokenList,
+    TokenMade, TokenRevoked,
 };
 use axum::routing::{delete, get, post};
 
@@ -23,7 +24,7 @@ const ADMIN: Access = Access::Scope(Scope::Admin);
 const CONTROL: Access = Access::Scope(Scope::Control);
 
 /// All routes.
-pub(crate) fn routes<D: Desk>() -> Vec<Route<D>> {
+pub(crate) fn routes<D: BridgeService>() -> Vec<Route<D>> {
     let mut routes = about();
     routes.extend(of_operators());
     routes.push(super::mcp::row());
@@ -37,7 +38,7 @@ pub(crate) fn routes<D: Desk>() -> Vec<Route<D>> {
 }
 
 /// The daemon itself.
-fn about<D: Desk>() -> Vec<Route<D>> {
+fn about<D: BridgeService>() -> Vec<Route<D>> {
     vec![
         Route::get("/healthz", PUBLIC, "Whether the process lives", |_| {
             get(status::healthz)
@@ -71,7 +72,7 @@ fn about<D: Desk>() -> Vec<Route<D>> {
     ]
 }
 
-fn of_conversations<D: Desk>() -> Vec<Route<D>> {
+fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
     vec![
         Route::get(
             "/v1/conversations",
@@ -92,7 +93,7 @@ fn of_conversations<D: Desk>() -> Vec<Route<D>> {
     ]
 }
 
-fn of_tokens<D: Desk>() -> Vec<Route<D>> {
+fn of_tokens<D: BridgeService>() -> Vec<Route<D>> {
     vec![
         Route::get("/v1/tokens", ADMIN, "Who has a token", |_| {
             get(tokens::list::<D>)
@@ -119,7 +120,7 @@ fn of_tokens<D: Desk>() -> Vec<Route<D>> {
     ]
 }
 
-fn of_tasks<D: Desk>() -> Vec<Route<D>> {
+fn of_tasks<D: BridgeService>() -> Vec<Route<D>> {
     let mut routes = vec![
         Route::post("/v1/tasks", CONTROL, Trace::Row, "Start a task", |_| {
             post(tasks::start::<D>)
@@ -155,7 +156,7 @@ fn of_tasks<D: Desk>() -> Vec<Route<D>> {
     routes
 }
 
-fn acts_on_tasks<D: Desk>() -> Vec<Route<D>> {
+fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
     vec![
         Route::post(
             "/v1/tasks/{id}/steer",
@@ -205,7 +206,7 @@ fn acts_on_tasks<D: Desk>() -> Vec<Route<D>> {
 }
 
 /// What whoever runs the daemon does.
-fn of_operators<D: Desk>() -> Vec<Route<D>> {
+fn of_operators<D: BridgeService>() -> Vec<Route<D>> {
     vec![
         Route::post(
             "/v1/reload",
@@ -227,7 +228,7 @@ fn of_operators<D: Desk>() -> Vec<Route<D>> {
     ]
 }
 
-fn of_messages<D: Desk>() -> Vec<Route<D>> {
+fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
     vec![
         Route::post(
             "/v1/messages",
@@ -300,7 +301,7 @@ fn of_messages<D: Desk>() -> Vec<Route<D>> {
 }
 
 /// What Codex asks.
-fn of_requests<D: Desk>() -> Vec<Route<D>> {
+fn of_requests<D: BridgeService>() -> Vec<Route<D>> {
     vec![
         Route::get(
             "/v1/requests",

@@ -9,7 +9,7 @@ use super::streams::Seat;
 use super::{Context, ProblemResponse};
 use crate::control::Subject;
 use crate::hub::next_of;
-use crate::{Desk, EventView, Live, MessageView, Subscription, TextView};
+use crate::{BridgeService, EventView, Live, MessageView, Subscription, TextView};
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -30,7 +30,7 @@ const MESSAGES_TOLD: u32 = 50;
 /// Longest id that is read.
 const CURSOR_MAX_BYTES: usize = 2_048;
 
-pub(super) async fn stream<D: Desk>(
+pub(super) async fn stream<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path(id): Path<String>,
@@ -38,7 +38,7 @@ pub(super) async fn stream<D: Desk>(
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ProblemResponse> {
     let seat = context.shared.streams.sit(&caller)?;
     let named = id.clone();
-    let found = context.desk.ledger().read(move |rows| {
+    let found = context.service.ledger().read(move |rows| {
         let subject = Subject::find(rows, &named)?;
         Ok(match subject {
             Ok(Subject::Task(task)) => Ok(Told::Conversation(task.conversation_id)),
@@ -52,7 +52,7 @@ pub(super) async fn stream<D: Desk>(
         .and_then(|id| id.to_str().ok())
         .map_or_else(BTreeMap::new, read_cursor);
     let watch = Watch {
-        desk: context.desk,
+        service: context.service,
         stop: seat.stop(),
         told,
         cursor,
@@ -99,7 +99,7 @@ fn write_cursor(cursor: &Cursor) -> String {
 }
 
 struct Watch<D> {
-    desk: D,
+    service: D,
     stop: CancellationToken,
     told: Told,
     cursor: Cursor,
@@ -119,7 +119,7 @@ struct About<'d, T> {
     data: &'d T,
 }
 
-impl<D: Desk> Watch<D> {
+impl<D: BridgeService> Watch<D> {
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.queue.pop_front() {
@@ -156,7 +156,7 @@ impl<D: Desk> Watch<D> {
     async fn look(&mut self) {
         let (told, cursor) = (self.told.clone(), self.cursor.clone());
         let read = self
-            .desk
+            .service
             .ledger()
             .read(move |rows| rows_of(rows, &told, &cursor));
         let Ok((messages, events)) = read.await else {
@@ -184,11 +184,11 @@ impl<D: Desk> Watch<D> {
             }
             if let (false, Some(news)) = (
                 self.news.contains_key(&message_id),
-                self.desk.hub().watch(&message_id),
+                self.service.hub().watch(&message_id),
             ) {
                 self.news.insert(message_id.clone(), news);
             }
-            let Ok(shown) = view(&self.desk, message_id).await else {
+            let Ok(shown) = view(&self.service, message_id).await else {
                 self.ended = true;
                 return;
             };
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_far_each_message_was_told_comes_back() {
+    fn event_cursor_round_trips() {
         let cursor = Cursor::from([(1, 12), (2, 3)]);
         assert_eq!(write_cursor(&cursor), "1:12,2:3");
         assert_eq!(read_cursor("1:12,2:3"), cursor);

@@ -2,8 +2,8 @@
 
 use super::read::{Body, Params, Who, idempotency_key};
 use super::{Context, ProblemResponse};
-use crate::Desk;
-use crate::control::{Act, Control, ControlError, ControlFault, DeskControl, StartArgs};
+use crate::BridgeService;
+use crate::control::{Act, Control, ControlError, ControlFault, StartArgs, TaskService};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -81,12 +81,12 @@ fn told(envelope: Value) -> Told {
     }
 }
 
-async fn act<D: Desk>(context: Context<D>, Who(caller): Who, act: Act) -> Told {
-    let control = DeskControl::new(context.desk);
+async fn act<D: BridgeService>(context: Context<D>, Who(caller): Who, act: Act) -> Told {
+    let control = TaskService::new(context.service);
     told(control.act(&caller, act).await?)
 }
 
-pub(super) async fn start<D: Desk>(
+pub(super) async fn start<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     headers: HeaderMap,
@@ -96,7 +96,7 @@ pub(super) async fn start<D: Desk>(
         key: idempotency_key(&headers)?,
         ..args
     };
-    let control = DeskControl::new(context.desk);
+    let control = TaskService::new(context.service);
     let envelope = control.act(&caller, Act::Start(args)).await?;
     let status = match envelope.get("duplicate") {
         Some(Value::Bool(true)) => StatusCode::OK,
@@ -105,15 +105,15 @@ pub(super) async fn start<D: Desk>(
     Ok((status, Json(envelope)))
 }
 
-pub(super) async fn list<D: Desk>(
+pub(super) async fn list<D: BridgeService>(
     State(context): State<Context<D>>,
     Params(page): Params<TaskPage>,
 ) -> Told {
-    let control = DeskControl::new(context.desk);
+    let control = TaskService::new(context.service);
     Ok(Json(control.page(page.limit, page.before).await?))
 }
 
-pub(super) async fn show<D: Desk>(
+pub(super) async fn show<D: BridgeService>(
     State(context): State<Context<D>>,
     who: Who,
     Path(task_id): Path<String>,
@@ -122,7 +122,7 @@ pub(super) async fn show<D: Desk>(
 }
 
 /// For tasks and for messages of any channel.
-pub(super) async fn steer<D: Desk>(
+pub(super) async fn steer<D: BridgeService>(
     State(context): State<Context<D>>,
     who: Who,
     Path(task_id): Path<String>,
@@ -135,7 +135,7 @@ pub(super) async fn steer<D: Desk>(
     act(context, who, steer).await
 }
 
-pub(super) async fn interrupt<D: Desk>(
+pub(super) async fn interrupt<D: BridgeService>(
     State(context): State<Context<D>>,
     who: Who,
     Path(task_id): Path<String>,
@@ -143,7 +143,7 @@ pub(super) async fn interrupt<D: Desk>(
     act(context, who, Act::Interrupt { task_id }).await
 }
 
-pub(super) async fn respond<D: Desk>(
+pub(super) async fn respond<D: BridgeService>(
     State(context): State<Context<D>>,
     who: Who,
     Path(task_id): Path<String>,
@@ -158,7 +158,7 @@ pub(super) async fn respond<D: Desk>(
     act(context, who, respond).await
 }
 
-pub(super) async fn notify<D: Desk>(
+pub(super) async fn notify<D: BridgeService>(
     State(context): State<Context<D>>,
     who: Who,
     Body(body): Body<NotifyBody>,

@@ -1,16 +1,16 @@
-//! The router from outside, over a desk without rows: who is refused, and what one caller's trouble costs others.
+//! The router from outside, over a service without rows: who is refused, and what one caller's trouble costs others.
 
 mod bodies;
 mod floods;
 
 use super::guard::Peer;
 use super::route::{Access, Route, Trace, Verb};
-use super::{Api, Door, Hosts, router, table};
+use super::{Api, Hosts, Listener, router, table};
 use crate::control::Scope;
 use crate::{
-    A2aProfile, Caller, Desk, Health, Hub, NewAnswer, NewErrand, NewMessage, NewTask, Notified,
-    PushPut, ReloadView, StartError, Steering, StopRequest, Stopped, SubmitError, Submitted,
-    TaskBegun,
+    A2aProfile, BridgeService, Caller, Health, Hub, NewAnswer, NewErrand, NewMessage, NewTask,
+    Notified, PushPut, ReloadView, StartError, Steering, StopRequest, Stopped, SubmitError,
+    Submitted, TaskBegun,
 };
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -65,12 +65,12 @@ impl Ledger for NoLedger {
 }
 
 #[derive(Clone, Default)]
-struct EmptyDesk {
+struct EmptyService {
     ledger: NoLedger,
     hub: Hub,
 }
 
-impl Desk for EmptyDesk {
+impl BridgeService for EmptyService {
     type Ledger = NoLedger;
 
     fn ledger(&self) -> &NoLedger {
@@ -221,14 +221,14 @@ impl Desk for EmptyDesk {
     }
 }
 
-fn api() -> Api<EmptyDesk> {
-    let api = Api::new(EmptyDesk::default(), CancellationToken::new());
+fn api() -> Api<EmptyService> {
+    let api = Api::new(EmptyService::default(), CancellationToken::new());
     api.context.shared.known.hold(OWNER, &Scope::ALL);
     api
 }
 
-fn tcp() -> Door {
-    Door::Tcp {
+fn tcp() -> Listener {
+    Listener::Tcp {
         hosts: Arc::new(Hosts::new(4141, &[], None).unwrap()),
         proxied: false,
     }
@@ -263,7 +263,7 @@ fn methods(verb: Verb) -> Vec<Method> {
 
 /// Every route with every method that it takes.
 fn every_call() -> Vec<(Method, &'static str, Access)> {
-    let routes = Api::<EmptyDesk>::routes();
+    let routes = Api::<EmptyService>::routes();
     assert!(routes.len() > 10);
     let calls = routes.into_iter().flat_map(|route| {
         let methods = methods(route.verb).into_iter();
@@ -273,7 +273,7 @@ fn every_call() -> Vec<(Method, &'static str, Access)> {
 }
 
 #[tokio::test]
-async fn threat_1_every_route_but_the_public_ones_needs_a_token() {
+async fn threat_1_private_routes_require_token() {
     let router = api().router(tcp());
     let public: Vec<_> = every_call()
         .into_iter()
@@ -322,7 +322,7 @@ async fn threat_1_every_route_but_the_public_ones_needs_a_token() {
 
 /// A good token and a wrong one can't be told apart then: its holder must not throw it away.
 #[tokio::test]
-async fn while_the_ledger_is_away_a_token_is_not_called_wrong() {
+async fn ledger_outage_returns_503_for_tokens() {
     let api = api();
     api.context.shared.known.forget();
     let router = api.router(tcp());
@@ -342,7 +342,7 @@ async fn while_the_ledger_is_away_a_token_is_not_called_wrong() {
 }
 
 #[tokio::test]
-async fn threat_3_a_foreign_host_or_origin_is_refused_on_every_route() {
+async fn threat_3_routes_check_host_and_origin() {
     let router = api().router(tcp());
     let mut calls = every_call();
     calls.push((Method::GET, "/nothing", Access::Public));
@@ -370,7 +370,7 @@ async fn threat_3_a_foreign_host_or_origin_is_refused_on_every_route() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn threat_32_wrong_tokens_are_slowed_and_the_right_one_still_works() {
+async fn threat_32_throttles_wrong_tokens_only() {
     let router = api().router(tcp());
     let with = |token: &str| {
         request(&Method::GET, "/v1/openapi.json", 7)
@@ -389,7 +389,7 @@ async fn threat_32_wrong_tokens_are_slowed_and_the_right_one_still_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn threat_22_a_caller_that_calls_too_often_is_told_to_wait() {
+async fn threat_22_throttles_frequent_callers() {
     let router = api().router(tcp());
     let owner = format!("Bearer {OWNER}");
     let mut refused = None;
@@ -404,7 +404,7 @@ async fn threat_22_a_caller_that_calls_too_often_is_told_to_wait() {
     let refused = refused.unwrap();
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert!(refused.headers().contains_key(header::RETRY_AFTER));
-    let local = api().router(Door::Local);
+    let local = api().router(Listener::Local);
     for _ in 0..super::limits::CALLS_BURST * 2 {
         let response = call(&local, request(&Method::GET, "/healthz", 1)).await;
         assert_eq!(response.status(), StatusCode::OK);
@@ -413,7 +413,7 @@ async fn threat_22_a_caller_that_calls_too_often_is_told_to_wait() {
 
 /// Each may become a stream, and none may hold its body back.
 #[tokio::test(start_paused = true)]
-async fn threat_22_calls_of_mcp_take_the_places_of_streams_and_their_bodies_must_come() {
+async fn threat_22_mcp_calls_count_as_streams() {
     let api = api();
     let router = api.router(tcp());
     let never = || {
@@ -445,13 +445,13 @@ async fn trouble() -> &'static str {
 }
 
 #[tokio::test]
-async fn k16_a_panic_in_a_handler_is_one_callers_error_and_is_counted() {
+async fn k16_handler_panic_fails_one_request() {
     let api = api();
     let mut routes = table::routes();
     let path = "/trouble";
     let access = Access::Scope(Scope::Read);
     routes.push(Route::get(path, access, "Panics", |_| get(trouble)));
-    let router = router::router(api.context.clone(), Door::Local, routes);
+    let router = router::router(api.context.clone(), Listener::Local, routes);
     let good = request(&Method::GET, "/readyz", 1);
     let (bad, good) = tokio::join!(
         call(&router, request(&Method::GET, path, 1)),
@@ -469,8 +469,8 @@ async fn k16_a_panic_in_a_handler_is_one_callers_error_and_is_counted() {
 }
 
 #[test]
-fn threat_28_every_route_that_acts_says_what_it_leaves_behind() {
-    for route in Api::<EmptyDesk>::routes() {
+fn threat_28_route_audit_declarations_are_consistent() {
+    for route in Api::<EmptyService>::routes() {
         match (route.verb, route.trace) {
             (Verb::Get, trace) => assert_eq!(trace, Trace::Nothing, "{}", route.path),
             (
@@ -485,8 +485,8 @@ fn threat_28_every_route_that_acts_says_what_it_leaves_behind() {
 }
 
 #[tokio::test]
-async fn figures_are_what_prometheus_reads_and_tell_of_nobody() {
-    let router = api().router(Door::Local);
+async fn metrics_have_valid_format_and_labels() {
+    let router = api().router(Listener::Local);
     let response = call(&router, request(&Method::GET, "/metrics", 1)).await;
     assert_eq!(
         response.headers()[header::CONTENT_TYPE],
@@ -530,9 +530,9 @@ async fn figures_are_what_prometheus_reads_and_tell_of_nobody() {
 }
 
 #[test]
-fn the_document_names_every_route_and_every_reference_leads_somewhere() {
-    let document = Api::<EmptyDesk>::openapi();
-    for route in Api::<EmptyDesk>::routes() {
+fn openapi_covers_routes_and_resolves_references() {
+    let document = Api::<EmptyService>::openapi();
+    for route in Api::<EmptyService>::routes() {
         let path = &document["paths"][route.path];
         let method = match route.verb {
             Verb::Get => "get",
@@ -542,7 +542,7 @@ fn the_document_names_every_route_and_every_reference_leads_somewhere() {
         let scope = &path[method]["x-scope"];
         match route.access {
             Access::Public => assert!(scope.is_null()),
-            Access::Scope(known) => assert_eq!(scope, known.word(), "{}", route.path),
+            Access::Scope(known) => assert_eq!(scope, known.as_str(), "{}", route.path),
         }
     }
     let mut names = std::collections::BTreeSet::new();

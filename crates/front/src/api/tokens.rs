@@ -5,7 +5,8 @@ use super::{Context, ProblemResponse};
 use crate::control::Scope;
 use crate::token::{NAME_MAX_CHARS, is_name, is_reserved};
 use crate::{
-    Desk, NewToken, StopRequest, Stopped, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView,
+    BridgeService, NewToken, StopRequest, Stopped, TokenHash, TokenList, TokenMade, TokenRevoked,
+    TokenView,
 };
 use axum::Json;
 use axum::extract::{Path, State};
@@ -13,15 +14,15 @@ use axum::http::StatusCode;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{AddToken, RevokeToken, StopCause, TokenAdded};
 
-pub(super) async fn list<D: Desk>(
+pub(super) async fn list<D: BridgeService>(
     State(context): State<Context<D>>,
 ) -> Result<Json<TokenList>, ProblemResponse> {
-    let tokens = context.desk.ledger().read(|rows| rows.tokens()).await?;
+    let tokens = context.service.ledger().read(|rows| rows.tokens()).await?;
     let tokens = tokens.into_iter().map(TokenView::from).collect();
     Ok(Json(TokenList { tokens }))
 }
 
-pub(super) async fn add<D: Desk>(
+pub(super) async fn add<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Body(new): Body<NewToken>,
@@ -34,12 +35,15 @@ pub(super) async fn add<D: Desk>(
         )));
     }
     let scopes = scopes(&new.scopes)?;
-    let Some(token) = context.desk.random_token() else {
+    let Some(token) = context.service.random_token() else {
         return Err(ProblemResponse::unavailable(
             "the system gives no random numbers now; no token was made",
         ));
     };
-    let words: Vec<String> = scopes.iter().map(|scope| scope.word().to_owned()).collect();
+    let words: Vec<String> = scopes
+        .iter()
+        .map(|scope| scope.as_str().to_owned())
+        .collect();
     let add = AddToken {
         name: name.clone(),
         hash: TokenHash::of(&token).hex(),
@@ -47,9 +51,9 @@ pub(super) async fn add<D: Desk>(
         rotate: new.rotate,
         by: caller.actor().to_string(),
     };
-    let (desk, shared) = (context.desk, context.shared);
+    let (service, shared) = (context.service, context.shared);
     let added = to_the_end(async move {
-        let added = desk.add_token(add).await;
+        let added = service.add_token(add).await;
         shared.known.forget();
         added
     });
@@ -75,7 +79,7 @@ pub(super) async fn add<D: Desk>(
     }
 }
 
-pub(super) async fn revoke<D: Desk>(
+pub(super) async fn revoke<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
     Path(name): Path<String>,
@@ -86,10 +90,10 @@ pub(super) async fn revoke<D: Desk>(
         by: caller.actor().to_string(),
     };
     let by = caller.actor();
-    let (desk, shared) = (context.desk, context.shared);
+    let (service, shared) = (context.service, context.shared);
     let revoked = to_the_end(async move {
         let name = revoke.name.clone();
-        let revoked = desk.revoke_token(revoke).await;
+        let revoked = service.revoke_token(revoke).await;
         // Before its messages are cancelled: what is still on its way finds this, or the row.
         shared.known.revoke(&name);
         if matches!(revoked, Ok(true)) {
@@ -97,9 +101,10 @@ pub(super) async fn revoke<D: Desk>(
         }
         // Also where it was revoked before: the daemon may have died between the two.
         let revoked = revoked?;
-        let stopped = match revoked || was_revoked(&desk, &name).await? {
-            true => desk.stop_sender(of_token(name), by).await?,
-            false => Stopped::default(),
+        let stopped = if revoked || was_revoked(&service, &name).await? {
+            service.stop_sender(of_token(name), by).await?
+        } else {
+            Stopped::default()
         };
         Ok::<_, LedgerError>((revoked, stopped))
     });
@@ -125,8 +130,8 @@ fn of_token(name: String) -> StopRequest {
     }
 }
 
-async fn was_revoked<D: Desk>(desk: &D, name: &str) -> Result<bool, LedgerError> {
-    let tokens = desk.ledger().read(|rows| rows.tokens()).await?;
+async fn was_revoked<D: BridgeService>(service: &D, name: &str) -> Result<bool, LedgerError> {
+    let tokens = service.ledger().read(|rows| rows.tokens()).await?;
     Ok(tokens.iter().any(|token| token.name == name))
 }
 
@@ -139,16 +144,17 @@ async fn to_the_end<T: Send + 'static>(
 }
 
 fn named(name: String) -> Result<String, ProblemResponse> {
-    match is_name(&name) {
-        true => Ok(name),
-        false => Err(ProblemResponse::unprocessable(format!(
+    if is_name(&name) {
+        Ok(name)
+    } else {
+        Err(ProblemResponse::unprocessable(format!(
             "a token's name is 1 to {NAME_MAX_CHARS} letters, digits, dots, dashes and underscores, and begins with a letter or digit"
-        ))),
+        )))
     }
 }
 
 fn scopes(words: &[String]) -> Result<Vec<Scope>, ProblemResponse> {
-    let known = Scope::ALL.map(Scope::word).join(", ");
+    let known = Scope::ALL.map(Scope::as_str).join(", ");
     let mut scopes = Vec::new();
     for word in words {
         let scope = Scope::from_word(word).ok_or_else(|| {
@@ -158,10 +164,11 @@ fn scopes(words: &[String]) -> Result<Vec<Scope>, ProblemResponse> {
             scopes.push(scope);
         }
     }
-    match scopes.is_empty() {
-        true => Err(ProblemResponse::unprocessable(format!(
+    if scopes.is_empty() {
+        Err(ProblemResponse::unprocessable(format!(
             "a token without a scope is good for nothing; there are {known}"
-        ))),
-        false => Ok(scopes),
+        )))
+    } else {
+        Ok(scopes)
     }
 }

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threat_6_answers_and_texts_are_not_in_debug_output() {
+    fn threat_6_debug_omits_prompts_and_answers() {
         let canary = || "canary".to_owned();
         let start = StartArgs {
             prompt: canary(),

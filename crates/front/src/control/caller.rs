@@ -92,9 +92,10 @@ impl LocalProgram {
             Self::Other(name) => {
                 let name: String = name.chars().take(Self::NAME_MAX_CHARS).collect();
                 let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
-                Some(match name.chars().all(plain) {
-                    true => format!("program {name}"),
-                    false => format!("program {name:?}"),
+                Some(if name.chars().all(plain) {
+                    format!("program {name}")
+                } else {
+                    format!("program {name:?}")
                 })
             }
         }
@@ -119,7 +120,7 @@ pub enum Via {
 impl Via {
     /// The word in rows and views.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Cli => "cli",
             Self::Http => "http",
@@ -178,7 +179,7 @@ impl Scope {
 
     /// The word on the command line, in rows and in the API.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Send => "send",
@@ -192,7 +193,7 @@ impl Scope {
     /// Reads the word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scope| scope.word() == word)
+        Self::ALL.into_iter().find(|scope| scope.as_str() == word)
     }
 }
 

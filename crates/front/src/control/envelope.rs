@@ -128,14 +128,14 @@ fn base(rows: &TaskRows, standing: Standing) -> Value {
     json!({
         "hermes_task_id": id,
         "task_id": id,
-        "status": standing.word(),
+        "status": standing.as_str(),
         "codex_thread_id": thread.map(ToString::to_string),
         "codex_turn_id": turn.and_then(|turn| turn.turn_id.as_ref()).map(ToString::to_string),
         "prompt_summary": summary_of_prompt,
         "cwd": cwd,
         "model": terms.and_then(|terms| terms.model.as_ref()),
-        "sandbox": sandbox.map(|sandbox| sandbox.word()),
-        "approval_policy": terms.map(|terms| terms.approval_policy.word()),
+        "sandbox": sandbox.map(|sandbox| sandbox.as_str()),
+        "approval_policy": terms.map(|terms| terms.approval_policy.as_str()),
         "codex_home": terms.and_then(|terms| terms.codex_home.as_ref()),
         "degraded_mode": "none",
         "starter": rows.task.as_ref().map(|task| &task.starter),
@@ -153,7 +153,7 @@ pub(crate) fn notification_word(told: &Notification) -> Option<&'static str> {
         NotifyState::NoTarget
         | NotifyState::Pending { .. }
         | NotifyState::Sent { .. }
-        | NotifyState::Failed { .. } => Some(told.state.word()),
+        | NotifyState::Failed { .. } => Some(told.state.as_str()),
     }
 }
 
@@ -302,16 +302,16 @@ fn pending(rows: &TaskRows, request: &Request) -> Value {
         "method": request.method,
         "payload": payload,
         "status": "pending",
-        "state": request.state.word(),
+        "state": request.state.as_str(),
         "created_at": seconds(request.created_at),
         "requester": message.map(requester),
         "sender": message.map(|message| &message.sender),
-        "tier": message.map(|message| message.tier.word()),
-        "kind": request.kind.word(),
+        "tier": message.map(|message| message.tier.as_str()),
+        "kind": request.kind.as_str(),
         "headline": request.headline,
         "shown": request.shown,
-        "wants": request.wants.word(),
-        "deciders": request.deciders.word(),
+        "wants": request.wants.as_str(),
+        "deciders": request.deciders.as_str(),
         "deadline": seconds(request.deadline),
     })
 }

@@ -1,11 +1,11 @@
 //! Interrupt: everything of a task that has no answer ends. It is done when the rows say that the turn is over, and the
 //! caller is told which it was.
 
-use super::desk::{Done, unavailable};
 use super::envelope::{Told, protocol, view};
 use super::rows::{Subject, TaskRows};
-use super::{Caller, ControlError, ControlFault, DeskControl};
-use crate::desk::Desk;
+use super::service::{Done, unavailable};
+use super::{Caller, ControlError, ControlFault, TaskService};
+use crate::service::BridgeService;
 use bridge_core::deadline::after;
 use bridge_core::limits::STOP_MAX;
 use bridge_core::port::Ledger;
@@ -20,7 +20,7 @@ const WAIT: Duration = Duration::from_secs(20);
 /// How often the rows are looked at without news.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-impl<D: Desk> DeskControl<D> {
+impl<D: BridgeService> TaskService<D> {
     pub(super) async fn interrupt(&self, caller: &Caller, task_id: &str) -> Done {
         let subject = self.subject(task_id).await?;
         let open = self.open_of(&subject).await?;
@@ -28,18 +28,19 @@ impl<D: Desk> DeskControl<D> {
             let rows = self.look(task_id).await?;
             let said = format!(
                 "Task has no active Codex turn to interrupt. It is {}.",
-                rows.standing().word()
+                rows.standing().as_str()
             );
             return Err(ControlError::new(ControlFault::Refused, said));
         }
         let over = self.stop_all(caller, &subject, open).await?;
         let rows: TaskRows = self.look(task_id).await?;
-        let (word, message) = match over {
-            true => ("cancelled", "Codex has stopped."),
-            false => (
+        let (word, message) = if over {
+            ("cancelled", "Codex has stopped.")
+        } else {
+            (
                 "stopping",
                 "Codex was told to stop and has not confirmed it yet; ask for the status.",
-            ),
+            )
         };
         Ok(json!({
             "success": true,
@@ -54,7 +55,7 @@ impl<D: Desk> DeskControl<D> {
     /// What of it has no answer and may get one.
     async fn open_of(&self, subject: &Subject) -> Result<Vec<Message>, ControlError> {
         let subject = subject.clone();
-        let open = self.desk.ledger().read(move |rows| match subject {
+        let open = self.service.ledger().read(move |rows| match subject {
             Subject::Task(task) => rows.unanswered_of(&task.conversation_id, STOP_MAX),
             Subject::Message(message_id) => {
                 let message = rows.message(&message_id)?;
@@ -75,7 +76,7 @@ impl<D: Desk> DeskControl<D> {
     ) -> Result<bool, ControlError> {
         let patience = after(Instant::now(), WAIT);
         while let Some(first) = open.first() {
-            let mut news = self.desk.hub().watch(&first.message_id);
+            let mut news = self.service.hub().watch(&first.message_id);
             for message in open.iter().rev() {
                 if message.life.stop.is_none() {
                     self.stop(caller, message).await?;
@@ -106,7 +107,7 @@ impl<D: Desk> DeskControl<D> {
             state if state.name() == StateName::Steered => return Ok(()),
             _ => message.message_id.clone(),
         };
-        let stopped = self.desk.cancel(message_id, caller.actor()).await;
+        let stopped = self.service.cancel(message_id, caller.actor()).await;
         match stopped.map_err(unavailable)? {
             CancelOutcome::Cancelled
             | CancelOutcome::Stopping

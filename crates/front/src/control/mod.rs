@@ -5,7 +5,6 @@
 
 mod act;
 mod caller;
-mod desk;
 mod envelope;
 mod interrupt;
 mod news;
@@ -13,6 +12,7 @@ mod notice;
 mod notify;
 mod respond;
 mod rows;
+mod service;
 mod shape;
 mod standing;
 mod start;
@@ -21,9 +21,9 @@ mod tests;
 
 pub use act::{Act, Control, ControlError, ControlFault, News, StartArgs};
 pub use caller::{ANONYMOUS, Caller, Grants, LocalProgram, Scope, Via};
-pub use desk::DeskControl;
-pub use news::DeskNews;
+pub use news::ServiceNews;
 pub use notice::Notice;
 pub(crate) use rows::{NotFound, Subject};
+pub use service::TaskService;
 pub(crate) use shape::{NotifyEnvelope, TaskEnvelope, TaskListEnvelope};
 pub use start::prompt_summary;

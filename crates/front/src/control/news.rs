@@ -3,15 +3,15 @@
 use super::News;
 use super::rows::Subject;
 use crate::hub::next_of;
-use crate::{Desk, Live, Subscription};
+use crate::{BridgeService, Live, Subscription};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::value::MessageId;
 use std::collections::HashMap;
 
 /// News of one task, or of a message of any channel.
 #[derive(Debug)]
-pub struct DeskNews<D> {
-    desk: D,
+pub struct ServiceNews<D> {
+    service: D,
     id: String,
     /// The messages that were not finished when it was last asked.
     works: Option<Vec<MessageId>>,
@@ -19,10 +19,10 @@ pub struct DeskNews<D> {
     watched: HashMap<MessageId, Subscription>,
 }
 
-impl<D: Desk> DeskNews<D> {
-    pub(super) fn of(desk: D, id: &str) -> Self {
+impl<D: BridgeService> ServiceNews<D> {
+    pub(super) fn of(service: D, id: &str) -> Self {
         Self {
-            desk,
+            service,
             id: id.trim().to_owned(),
             works: None,
             watched: HashMap::new(),
@@ -33,7 +33,7 @@ impl<D: Desk> DeskNews<D> {
     /// any more, and that it is may not have been heard.
     async fn listen(&mut self) -> Result<bool, LedgerError> {
         let id = self.id.clone();
-        let works = self.desk.ledger().read(move |rows| {
+        let works = self.service.ledger().read(move |rows| {
             let Ok(subject) = Subject::find(rows, &id)? else {
                 return Ok(Vec::new());
             };
@@ -52,7 +52,7 @@ impl<D: Desk> DeskNews<D> {
         for message_id in &works {
             // Where too many are watched already, whoever waits looks now and then.
             if !self.watched.contains_key(message_id)
-                && let Some(news) = self.desk.hub().watch(message_id)
+                && let Some(news) = self.service.hub().watch(message_id)
             {
                 self.watched.insert(message_id.clone(), news);
                 is_other = true;
@@ -63,7 +63,7 @@ impl<D: Desk> DeskNews<D> {
     }
 }
 
-impl<D: Desk> News for DeskNews<D> {
+impl<D: BridgeService> News for ServiceNews<D> {
     async fn changed(&mut self) {
         match self.listen().await {
             Ok(true) => return,

@@ -1,9 +1,9 @@
 //! Notify completed: the notifications of finished tasks that are still unsent go out now, or are only shown.
 
-use super::desk::{Done, unavailable};
 use super::envelope::{notification_word, seconds};
-use super::{Caller, DeskControl, Notice};
-use crate::desk::{Desk, Notified};
+use super::service::{Done, unavailable};
+use super::{Caller, Notice, TaskService};
+use crate::service::{BridgeService, Notified};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::value::{NotifyState, Task};
@@ -33,10 +33,10 @@ enum Way {
     Leave,
 }
 
-impl<D: Desk> DeskControl<D> {
+impl<D: BridgeService> TaskService<D> {
     pub(super) async fn notify(&self, caller: &Caller, limit: Option<u32>, dry_run: bool) -> Done {
         let limit = limit.unwrap_or(NOTIFY_DEFAULT).clamp(1, NOTIFY_MAX);
-        let due = self.desk.ledger().read(move |rows| due(rows, limit));
+        let due = self.service.ledger().read(move |rows| due(rows, limit));
         let (mut told, mut processed) = (Vec::new(), 0_u32);
         let begun = Instant::now();
         for (task, notice) in due.await.map_err(unavailable)? {
@@ -83,10 +83,10 @@ impl<D: Desk> DeskControl<D> {
             }
         }
         let by = caller.actor().to_string();
-        let now = self.desk.notify_task(&task.task_id, &by).await;
+        let now = self.service.notify_task(&task.task_id, &by).await;
         let done = now.map_err(unavailable)?;
         let task_id = task.task_id.clone();
-        let row = self.desk.ledger().read(move |rows| rows.task(&task_id));
+        let row = self.service.ledger().read(move |rows| rows.task(&task_id));
         let Some(task) = row.await.map_err(unavailable)? else {
             return Ok(told);
         };

@@ -1,17 +1,17 @@
 //! Respond: a question of a task is decided. Silence about the decision is a no, as in the tool that other agents know.
 
-use super::desk::{Done, permit, unavailable};
 use super::envelope::{Told, protocol, view};
 use super::rows::TaskRows;
-use super::{Caller, ControlError, ControlFault, DeskControl, Scope};
-use crate::desk::Desk;
+use super::service::{Done, permit, unavailable};
+use super::{Caller, ControlError, ControlFault, Scope, TaskService};
 use crate::request::wants_secret;
+use crate::service::BridgeService;
 use bridge_core::requester::sent_by;
 use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
 use bridge_core::value::{DecidedBy, Request, RequestDecision, RequestKind, RequestVerdict};
 use serde_json::{Value, json};
 
-impl<D: Desk> DeskControl<D> {
+impl<D: BridgeService> TaskService<D> {
     pub(super) async fn respond(
         &self,
         caller: &Caller,
@@ -36,8 +36,8 @@ impl<D: Desk> DeskControl<D> {
             decision,
             answers: answers.as_ref().map(ToString::to_string),
             by: DecidedBy::Caller(caller.actor()),
-            via: caller.via.word().to_owned(),
-            at: self.desk.now(),
+            via: caller.via.as_str().to_owned(),
+            at: self.service.now(),
         };
         // What must not be shown is not said back either: callers keep what they read.
         let shown = answers.filter(|_| !wants_secret(request));
@@ -46,7 +46,7 @@ impl<D: Desk> DeskControl<D> {
             verdict,
             authority: Authority::Owner,
         };
-        let message = match self.desk.decide(decide).await.map_err(unavailable)? {
+        let message = match self.service.decide(decide).await.map_err(unavailable)? {
             DecideOutcome::Applied => "The decision counts; Codex is told.",
             DecideOutcome::Granted => {
                 "Codex died while it asked. The decision counts once, if it asks the same again."
@@ -55,8 +55,8 @@ impl<D: Desk> DeskControl<D> {
         };
         let rows = self.look(task_id).await?;
         let response = match shown {
-            Some(answers) => json!({ "decision": decision.word(), "answers": answers }),
-            None => json!({ "decision": decision.word() }),
+            Some(answers) => json!({ "decision": decision.as_str(), "answers": answers }),
+            None => json!({ "decision": decision.as_str() }),
         };
         Ok(json!({
             "success": true,
@@ -99,9 +99,10 @@ fn unsaid(request: Option<&Request>, answers: Option<&Value>) -> RequestDecision
         .and_then(Value::as_object)
         .is_some_and(|answers| !answers.is_empty());
     let asked = request.is_some_and(|request| request.kind == RequestKind::UserInput);
-    match answered && asked {
-        true => RequestDecision::Accept,
-        false => RequestDecision::Decline,
+    if answered && asked {
+        RequestDecision::Accept
+    } else {
+        RequestDecision::Decline
     }
 }
 
@@ -133,7 +134,7 @@ mod tests {
     use crate::control::{Grants, Via};
 
     #[test]
-    fn only_answers_to_a_question_are_a_yes_that_was_not_said() {
+    fn implicit_accept_requires_user_input_answers() {
         let answers = json!({ "q": { "answers": ["a"] } });
         for (kind, answers, said) in [
             (RequestKind::UserInput, answers.clone(), "accept"),
@@ -143,14 +144,14 @@ mod tests {
             (RequestKind::Command, answers, "decline"),
         ] {
             let decision = unsaid(Some(&asks(kind.clone())), Some(&answers));
-            assert_eq!(decision.word(), said, "{kind:?} {answers}");
+            assert_eq!(decision.as_str(), said, "{kind:?} {answers}");
         }
         let asked = asks(RequestKind::UserInput);
         assert_eq!(unsaid(Some(&asked), None), RequestDecision::Decline);
     }
 
     #[test]
-    fn who_started_a_task_answers_its_questions_and_nothing_more() {
+    fn starter_may_answer_only_user_input() {
         let rows = rows(vec![(running(), false)]);
         let starter = rows.task.as_ref().unwrap().starter.clone();
         let named = |name: &str| Caller {

@@ -29,7 +29,7 @@ pub(crate) enum Standing {
 }
 
 impl Standing {
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
             Self::Starting => "starting",
@@ -68,9 +68,10 @@ impl TaskRows {
 
     pub(crate) fn standing(&self) -> Standing {
         if let Some(request) = self.asked.first() {
-            return match request.wants.is_bare() {
-                true => Standing::WaitingForApproval,
-                false => Standing::WaitingForUserInput,
+            return if request.wants.is_bare() {
+                Standing::WaitingForApproval
+            } else {
+                Standing::WaitingForUserInput
             };
         }
         let Some(present) = self.present() else {

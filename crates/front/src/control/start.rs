@@ -1,11 +1,11 @@
 //! Start: what a caller asks for is read here, word by word, and refused in the words that other agents know. Whether
-//! this machine has it is the desk's to judge.
+//! this machine has it is the service's to judge.
 
-use super::desk::{Done, closed};
 use super::envelope::{envelope, summary};
 use super::rows::Subject;
-use super::{Caller, ControlError, ControlFault, DeskControl, Grants, Scope, StartArgs};
-use crate::desk::{Desk, NewTask, StartError};
+use super::service::{Done, closed};
+use super::{Caller, ControlError, ControlFault, Grants, Scope, StartArgs, TaskService};
+use crate::service::{BridgeService, NewTask, StartError};
 use bridge_core::limits::PROMPT_SUMMARY_MAX_CHARS;
 use bridge_core::value::{ApprovalPolicy, Sandbox};
 
@@ -18,11 +18,11 @@ pub fn prompt_summary(prompt: &str) -> String {
     summary(prompt, PROMPT_SUMMARY_MAX_CHARS)
 }
 
-impl<D: Desk> DeskControl<D> {
+impl<D: BridgeService> TaskService<D> {
     pub(super) async fn start(&self, caller: &Caller, args: StartArgs) -> Done {
         let new = wanted(caller, args)?;
         let begun = self
-            .desk
+            .service
             .start_task(new)
             .await
             .map_err(|error| match error {
@@ -33,9 +33,10 @@ impl<D: Desk> DeskControl<D> {
         let task_id = begun.task.task_id.to_string();
         let subject = Subject::Task(Box::new(begun.task));
         let rows = self.rows(subject, &task_id).await?;
-        let message = match begun.duplicate {
-            false => "Codex task started; it runs through app-server JSON-RPC.",
-            true => "This Codex task was started before with the same key.",
+        let message = if begun.duplicate {
+            "This Codex task was started before with the same key."
+        } else {
+            "Codex task started; it runs through app-server JSON-RPC."
         };
         let mut told = envelope(&rows, message);
         if let Some(told) = told.as_object_mut() {

@@ -171,25 +171,25 @@ fn a_task_stands_where_its_messages_are() {
         ),
     ] {
         let rows = rows(states);
-        assert_eq!(rows.standing().word(), word, "{:?}", rows.messages);
+        assert_eq!(rows.standing().as_str(), word, "{:?}", rows.messages);
     }
     let mut asked = rows(vec![(running(), false)]);
     asked.asked = vec![asks(RequestKind::Command)];
-    assert_eq!(asked.standing().word(), "waiting_for_approval");
+    assert_eq!(asked.standing().as_str(), "waiting_for_approval");
     asked.asked = vec![asks(RequestKind::UserInput)];
-    assert_eq!(asked.standing().word(), "waiting_for_user_input");
+    assert_eq!(asked.standing().as_str(), "waiting_for_user_input");
     asked.asked = vec![asks(RequestKind::Elicitation)];
     assert_eq!(
-        asked.standing().word(),
+        asked.standing().as_str(),
         "waiting_for_approval",
         "a tool of an MCP server is asked about by a form"
     );
     asked.asked[0].wants = Wants::Form;
-    assert_eq!(asked.standing().word(), "waiting_for_user_input");
+    assert_eq!(asked.standing().as_str(), "waiting_for_user_input");
 }
 
 #[test]
-fn the_envelope_has_the_keys_that_are_described_and_no_others() {
+fn task_view_matches_described_keys() {
     let mut rows = rows(vec![(MessageState::Done, true)]);
     rows.events = vec![ItemEvent {
         message_id: MessageId::new("m1"),
@@ -226,7 +226,7 @@ fn the_envelope_has_the_keys_that_are_described_and_no_others() {
 }
 
 #[test]
-fn what_codex_asks_is_shown_as_it_was_sent() {
+fn pending_requests_keep_original_payload() {
     let mut rows = rows(vec![(running(), false)]);
     rows.asked = vec![asks(RequestKind::Command)];
     let told = view(&rows, Told::Whole);

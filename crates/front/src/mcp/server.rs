@@ -143,11 +143,10 @@ impl<C: Control> McpServer<C> {
                 found.push(request);
             }
         }
-        let next = match found.is_empty() {
-            true => "Codex waits for nothing.",
-            false => {
-                "Answer each with codex_respond: task_id, request_id, decision, and answers for questions."
-            }
+        let next = if found.is_empty() {
+            "Codex waits for nothing."
+        } else {
+            "Answer each with codex_respond: task_id, request_id, decision, and answers for questions."
         };
         Ok(json!({"success": true, "requests": found, "next": next}))
     }

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_caller_has_a_bounded_number_and_loses_its_own_oldest() {
+    async fn sessions_are_bounded_per_caller() {
         let sessions = Sessions::new();
         let other = open(&sessions, "other").await;
         let mut own = Vec::new();

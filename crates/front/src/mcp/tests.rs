@@ -147,7 +147,7 @@ fn task(status: &str, progress: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn every_action_of_the_ancestor_becomes_its_act() {
+async fn maps_every_legacy_action() {
     let control = Scripted::default();
     let (client, _) = connect(&control).await;
     let (id, request) = ("codex-1".to_owned(), "r1".to_owned());
@@ -235,7 +235,7 @@ async fn every_action_of_the_ancestor_becomes_its_act() {
 }
 
 #[tokio::test]
-async fn what_the_ancestor_refused_is_refused_in_its_words_and_nothing_is_done() {
+async fn invalid_legacy_actions_keep_original_errors() {
     let control = Scripted::default();
     let (client, _) = connect(&control).await;
     let none =
@@ -273,7 +273,7 @@ async fn what_the_ancestor_refused_is_refused_in_its_words_and_nothing_is_done()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_tells_what_the_task_does_and_ends_when_it_asks() {
+async fn wait_reports_progress_until_approval_request() {
     let control = Scripted::with([
         task("queued", ""),
         task("working", "ls"),
@@ -300,7 +300,7 @@ async fn a_wait_tells_what_the_task_does_and_ends_when_it_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_is_over_says_so_and_gives_signs_of_life_meanwhile() {
+async fn wait_times_out_with_progress_notifications() {
     let control = Scripted::with([task("working", "ls")]);
     let (client, mut heard) = connect(&control).await;
     let arguments = json!({"task_id": "codex-1", "timeout_seconds": 35});
@@ -316,7 +316,7 @@ async fn a_wait_that_is_over_says_so_and_gives_signs_of_life_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends_when_the_task_does_and_not_at_its_next_look() {
+async fn wait_returns_immediately_on_task_end() {
     let (looks, mut looked) = mpsc::unbounded_channel();
     let news = Arc::new(Notify::new());
     let control = Scripted {
@@ -337,7 +337,7 @@ async fn a_wait_ends_when_the_task_does_and_not_at_its_next_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_changes_all_the_time_floods_nobody() {
+async fn wait_throttles_progress_notifications() {
     let control = Scripted {
         news: Told::Always,
         ..Scripted::with((0..1_000).map(|n| task("working", &n.to_string())))
@@ -375,7 +375,7 @@ async fn what_was_held_back_is_told_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calling_a_wait_off_leaves_the_task_alone() {
+async fn cancelling_wait_leaves_task_running() {
     let (looks, mut looked) = mpsc::unbounded_channel();
     let control = Scripted {
         heard: Some(looks),
@@ -401,7 +401,7 @@ async fn calling_a_wait_off_leaves_the_task_alone() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_went_away_is_told_of() {
+async fn tools_report_unavailable_daemon() {
     let gone = ControlError::new(
         ControlFault::Unavailable,
         "the daemon went away: start it again",
@@ -419,7 +419,7 @@ async fn a_daemon_that_went_away_is_told_of() {
 }
 
 #[tokio::test]
-async fn small_tools_say_what_they_miss_and_what_they_do_not_know() {
+async fn tools_reject_missing_and_unknown_parameters() {
     let control = Scripted::default();
     let (client, _) = connect(&control).await;
     let cases = [
@@ -447,7 +447,7 @@ async fn small_tools_say_what_they_miss_and_what_they_do_not_know() {
 }
 
 #[tokio::test]
-async fn open_requests_of_all_tasks_are_in_one_place() {
+async fn lists_open_requests_across_tasks() {
     let listed = json!({"success": true, "requests": [
         {"request_id": "r2", "message_id": "m2", "task_id": "codex-2"},
         {"request_id": "r3", "message_id": "m3", "task_id": null},
@@ -478,7 +478,7 @@ async fn open_requests_of_all_tasks_are_in_one_place() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_over_is_not_said_to_take_more() {
+async fn finished_task_does_not_suggest_steering() {
     let control = Scripted::with([task("completed", "ls")]);
     let (client, _) = connect(&control).await;
     let value = read(&told(&client, "codex_status", json!({"task_id": "codex-1"})).await);
@@ -538,7 +538,7 @@ async fn what_is_not_declared_is_not_answered() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_shows_the_task_is_an_error_all_the_same() {
+async fn refusal_with_task_is_an_error() {
     let refused = json!({"success": false, "error": "the turn is over", "steer": "refused", "why": "the turn is over",
         "task": {"task_id": "codex-1", "status": "completed", "answer": "whole", "final_summary": "who…"}});
     let control = Scripted::with([Ok(refused.clone())]);

@@ -84,7 +84,7 @@ fn find_at(path: &Path) -> Result<Binary, Error> {
 const NODE: &str = "#!/usr/bin/env node\nthrow new Error('never run');\n";
 
 #[test]
-fn an_explicit_executable_is_taken_as_it_is() {
+fn resolves_explicit_executable_through_symlink() {
     let tree = Tree::new();
     let path = tree.codex("opt/codex", "0.166.0");
     tree.link("opt/alias", "codex");
@@ -102,7 +102,7 @@ fn an_explicit_executable_is_taken_as_it_is() {
 
 /// As Volta and mise have it.
 #[test]
-fn f1_program_is_started_by_its_own_name() {
+fn f1_starts_program_by_link_name() {
     let tree = Tree::new();
     let body =
         "#!/bin/sh\ncase \"$0\" in */codex) echo codex-cli 0.166.0;; *) echo multi 1;; esac\n";
@@ -145,7 +145,7 @@ fn path_is_searched_as_a_shell_does() {
 }
 
 #[test]
-fn a_bare_name_is_looked_up_and_a_relative_entry_is_not() {
+fn searches_only_absolute_path_entries() {
     let tree = Tree::new();
     let nightly = tree.codex("bin/codex-nightly", "0.170.1");
     let path_var = tree.path_var(&["bin"]);
@@ -253,7 +253,7 @@ fn refusals_say_what_to_do() {
 }
 
 #[test]
-fn what_is_no_codex_is_quoted_without_control_characters() {
+fn escapes_unreadable_version_output() {
     let tree = Tree::new();
     let path = tree.file("codex", "755", "#!/bin/sh\nprintf 'v1 \\033[2Jx'\n");
     let refused = find_at(&path).unwrap_err();

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_never_an_argument_and_a_resume_names_its_thread() {
+    fn args_omit_prompt_and_name_resumed_thread() {
         let new = args(
             &turn(ThreadId::unnamed("x")),
             &reader(),
@@ -146,7 +146,7 @@ mod tests {
 
     /// Without a sandbox beside it: that would drop the profile.
     #[test]
-    fn a_shield_is_given_instead_of_a_sandbox_and_before_what_is_said_of_single_keys() {
+    fn read_isolation_replaces_sandbox_argument() {
         let mut shielded = ThreadSettings::default();
         let profile = json!({"p": {"filesystem": {"/a b": "none", "x": null}, "on": [true, 1]}});
         shielded.config.insert("permissions".to_owned(), profile);

@@ -13,7 +13,7 @@ use crate::fault::fault;
 use crate::host::{Host, Session};
 use bridge_codex::exec::ExecUsage;
 use bridge_core::port::{
-    AgentFault, Found, Ledger, LostTurn, Started, TurnEvent, TurnSpec, TurnStream,
+    AgentError, Ledger, LostTurn, Started, TurnEvent, TurnHistory, TurnSpec, TurnStream,
 };
 use bridge_core::value::{Class, ThreadId, TurnId};
 use std::collections::HashMap;
@@ -78,7 +78,7 @@ impl Runs {
         &self,
         session: &Session,
         thread: &ThreadId,
-    ) -> Result<(), AgentFault> {
+    ) -> Result<(), AgentError> {
         thread::release(session, thread).await
     }
 
@@ -87,7 +87,7 @@ impl Runs {
         &self,
         host: &Arc<Host<L>>,
         turn: &TurnSpec,
-    ) -> Result<Started<ExecStream>, AgentFault> {
+    ) -> Result<Started<ExecStream>, AgentError> {
         let turn_id = TurnId::of_run(&turn.client_id);
         let stop = CancellationToken::new();
         self.enter(&turn_id, &turn.thread, &stop)?;
@@ -113,7 +113,7 @@ impl Runs {
         turn_id: &TurnId,
         thread: &ThreadId,
         stop: &CancellationToken,
-    ) -> Result<(), AgentFault> {
+    ) -> Result<(), AgentError> {
         let mut book = locked(&self.book);
         if book.closed {
             return Err(fault(Class::Transient, "the daemon is stopping"));
@@ -153,7 +153,7 @@ impl Runs {
         &self,
         session: &Session,
         lost: &LostTurn,
-    ) -> Result<Found, AgentFault> {
+    ) -> Result<TurnHistory, AgentError> {
         thread::look(session, lost).await
     }
 }
@@ -168,9 +168,10 @@ impl Seat {
     /// What the thread had cost before this run, and from now on.
     fn count(&self, thread: &ThreadId, fresh: bool, total: Option<ExecUsage>) -> Option<ExecUsage> {
         let mut book = locked(&self.book);
-        let before = match fresh {
-            true => Some(ExecUsage::default()),
-            false => book.totals.get(thread).copied(),
+        let before = if fresh {
+            Some(ExecUsage::default())
+        } else {
+            book.totals.get(thread).copied()
         };
         if book.totals.len() >= TOTALS_MAX {
             book.totals.clear();

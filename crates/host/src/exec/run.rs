@@ -18,7 +18,9 @@ use bridge_codex::exec::{ExecFold, ExecNews};
 use bridge_codex::rpc::{INVALID_REQUEST, Refusal, RpcError};
 use bridge_codex::wire::thread::ThreadSettings;
 use bridge_core::deadline::after;
-use bridge_core::port::{AgentFault, Extent, ItemNote, Ledger, Phase, Said, TurnEvent, TurnSpec};
+use bridge_core::port::{
+    AgentError, Extent, ItemNote, Ledger, Phase, TextUpdate, TurnEvent, TurnSpec,
+};
 use bridge_core::value::{self, Class, Incarnation, IncarnationId, ThreadId, Transport, TurnId};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,7 +55,7 @@ impl Run {
     pub(super) async fn begin<L: Ledger>(
         host: &Host<L>,
         turn: &TurnSpec,
-    ) -> Result<Self, AgentFault> {
+    ) -> Result<Self, AgentError> {
         let options = &host.options.launch;
         let args = args(turn, &asked(host, turn).await?, options.overrides());
         let incarnation_id = IncarnationId::of_run(&turn.client_id);
@@ -219,12 +221,13 @@ impl Run {
                 item_id,
                 completed,
                 text,
-            } => TurnEvent::Text(Said {
+            } => TurnEvent::Text(TextUpdate {
                 item_id: value::ItemId::new(item_id.as_str()),
                 phase: Phase::Unmarked,
-                extent: match completed {
-                    true => Extent::Whole,
-                    false => Extent::Head,
+                extent: if completed {
+                    Extent::Whole
+                } else {
+                    Extent::Head
                 },
                 text,
             }),
@@ -296,7 +299,7 @@ async fn heal<L: Ledger>(host: &Host<L>, turn: &TurnSpec, ending: &Ending) {
 
 /// What the run's thread is asked to be, the same as on the app-server: it is given by flags, and Codex does not report
 /// back what came of it.
-async fn asked<L: Ledger>(host: &Host<L>, turn: &TurnSpec) -> Result<ThreadSettings, AgentFault> {
+async fn asked<L: Ledger>(host: &Host<L>, turn: &TurnSpec) -> Result<ThreadSettings, AgentError> {
     let session = host.session().await?;
     host.prove_shield(&session, &turn.spec).await?;
     let operator = operator::read(&session.connection, &turn.spec).await?;
@@ -314,7 +317,7 @@ fn start(
         .arg("keeper")
         .arg("--directory")
         .arg(directory)
-        .args(["--transport", Transport::Stdio.word(), "--linger-ms", "0"])
+        .args(["--transport", Transport::Stdio.as_str(), "--linger-ms", "0"])
         .args(["--prompt-bytes", &turn.text.len().to_string()])
         .arg("--")
         .arg(&options.codex)

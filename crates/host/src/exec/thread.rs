@@ -13,7 +13,9 @@ use bridge_codex::wire::ids::{ThreadId, TurnId};
 use bridge_codex::wire::item::Item;
 use bridge_codex::wire::method::{ThreadArchive, ThreadRead, ThreadUnarchive};
 use bridge_codex::wire::thread::{ThreadIdParams, ThreadReadParams, ThreadStatus};
-use bridge_core::port::{AgentFault, Finding, Found, LostTurn, ThreadTrouble, TurnStatus};
+use bridge_core::port::{
+    AgentError, LostTurn, RecordedTurn, ThreadFailure, TurnHistory, TurnStatus,
+};
 use bridge_core::prompt;
 use bridge_core::value::{self, Class};
 
@@ -21,11 +23,11 @@ use bridge_core::value::{self, Class};
 const PAGES_MAX: usize = 40;
 
 /// Makes sure that a thread can be resumed by a run: it is there, and the app-server does not have its writer.
-pub(super) async fn release(session: &Session, thread: &value::ThreadId) -> Result<(), AgentFault> {
+pub(super) async fn release(session: &Session, thread: &value::ThreadId) -> Result<(), AgentError> {
     if thread.is_unnamed() {
         let words =
             "the run that was to begin this conversation's thread ended before Codex had named it";
-        return Err(lost(ThreadTrouble::Missing, words));
+        return Err(lost(ThreadFailure::Missing, words));
     }
     let thread_id = ThreadId::from(thread.as_str());
     let read = ThreadReadParams {
@@ -55,7 +57,7 @@ pub(super) async fn release(session: &Session, thread: &value::ThreadId) -> Resu
 }
 
 /// Brings a thread back that we let go of and could not bring back then.
-pub(super) async fn unarchive(session: &Session, thread_id: ThreadId) -> Result<(), AgentFault> {
+pub(super) async fn unarchive(session: &Session, thread_id: ThreadId) -> Result<(), AgentError> {
     let params = ThreadIdParams { thread_id };
     let back = session.connection.call::<ThreadUnarchive>(params).await;
     back.map(drop)
@@ -70,7 +72,7 @@ pub(super) async fn newest(session: &Session, thread: ThreadId) -> Option<value:
 }
 
 /// What became of a run that has ended unseen.
-pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<Found, AgentFault> {
+pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<TurnHistory, AgentError> {
     let thread = &lost.turn.thread;
     if thread.is_unnamed() {
         return Ok(unreadable(
@@ -85,7 +87,7 @@ pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<Found, Ag
     for _ in 0..PAGES_MAX {
         let page = match older(session, thread.clone(), cursor.take()).await {
             Ok(page) => page,
-            Err(fault) if fault.thread != ThreadTrouble::None => {
+            Err(fault) if fault.thread.is_some() => {
                 return Ok(unreadable(&fault.failure.reason));
             }
             Err(fault) => return Err(fault),
@@ -100,7 +102,7 @@ pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<Found, Ag
         }
     }
     let found = behind(&turns, lost.after_turn.as_ref(), &lost.turn.text)?;
-    if !matches!(found, Found::Turn(_)) {
+    if !matches!(found, TurnHistory::Turn(_)) {
         return Ok(found);
     }
     let read = ThreadReadParams {
@@ -120,7 +122,11 @@ pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<Found, Ag
 
 /// Looks behind the last turn that is known. Without it an old turn with the same text would pass for ours, and its
 /// answer for the answer: then the thread's only turn may be ours, and of several none is harvested.
-fn behind(turns: &[Turn], after: Option<&value::TurnId>, text: &str) -> Result<Found, AgentFault> {
+fn behind(
+    turns: &[Turn],
+    after: Option<&value::TurnId>,
+    text: &str,
+) -> Result<TurnHistory, AgentError> {
     let mut used = turns.iter().rev().filter(|turn| !turn.items.is_empty());
     match (after, used.next(), used.next()) {
         // Of an earlier run nothing is known but that it answered on this thread.
@@ -142,13 +148,13 @@ fn behind(turns: &[Turn], after: Option<&value::TurnId>, text: &str) -> Result<F
 
 /// What the turns behind the last known one say. One with our text is ours. Others prove that the thread was used since,
 /// perhaps by us: then it is as if ours was cut, so that nothing is done twice.
-fn judge(later: &[Turn], text: &str) -> Result<Found, AgentFault> {
+fn judge(later: &[Turn], text: &str) -> Result<TurnHistory, AgentError> {
     if later.iter().any(|turn| !turn.has_all_items()) {
         return Ok(unreadable("Codex did not give all its items"));
     }
     let used: Vec<&Turn> = later.iter().filter(|turn| !turn.items.is_empty()).collect();
     let Some(last) = used.last() else {
-        return Ok(Found::Absent);
+        return Ok(TurnHistory::Absent);
     };
     let ours = used.iter().rev().find(|turn| was_given(turn, text));
     let Some(ours) = ours else {
@@ -156,18 +162,18 @@ fn judge(later: &[Turn], text: &str) -> Result<Found, AgentFault> {
     };
     Ok(match ours_found(oracle::of_turn(ours))? {
         // Nobody runs it any more, whatever its record says.
-        Found::Turn(finding) if finding.status == TurnStatus::InProgress => cut(ours),
+        TurnHistory::Turn(finding) if finding.status == TurnStatus::InProgress => cut(ours),
         found => found,
     })
 }
 
-fn cut(turn: &Turn) -> Found {
-    Found::Turn(Finding {
+fn cut(turn: &Turn) -> TurnHistory {
+    TurnHistory::Turn(RecordedTurn {
         turn_id: value::TurnId::new(turn.id.as_str()),
         status: TurnStatus::Interrupted,
         answer: None,
         effects: Vec::new(),
-        heard: Vec::new(),
+        received: Vec::new(),
         failure: None,
     })
 }
@@ -194,7 +200,7 @@ mod tests {
 
     fn found(later: &[Turn]) -> (String, TurnStatus, Option<String>) {
         match judge(later, "ours") {
-            Ok(Found::Turn(finding)) => (
+            Ok(TurnHistory::Turn(finding)) => (
                 finding.turn_id.as_str().to_owned(),
                 finding.status,
                 finding.answer,
@@ -204,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_with_our_text_is_ours_and_its_answer_is_harvested() {
+    fn harvests_answer_of_matching_turn() {
         let later = [
             turn("1", "completed", "ours", "yes"),
             turn("2", "completed", "another", "no"),
@@ -226,19 +232,19 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_answer_is_never_ours_and_nothing_is_nothing() {
+    fn never_harvests_foreign_turns() {
         let foreign = [turn("1", "completed", "another", "secret")];
         assert_eq!(
             found(&foreign),
             ("1".to_owned(), TurnStatus::Interrupted, None)
         );
-        assert_eq!(judge(&[], "ours").unwrap(), Found::Absent);
+        assert_eq!(judge(&[], "ours").unwrap(), TurnHistory::Absent);
         let empty = serde_json::from_value(json!({"id": "1", "status": "interrupted"})).unwrap();
-        assert_eq!(judge(&[empty], "ours").unwrap(), Found::Absent);
+        assert_eq!(judge(&[empty], "ours").unwrap(), TurnHistory::Absent);
     }
 
     #[test]
-    fn an_old_answer_to_the_same_text_is_not_harvested() {
+    fn never_harvests_older_identical_turn() {
         let old = turn("1", "completed", "ours", "old");
         let new = turn("2", "completed", "ours", "new");
         let both = [old.clone(), new.clone()];
@@ -247,7 +253,7 @@ mod tests {
             after.as_ref(),
             "ours",
         ) {
-            Ok(Found::Turn(finding)) => (finding.status, finding.answer),
+            Ok(TurnHistory::Turn(finding)) => (finding.status, finding.answer),
             other => panic!("{other:?}"),
         };
         let id = |id: &str| Some(value::TurnId::new(id));
@@ -263,8 +269,8 @@ mod tests {
         );
         for (turns, after) in [(&[old][..], id("0")), (&[], id("0")), (&[], Some(stand_in))] {
             let found = behind(turns, after.as_ref(), "ours").unwrap();
-            assert!(matches!(found, Found::Unreadable { .. }), "{found:?}");
+            assert!(matches!(found, TurnHistory::Unreadable { .. }), "{found:?}");
         }
-        assert_eq!(behind(&[], None, "ours").unwrap(), Found::Absent);
+        assert_eq!(behind(&[], None, "ours").unwrap(), TurnHistory::Absent);
     }
 }

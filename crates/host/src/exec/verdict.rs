@@ -47,7 +47,7 @@ impl Ending {
             status,
             answer,
             touched: self.fold.effects || died,
-            heard: Vec::new(),
+            received: Vec::new(),
             failure,
             usage: usage(self.fold.usage, before),
         }
@@ -67,9 +67,10 @@ impl Ending {
 
     /// The process ended and no turn did.
     fn died(&self) -> Failure {
-        let refused = match self.fold.began {
-            false => fault::of_words(&self.tail),
-            true => None,
+        let refused = if self.fold.began {
+            None
+        } else {
+            fault::of_words(&self.tail)
         };
         let (class, what) = match (refused, self.code) {
             (Some(fault), _) => (fault.failure.class, fault.failure.reason),
@@ -85,9 +86,10 @@ impl Ending {
     /// The words that operators know: the exit code, and what was said last.
     fn words(&self, what: &str) -> String {
         let code = self.code;
-        match self.tail.contains(what) {
-            true => format!("exit={code}: {}", self.tail),
-            false => format!("exit={code}: {what}; its last words: {}", self.tail),
+        if self.tail.contains(what) {
+            format!("exit={code}: {}", self.tail)
+        } else {
+            format!("exit={code}: {what}; its last words: {}", self.tail)
         }
     }
 }
@@ -137,7 +139,7 @@ mod tests {
         r#"{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"half"}}"#;
 
     #[test]
-    fn a_failure_says_the_exit_code_and_the_last_words() {
+    fn failure_reports_exit_code_and_stderr() {
         let died = failure(&[], 7, "boom");
         assert_eq!(died.class, Class::Transient);
         assert!(died.reason.starts_with("exit=7: "), "{}", died.reason);
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_completed_run_has_an_answer_and_one_that_died_may_have_touched_something() {
+    fn only_completed_runs_have_answers() {
         let end = |ending: Ending| ending.turn_end(TurnId::new("u"), None);
         let died = end(ending(&[BEGAN, SAID], 137, ""));
         assert_eq!((died.answer, died.touched), (None, true));
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_cost_before_is_not_paid_again() {
+    fn usage_excludes_earlier_turns() {
         let count = |input_tokens, output_tokens| ExecUsage {
             input_tokens,
             output_tokens,

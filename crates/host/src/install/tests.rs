@@ -109,7 +109,7 @@ fn a_broken_one_is_replaced() {
 }
 
 #[test]
-fn a_failure_shows_what_npm_said_and_leaves_nothing() {
+fn failed_install_reports_npm_and_cleans_up() {
     let tree = Tree::new();
     let script = "#!/bin/sh\necho 'npm error code ENOTFOUND' >&2\nexit 1\n";
     let npm = tree.file("npm", "755", script);

@@ -23,13 +23,12 @@ fn watch(leash: &mut impl Read, codex: ChildStdin, bytes: u64, events: &SyncSend
         Err(_) => false,
     };
     // Half a prompt is not a prompt: Codex would begin at the end of its stdin, so that stays open until it is gone.
-    let _kept_open = match whole {
-        true => {
-            std::thread::spawn(move || give(codex, &prompt));
-            drain(leash);
-            None
-        }
-        false => Some(codex),
+    let _kept_open = if whole {
+        std::thread::spawn(move || give(codex, &prompt));
+        drain(leash);
+        None
+    } else {
+        Some(codex)
     };
     let _closed = events.send(Event::Stop(RUN_GRACE));
     loop {
@@ -60,7 +59,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_codex_that_does_not_take_its_prompt_is_ended_with_the_leash() {
+    fn closing_stdin_guard_stops_blocked_prompt() {
         let mut hung = Command::new("sleep")
             .arg("600")
             .stdin(Stdio::piped())

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_tail_of_a_flood_is_kept() {
+    fn stderr_log_keeps_only_tail() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("stderr.log");
         let mut file = open(&path).unwrap();

@@ -134,16 +134,17 @@ impl<S: Stage> Play<S> {
                 Kill::Due { ends, at, victim }
             }
             Kill::Due { ends, at, victim } if Instant::now() >= at => {
-                match self.kill(victim).await? {
-                    true => Kill::Far {
+                if self.kill(victim).await? {
+                    Kill::Far {
                         ends: ends + KILL_EVERY,
                         victim: victim.other(),
-                    },
-                    false => Kill::Near {
+                    }
+                } else {
+                    Kill::Near {
                         ends,
                         begun: self.begun(),
                         victim,
-                    },
+                    }
                 }
             }
             Kill::Far { .. } | Kill::Near { .. } | Kill::Due { .. } => kill,

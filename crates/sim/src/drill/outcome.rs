@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cost_of_an_answer_has_all_calls_in_it() {
+    fn cost_per_answer_includes_all_calls() {
         let cost = Cost {
             calls: 30,
             needed: 20,

@@ -154,9 +154,10 @@ impl<S: Stage> Play<S> {
     }
 
     pub(super) fn next_victim(&mut self) -> Victim {
-        match self.deaths.chance(500) {
-            true => Victim::Daemon,
-            false => Victim::Codex,
+        if self.deaths.chance(500) {
+            Victim::Daemon
+        } else {
+            Victim::Codex
         }
     }
 

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_with_a_place_of_its_own_waits_for_it() {
+    async fn pinned_message_waits_for_its_lane() {
         let (platform, mut traffic) = said(1, Place::ItsOwn).await;
         let before = traffic.said();
         assert!(before < LANES * WAITING_MAX, "another place has room");

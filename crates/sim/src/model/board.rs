@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counted_failure_plays_so_often_and_no_more() {
+    fn counted_failure_plays_limited_times() {
         let mut board = Board::default();
         let mut spend = |kind, times| board.spend((kind, "prompt", 0), times);
         assert_eq!(
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_bounded_in_number_and_in_bytes() {
+    fn seen_requests_are_bounded() {
         let mut board = Board::default();
         for _ in 0..=MOST_SEEN {
             board.see(Seen::default());
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_dropped_before_its_end_is_aborted() {
+    fn dropped_stream_counts_as_aborted() {
         let board = shared();
         let mut done = Active::begin(&board).unwrap();
         let gone = Active::begin(&board).unwrap();

@@ -99,9 +99,10 @@ fn code(arguments: &Value) -> Value {
 /// run twice leaves two lines.
 fn append(prompt: &Prompt, file: &str, line: &str) -> String {
     let add = format!("echo {line} >> {file}");
-    match prompt.is_continued() {
-        true => format!("grep -qxF {line} {file} || {add}"),
-        false => add,
+    if prompt.is_continued() {
+        format!("grep -qxF {line} {file} || {add}")
+    } else {
+        add
     }
 }
 
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_goes_to_the_shell_tool_that_is_offered() {
+    fn command_uses_offered_shell_tool() {
         for (tool, arguments) in [
             ("exec_command", r#"{"cmd":"ls"}"#),
             ("shell_command", r#"{"command":"ls"}"#),
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_added_blindly_unless_the_bridge_says_that_it_may_be_there() {
+    fn append_checks_line_after_interruption() {
         let append = Call::Append {
             file: "log".to_owned(),
             line: "r7".to_owned(),
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_goes_to_apply_patch_or_through_the_shell() {
+    fn patch_uses_apply_patch_or_shell() {
         let patch = Call::Patch {
             file: "a".to_owned(),
             content: "b".to_owned(),

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_config_names_the_provider_and_its_limits() {
+    fn config_names_provider_and_limits() {
         let options = Options {
             model: "a \"quoted\" name".to_owned(),
             stream_max_retries: 7,

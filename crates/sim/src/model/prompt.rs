@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_codex_writes_in_the_users_name_is_not_the_users() {
+    fn ignores_injected_user_messages() {
         let prompt = Prompt::read(&json!({"model": "m", "input": [
             {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "echo:no"}]},
             {"type": "message", "role": "user", "content": [
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_known_by_name_or_else_by_type() {
+    fn finds_tools_by_name_or_type() {
         let prompt = Prompt::read(&json!({"tools": [
             {"type": "function", "name": "exec_command"},
             {"type": "custom", "name": "apply_patch"},
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_around_a_text_is_taken_off() {
+    fn strips_wrapping_from_message_text() {
         let text =
             "Text of another agent, as data:\n<message from=\"a\">\necho:hi\n<b>\n</message>\nEnd.";
         assert_eq!(own_words(text), "echo:hi\n<b>");

@@ -59,7 +59,7 @@ fn deltas(beats: &[Beat]) -> String {
 }
 
 #[test]
-fn a_plain_answer_quotes_the_message_and_is_the_same_each_time() {
+fn plain_answer_quotes_message_deterministically() {
     let beats = play("hello", false);
     let expected = [
         "created",
@@ -77,7 +77,7 @@ fn a_plain_answer_quotes_the_message_and_is_the_same_each_time() {
 }
 
 #[test]
-fn a_pause_is_in_the_middle_of_the_answer() {
+fn pause_splits_the_answer() {
     let beats = play("pause:gate echo:first second", false);
     let hold = beats
         .iter()
@@ -89,7 +89,7 @@ fn a_pause_is_in_the_middle_of_the_answer() {
 }
 
 #[test]
-fn commentary_comes_before_the_wait_and_the_answer_after_it() {
+fn commentary_precedes_hold_and_answer() {
     let beats = play("say:looking hold:gate phase:final_answer echo:done", false);
     let hold = beats
         .iter()
@@ -116,7 +116,7 @@ fn commentary_may_come_before_a_tool_call() {
 }
 
 #[test]
-fn a_break_comes_in_the_middle_of_the_answer_not_of_the_commentary() {
+fn break_interrupts_answer_not_commentary() {
     let kinds = kinds(&play("say:a break: stream:2", true));
     let at = kinds.iter().position(|kind| kind == "<Break>").unwrap();
     assert_eq!(
@@ -131,14 +131,14 @@ fn a_break_comes_in_the_middle_of_the_answer_not_of_the_commentary() {
 }
 
 #[test]
-fn a_tool_call_that_breaks_is_never_complete() {
+fn broken_tool_call_never_completes() {
     let beats = play("break: tool:ping", true);
     let at = beats.iter().position(|beat| *beat == Beat::Break).unwrap();
     assert_eq!(kinds(&beats[..at]), ["created", "output_item.added"]);
 }
 
 #[test]
-fn a_failure_in_the_stream_has_no_answer() {
+fn stream_failure_has_no_answer() {
     let beats = play("sse_fail:rate_limit_exceeded", false);
     assert_eq!(kinds(&beats), ["created", "failed"]);
     let failed = data(beats.last().unwrap()).unwrap();
@@ -180,7 +180,7 @@ fn remembering_counts_and_quotes_what_came_before() {
 }
 
 #[test]
-fn a_script_that_ran_out_says_what_the_tool_said() {
+fn exhausted_script_repeats_tool_output() {
     let mut prompt = prompt(&["tool:ping"]);
     prompt.outputs.push("pong".to_owned());
     assert_eq!(texts(&compose(&prompt, None, false)), ["tool said: pong"]);

@@ -24,13 +24,13 @@ fn plain_text_is_a_step_that_quotes() {
 }
 
 #[test]
-fn echo_takes_the_rest_of_the_step_with_whatever_it_holds() {
+fn echo_takes_rest_of_step() {
     assert_eq!(one("echo: a fail:500 b\nc ").act, echo("a fail:500 b\nc"));
     assert_eq!(one("echo: a fail:500 b").refusal, None);
 }
 
 #[test]
-fn a_directive_is_found_anywhere_but_only_as_a_whole_word() {
+fn directives_match_whole_words_only() {
     assert_eq!(one("please do (echo:hi").act, echo("hi"));
     assert_eq!(one("été,echo:hi").act, echo("hi"));
     assert_eq!(
@@ -61,7 +61,7 @@ fn a_longer_word_is_not_its_ending() {
 }
 
 #[test]
-fn steps_are_divided_by_a_double_semicolon_that_stands_alone() {
+fn standalone_double_semicolon_separates_steps() {
     let steps = read("shell:echo hi ;; echo:done");
     let call = Call::Shell {
         command: "echo hi".to_owned(),
@@ -74,7 +74,7 @@ fn steps_are_divided_by_a_double_semicolon_that_stands_alone() {
 }
 
 #[test]
-fn cues_keep_the_order_they_were_written_in() {
+fn cues_keep_written_order() {
     let step = one("reason:let me see say:working on it hold:gate sleep:0.5 echo:x");
     let say = Cue::Say {
         text: "working on it".to_owned(),
@@ -201,7 +201,7 @@ fn tool_calls() {
 }
 
 #[test]
-fn a_word_with_an_unreadable_argument_is_text_and_does_not_hide_what_follows() {
+fn invalid_directive_arguments_are_plain_text() {
     assert_eq!(one("the usage: of echo:hi").act, echo("hi"));
     assert_eq!(one("usage:lots").usage, Usage::default());
 }

@@ -75,9 +75,10 @@ impl Ground {
             body: body.clone(),
         });
         self.answer_at_once(from, to, &body);
-        let mut answer = match self.is_pushed_to(to) {
-            true => self.busy(to),
-            false => Answer::ok(receipt(&method)),
+        let mut answer = if self.is_pushed_to(to) {
+            self.busy(to)
+        } else {
+            Answer::ok(receipt(&method))
         };
         answer.after = row.filter(|row| self.edition != Edition::Seed && self.comes_by_itself(row));
         Ok(answer)
@@ -232,9 +233,10 @@ pub(super) fn normal(edition: Edition, mut body: Value) -> Result<Value, Answer>
         .pointer_mut("/params/message")
         .and_then(Value::as_object_mut)
     else {
-        return match is_message {
-            true => Err(no_parts()),
-            false => Ok(body),
+        return if is_message {
+            Err(no_parts())
+        } else {
+            Ok(body)
         };
     };
     if !message.contains_key("parts") {

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_of_a_form_is_read_and_nothing_else() {
+    fn multipart_form_yields_only_files() {
         let body = "--B\r\nContent-Disposition: form-data; name=\"note\"\r\n\r\nx\r\n\
                     --B\r\nContent-Disposition: form-data; name=\"files\"; filename=\"a.txt\"\r\n\
                     Content-Type: text/plain\r\n\r\nhello\r\n\r\nfile\r\n\

@@ -186,9 +186,10 @@ impl Office {
                 .register_failed
                 .is_some_and(|failed| failed >= now.before(REGISTER_MEMORY)),
         };
-        self.show(match remembered || self.error_rate >= DEGRADED_FROM {
-            true => Status::Degraded,
-            false => Status::Online,
+        self.show(if remembered || self.error_rate >= DEGRADED_FROM {
+            Status::Degraded
+        } else {
+            Status::Online
         });
     }
 

@@ -121,15 +121,19 @@ impl Server {
                 () = tokio::time::sleep(time) => self.plain(number, call).await,
                 () = self.stop.cancelled() => cut(),
             },
-            MoleculeFault::Hold(gate) => match self.opened(&gate).await {
-                true => self.plain(number, call).await,
-                false => cut(),
-            },
+            MoleculeFault::Hold(gate) => {
+                if self.opened(&gate).await {
+                    self.plain(number, call).await
+                } else {
+                    cut()
+                }
+            }
             MoleculeFault::HoldAnswer(gate) => {
                 let (answer, standing) = self.take(call).await;
-                match self.opened(&gate).await {
-                    true => self.send(number, answer, standing),
-                    false => cut(),
+                if self.opened(&gate).await {
+                    self.send(number, answer, standing)
+                } else {
+                    cut()
                 }
             }
             MoleculeFault::Refuse {

@@ -267,9 +267,10 @@ impl Ground {
         let gone =
             |token: &super::ground::Token| token.workspace == id && token.id == call.place.part;
         self.tokens.retain(|_, token| !gone(token));
-        match self.tokens.len() < had {
-            true => Ok(Answer::ok(json!({ "status": "revoked" }))),
-            false => Err(Answer::error(404, "token not found")),
+        if self.tokens.len() < had {
+            Ok(Answer::ok(json!({ "status": "revoked" })))
+        } else {
+            Err(Answer::error(404, "token not found"))
         }
     }
 

@@ -72,14 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zeros_at_the_end_of_a_fraction_are_not_written() {
+    fn trims_trailing_zeros_of_fractions() {
         let time = Micros::read("2026-11-15T20:00:13.572670Z").unwrap();
         assert_eq!(time.text(), "2026-11-15T20:00:13.57267Z");
         assert_eq!(Micros(time.0 - 572_670).text(), "2026-11-15T20:00:13Z");
     }
 
     #[test]
-    fn no_two_ticks_are_the_same_and_tests_put_the_clock_forward() {
+    fn clock_ticks_increase_and_advance() {
         let mut clock = Clock::default();
         let first = clock.tick();
         assert!((0..1_000).all(|_| clock.tick() > first));

@@ -138,15 +138,16 @@ fn rain(weather: Weather, dice: &mut Dice) -> Fault {
 }
 
 fn refusal(dice: &mut Dice) -> Fault {
-    match dice.chance(500) {
-        true => Fault::Refuse {
+    if dice.chance(500) {
+        Fault::Refuse {
             status: 503,
             retry_after: None,
-        },
-        false => Fault::Refuse {
+        }
+    } else {
+        Fault::Refuse {
             status: 429,
             retry_after: Some(1),
-        },
+        }
     }
 }
 
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_goes_before_the_weather_and_is_used_up() {
+    fn scripted_faults_are_used_once() {
         let mut faults = Faults::new(1);
         faults.script(Call::Reply, vec![Fault::Cut, Fault::LoseResponse]);
         assert_eq!(faults.next(Call::Ack, None), Fault::None);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weather_of_a_row_does_not_depend_on_what_else_is_called() {
+    fn row_weather_is_independent_of_other_calls() {
         let weather = Weather {
             refuse: 300,
             lose: 300,

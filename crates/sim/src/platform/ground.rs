@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_shown_until_they_are_acknowledged_and_again_when_redelivered() {
+    fn shows_unacknowledged_and_redelivered_rows() {
         let mut ground = ground(Memory::Idempotent);
         ground.post("b", "bob", "hey").unwrap();
         let page = ground.show(10, 0);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_comes_twice_is_seen_as_the_platform_s_memory_allows() {
+    fn duplicate_reply_depends_on_platform_memory() {
         for (memory, seen, probed) in [
             (Memory::Idempotent, 1, Some(Some("v1"))),
             (Memory::Probeable, 2, Some(Some("v1"))),
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_row_is_shown_as_it_is_and_nobody_waits_for_it() {
+    fn planted_row_is_shown_verbatim() {
         let mut ground = Ground::new(Memory::Idempotent, 1);
         ground.plant(json!({"text": 7})).unwrap();
         ground.plant(json!("nonsense")).unwrap();

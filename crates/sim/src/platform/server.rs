@@ -41,7 +41,7 @@ pub(super) struct Server {
 }
 
 #[derive(Clone, Debug)]
-struct Desk {
+struct BridgeService {
     server: Server,
     calls: Arc<Semaphore>,
 }
@@ -49,7 +49,7 @@ struct Desk {
 /// Serves until the token is cancelled.
 pub(super) async fn serve(listener: TcpListener, server: Server) {
     let stop = server.stop.clone();
-    let desk = Desk {
+    let service = BridgeService {
         server,
         calls: Arc::new(Semaphore::new(CALLS_MOST)),
     };
@@ -59,7 +59,7 @@ pub(super) async fn serve(listener: TcpListener, server: Server) {
         .route("/acks", post(ack))
         .fallback(missing)
         .layer(DefaultBodyLimit::max(BODY_MOST))
-        .with_state(desk);
+        .with_state(service);
     let listener = listener.tap_io(|socket| {
         if let Err(error) = socket.set_nodelay(true) {
             tracing::debug!(%error, "platform: small writes may be delayed");
@@ -81,67 +81,72 @@ async fn missing(uri: Uri) -> Response {
     )
 }
 
-async fn inbox(State(desk): State<Desk>, Query(query): Query<InboxQuery>) -> Response {
+async fn inbox(State(service): State<BridgeService>, Query(query): Query<InboxQuery>) -> Response {
     let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
     let mark = query.mark.unwrap_or(0);
     let wait = Duration::from_millis(query.wait.unwrap_or(0)).min(WAIT_MOST);
-    desk.play(Call::Inbox, None, async |server| {
-        if query.mark.is_some() {
-            server.news(limit, mark, wait).await;
-        }
-        let Page { rows, mark } = change(&server.ground, |ground| ground.show(limit, mark));
-        Json(Inbox { rows, mark }).into_response()
-    })
-    .await
+    service
+        .play(Call::Inbox, None, async |server| {
+            if query.mark.is_some() {
+                server.news(limit, mark, wait).await;
+            }
+            let Page { rows, mark } = change(&server.ground, |ground| ground.show(limit, mark));
+            Json(Inbox { rows, mark }).into_response()
+        })
+        .await
 }
 
-async fn reply(State(desk): State<Desk>, body: Bytes) -> Response {
+async fn reply(State(service): State<BridgeService>, body: Bytes) -> Response {
     let reply: ReplyBody = match read(&body) {
         Ok(reply) => reply,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, None, &why),
     };
     let about = RowId::read(reply.about());
-    desk.play(Call::Reply, about, async |server| {
-        let taken = change(&server.ground, |ground| ground.reply(NewReply::from(reply)));
-        match taken {
-            Some(receipt) => receipt_of(Some(receipt)),
-            None => refuse(StatusCode::NOT_FOUND, None, "no such row there"),
-        }
-    })
-    .await
+    service
+        .play(Call::Reply, about, async |server| {
+            let taken = change(&server.ground, |ground| ground.reply(NewReply::from(reply)));
+            match taken {
+                Some(receipt) => receipt_of(Some(receipt)),
+                None => refuse(StatusCode::NOT_FOUND, None, "no such row there"),
+            }
+        })
+        .await
 }
 
-async fn probe(State(desk): State<Desk>, Query(query): Query<ProbeQuery>) -> Response {
-    desk.play(Call::Probe, None, async |server| {
-        let found = server.ground.borrow().probe(&query.key);
-        match found {
-            Some(receipt) => receipt_of(receipt),
-            None => refuse(
-                StatusCode::METHOD_NOT_ALLOWED,
-                None,
-                "this platform can't be asked",
-            ),
-        }
-    })
-    .await
+async fn probe(State(service): State<BridgeService>, Query(query): Query<ProbeQuery>) -> Response {
+    service
+        .play(Call::Probe, None, async |server| {
+            let found = server.ground.borrow().probe(&query.key);
+            match found {
+                Some(receipt) => receipt_of(receipt),
+                None => refuse(
+                    StatusCode::METHOD_NOT_ALLOWED,
+                    None,
+                    "this platform can't be asked",
+                ),
+            }
+        })
+        .await
 }
 
-async fn ack(State(desk): State<Desk>, body: Bytes) -> Response {
+async fn ack(State(service): State<BridgeService>, body: Bytes) -> Response {
     let ack: AckBody = match read(&body) {
         Ok(ack) => ack,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, None, &why),
     };
     let about = RowId::read(&ack.row);
-    desk.play(Call::Ack, about, async |server| {
-        match change(&server.ground, |ground| ground.ack(&ack.row)) {
-            true => Json(json!({})).into_response(),
-            false => refuse(StatusCode::NOT_FOUND, None, "no such row"),
-        }
-    })
-    .await
+    service
+        .play(Call::Ack, about, async |server| {
+            if change(&server.ground, |ground| ground.ack(&ack.row)) {
+                Json(json!({})).into_response()
+            } else {
+                refuse(StatusCode::NOT_FOUND, None, "no such row")
+            }
+        })
+        .await
 }
 
-impl Desk {
+impl BridgeService {
     /// Lets one call meet its fault.
     async fn play(
         &self,

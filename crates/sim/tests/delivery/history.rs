@@ -2,7 +2,7 @@
 
 use crate::codex::{Codex, CodexTurn, Lost, Stage, Thread, Why, number, turn_id};
 use crate::setup::{Mutant, Setup};
-use bridge_core::port::{Finding, Found, TurnStatus};
+use bridge_core::port::{RecordedTurn, TurnHistory, TurnStatus};
 use bridge_core::value::{ClientId, Turn};
 
 /// What a look saw.
@@ -21,7 +21,7 @@ pub(crate) enum Seen {
 }
 
 impl Seen {
-    pub(crate) fn found(self, heard: Vec<ClientId>) -> Found {
+    pub(crate) fn found(self, received: Vec<ClientId>) -> TurnHistory {
         match self {
             Self::Turn {
                 turn,
@@ -29,17 +29,17 @@ impl Seen {
                 said,
                 noted,
                 why,
-            } => Found::Turn(Finding {
+            } => TurnHistory::Turn(RecordedTurn {
                 turn_id: turn_id(turn),
                 status,
                 answer: said.then(|| "the answer".to_owned()),
                 effects: noted.then(|| "rm".to_owned()).into_iter().collect(),
-                heard,
+                received,
                 failure: (status == TurnStatus::Failed).then(|| why.failure()),
             }),
-            Self::Absent => Found::Absent,
-            Self::Foreign => Found::Foreign,
-            Self::Unreadable => Found::Unreadable {
+            Self::Absent => TurnHistory::Absent,
+            Self::Foreign => TurnHistory::Foreign,
+            Self::Unreadable => TurnHistory::Unreadable {
                 why: "no record".to_owned(),
             },
         }
@@ -80,9 +80,10 @@ impl Codex {
             }
             (Thread::Loaded | Thread::Recorded, after) => {
                 let later = after.map_or(0, |anchor| usize::from(anchor) + 1);
-                match self.turns.iter().skip(later).any(in_history) {
-                    true => Seen::Foreign,
-                    false => Seen::Absent,
+                if self.turns.iter().skip(later).any(in_history) {
+                    Seen::Foreign
+                } else {
+                    Seen::Absent
                 }
             }
         }
@@ -101,10 +102,13 @@ fn finding(at: u8, turn: &CodexTurn) -> Seen {
         | Stage::Called
         | Stage::Touched
         | Stage::Noted
-        | Stage::Said => match turn.live() {
-            true => TurnStatus::InProgress,
-            false => TurnStatus::Interrupted,
-        },
+        | Stage::Said => {
+            if turn.live() {
+                TurnStatus::InProgress
+            } else {
+                TurnStatus::Interrupted
+            }
+        }
     };
     Seen::Turn {
         turn: at,

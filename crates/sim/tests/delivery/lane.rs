@@ -90,19 +90,21 @@ fn approach(nexts: &mut Nexts<'_>, piece: Piece, again: bool) {
 
 fn probe(nexts: &mut Nexts<'_>, piece: Piece) {
     let there = nexts.from.platform.has(&reply(nexts.from, piece).key);
-    let (what, lane) = match there {
-        true => (
+    let (what, lane) = if there {
+        (
             "the lane finds the reply",
             Lane::Heard(piece, Verdict::Taken),
-        ),
-        false => ("the lane does not find the reply", Lane::Handing(piece)),
+        )
+    } else {
+        ("the lane does not find the reply", Lane::Handing(piece))
     };
     nexts.add(Step::of(what, piece.message), |world| set(world, lane));
     if nexts.from.faults.probe > 0 {
         // Whatever the platform says of its failed look, the reply is as unknown as before.
-        let verdict = match nexts.setup.has(Mutant::ProbeFailureRefuses) {
-            true => Verdict::Refused,
-            false => Verdict::Unknown,
+        let verdict = if nexts.setup.has(Mutant::ProbeFailureRefuses) {
+            Verdict::Refused
+        } else {
+            Verdict::Unknown
         };
         let step = Step::of("the look for the reply fails", piece.message);
         nexts.add(step.fault(), |world| {
@@ -139,9 +141,10 @@ fn platform(nexts: &mut Nexts<'_>, piece: Piece) {
         });
     }
     if faults.refused > 0 {
-        let later = match setup.has(Mutant::ConfirmEarly) {
-            true => Verdict::Taken,
-            false => Verdict::Refused,
+        let later = if setup.has(Mutant::ConfirmEarly) {
+            Verdict::Taken
+        } else {
+            Verdict::Refused
         };
         for (what, verdict) in [
             ("the platform refuses the reply for now", later),
@@ -167,9 +170,10 @@ fn reply(world: &World, piece: Piece) -> &Reply {
 
 fn shows(world: &mut World, piece: Piece, setup: &Setup) {
     let reply = reply(world, piece).clone();
-    let key = match setup.has(Mutant::FreshKey) {
-        true => ReplyKey::of(&reply.message_id, 1_000 + world.platform.count()),
-        false => reply.key.clone(),
+    let key = if setup.has(Mutant::FreshKey) {
+        ReplyKey::of(&reply.message_id, 1_000 + world.platform.count())
+    } else {
+        reply.key.clone()
     };
     world.platform.take(piece.message, &reply, &key, setup.sink);
 }

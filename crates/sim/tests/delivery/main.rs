@@ -82,19 +82,19 @@ const HOSTS: [HostKind; 2] = [HostKind::Stdio, HostKind::Socket];
 
 /// The promise itself, with every interleaving of two messages.
 #[test]
-fn two_messages_survive_every_fault_when_codex_ends_with_the_daemon() {
+fn two_messages_survive_faults_over_stdio() {
     hold(Setup::new(2, HostKind::Stdio, DELIVERY));
 }
 
 #[test]
-fn two_messages_survive_every_fault_when_codex_goes_on() {
+fn two_messages_survive_faults_over_socket() {
     hold(Setup::new(2, HostKind::Socket, DELIVERY));
 }
 
 /// The same where the source is told at once: an owed ack goes first, or there are too many orders; all orders are
 /// tried with fewer faults, and with one message and all of them.
 #[test]
-fn messages_survive_every_fault_when_the_source_is_told_at_once() {
+fn messages_survive_faults_with_custody_ack() {
     let ack = AckMode::OnCustody;
     let setup = Setup::new(2, HostKind::Socket, DELIVERY);
     hold(Setup {
@@ -137,7 +137,7 @@ fn one_message_survives_everything() {
 }
 
 #[test]
-fn replies_are_seen_once_as_far_as_the_platform_allows() {
+fn replies_honor_sink_class_guarantees() {
     for sink in [
         SinkClass::Idempotent,
         SinkClass::Probeable,
@@ -167,7 +167,7 @@ fn replies_are_seen_once_as_far_as_the_platform_allows() {
 }
 
 #[test]
-fn a_reboot_that_loses_the_tail_of_the_history_repeats_nothing() {
+fn reboot_losing_history_repeats_nothing() {
     let alone = Faults {
         reboot: 1,
         daemon: 1,
@@ -213,7 +213,7 @@ fn a_stopped_message_ends_cancelled_or_answered() {
 }
 
 #[test]
-fn a_message_given_to_a_running_turn_is_answered_once() {
+fn steered_message_is_answered_once() {
     let faults = Faults {
         daemon: 1,
         codex: 1,
@@ -245,7 +245,7 @@ fn a_message_given_to_a_running_turn_is_answered_once() {
 }
 
 #[test]
-fn a_dead_letter_that_is_sent_again_ends_well() {
+fn redriven_dead_letter_completes() {
     let faults = Faults {
         redrive: 1,
         refused: 1,
@@ -266,7 +266,7 @@ fn a_dead_letter_that_is_sent_again_ends_well() {
 }
 
 #[test]
-fn cut_work_is_left_to_a_person_or_given_up_as_the_operator_chose() {
+fn interrupted_turn_follows_cut_policy() {
     let faults = Faults {
         daemon: 1,
         turn: 1,

@@ -56,30 +56,30 @@ const CALLED_AGAIN: &str = "the model was called for a message that has an answe
 const DUPLICATE: &str = "a row that was shown twice became two messages";
 
 #[test]
-fn a_finished_turn_that_is_not_harvested_is_caught() {
+fn catches_missing_harvest() {
     caught(Mutant::NoHarvest, one(HostKind::Stdio), TWICE);
     caught(Mutant::NoHarvest, one(HostKind::Socket), TWICE);
 }
 
 #[test]
-fn a_lost_turn_that_is_run_again_blindly_is_caught() {
+fn catches_blind_rerun() {
     caught(Mutant::BlindRerun, one(HostKind::Stdio), TWICE);
 }
 
 #[test]
-fn a_restart_that_forgets_what_was_in_flight_is_caught() {
+fn catches_restart_forgetting_in_flight_rows() {
     caught(Mutant::RestartForgets, one(HostKind::Stdio), TWICE);
     caught(Mutant::RestartForgets, one(HostKind::Socket), TWO_LIVE);
 }
 
 #[test]
-fn a_restart_that_leaves_what_was_in_flight_is_caught() {
+fn catches_restart_leaving_in_flight_rows() {
     caught(Mutant::RestartLeaves, one(HostKind::Stdio), STUCK);
     caught(Mutant::RestartLeaves, one(HostKind::Socket), STUCK);
 }
 
 #[test]
-fn a_reply_without_intent_and_with_a_new_key_each_time_is_caught() {
+fn catches_fresh_reply_keys() {
     caught(Mutant::FreshKey, one(HostKind::Stdio), SEEN_TWICE);
 }
 
@@ -89,40 +89,40 @@ fn an_ack_at_the_answer_is_caught() {
 }
 
 #[test]
-fn a_reply_that_counts_as_sent_before_the_platform_took_it_is_caught() {
+fn catches_early_reply_confirmation() {
     caught(Mutant::ConfirmEarly, one(HostKind::Stdio), UNSEEN);
 }
 
 #[test]
-fn a_new_turn_beside_one_that_runs_is_caught() {
+fn catches_missing_reattach() {
     caught(Mutant::NoReattach, one(HostKind::Socket), TWO_LIVE);
 }
 
 #[test]
-fn a_turn_that_is_started_before_its_intent_is_on_disk_is_caught() {
+fn catches_turn_start_before_intent() {
     caught(Mutant::StartBeforeBegin, one(HostKind::Stdio), TWICE);
     caught(Mutant::StartBeforeBegin, one(HostKind::Socket), TWO_LIVE);
 }
 
 /// The rule that a measurement overthrew: an effect may be done and its item not on disk.
 #[test]
-fn a_clean_retry_because_no_effect_is_on_disk_is_caught() {
+fn catches_clean_retry_after_cut() {
     caught(Mutant::CleanRetry, one(HostKind::Stdio), TWICE);
     caught(Mutant::CleanRetry, one(HostKind::Socket), TWICE);
 }
 
 #[test]
-fn a_look_that_does_not_wait_for_the_history_is_caught() {
+fn catches_hasty_history_lookup() {
     caught(Mutant::HastyLook, one(HostKind::Socket), TWO_LIVE);
 }
 
 #[test]
-fn an_answer_that_is_sent_before_it_is_journaled_is_caught() {
+fn catches_reply_sent_before_journal() {
     caught(Mutant::AnswerNotJournaled, one(HostKind::Stdio), SEEN_TWICE);
 }
 
 #[test]
-fn a_turn_that_a_reboot_took_and_that_counts_as_never_run_is_caught() {
+fn catches_ignored_reboot() {
     let faults = Faults {
         reboot: 1,
         ..NO_FAULTS
@@ -132,19 +132,19 @@ fn a_turn_that_a_reboot_took_and_that_counts_as_never_run_is_caught() {
 }
 
 #[test]
-fn a_row_shown_twice_that_becomes_two_messages_is_caught() {
+fn catches_duplicate_rows_taken() {
     caught(Mutant::DuplicateTaken, one(HostKind::Stdio), DUPLICATE);
 }
 
 #[test]
-fn a_reply_that_is_sent_again_without_a_look_is_caught() {
+fn catches_resend_without_probe() {
     let sink = SinkClass::Probeable;
     let setup = one(HostKind::Stdio);
     caught(Mutant::ProbeSkipped, Setup { sink, ..setup }, SEEN_TWICE);
 }
 
 #[test]
-fn a_failed_look_that_counts_as_a_refusal_is_caught() {
+fn catches_probe_failure_counted_as_refusal() {
     let faults = Faults {
         unknown: 1,
         probe: 1,
@@ -158,27 +158,27 @@ fn a_failed_look_that_counts_as_a_refusal_is_caught() {
 }
 
 #[test]
-fn a_follower_that_is_answered_although_nobody_heard_it_is_caught() {
+fn catches_answering_undelivered_follower() {
     caught(Mutant::UnheardAnswered, together(HostKind::Stdio), UNHEARD);
 }
 
 #[test]
-fn a_follower_that_stays_when_its_turn_dies_is_caught() {
+fn catches_follower_kept_after_turn_death() {
     caught(Mutant::FollowerKept, together(HostKind::Stdio), STUCK);
 }
 
 #[test]
-fn a_follower_that_starts_afresh_after_its_turn_was_cut_is_caught() {
+fn catches_fresh_follower_after_cut() {
     caught(Mutant::FollowerFresh, together(HostKind::Stdio), TWICE);
 }
 
 #[test]
-fn a_text_that_a_turn_hears_before_the_intent_is_on_disk_is_caught() {
+fn catches_steer_before_intent() {
     caught(Mutant::SteerBeforeJoin, together(HostKind::Socket), TWICE);
 }
 
 #[test]
-fn a_stop_that_forgets_the_running_turn_is_caught() {
+fn catches_cancel_forgetting_turn() {
     let faults = Faults {
         cancel: 1,
         ..NO_FAULTS
@@ -188,7 +188,7 @@ fn a_stop_that_forgets_the_running_turn_is_caught() {
 }
 
 #[test]
-fn a_dead_letter_with_an_answer_that_is_run_again_is_caught() {
+fn catches_redrive_rerunning_answered_message() {
     let faults = Faults {
         refused: 1,
         redrive: 1,

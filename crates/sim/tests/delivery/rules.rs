@@ -93,9 +93,10 @@ fn ends_are_told(world: &World, setup: &Setup) -> Option<&'static str> {
         match &row.message.life.state {
             MessageState::Done | MessageState::Replied => {
                 let shared = row.answer == Some(AnswerSource::Shared);
-                let kind = match shared {
-                    true => ReplyKind::Notice,
-                    false => ReplyKind::Answer,
+                let kind = if shared {
+                    ReplyKind::Notice
+                } else {
+                    ReplyKind::Answer
                 };
                 if world.platform.sees(message, kind) == 0 {
                     return Some("a message is done and its answer was never seen");

@@ -168,10 +168,10 @@ impl Setup {
 
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (host, sandbox, sink) = (self.host, self.sandbox.word(), self.sink);
+        let (host, sandbox, sink) = (self.host, self.sandbox.as_str(), self.sink);
         write!(f, "{} messages, {host:?}, {sandbox}, ", self.messages)?;
-        write!(f, "ack {}, {sink:?}, ", self.ack.word())?;
-        write!(f, "{:?}, cut {}, ", self.mid_turn, self.on_cut.word())?;
+        write!(f, "ack {}, {sink:?}, ", self.ack.as_str())?;
+        write!(f, "{:?}, cut {}, ", self.mid_turn, self.on_cut.as_str())?;
         write!(f, "faults {}", self.faults)
     }
 }

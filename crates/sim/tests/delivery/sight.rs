@@ -6,7 +6,7 @@ use crate::setup::MESSAGES_MAX;
 use crate::world::{DUE, conversation_id, message_id};
 use bridge_core::port::{HeadFilter, Read};
 use bridge_core::value::{Ack, AnswerSource, Conversation, Message, Reply, Turn};
-use bridge_store::MemoryRows;
+use bridge_testkit::MemoryRows;
 
 /// A message and what hangs on it.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use crate::platform::Platform;
 use crate::setup::{Faults, MESSAGES_MAX, Setup};
 use crate::sight::{Row, Sight};
 use bridge_core::value::{BootId, ConversationId, Message, MessageId, StateName, Timestamp};
-use bridge_store::MemoryRows;
+use bridge_testkit::MemoryRows;
 use std::sync::Arc;
 
 /// When everything happens.

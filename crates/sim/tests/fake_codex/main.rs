@@ -86,7 +86,7 @@ async fn converse(bin: &Path, home: &Home) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_fake_says_what_the_real_codex_says() {
+async fn fake_matches_real_codex() {
     let model = ScriptedModel::start(Options::default()).await.unwrap();
     let home = Home::new(&model.codex_config());
     let real = converse(&codex_for_tests().unwrap(), &home).await;
@@ -103,7 +103,7 @@ async fn the_fake_says_what_the_real_codex_says() {
 }
 
 #[tokio::test]
-async fn a_script_that_does_not_read_is_refused() {
+async fn invalid_script_is_refused() {
     let home = Home::new("");
     home.script(r#"{"at": "turn/start", "do": "dance"}"#);
     let (code, stderr) = peer::fails(Path::new(FAKE), &home).await;

@@ -1,7 +1,7 @@
 //! What acts leave behind: every route of the table that promises an entry in the audit is called once where it acts.
 
 use crate::control::{TASK, begin};
-use crate::desk::{Put, TestDesk};
+use crate::service::{Put, TestService};
 use axum::body::Body;
 use axum::http::{Method, Request};
 use bridge_core::port::{Change, Ledger};
@@ -11,7 +11,7 @@ use bridge_core::value::{
     RequestKind, RequestState, Sandbox, StateName, ThreadId, Timestamp, Turn, TurnId, TurnState,
     Usage, Wants, Word,
 };
-use bridge_front::Desk;
+use bridge_front::BridgeService;
 use bridge_front::api::{Api, Trace, Verb};
 use serde_json::{Value, json};
 
@@ -134,26 +134,26 @@ fn scene(path: &str, at: Timestamp) -> (Vec<Change>, &'static str, Value) {
     }
 }
 
-async fn newest_act(desk: &TestDesk) -> AuditEntry {
-    let acts = desk.ledger().read(|rows| rows.audit(1)).await.unwrap();
+async fn newest_act(service: &TestService) -> AuditEntry {
+    let acts = service.ledger().read(|rows| rows.audit(1)).await.unwrap();
     acts.into_iter().next().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn threat_28_every_route_that_promises_an_act_leaves_it_with_its_word() {
+async fn threat_28_audited_routes_record_their_action() {
     let mut tried = 0;
-    for route in Api::<TestDesk>::routes() {
+    for route in Api::<TestService>::routes() {
         let words = match route.trace {
             Trace::Audit(words) | Trace::RowOrAudit(words) => words,
             Trace::Nothing | Trace::Row => continue,
         };
-        let desk = TestDesk::new();
-        let router = desk.router();
-        begin(&desk, "ann").await;
-        desk.receives(OTHER).await;
-        desk.knows("known").await;
-        let (rows, id, body) = scene(route.path, desk.now());
-        desk.does(Put(rows)).await.unwrap();
+        let service = TestService::new();
+        let router = service.router();
+        begin(&service, "ann").await;
+        service.receives(OTHER).await;
+        service.knows("known").await;
+        let (rows, id, body) = scene(route.path, service.now());
+        service.does(Put(rows)).await.unwrap();
         let path = route.path.replace("{id}", id).replace("{name}", id);
         let method = match route.verb {
             Verb::Post => Method::POST,
@@ -168,7 +168,7 @@ async fn threat_28_every_route_that_promises_an_act_leaves_it_with_its_word() {
             .unwrap();
         let response = tower::ServiceExt::oneshot(router, request).await.unwrap();
         assert!(response.status().is_success(), "{path}: {response:?}");
-        let act = newest_act(&desk).await;
+        let act = newest_act(&service).await;
         assert_eq!(act.actor, "local owner", "{path}: {act:?}");
         assert!(words.contains(&act.what.as_str()), "{path}: {act:?}");
         tried += 1;

@@ -1,6 +1,6 @@
 //! Who may say what to whom.
 
-use crate::desk::{TestDesk, message};
+use crate::service::{TestService, message};
 use bridge_core::step::StartTask;
 use bridge_core::value::MessageId;
 use bridge_core::value::{
@@ -8,7 +8,7 @@ use bridge_core::value::{
     TaskTerms, Timestamp,
 };
 use bridge_front::{
-    Act, Caller, Control, ControlFault, Desk, DeskControl, Grants, Live, News, Scope, Via,
+    Act, BridgeService, Caller, Control, ControlFault, Grants, Live, News, Scope, TaskService, Via,
 };
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) const TASK: &str = "codex-0123456789ab";
 
 /// A task that `starter` began, and whose end a webhook waits for.
-pub(crate) async fn begin(desk: &TestDesk, starter: &str) {
+pub(crate) async fn begin(service: &TestService, starter: &str) {
     let receive = message("t1-first", "task", starter);
     let task = Task {
         task_id: TaskId::new(TASK),
@@ -42,7 +42,7 @@ pub(crate) async fn begin(desk: &TestDesk, starter: &str) {
         },
         created_at: Timestamp(1),
     };
-    desk.does(StartTask { receive, task }).await.unwrap();
+    service.does(StartTask { receive, task }).await.unwrap();
 }
 
 fn token(name: &str, scopes: &[Scope]) -> Caller {
@@ -55,14 +55,15 @@ fn token(name: &str, scopes: &[Scope]) -> Caller {
 }
 
 #[tokio::test]
-async fn threat_1_a_token_speaks_only_in_what_it_began() {
-    let desk = TestDesk::new();
-    begin(&desk, "ann").await;
-    desk.receives("m1-of-ann").await;
-    desk.does(message("m2-elsewhere", "molecule:a", "ann"))
+async fn threat_1_token_steers_only_own_tasks() {
+    let service = TestService::new();
+    begin(&service, "ann").await;
+    service.receives("m1-of-ann").await;
+    service
+        .does(message("m2-elsewhere", "molecule:a", "ann"))
         .await
         .unwrap();
-    let control = DeskControl::new(desk);
+    let control = TaskService::new(service);
     let steer = async |caller: &Caller, id: &str| {
         let act = Act::Steer {
             task_id: id.to_owned(),
@@ -96,36 +97,37 @@ async fn is_told(news: &mut impl News) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_a_task_is_told_when_it_changes() {
-    let desk = TestDesk::new();
-    begin(&desk, "ann").await;
-    let control = DeskControl::new(desk.clone());
+async fn waiters_are_notified_on_task_change() {
+    let service = TestService::new();
+    begin(&service, "ann").await;
+    let control = TaskService::new(service.clone());
     let first = MessageId::new("t1-first");
     for id in [TASK, "t1-first", " codex-01234567 "] {
         let mut news = control.news(id);
         assert!(is_told(&mut news).await, "{id}: it listens");
         assert!(!is_told(&mut news).await, "{id}: nothing happened");
-        desk.hub().publish(&first, Live::Diff("+1".into()));
+        service.hub().publish(&first, Live::Diff("+1".into()));
         assert!(!is_told(&mut news).await, "{id}: what Codex writes");
-        desk.hub().publish(&first, Live::Changed);
+        service.hub().publish(&first, Live::Changed);
         assert!(is_told(&mut news).await, "{id}: it changed");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_ends_between_a_look_and_the_listening_is_told_of() {
-    let desk = TestDesk::new();
-    begin(&desk, "ann").await;
-    let control = DeskControl::new(desk.clone());
+async fn task_end_before_listening_is_reported() {
+    let service = TestService::new();
+    begin(&service, "ann").await;
+    let control = TaskService::new(service.clone());
     let (mut early, mut late) = (control.news(TASK), control.news(TASK));
     let mut nobodys = control.news("codex-unknown");
     assert!(is_told(&mut early).await);
-    desk.cancel(
-        MessageId::new("t1-first"),
-        bridge_core::value::Actor::named("ann"),
-    )
-    .await
-    .unwrap();
+    service
+        .cancel(
+            MessageId::new("t1-first"),
+            bridge_core::value::Actor::named("ann"),
+        )
+        .await
+        .unwrap();
     for news in [&mut early, &mut late, &mut nobodys] {
         assert!(is_told(news).await);
         assert!(!is_told(news).await, "nothing is left that could change");

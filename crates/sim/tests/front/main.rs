@@ -8,6 +8,6 @@
 mod a2a;
 mod audit;
 mod control;
-mod desk;
 mod news;
+mod service;
 mod tokens;

@@ -1,27 +1,28 @@
 //! Slow readers of events: nobody waits for them, nothing piles up, and they are told what is, not all that was.
 
-use crate::desk::{Reader, TestDesk};
+use crate::service::{Reader, TestService};
 use bridge_core::step::Cancel;
 use bridge_core::value::MessageId;
-use bridge_front::{Desk, Live};
+use bridge_front::{BridgeService, Live};
 use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
-async fn n8_a_reader_that_fell_behind_is_told_what_is_and_nothing_piles_up() {
-    let desk = TestDesk::new();
-    let router = desk.router();
+async fn n8_lagging_reader_gets_latest_state() {
+    let service = TestService::new();
+    let router = service.router();
     let mut slow = Reader::open(&router, "/v1/events", None).await;
-    desk.receives("m1").await;
+    service.receives("m1").await;
     let began = tokio::time::Instant::now();
     for _ in 0..50_000 {
-        desk.hub().publish(&MessageId::new("m1"), Live::Changed);
+        service.hub().publish(&MessageId::new("m1"), Live::Changed);
     }
-    desk.cancel(
-        MessageId::new("m1"),
-        bridge_core::value::Actor::named("ann"),
-    )
-    .await
-    .unwrap();
+    service
+        .cancel(
+            MessageId::new("m1"),
+            bridge_core::value::Actor::named("ann"),
+        )
+        .await
+        .unwrap();
     assert_eq!(
         began.elapsed().as_millis(),
         0,
@@ -34,22 +35,22 @@ async fn n8_a_reader_that_fell_behind_is_told_what_is_and_nothing_piles_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn n8_a_reader_that_missed_too_much_is_told_to_look_at_the_lists() {
-    let desk = TestDesk::new();
-    let router = desk.router();
+async fn n8_lagging_reader_gets_reset() {
+    let service = TestService::new();
+    let router = service.router();
     let mut slow = Reader::open(&router, "/v1/events", None).await;
     for n in 0..1_100 {
-        desk.receives(&format!("m{n:04}")).await;
+        service.receives(&format!("m{n:04}")).await;
     }
-    desk.pass_ms(1);
+    service.pass_ms(1);
     let events = slow.rest().await;
     assert!(
         events.iter().any(|event| event.starts_with("event: reset")),
         "{events:#?}"
     );
     assert!(events.len() < 10, "{}", events.len());
-    desk.pass_ms(60_000);
-    desk.receives("later").await;
+    service.pass_ms(60_000);
+    service.receives("later").await;
     let events = slow.rest().await;
     assert_eq!(events.len(), 1, "{events:#?}");
     assert!(
@@ -59,17 +60,19 @@ async fn n8_a_reader_that_missed_too_much_is_told_to_look_at_the_lists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn n8_a_slow_watcher_of_one_message_gets_its_end() {
-    let desk = TestDesk::new();
-    let router = desk.router();
-    desk.receives("m1-long-enough").await;
+async fn n8_slow_message_watcher_gets_end() {
+    let service = TestService::new();
+    let router = service.router();
+    service.receives("m1-long-enough").await;
     let id = MessageId::new("m1-long-enough");
     let mut slow = Reader::open(&router, "/v1/messages/m1-long-enough/events", None).await;
     for n in 0..50_000 {
-        desk.hub()
+        service
+            .hub()
             .publish(&id, Live::Diff(format!("text {n}").into()));
     }
-    desk.cancel(id, bridge_core::value::Actor::named("ann"))
+    service
+        .cancel(id, bridge_core::value::Actor::named("ann"))
         .await
         .unwrap();
     let events = slow.rest().await;
@@ -78,11 +81,11 @@ async fn n8_a_slow_watcher_of_one_message_gets_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_back_with_an_id_misses_nothing() {
-    let desk = TestDesk::new();
-    let router = desk.router();
+async fn reconnect_with_last_event_id_resumes() {
+    let service = TestService::new();
+    let router = service.router();
     let mut first = Reader::open(&router, "/v1/events", None).await;
-    desk.receives("m1").await;
+    service.receives("m1").await;
     let events = first.rest().await;
     let ids = events.iter().flat_map(|event| event.lines());
     let last = ids
@@ -91,15 +94,16 @@ async fn whoever_comes_back_with_an_id_misses_nothing() {
         .unwrap()
         .to_owned();
     drop(first);
-    desk.pass_ms(60_000);
-    desk.receives("m2").await;
-    desk.cancel(
-        MessageId::new("m1"),
-        bridge_core::value::Actor::named("ann"),
-    )
-    .await
-    .unwrap();
-    desk.pass_ms(60_000);
+    service.pass_ms(60_000);
+    service.receives("m2").await;
+    service
+        .cancel(
+            MessageId::new("m1"),
+            bridge_core::value::Actor::named("ann"),
+        )
+        .await
+        .unwrap();
+    service.pass_ms(60_000);
     let mut again = Reader::open(&router, "/v1/events", Some(&last)).await;
     let events = again.rest().await;
     let told = |words: &str| events.iter().filter(|event| event.contains(words)).count();
@@ -117,14 +121,14 @@ async fn whoever_comes_back_with_an_id_misses_nothing() {
 
 /// An event's id speaks for everything before it, also for news that still waits behind it.
 #[tokio::test(start_paused = true)]
-async fn n8_a_reader_that_is_cut_between_two_changes_is_told_the_second_one_later() {
-    let desk = TestDesk::new();
-    let router = desk.router();
+async fn n8_reconnect_delivers_missed_change() {
+    let service = TestService::new();
+    let router = service.router();
     let mut slow = Reader::open(&router, "/v1/events", None).await;
     let mut seen = slow.next().await;
-    desk.receives("m1").await;
-    desk.receives("m2").await;
-    desk.pass_ms(40_000);
+    service.receives("m1").await;
+    service.receives("m2").await;
+    service.pass_ms(40_000);
     let first = slow.next().await;
     assert!(first.contains("\"message_id\":\"m1\""), "{first}");
     seen.push_str(&first);
@@ -138,16 +142,16 @@ async fn n8_a_reader_that_is_cut_between_two_changes_is_told_the_second_one_late
 
 /// Not every change is announced; news of others must not keep a stream from looking.
 #[tokio::test(start_paused = true)]
-async fn what_nobody_announced_is_told_on_a_busy_daemon_too() {
-    let desk = TestDesk::new();
-    let router = desk.router();
+async fn unannounced_changes_are_published_under_load() {
+    let service = TestService::new();
+    let router = service.router();
     let mut reader = Reader::open(&router, "/v1/events", None).await;
-    desk.receives("m1").await;
-    desk.receives("m2").await;
+    service.receives("m1").await;
+    service.receives("m2").await;
     reader.next().await;
     reader.next().await;
     reader.next().await;
-    let hub = desk.hub().clone();
+    let hub = service.hub().clone();
     let busy = tokio::spawn(async move {
         let mut every = tokio::time::interval(Duration::from_secs(1));
         loop {
@@ -159,7 +163,7 @@ async fn what_nobody_announced_is_told_on_a_busy_daemon_too() {
         MessageId::new("m2"),
         bridge_core::value::Actor::named("ann"),
     );
-    desk.does(Cancel { message_id, by }).await.unwrap();
+    service.does(Cancel { message_id, by }).await.unwrap();
     let told = reader.next().await;
     assert!(told.contains("\"state\":\"cancelled\""), "{told}");
     busy.abort();

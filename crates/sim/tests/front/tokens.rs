@@ -1,10 +1,10 @@
 //! Revoked tokens: good for nothing, and what they opened ends.
 
-use crate::desk::{Reader, TestDesk};
+use crate::service::{Reader, TestService};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
-use bridge_front::api::{Api, Door, Hosts};
+use bridge_front::api::{Api, Hosts, Listener};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -21,17 +21,17 @@ async fn status(router: &Router, request: axum::http::request::Builder) -> Statu
 }
 
 #[tokio::test(start_paused = true)]
-async fn threat_32_a_revoked_token_is_unknown_at_once_and_its_streams_end() {
-    let desk = TestDesk::new();
-    let api = Api::new(desk.clone(), CancellationToken::new());
-    let door = Door::Tcp {
+async fn threat_32_revocation_ends_access_and_streams() {
+    let service = TestService::new();
+    let api = Api::new(service.clone(), CancellationToken::new());
+    let listener = Listener::Tcp {
         hosts: Arc::new(Hosts::new(4141, &[], None).unwrap()),
         proxied: false,
     };
-    let (tcp, local) = (api.router(door), api.router(Door::Local));
-    desk.receives("m1-of-ann").await;
-    desk.knows("one").await;
-    desk.knows("two").await;
+    let (tcp, local) = (api.router(listener), api.router(Listener::Local));
+    service.receives("m1-of-ann").await;
+    service.knows("one").await;
+    service.knows("two").await;
     let mut open = Vec::new();
     for path in [
         "/v1/events",
@@ -54,6 +54,6 @@ async fn threat_32_a_revoked_token_is_unknown_at_once_and_its_streams_end() {
     let again = status(&tcp, with("one", "/v1/tasks")).await;
     assert_eq!(again, StatusCode::UNAUTHORIZED);
     assert_eq!(status(&tcp, with("two", "/v1/tasks")).await, StatusCode::OK);
-    desk.receives("m2").await;
+    service.receives("m2").await;
     assert!(other.next().await.contains("\"message_id\":\"m2\""));
 }

@@ -1,11 +1,11 @@
-//! The API as a target: requests over a desk in memory, with a clock that moves when nothing else does.
+//! The API as a target: requests over a service in memory, with a clock that moves when nothing else does.
 
-use crate::desk::TestDesk;
 use crate::engine::Target;
+use crate::service::TestService;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{Request, Response};
-use bridge_front::api::{Api, Door};
+use bridge_front::api::{Api, Listener};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -63,8 +63,8 @@ impl Front {
         self.left = REQUESTS_MAX;
         self.stop.cancel();
         self.stop = CancellationToken::new();
-        let api = Api::new(TestDesk::new(), self.stop.clone());
-        self.router = api.router(Door::Local);
+        let api = Api::new(TestService::new(), self.stop.clone());
+        self.router = api.router(Listener::Local);
         let params = json!({
             "message": {"messageId": "first", "role": "ROLE_USER", "parts": [{"text": "hello"}]},
             "configuration": {"returnImmediately": true},
@@ -249,9 +249,10 @@ impl A2aRpc {
         let is_there = messages
             .iter()
             .any(|message| texts(&message["parts"]).as_deref() == Some(&said));
-        match is_there || messages.is_empty() {
-            true => Ok(()),
-            false => Err(format!("said {said:?}, and kept is {messages:?}")),
+        if is_there || messages.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("said {said:?}, and kept is {messages:?}"))
         }
     }
 }
@@ -282,9 +283,10 @@ fn check_rpc(input: &[u8], answer: &Answer) -> Result<(), String> {
     let asked: Option<Value> = serde_json::from_slice(input).ok();
     let id = asked.as_ref().and_then(|asked| asked.get("id"));
     let id = id.filter(|id| id.is_string() || id.is_number());
-    match id.is_none_or(|id| *id == value["id"]) {
-        true => Ok(()),
-        false => Err(format!("the id is not the asked one: {value}")),
+    if id.is_none_or(|id| *id == value["id"]) {
+        Ok(())
+    } else {
+        Err(format!("the id is not the asked one: {value}"))
     }
 }
 

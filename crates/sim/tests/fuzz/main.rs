@@ -14,12 +14,12 @@ mod peers;
 mod wire;
 mod words;
 
-#[path = "../front/desk.rs"]
+#[path = "../front/service.rs"]
 #[allow(
     dead_code,
-    reason = "the desk of the front's own tests; not all of it is used here"
+    reason = "the service of the front's own tests; not all of it is used here"
 )]
-mod desk;
+mod service;
 
 use engine::{Target, Until, run};
 use front::{A2aRest, A2aRpc, Front, HttpApi, Mcp};
@@ -99,9 +99,10 @@ impl Target for Planted {
         if has("swells") {
             drop(std::hint::black_box(Vec::<u8>::with_capacity(200 << 20)));
         }
-        match has("invents") {
-            true => Err("it was never said".to_owned()),
-            false => Ok(input.len().to_string()),
+        if has("invents") {
+            Err("it was never said".to_owned())
+        } else {
+            Ok(input.len().to_string())
         }
     }
 }

@@ -236,12 +236,13 @@ fn check_request(link: &Link, request: &ServerRequest) -> Result<String, String>
         }
     }
     let _both = (request.accept(), request.accept_for_session());
-    match request.headline().len() <= 160 {
-        true => Ok(format!(
+    if request.headline().len() <= 160 {
+        Ok(format!(
             "request {} ",
             before_quotes(&format!("{request:?}"))
-        )),
-        false => Err("the headline is too long".to_owned()),
+        ))
+    } else {
+        Err("the headline is too long".to_owned())
     }
 }
 

@@ -1,7 +1,7 @@
 //! HTTP as a target: bytes on a connection, as a stranger may send them.
 
-use crate::desk::TestDesk;
 use crate::engine::Target;
+use crate::service::TestService;
 use bridge_front::LocalProgram;
 use bridge_front::api::{Api, Bar, LocalProcess};
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl HttpWire {
             self.stop = CancellationToken::new();
             let _runs = self.runtime.enter();
             let listener = UnixListener::bind(&path).unwrap();
-            let api = Api::new(TestDesk::new(), self.stop.clone());
+            let api = Api::new(TestService::new(), self.stop.clone());
             self.runtime.spawn(api.serve_local(listener, anybody()));
         }
         self.served += 1;

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::rig::{Rig, message, texts};
 
 #[tokio::test]
-async fn a_lost_answer_leaves_its_bubble_and_a_cut_none() {
+async fn lost_answer_keeps_bubble_cut_does_not() {
     let rig = Rig::start(Edition::New).await;
     let faults = [MoleculeFault::LoseAnswer, MoleculeFault::Cut];
     rig.platform.script(Route::Notify, faults);
@@ -79,7 +79,7 @@ async fn refusals_come_in_every_dress() {
 }
 
 #[tokio::test]
-async fn a_standing_fault_stays_until_it_is_taken_away() {
+async fn standing_fault_persists_until_cleared() {
     let rig = Rig::start(Edition::New).await;
     rig.platform
         .stand(Route::Notify, MoleculeFault::bad_gateway());
@@ -130,7 +130,7 @@ async fn pages_come_broken_repeated_and_upside_down() {
 }
 
 #[tokio::test]
-async fn a_withheld_or_trickling_answer_outlasts_a_callers_patience() {
+async fn stalled_answers_exceed_client_timeout() {
     let rig = Rig::start(Edition::New).await;
     rig.platform.canvas_says(&rig.alpha, "hi").unwrap();
     let forever = Duration::from_secs(3_600);
@@ -149,7 +149,7 @@ async fn a_withheld_or_trickling_answer_outlasts_a_callers_patience() {
 }
 
 #[tokio::test]
-async fn a_trickling_answer_is_whole_in_the_end() {
+async fn trickled_answer_arrives_whole() {
     let rig = Rig::start(Edition::New).await;
     rig.platform.canvas_says(&rig.alpha, "hi").unwrap();
     let slow = MoleculeFault::Trickle(Duration::ZERO);
@@ -171,7 +171,7 @@ async fn a_page_can_be_huge() {
 }
 
 #[tokio::test]
-async fn a_platform_that_went_down_comes_back_with_what_it_knew() {
+async fn restarted_platform_keeps_its_state() {
     let mut rig = Rig::start(Edition::New).await;
     rig.platform.canvas_says(&rig.alpha, "hi").unwrap();
     rig.platform.down().await;
@@ -182,7 +182,7 @@ async fn a_platform_that_went_down_comes_back_with_what_it_knew() {
 }
 
 #[tokio::test]
-async fn a_gate_holds_a_call_before_or_after_it_is_taken() {
+async fn gates_hold_calls_before_or_after_processing() {
     let rig = Rig::start(Edition::New).await;
     let faults = ["before", "after"].map(str::to_owned);
     let [before, after] = faults;

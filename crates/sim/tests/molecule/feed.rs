@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::rig::{Rig, texts};
 
 #[tokio::test]
-async fn a_cursor_gives_the_rows_after_it_oldest_first_and_no_cursor_the_newest_first() {
+async fn cursor_pages_oldest_first_otherwise_newest() {
     for edition in [Edition::Seed, Edition::New] {
         let rig = Rig::start(edition).await;
         let rows: Vec<String> = ["one", "two", "three"]
@@ -29,7 +29,7 @@ async fn a_cursor_gives_the_rows_after_it_oldest_first_and_no_cursor_the_newest_
 }
 
 #[tokio::test]
-async fn rows_of_one_microsecond_are_skipped_by_a_cursor_on_the_older_platform_only() {
+async fn seed_cursor_skips_simultaneous_rows() {
     for (edition, after) in [
         (Edition::Seed, vec![]),
         (Edition::New, vec!["two", "three"]),
@@ -44,7 +44,7 @@ async fn rows_of_one_microsecond_are_skipped_by_a_cursor_on_the_older_platform_o
 }
 
 #[tokio::test]
-async fn sequence_numbers_have_gaps_and_the_older_platform_has_none() {
+async fn sequence_numbers_exist_only_in_new_edition() {
     let rig = Rig::start(Edition::New).await;
     for text in ["one", "two"] {
         rig.platform.canvas_says(&rig.alpha, text).unwrap();
@@ -57,7 +57,7 @@ async fn sequence_numbers_have_gaps_and_the_older_platform_has_none() {
 }
 
 #[tokio::test]
-async fn what_was_pruned_is_no_cursor_any_more() {
+async fn pruned_cursor_returns_410() {
     let rig = Rig::start(Edition::New).await;
     let old = rig.platform.canvas_says(&rig.alpha, "old").unwrap();
     rig.platform.canvas_says(&rig.alpha, "new").unwrap();
@@ -70,7 +70,7 @@ async fn what_was_pruned_is_no_cursor_any_more() {
 }
 
 #[tokio::test]
-async fn retention_deletes_old_rows_that_are_acknowledged_and_later_all() {
+async fn retention_deletes_acknowledged_rows_first() {
     let rig = Rig::start(Edition::New).await;
     rig.platform.canvas_says(&rig.alpha, "acked").unwrap();
     rig.platform.canvas_says(&rig.alpha, "unread").unwrap();
@@ -109,7 +109,7 @@ async fn planted_rows_are_shown_as_they_stand() {
 }
 
 #[tokio::test]
-async fn a_file_has_a_row_before_its_message_and_goes_after_its_ack_on_the_older_platform() {
+async fn seed_edition_drops_file_after_ack() {
     for (edition, after) in [(Edition::Seed, 404), (Edition::New, 200)] {
         let rig = Rig::start(edition).await;
         let said = Said {

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::rig::Rig;
 
 #[tokio::test]
-async fn calls_over_the_limit_wait_for_the_window_to_end() {
+async fn rate_limit_resets_with_window() {
     let rig = Rig::with(MoleculeOptions {
         rate_limit: Some(2),
         clock_stands_still: true,
@@ -37,7 +37,7 @@ async fn calls_over_the_limit_wait_for_the_window_to_end() {
 }
 
 #[tokio::test]
-async fn a_guarded_platform_lets_heartbeats_in_and_nothing_else_without_its_organisation() {
+async fn tenant_guard_requires_org_except_heartbeats() {
     let rig = Rig::with(MoleculeOptions {
         edition: Edition::New,
         tenant: Some(Tenant {

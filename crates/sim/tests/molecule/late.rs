@@ -63,7 +63,7 @@ async fn send_all(rig: &Rig, sender: usize) {
 }
 
 #[tokio::test]
-async fn forty_senders_and_late_rows_lose_messages_for_a_cursor_that_is_not_held_back() {
+async fn late_rows_are_lost_without_cursor_lag() {
     for edition in [Edition::Seed, Edition::New] {
         let rig = Rig::start(edition).await;
         rig.platform.set_late_messages(Late::Looks(LOOKS));
@@ -76,7 +76,7 @@ async fn forty_senders_and_late_rows_lose_messages_for_a_cursor_that_is_not_held
 }
 
 #[tokio::test]
-async fn a_cursor_that_is_held_back_as_long_as_rows_are_late_loses_nothing() {
+async fn lagging_cursor_loses_no_late_rows() {
     for edition in [Edition::Seed, Edition::New] {
         let rig = Rig::start(edition).await;
         rig.platform.set_late_messages(Late::Looks(LOOKS));
@@ -86,7 +86,7 @@ async fn a_cursor_that_is_held_back_as_long_as_rows_are_late_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_sender_gets_its_receipt_when_the_row_can_be_seen_on_the_newer_platform() {
+async fn receipt_waits_for_row_visibility() {
     let rig = Rig::start(Edition::New).await;
     let late = Late::Within(std::time::Duration::from_millis(20));
     rig.platform.set_late_messages(late);
@@ -98,7 +98,7 @@ async fn a_sender_gets_its_receipt_when_the_row_can_be_seen_on_the_newer_platfor
 }
 
 #[tokio::test]
-async fn a_row_that_is_held_comes_into_sight_behind_later_ones() {
+async fn held_row_appears_behind_later_rows() {
     let rig = Rig::start(Edition::New).await;
     rig.platform.set_late_messages(Late::Held);
     rig.platform.canvas_says(&rig.alpha, "early").unwrap();

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::rig::Rig;
 
 #[tokio::test]
-async fn a_workspace_stays_online_for_the_window_however_often_it_polls() {
+async fn polling_does_not_extend_online_window() {
     for (edition, window) in [(Edition::Seed, 90), (Edition::New, 180)] {
         let rig = Rig::start(edition).await;
         assert_eq!(rig.platform.status(&rig.alpha), Status::AwaitingAgent);
@@ -26,7 +26,7 @@ async fn a_workspace_stays_online_for_the_window_however_often_it_polls() {
 }
 
 #[tokio::test]
-async fn a_register_that_failed_is_held_against_it_until_one_succeeds() {
+async fn failed_register_degrades_until_success() {
     let rig = Rig::start(Edition::New).await;
     let bad = json!({"id": rig.alpha.id, "delivery_mode": "odd"});
     assert_eq!(rig.registry(&rig.alpha, "register", &bad).await.0, 400);
@@ -48,7 +48,7 @@ async fn heartbeats_tell_what_the_agent_does() {
 }
 
 #[tokio::test]
-async fn a_pause_is_not_ended_by_signs_of_life() {
+async fn heartbeats_do_not_end_pause() {
     let rig = Rig::start(Edition::New).await;
     rig.platform.pause(&rig.alpha);
     rig.sign_on(&rig.alpha).await;
@@ -64,7 +64,7 @@ async fn a_pause_is_not_ended_by_signs_of_life() {
 }
 
 #[tokio::test]
-async fn after_removal_only_the_workspace_itself_tells_the_truth() {
+async fn only_workspace_lookup_reveals_removal() {
     let rig = Rig::start(Edition::New).await;
     rig.platform.remove(&rig.alpha);
     assert_eq!(rig.page_status(&rig.alpha, "").await.0, 401);
@@ -88,7 +88,7 @@ async fn a_rotated_token_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_database_outage_looks_like_a_wrong_token_but_for_the_heartbeat() {
+async fn database_outage_mimics_wrong_token() {
     for edition in [Edition::Seed, Edition::New] {
         let rig = Rig::start(edition).await;
         rig.platform.set_database(false);

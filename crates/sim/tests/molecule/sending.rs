@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::rig::{Rig, message, said, texts};
 
 #[tokio::test]
-async fn a_bubble_that_comes_twice_is_there_twice_and_one_with_nul_is_not_there() {
+async fn duplicate_bubbles_are_kept_nul_dropped() {
     let rig = Rig::start(Edition::New).await;
     for text in ["hi", "hi", "a\0b"] {
         let answer = rig.notify(&rig.alpha, &json!({"message": text})).await;
@@ -23,7 +23,7 @@ async fn a_bubble_that_comes_twice_is_there_twice_and_one_with_nul_is_not_there(
 }
 
 #[tokio::test]
-async fn a_known_message_id_is_stored_once_on_the_newer_platform_and_again_on_the_older() {
+async fn only_new_edition_deduplicates_message_ids() {
     for (edition, stored) in [
         (Edition::Seed, vec!["first", "second"]),
         (Edition::New, vec!["first"]),
@@ -46,7 +46,7 @@ async fn a_known_message_id_is_stored_once_on_the_newer_platform_and_again_on_th
 }
 
 #[tokio::test]
-async fn a_message_with_nul_is_queued_and_never_stored() {
+async fn nul_message_is_accepted_but_not_stored() {
     let rig = Rig::start(Edition::New).await;
     let (status, _) = rig
         .send(&rig.alpha, &rig.beta, &message("m1", "a\0b"))
@@ -56,7 +56,7 @@ async fn a_message_with_nul_is_queued_and_never_stored() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_told_apart_on_the_newer_platform_only() {
+async fn only_new_edition_returns_413() {
     for (edition, bytes, status) in [(Edition::Seed, 2 << 20, 400), (Edition::New, 17 << 20, 413)] {
         let rig = Rig::start(edition).await;
         let body = message("m1", &"x".repeat(bytes));
@@ -76,7 +76,7 @@ async fn a_stranger_may_not_write() {
 }
 
 #[tokio::test]
-async fn a_method_that_is_no_message_is_stored_all_the_same() {
+async fn non_message_method_is_still_stored() {
     let rig = Rig::start(Edition::New).await;
     let body = json!({"method": "tasks/get", "params": {"id": "t1"}});
     let (status, receipt) = rig.send(&rig.alpha, &rig.beta, &body).await;
@@ -87,7 +87,7 @@ async fn a_method_that_is_no_message_is_stored_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_peer_that_answers_by_itself_does_so_as_often_as_it_may() {
+async fn auto_answer_respects_its_limit() {
     let rig = Rig::start(Edition::New).await;
     let auto = AutoAnswer {
         text: "and you?".to_owned(),
@@ -108,7 +108,7 @@ async fn a_peer_that_answers_by_itself_does_so_as_often_as_it_may() {
 }
 
 #[tokio::test]
-async fn the_older_platform_keeps_parts_as_they_came() {
+async fn only_seed_edition_keeps_parts_unchanged() {
     for (edition, key) in [(Edition::Seed, "type"), (Edition::New, "kind")] {
         let rig = Rig::start(edition).await;
         let body = json!({"method": "message/send", "params": {"message": {"parts": [{"type": "text", "text": "x"}]}}});
@@ -121,7 +121,7 @@ async fn the_older_platform_keeps_parts_as_they_came() {
 }
 
 #[tokio::test]
-async fn who_may_not_talk_to_the_user_is_told_so() {
+async fn disabled_talk_to_user_is_forbidden() {
     let rig = Rig::start(Edition::New).await;
     rig.platform.allow_talk(&rig.alpha, false);
     let (status, body) = rig.notify(&rig.alpha, &json!({"message": "x"})).await;

@@ -29,7 +29,7 @@ async fn frames(stream: &mut Response, count: usize) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_message_is_told_of_at_once_and_without_an_id() {
+async fn message_event_carries_no_row_id() {
     let kinds = ["USER_MESSAGE", "ACTIVITY_LOGGED", "ACTIVITY_LOGGED"];
     for (edition, kinds) in [(Edition::Seed, &kinds[1..2]), (Edition::New, &kinds[..])] {
         let rig = Rig::start(edition).await;
@@ -45,7 +45,7 @@ async fn a_message_is_told_of_at_once_and_without_an_id() {
 }
 
 #[tokio::test]
-async fn a_late_row_is_told_of_when_it_can_be_seen() {
+async fn late_row_event_follows_visibility() {
     let rig = Rig::start(Edition::Seed).await;
     let mut stream = open(&rig).await;
     rig.platform

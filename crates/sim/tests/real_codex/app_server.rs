@@ -109,7 +109,7 @@ async fn phases_reach_the_client() {
 }
 
 #[tokio::test]
-async fn a_usage_limit_is_known_as_such_with_its_reset() {
+async fn usage_limit_reports_reset_time() {
     let model = ScriptedModel::start(Options::default()).await.unwrap();
     let home = Home::new(&model);
     let mut codex = AppServer::start(&home).await;

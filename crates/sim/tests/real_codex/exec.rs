@@ -102,7 +102,7 @@ async fn a_plain_message_is_quoted() {
 }
 
 #[tokio::test]
-async fn deltas_become_one_message_and_usage_is_passed_on() {
+async fn deltas_form_one_message_with_usage() {
     let (_model, home) = start().await;
     let run = exec(&home, &[], "usage:70:8 stream:4:5").await;
     run.assert_answers(&["w0 w1 w2 w3 "]);
@@ -110,7 +110,7 @@ async fn deltas_become_one_message_and_usage_is_passed_on() {
 }
 
 #[tokio::test]
-async fn a_tool_call_runs_and_the_next_step_answers() {
+async fn tool_call_runs_before_answer() {
     let (model, home) = start().await;
     // Without a sandbox, since not every machine that tests can make one; the command is harmless.
     let flags = ["-s", "danger-full-access"];
@@ -135,7 +135,7 @@ async fn a_tool_call_runs_and_the_next_step_answers() {
 
 /// The tool for patches differs: a model Codex knows gets `apply_patch`, another uses the shell.
 #[tokio::test]
-async fn a_patch_changes_a_file_whatever_the_model_is_called() {
+async fn patch_changes_file_for_any_model() {
     for model in ["mock-model", "gpt-5.5"] {
         let (_model, home) = start().await;
         let flags = ["-s", "danger-full-access", "-m", model];
@@ -147,7 +147,7 @@ async fn a_patch_changes_a_file_whatever_the_model_is_called() {
 }
 
 #[tokio::test]
-async fn a_server_error_is_retried_and_then_fails_the_turn() {
+async fn server_error_is_retried_then_fails() {
     let (model, home) = start().await;
     let run = exec(&home, &[], "fail:500").await;
     assert!(run.failure().contains("high demand"), "{}", run.failure());
@@ -155,7 +155,7 @@ async fn a_server_error_is_retried_and_then_fails_the_turn() {
 }
 
 #[tokio::test]
-async fn a_rate_limit_fails_the_turn_as_one() {
+async fn rate_limit_fails_the_turn() {
     let (_model, home) = start().await;
     let run = exec(&home, &[], "fail:429").await;
     assert!(

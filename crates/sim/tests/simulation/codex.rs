@@ -1,7 +1,7 @@
 //! Codex: threads, and turns that go through their sub-steps one at a time and can be cut after any of them.
 //! As measured: a text is on disk before the model is called; what was shown may not be on disk yet.
 
-use bridge_core::port::{Finding, Found, TurnStatus};
+use bridge_core::port::{RecordedTurn, TurnHistory, TurnStatus};
 use bridge_core::value::{Class, ClientId, Failure, Turn};
 use bridge_sim::history::RowId;
 
@@ -105,7 +105,7 @@ impl CodexTurn {
             .collect()
     }
 
-    fn finding(&self, at: usize) -> Finding {
+    fn finding(&self, at: usize) -> RecordedTurn {
         let whole = self.lost == Lost::Nothing;
         let status = match self.stage {
             Stage::Durable if whole => TurnStatus::Completed,
@@ -135,12 +135,12 @@ impl CodexTurn {
         let said = whole && matches!(self.stage, Stage::Said | Stage::Completed | Stage::Durable);
         let noted = whole && self.touched && self.stage >= Stage::Noted;
         let failed = status == TurnStatus::Failed;
-        Finding {
+        RecordedTurn {
             turn_id: bridge_core::value::TurnId::new(format!("u{at}")),
             status,
             answer: (said && status != TurnStatus::InProgress).then(|| self.answer()),
             effects: noted.then(|| "rm".to_owned()).into_iter().collect(),
-            heard: self.heard(!self.runs()),
+            received: self.heard(!self.runs()),
             failure: self.failure.clone().filter(|_| failed),
         }
     }
@@ -235,7 +235,7 @@ impl Codex {
     }
 
     /// What the history says about a lost turn; nothing while it must be waited for.
-    pub(crate) fn look(&self, lost: &Turn) -> Option<(Found, Option<usize>)> {
+    pub(crate) fn look(&self, lost: &Turn) -> Option<(TurnHistory, Option<usize>)> {
         let ours = |turn: &CodexTurn| turn.own().client_id == lost.client_id;
         let Some(at) = self.turns.iter().position(ours) else {
             return Some((self.without_ours(lost), None));
@@ -243,30 +243,31 @@ impl Codex {
         let turn = self.turn(at);
         match turn.live() {
             true if matches!(turn.stage, Stage::Asked | Stage::Completed) => None,
-            true => Some((Found::Turn(turn.finding(at)), Some(at))),
-            false if turn.kept() => Some((Found::Turn(turn.finding(at)), Some(at))),
+            true => Some((TurnHistory::Turn(turn.finding(at)), Some(at))),
+            false if turn.kept() => Some((TurnHistory::Turn(turn.finding(at)), Some(at))),
             false => Some((self.without_ours(lost), None)),
         }
     }
 
-    fn without_ours(&self, lost: &Turn) -> Found {
+    fn without_ours(&self, lost: &Turn) -> TurnHistory {
         let thread = number(lost.thread.as_str());
         let after = lost.after_turn.as_ref().map(|id| number(id.as_str()));
         let in_history = |turn: &CodexTurn| turn.thread == thread && turn.kept();
-        let unreadable = || Found::Unreadable {
+        let unreadable = || TurnHistory::Unreadable {
             why: "no record".to_owned(),
         };
         match (self.threads.get(thread).unwrap(), after) {
-            (Thread::Missing, None) => Found::Absent,
+            (Thread::Missing, None) => TurnHistory::Absent,
             (Thread::Missing, Some(_)) => unreadable(),
             (Thread::Loaded | Thread::Recorded, Some(anchor)) if !in_history(self.turn(anchor)) => {
                 unreadable()
             }
             (Thread::Loaded | Thread::Recorded, after) => {
                 let later = after.map_or(0, |anchor| anchor + 1);
-                match self.turns.iter().skip(later).any(in_history) {
-                    true => Found::Foreign,
-                    false => Found::Absent,
+                if self.turns.iter().skip(later).any(in_history) {
+                    TurnHistory::Foreign
+                } else {
+                    TurnHistory::Absent
                 }
             }
         }

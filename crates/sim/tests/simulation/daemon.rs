@@ -308,9 +308,10 @@ fn take_in(world: &mut World, row: RowId) -> Result<Received, Setback> {
     let posted = *posted;
     world.ids += 1;
     let id = world.ids;
-    let external_id = match world.dials.has(Mutant::DuplicateTaken) {
-        true => format!("{row}/{}", posted.shown),
-        false => row.to_string(),
+    let external_id = if world.dials.has(Mutant::DuplicateTaken) {
+        format!("{row}/{}", posted.shown)
+    } else {
+        row.to_string()
     };
     let receive = Receive {
         message_id: MessageId::new(format!("m{id:04}")),

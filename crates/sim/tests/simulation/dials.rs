@@ -80,26 +80,21 @@ pub(crate) struct Dials {
 }
 
 fn choose<T>(dice: &mut Dice, one: T, other: T) -> T {
-    match dice.chance(500) {
-        true => one,
-        false => other,
-    }
+    if dice.chance(500) { one } else { other }
 }
 
 fn rate(dice: &mut Dice, most: u64) -> u16 {
     let rate = dice.between(1, most);
-    match dice.chance(400) {
-        true => u16::try_from(rate).unwrap(),
-        false => 0,
+    if dice.chance(400) {
+        u16::try_from(rate).unwrap()
+    } else {
+        0
     }
 }
 
 fn count(dice: &mut Dice, most: u64) -> u64 {
     let count = dice.between(1, most);
-    match dice.chance(500) {
-        true => count,
-        false => 0,
-    }
+    if dice.chance(500) { count } else { 0 }
 }
 
 /// Seeds from here on are storms: providers and platforms fail nearly always.

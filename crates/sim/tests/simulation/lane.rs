@@ -94,9 +94,10 @@ fn send(world: &mut World, message: &Message, reply: &Reply) -> Result<String, F
     let row = row_of(&message.external_id);
     if world.fault(rates.send_refused) {
         let until = world.clock().plus_ms(30_000);
-        let class = match world.dice.chance(500) {
-            true => Class::Transient,
-            false => Class::Capacity { until: Some(until) },
+        let class = if world.dice.chance(500) {
+            Class::Transient
+        } else {
+            Class::Capacity { until: Some(until) }
         };
         return Err(Failure::new(class, "the platform is busy"));
     }

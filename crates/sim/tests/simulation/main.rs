@@ -91,7 +91,7 @@ fn one_seed() {
 }
 
 #[test]
-fn a_seed_tells_the_same_story_each_time() {
+fn seed_reproduces_the_same_run() {
     let mut digests = std::collections::BTreeSet::new();
     for seed in 1..=50 {
         let digest = run(seed, None, false).digest;

@@ -1,6 +1,6 @@
 //! What happens when: events in the order of virtual time, and in the order they were planned at the same time.
 
-use bridge_core::port::{Found, Steer};
+use bridge_core::port::{Steer, TurnHistory};
 use bridge_core::step::{Answered, Attach, Blind, Fail, Leave, Lose, Note};
 use bridge_core::value::{ClientId, ConversationId, Failure, Message, MessageId, Reply, ThreadId};
 use bridge_sim::history::RowId;
@@ -85,7 +85,7 @@ pub(crate) enum Duty {
     },
     Looked {
         message_id: MessageId,
-        found: Found,
+        found: TurnHistory,
         turn: Option<usize>,
         tries: u32,
     },

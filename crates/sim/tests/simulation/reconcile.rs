@@ -5,7 +5,7 @@ use crate::queue::{Duty, Settling};
 use crate::work::{follow_turn, load, pace};
 use crate::world::World;
 use bridge_core::limits::RECONCILE_RETRY_MS;
-use bridge_core::port::{Found, Read};
+use bridge_core::port::{Read, TurnHistory};
 use bridge_core::retry::backoff_ms;
 use bridge_core::step::{Blind, Reconcile};
 use bridge_core::value::{Class, Failure, MessageId, StateName};
@@ -61,7 +61,7 @@ fn blind(world: &mut World, message_id: MessageId, tries: u32) {
 pub(crate) fn decide(
     world: &mut World,
     message_id: MessageId,
-    found: Found,
+    found: TurnHistory,
     turn: Option<usize>,
     tries: u32,
 ) {

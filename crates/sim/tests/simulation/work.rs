@@ -121,14 +121,13 @@ pub(crate) fn bind(
 }
 
 fn recap(world: &World, message: &Message, thread: &ThreadId, of: &Conversation) -> Vec<Exchange> {
-    match of.thread.as_ref() == Some(thread) && of.last_turn.is_none() {
-        true => {
-            let exchanges = world
-                .rows
-                .exchanges(&of.conversation_id, message.seq, RECAP_EXCHANGES);
-            exchanges.unwrap()
-        }
-        false => Vec::new(),
+    if of.thread.as_ref() == Some(thread) && of.last_turn.is_none() {
+        let exchanges = world
+            .rows
+            .exchanges(&of.conversation_id, message.seq, RECAP_EXCHANGES);
+        exchanges.unwrap()
+    } else {
+        Vec::new()
     }
 }
 
@@ -145,9 +144,10 @@ pub(crate) fn begin(world: &mut World, message_id: MessageId, thread: ThreadId, 
     };
     match commit(world, begin) {
         Ok(Begun::Turn { client_id }) => {
-            let text = match world.dials.has(Mutant::BlindRerun) {
-                true => message.body,
-                false => turn_text(&message, &recap),
+            let text = if world.dials.has(Mutant::BlindRerun) {
+                message.body
+            } else {
+                turn_text(&message, &recap)
             };
             world.soon(Duty::Ask {
                 message_id,
@@ -172,9 +172,10 @@ pub(crate) fn ask(
     codex: u32,
 ) {
     if world.codex.life != codex {
-        let class = match world.dice.chance(500) {
-            true => Class::Transient,
-            false => Class::Ambiguous,
+        let class = if world.dice.chance(500) {
+            Class::Transient
+        } else {
+            Class::Ambiguous
         };
         return fail(
             world,

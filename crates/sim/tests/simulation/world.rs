@@ -10,7 +10,7 @@ use crate::{codex, daemon, restart};
 use bridge_core::value::{BootId, ConversationId, MessageId, Sandbox, Timestamp};
 use bridge_sim::Dice;
 use bridge_sim::history::{self, Fact, RowId};
-use bridge_store::MemoryRows;
+use bridge_testkit::MemoryRows;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -208,10 +208,7 @@ impl World {
 
     fn post(&mut self, row: RowId) {
         let conversation = self.dice.below(3);
-        let sender = match self.dice.chance(500) {
-            true => "ada",
-            false => "bob",
-        };
+        let sender = if self.dice.chance(500) { "ada" } else { "bob" };
         self.platform.rows.push(Posted {
             row,
             conversation,

@@ -30,7 +30,7 @@ pub(super) fn insert(conn: &Connection, message_id: &MessageId, ack: Ack) -> Res
     sql::write(
         conn,
         "INSERT INTO ack (message_id, mode, state) VALUES (?1, ?2, ?3)",
-        [message_id.as_str(), ack.mode.word(), ack.state.word()],
+        [message_id.as_str(), ack.mode.as_str(), ack.state.as_str()],
         || format!("new ack of {message_id}"),
     )
 }
@@ -43,14 +43,14 @@ pub(super) fn update(
     sql::write(
         conn,
         "UPDATE ack SET state = ?2 WHERE message_id = ?1",
-        [message_id.as_str(), state.word()],
+        [message_id.as_str(), state.as_str()],
         || format!("ack of {message_id}"),
     )
 }
 
 pub(super) const DUE: &str = "SELECT ack.message_id FROM ack INDEXED BY ack_due JOIN message USING (message_id) \
      WHERE ack.state = 'due' AND ack.message_id > ?1 \
-     AND (mode = 'on_custody' OR (mode = 'after_reply' AND (place IS NULL OR message.state = 'replied') \
+     AND (mode = 'on_custody' OR (mode = 'after_reply' AND (queue IS NULL OR message.state = 'replied') \
          AND NOT EXISTS (SELECT 1 FROM reply WHERE reply.message_id = ack.message_id \
              AND reply.state IN ('queued', 'sending')))) \
      ORDER BY ack.message_id LIMIT ?2";

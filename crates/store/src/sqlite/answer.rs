@@ -35,7 +35,7 @@ pub(super) fn insert(conn: &Connection, answer: &Answer) -> Result<(), RowsError
         params![
             answer.message_id.as_str(),
             answer.attempt,
-            answer.source.word(),
+            answer.source.as_str(),
             answer.text,
             sums::sum(&answer.text),
             answer.created_at.0,

@@ -93,7 +93,7 @@ fn append(
 fn sign(conn: &Connection, key: &LedgerKey, ends: &AuditEnds) -> Result<(), RowsError> {
     sql::run(
         conn,
-        "UPDATE instance SET audit_sum = ?1, audit_head = ?2, audit_base = ?3, audit_signature = ?4, audit_key = ?5",
+        "UPDATE instance SET audit_removed = ?1, audit_newest = ?2, audit_base = ?3, audit_signature = ?4, audit_key = ?5",
         params![
             ends.removed,
             ends.newest,
@@ -152,8 +152,8 @@ fn sum_of_older(
     Ok(Some(check.last().map(str::to_owned)))
 }
 
-/// Takes a ledger over for its key: a record that it signed goes on, any other gets an entry that says so. Gives
-/// whether it was the first or another key, so that credentials may be in the clear.
+/// Takes a ledger over for its key: a record that the key signed goes on, any other gets an entry that says so. Returns
+/// whether the key is new to this ledger.
 pub(super) fn adopt(conn: &Connection, key: &LedgerKey, now: Timestamp) -> Result<bool, RowsError> {
     let found = signed_ends(conn)?;
     if found.verify(&key.public()) {
@@ -254,7 +254,7 @@ pub(super) fn salvaged(
 
 fn signed_ends(conn: &Connection) -> Result<SignedEnds, RowsError> {
     let query =
-        "SELECT audit_sum, audit_head, audit_base, audit_signature, audit_key FROM instance";
+        "SELECT audit_removed, audit_newest, audit_base, audit_signature, audit_key FROM instance";
     let found = sql::one(conn, query, [], |row| {
         let signer: Option<String> = row.get(4).map_err(sql::failed)?;
         Ok(SignedEnds {
@@ -268,33 +268,6 @@ fn signed_ends(conn: &Connection) -> Result<SignedEnds, RowsError> {
         })
     })?;
     Ok(found.unwrap_or_default())
-}
-
-/// The ends as ledgers from before the key have them.
-fn unsigned_ends(conn: &Connection) -> Result<SignedEnds, RowsError> {
-    let query = "SELECT audit_sum, audit_head FROM instance";
-    let found = sql::one(conn, query, [], |row| {
-        Ok(AuditEnds {
-            removed: row.get(0).map_err(sql::failed)?,
-            newest: row.get(1).map_err(sql::failed)?,
-            base: 0,
-        })
-    })?;
-    Ok(SignedEnds {
-        ends: found.unwrap_or_default(),
-        ..SignedEnds::default()
-    })
-}
-
-fn has_column(conn: &Connection, name: &str) -> Result<bool, rusqlite::Error> {
-    let query = "SELECT count(*) FROM pragma_table_info('instance') WHERE name = ?1";
-    conn.query_row(query, [name], |row| row.get::<_, i64>(0))
-        .map(|count| count > 0)
-}
-
-/// Whether the ledger is of a version that has a key.
-pub(super) fn knows_keys(conn: &Connection) -> Result<bool, rusqlite::Error> {
-    has_column(conn, "audit_signature")
 }
 
 pub(super) fn newest(conn: &Connection, limit: u32) -> Result<Vec<AuditEntry>, RowsError> {
@@ -340,7 +313,7 @@ fn link(row: &Row<'_>) -> Result<AuditLink, RowsError> {
 /// Who vouches for the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditSigner {
-    /// Nobody: the ledger is from before the key.
+    /// Nobody: there is no signature, or it is not valid.
     Nobody,
     /// The key that the record was verified with.
     Verified(AuditPublicKey),
@@ -373,10 +346,8 @@ pub fn audit_signer(path: &Path) -> Result<Option<AuditPublicKey>, OpenError> {
     }
     let sqlite = |error| OpenError::sqlite(path, error);
     let conn = read_only(path).map_err(sqlite)?;
-    match knows_keys(&conn).map_err(sqlite)? {
-        true => named_signer(&conn).map_err(sqlite),
-        false => Ok(None),
-    }
+    migrate::check_ours(&conn, path, MIGRATIONS)?;
+    named_signer(&conn).map_err(sqlite)
 }
 
 pub(super) fn named_signer(conn: &Connection) -> Result<Option<AuditPublicKey>, rusqlite::Error> {
@@ -386,7 +357,7 @@ pub(super) fn named_signer(conn: &Connection) -> Result<Option<AuditPublicKey>, 
 }
 
 /// Reads the record of the ledger at `path` and goes along its chain, beside a daemon if one runs. `None` where there is
-/// no ledger yet, or one from before the chain. Without a key the one is believed that the ledger names.
+/// no ledger yet. Without a key the one is believed that the ledger names.
 pub fn audit(
     path: &Path,
     limit: u32,
@@ -398,17 +369,9 @@ pub fn audit(
     let sqlite = |error| OpenError::sqlite(path, error);
     let mut conn = for_check(path).map_err(sqlite)?;
     migrate::check_ours(&conn, path, MIGRATIONS)?;
-    if !has_column(&conn, "audit_head").map_err(sqlite)? {
-        return Ok(None);
-    }
-    let keyed = knows_keys(&conn).map_err(sqlite)?;
     // One view of both tables: a daemon may write meanwhile.
     let transaction = conn.transaction().map_err(sqlite)?;
-    let ends = match keyed {
-        true => signed_ends(&transaction),
-        false => unsigned_ends(&transaction),
-    };
-    let read = ends.and_then(|ends| walk(&transaction, limit, ends, key));
+    let read = signed_ends(&transaction).and_then(|ends| walk(&transaction, limit, ends, key));
     read.map(Some).map_err(|error| OpenError::Damaged {
         path: path.to_owned(),
         findings: vec![error.to_string()],

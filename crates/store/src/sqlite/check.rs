@@ -72,9 +72,10 @@ fn texts(conn: &Connection) -> Result<Soundness, RowsError> {
         Err(RowsError::Damaged { why, .. }) => vec![why],
         Err(error @ (RowsError::Backend { .. } | RowsError::Conflict { .. })) => return Err(error),
     };
-    Ok(match findings.is_empty() {
-        true => Soundness::Sound,
-        false => Soundness::Damaged { findings },
+    Ok(if findings.is_empty() {
+        Soundness::Sound
+    } else {
+        Soundness::Damaged { findings }
     })
 }
 

@@ -50,7 +50,7 @@ pub(super) fn insert(conn: &Connection, event: &ItemEvent) -> Result<(), RowsErr
             event.message_id.as_str(),
             event.ordinal,
             event.attempt,
-            event.kind.word(),
+            event.kind.as_str(),
             event.text,
             event.at.0,
         ],

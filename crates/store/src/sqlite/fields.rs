@@ -130,5 +130,5 @@ pub(super) fn failure_columns(
         Class::Capacity { until } => until.map(|until| until.0),
         Class::Transient | Class::Config | Class::Permanent | Class::Ambiguous | Class::Bug => None,
     };
-    (Some(class.word()), until, Some(reason))
+    (Some(class.as_str()), until, Some(reason))
 }

@@ -6,16 +6,16 @@ use bridge_core::value::Timestamp;
 use rusqlite::{Connection, Params};
 
 const ANSWERED: &str = "SELECT count(*) FROM message INDEXED BY message_finished \
-     WHERE place IS NULL AND state = 'done' AND updated_at >= ?1";
+     WHERE queue IS NULL AND state = 'done' AND updated_at >= ?1";
 
 const OLDEST: &str = "SELECT min(received_at) FROM message INDEXED BY message_open \
-     WHERE place IS NOT NULL AND place <> 'out'";
+     WHERE queue IS NOT NULL AND queue <> 'outbox'";
 
 const SUSPECTS: &str = "SELECT count(*) FROM message INDEXED BY message_open \
-     WHERE place IS NOT NULL AND place <> 'out' AND suspect = 1";
+     WHERE queue IS NOT NULL AND queue <> 'outbox' AND suspect = 1";
 
 const OPERATOR: &str = "SELECT count(*) FROM message INDEXED BY message_open \
-     WHERE place IS NOT NULL AND state = 'received' AND hold_class = 'config'";
+     WHERE queue IS NOT NULL AND state = 'received' AND hold_class = 'config'";
 
 /// A first send that is under way is no retry.
 const RETRIED: &str = "SELECT count(*) FROM reply INDEXED BY reply_lane \

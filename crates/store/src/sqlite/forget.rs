@@ -27,8 +27,8 @@ pub(super) fn message(conn: &Connection, id: &MessageId, from: StateName) -> Res
     }
     sql::write(
         conn,
-        "DELETE FROM message WHERE message_id = ?1 AND state = ?2 AND place IS NULL",
-        [id.as_str(), from.word()],
+        "DELETE FROM message WHERE message_id = ?1 AND state = ?2 AND queue IS NULL",
+        [id.as_str(), from.as_str()],
         || format!("forgetting message {id}"),
     )
 }

@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s10_a_slow_commit_closes_the_door_while_it_runs_and_for_a_while_after() {
+    fn s10_slow_commit_closes_admission_temporarily() {
         let limits = Limits::default();
         let start = Instant::now();
         let after = |ms| start + Duration::from_millis(ms);

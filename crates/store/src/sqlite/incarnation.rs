@@ -41,7 +41,7 @@ pub(super) fn insert(conn: &Connection, incarnation: &Incarnation) -> Result<(),
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![
             incarnation.incarnation_id.as_str(),
-            incarnation.transport.word(),
+            incarnation.transport.as_str(),
             incarnation.keeper.pid,
             incarnation.keeper.start_ticks.cast_signed(),
             incarnation.directory,

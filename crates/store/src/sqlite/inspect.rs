@@ -102,6 +102,7 @@ fn refused(error: OpenError) -> Result<Inspection, OpenError> {
         error @ (OpenError::File { .. }
         | OpenError::Link { .. }
         | OpenError::Foreign { .. }
+        | OpenError::Unreleased { .. }
         | OpenError::Newer { .. }
         | OpenError::RecoveryCut { .. }
         | OpenError::Backup(_)

@@ -85,7 +85,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     #[test]
-    fn a_full_line_makes_callers_wait_and_a_closed_one_refuses_them() {
+    fn full_queue_waits_closed_queue_refuses() {
         let (line, outlet) = line(1);
         let mut context = Context::from_waker(Waker::noop());
         assert!(pin!(line.put(1)).poll(&mut context).is_ready());

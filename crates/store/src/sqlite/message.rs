@@ -17,8 +17,8 @@ macro_rules! select_message {
     ($tail:literal) => {
         concat!(
             "SELECT message_id, conversation_id, seq, channel, external_id, kind, sender, tier, \
-             body, body_sum, files, said_at, hops, round, received_at, state, turn_id, reason, leader, hold_until, hold_class, \
-             hold_class_until, hold_reason, attempt, spent, continues, suspect, input, stop, \
+             body, body_sum, files, sent_at, hops, round, received_at, state, turn_id, reason, leader, hold_until, hold_class, \
+             hold_class_until, hold_reason, attempt, spent, continues, suspect, input, stopped_by, \
              failure_class, failure_until, failure_reason, updated_at FROM message ",
             $tail
         )
@@ -33,22 +33,22 @@ pub(super) const BY_EXTERNAL: &str =
     select_message!("JOIN message_text USING (row) WHERE channel = ?1 AND external_id = ?2");
 
 const INSERT: &str = "INSERT INTO message (message_id, conversation_id, seq, channel, external_id, kind, \
-     sender, tier, said_at, hops, round, received_at, place, state, turn_id, reason, leader, hold_until, hold_class, \
-     hold_class_until, hold_reason, attempt, spent, continues, suspect, input, stop, failure_class, \
+     sender, tier, sent_at, hops, round, received_at, queue, state, turn_id, reason, leader, hold_until, hold_class, \
+     hold_class_until, hold_reason, attempt, spent, continues, suspect, input, stopped_by, failure_class, \
      failure_until, failure_reason, updated_at) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, \
      ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
 
 /// A life whose place in the queues stays.
 pub(super) const LIVE: &str = "UPDATE message SET state = ?3, turn_id = ?4, reason = ?5, attempt = ?11, \
-     spent = ?12, continues = ?13, suspect = ?14, input = ?15, stop = ?16, failure_class = ?17, \
+     spent = ?12, continues = ?13, suspect = ?14, input = ?15, stopped_by = ?16, failure_class = ?17, \
      failure_until = ?18, failure_reason = ?19, updated_at = ?20 \
      WHERE message_id = ?1 AND state = ?2";
 
 /// A life whose place in the queues changes.
-pub(super) const LIVE_ELSEWHERE: &str = "UPDATE message SET place = ?3, state = ?4, turn_id = ?5, reason = ?6, \
+pub(super) const LIVE_ELSEWHERE: &str = "UPDATE message SET queue = ?3, state = ?4, turn_id = ?5, reason = ?6, \
      leader = ?7, hold_until = ?8, hold_class = ?9, hold_class_until = ?10, hold_reason = ?11, \
-     attempt = ?12, spent = ?13, continues = ?14, suspect = ?15, input = ?16, stop = ?17, \
+     attempt = ?12, spent = ?13, continues = ?14, suspect = ?15, input = ?16, stopped_by = ?17, \
      failure_class = ?18, failure_until = ?19, failure_reason = ?20, updated_at = ?21 \
      WHERE message_id = ?1 AND state = ?2";
 
@@ -189,7 +189,7 @@ fn held(state: &MessageState) -> bool {
 
 /// Binds a life to the parameters after `first`, which are the statement's own.
 fn with_life<R>(first: &[&dyn ToSql], life: &Life, then: impl FnOnce(&[&dyn ToSql]) -> R) -> R {
-    let state = life.state.name().word();
+    let state = life.state.name().as_str();
     let StateColumns {
         turn_id,
         reason,
@@ -255,14 +255,14 @@ pub(super) fn insert(conn: &Connection, message: &Message, owed: Ack) -> Result<
         &message.seq.0,
         &message.channel.as_str(),
         &message.external_id.as_str(),
-        &message.kind.word(),
+        &message.kind.as_str(),
         &message.sender,
-        &message.tier.word(),
+        &message.tier.as_str(),
         &message.said_at.0,
         &message.hops,
         &message.round.0,
         &message.received_at.0,
-        &moves.mine.map(place::Place::word),
+        &moves.mine.map(place::Place::as_str),
     ];
     with_life(&own, &message.life, |columns| {
         sql::write(conn, INSERT, columns, what)
@@ -291,7 +291,7 @@ pub(super) fn live(
     life: &Life,
 ) -> Result<(), RowsError> {
     let what = || format!("life of message {id}");
-    let own: [&dyn ToSql; 2] = [&id.as_str(), &from.word()];
+    let own: [&dyn ToSql; 2] = [&id.as_str(), &from.as_str()];
     if place::same_spot(from, life.state.name()) {
         with_life(&own, life, |columns| sql::write(conn, LIVE, columns, what))?;
         return errand::touch(conn, id, life.updated_at);
@@ -300,8 +300,8 @@ pub(super) fn live(
     let Some(moves) = moves(conn, id, standing, held(&life.state))? else {
         return Err(RowsError::Conflict { what: what() });
     };
-    let place = moves.mine.map(place::Place::word);
-    let own: [&dyn ToSql; 3] = [&id.as_str(), &from.word(), &place];
+    let place = moves.mine.map(place::Place::as_str);
+    let own: [&dyn ToSql; 3] = [&id.as_str(), &from.as_str(), &place];
     with_life(&own, life, |columns| {
         sql::write(conn, LIVE_ELSEWHERE, columns, what)
     })?;
@@ -338,7 +338,7 @@ pub(super) fn tail(
 ) -> Result<(), RowsError> {
     sql::write(
         conn,
-        "UPDATE message SET seq = ?2, received_at = ?3 WHERE message_id = ?1 AND place IS NULL",
+        "UPDATE message SET seq = ?2, received_at = ?3 WHERE message_id = ?1 AND queue IS NULL",
         params![id.as_str(), seq.0, at.0],
         || format!("place of message {id}"),
     )

@@ -5,7 +5,7 @@
 use super::backup::{self, Backup, BackupError, Existing};
 use super::check::{Soundness, soundness};
 use super::files::{beside, claim_scratch, name_new, remove_if_there, stamp};
-use super::open::{APPLICATION_ID, OpenError};
+use super::open::{APPLICATION_ID, OpenError, UNRELEASED_APPLICATION_ID};
 use bridge_core::port::RowsError;
 use rusqlite::{Connection, TransactionBehavior};
 use std::ffi::OsStr;
@@ -14,20 +14,7 @@ use std::io;
 use std::path::Path;
 
 /// The SQL that leads to version 1, 2, and so on.
-pub(super) const MIGRATIONS: &[&str] = &[
-    include_str!("../../schema/0001_ledger.sql"),
-    include_str!("../../schema/0002_whole_life.sql"),
-    include_str!("../../schema/0003_text_sums.sql"),
-    include_str!("../../schema/0004_channels.sql"),
-    include_str!("../../schema/0005_control.sql"),
-    include_str!("../../schema/0006_a2a.sql"),
-    include_str!("../../schema/0007_lists.sql"),
-    include_str!("../../schema/0008_flight.sql"),
-    include_str!("../../schema/0009_task_reads.sql"),
-    include_str!("../../schema/0010_key.sql"),
-    include_str!("../../schema/0011_fair_share.sql"),
-    include_str!("../../schema/0012_told_again.sql"),
-];
+pub(super) const MIGRATIONS: &[&str] = &[include_str!("../../schema/0001_ledger.sql")];
 
 /// Backups before migrations that are kept beside the ledger: the newest ones, so that a bad release can be undone
 /// and the disk does not fill.
@@ -51,10 +38,19 @@ pub(super) fn check_ours(
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(sqlite)?;
     let empty = tables == 0 && found == 0 && owner == 0;
-    if !empty && owner != APPLICATION_ID {
-        return Err(OpenError::Foreign {
-            path: path.to_owned(),
-        });
+    match owner {
+        APPLICATION_ID => {}
+        _ if empty => {}
+        UNRELEASED_APPLICATION_ID => {
+            return Err(OpenError::Unreleased {
+                path: path.to_owned(),
+            });
+        }
+        _ => {
+            return Err(OpenError::Foreign {
+                path: path.to_owned(),
+            });
+        }
     }
     let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
     if found > known {

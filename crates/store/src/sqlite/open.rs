@@ -2,12 +2,12 @@
 //!
 //! Nothing is ever deleted or overwritten here: a file that can't be used is refused with what to do.
 
+use super::audit;
 use super::backup::BackupError;
 use super::files::{PRIVATE, beside, is_link, log_index_of, log_of, sync_directory};
 use super::gauge::Limits;
 use super::log::{self, Log};
 use super::migrate::{self, MIGRATIONS};
-use super::{audit, seal};
 use crate::key::LedgerKey;
 use bridge_core::port::RowsError;
 use bridge_core::value::{Epoch, Timestamp};
@@ -20,8 +20,12 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// "cxbr": what tells our files from other SQLite databases.
-pub(super) const APPLICATION_ID: i32 = 0x6378_6272;
+/// "cxbl": tells our files from other SQLite databases.
+pub(super) const APPLICATION_ID: i32 = 0x6378_626C;
+
+/// "cxbr": ledgers of builds before the first release. Their schema had twelve versions of its own, so the version number
+/// alone would not tell them from ours.
+pub(super) const UNRELEASED_APPLICATION_ID: i32 = 0x6378_6272;
 
 /// Where SQLite's header has that number.
 const APPLICATION_ID_AT: u64 = 68;
@@ -95,6 +99,9 @@ pub enum OpenError {
         /// Which file.
         path: PathBuf,
     },
+    /// A build from before the first release wrote it.
+    #[error("{} was written by a codex-bridge from before the first release, and this one can't read it; nothing was changed. Move `ledger.db*` out of the state directory and start again with a new ledger, or name another directory with --state-dir", path.display())]
+    Unreleased { path: PathBuf },
     /// A newer codex-bridge wrote it.
     #[error(
         "{} has schema version {found}, and this codex-bridge knows versions up to {known}; run the newer codex-bridge, or restore a backup that an older one made",
@@ -171,6 +178,7 @@ impl OpenError {
             Self::File { .. }
             | Self::Link { .. }
             | Self::Foreign { .. }
+            | Self::Unreleased { .. }
             | Self::Newer { .. }
             | Self::Backup(_)
             | Self::Migrate { .. }
@@ -264,7 +272,7 @@ fn expect_usable(path: &Path) -> Result<(), OpenError> {
         .open(path)
         .map_err(failed("open the ledger"))?;
     // What is refused below stays as it is, and its mode too.
-    if is_marked_ours(&file).map_err(failed("read"))? {
+    if application_id(&file).map_err(failed("read"))? == Some(APPLICATION_ID) {
         file.set_permissions(Permissions::from_mode(PRIVATE))
             .map_err(failed("make private"))?;
     }
@@ -292,14 +300,25 @@ pub(super) fn expect_no_link(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Whether the file's header has the mark of our databases.
-fn is_marked_ours(file: &File) -> io::Result<bool> {
-    let mut mark = [0; size_of::<i32>()];
-    match file.read_exact_at(&mut mark, APPLICATION_ID_AT) {
-        Ok(()) => Ok(i32::from_be_bytes(mark) == APPLICATION_ID),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+/// The application id in the header, where the file has one.
+fn application_id(file: &File) -> io::Result<Option<i32>> {
+    let mut id = [0; size_of::<i32>()];
+    match file.read_exact_at(&mut id, APPLICATION_ID_AT) {
+        Ok(()) => Ok(Some(i32::from_be_bytes(id))),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Refuses a ledger from before the first release, by its header alone: it may be damaged.
+pub(super) fn expect_released(path: &Path) -> Result<(), OpenError> {
+    let id = File::open(path).and_then(|file| application_id(&file));
+    // A file that can't be read is somebody else's finding.
+    if id.is_ok_and(|id| id == Some(UNRELEASED_APPLICATION_ID)) {
+        let path = path.to_owned();
+        return Err(OpenError::Unreleased { path });
+    }
+    Ok(())
 }
 
 /// Where a recovery leaves a whole new ledger until it has taken the old one's place.
@@ -374,7 +393,7 @@ fn set_up_log(conn: &Connection, path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Makes the ledger one of this key: what is in the clear is encrypted, and the record of acts is signed.
+/// Signs the record of acts with this key.
 fn adopt(conn: &mut Connection, path: &Path, key: &LedgerKey) -> Result<(), OpenError> {
     let sqlite = |source| OpenError::sqlite(path, source);
     let failed = |error: RowsError| match error {
@@ -388,10 +407,6 @@ fn adopt(conn: &mut Connection, path: &Path, key: &LedgerKey) -> Result<(), Open
         .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
         .map_err(sqlite)?;
     let adopted = audit::adopt(&transaction, key, now).map_err(failed)?;
-    let sealed = match adopted {
-        true => seal::seal_clear(&transaction, key).map_err(failed)?,
-        false => 0,
-    };
     let (row, sum) = audit::head(&transaction).map_err(failed)?;
     transaction.commit().map_err(sqlite)?;
     if adopted && row > 0 {
@@ -400,27 +415,9 @@ fn adopt(conn: &mut Connection, path: &Path, key: &LedgerKey) -> Result<(), Open
             "the record of acts goes on under another key than before, and its newest entries say why; push notifications whose credentials the key can't decrypt are given up"
         );
     }
-    if sealed > 0 {
-        tracing::warn!(
-            rows = sealed,
-            "credentials were in the clear in this ledger and are encrypted now; backups from before still have them, so remove those"
-        );
-        forget_clear(conn);
-    }
     // Whoever puts an older ledger in place can't take this line back.
     tracing::info!(row, sum, key = %key.public(), "the record of acts ends here");
     Ok(())
-}
-
-/// Removes what deleted and changed rows left in free pages and in the log. A file that can't be made anew works as
-/// well, and is no reason not to start.
-fn forget_clear(conn: &Connection) {
-    let done = conn
-        .execute_batch("VACUUM")
-        .and_then(|()| conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
-    if let Err(error) = done {
-        tracing::warn!(%error, "old credentials may still be in free pages of the ledger");
-    }
 }
 
 fn next_epoch(conn: &mut Connection) -> Result<Epoch, rusqlite::Error> {

@@ -22,13 +22,13 @@ pub(super) const OF_CONVERSATION: &str = select_message!(
 
 /// What has something new. Those in flight are always among them: what Codex asks them changes without them.
 const CHANGED: &str = "SELECT message_id FROM message INDEXED BY message_open \
-         WHERE place IS NOT NULL AND (updated_at >= ?1 OR place = 'flight' OR state = 'unclear') \
+         WHERE queue IS NOT NULL AND (updated_at >= ?1 OR queue = 'in_flight' OR state = 'unclear') \
      UNION SELECT message_id FROM message INDEXED BY message_finished \
-         WHERE place IS NULL AND state = 'done' AND updated_at >= ?1 \
+         WHERE queue IS NULL AND state = 'done' AND updated_at >= ?1 \
      UNION SELECT message_id FROM message INDEXED BY message_finished \
-         WHERE place IS NULL AND state = 'dead' AND updated_at >= ?1 \
+         WHERE queue IS NULL AND state = 'dead' AND updated_at >= ?1 \
      UNION SELECT message_id FROM message INDEXED BY message_finished \
-         WHERE place IS NULL AND state = 'cancelled' AND updated_at >= ?1 \
+         WHERE queue IS NULL AND state = 'cancelled' AND updated_at >= ?1 \
      UNION SELECT message_id FROM event INDEXED BY event_at WHERE at >= ?1 \
      ORDER BY message_id LIMIT ?2";
 

@@ -28,14 +28,14 @@ pub(super) enum Place {
 }
 
 impl Place {
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "ready",
             Self::Held => "held",
-            Self::Behind => "behind",
-            Self::Flight => "flight",
-            Self::Kept => "kept",
-            Self::Out => "out",
+            Self::Behind => "queued",
+            Self::Flight => "in_flight",
+            Self::Kept => "blocking",
+            Self::Out => "outbox",
         }
     }
 
@@ -49,7 +49,7 @@ impl Place {
             Self::Out,
         ]
         .into_iter()
-        .find(|place| place.word() == word)
+        .find(|place| place.as_str() == word)
     }
 }
 
@@ -129,17 +129,17 @@ pub(super) struct Moves {
 
 /// One arm per place: SQLite would build a table for `IN` at every call.
 pub(super) const OTHERS: &str = "\
-     SELECT place, seq, row FROM message INDEXED BY message_place \
-     WHERE place = 'flight' AND conversation_id = ?1 AND row <> ?2 \
-     UNION ALL SELECT place, seq, row FROM message INDEXED BY message_place \
-     WHERE place = 'kept' AND conversation_id = ?1 AND row <> ?2 \
-     UNION ALL SELECT place, seq, row FROM message INDEXED BY message_place \
-     WHERE place = 'ready' AND conversation_id = ?1 AND row <> ?2 \
-     UNION ALL SELECT place, seq, row FROM message INDEXED BY message_place \
-     WHERE place = 'held' AND conversation_id = ?1 AND row <> ?2 \
+     SELECT queue, seq, row FROM message INDEXED BY message_queue \
+     WHERE queue = 'in_flight' AND conversation_id = ?1 AND row <> ?2 \
+     UNION ALL SELECT queue, seq, row FROM message INDEXED BY message_queue \
+     WHERE queue = 'blocking' AND conversation_id = ?1 AND row <> ?2 \
+     UNION ALL SELECT queue, seq, row FROM message INDEXED BY message_queue \
+     WHERE queue = 'ready' AND conversation_id = ?1 AND row <> ?2 \
+     UNION ALL SELECT queue, seq, row FROM message INDEXED BY message_queue \
+     WHERE queue = 'held' AND conversation_id = ?1 AND row <> ?2 \
      UNION ALL SELECT * FROM (\
-         SELECT place, seq, row FROM message INDEXED BY message_place \
-         WHERE place = 'behind' AND conversation_id = ?1 AND row <> ?2 ORDER BY seq LIMIT 1)";
+         SELECT queue, seq, row FROM message INDEXED BY message_queue \
+         WHERE queue = 'queued' AND conversation_id = ?1 AND row <> ?2 ORDER BY seq LIMIT 1)";
 
 /// The rest of a conversation; `row` is left out.
 pub(super) fn others(
@@ -199,11 +199,11 @@ impl Moves {
     /// Moves the others; the message itself is written by its own statement.
     pub(super) fn write(self, conn: &Connection) -> Result<(), RowsError> {
         if let Some(row) = self.demote {
-            let demote = "UPDATE message SET place = 'behind' WHERE row = ?1";
+            let demote = "UPDATE message SET queue = 'queued' WHERE row = ?1";
             sql::write(conn, demote, [row], || format!("place of row {row}"))?;
         }
         if let Some(row) = self.promote {
-            let promote = "UPDATE message SET place = iif(hold_until IS NULL, 'ready', 'held') \
+            let promote = "UPDATE message SET queue = iif(hold_until IS NULL, 'ready', 'held') \
                  WHERE row = ?1";
             sql::write(conn, promote, [row], || format!("place of row {row}"))?;
         }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_first_while_one_is_in_flight() {
+    fn in_flight_message_blocks_waiting_ones() {
         let flight = Some(Place::Flight);
         let waits = settle(Standing::Waiting, (true, None, None));
         assert_eq!(waits, (Some(Place::Behind), None, None));

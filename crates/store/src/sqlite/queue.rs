@@ -17,19 +17,19 @@ use bridge_core::value::{
 use rusqlite::{Connection, Row, params};
 
 pub(super) const READY: &str = select_message!(
-    "INDEXED BY message_ready JOIN message_text USING (row) WHERE place = 'ready' \
+    "INDEXED BY message_ready JOIN message_text USING (row) WHERE queue = 'ready' \
      ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
 );
 
 pub(super) const HELD: &str = select_message!(
     "INDEXED BY message_held JOIN message_text USING (row) \
-     WHERE place = 'held' AND hold_until <= ?2 \
+     WHERE queue = 'held' AND hold_until <= ?2 \
      ORDER BY kind DESC, round, received_at, message_id LIMIT ?1"
 );
 
 /// The same, past those that a filter stops: lists are JSON arrays.
 pub(super) const READY_FILTERED: &str = select_message!(
-    "INDEXED BY message_ready JOIN message_text USING (row) WHERE place = 'ready' \
+    "INDEXED BY message_ready JOIN message_text USING (row) WHERE queue = 'ready' \
      AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
      AND (?8 = 0 OR kind = 'person' AND (tier = 'owner' \
          OR channel || char(10) || sender IN (SELECT value FROM json_each(?9)))) \
@@ -43,7 +43,7 @@ pub(super) const READY_FILTERED: &str = select_message!(
 
 pub(super) const HELD_FILTERED: &str = select_message!(
     "INDEXED BY message_held JOIN message_text USING (row) \
-     WHERE place = 'held' AND hold_until <= ?2 \
+     WHERE queue = 'held' AND hold_until <= ?2 \
      AND (?3 = 0 OR suspect = 0) AND channel NOT IN (SELECT value FROM json_each(?4)) \
      AND (?8 = 0 OR kind = 'person' AND (tier = 'owner' \
          OR channel || char(10) || sender IN (SELECT value FROM json_each(?9)))) \
@@ -56,7 +56,7 @@ pub(super) const HELD_FILTERED: &str = select_message!(
 );
 
 pub(super) const NEXT_HELD: &str = "SELECT min(hold_until) FROM message INDEXED BY message_due \
-     WHERE place = 'held' AND hold_until > ?1";
+     WHERE queue = 'held' AND hold_until > ?1";
 
 pub(super) const NEXT_PARKED: &str = "SELECT min(hold_until) FROM message INDEXED BY message_parked \
      WHERE state = 'parked' AND hold_until > ?1";
@@ -79,7 +79,7 @@ macro_rules! is_asked {
 pub(super) const FLIGHT: &str = concat!(
     "SELECT channel, sender, tier, kind, count(*), sum(",
     is_asked!(),
-    "), sum(suspect) FROM message INDEXED BY message_flight WHERE place = 'flight' \
+    "), sum(suspect) FROM message INDEXED BY message_in_flight WHERE queue = 'in_flight' \
      GROUP BY channel, sender, tier, kind"
 );
 
@@ -89,13 +89,13 @@ pub(super) const FLIGHT_AT: &str = concat!(
     is_asked!(),
     ", suspect, workdir, tier, \
      (SELECT sandbox FROM task WHERE conversation_id = message.conversation_id) \
-     FROM message INDEXED BY message_place JOIN conversation USING (conversation_id) \
-     WHERE place = 'flight'"
+     FROM message INDEXED BY message_queue JOIN conversation USING (conversation_id) \
+     WHERE queue = 'in_flight'"
 );
 
 pub(super) const IN_FLIGHT_OF: &str = select_message!(
-    "INDEXED BY message_place JOIN message_text USING (row) \
-     WHERE place IN ('flight', 'kept') AND conversation_id = ?1 \
+    "INDEXED BY message_queue JOIN message_text USING (row) \
+     WHERE queue IN ('in_flight', 'blocking') AND conversation_id = ?1 \
      AND state <> 'parked' AND state <> 'steered' LIMIT 1"
 );
 
@@ -104,12 +104,12 @@ pub(super) const FOLLOWERS: &str = select_message!(
 );
 
 pub(super) const LAST_ROUND: &str = "SELECT max(round) FROM message INDEXED BY message_sender \
-     WHERE place IS NOT NULL AND place <> 'out' AND channel = ?1 AND sender = ?2";
+     WHERE queue IS NOT NULL AND queue <> 'outbox' AND channel = ?1 AND sender = ?2";
 
 /// Of those that are open there are few.
 pub(super) const OPEN_IN_STATE: &str = select_message!(
     "INDEXED BY message_open JOIN message_text USING (row) \
-     WHERE place IS NOT NULL AND state = ?1 AND message_id < ?2 ORDER BY message_id DESC LIMIT ?3"
+     WHERE queue IS NOT NULL AND state = ?1 AND message_id < ?2 ORDER BY message_id DESC LIMIT ?3"
 );
 
 /// Dead letters are looked for among the dead, not among all that is finished; the first parameter is not used.
@@ -125,37 +125,37 @@ const FINISHED_IN_STATE: &str = select_message!(
 
 /// An errand stands as its newest message does, so that one goes last: never before an earlier one that is kept longer.
 pub(super) const FORGETTABLE: &str = "SELECT message_id FROM message INDEXED BY message_finished \
-     WHERE place IS NULL AND state = ?1 AND updated_at < ?2 \
+     WHERE queue IS NULL AND state = ?1 AND updated_at < ?2 \
      AND NOT EXISTS (SELECT 1 FROM ack WHERE ack.message_id = message.message_id AND state = 'due') \
      AND NOT EXISTS (SELECT 1 FROM reply WHERE reply.message_id = message.message_id \
          AND state IN ('queued', 'sending')) \
      AND NOT EXISTS (SELECT 1 FROM word AS its JOIN word AS earlier USING (errand_id) \
          JOIN message AS older ON older.message_id = earlier.message_id \
          WHERE its.message_id = message.message_id AND earlier.ordinal < its.ordinal \
-         AND NOT (older.place IS NULL AND (older.state = 'dead') = (?1 = 'dead') AND older.updated_at < ?2)) \
+         AND NOT (older.queue IS NULL AND (older.state = 'dead') = (?1 = 'dead') AND older.updated_at < ?2)) \
      ORDER BY updated_at, message_id LIMIT ?3";
 
 /// One arm per finished state: each is the end of an index.
 const NEWEST_TIME: &str = "SELECT max(at) FROM (\
-     SELECT max(updated_at) AS at FROM message INDEXED BY message_finished WHERE place IS NULL AND state = 'done' \
-     UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_finished WHERE place IS NULL AND state = 'dead' \
-     UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_finished WHERE place IS NULL AND state = 'cancelled' \
-     UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_open WHERE place IS NOT NULL)";
+     SELECT max(updated_at) AS at FROM message INDEXED BY message_finished WHERE queue IS NULL AND state = 'done' \
+     UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_finished WHERE queue IS NULL AND state = 'dead' \
+     UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_finished WHERE queue IS NULL AND state = 'cancelled' \
+     UNION ALL SELECT max(updated_at) FROM message INDEXED BY message_open WHERE queue IS NOT NULL)";
 
 pub(super) const EXCHANGES: &str = "SELECT message.message_id, body, body_sum, text, text_sum \
      FROM message JOIN message_text USING (row) JOIN answer USING (message_id) \
      WHERE conversation_id = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
 
 pub(super) const BACKLOG: &str =
-    "SELECT count(*) FROM message INDEXED BY message_open WHERE place IS NOT NULL";
+    "SELECT count(*) FROM message INDEXED BY message_open WHERE queue IS NOT NULL";
 
 pub(super) const UNFINISHED: &str = select_message!(
     "INDEXED BY message_open JOIN message_text USING (row) \
-     WHERE place IS NOT NULL AND message_id > ?1 ORDER BY message_id LIMIT ?2"
+     WHERE queue IS NOT NULL AND message_id > ?1 ORDER BY message_id LIMIT ?2"
 );
 
-pub(super) const UNANSWERED_BEFORE: &str = "SELECT message_id FROM message INDEXED BY message_place \
-     WHERE place IN ('ready', 'held', 'behind', 'flight', 'kept') \
+pub(super) const UNANSWERED_BEFORE: &str = "SELECT message_id FROM message INDEXED BY message_queue \
+     WHERE queue IN ('ready', 'held', 'queued', 'in_flight', 'blocking') \
      AND conversation_id = ?1 AND seq < ?2 ORDER BY seq LIMIT 1";
 
 pub(super) const MESSAGES_OF: &str = select_message!(
@@ -163,36 +163,36 @@ pub(super) const MESSAGES_OF: &str = select_message!(
 );
 
 pub(super) const UNANSWERED_OF: &str = select_message!(
-    "INDEXED BY message_place JOIN message_text USING (row) \
-     WHERE place IN ('ready', 'held', 'behind', 'flight', 'kept') \
+    "INDEXED BY message_queue JOIN message_text USING (row) \
+     WHERE queue IN ('ready', 'held', 'queued', 'in_flight', 'blocking') \
      AND conversation_id = ?1 ORDER BY seq LIMIT ?2"
 );
 
 /// By an operator's hand only: walks the index of what is unanswered, which is bounded, and sorts.
 pub(super) const UNANSWERED_OF_SENDER: &str = select_message!(
     "INDEXED BY message_sender JOIN message_text USING (row) \
-     WHERE place IS NOT NULL AND place <> 'out' AND sender = ?1 \
+     WHERE queue IS NOT NULL AND queue <> 'outbox' AND sender = ?1 \
      AND (?2 = '[]' OR channel IN (SELECT value FROM json_each(?2))) AND message_id > ?3 \
      ORDER BY message_id LIMIT ?4"
 );
 
-pub(super) const HEARD_OF_AGENT: &str = "SELECT said_at, state = 'dead' AND attempt = 0 \
+pub(super) const HEARD_OF_AGENT: &str = "SELECT sent_at, state = 'dead' AND attempt = 0 \
      AND coalesce(failure_class = 'capacity', 0) FROM message INDEXED BY message_agent \
-     WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY said_at DESC, row DESC LIMIT ?3";
+     WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY sent_at DESC, row DESC LIMIT ?3";
 
 /// By place in the conversation: what others said elsewhere is not looked at.
-pub(super) const HEARD_IN_TALK: &str = "SELECT said_at, state = 'dead' AND attempt = 0 \
+pub(super) const HEARD_IN_TALK: &str = "SELECT sent_at, state = 'dead' AND attempt = 0 \
      AND coalesce(failure_class = 'capacity', 0) FROM message \
      WHERE conversation_id = ?1 AND kind = 'agent' AND sender = ?2 ORDER BY seq DESC LIMIT ?3";
 
 /// Reads the index alone.
-pub(super) const SAID_NTH_NEWEST: &str = "SELECT said_at FROM message INDEXED BY message_agent \
-     WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY said_at DESC LIMIT 1 OFFSET ?3";
+pub(super) const SAID_NTH_NEWEST: &str = "SELECT sent_at FROM message INDEXED BY message_agent \
+     WHERE kind = 'agent' AND channel = ?1 AND sender = ?2 ORDER BY sent_at DESC LIMIT 1 OFFSET ?3";
 
 const COUNTS: &str = "SELECT state, count(*) FROM message INDEXED BY message_finished \
-     WHERE place IS NULL GROUP BY state \
+     WHERE queue IS NULL GROUP BY state \
      UNION ALL SELECT state, count(*) FROM message INDEXED BY message_open \
-     WHERE place IS NOT NULL GROUP BY state";
+     WHERE queue IS NOT NULL GROUP BY state";
 
 const NEWEST: &str = select_message!("JOIN message_text USING (row) ORDER BY row DESC LIMIT ?1");
 
@@ -210,14 +210,16 @@ pub(super) fn heads(
 ) -> Result<Vec<Head>, RowsError> {
     let limit = page(limit);
     let late = next_held(conn, Timestamp(i64::MIN))?.is_some_and(|due| due <= now);
-    let mut due = match stops_nothing(filter) {
-        true => sql::many(conn, READY, [limit], read)?,
-        false => filtered(conn, READY_FILTERED, now, filter, limit)?,
+    let mut due = if stops_nothing(filter) {
+        sql::many(conn, READY, [limit], read)?
+    } else {
+        filtered(conn, READY_FILTERED, now, filter, limit)?
     };
     if late {
-        due.extend(match stops_nothing(filter) {
-            true => sql::many(conn, HELD, (limit, now.0), read)?,
-            false => filtered(conn, HELD_FILTERED, now, filter, limit)?,
+        due.extend(if stops_nothing(filter) {
+            sql::many(conn, HELD, (limit, now.0), read)?
+        } else {
+            filtered(conn, HELD_FILTERED, now, filter, limit)?
         });
         due.sort_by(|a, b| {
             let key = |m: &Message| (m.kind, m.round, m.received_at);
@@ -260,7 +262,7 @@ fn filtered(
 ) -> Result<Vec<Message>, RowsError> {
     let channels = json(filter.full_channels.iter().map(ChannelId::as_str));
     let workdirs = json(filter.busy_workdirs.iter().map(String::as_str));
-    let readers = json(filter.readers.iter().map(|tier| tier.word()));
+    let readers = json(filter.readers.iter().map(|tier| tier.as_str()));
     let params = params![
         limit,
         now.0,
@@ -405,7 +407,7 @@ pub(super) fn in_state(
         | StateName::Sending
         | StateName::Replied => OPEN_IN_STATE,
     };
-    sql::many(conn, query, (state.word(), before, page(limit)), read)
+    sql::many(conn, query, (state.as_str(), before, page(limit)), read)
 }
 
 pub(super) fn forgettable(
@@ -414,7 +416,7 @@ pub(super) fn forgettable(
     before: Timestamp,
     limit: u32,
 ) -> Result<Vec<MessageId>, RowsError> {
-    let params = (state.word(), before.0, page(limit));
+    let params = (state.as_str(), before.0, page(limit));
     sql::many(conn, FORGETTABLE, params, |row| {
         Fields::of("message", row).id(MessageId::new)
     })

@@ -34,11 +34,11 @@ pub(super) const LANES: &str = "SELECT DISTINCT conversation_id FROM reply INDEX
      WHERE state IN ('queued', 'sending') AND conversation_id > ?1 \
      ORDER BY conversation_id LIMIT ?2";
 
-/// Sums are compared before texts; a text from before there were sums has none.
-pub(super) const TWINS: &str = "SELECT reply_key, first_try_at, sent_at \
+/// Checksums are compared before texts.
+pub(super) const TWINS: &str = "SELECT reply_key, first_try_at, reply.sent_at \
      FROM reply INDEXED BY reply_sent CROSS JOIN reply_text USING (row) CROSS JOIN message USING (message_id) \
-     WHERE sent_at >= ?4 AND coalesce(body_sum, ?3) = ?3 AND channel = ?1 AND message.kind = ?2 \
-     AND reply_text.body = ?5 ORDER BY sent_at, reply_key LIMIT ?6";
+     WHERE reply.sent_at >= ?4 AND body_sum = ?3 AND channel = ?1 AND message.kind = ?2 \
+     AND reply_text.body = ?5 ORDER BY reply.sent_at, reply_key LIMIT ?6";
 
 fn read(row: &Row<'_>) -> Result<Reply, RowsError> {
     let mut fields = Fields::of("reply to", row);
@@ -128,7 +128,7 @@ pub(super) fn twins(
     let said = sums::sum(body);
     let of = (
         channel.as_str(),
-        kind.word(),
+        kind.as_str(),
         said,
         since.0,
         body,
@@ -169,8 +169,8 @@ pub(super) fn insert(conn: &Connection, reply: &Reply) -> Result<(), RowsError> 
             reply.conversation_id.as_str(),
             reply.seq.0,
             reply.key.as_str(),
-            reply.kind.word(),
-            reply.state.name().word(),
+            reply.kind.as_str(),
+            reply.state.name().as_str(),
             state.not_before,
             state.receipt,
             state.sent_at,
@@ -216,8 +216,8 @@ pub(super) fn update(
         params![
             message_id.as_str(),
             ordinal,
-            step.from.word(),
-            step.to.name().word(),
+            step.from.as_str(),
+            step.to.name().as_str(),
             state.not_before,
             state.receipt,
             state.reason,

@@ -26,8 +26,8 @@ macro_rules! select {
     ($tail:literal) => {
         concat!(
             "SELECT request_id, message_id, attempt, incarnation, rpc_id, item_id, method, kind, headline, \
-             shown, digest, payload, wants, deciders, state, decision, answers, decided_by, via, decided_at, why, \
-             created_at, deadline, reminded, told_again FROM request ",
+             shown, digest, payload, answer_kind, deciders, state, decision, answers, decided_by, via, decided_at, reason, \
+             created_at, deadline, reminded, redelivered FROM request ",
             $tail
         )
     };
@@ -177,8 +177,8 @@ impl<'s> StateColumns<'s> {
         let answers = verdict.and_then(|verdict| verdict.answers.as_deref());
         let sealed = answers.map(|answers| seal::seal(key, &Place::answers(id.as_str()), answers));
         Ok(Self {
-            state: state.word(),
-            decision: verdict.map(|verdict| verdict.decision.word()),
+            state: state.as_str(),
+            decision: verdict.map(|verdict| verdict.decision.as_str()),
             answers: sealed.transpose()?,
             by: verdict.map(|verdict| stored_by(&verdict.by)),
             via: verdict.map(|verdict| verdict.via.as_str()),
@@ -217,7 +217,7 @@ pub(super) fn standings(
     message_id: &MessageId,
 ) -> Result<Vec<Standing>, RowsError> {
     let query = "SELECT request_id, attempt, incarnation, rpc_id, item_id, state, decision, answers, decided_by, \
-         via, decided_at, why, created_at, told_again FROM request WHERE message_id = ?1 ORDER BY row";
+         via, decided_at, reason, created_at, redelivered FROM request WHERE message_id = ?1 ORDER BY row";
     let stored = sql::many(conn, query, [message_id.as_str()], |row| {
         let mut fields = Fields::of("request", row);
         Ok(Standing {
@@ -247,8 +247,8 @@ pub(super) fn insert(
     sql::write(
         conn,
         "INSERT INTO request (request_id, message_id, attempt, incarnation, rpc_id, item_id, method, \
-         kind, headline, shown, digest, payload, wants, deciders, state, decision, answers, decided_by, via, \
-         decided_at, why, created_at, deadline, reminded, told_again) \
+         kind, headline, shown, digest, payload, answer_kind, deciders, state, decision, answers, decided_by, via, \
+         decided_at, reason, created_at, deadline, reminded, redelivered) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
          ?20, ?21, ?22, ?23, ?24, ?25)",
         params![
@@ -259,13 +259,13 @@ pub(super) fn insert(
             request.rpc_id,
             request.item_id.as_ref().map(ItemId::as_str),
             request.method,
-            request.kind.word(),
+            request.kind.as_str(),
             request.headline,
             request.shown,
             request.digest.as_str(),
             request.payload,
-            request.wants.word(),
-            request.deciders.word(),
+            request.wants.as_str(),
+            request.deciders.as_str(),
             state.state,
             state.decision,
             state.answers,
@@ -338,8 +338,8 @@ pub(super) fn newest(
 ) -> Result<Vec<Request>, RowsError> {
     let before = before.map_or("", RequestId::as_str);
     let params = (before, page(limit));
-    match waiting {
-        true => many(
+    if waiting {
+        many(
             conn,
             key,
             select!(
@@ -349,8 +349,9 @@ pub(super) fn newest(
                  ORDER BY row DESC LIMIT ?2"
             ),
             params,
-        ),
-        false => many(
+        )
+    } else {
+        many(
             conn,
             key,
             select!(
@@ -358,7 +359,7 @@ pub(super) fn newest(
                  ORDER BY row DESC LIMIT ?2"
             ),
             params,
-        ),
+        )
     }
 }
 
@@ -415,7 +416,7 @@ pub(super) fn moved(
     sql::write(
         conn,
         "UPDATE request SET state = ?2, decision = ?3, answers = ?4, decided_by = ?5, via = ?6, \
-         decided_at = ?7, why = ?8 WHERE request_id = ?1 AND state = ?9",
+         decided_at = ?7, reason = ?8 WHERE request_id = ?1 AND state = ?9",
         params![
             id.as_str(),
             state.state,
@@ -425,9 +426,9 @@ pub(super) fn moved(
             state.via,
             state.at,
             state.why,
-            from.word(),
+            from.as_str(),
         ],
-        || format!("request {id}, which must be {}", from.word()),
+        || format!("request {id}, which must be {}", from.as_str()),
     )?;
     match to.verdict() {
         Some(verdict) => errand::touch_by_request(conn, id, verdict.at),
@@ -438,7 +439,7 @@ pub(super) fn moved(
 pub(super) fn told_again(conn: &Connection, id: &RequestId) -> Result<(), RowsError> {
     sql::write(
         conn,
-        "UPDATE request SET told_again = told_again + 1 WHERE request_id = ?1 AND state = 'decided'",
+        "UPDATE request SET redelivered = redelivered + 1 WHERE request_id = ?1 AND state = 'decided'",
         [id.as_str()],
         || format!("request {id}, which must be decided"),
     )
@@ -474,7 +475,7 @@ pub(super) fn withdraw(conn: &Connection, id: &MessageId, why: &str) -> Result<(
     sql::run(
         conn,
         "UPDATE request SET state = 'withdrawn', decision = NULL, answers = NULL, decided_by = NULL, \
-         via = NULL, decided_at = NULL, why = ?2 \
+         via = NULL, decided_at = NULL, reason = ?2 \
          WHERE message_id = ?1 AND (state = 'open' OR state = 'orphaned' OR state = 'granted')",
         (id.as_str(), why),
     )

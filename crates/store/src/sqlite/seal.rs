@@ -5,7 +5,7 @@ use super::open::{OpenError, for_check};
 use super::{migrate, sql};
 use crate::key::{LedgerKey, Unreadable};
 use bridge_core::port::RowsError;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 use std::path::Path;
 
 /// Where a value is stored; what it is encrypted for.
@@ -75,16 +75,6 @@ impl StoredPush {
         })
     }
 
-    fn is_clear(&self) -> bool {
-        let secrets = [
-            Some(&self.url),
-            self.token.as_ref(),
-            self.credentials.as_ref(),
-        ];
-        let mut secrets = secrets.into_iter().flatten();
-        secrets.any(|stored| !LedgerKey::is_sealed(stored))
-    }
-
     fn is_readable(&self, key: &LedgerKey) -> bool {
         let (errand, config) = (&self.errand_id, &self.config_id);
         let Ok(url) = open(key, &Place::push_url(errand, config), &self.url) else {
@@ -102,43 +92,6 @@ impl StoredPush {
     }
 }
 
-/// Encrypts every credential that is stored in the clear, which only ledgers from before the key have; gives how many
-/// rows that were.
-pub(super) fn seal_clear(conn: &Connection, key: &LedgerKey) -> Result<usize, RowsError> {
-    let pushes = StoredPush::all(conn)?;
-    let mut sealed = 0;
-    for push in pushes.iter().filter(|push| push.is_clear()) {
-        let (errand, config, url) = (&push.errand_id, &push.config_id, &push.url);
-        let maybe = |place: Place, clear: &Option<String>| {
-            let clear = clear.as_deref();
-            clear.map(|clear| seal(key, &place, clear)).transpose()
-        };
-        let update = "UPDATE push SET url = ?3, token = ?4, credentials = ?5 WHERE errand_id = ?1 AND config_id = ?2";
-        let token = maybe(Place::push_token(errand, config, url), &push.token)?;
-        let place = Place::push_credentials(errand, config, url);
-        let credentials = maybe(place, &push.credentials)?;
-        let url = seal(key, &Place::push_url(errand, config), url)?;
-        let params = params![errand, config, url, token, credentials];
-        sql::run(conn, update, params)?;
-        sealed += 1;
-    }
-    let query = "SELECT request_id, answers FROM request WHERE answers IS NOT NULL";
-    let answers: Vec<(String, String)> = sql::many(conn, query, [], |row| {
-        let text = |at| row.get(at).map_err(sql::failed);
-        Ok((text(0)?, text(1)?))
-    })?;
-    for (request_id, clear) in answers {
-        if LedgerKey::is_sealed(&clear) {
-            continue;
-        }
-        let stored = seal(key, &Place::answers(&request_id), &clear)?;
-        let update = "UPDATE request SET answers = ?2 WHERE request_id = ?1";
-        sql::run(conn, update, [request_id, stored])?;
-        sealed += 1;
-    }
-    Ok(sealed)
-}
-
 /// How many push configurations there are, and how many of them this key can't read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedPushes {
@@ -148,8 +101,7 @@ pub struct SealedPushes {
     pub unreadable: usize,
 }
 
-/// Looks at the credentials of the ledger at `path`, beside a daemon if one runs. `None` where there is no ledger, or
-/// one from before the key.
+/// Looks at the credentials of the ledger at `path`, beside a daemon if one runs. `None` where there is no ledger.
 pub fn sealed_pushes(path: &Path, key: &LedgerKey) -> Result<Option<SealedPushes>, OpenError> {
     if !path.exists() {
         return Ok(None);
@@ -157,9 +109,6 @@ pub fn sealed_pushes(path: &Path, key: &LedgerKey) -> Result<Option<SealedPushes
     let sqlite = |error| OpenError::sqlite(path, error);
     let conn = for_check(path).map_err(sqlite)?;
     migrate::check_ours(&conn, path, migrate::MIGRATIONS)?;
-    if !super::audit::knows_keys(&conn).map_err(sqlite)? {
-        return Ok(None);
-    }
     let pushes = StoredPush::all(&conn).map_err(|error| OpenError::Damaged {
         path: path.to_owned(),
         findings: vec![error.to_string()],

@@ -10,7 +10,7 @@ use rusqlite::{Connection, Row, params};
 
 /// Claimed messages count already: their turns begin at once.
 pub(super) const CLAIMED: &str = "SELECT updated_at, 0, 0 FROM message \
-     WHERE place = 'flight' AND state = 'claimed' AND channel = ?1 AND sender = ?2 AND updated_at > ?3 \
+     WHERE queue = 'in_flight' AND state = 'claimed' AND channel = ?1 AND sender = ?2 AND updated_at > ?3 \
      ORDER BY updated_at DESC";
 
 pub(super) const TURNS: &str = "SELECT started_at, input_tokens, output_tokens FROM turn \

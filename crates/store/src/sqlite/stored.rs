@@ -8,7 +8,7 @@ use bridge_core::storage::StoredHour;
 use bridge_core::value::{ChannelId, Timestamp};
 use rusqlite::{Connection, params};
 
-pub(super) const HOURS: &str = "SELECT hour, bytes FROM stored WHERE channel = ?1 AND sender = ?2 \
+pub(super) const HOURS: &str = "SELECT hour, bytes FROM stored_bytes WHERE channel = ?1 AND sender = ?2 \
      ORDER BY hour DESC LIMIT ?3";
 
 pub(super) fn hours(
@@ -35,7 +35,7 @@ pub(super) fn add(conn: &Connection, stored: &StoredBytes) -> Result<(), RowsErr
     let bytes = i64::try_from(stored.bytes).unwrap_or(i64::MAX);
     sql::write(
         conn,
-        "INSERT INTO stored (channel, sender, hour, bytes) VALUES (?1, ?2, ?3, ?4) \
+        "INSERT INTO stored_bytes (channel, sender, hour, bytes) VALUES (?1, ?2, ?3, ?4) \
          ON CONFLICT (channel, sender, hour) DO UPDATE SET bytes = bytes + ?4",
         params![channel, sender, stored.hour.0, bytes],
         || format!("what {sender} stored"),
@@ -43,5 +43,5 @@ pub(super) fn add(conn: &Connection, stored: &StoredBytes) -> Result<(), RowsErr
 }
 
 pub(super) fn forget(conn: &Connection, before: Timestamp) -> Result<(), RowsError> {
-    sql::run(conn, "DELETE FROM stored WHERE hour < ?1", [before.0])
+    sql::run(conn, "DELETE FROM stored_bytes WHERE hour < ?1", [before.0])
 }

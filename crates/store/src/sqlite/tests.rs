@@ -56,7 +56,7 @@ fn plan(conn: &Connection, query: &str) -> Vec<String> {
 /// A step that walks a table, or an index that finished rows are in.
 fn walks(step: &str) -> bool {
     let partial = [
-        "message_place",
+        "message_queue",
         "message_open",
         "message_ready",
         "message_held",
@@ -64,7 +64,7 @@ fn walks(step: &str) -> bool {
         "message_parked",
         "message_leader",
         "message_sender",
-        "message_flight",
+        "message_in_flight",
         "ack_due",
         "reply_lane",
         "push_open",
@@ -129,7 +129,7 @@ const HOT: [&str; 43] = [
 
 /// It sorts, but what it finds, not the table: it is asked when a reply is in doubt, about those taken since a time.
 #[test]
-fn replies_that_say_the_same_are_looked_for_by_time() {
+fn twin_reply_query_uses_time_index() {
     let (conn, _directory) = ledger();
     let steps = plan(&conn, reply::TWINS);
     assert!(
@@ -141,7 +141,7 @@ fn replies_that_say_the_same_are_looked_for_by_time() {
 }
 
 #[test]
-fn hot_queries_never_walk_finished_rows_or_sort() {
+fn hot_queries_avoid_scans_and_sorts() {
     let (conn, _directory) = ledger();
     for query in HOT {
         let plan = plan(&conn, query);
@@ -173,7 +173,7 @@ fn the_plan_check_can_fail() {
 }
 
 #[test]
-fn a_statement_is_compiled_once_whatever_is_bound() {
+fn hot_statements_are_never_reprepared() {
     let (conn, _directory) = ledger();
     for query in HOT {
         let mut statement = conn.prepare(query).unwrap();

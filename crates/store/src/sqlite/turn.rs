@@ -66,8 +66,8 @@ fn sum(turn: &Turn) -> i64 {
         turn.thread,
         maybe(&turn.after_turn),
         maybe(&turn.turn_id),
-        turn.sandbox.word(),
-        turn.state.word(),
+        turn.sandbox.as_str(),
+        turn.state.as_str(),
         u8::from(turn.touched),
     ))
 }
@@ -99,8 +99,8 @@ fn write(conn: &Connection, statement: &str, turn: &Turn, what: &str) -> Result<
         &turn.thread.as_str(),
         &turn.after_turn.as_ref().map(TurnId::as_str),
         &turn.turn_id.as_ref().map(TurnId::as_str),
-        &turn.sandbox.word(),
-        &turn.state.word(),
+        &turn.sandbox.as_str(),
+        &turn.state.as_str(),
         &turn.touched,
         &turn.started_at.0,
         &turn.ended_at.map(|at| at.0),

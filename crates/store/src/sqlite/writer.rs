@@ -63,7 +63,7 @@ impl Writer {
     ) -> std::io::Result<Self> {
         let (jobs, outlet) = line(QUEUE_MAX);
         let commits = Arc::new(AtomicU64::new(0));
-        let desk = Desk {
+        let service = BridgeService {
             conn,
             key,
             epoch,
@@ -72,7 +72,7 @@ impl Writer {
         };
         thread::Builder::new()
             .name("ledger-writer".to_owned())
-            .spawn(move || desk.serve(&outlet))?;
+            .spawn(move || service.serve(&outlet))?;
         Ok(Self { jobs, commits })
     }
 
@@ -132,7 +132,7 @@ impl<'q> Batch<'q> {
 type Verdict = Result<(), LedgerError>;
 
 /// The thread's own state.
-struct Desk {
+struct BridgeService {
     conn: Connection,
     key: LedgerKey,
     epoch: Epoch,
@@ -140,7 +140,7 @@ struct Desk {
     gauge: Gauge,
 }
 
-impl Desk {
+impl BridgeService {
     fn serve(self, jobs: &Outlet<Box<dyn Job>>) {
         let mut clean = true;
         let mut last = 0;

@@ -90,7 +90,7 @@ async fn a_sound_ledger_is_left_alone() {
 }
 
 #[tokio::test]
-async fn s3_every_page_in_turn_can_be_lost() {
+async fn s3_recovers_from_any_lost_page() {
     let (place, bytes) = sound().await;
     let before = messages(&place.at("sound.db"));
     let mut kept = 0;
@@ -117,7 +117,7 @@ async fn s3_every_page_in_turn_can_be_lost() {
 }
 
 #[tokio::test]
-async fn s3_what_the_header_or_the_end_held_is_not_all() {
+async fn s3_recovers_damaged_header_or_end() {
     let (place, bytes) = sound().await;
     let before = messages(&place.at("sound.db"));
     let mut headless = bytes.clone();
@@ -170,7 +170,7 @@ fn contents(path: &Path) -> Vec<usize> {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_lost_is_never_run_again() {
+async fn lost_turn_is_never_rerun() {
     let (place, _bytes) = sound().await;
     let copy = place.at("sound.db");
     let conn = Connection::open(&copy).unwrap();
@@ -223,7 +223,7 @@ fn destroy_an_index(path: &Path) {
 }
 
 #[tokio::test]
-async fn a_broken_log_makes_every_waiting_message_doubtful() {
+async fn damaged_log_makes_waiting_messages_dead() {
     let place = Place::new();
     let ledger = place.open();
     let mut world = World::over(&ledger);
@@ -263,7 +263,7 @@ async fn a_broken_log_makes_every_waiting_message_doubtful() {
 }
 
 #[tokio::test]
-async fn a_backup_fills_the_holes_and_what_it_does_not_know_is_not_run() {
+async fn backup_fills_gaps_without_rerunning_turns() {
     let place = Place::new();
     let ledger = place.open();
     let mut world = World::over(&ledger);
@@ -317,7 +317,7 @@ async fn told(ledger: &SqliteLedger, id: &str, more: u32) -> u64 {
 }
 
 #[tokio::test]
-async fn numbers_of_news_go_on_behind_those_that_a_backup_does_not_know() {
+async fn recovery_never_reuses_event_numbers() {
     let place = Place::new();
     let ledger = place.open();
     World::over(&ledger).does(errand("m1")).await;
@@ -336,7 +336,7 @@ async fn numbers_of_news_go_on_behind_those_that_a_backup_does_not_know() {
 }
 
 #[tokio::test]
-async fn an_errand_whose_row_was_lost_is_made_again_from_its_words() {
+async fn lost_task_row_is_rebuilt_from_inputs() {
     let place = Place::new();
     let ledger = place.open();
     let world = World::over(&ledger);
@@ -365,7 +365,7 @@ async fn an_errand_whose_row_was_lost_is_made_again_from_its_words() {
 }
 
 #[tokio::test]
-async fn rows_of_the_ledger_go_before_those_of_the_backup() {
+async fn recovery_prefers_ledger_rows_over_backup() {
     let (place, _bytes) = sound().await;
     let old = place.at("sound.db");
     let ledger = place.open();
@@ -383,7 +383,7 @@ async fn rows_of_the_ledger_go_before_those_of_the_backup() {
 }
 
 #[tokio::test]
-async fn a_recovery_that_was_cut_at_the_swap_goes_on_from_there() {
+async fn interrupted_recovery_resumes_at_swap() {
     let (place, bytes) = sound().await;
     let before = messages(&place.at("sound.db"));
     let damaged = Place::new();
@@ -413,7 +413,7 @@ async fn a_recovery_that_was_cut_at_the_swap_goes_on_from_there() {
 }
 
 #[tokio::test]
-async fn a_ledger_that_is_gone_or_empty_is_not_taken_for_a_new_one() {
+async fn missing_or_empty_ledger_is_not_recreated() {
     let (place, _bytes) = sound().await;
     let backup = place.at("sound.db");
     let empty = Place::new();
@@ -443,7 +443,7 @@ async fn a_ledger_that_is_gone_or_empty_is_not_taken_for_a_new_one() {
 
 /// A text that decayed is not run and not sent; with a backup it is whole again.
 #[tokio::test]
-async fn s3_a_text_that_is_not_what_was_stored_is_found_and_not_used() {
+async fn s3_detects_corrupted_texts() {
     let (place, bytes) = sound().await;
     let before = messages(&place.at("sound.db"));
     for (text, id) in [

@@ -203,9 +203,10 @@ pub(crate) fn may_mount() -> bool {
     if told(NAMESPACE).is_some() {
         return true;
     }
-    let unshare: &[&str] = match nix::unistd::getuid().is_root() {
-        true => &["unshare", "--mount"],
-        false => &["unshare", "--mount", "--map-root-user"],
+    let unshare: &[&str] = if nix::unistd::getuid().is_root() {
+        &["unshare", "--mount"]
+    } else {
+        &["unshare", "--mount", "--map-root-user"]
     };
     let ended = again(unshare, NAMESPACE, "1").output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();

@@ -30,7 +30,7 @@ impl Transition for Slow {
 }
 
 #[tokio::test]
-async fn s10_a_slow_commit_closes_the_door_and_nothing_is_given_up() {
+async fn s10_slow_commit_keeps_waiting_writes() {
     let place = Place::new();
     let limits = Limits {
         slow_commit: Duration::from_millis(200),

@@ -46,7 +46,7 @@ async fn until_full<L: Ledger>(world: &World<L>) -> (Vec<String>, LedgerError) {
 }
 
 #[tokio::test]
-async fn s1_a_full_disk_loses_nothing_and_work_goes_on_when_there_is_room() {
+async fn s1_full_disk_loses_nothing() {
     if !may_mount() {
         return;
     }
@@ -83,7 +83,7 @@ async fn s1_a_full_disk_loses_nothing_and_work_goes_on_when_there_is_room() {
 }
 
 #[tokio::test]
-async fn s1_the_gauge_closes_the_door_while_answers_still_fit() {
+async fn s1_low_disk_stops_admission_early() {
     if !may_mount() {
         return;
     }
@@ -117,7 +117,7 @@ async fn s1_the_gauge_closes_the_door_while_answers_still_fit() {
 }
 
 #[tokio::test]
-async fn s1_a_backup_that_does_not_fit_leaves_nothing_behind() {
+async fn s1_failed_backup_leaves_no_files() {
     if !may_mount() {
         return;
     }

@@ -57,7 +57,7 @@ fn held_here() -> bool {
 }
 
 #[tokio::test]
-async fn s2_a_lock_that_is_let_go_in_time_is_only_a_wait() {
+async fn s2_short_lock_only_delays() {
     if held_here() {
         return;
     }
@@ -81,7 +81,7 @@ async fn s2_a_lock_that_is_let_go_in_time_is_only_a_wait() {
 }
 
 #[tokio::test]
-async fn s2_a_lock_that_is_held_longer_is_a_passing_failure() {
+async fn s2_long_lock_is_transient_error() {
     if held_here() {
         return;
     }

@@ -81,7 +81,7 @@ struct Seen {
 }
 
 #[tokio::test]
-async fn s3_a_flipped_byte_is_refused_found_or_harmless() {
+async fn s3_flipped_byte_never_changes_state_silently() {
     let place = Place::new();
     let ledger = place.open();
     every_state(&ledger).await;
@@ -127,7 +127,7 @@ async fn s3_a_flipped_byte_is_refused_found_or_harmless() {
 
 /// A refused file is left as it was, also when there is a log that SQLite would move into it on closing.
 #[tokio::test]
-async fn s3_a_refused_ledger_and_its_log_are_left_alone() {
+async fn s3_refused_ledger_stays_untouched() {
     let place = Place::new();
     let ledger = place.open();
     // It fits into the pages that a new ledger has, so the first page is not in the log.
@@ -147,7 +147,7 @@ async fn s3_a_refused_ledger_and_its_log_are_left_alone() {
 
 /// A stored word that no program knows breaks a constraint, which a check on a connection that can't write would miss.
 #[tokio::test]
-async fn s3_an_unknown_word_is_found_by_the_check() {
+async fn s3_check_finds_unknown_enum_values() {
     let place = Place::new();
     let ledger = place.open();
     World::over(&ledger).does(text("a", "m1")).await;

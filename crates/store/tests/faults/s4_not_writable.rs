@@ -24,7 +24,7 @@ fn refused(path: &Path, why: &str) {
 }
 
 #[tokio::test]
-async fn s4_a_read_only_file_system_is_told_at_start() {
+async fn s4_read_only_file_system_is_reported() {
     if !may_mount() {
         return;
     }
@@ -46,7 +46,7 @@ const NOBODY: &str = "CODEX_BRIDGE_TEST_S4_NOBODY";
 const NOBODY_ID: u32 = 65_534;
 
 #[test]
-fn s4_what_belongs_to_somebody_else_is_told_at_start() {
+fn s4_foreign_ownership_is_reported() {
     if let Some(directory) = told(NOBODY) {
         let directory = Path::new(&directory);
         refused(&directory.join("theirs/ledger.db"), "Permission denied");

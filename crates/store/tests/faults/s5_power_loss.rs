@@ -30,7 +30,7 @@ fn torn(old: &[u8], new: &[u8], seed: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn s5_what_was_committed_is_there_after_a_power_loss() {
+async fn s5_committed_rows_survive_power_loss() {
     let place = Place::new();
     let ledger = place.open();
     let mut world = World::over(&ledger);
@@ -73,7 +73,7 @@ async fn s5_what_was_committed_is_there_after_a_power_loss() {
 
 /// A log that is cut anywhere gives the commits before the cut, whole ones only.
 #[tokio::test]
-async fn s5_a_log_that_ends_early_holds_whole_commits_only() {
+async fn s5_truncated_log_keeps_whole_commits() {
     let place = Place::new();
     let ledger = place.open();
     let mut world = World::over(&ledger);

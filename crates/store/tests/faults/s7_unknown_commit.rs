@@ -7,8 +7,8 @@ use crate::view::everything;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{Bind, Confirm, Received, Send, Transition};
 use bridge_core::value::{Sandbox, StateName, ThreadId};
-use bridge_store::MemoryLedger;
-use bridge_store::fault::{Fault, FaultLedger, Span};
+use bridge_testkit::MemoryLedger;
+use bridge_testkit::fault::{Fault, FaultLedger, Span};
 
 /// Somebody who lives a message's life and hears of one step that it failed although it was done.
 struct Doubter<L> {
@@ -88,7 +88,7 @@ async fn every_step_in_turn<L: Ledger>(open: impl Fn() -> L) {
 }
 
 #[tokio::test]
-async fn s7_a_commit_of_unknown_outcome_can_be_repeated_on_disk() {
+async fn s7_unknown_commit_is_repeatable_on_disk() {
     let places = std::cell::RefCell::new(Vec::new());
     every_step_in_turn(|| {
         let place = Place::new();
@@ -100,6 +100,6 @@ async fn s7_a_commit_of_unknown_outcome_can_be_repeated_on_disk() {
 }
 
 #[tokio::test]
-async fn s7_a_commit_of_unknown_outcome_can_be_repeated_in_memory() {
+async fn s7_unknown_commit_is_repeatable_in_memory() {
     every_step_in_turn(MemoryLedger::new).await;
 }

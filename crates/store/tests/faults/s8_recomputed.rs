@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Takes a message out of the queue behind the ledger's back.
 const BURY_M1: &str =
-    "UPDATE message SET state = 'dead', reason = 'by hand', place = NULL WHERE message_id = 'm1'";
+    "UPDATE message SET state = 'dead', reason = 'by hand', queue = NULL WHERE message_id = 'm1'";
 
 fn claimed(outcome: ClaimOutcome) -> String {
     match outcome {
@@ -21,7 +21,7 @@ fn claimed(outcome: ClaimOutcome) -> String {
 }
 
 #[tokio::test]
-async fn s8_a_transition_that_waited_decides_on_what_is_there_then() {
+async fn s8_delayed_transition_sees_current_rows() {
     let place = Place::new();
     let ledger = place.open();
     let mut world = World::over(&ledger);
@@ -42,7 +42,7 @@ async fn s8_a_transition_that_waited_decides_on_what_is_there_then() {
 }
 
 #[tokio::test]
-async fn s8_a_transition_that_is_tried_again_is_computed_anew() {
+async fn s8_retried_transition_is_recomputed() {
     let place = Place::new();
     let options = Options {
         busy_timeout: Duration::from_millis(10),
@@ -66,7 +66,7 @@ async fn s8_a_transition_that_is_tried_again_is_computed_anew() {
 
 /// A reader's snapshot is never the ground of a write: a writer with an old snapshot would meet SQLITE_BUSY_SNAPSHOT.
 #[tokio::test]
-async fn s8_many_writers_beside_ours_cost_waits_and_nothing_else() {
+async fn s8_concurrent_writers_only_wait() {
     let place = Place::new();
     let ledger = place.open();
     let world = World::over(&ledger);

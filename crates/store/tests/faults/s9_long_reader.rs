@@ -21,7 +21,7 @@ fn big(n: usize) -> Receive {
 }
 
 #[tokio::test]
-async fn s9_the_log_grows_behind_a_reader_and_shrinks_when_it_is_gone() {
+async fn s9_log_shrinks_after_reader_ends() {
     let place = Place::new();
     let ledger = place.open();
     let world = World::over(&ledger);
@@ -49,7 +49,7 @@ async fn s9_the_log_grows_behind_a_reader_and_shrinks_when_it_is_gone() {
 }
 
 #[tokio::test]
-async fn s9_a_question_that_never_ends_is_ended() {
+async fn s9_endless_read_is_interrupted() {
     let place = Place::new();
     let options = Options {
         readers: 1,

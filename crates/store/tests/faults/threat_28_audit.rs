@@ -36,7 +36,7 @@ fn edit(place: &Place, sql: &str) {
 }
 
 #[tokio::test]
-async fn threat_28_a_change_of_the_record_shows() {
+async fn threat_28_audit_tampering_is_detected() {
     for (deed, breaks) in [
         ("UPDATE audit SET at = at", false),
         ("UPDATE audit SET actor = 'bob' WHERE row = 2", true),
@@ -67,7 +67,7 @@ async fn threat_28_a_change_of_the_record_shows() {
 }
 
 #[tokio::test]
-async fn threat_28_retention_shortens_the_record_without_breaking_it() {
+async fn threat_28_retention_keeps_audit_chain_valid() {
     let place = Place::new();
     let ledger = place.open();
     for (at, what) in [(1, "a"), (2, "b"), (9 * DAY_MS, "c")] {
@@ -93,6 +93,6 @@ async fn threat_28_retention_shortens_the_record_without_breaking_it() {
     }
     record(&ledger, "d", 21 * DAY_MS).await;
     assert_eq!(look(&place).chain.map(|found| found.chained), Ok(1));
-    edit(&place, "UPDATE instance SET audit_sum = NULL");
+    edit(&place, "UPDATE instance SET audit_removed = NULL");
     assert!(look(&place).chain.is_err());
 }

@@ -9,7 +9,7 @@ use crate::given::{
 };
 use crate::view::everything;
 use bridge_core::budget::{Budgets, DayBudget};
-use bridge_core::port::{Change, Found, Ledger, Read, TurnStatus};
+use bridge_core::port::{Change, Ledger, Read, TurnHistory, TurnStatus};
 use bridge_core::step::{
     Acknowledge, AddToken, AnswerErrand, Answered, Ask, Authority, Bind, Blind, Cancel, Claim,
     Confirm, Deaf, Decide, Discard, DropPush, ErrandPlace, Fail, Incarnate, IncarnationGone, Join,
@@ -18,7 +18,7 @@ use bridge_core::step::{
     TurnsPerSender, Unbind, Unheard, Verdict,
 };
 use bridge_core::storage::StorageBudget;
-use bridge_core::tidings::{FROM_NOW, behind};
+use bridge_core::task_events::{FROM_NOW, behind};
 use bridge_core::value::{
     AckMode, AckState, Actor, BootId, ChannelId, Class, ClientId, CutPolicy, Errand, ErrandId,
     ExternalId, IncarnationId, Push, PushState, RequestDecision, RequestId, Sandbox, SenderKind,
@@ -162,16 +162,17 @@ impl Pair {
         }
         let owner = text.sender.clone();
         let errand_id = ErrandId::new(format!("e{}", self.dice.below(4)));
-        let place = match self.dice.one_in(2) {
-            true => ErrandPlace::New(Errand {
+        let place = if self.dice.one_in(2) {
+            ErrandPlace::New(Errand {
                 errand_id,
                 channel: text.channel.clone(),
                 conversation_id: text.conversation_id.clone(),
                 owner,
                 told: 0,
                 created_at: self.now,
-            }),
-            false => ErrandPlace::Old { errand_id, owner },
+            })
+        } else {
+            ErrandPlace::Old { errand_id, owner }
         };
         self.both(TakeErrand {
             receive: text,
@@ -271,11 +272,11 @@ impl Pair {
         self.both(begin.clone()).await;
         let load = move |rows: &dyn Read| begin.load(rows);
         let sent = self.memory.ledger().read(load).await.unwrap();
-        let Some((push, chronicle)) = sent else {
+        let Some((push, timeline)) = sent else {
             return;
         };
-        let tidings = chronicle.tidings();
-        let Some(told) = behind(&tidings, push.mark.as_deref()) else {
+        let task_events = timeline.task_events();
+        let Some(told) = behind(&task_events, push.mark.as_deref()) else {
             return;
         };
         let class = self.class();
@@ -317,12 +318,13 @@ impl Pair {
             bytes: None,
         };
         let local = ChannelId::new("local");
-        match self.dice.one_in(3) {
-            true => Arc::new(Budgets {
+        if self.dice.one_in(3) {
+            Arc::new(Budgets {
                 tiers: vec![(Tier::Peer, own)],
                 senders: vec![(local, "bob".to_owned(), own)],
-            }),
-            false => Arc::default(),
+            })
+        } else {
+            Arc::default()
         }
     }
 
@@ -431,9 +433,9 @@ impl Pair {
         let why = "no file".to_owned();
         let history = self.dice.choose(&[
             found(id, status, answer, effects),
-            Found::Absent,
-            Found::Foreign,
-            Found::Unreadable { why },
+            TurnHistory::Absent,
+            TurnHistory::Foreign,
+            TurnHistory::Unreadable { why },
         ]);
         let mut look = reconcile(id, history);
         look.on_cut = self.policy();

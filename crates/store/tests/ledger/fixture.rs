@@ -2,7 +2,8 @@
 
 use crate::given::key;
 use bridge_core::port::Ledger;
-use bridge_store::{MemoryLedger, Options, SqliteLedger};
+use bridge_store::{Options, SqliteLedger};
+use bridge_testkit::MemoryLedger;
 use std::path::PathBuf;
 use tempfile::TempDir;
 

@@ -1,7 +1,7 @@
 //! Short words for transitions, so that a test reads as a story.
 
 use bridge_core::port::{
-    Change, Committed, Finding, Found, Ledger, LedgerError, Read, RowsError, TurnStatus,
+    Change, Committed, Ledger, LedgerError, Read, RecordedTurn, RowsError, TurnHistory, TurnStatus,
 };
 use bridge_core::step::{
     Action, Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Confirm, Decision, Fail, Lose,
@@ -157,7 +157,7 @@ pub(crate) fn lose(id: &str) -> Lose {
     }
 }
 
-pub(crate) fn reconcile(id: &str, found: Found) -> Reconcile {
+pub(crate) fn reconcile(id: &str, found: TurnHistory) -> Reconcile {
     Reconcile {
         attachments: Vec::new(),
         message_id: message(id),
@@ -169,13 +169,18 @@ pub(crate) fn reconcile(id: &str, found: Found) -> Reconcile {
     }
 }
 
-pub(crate) fn found(id: &str, status: TurnStatus, answer: Option<&str>, effects: &[&str]) -> Found {
-    Found::Turn(Finding {
+pub(crate) fn found(
+    id: &str,
+    status: TurnStatus,
+    answer: Option<&str>,
+    effects: &[&str],
+) -> TurnHistory {
+    TurnHistory::Turn(RecordedTurn {
         turn_id: TurnId::new(format!("t-{id}")),
         status,
         answer: answer.map(str::to_owned),
         effects: effects.iter().map(|&effect| effect.to_owned()).collect(),
-        heard: Vec::new(),
+        received: Vec::new(),
         failure: None,
     })
 }

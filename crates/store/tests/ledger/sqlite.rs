@@ -6,7 +6,7 @@ use crate::view::everything;
 use bridge_core::port::{Change, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{Decision, Received, Refused, Transition};
 use bridge_core::value::{AckState, AuditEntry, ChannelId, Sandbox, Timestamp};
-use bridge_store::sqlite::Soundness;
+use bridge_store::sqlite::{RecoverError, Soundness, recover};
 use bridge_store::{OpenError, Options, SqliteLedger};
 use rusqlite::Connection;
 use std::error::Error;
@@ -122,7 +122,7 @@ async fn what_waits_shares_one_commit() {
 }
 
 #[tokio::test]
-async fn a_reader_sees_only_what_is_committed_and_does_not_wait_for_it() {
+async fn reads_see_only_committed_rows() {
     let disk = OnDisk::open();
     let world = World::over(disk.ledger());
     let (first, first_keeper) = gate();
@@ -146,7 +146,7 @@ async fn a_reader_sees_only_what_is_committed_and_does_not_wait_for_it() {
 }
 
 #[tokio::test]
-async fn a_panic_undoes_its_own_transition_and_nobody_elses() {
+async fn panic_rolls_back_only_its_transition() {
     let disk = OnDisk::open();
     let world = World::over(disk.ledger());
     let (gate, keeper) = gate();
@@ -166,7 +166,7 @@ async fn a_panic_undoes_its_own_transition_and_nobody_elses() {
 }
 
 #[tokio::test]
-async fn transitions_that_fail_in_the_middle_leave_what_is_beside_them_as_it_would_be_without() {
+async fn failed_transitions_leave_others_unchanged() {
     let torn = |position: &str| {
         Write(vec![
             Change::Cursor {
@@ -234,7 +234,7 @@ async fn transitions_that_fail_in_the_middle_leave_what_is_beside_them_as_it_wou
 }
 
 #[tokio::test]
-async fn a_panic_in_a_read_leaves_its_reader_alive() {
+async fn panicking_read_keeps_reader_alive() {
     let directory = tempfile::tempdir().unwrap();
     let options = Options {
         readers: 1,
@@ -251,7 +251,7 @@ async fn a_panic_in_a_read_leaves_its_reader_alive() {
 }
 
 #[tokio::test]
-async fn a_lock_held_by_another_process_is_a_passing_failure() {
+async fn foreign_lock_fails_only_temporarily() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger.db");
     let options = Options {
@@ -273,7 +273,7 @@ async fn a_lock_held_by_another_process_is_a_passing_failure() {
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_be_read_is_named() {
+async fn damaged_row_is_named() {
     let disk = OnDisk::open();
     let mut world = World::over(disk.ledger());
     world.receives(&[("a", "m1"), ("b", "m2")]).await;
@@ -327,7 +327,7 @@ fn refused(path: &Path) -> OpenError {
 }
 
 #[test]
-fn a_newer_schema_is_refused_with_both_versions() {
+fn newer_schema_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger.db");
     drop(SqliteLedger::open(&path, &key(), Options::default()).unwrap());
@@ -340,11 +340,44 @@ fn a_newer_schema_is_refused_with_both_versions() {
         "{error}"
     );
     let said = error.to_string();
-    assert!(said.contains("99") && said.contains("up to 12"), "{said}");
+    assert!(said.contains("99") && said.contains("up to 1;"), "{said}");
 }
 
 #[test]
-fn a_file_that_is_not_a_database_is_refused() {
+fn unreleased_ledger_is_refused_untouched() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ledger.db");
+    let other = Connection::open(&path).unwrap();
+    other
+        .execute_batch(
+            "PRAGMA application_id = 0x63786272; PRAGMA user_version = 12; CREATE TABLE message (row INTEGER)",
+        )
+        .unwrap();
+    drop(other);
+    let error = refused(&path);
+    assert!(matches!(error, OpenError::Unreleased { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("Move `ledger.db*` out of the state directory"),
+        "{text}"
+    );
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    for backup in [None, Some(path.as_path())] {
+        let ledger = match backup {
+            Some(_) => directory.path().join("missing.db"),
+            None => path.clone(),
+        };
+        let made = |_| Ok(key());
+        let error = recover(&ledger, made, backup, directory.path(), Timestamp(0)).unwrap_err();
+        assert!(
+            matches!(error, RecoverError::Open(OpenError::Unreleased { .. })),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn non_database_file_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger.db");
     fs::write(&path, "a letter to my grandmother, ".repeat(200)).unwrap();
@@ -366,7 +399,7 @@ fn a_database_of_another_program_is_refused() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_told() {
+fn missing_directory_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("missing").join("ledger.db");
     let error = SqliteLedger::open(&path, &key(), Options::default()).unwrap_err();
@@ -410,7 +443,7 @@ async fn a_destroyed_page_is_found() {
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_does_not_undo_its_transition() {
+async fn dropped_caller_keeps_its_transition() {
     let disk = OnDisk::open();
     let world = World::over(disk.ledger());
     let (gate, keeper) = gate();

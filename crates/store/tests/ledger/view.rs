@@ -38,7 +38,7 @@ impl View {
         self.add("figures", rows.figures(Timestamp(0))?);
         self.add("newest time", rows.newest_time()?);
         for state in StateName::ALL {
-            self.add(state.word(), rows.messages_in(state, None, 3)?);
+            self.add(state.as_str(), rows.messages_in(state, None, 3)?);
             let old = rows.forgettable(state, now.plus_ms(-1_000), 3)?;
             self.add("forgettable", old);
         }

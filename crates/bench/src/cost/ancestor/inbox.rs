@@ -88,8 +88,9 @@ impl Inbox {
 
 async fn call(request: RequestBuilder) -> anyhow::Result<reqwest::Response> {
     let response = request.send().await.context("call the platform")?;
-    match response.status().is_success() {
-        true => Ok(response),
-        false => bail!("the platform says {}", response.status()),
+    if response.status().is_success() {
+        Ok(response)
+    } else {
+        bail!("the platform says {}", response.status())
     }
 }

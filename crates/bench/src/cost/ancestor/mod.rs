@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_run_that_succeeded_with_words_is_an_answer() {
+    fn only_successful_nonempty_runs_are_answers() {
         let run = |text: &str, exit| Run {
             text: text.to_owned(),
             session: None,

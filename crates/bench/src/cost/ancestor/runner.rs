@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_session_is_found_in_every_form_that_the_ancestor_knew() {
+    fn finds_session_id_in_legacy_formats() {
         let id = "019a8b1c-0000-7abc-8def-0123456789ab";
         for line in ["session id: ", "session: ", "session_id="] {
             let stderr = format!("OpenAI Codex\nno session here\n{line}{id}\nuser");

@@ -78,12 +78,11 @@ pub(super) fn draw(
 fn scale(axis: &Axis, values: impl Iterator<Item = f64>, paper: (f64, f64)) -> Scale {
     let values: Vec<f64> = values.collect();
     let largest = values.iter().copied().fold(0.0, f64::max);
-    match axis.logarithmic {
-        true => {
-            let positive = values.into_iter().filter(|value| *value > 0.0);
-            Scale::logarithmic((positive.fold(largest, f64::min), largest), paper)
-        }
-        false => Scale::linear(largest, paper),
+    if axis.logarithmic {
+        let positive = values.into_iter().filter(|value| *value > 0.0);
+        Scale::logarithmic((positive.fold(largest, f64::min), largest), paper)
+    } else {
+        Scale::linear(largest, paper)
     }
 }
 

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_drawn_with_its_words_and_without_nonsense() {
+    fn every_plot_renders_labels_and_valid_numbers() {
         for plot in one_of_each() {
             let drawn = draw(&plot);
             assert!(drawn.contains("a &lt;label&gt;"), "{drawn}");

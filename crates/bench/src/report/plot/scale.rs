@@ -35,9 +35,10 @@ impl Scale {
     }
 
     pub(super) fn place(&self, value: f64) -> f64 {
-        let value = match self.logarithmic {
-            true => value.max(10_f64.powf(self.from)).log10(),
-            false => value,
+        let value = if self.logarithmic {
+            value.max(10_f64.powf(self.from)).log10()
+        } else {
+            value
         };
         let share = (value - self.from) / (self.to - self.from);
         self.start + share * (self.end - self.start)

@@ -48,7 +48,7 @@ pub(super) fn draw(title: &str, unit: &str, rows: &[SpreadRow]) -> String {
         let words = format!("{} {unit}", number(p50));
         canvas.text((to + 8.0, middle + 4.0), Anchor::Start, "small", &words);
     }
-    let words: Vec<&str> = tails.iter().map(|tail| tail.word()).collect();
+    let words: Vec<&str> = tails.iter().map(|tail| tail.as_str()).collect();
     let words = format!("{unit}; bar: median, whiskers: {}", words.join(" and "));
     canvas.text((LABELS, bottom + 38.0), Anchor::Start, "small", &words);
     canvas.finish()

@@ -164,9 +164,10 @@ impl Ask {
     }
 
     async fn pursue(&mut self, watch: Watch<'_>) -> Result<Outcome, Fault> {
-        let saying = match self.peer.streams() {
-            true => Saying::Stream,
-            false => Saying::Once,
+        let saying = if self.peer.streams() {
+            Saying::Stream
+        } else {
+            Saying::Once
         };
         self.begin(saying, watch).await?;
         self.wait(watch).await?;
@@ -218,11 +219,12 @@ impl Ask {
         let request = self.peer.interface().say(&self.question, Saying::Stream);
         let stream = self.peer.stream(request).await?;
         self.hear(stream, watch).await?;
-        match self.tale.task().is_some() || self.is_settled() {
-            true => Ok(()),
-            false => Err(Fault::Broken(
+        if self.tale.task().is_some() || self.is_settled() {
+            Ok(())
+        } else {
+            Err(Fault::Broken(
                 "it closed the stream without a word".to_owned(),
-            )),
+            ))
         }
     }
 

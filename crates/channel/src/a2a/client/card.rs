@@ -35,9 +35,10 @@ pub(super) fn places(url: &Url) -> Vec<Url> {
     below.set_path(&path);
     let mut root = below.clone();
     root.set_path(WELL_KNOWN);
-    match root == below {
-        true => vec![below],
-        false => vec![below, root],
+    if root == below {
+        vec![below]
+    } else {
+        vec![below, root]
     }
 }
 
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_card_is_below_the_address_or_at_its_root() {
+    fn card_lookup_tries_path_then_root() {
         let at = |url: &str| -> Vec<String> {
             let found = places(&Url::parse(url).unwrap());
             found.iter().map(ToString::to_string).collect()
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_card_names_is_spoken_and_the_best_of_it() {
+    fn picks_best_supported_card_interface() {
         let both = json!({"name": "a", "supportedInterfaces": [
             new("https://a.example/g", "GRPC", "1.0"),
             new("https://a.example/r", "HTTP+JSON", "1.0"),
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_17_a_card_that_points_elsewhere_is_not_followed() {
+    fn threat_17_rejects_cards_naming_other_origins() {
         let card = |url: &str| json!({"supportedInterfaces": [new(url, "JSONRPC", "1.0")]});
         for elsewhere in ["https://b.example/", "https://a.example:8443/"] {
             let refused = chosen(&card(elsewhere)).unwrap_err();
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_required_extension_must_be_one_that_we_speak() {
+    fn unknown_required_extension_is_rejected() {
         let card = |uri: &str, required: bool| {
             json!({"supportedInterfaces": [new("https://a.example/", "JSONRPC", "1.0")],
                    "capabilities": {"streaming": true, "extensions": [{"uri": uri, "required": required}]}})

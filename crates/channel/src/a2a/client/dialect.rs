@@ -191,7 +191,7 @@ fn complaint(answer: &Value, secrets: &Secrets) -> Fault {
                 .get("code")
                 .and_then(Value::as_i64)
                 .unwrap_or_default();
-            let said = clip(&secrets.veil(said).text, COMPLAINT_MAX_CHARS);
+            let said = clip(&secrets.redact(said).text, COMPLAINT_MAX_CHARS);
             Fault::refused(format!("{said} ({code})"))
         }
         None => Fault::Unreadable("it holds neither a result nor an error".to_owned()),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_id_stays_one_name_in_a_path() {
+    fn task_id_is_escaped_in_path() {
         let get = interface(Dialect::Rest1).about("../x/y?z#w", About::Cancel);
         assert_eq!(
             get.url.as_str(),

@@ -41,7 +41,7 @@ impl State {
 
     /// Its name, as version 0.3 writes it.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Submitted => "submitted",
             Self::Working => "working",
@@ -74,7 +74,7 @@ impl State {
             .unwrap_or(text)
             .to_ascii_lowercase()
             .replace('_', "-");
-        let known = Self::ALL.into_iter().find(|state| state.word() == word);
+        let known = Self::ALL.into_iter().find(|state| state.as_str() == word);
         known.unwrap_or(Self::Unknown)
     }
 }

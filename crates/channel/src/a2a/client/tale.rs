@@ -144,11 +144,12 @@ impl Tale {
 
     pub(super) fn check_size(&self) -> Result<(), Fault> {
         let bytes: usize = self.artifacts.iter().map(|a| a.said.text.len()).sum();
-        match bytes > TEXT_MAX_BYTES || self.artifacts.len() > ARTIFACTS_MAX {
-            true => Err(Fault::Unreadable(format!(
+        if bytes > TEXT_MAX_BYTES || self.artifacts.len() > ARTIFACTS_MAX {
+            Err(Fault::Unreadable(format!(
                 "its result has more than {TEXT_MAX_BYTES} bytes or {ARTIFACTS_MAX} pieces"
-            ))),
-            false => Ok(()),
+            )))
+        } else {
+            Ok(())
         }
     }
 
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_put_together_and_a_snapshot_replaces_them() {
+    fn snapshot_replaces_streamed_chunks() {
         let mut tale = Tale::default();
         for (text, append) in [("one ", false), ("two", true)] {
             tale.take(piece(text, append)).unwrap();
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_about_another_task_is_not_ours() {
+    fn ignores_events_of_other_tasks() {
         let mut tale = Tale::default();
         tale.take(piece("ours", false)).unwrap();
         let stray = Event::Status {

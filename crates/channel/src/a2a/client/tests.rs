@@ -65,9 +65,10 @@ async fn serve(
         return (StatusCode::SERVICE_UNAVAILABLE, soon).into_response();
     }
     if uri.path().contains("well-known") {
-        return match uri.path().starts_with("/.well-known/") {
-            true => axum::Json(book.card.clone()).into_response(),
-            false => StatusCode::NOT_FOUND.into_response(),
+        return if uri.path().starts_with("/.well-known/") {
+            axum::Json(book.card.clone()).into_response()
+        } else {
+            StatusCode::NOT_FOUND.into_response()
         };
     }
     let named = body["method"].as_str().map(str::to_owned);
@@ -184,7 +185,7 @@ fn stands(state: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_stream_is_put_together_and_says_who_asks() {
+async fn streamed_chunks_form_one_answer() {
     let events = vec![
         shown("TASK_STATE_WORKING", ""),
         piece("one "),
@@ -208,7 +209,7 @@ async fn a_stream_is_put_together_and_says_who_asks() {
 }
 
 #[tokio::test]
-async fn a_lost_stream_is_taken_up_again_and_the_text_is_whole_once() {
+async fn lost_stream_is_resumed_without_duplicates() {
     let agent = Agent::start(
         rpc1(true),
         vec![
@@ -230,7 +231,7 @@ async fn a_lost_stream_is_taken_up_again_and_the_text_is_whole_once() {
 }
 
 #[tokio::test]
-async fn a_question_that_may_have_been_heard_is_repeated_as_the_same_one() {
+async fn retries_cut_request_only_if_idempotent() {
     let answers = || {
         vec![
             Answer::Cut(Vec::new()),
@@ -257,7 +258,7 @@ async fn a_question_that_may_have_been_heard_is_repeated_as_the_same_one() {
 }
 
 #[tokio::test]
-async fn an_agent_that_does_not_stream_is_looked_at() {
+async fn non_streaming_agent_is_polled() {
     let rest = |url: &str| {
         json!({"name": "b", "supportedInterfaces":
             [{"url": format!("{url}/rest"), "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}]})
@@ -286,7 +287,7 @@ async fn an_agent_that_does_not_stream_is_looked_at() {
 }
 
 #[tokio::test]
-async fn an_agent_of_the_old_version_is_understood() {
+async fn supports_legacy_protocol_version() {
     let old = |url: &str| json!({"name": "b", "url": format!("{url}/old"), "protocolVersion": "0.3.0", "capabilities": {}});
     let reply = json!({"kind": "message", "messageId": "x", "role": "agent", "contextId": "c9",
         "parts": [{"kind": "text", "text": "old words"}, {"kind": "file", "file": {"uri": "https://f.example/1", "name": "f"}}]});
@@ -303,7 +304,7 @@ async fn an_agent_of_the_old_version_is_understood() {
 }
 
 #[tokio::test]
-async fn a_task_that_asks_is_told_as_such() {
+async fn input_required_is_reported() {
     let asks = json!({"statusUpdate": {"taskId": "t", "contextId": "c", "status": {"state": "TASK_STATE_INPUT_REQUIRED",
         "message": {"messageId": "q", "role": "ROLE_AGENT", "parts": [{"text": "which one?"}]}}}});
     let answer = Answer::Sse(vec![shown("TASK_STATE_WORKING", ""), result(asks)]);
@@ -314,7 +315,7 @@ async fn a_task_that_asks_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn what_somebody_over_there_must_allow_is_waited_for_where_that_is_wanted() {
+async fn auth_required_is_awaited_on_request() {
     let answers = || {
         let waits = vec![
             shown("TASK_STATE_WORKING", ""),
@@ -344,7 +345,7 @@ async fn what_somebody_over_there_must_allow_is_waited_for_where_that_is_wanted(
 }
 
 #[tokio::test]
-async fn an_agent_that_is_away_for_a_moment_is_found() {
+async fn discovery_retries_unavailable_agent() {
     let agent = Agent::start(rpc1(true), Vec::new()).await;
     let away = |times| agent.book.lock().unwrap().away = times;
     away(1);
@@ -387,7 +388,7 @@ async fn f10_lost_card_call_sent_no_message() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_waits_for_is_ended_over_there() {
+async fn cancel_ends_the_remote_task() {
     let agent = Agent::start(
         rpc1(true),
         vec![
@@ -403,7 +404,7 @@ async fn a_question_that_nobody_waits_for_is_ended_over_there() {
 }
 
 #[tokio::test]
-async fn threat_17_a_redirect_is_not_followed_and_private_addresses_are_not_called() {
+async fn threat_17_rejects_redirects_and_private_addresses() {
     let target = Agent::start(rpc1(true), Vec::new()).await;
     let to = format!("{}/a2a", target.url);
     let agent = Agent::start(rpc1(false), vec![Answer::Redirect(to)]).await;
@@ -425,7 +426,7 @@ fn token_file(dir: &tempfile::TempDir, token: &str) -> PathBuf {
 
 /// Whom else the operator lists is no friend of this agent for that.
 #[tokio::test]
-async fn a_token_is_for_the_configured_origin_alone() {
+async fn token_is_limited_to_configured_origin() {
     let dir = tempfile::tempdir().unwrap();
     let file = token_file(&dir, "s3cret-s3cret");
     let other = Agent::start(rpc1(true), Vec::new()).await;
@@ -445,15 +446,16 @@ async fn a_token_is_for_the_configured_origin_alone() {
 }
 
 #[tokio::test]
-async fn an_error_that_quotes_our_token_is_quoted_without_it() {
+async fn quoted_token_is_redacted_from_errors() {
     let dir = tempfile::tempdir().unwrap();
     let file = token_file(&dir, "s3cret-s3cret");
     let quotes = |streams: bool| {
         let said = format!("{}Bearer s3cret-s3cret is no good", "x".repeat(485));
         let error = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": said}});
-        match streams {
-            true => Answer::Sse(vec![error]),
-            false => Answer::Json(error),
+        if streams {
+            Answer::Sse(vec![error])
+        } else {
+            Answer::Json(error)
         }
     };
     let trust = Trust {
@@ -472,7 +474,7 @@ async fn an_error_that_quotes_our_token_is_quoted_without_it() {
 }
 
 #[tokio::test]
-async fn a_token_goes_where_it_should_and_is_never_shown() {
+async fn token_is_sent_but_never_exposed() {
     let dir = tempfile::tempdir().unwrap();
     let file = token_file(&dir, "s3cret");
     let mode = |mode| {

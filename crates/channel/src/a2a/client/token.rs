@@ -35,16 +35,17 @@ pub fn read(path: &Path) -> Result<Secret, Fault> {
     let fits = !token.is_empty()
         && token.len() as u64 <= TOKEN_MAX_BYTES
         && token.bytes().all(|byte| byte.is_ascii_graphic());
-    match fits {
-        true => Ok(Secret::new(token)),
-        false => Err(Fault::Token(format!(
+    if fits {
+        Ok(Secret::new(token))
+    } else {
+        Err(Fault::Token(format!(
             "the token file {shown} holds no token: one word of at most {TOKEN_MAX_BYTES} letters and digits"
-        ))),
+        )))
     }
 }
 
 /// It as something that no quoted text may hold.
-pub(super) fn withheld(token: &Secret) -> Secrets {
+pub(super) fn secrets_of(token: &Secret) -> Secrets {
     Secrets::new([token.expose()])
 }
 

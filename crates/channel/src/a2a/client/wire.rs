@@ -176,7 +176,7 @@ impl Client {
         let token = token::read(file)?;
         Ok(Known {
             authorization: Some(token::header(&token)?),
-            secrets: token::withheld(&token),
+            secrets: token::secrets_of(&token),
         })
     }
 

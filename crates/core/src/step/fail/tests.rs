@@ -58,7 +58,7 @@ fn held_until(life: &Life) -> Option<Timestamp> {
 }
 
 #[test]
-fn a_turn_that_touched_something_is_continued_whoever_saw_it() {
+fn turn_with_effects_is_continued() {
     let next = |sandbox, on_row, now| {
         let life = after(Class::Transient, turn(sandbox, on_row), now);
         (life.input, life.continues)
@@ -92,7 +92,7 @@ fn a_capacity_time_is_believed_within_reason() {
 }
 
 #[test]
-fn an_attempt_that_is_tried_again_leaves_an_event() {
+fn retried_attempt_leaves_an_event() {
     let decision = fail(Class::Transient, turn(Sandbox::ReadOnly, false), false);
     let told = decision.changes.iter().any(|change| {
         matches!(change, Change::NewEvent(event) if event.text == "it broke" && event.ordinal == 1)

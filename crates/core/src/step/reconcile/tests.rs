@@ -18,19 +18,19 @@ fn message() -> Message {
     })
 }
 
-fn found(status: TurnStatus, answer: Option<&str>, effects: &[&str]) -> Found {
-    Found::Turn(Finding {
+fn found(status: TurnStatus, answer: Option<&str>, effects: &[&str]) -> TurnHistory {
+    TurnHistory::Turn(RecordedTurn {
         turn_id: TurnId::new("u"),
         status,
         answer: answer.map(str::to_owned),
         effects: effects.iter().map(|effect| (*effect).to_owned()).collect(),
-        heard: Vec::new(),
+        received: Vec::new(),
         failure: None,
     })
 }
 
 /// What a decision amounts to, in the words of the table.
-fn verdict(found: Found, turn: Turn, boot: &str) -> &'static str {
+fn verdict(found: TurnHistory, turn: Turn, boot: &str) -> &'static str {
     let view = View {
         message: Some(message()),
         turn: Some(turn),
@@ -64,7 +64,7 @@ fn verdict(found: Found, turn: Turn, boot: &str) -> &'static str {
 }
 
 /// Checks rows of the table: what is found, the sandbox, whether an effect was seen live, the boot, the verdict.
-fn check(rows: Vec<(Found, Sandbox, bool, &str, &str)>) {
+fn check(rows: Vec<(TurnHistory, Sandbox, bool, &str, &str)>) {
     for (what, sandbox, seen, boot, expected) in rows {
         let case = format!("{what:?} in {sandbox:?}, effect seen: {seen}, {boot}");
         assert_eq!(verdict(what, turn(sandbox, seen), boot), expected, "{case}");
@@ -72,7 +72,7 @@ fn check(rows: Vec<(Found, Sandbox, bool, &str, &str)>) {
 }
 
 #[test]
-fn a_turn_that_is_found_is_attached_or_harvested() {
+fn found_turn_is_attached_or_harvested() {
     use Sandbox::{ReadOnly, WorkspaceWrite};
     use TurnStatus::{Completed, Failed, InProgress, Interrupted};
     check(vec![
@@ -116,7 +116,7 @@ fn a_turn_that_is_found_is_attached_or_harvested() {
 }
 
 #[test]
-fn a_cut_turn_is_continued_where_it_may_have_touched_something() {
+fn cut_turn_with_effects_is_continued() {
     use Sandbox::{ReadOnly, WorkspaceWrite};
     use TurnStatus::{Failed, Interrupted};
     check(vec![
@@ -167,26 +167,44 @@ fn a_cut_turn_is_continued_where_it_may_have_touched_something() {
 }
 
 #[test]
-fn a_turn_that_is_not_found_was_not_begun_unless_memory_was_lost() {
+fn missing_turn_restarts_unless_memory_lost() {
     use Sandbox::{ReadOnly, WorkspaceWrite};
-    let unreadable = || Found::Unreadable {
+    let unreadable = || TurnHistory::Unreadable {
         why: "x".to_owned(),
     };
     check(vec![
         // Codex keeps the message before it calls the model: not found means not called,
-        (Found::Absent, WorkspaceWrite, false, "boot", "again, free"),
-        (Found::Foreign, WorkspaceWrite, false, "boot", "again, free"),
-        // unless an effect was seen live, or the machine lost its memory.
-        (Found::Absent, WorkspaceWrite, true, "boot", "continue"),
         (
-            Found::Absent,
+            TurnHistory::Absent,
+            WorkspaceWrite,
+            false,
+            "boot",
+            "again, free",
+        ),
+        (
+            TurnHistory::Foreign,
+            WorkspaceWrite,
+            false,
+            "boot",
+            "again, free",
+        ),
+        // unless an effect was seen live, or the machine lost its memory.
+        (
+            TurnHistory::Absent,
+            WorkspaceWrite,
+            true,
+            "boot",
+            "continue",
+        ),
+        (
+            TurnHistory::Absent,
             WorkspaceWrite,
             false,
             "another boot",
             "continue",
         ),
         (
-            Found::Absent,
+            TurnHistory::Absent,
             ReadOnly,
             false,
             "another boot",
@@ -209,7 +227,7 @@ fn a_lost_history_unbinds_the_thread() {
     let reconcile = Reconcile {
         attachments: Vec::new(),
         message_id: MessageId::new("m"),
-        found: Found::Unreadable {
+        found: TurnHistory::Unreadable {
             why: "empty".to_owned(),
         },
         boot_id: BootId::new("boot"),
@@ -240,7 +258,7 @@ fn only_an_unclear_message_is_reconciled() {
     let reconcile = Reconcile {
         attachments: Vec::new(),
         message_id: MessageId::new("m"),
-        found: Found::Absent,
+        found: TurnHistory::Absent,
         boot_id: BootId::new("boot"),
         reply_max_chars: None,
         on_cut: CutPolicy::Continue,
@@ -282,7 +300,7 @@ fn after_death(sandbox: Sandbox, suspect: bool, on_cut: CutPolicy) -> Life {
 }
 
 #[test]
-fn the_first_death_of_codex_is_nobodys_fault() {
+fn first_codex_death_is_not_counted() {
     let first = after_death(Sandbox::WorkspaceWrite, false, CutPolicy::Continue);
     assert_eq!((first.suspect, first.spent, first.continues), (true, 0, 0));
     assert_eq!(first.input, NextInput::Continue);

@@ -47,7 +47,7 @@ fn a_joke_is_asked_for_and_told() {
 }
 
 #[test]
-fn a_stream_says_which_event_is_the_last() {
+fn legacy_stream_marks_final_events() {
     let update = |state: &str| {
         event(json!({"statusUpdate": {"taskId": "t", "contextId": "c",
             "status": {"state": state, "timestamp": "2025-04-02T16:59:35.331844Z"}}}))
@@ -92,7 +92,7 @@ fn a_stream_says_which_event_is_the_last() {
 }
 
 #[test]
-fn waiting_or_not_is_said_the_other_way_round() {
+fn blocking_inverts_return_immediately() {
     let asked = |blocking: Value| {
         let given =
             json!({"message": {}, "configuration": {"blocking": blocking, "historyLength": 3}});
@@ -194,7 +194,7 @@ fn what_no_version_can_mean_is_refused() {
 }
 
 #[test]
-fn every_method_has_its_name_in_both_versions() {
+fn maps_every_legacy_method() {
     for method in [
         "message/send",
         "message/stream",

@@ -78,9 +78,10 @@ fn part(part: &Value) -> Result<Value, Wrong> {
     if to.get("metadata").is_some_and(|extra| extra == &json!({})) {
         to.remove("metadata");
     }
-    match to.keys().any(|name| name != "metadata") {
-        true => Ok(Value::Object(to)),
-        false => wrong("a part must have the content that its kind says"),
+    if to.keys().any(|name| name != "metadata") {
+        Ok(Value::Object(to))
+    } else {
+        wrong("a part must have the content that its kind says")
     }
 }
 

@@ -4,20 +4,20 @@ use super::Call;
 use crate::a2a::fault::Fault;
 use crate::a2a::sse::{Events, Until};
 use crate::a2a::task::{self, Detail};
-use crate::{Caller, Desk};
+use crate::{BridgeService, Caller};
 use a2a::{GetTaskRequest, SubscribeToTaskRequest, Task};
 use bridge_core::errand::ErrandView;
 use bridge_core::port::Ledger;
 use bridge_core::value::{Attachment, ErrandId};
 
 /// The task with this id, for its owner. To everybody else it is as unknown as one that never was.
-pub(super) async fn owned<D: Desk>(
-    desk: &D,
+pub(super) async fn owned<D: BridgeService>(
+    service: &D,
     caller: &Caller,
     id: &str,
 ) -> Result<ErrandView, Fault> {
     let errand_id = ErrandId::new(id);
-    let found = desk
+    let found = service
         .ledger()
         .read(move |rows| ErrandView::load(rows, &errand_id))
         .await?;
@@ -26,21 +26,24 @@ pub(super) async fn owned<D: Desk>(
         .ok_or_else(|| Fault::task_not_found(id))
 }
 
-pub(super) async fn get<D: Desk>(call: &Call<D>, request: GetTaskRequest) -> Result<Task, Fault> {
-    let desk = &call.context.desk;
-    let view = owned(desk, &call.caller, &request.id).await?;
+pub(super) async fn get<D: BridgeService>(
+    call: &Call<D>,
+    request: GetTaskRequest,
+) -> Result<Task, Fault> {
+    let service = &call.context.service;
+    let view = owned(service, &call.caller, &request.id).await?;
     let detail = Detail {
         history: request.history_length,
         ..Detail::WHOLE
     };
-    Ok(task::task(desk, &call.base, &view, detail).await)
+    Ok(task::task(service, &call.base, &view, detail).await)
 }
 
-pub(super) async fn subscribe<D: Desk>(
+pub(super) async fn subscribe<D: BridgeService>(
     call: &Call<D>,
     request: SubscribeToTaskRequest,
 ) -> Result<Events, Fault> {
-    let view = owned(&call.context.desk, &call.caller, &request.id).await?;
+    let view = owned(&call.context.service, &call.caller, &request.id).await?;
     let state = view.now().state;
     // Whoever lost the connection just before the end, and asks for our way to go on, hears the end.
     let tellers = &call.context.tellers;
@@ -56,18 +59,18 @@ pub(super) async fn subscribe<D: Desk>(
 }
 
 /// A file of an answer.
-pub(crate) async fn file<D: Desk>(
-    desk: &D,
+pub(crate) async fn file<D: BridgeService>(
+    service: &D,
     caller: &Caller,
     (id, message, n): (&str, &str, usize),
 ) -> Result<(Attachment, Vec<u8>), Fault> {
-    let view = owned(desk, caller, id).await?;
+    let view = owned(service, caller, id).await?;
     let mut messages = view.messages.into_iter();
     let file = messages
         .find(|one| one.message.message_id.as_str() == message)
         .and_then(|one| one.files.into_iter().nth(n))
         .ok_or_else(|| Fault::file_not_found(id))?;
-    match desk.read_file(&file).await {
+    match service.read_file(&file).await {
         Ok(bytes) => Ok((file, bytes)),
         Err(why) => {
             tracing::warn!(task = id, message, why, "a file of an answer can't be read");

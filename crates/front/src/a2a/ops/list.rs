@@ -4,7 +4,7 @@
 //! page that ends there may have fewer tasks than were wanted, and says where to go on.
 
 use super::Call;
-use crate::Desk;
+use crate::BridgeService;
 use crate::a2a::fault::Fault;
 use crate::a2a::task::{self, Detail};
 use a2a::{ListTasksRequest, ListTasksResponse, TaskState};
@@ -30,7 +30,7 @@ struct Page {
     total: u64,
 }
 
-pub(super) async fn list<D: Desk>(
+pub(super) async fn list<D: BridgeService>(
     call: &Call<D>,
     request: ListTasksRequest,
 ) -> Result<ListTasksResponse, Fault> {
@@ -52,22 +52,27 @@ pub(super) async fn list<D: Desk>(
         limit: size,
     };
     let context = request.context_id.filter(|context| !context.is_empty());
-    let talk = context.map(|context| call.context.desk.talk(&call.caller, &context));
+    let talk = context.map(|context| call.context.service.talk(&call.caller, &context));
     let status = request
         .status
         .filter(|status| *status != TaskState::Unspecified);
-    let desk = &call.context.desk;
+    let service = &call.context.service;
     let known = match talk {
         Some(talk) => {
-            query.conversation = conversation(desk, talk).await?;
+            query.conversation = conversation(service, talk).await?;
             query.conversation.is_some()
         }
         None => true,
     };
     let page = match status {
         _ if !known => Page::default(),
-        Some(status) => filtered(desk, query, status, counted).await?,
-        None => desk.ledger().read(move |rows| plain(rows, &query)).await?,
+        Some(status) => filtered(service, query, status, counted).await?,
+        None => {
+            service
+                .ledger()
+                .read(move |rows| plain(rows, &query))
+                .await?
+        }
     };
     let detail = Detail {
         history: request.history_length,
@@ -75,7 +80,7 @@ pub(super) async fn list<D: Desk>(
     };
     let mut tasks = Vec::with_capacity(page.views.len());
     for view in &page.views {
-        tasks.push(task::task(desk, &call.base, view, detail).await);
+        tasks.push(task::task(service, &call.base, view, detail).await);
     }
     tasks.sort_by_key(|task| std::cmp::Reverse(task.status.timestamp));
     Ok(ListTasksResponse {
@@ -87,12 +92,12 @@ pub(super) async fn list<D: Desk>(
 }
 
 /// The conversation that a context is, if there ever was one.
-async fn conversation<D: Desk>(
-    desk: &D,
+async fn conversation<D: BridgeService>(
+    service: &D,
     (channel, key): (ChannelId, String),
 ) -> Result<Option<ConversationId>, Fault> {
     let read = move |rows: &dyn Read| rows.conversation_by_key(&channel, &key);
-    let found = desk.ledger().read(read).await?;
+    let found = service.ledger().read(read).await?;
     Ok(found.map(|conversation| conversation.conversation_id))
 }
 
@@ -119,8 +124,8 @@ fn plain(rows: &dyn Read, query: &ErrandQuery) -> Result<Page, RowsError> {
 }
 
 /// A page of those that stand so. Others use the ledger between two looks.
-async fn filtered<D: Desk>(
-    desk: &D,
+async fn filtered<D: BridgeService>(
+    service: &D,
     mut query: ErrandQuery,
     status: TaskState,
     counted: u64,
@@ -132,7 +137,7 @@ async fn filtered<D: Desk>(
     loop {
         let (behind, wanted) = (query.clone(), status.clone());
         let room = size.saturating_sub(views.len());
-        let look = desk
+        let look = service
             .ledger()
             .read(move |rows| look(rows, &behind, &wanted, room))
             .await?;

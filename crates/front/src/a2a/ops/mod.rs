@@ -1,4 +1,4 @@
-//! The operations of A2A over the desk, one file per group. Both bindings call [`run`], and know nothing else of them.
+//! The operations of A2A over the service, one file per group. Both bindings call [`run`], and know nothing else of them.
 
 mod card;
 mod find;
@@ -15,7 +15,7 @@ use super::read::{self, Takes};
 use super::speak::Version;
 use super::sse::Events;
 use crate::api::{BodyShare, Context};
-use crate::{Caller, Desk};
+use crate::{BridgeService, Caller};
 use a2a::methods;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -107,7 +107,11 @@ impl Done {
 }
 
 /// Does what a client asks for.
-pub(crate) async fn run<D: Desk>(call: &Call<D>, op: Op, params: Value) -> Result<Done, Fault> {
+pub(crate) async fn run<D: BridgeService>(
+    call: &Call<D>,
+    op: Op,
+    params: Value,
+) -> Result<Done, Fault> {
     match op {
         Op::Send => {
             let request = read::request(Takes::Send, params)?;

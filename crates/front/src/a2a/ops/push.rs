@@ -1,10 +1,10 @@
-//! Push notification configurations: kept and forgotten through the desk. What is sent, and where it may go, is the
+//! Push notification configurations: kept and forgotten through the service. What is sent, and where it may go, is the
 //! daemon's.
 
 use super::Call;
 use super::find::owned;
 use crate::a2a::fault::Fault;
-use crate::{Desk, PushPut, TokenHash};
+use crate::{BridgeService, PushPut, TokenHash};
 use a2a::{
     AuthenticationInfo, DeleteTaskPushNotificationConfigRequest,
     GetTaskPushNotificationConfigRequest, ListTaskPushNotificationConfigsRequest,
@@ -12,14 +12,14 @@ use a2a::{
 };
 use bridge_core::limits::{PUSHES_PER_ERRAND_MAX, PUSHES_PER_OWNER_MAX};
 use bridge_core::port::{Ledger, Read};
-use bridge_core::tidings::{Chronicle, FROM_NOW};
+use bridge_core::task_events::{FROM_NOW, Timeline};
 use bridge_core::value::{ErrandId, Push, PushState};
 
-pub(super) async fn create<D: Desk>(
+pub(super) async fn create<D: BridgeService>(
     call: &Call<D>,
     config: TaskPushNotificationConfig,
 ) -> Result<TaskPushNotificationConfig, Fault> {
-    let view = owned(&call.context.desk, &call.caller, &config.task_id).await?;
+    let view = owned(&call.context.service, &call.caller, &config.task_id).await?;
     put(call, &view.errand.errand_id, config, Since::Now, "url").await
 }
 
@@ -36,12 +36,15 @@ pub(super) enum Since {
 
 impl Since {
     /// Behind what there is to tell of a task now.
-    pub(super) async fn now_of<D: Desk>(call: &Call<D>, id: &ErrandId) -> Result<Self, Fault> {
+    pub(super) async fn now_of<D: BridgeService>(
+        call: &Call<D>,
+        id: &ErrandId,
+    ) -> Result<Self, Fault> {
         let errand_id = id.clone();
-        let read = move |rows: &dyn Read| Chronicle::load(rows, &errand_id);
-        let chronicle = call.context.desk.ledger().read(read).await?;
-        let last = chronicle.and_then(|chronicle| chronicle.tidings().pop());
-        Ok(Self::Behind(last.map(|tiding| tiding.mark)))
+        let read = move |rows: &dyn Read| Timeline::load(rows, &errand_id);
+        let timeline = call.context.service.ledger().read(read).await?;
+        let last = timeline.and_then(|timeline| timeline.task_events().pop());
+        Ok(Self::Behind(last.map(|task_event| task_event.mark)))
     }
 }
 
@@ -59,7 +62,7 @@ pub(super) fn inline(
 }
 
 /// Keeps a configuration; `field` is what is wrong when its address may not be.
-pub(super) async fn put<D: Desk>(
+pub(super) async fn put<D: BridgeService>(
     call: &Call<D>,
     errand_id: &ErrandId,
     config: TaskPushNotificationConfig,
@@ -67,7 +70,10 @@ pub(super) async fn put<D: Desk>(
     field: &str,
 ) -> Result<TaskPushNotificationConfig, Fault> {
     let push = wanted(call, errand_id, config, since);
-    let put = call.context.desk.put_push(push.clone(), &call.caller.name);
+    let put = call
+        .context
+        .service
+        .put_push(push.clone(), &call.caller.name);
     match put.await? {
         PushPut::Put => Ok(shown(push)),
         PushPut::Unknown => Err(Fault::task_not_found(errand_id.as_str())),
@@ -76,7 +82,7 @@ pub(super) async fn put<D: Desk>(
 }
 
 /// Whether a configuration could be kept, asked before its message is stored: nothing is done for one that is refused.
-pub(super) async fn check<D: Desk>(
+pub(super) async fn check<D: BridgeService>(
     call: &Call<D>,
     errand_id: Option<&ErrandId>,
     config: &TaskPushNotificationConfig,
@@ -86,11 +92,11 @@ pub(super) async fn check<D: Desk>(
     let push = wanted(call, &nobodys, config.clone(), Since::Beginning);
     let errand_id = errand_id.cloned().unwrap_or(nobodys);
     let (config_id, owner) = (push.config_id.clone(), call.caller.name.clone());
-    let desk = &call.context.desk;
-    if let PushPut::Refused { why } = desk.put_push(push, &owner).await? {
+    let service = &call.context.service;
+    if let PushPut::Refused { why } = service.put_push(push, &owner).await? {
         return Err(Fault::invalid(field, why));
     }
-    let counted = desk.ledger().read(move |rows| {
+    let counted = service.ledger().read(move |rows| {
         let known = rows.push(&errand_id, &config_id)?.is_some();
         Ok((
             known,
@@ -100,16 +106,17 @@ pub(super) async fn check<D: Desk>(
     });
     let (known, here, held) = counted.await?;
     let full = here >= PUSHES_PER_ERRAND_MAX as usize || held >= u64::from(PUSHES_PER_OWNER_MAX);
-    match full && !known {
-        true => Err(Fault::invalid(
+    if full && !known {
+        Err(Fault::invalid(
             field,
             "there are as many push notification configurations as are kept; delete one",
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 
-fn wanted<D: Desk>(
+fn wanted<D: BridgeService>(
     call: &Call<D>,
     errand_id: &ErrandId,
     config: TaskPushNotificationConfig,
@@ -125,7 +132,7 @@ fn wanted<D: Desk>(
             .authentication
             .map(|auth| (auth.scheme, auth.credentials.unwrap_or_default())),
         unreadable: false,
-        version: call.version.word().to_owned(),
+        version: call.version.as_str().to_owned(),
         state: PushState::Waiting { not_before: None },
         mark: match since {
             Since::Beginning => None,
@@ -135,34 +142,34 @@ fn wanted<D: Desk>(
         tries: 0,
         first_try_at: None,
         error: None,
-        created_at: call.context.desk.now(),
+        created_at: call.context.service.now(),
     }
 }
 
-pub(super) async fn get<D: Desk>(
+pub(super) async fn get<D: BridgeService>(
     call: &Call<D>,
     request: GetTaskPushNotificationConfigRequest,
 ) -> Result<TaskPushNotificationConfig, Fault> {
-    let desk = &call.context.desk;
-    let view = owned(desk, &call.caller, &request.task_id).await?;
+    let service = &call.context.service;
+    let view = owned(service, &call.caller, &request.task_id).await?;
     let (errand_id, config_id) = (view.errand.errand_id, request.id.clone());
     let read = move |rows: &dyn Read| rows.push(&errand_id, &config_id);
-    let found = desk.ledger().read(read).await?;
+    let found = service.ledger().read(read).await?;
     found
         .map(shown)
         .ok_or_else(|| Fault::push_not_found(&request.task_id, &request.id))
 }
 
 /// All of them: there are few of one task.
-pub(super) async fn list<D: Desk>(
+pub(super) async fn list<D: BridgeService>(
     call: &Call<D>,
     request: ListTaskPushNotificationConfigsRequest,
 ) -> Result<ListTaskPushNotificationConfigsResponse, Fault> {
-    let desk = &call.context.desk;
-    let view = owned(desk, &call.caller, &request.task_id).await?;
+    let service = &call.context.service;
+    let view = owned(service, &call.caller, &request.task_id).await?;
     let errand_id = view.errand.errand_id;
     let read = move |rows: &dyn Read| rows.pushes_of(&errand_id);
-    let found = desk.ledger().read(read).await?;
+    let found = service.ledger().read(read).await?;
     Ok(ListTaskPushNotificationConfigsResponse {
         configs: found.into_iter().map(shown).collect(),
         next_page_token: None,
@@ -170,18 +177,19 @@ pub(super) async fn list<D: Desk>(
 }
 
 /// One that is not there is fine: deleting twice is deleting once.
-pub(super) async fn delete<D: Desk>(
+pub(super) async fn delete<D: BridgeService>(
     call: &Call<D>,
     request: DeleteTaskPushNotificationConfigRequest,
 ) -> Result<(), Fault> {
     let errand_id = ErrandId::new(request.task_id.as_str());
-    let desk = &call.context.desk;
-    match desk
+    let service = &call.context.service;
+    if service
         .drop_push(&errand_id, &request.id, &call.caller.name)
         .await?
     {
-        true => Ok(()),
-        false => Err(Fault::task_not_found(&request.task_id)),
+        Ok(())
+    } else {
+        Err(Fault::task_not_found(&request.task_id))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::a2a::questions::{self, Answered};
 use crate::a2a::sse::{Events, Until};
 use crate::a2a::stream::{From, Told};
 use crate::a2a::task::{self, Detail};
-use crate::{Desk, NewErrand, SubmitError};
+use crate::{BridgeService, NewErrand, SubmitError};
 use a2a::{
     Message, Part, Role, SendMessageConfiguration, SendMessageRequest, SendMessageResponse,
     StreamResponse, Task,
@@ -28,7 +28,7 @@ const PUSH_FIELD: &str = "configuration.taskPushNotificationConfig.url";
 /// What is said where there is nothing to do.
 const NOTHING: &str = "(empty prompt — nothing to do)";
 
-pub(super) async fn send<D: Desk>(
+pub(super) async fn send<D: BridgeService>(
     call: &Call<D>,
     request: SendMessageRequest,
 ) -> Result<SendMessageResponse, Fault> {
@@ -39,10 +39,7 @@ pub(super) async fn send<D: Desk>(
     let configuration = request.configuration.unwrap_or_else(unconfigured);
     let blocking = configuration.return_immediately != Some(true);
     // Whoever waits has a place among those that are waited for.
-    let seat = match blocking {
-        true => Some(call.sit()?),
-        false => None,
-    };
+    let seat = if blocking { Some(call.sit()?) } else { None };
     let history = configuration.history_length;
     let errand_id = match place(call, heard, configuration).await? {
         Placed::In(errand_id) => errand_id,
@@ -54,7 +51,7 @@ pub(super) async fn send<D: Desk>(
     let id = errand_id.as_str();
     let view = match &seat {
         Some(seat) => wait::until(call, Some(seat), id, SEND_WAIT, rests).await?,
-        None => owned(&call.context.desk, &call.caller, id).await?,
+        None => owned(&call.context.service, &call.caller, id).await?,
     };
     if blocking && let Some(message) = said(&view) {
         return Ok(SendMessageResponse::Message(message));
@@ -63,11 +60,11 @@ pub(super) async fn send<D: Desk>(
         history,
         ..Detail::WHOLE
     };
-    let task = task::task(&call.context.desk, &call.base, &view, detail).await;
+    let task = task::task(&call.context.service, &call.base, &view, detail).await;
     Ok(SendMessageResponse::Task(task))
 }
 
-pub(super) async fn stream<D: Desk>(
+pub(super) async fn stream<D: BridgeService>(
     call: &Call<D>,
     request: SendMessageRequest,
 ) -> Result<Events, Fault> {
@@ -90,7 +87,7 @@ pub(super) async fn stream<D: Desk>(
 
 /// The task as it is now, where its message is stored and nobody can tell how it goes on: an error would say that
 /// nothing was done.
-async fn alone<D: Desk>(
+async fn alone<D: BridgeService>(
     call: &Call<D>,
     errand_id: &ErrandId,
     fault: &Fault,
@@ -101,20 +98,20 @@ async fn alone<D: Desk>(
         ?fault,
         "a message is stored, and its stream can't be told"
     );
-    let desk = &call.context.desk;
-    let view = owned(desk, &call.caller, id).await?;
-    let task = task::task(desk, &call.base, &view, Detail::WHOLE).await;
+    let service = &call.context.service;
+    let view = owned(service, &call.caller, id).await?;
+    let task = task::task(service, &call.base, &view, Detail::WHOLE).await;
     Ok(Events::one(None, StreamResponse::Task(task)))
 }
 
 /// One event that says what was wrong with an answer. It has the number of the snapshot that every listener begins
 /// with, so that its client may go on from there.
-async fn asked_again<D: Desk>(call: &Call<D>, view: &ErrandView, why: &str) -> Events {
+async fn asked_again<D: BridgeService>(call: &Call<D>, view: &ErrandView, why: &str) -> Events {
     let context = &call.context;
     let errand_id = &view.errand.errand_id;
     let listening = context
         .tellers
-        .listen(&context.desk, errand_id, &call.base, From::Snapshot);
+        .listen(&context.service, errand_id, &call.base, From::Snapshot);
     let told = match listening.await {
         Ok(mut listener) => listener.next().await,
         Err(_) => None,
@@ -131,7 +128,7 @@ async fn asked_again<D: Desk>(call: &Call<D>, view: &ErrandView, why: &str) -> E
 }
 
 /// The task as it still waits, with what was wrong with the answer before what it asks.
-async fn still_asked<D: Desk>(
+async fn still_asked<D: BridgeService>(
     call: &Call<D>,
     view: &ErrandView,
     why: &str,
@@ -141,7 +138,7 @@ async fn still_asked<D: Desk>(
         history,
         ..Detail::WHOLE
     };
-    let mut task = task::task(&call.context.desk, &call.base, view, detail).await;
+    let mut task = task::task(&call.context.service, &call.base, view, detail).await;
     say_why(&mut task, why);
     task
 }
@@ -199,7 +196,7 @@ enum Placed {
 }
 
 /// Puts a message where it belongs; when this resolves, it is on disk.
-async fn place<D: Desk>(
+async fn place<D: BridgeService>(
     call: &Call<D>,
     heard: Heard,
     configuration: SendMessageConfiguration,
@@ -212,7 +209,7 @@ async fn place<D: Desk>(
     let mut since = push::Since::Beginning;
     let mut answered = None;
     if let Some(id) = &heard.task {
-        let view = owned(&call.context.desk, &call.caller, id).await?;
+        let view = owned(&call.context.service, &call.caller, id).await?;
         fits(&view, &heard, keyed)?;
         if let Some(config) = &config {
             push::check(call, errand_id.as_ref(), config, PUSH_FIELD).await?;
@@ -238,14 +235,14 @@ async fn place<D: Desk>(
 }
 
 /// Whether a message that goes on with a task answers a question in it.
-async fn answer<D: Desk>(
+async fn answer<D: BridgeService>(
     call: &Call<D>,
     heard: &Heard,
     view: ErrandView,
     key: Option<&str>,
 ) -> Result<Option<Placed>, Fault> {
-    let desk = &call.context.desk;
-    let answered = questions::answer(desk, &call.caller, &view, heard, key).await?;
+    let service = &call.context.service;
+    let answered = questions::answer(service, &call.caller, &view, heard, key).await?;
     Ok(match answered {
         Answered::NotAsked => None,
         Answered::Yes => Some(Placed::In(view.errand.errand_id)),
@@ -264,9 +261,10 @@ fn fits(view: &ErrandView, heard: &Heard, keyed: bool) -> Result<(), Fault> {
         return Err(Fault::invalid("message.contextId", why));
     }
     let state = view.now().state;
-    match state.terminal() && !keyed {
-        true => Err(over(state)),
-        false => Ok(()),
+    if state.terminal() && !keyed {
+        Err(over(state))
+    } else {
+        Ok(())
     }
 }
 
@@ -277,7 +275,7 @@ fn over(state: ErrandState) -> Fault {
     ))
 }
 
-async fn take<D: Desk>(call: &Call<D>, heard: Heard) -> Result<ErrandId, Fault> {
+async fn take<D: BridgeService>(call: &Call<D>, heard: Heard) -> Result<ErrandId, Fault> {
     let (original, brief) = (heard.stored()?, heard.brief()?);
     let task = heard.task.clone();
     let errand = NewErrand {
@@ -292,14 +290,14 @@ async fn take<D: Desk>(call: &Call<D>, heard: Heard) -> Result<ErrandId, Fault> 
         original,
         brief,
     };
-    match call.context.desk.take_errand(errand).await? {
+    match call.context.service.take_errand(errand).await? {
         ErrandTaken::New { errand, .. }
         | ErrandTaken::Known { errand, .. }
         | ErrandTaken::KnownAnswer { errand } => Ok(errand.errand_id),
         ErrandTaken::Over(state) => Err(over(state)),
         ErrandTaken::Unknown => Err(Fault::task_not_found(task.as_deref().unwrap_or_default())),
         ErrandTaken::OverBudget(over) => {
-            let now = call.context.desk.now();
+            let now = call.context.service.now();
             Err(SubmitError::over_budget(over, now).into())
         }
         ErrandTaken::Revoked => Err(SubmitError::Revoked.into()),

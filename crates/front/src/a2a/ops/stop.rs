@@ -3,7 +3,7 @@
 use super::Call;
 use super::find::owned;
 use super::wait;
-use crate::Desk;
+use crate::BridgeService;
 use crate::a2a::fault::Fault;
 use crate::a2a::task::{self, Detail};
 use a2a::{CancelTaskRequest, Task};
@@ -15,12 +15,12 @@ use std::time::Duration;
 /// How long a caller waits for the end of a turn that is being interrupted; after it the task says how it stands.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
-pub(super) async fn cancel<D: Desk>(
+pub(super) async fn cancel<D: BridgeService>(
     call: &Call<D>,
     request: CancelTaskRequest,
 ) -> Result<Task, Fault> {
-    let desk = &call.context.desk;
-    let view = owned(desk, &call.caller, &request.id).await?;
+    let service = &call.context.service;
+    let view = owned(service, &call.caller, &request.id).await?;
     let state = view.now().state;
     if state.terminal() {
         let why = format!("it is over already ({})", task::word(state));
@@ -34,7 +34,7 @@ pub(super) async fn cancel<D: Desk>(
     // Stopping is refused to nobody for want of a place.
     let seat = call.sit().ok();
     let view = wait::until(call, seat.as_ref(), &request.id, STOP_WAIT, over).await?;
-    Ok(task::task(desk, &call.base, &view, Detail::WHOLE).await)
+    Ok(task::task(service, &call.base, &view, Detail::WHOLE).await)
 }
 
 /// Whether a text of the task was given to the running turn of another task, which is not stopped for this one.
@@ -67,32 +67,34 @@ fn to_stop(view: &ErrandView) -> Vec<MessageId> {
         .filter(|one| one.message.life.state.name().awaits_answer())
         .map(id)
         .collect();
-    match unfinished.is_empty() {
-        true => view.messages.last().map(id).into_iter().collect(),
-        false => unfinished,
+    if unfinished.is_empty() {
+        view.messages.last().map(id).into_iter().collect()
+    } else {
+        unfinished
     }
 }
 
 /// Stops all of it on a task of its own: a caller that hangs up leaves no half of it behind. A message that was given
 /// to the turn of another one ends with that turn.
-async fn stop<D: Desk>(call: &Call<D>, view: &ErrandView) -> Result<(), Fault> {
-    let (desk, by) = (call.context.desk.clone(), call.caller.actor());
+async fn stop<D: BridgeService>(call: &Call<D>, view: &ErrandView) -> Result<(), Fault> {
+    let (service, by) = (call.context.service.clone(), call.caller.actor());
     let view = view.clone();
     let stopping = tokio::spawn(async move {
         let mut left = false;
         for message_id in to_stop(&view) {
-            match desk.cancel(message_id, by.clone()).await? {
+            match service.cancel(message_id, by.clone()).await? {
                 CancelOutcome::Steered(leader) if has(&view, &leader) => {
-                    desk.cancel(leader, by.clone()).await?;
+                    service.cancel(leader, by.clone()).await?;
                 }
                 // Just now.
                 CancelOutcome::Steered(_) => left = true,
                 CancelOutcome::Cancelled | CancelOutcome::Stopping | CancelOutcome::TooLate => {}
             }
         }
-        match left {
-            true => Err(not_alone(view.errand.errand_id.as_str())),
-            false => Ok(()),
+        if left {
+            Err(not_alone(view.errand.errand_id.as_str()))
+        } else {
+            Ok(())
         }
     });
     let stopped = stopping.await;

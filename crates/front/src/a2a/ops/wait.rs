@@ -4,7 +4,7 @@ use super::Call;
 use super::find::owned;
 use crate::a2a::fault::Fault;
 use crate::api::Seat;
-use crate::{Desk, Subscription};
+use crate::{BridgeService, Subscription};
 use bridge_core::deadline::after;
 use bridge_core::errand::ErrandView;
 use std::time::Duration;
@@ -15,21 +15,21 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Waits until `enough` says so, the time is over or the daemon stops; then says how the task stands. Whoever waits on a
 /// seat is told nothing more once its token is revoked.
-pub(super) async fn until<D: Desk>(
+pub(super) async fn until<D: BridgeService>(
     call: &Call<D>,
     seat: Option<&Seat>,
     id: &str,
     longest: Duration,
     enough: impl Fn(&ErrandView) -> bool,
 ) -> Result<ErrandView, Fault> {
-    let desk = &call.context.desk;
+    let service = &call.context.service;
     let deadline = after(Instant::now(), longest);
     let stop = seat.map_or_else(|| call.context.stop.clone(), Seat::stop);
     let revoked = || stop.is_cancelled() && !call.context.stop.is_cancelled();
     let mut watched = 0;
     let mut news: Option<Subscription> = None;
     loop {
-        let view = owned(desk, &call.caller, id).await?;
+        let view = owned(service, &call.caller, id).await?;
         if revoked() {
             return Err(Fault::revoked());
         }
@@ -39,7 +39,7 @@ pub(super) async fn until<D: Desk>(
         if watched < view.messages.len() {
             watched = view.messages.len();
             let last = view.messages.last();
-            news = last.and_then(|one| desk.hub().watch(&one.message.message_id));
+            news = last.and_then(|one| service.hub().watch(&one.message.message_id));
             // What happened before it was watched was not heard.
             continue;
         }
@@ -47,10 +47,7 @@ pub(super) async fn until<D: Desk>(
             () = changed(&mut news) => {}
             () = sleep(LOOK_EVERY) => {}
             () = sleep_until(deadline) => return Ok(view),
-            () = stop.cancelled() => match revoked() {
-                true => return Err(Fault::revoked()),
-                false => return Ok(view),
-            },
+            () = stop.cancelled() => if revoked() { return Err(Fault::revoked()) } else { return Ok(view) },
             () = call.gone.cancelled() => return Ok(view),
         }
     }

@@ -104,10 +104,7 @@ impl Book {
             return Entry::Lost;
         };
         if missed == 0 {
-            return match self.over {
-                true => Entry::End,
-                false => Entry::Blank,
-            };
+            return if self.over { Entry::End } else { Entry::Blank };
         }
         let missed = usize::try_from(missed).unwrap_or(usize::MAX);
         let at = self.kept.len().checked_sub(missed);
@@ -148,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_reads_at_their_own_place_and_knows_what_they_missed() {
+    fn readers_detect_missed_events() {
         let mut book = Book::behind(7);
         assert!(matches!(book.after(7), Entry::Blank));
         assert!(matches!(book.after(6), Entry::Lost));

@@ -5,7 +5,7 @@ use super::scene::Now;
 use crate::a2a::task::ARTIFACT_NAME;
 use a2a::{Artifact, Part, Task};
 use bridge_core::errand::ErrandView;
-use bridge_core::port::{Extent, Phase, Said};
+use bridge_core::port::{Extent, Phase, TextUpdate};
 use bridge_core::value::{ItemId, MessageId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ struct Draft {
 }
 
 impl Draft {
-    fn of(said: &Said, before: Option<Self>) -> Self {
+    fn of(said: &TextUpdate, before: Option<Self>) -> Self {
         let same = before.filter(|before| before.item_id == said.item_id);
         let held_below = match said.extent {
             Extent::Head | Extent::Middle => same.map_or(0, |same| same.held_below),
@@ -45,9 +45,10 @@ impl Draft {
             };
         }
         let shown = hold::settled(&said.text).to_owned();
-        let held_below = match shown.is_empty() && length > LOOKED_AT_ALWAYS {
-            true => length.saturating_mul(2),
-            false => 0,
+        let held_below = if shown.is_empty() && length > LOOKED_AT_ALWAYS {
+            length.saturating_mul(2)
+        } else {
+            0
         };
         Self {
             item_id,
@@ -59,7 +60,7 @@ impl Draft {
 
 impl Drafts {
     /// Takes in what Codex says; what it says on the way comes back, once it is whole.
-    pub(super) fn hear(&mut self, message_id: &MessageId, said: &Said) -> Option<String> {
+    pub(super) fn hear(&mut self, message_id: &MessageId, said: &TextUpdate) -> Option<String> {
         match (said.phase, said.extent) {
             // Nobody knows how it began; the answer itself comes whole.
             (_, Extent::Middle) | (Phase::Commentary, Extent::Head) => None,
@@ -120,7 +121,7 @@ mod tests {
 
     fn shown(drafts: &mut Drafts, item: &str, extent: Extent, text: &str) -> String {
         let (id, phase) = (MessageId::new("m"), Phase::Final);
-        let said = Said {
+        let said = TextUpdate {
             item_id: ItemId::new(item),
             phase,
             extent,
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_that_may_be_data_is_looked_at_when_it_doubled_or_is_whole() {
+    fn rechecks_long_draft_on_doubling_or_completion() {
         let mut drafts = Drafts::default();
         let data = format!("[\"{}\"", "x".repeat(LOOKED_AT_ALWAYS));
         assert_eq!(shown(&mut drafts, "i", Extent::Head, &data), "");

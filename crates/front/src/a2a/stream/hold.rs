@@ -15,9 +15,10 @@ pub(super) fn settled(text: &str) -> &str {
     }
     let text = text.trim_end();
     let (before, last) = text.rsplit_once('\n').unwrap_or(("", text));
-    let kept = match may_be_outcome(last) {
-        true => before.trim_end(),
-        false => text,
+    let kept = if may_be_outcome(last) {
+        before.trim_end()
+    } else {
+        text
     };
     let last = kept.char_indices().next_back().map_or(0, |(at, _)| at);
     kept.get(..last).unwrap_or_default().trim_end()
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_may_say_what_the_answer_is_waits() {
+    fn holds_back_possible_status_markers() {
         for line in [
             "[",
             "[inp",
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_become_data_waits_and_prose_does_not() {
+    fn holds_back_possible_json_not_prose() {
         for text in [
             "{\"a\": [1, 2",
             "{\"a\": 1}",

@@ -13,7 +13,7 @@ pub(crate) use book::Told;
 pub(crate) use teller::From;
 
 use super::fault::Fault;
-use crate::{Desk, Live, Subscription};
+use crate::{BridgeService, Live, Subscription};
 use book::Entry;
 use bridge_core::deadline::after;
 use bridge_core::value::{ErrandId, MessageId};
@@ -69,18 +69,18 @@ impl Tellers {
 
     /// Listens to an errand that the caller may know. Its first news is the task as it is when this resolves, or what
     /// comes behind the number that the caller has. `base` is where this server is reached.
-    pub(crate) async fn listen<D: Desk>(
+    pub(crate) async fn listen<D: BridgeService>(
         &self,
-        desk: &D,
+        service: &D,
         errand_id: &ErrandId,
         base: &str,
         from: From,
     ) -> Result<Listener, Fault> {
         for _ in 0..SEATS_TRIED {
-            let (teller, written) = self.seat(desk, errand_id, base)?;
+            let (teller, written) = self.seat(service, errand_id, base)?;
             // On a task of its own: a look that its caller breaks off half-way would be missing for all others.
-            let (looking, desk) = (Arc::clone(&teller), desk.clone());
-            let begun = tokio::spawn(async move { looking.begin(&desk, from).await }).await;
+            let (looking, service) = (Arc::clone(&teller), service.clone());
+            let begun = tokio::spawn(async move { looking.begin(&service, from).await }).await;
             let begun = begun.map_err(|_| Fault::internal("a look at the task broke off"))?;
             let (first, heard) = match begun? {
                 Begin::With(told) => {
@@ -109,9 +109,9 @@ impl Tellers {
     }
 
     /// The errand's teller; one that begins now if there is none.
-    fn seat<D: Desk>(
+    fn seat<D: BridgeService>(
         &self,
-        desk: &D,
+        service: &D,
         errand_id: &ErrandId,
         base: &str,
     ) -> Result<(Arc<Teller>, watch::Receiver<u64>), Fault> {
@@ -119,11 +119,12 @@ impl Tellers {
         if let Some(teller) = known.get(errand_id)
             && !teller.book().is_torn()
         {
-            return match teller.listeners() < LISTENERS_MAX {
-                true => Ok((Arc::clone(teller), teller.listen())),
-                false => Err(Fault::full(
+            return if teller.listeners() < LISTENERS_MAX {
+                Ok((Arc::clone(teller), teller.listen()))
+            } else {
+                Err(Fault::full(
                     "too many streams of this task are open; close one, or ask again later",
-                )),
+                ))
             };
         }
         if !has_room(&mut known, errand_id, TELLERS_MAX) {
@@ -134,16 +135,16 @@ impl Tellers {
         let teller = Arc::new(Teller::new(errand_id.clone(), base.to_owned()));
         let written = teller.listen();
         known.insert(errand_id.clone(), Arc::clone(&teller));
-        tokio::spawn(self.clone().run(desk.clone(), Arc::clone(&teller)));
+        tokio::spawn(self.clone().run(service.clone(), Arc::clone(&teller)));
         Ok((teller, written))
     }
 
     /// Tells until nobody listened for a while.
-    async fn run<D: Desk>(self, desk: D, teller: Arc<Teller>) {
+    async fn run<D: BridgeService>(self, service: D, teller: Arc<Teller>) {
         let _ending = Ending(self.clone(), Arc::clone(&teller));
         let mut news: HashMap<MessageId, Subscription> = HashMap::new();
         // Whoever listens looks as well, and hears why it fails.
-        let _heard_elsewhere = teller.look(&desk).await;
+        let _heard_elsewhere = teller.look(&service).await;
         // However much there is to hear, rows are looked at.
         let mut looks = interval_at(after(Instant::now(), LOOK_EVERY), LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -163,12 +164,9 @@ impl Tellers {
             let told = tokio::select! {
                 () = self.stop.cancelled() => break,
                 () = teller.looked_at() => Ok(()),
-                _ = looks.tick() => match over {
-                    true => Ok(()),
-                    false => teller.look(&desk).await,
-                },
+                _ = looks.tick() => if over { Ok(()) } else { teller.look(&service).await },
                 (message_id, live) = next_news(&mut news), if !over => {
-                    teller.hear(&desk, &message_id, live).await
+                    teller.hear(&service, &message_id, live).await
                 }
             };
             if told.is_err() {

@@ -159,9 +159,10 @@ impl Scene {
     fn artifacts(&mut self, now: &Now, told: &mut Telling) {
         let (rows, open) = (Arc::clone(&self.rows), std::mem::take(&mut self.open));
         // Where rows are the same ones, nothing is new but what is being written.
-        let (before, after) = match Arc::ptr_eq(&rows, &now.rows) {
-            true => (&[][..], &[][..]),
-            false => (made(&rows), made(&now.rows)),
+        let (before, after) = if Arc::ptr_eq(&rows, &now.rows) {
+            (&[][..], &[][..])
+        } else {
+            (made(&rows), made(&now.rows))
         };
         let known: Vec<&Artifact> = before.iter().chain(&open).collect();
         let targets: Vec<&Artifact> = after.iter().chain(&now.open).collect();
@@ -184,9 +185,10 @@ impl Scene {
             if let Some(piece) = piece {
                 told.push(self.chunk(target, piece, last));
             }
-            match last {
-                true => self.closed.insert(id.clone()),
-                false => self.closed.remove(id),
+            if last {
+                self.closed.insert(id.clone())
+            } else {
+                self.closed.remove(id)
             };
         }
     }

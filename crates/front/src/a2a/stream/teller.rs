@@ -6,7 +6,7 @@ use super::draft::Drafts;
 use super::scene::Scene;
 use crate::a2a::fault::Fault;
 use crate::a2a::task::{Detail, task};
-use crate::{Desk, Live, Subscription};
+use crate::{BridgeService, Live, Subscription};
 use a2a::{Task, TaskState};
 use bridge_core::errand::ErrandView;
 use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
@@ -114,13 +114,17 @@ impl Teller {
 
     /// Looks, and says where somebody who comes now begins: a snapshot of the task, or the number behind which it has
     /// missed something.
-    pub(super) async fn begin<D: Desk>(&self, desk: &D, from: From) -> Result<Begin, Fault> {
+    pub(super) async fn begin<D: BridgeService>(
+        &self,
+        service: &D,
+        from: From,
+    ) -> Result<Begin, Fault> {
         let mut mind = self.mind.lock().await;
-        if self.book().is_over() && (mind.is_none() || !self.stays_over(desk).await?) {
+        if self.book().is_over() && (mind.is_none() || !self.stays_over(service).await?) {
             self.tear();
             return Ok(Begin::Anew);
         }
-        self.look_with(desk, &mut mind).await?;
+        self.look_with(service, &mut mind).await?;
         self.came.notify_one();
         let Some(mind) = mind.as_ref() else {
             return Err(Fault::internal("a teller has looked and knows nothing"));
@@ -139,9 +143,11 @@ impl Teller {
     }
 
     /// Whether rows still say that it is over: a message that died may be given another try.
-    async fn stays_over<D: Desk>(&self, desk: &D) -> Result<bool, Fault> {
+    async fn stays_over<D: BridgeService>(&self, service: &D) -> Result<bool, Fault> {
         let id = self.errand_id.clone();
-        let read = desk.ledger().read(move |rows| ErrandView::load(rows, &id));
+        let read = service
+            .ledger()
+            .read(move |rows| ErrandView::load(rows, &id));
         match read.await? {
             Some(view) => Ok(view.now().state.terminal()),
             None => Err(Fault::task_not_found(self.errand_id.as_str())),
@@ -154,26 +160,30 @@ impl Teller {
     }
 
     /// Writes whatever rows have that was not told yet.
-    pub(super) async fn look<D: Desk>(&self, desk: &D) -> Result<(), Fault> {
+    pub(super) async fn look<D: BridgeService>(&self, service: &D) -> Result<(), Fault> {
         let mut mind = self.mind.lock().await;
-        self.look_with(desk, &mut mind).await
+        self.look_with(service, &mut mind).await
     }
 
-    async fn look_with<D: Desk>(&self, desk: &D, mind: &mut Option<Mind>) -> Result<(), Fault> {
+    async fn look_with<D: BridgeService>(
+        &self,
+        service: &D,
+        mind: &mut Option<Mind>,
+    ) -> Result<(), Fault> {
         loop {
-            self.look_once(desk, mind).await?;
+            self.look_once(service, mind).await?;
             let Some(known) = mind.as_mut().filter(|_| !self.book().is_over()) else {
                 return Ok(());
             };
             // What happened between the look and the watch is seen by looking again.
-            if !self.attend(desk, known).await? {
+            if !self.attend(service, known).await? {
                 return Ok(());
             }
         }
     }
 
     /// Hears the messages that have no answer yet, with what Codex is saying in them; `false` when there is none new.
-    async fn attend<D: Desk>(&self, desk: &D, mind: &mut Mind) -> Result<bool, Fault> {
+    async fn attend<D: BridgeService>(&self, service: &D, mind: &mut Mind) -> Result<bool, Fault> {
         let open = mind.open();
         mind.watched.retain(|message_id| open.contains(message_id));
         let mut more = false;
@@ -181,15 +191,15 @@ impl Teller {
             if mind.watched.len() >= HEARD_MAX || mind.watched.contains(&message_id) {
                 continue;
             }
-            let Some(news) = desk.hub().watch(&message_id) else {
+            let Some(news) = service.hub().watch(&message_id) else {
                 break;
             };
             self.lock_fresh().push((message_id.clone(), news));
             mind.watched.insert(message_id.clone());
             more = true;
-            if let Some(said) = desk.hub().saying(&message_id) {
+            if let Some(said) = service.hub().saying(&message_id) {
                 let doings = mind.drafts.hear(&message_id, &said).into_iter().collect();
-                self.tell(desk, mind, doings).await?;
+                self.tell(service, mind, doings).await?;
             }
         }
         Ok(more)
@@ -204,13 +214,17 @@ impl Teller {
         std::mem::take(&mut *self.lock_fresh())
     }
 
-    async fn look_once<D: Desk>(&self, desk: &D, mind: &mut Option<Mind>) -> Result<(), Fault> {
+    async fn look_once<D: BridgeService>(
+        &self,
+        service: &D,
+        mind: &mut Option<Mind>,
+    ) -> Result<(), Fault> {
         if self.book().is_over() {
             return Ok(());
         }
         let seen = mind.as_ref().map(|mind| mind.seen.clone());
         let id = self.errand_id.clone();
-        let read = desk
+        let read = service
             .ledger()
             .read(move |rows| read_rows(rows, &id, seen.as_ref()));
         let Some(rows) = read.await? else {
@@ -218,15 +232,15 @@ impl Teller {
             return Err(Fault::task_not_found(self.errand_id.as_str()));
         };
         match mind {
-            None => *mind = Some(self.wake(desk, rows).await?),
+            None => *mind = Some(self.wake(service, rows).await?),
             Some(known) if known.view == rows.view && rows.events.is_empty() => {}
             Some(known) => {
-                known.task = Arc::new(self.task_after(desk, known, &rows.view).await);
+                known.task = Arc::new(self.task_after(service, known, &rows.view).await);
                 known.drafts.keep_flying(&rows.view);
                 known.view = rows.view;
                 known.note(&rows.events);
                 let doings = rows.events.iter().filter_map(doing).collect();
-                self.tell(desk, known, doings).await?;
+                self.tell(service, known, doings).await?;
             }
         }
         if mind
@@ -239,13 +253,18 @@ impl Teller {
     }
 
     /// The task now. Files are read again only where some answer is another one.
-    async fn task_after<D: Desk>(&self, desk: &D, known: &Mind, view: &ErrandView) -> Task {
+    async fn task_after<D: BridgeService>(
+        &self,
+        service: &D,
+        known: &Mind,
+        view: &ErrandView,
+    ) -> Task {
         let same = answers(&known.view).eq(answers(view));
         let detail = Detail {
             artifacts: !same,
             ..Detail::WHOLE
         };
-        let mut now = task(desk, &self.base, view, detail).await;
+        let mut now = task(service, &self.base, view, detail).await;
         if same {
             now.artifacts.clone_from(&known.task.artifacts);
         }
@@ -253,10 +272,10 @@ impl Teller {
     }
 
     /// The first look. The snapshot has a number of its own, so that no number of an earlier life means it.
-    async fn wake<D: Desk>(&self, desk: &D, rows: Rows) -> Result<Mind, Fault> {
-        let first = self.reserve(desk, BLOCK).await?;
+    async fn wake<D: BridgeService>(&self, service: &D, rows: Rows) -> Result<Mind, Fault> {
+        let first = self.reserve(service, BLOCK).await?;
         *self.book() = Book::behind(first);
-        let task = Arc::new(task(desk, &self.base, &rows.view, Detail::WHOLE).await);
+        let task = Arc::new(task(service, &self.base, &rows.view, Detail::WHOLE).await);
         let drafts = Drafts::default();
         let doings = rows.events.iter().filter_map(doing).collect();
         let mut mind = Mind {
@@ -273,14 +292,14 @@ impl Teller {
     }
 
     /// Takes in live news of one message.
-    pub(super) async fn hear<D: Desk>(
+    pub(super) async fn hear<D: BridgeService>(
         &self,
-        desk: &D,
+        service: &D,
         message_id: &MessageId,
         live: Live,
     ) -> Result<(), Fault> {
         let said = match live {
-            Live::Changed => return self.look(desk).await,
+            Live::Changed => return self.look(service).await,
             Live::Diff(_) => return Ok(()),
             Live::Text(said) => said,
         };
@@ -288,17 +307,17 @@ impl Teller {
         match mind.as_mut() {
             Some(mind) if !self.book().is_over() => {
                 let doings = mind.drafts.hear(message_id, &said).into_iter().collect();
-                self.tell(desk, mind, doings).await
+                self.tell(service, mind, doings).await
             }
             Some(_) => Ok(()),
-            None => self.look_with(desk, &mut mind).await,
+            None => self.look_with(service, &mut mind).await,
         }
     }
 
     /// Writes what is different now.
-    async fn tell<D: Desk>(
+    async fn tell<D: BridgeService>(
         &self,
-        desk: &D,
+        service: &D,
         mind: &mut Mind,
         doings: Vec<String>,
     ) -> Result<(), Fault> {
@@ -311,7 +330,7 @@ impl Teller {
         }
         let count = u64::try_from(events.len()).unwrap_or(u64::MAX);
         while next.saturating_add(count) > mind.end {
-            let more = self.reserve(desk, BLOCK).await;
+            let more = self.reserve(service, BLOCK).await;
             if more.as_ref() != Ok(&mind.end) {
                 // Whoever listens asks again and gets a snapshot: what could not be numbered is in it.
                 self.tear();
@@ -328,8 +347,8 @@ impl Teller {
         Ok(())
     }
 
-    async fn reserve<D: Desk>(&self, desk: &D, more: u32) -> Result<u64, Fault> {
-        let first = desk.reserve_told(&self.errand_id, more).await?;
+    async fn reserve<D: BridgeService>(&self, service: &D, more: u32) -> Result<u64, Fault> {
+        let first = service.reserve_told(&self.errand_id, more).await?;
         first.ok_or_else(|| Fault::task_not_found(self.errand_id.as_str()))
     }
 

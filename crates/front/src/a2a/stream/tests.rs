@@ -9,7 +9,7 @@ use super::{ErrandId, has_room};
 use crate::a2a::extension::SEQUENCE_KEY as SEQUENCE;
 use crate::a2a::task::answer_parts;
 use a2a::{Artifact, Part, PartContent, StreamResponse, Task, TaskState, TaskStatus};
-use bridge_core::port::{Extent, Phase, Said};
+use bridge_core::port::{Extent, Phase, TextUpdate};
 use bridge_core::value::{Answer, AnswerSource, ItemId, MessageId, Timestamp};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -219,9 +219,10 @@ impl Stage {
         let state = states[self.dice.below(states.len())].clone();
         Arc::make_mut(&mut self.rows).status.state = state;
         let doing = self.dice.one(&["", "", "runs a command"]).to_owned();
-        self.tell(match doing.is_empty() {
-            true => Vec::new(),
-            false => vec![doing],
+        self.tell(if doing.is_empty() {
+            Vec::new()
+        } else {
+            vec![doing]
         });
     }
 
@@ -272,15 +273,15 @@ impl Stage {
 
     fn hear(&mut self, item: usize, phase: Phase, extent: Extent, text: &str) {
         // What may be a secret is taken out while it is written, and put back when it is none.
-        let veiled = match self.dice.below(15) {
+        let redacted = match self.dice.below(15) {
             0 if extent != Extent::Whole => format!("{text}[withheld]"),
             _ => text.to_owned(),
         };
-        let said = Said {
+        let said = TextUpdate {
             item_id: ItemId::new(item.to_string()),
             phase,
             extent,
-            text: veiled,
+            text: redacted,
         };
         let doing = self.drafts.hear(&MessageId::new(MESSAGE), &said);
         self.tell(doing.into_iter().collect());
@@ -344,7 +345,7 @@ impl Stage {
 }
 
 #[test]
-fn the_assembled_text_is_the_answer_whatever_happens_on_the_way() {
+fn assembled_stream_equals_final_answer() {
     for seed in 0..2_000 {
         let mut stage = Stage::new(seed);
         stage.play();
@@ -373,11 +374,11 @@ fn the_assembled_text_is_the_answer_whatever_happens_on_the_way() {
 }
 
 #[test]
-fn an_answer_that_only_grows_is_never_told_twice() {
+fn growing_answer_is_streamed_once() {
     let mut stage = Stage::new(1);
     let text = "one two three\nfour five six\nseven";
     for at in 1..=text.len() {
-        let said = Said {
+        let said = TextUpdate {
             item_id: ItemId::new("i"),
             phase: Phase::Final,
             extent: Extent::Head,
@@ -419,7 +420,7 @@ fn an_answer_that_only_grows_is_never_told_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_teller_that_nobody_hears_makes_room_and_one_that_is_heard_does_not() {
+async fn evicts_oldest_publisher_without_listeners() {
     let mut known = HashMap::new();
     let seat = |n: usize| Arc::new(Teller::new(ErrandId::new(n.to_string()), String::new()));
     let tellers = [seat(0), seat(1), seat(2)];

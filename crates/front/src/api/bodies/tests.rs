@@ -104,7 +104,7 @@ async fn f4_callers_together_keep_to_the_budget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f4_unknown_length_is_counted_as_it_comes() {
+async fn f4_charges_unknown_length_bodies_incrementally() {
     let budget = BodyBudget::default();
     let (share, read) = request(&budget, "one", chunked(100, 64 * 1024))
         .await
@@ -152,7 +152,7 @@ async fn f4_waiting_body_gets_freed_room() {
 }
 
 #[tokio::test]
-async fn f4_no_room_is_unavailable_with_a_time() {
+async fn f4_budget_exhaustion_sets_retry_after() {
     use axum::response::IntoResponse;
     let response = crate::api::ProblemResponse::from(BodyError::NoRoom).into_response();
     assert_eq!(response.status().as_u16(), 503);

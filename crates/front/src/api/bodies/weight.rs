@@ -21,9 +21,10 @@ pub(super) fn of(json: &[u8]) -> Result<usize, TooManyValues> {
     let mut values = 0;
     let mut reader = serde_json::Deserializer::from_slice(json);
     let _readable = Count(&mut values).deserialize(&mut reader);
-    match values > VALUES_MAX {
-        true => Err(TooManyValues),
-        false => Ok(values.saturating_mul(VALUE_BYTES)),
+    if values > VALUES_MAX {
+        Err(TooManyValues)
+    } else {
+        Ok(values.saturating_mul(VALUE_BYTES))
     }
 }
 
@@ -33,9 +34,10 @@ struct Count<'c>(&'c mut usize);
 impl Count<'_> {
     fn add<E: Error>(&mut self, values: usize) -> Result<(), E> {
         *self.0 = self.0.saturating_add(values);
-        match *self.0 > VALUES_MAX {
-            true => Err(E::custom("too many values")),
-            false => Ok(()),
+        if *self.0 > VALUES_MAX {
+            Err(E::custom("too many values"))
+        } else {
+            Ok(())
         }
     }
 }
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn f4_values_are_counted_before_they_are_built() {
+    fn f4_counts_json_values_before_parsing() {
         assert_eq!(values("[]"), 1);
         assert_eq!(values(r#"[1, -1, 0.5, "a\n", null, true, []]"#), 8);
         assert_eq!(values(r#"{"a": {"b": 1}}"#), 2 * OBJECT_VALUES + 3);

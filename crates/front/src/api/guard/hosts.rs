@@ -105,9 +105,10 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, &'static 
 }
 
 fn with_port(host: &str, port: u16, usual: u16) -> String {
-    match port == usual {
-        true => host.to_owned(),
-        false => format!("{host}:{port}"),
+    if port == usual {
+        host.to_owned()
+    } else {
+        format!("{host}:{port}")
     }
 }
 
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_3_only_our_own_names_are_answered() {
+    fn threat_3_accepts_only_own_hosts() {
         let check =
             |host: &str| ours().check(&Uri::from_static("/"), &headers(&[(header::HOST, host)]));
         for host in [
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_3_only_our_own_pages_are_heard() {
+    fn threat_3_accepts_only_own_origins() {
         let check = |origin: &str| {
             let pairs = [(header::HOST, "127.0.0.1:4141"), (header::ORIGIN, origin)];
             ours().check(&Uri::from_static("/"), &headers(&pairs))
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn threat_3_two_hosts_and_foreign_targets_are_refused() {
+    fn threat_3_rejects_duplicate_or_foreign_hosts() {
         let host = (header::HOST, "127.0.0.1:4141");
         let two = headers(&[host.clone(), host.clone()]);
         assert!(ours().check(&Uri::from_static("/"), &two).is_err());

@@ -3,10 +3,10 @@
 //! A token is known by its hash alone. What is presented is hashed first and then compared with every candidate in
 //! constant time, so that how long an answer takes says nothing about any of them.
 
-use super::{Door, Gate};
+use super::{Gate, Listener};
 use crate::api::limits::TOKEN_MAX_BYTES;
 use crate::control::{Caller, Grants, LocalProgram, Scope, Via};
-use crate::{A2aAuth, Desk, TokenHash};
+use crate::{A2aAuth, BridgeService, TokenHash};
 use axum::http::{HeaderMap, header};
 use bridge_core::port::Ledger;
 use bridge_core::step::UseToken;
@@ -38,7 +38,7 @@ pub(in crate::api) const A2A_PATH: &str = "/a2a";
 /// How often the use of a token is written down.
 const USE_NOTED_EVERY: Duration = Duration::from_secs(60);
 
-impl<D: Desk> Gate<D> {
+impl<D: BridgeService> Gate<D> {
     /// Finds out who calls.
     pub(super) async fn identify(
         &self,
@@ -47,18 +47,18 @@ impl<D: Desk> Gate<D> {
         program: Option<LocalProgram>,
     ) -> Identity {
         let unnamed = || !headers.contains_key(header::AUTHORIZATION);
-        match &self.door {
-            Door::Local => {
+        match &self.listener {
+            Listener::Local => {
                 let via = via(headers);
                 Identity::Known(Caller {
                     program: program.and_then(|program| program.named(via)),
                     ..Caller::local_owner(via)
                 })
             }
-            Door::Tcp { .. } if unnamed() && self.is_open(path) => {
+            Listener::Tcp { .. } if unnamed() && self.is_open(path) => {
                 Identity::Known(Caller::anonymous())
             }
-            Door::Tcp { .. } => match bearer(headers) {
+            Listener::Tcp { .. } => match bearer(headers) {
                 Ok(token) => self.holder(token).await,
                 Err(why) => Identity::Nobody(why),
             },
@@ -69,7 +69,7 @@ impl<D: Desk> Gate<D> {
     fn is_open(&self, path: &str) -> bool {
         let below = path.strip_prefix(A2A_PATH);
         let ours = below.is_some_and(|below| below.is_empty() || below.starts_with('/'));
-        ours && self.context.desk.a2a().auth == A2aAuth::None
+        ours && self.context.service.a2a().auth == A2aAuth::None
     }
 
     async fn holder(&self, token: &str) -> Identity {
@@ -95,7 +95,12 @@ impl<D: Desk> Gate<D> {
             Ok(kept) => return Some(kept),
             Err(missing) => missing,
         };
-        let rows = self.context.desk.ledger().read(|rows| rows.tokens()).await;
+        let rows = self
+            .context
+            .service
+            .ledger()
+            .read(|rows| rows.tokens())
+            .await;
         let found: Arc<[Candidate]> = rows.ok()?.into_iter().filter_map(named_candidate).collect();
         known.keep(missing, Arc::clone(&found));
         Some(found)
@@ -118,9 +123,9 @@ impl<D: Desk> Gate<D> {
         }
         // Only names of good tokens come here, so that there are few.
         seen.insert(name.to_owned(), now);
-        let (desk, name) = (self.context.desk.clone(), name.to_owned());
+        let (service, name) = (self.context.service.clone(), name.to_owned());
         tokio::spawn(async move {
-            if let Err(error) = desk.use_token(UseToken { name }).await {
+            if let Err(error) = service.use_token(UseToken { name }).await {
                 tracing::debug!(%error, "the use of a token was not noted");
             }
         });
@@ -150,7 +155,7 @@ pub const VIA_HEADER: &str = "codex-bridge-via";
 
 fn via(headers: &HeaderMap) -> Via {
     match headers.get(VIA_HEADER) {
-        Some(word) if word == Via::Mcp.word() => Via::Mcp,
+        Some(word) if word == Via::Mcp.as_str() => Via::Mcp,
         Some(_) | None => Via::Cli,
     }
 }
@@ -184,11 +189,10 @@ fn bearer(headers: &HeaderMap) -> Result<&str, &'static str> {
         .and_then(|text| text.split_once(' '))
         .ok_or(unreadable)?;
     let token = token.trim();
-    match scheme.eq_ignore_ascii_case("bearer")
-        && !token.is_empty()
-        && token.len() <= TOKEN_MAX_BYTES
+    if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && token.len() <= TOKEN_MAX_BYTES
     {
-        true => Ok(token),
-        false => Err(unreadable),
+        Ok(token)
+    } else {
+        Err(unreadable)
     }
 }

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threat_32_what_was_read_before_a_revocation_is_not_kept_after_it() {
+    fn threat_32_revocation_discards_concurrent_token_reads() {
         let known = Known::default();
         let before = known.look().unwrap_err();
         known.forget();

@@ -16,7 +16,7 @@ pub(super) use rate::Rates;
 
 use super::server::Over;
 use super::{Context, LocalProcess, ProblemResponse};
-use crate::Desk;
+use crate::BridgeService;
 use crate::control::Grants;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -30,7 +30,7 @@ use std::time::Duration;
 
 /// Which listener requests come through.
 #[derive(Clone, Debug)]
-pub enum Door {
+pub enum Listener {
     /// `api.sock`: whoever can open it is the local owner.
     Local,
     /// TCP: a token is needed.
@@ -51,21 +51,21 @@ pub struct Peer {
     pub process: Option<LocalProcess>,
 }
 
-/// The guard of one door.
+/// The guard of one listener.
 #[derive(Clone)]
 pub(super) struct Gate<D> {
     context: Context<D>,
-    door: Door,
+    listener: Listener,
 }
 
 impl<D> Gate<D> {
-    pub(super) fn new(context: Context<D>, door: Door) -> Self {
-        Self { context, door }
+    pub(super) fn new(context: Context<D>, listener: Listener) -> Self {
+        Self { context, listener }
     }
 }
 
 /// Looks at a request before it is routed.
-pub(super) async fn enter<D: Desk>(
+pub(super) async fn enter<D: BridgeService>(
     State(gate): State<Gate<D>>,
     request: Request,
     next: Next,
@@ -76,7 +76,7 @@ pub(super) async fn enter<D: Desk>(
     response
 }
 
-async fn check<D: Desk>(gate: &Gate<D>, mut request: Request, next: Next) -> Response {
+async fn check<D: BridgeService>(gate: &Gate<D>, mut request: Request, next: Next) -> Response {
     let peer = request
         .extensions_mut()
         .remove::<Peer>()
@@ -86,7 +86,7 @@ async fn check<D: Desk>(gate: &Gate<D>, mut request: Request, next: Next) -> Res
         Ok(program) => program,
         Err(why) => return ProblemResponse::forbidden(why).into_response(),
     };
-    if let Door::Tcp { hosts, .. } = &gate.door
+    if let Listener::Tcp { hosts, .. } = &gate.listener
         && let Err(refusal) = hosts.check(request.uri(), request.headers())
     {
         return ProblemResponse::forbidden(refusal).into_response();
@@ -134,7 +134,7 @@ async fn check<D: Desk>(gate: &Gate<D>, mut request: Request, next: Next) -> Res
     }
 }
 
-impl<D: Desk> Gate<D> {
+impl<D: BridgeService> Gate<D> {
     /// One handler's panic is one caller's problem (K16).
     async fn run(&self, request: Request, next: Next) -> Response {
         match AssertUnwindSafe(next.run(request)).catch_unwind().await {
@@ -149,9 +149,9 @@ impl<D: Desk> Gate<D> {
 
     /// Where a call comes from, for counting refusals. A proxy of ours puts the caller's address last.
     fn source(&self, address: Option<IpAddr>, request: &Request) -> String {
-        let proxied = match &self.door {
-            Door::Local => false,
-            Door::Tcp { proxied, .. } => *proxied,
+        let proxied = match &self.listener {
+            Listener::Local => false,
+            Listener::Tcp { proxied, .. } => *proxied,
         };
         let forwarded = request
             .headers()

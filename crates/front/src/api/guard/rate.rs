@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn threat_32_refused_tokens_become_slow_and_others_are_not_held_up() {
+    async fn threat_32_throttles_auth_failures_per_client() {
         let rates = Rates::default();
         for _ in 0..FAILURES_BURST {
             assert_eq!(rates.failure("one"), None);

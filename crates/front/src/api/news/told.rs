@@ -104,7 +104,7 @@ impl Told {
                 news.extend(event_of("request", &asked));
             }
         }
-        let state = (message.life.state.name().word(), message.life.attempt);
+        let state = (message.life.state.name().as_str(), message.life.attempt);
         let before = memory.state.replace(state);
         memory.finished = message.life.state.name().finished();
         if before != Some(state) && message.life.updated_at >= from {

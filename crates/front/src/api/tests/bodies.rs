@@ -39,7 +39,7 @@ async fn post(router: &Router, path: &str, body: Body) -> String {
 #[tokio::test(start_paused = true)]
 async fn f4_every_body_counts_against_the_budget() {
     let api = api();
-    let router = api.router(Door::Local);
+    let router = api.router(Listener::Local);
     let mut read = Vec::new();
     for (_, path, _) in posts() {
         let said = post(&router, path, never()).await;
@@ -64,7 +64,7 @@ async fn f4_every_body_counts_against_the_budget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f4_no_body_is_read_without_a_token() {
+async fn f4_unauthenticated_bodies_are_not_read() {
     let router = api().router(tcp());
     for (address, (_, path, _)) in (1..).zip(posts()) {
         let body = Body::from_stream(futures_util::stream::poll_fn(
@@ -82,7 +82,7 @@ async fn f4_no_body_is_read_without_a_token() {
 }
 
 async fn mcp(kind: Option<&str>, body: &'static str) -> Response<Body> {
-    let router = api().router(Door::Local);
+    let router = api().router(Listener::Local);
     let mut request = request(&Method::POST, "/mcp", 1)
         .header(header::ACCEPT, "application/json, text/event-stream");
     if let Some(kind) = kind {

@@ -31,7 +31,7 @@ async fn healthz(address: SocketAddr) -> String {
 }
 
 #[tokio::test]
-async fn f6_idle_flood_does_not_shut_the_port() {
+async fn f6_idle_connections_do_not_block_listener() {
     let (address, stop) = served().await;
     let mut idle = Vec::new();
     for _ in 0..40 {

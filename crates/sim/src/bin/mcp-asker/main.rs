@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_is_asked_and_its_answer_is_given_back() {
+    fn form_elicitation_returns_its_answer() {
         let mut server = Server::default();
         let call = json!({"id": 7, "method": "tools/call", "params": {"name": "form"}});
         let asked = server.hear(&call.to_string());

@@ -11,7 +11,7 @@ fn anybody() -> axum::http::request::Builder {
 }
 
 #[tokio::test(start_paused = true)]
-async fn anybody_may_read_the_card_and_keep_it_for_a_while() {
+async fn public_card_is_cacheable() {
     let world = World::new().await;
     let answered = world.call(anybody(), String::new()).await;
     assert_eq!(answered.status, 200);
@@ -43,7 +43,7 @@ async fn anybody_may_read_the_card_and_keep_it_for_a_while() {
             .all(|one| one["url"] == "http://127.0.0.1:4141/a2a")
     );
     assert_eq!(card["capabilities"]["streaming"], true);
-    world.desk.pass_ms(60_000);
+    world.service.pass_ms(60_000);
     let tag = answered.header("etag").to_owned();
     let again = world
         .call(anybody().header("If-None-Match", &tag), String::new())
@@ -61,7 +61,7 @@ async fn anybody_may_read_the_card_and_keep_it_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_known_caller_is_shown_the_extended_card() {
+async fn extended_card_requires_token() {
     let world = World::new().await;
     let card = world.rpc("ann", "GetExtendedAgentCard", json!({})).await;
     let description = card["result"]["description"].as_str().unwrap();

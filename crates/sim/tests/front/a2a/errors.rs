@@ -9,7 +9,7 @@ fn raw(body: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn json_rpc_names_what_is_wrong_and_answers_to_the_id() {
+async fn json_rpc_errors_have_code_and_id() {
     let world = World::new().await;
     let send = json!({"message": says("hi")});
     for (body, id, code) in [
@@ -130,7 +130,7 @@ async fn http_json_answers_with_statuses_and_details() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_not_spoken_is_refused_on_both() {
+async fn unsupported_version_is_refused_on_both_bindings() {
     let world = World::new().await;
     let with = |path: &str, version: Option<&str>| {
         let request = Request::post(path)
@@ -181,7 +181,7 @@ async fn answers_are_called_what_their_reader_knows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn threat_1_a_token_without_the_scope_reaches_nothing_of_it() {
+async fn threat_1_missing_scope_is_forbidden() {
     let world = World::new().await;
     for (verb, path) in [
         ("POST", "/a2a"),

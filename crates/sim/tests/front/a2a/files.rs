@@ -14,7 +14,7 @@ pub(super) fn file(name: &str, content: &str, bytes: u64) -> Attachment {
 }
 
 #[tokio::test(start_paused = true)]
-async fn small_files_come_along_and_long_ones_are_fetched_by_their_owner_alone() {
+async fn large_files_are_fetched_by_owner_only() {
     let world = World::new().await;
     world.gives("ann", says("make files")).await;
     let files = vec![

@@ -1,10 +1,10 @@
 //! Lists of tasks: by pages, by filters, newest change first.
 
 use super::{World, says, state};
-use crate::desk::Put;
+use crate::service::Put;
 use bridge_core::port::{Change, Ledger};
 use bridge_core::value::{Errand, ErrandId};
-use bridge_front::Desk;
+use bridge_front::BridgeService;
 use serde_json::{Value, json};
 
 async fn list(world: &World, params: Value) -> Value {
@@ -24,13 +24,13 @@ async fn five() -> World {
         let mut message = says("work");
         message["contextId"] = format!("talk-{}", n % 2).into();
         world.gives("ann", message).await;
-        world.desk.pass_ms(1_000);
+        world.service.pass_ms(1_000);
     }
     world
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_have_no_gap_and_the_last_one_says_so() {
+async fn pages_have_no_gaps() {
     let world = five().await;
     let first = list(&world, json!({"pageSize": 2})).await;
     assert_eq!(ids(&first), ["e5", "e4"]);
@@ -85,7 +85,7 @@ async fn filters_are_by_context_time_and_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn artifacts_are_told_only_where_they_are_wanted() {
+async fn lists_omit_artifacts_unless_requested() {
     let world = five().await;
     world.answers("m5", "done").await;
     let plain = list(&world, json!({})).await;
@@ -105,25 +105,25 @@ async fn artifacts_are_told_only_where_they_are_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_that_looked_at_enough_says_where_to_go_on() {
+async fn sparse_filter_returns_continuation_token() {
     let world = World::new().await;
     world.gives("ann", says("work")).await;
     world.answers("m1", "done").await;
     let known = world
-        .desk
+        .service
         .ledger()
         .read(|rows| rows.errand(&ErrandId::new("e1")))
         .await;
     let known = known.unwrap().unwrap();
-    world.desk.pass_ms(1_000);
+    world.service.pass_ms(1_000);
     let newer = (0..1_050).map(|n| {
         Change::NewErrand(Errand {
             errand_id: ErrandId::new(format!("n{n}")),
-            created_at: world.desk.now(),
+            created_at: world.service.now(),
             ..known.clone()
         })
     });
-    world.desk.does(Put(newer.collect())).await.unwrap();
+    world.service.does(Put(newer.collect())).await.unwrap();
     let wanted = json!({"status": "TASK_STATE_COMPLETED", "pageSize": 10});
     let first = list(&world, wanted.clone()).await;
     assert!(ids(&first).is_empty());

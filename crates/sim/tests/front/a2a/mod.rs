@@ -10,7 +10,7 @@ mod sending;
 mod streams;
 
 use crate::audit::becomes;
-use crate::desk::{Put, TestDesk};
+use crate::service::{Put, TestService};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
@@ -19,8 +19,8 @@ use bridge_core::value::{
     Answer, AnswerSource, Attachment, MessageId, MessageState, Reply, ReplyKey, ReplyKind,
     ReplyState, Seq,
 };
-use bridge_front::api::{Api, Door, Hosts};
-use bridge_front::{Desk, Live};
+use bridge_front::api::{Api, Hosts, Listener};
+use bridge_front::{BridgeService, Live};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +30,7 @@ const BODY_MAX: usize = 16 * 1024 * 1024;
 
 #[derive(Clone)]
 pub(super) struct World {
-    pub(super) desk: TestDesk,
+    pub(super) service: TestService,
     pub(super) router: Router,
     /// The owner's own way in.
     pub(super) local: Router,
@@ -55,19 +55,19 @@ impl Answered {
 
 impl World {
     pub(super) async fn new() -> Self {
-        let desk = TestDesk::new();
+        let service = TestService::new();
         for peer in ["ann", "bob"] {
-            desk.knows_peer(peer).await;
+            service.knows_peer(peer).await;
         }
-        desk.knows("reader").await;
-        let api = Api::new(desk.clone(), CancellationToken::new());
-        let router = api.router(Door::Tcp {
+        service.knows("reader").await;
+        let api = Api::new(service.clone(), CancellationToken::new());
+        let router = api.router(Listener::Tcp {
             hosts: Arc::new(Hosts::new(4141, &[], None).unwrap()),
             proxied: false,
         });
-        let local = api.router(Door::Local);
+        let local = api.router(Listener::Local);
         Self {
-            desk,
+            service,
             router,
             local,
         }
@@ -102,9 +102,10 @@ impl World {
 
     /// HTTP+JSON.
     pub(super) async fn rest(&self, who: &str, verb: &str, path: &str, body: &Value) -> Answered {
-        let body = match body.is_null() {
-            true => String::new(),
-            false => body.to_string(),
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
         };
         self.call(by(who, verb, path), body).await
     }
@@ -130,10 +131,13 @@ impl World {
     }
 
     pub(super) async fn answers_with(&self, id: &str, text: &str, files: Vec<Attachment>) {
-        self.desk.pass_ms(10);
-        let (message_id, now) = (MessageId::new(id), self.desk.now());
+        self.service.pass_ms(10);
+        let (message_id, now) = (MessageId::new(id), self.service.now());
         let wanted = message_id.clone();
-        let message = self.desk.ledger().read(move |rows| rows.message(&wanted));
+        let message = self
+            .service
+            .ledger()
+            .read(move |rows| rows.message(&wanted));
         let message = message.await.unwrap().unwrap();
         let answer = Answer {
             message_id: message_id.clone(),
@@ -161,8 +165,8 @@ impl World {
             Change::NewAnswer(answer),
             Change::NewReply(reply),
         ];
-        self.desk.does(Put(rows)).await.unwrap();
-        self.desk.hub().publish(&message_id, Live::Changed);
+        self.service.does(Put(rows)).await.unwrap();
+        self.service.hub().publish(&message_id, Live::Changed);
     }
 }
 

@@ -4,13 +4,13 @@ use super::files::file;
 use super::{World, by, says, says_in};
 use bridge_core::port::Ledger;
 use bridge_core::step::Telling;
-use bridge_core::tidings::{Chronicle, What};
+use bridge_core::task_events::{Timeline, What};
 use bridge_core::value::ErrandId;
-use bridge_front::Desk;
+use bridge_front::BridgeService;
 use serde_json::{Value, json};
 
 #[tokio::test(start_paused = true)]
-async fn configurations_are_kept_shown_and_forgotten_on_both_bindings() {
+async fn push_configs_work_on_both_bindings() {
     let world = World::new().await;
     world.gives("ann", says("work")).await;
     let auth = json!({"scheme": "Bearer", "credentials": "theirs"});
@@ -47,7 +47,7 @@ async fn configurations_are_kept_shown_and_forgotten_on_both_bindings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_may_come_with_the_message_and_what_may_not_be_is_said() {
+async fn message_may_carry_valid_push_config() {
     let world = World::new().await;
     let with = |url: &str| {
         json!({"message": says("work"), "configuration": {
@@ -89,7 +89,7 @@ async fn kept(world: &World) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_came_with_a_message_is_kept_once_and_only_with_it() {
+async fn message_push_config_is_stored_once() {
     let world = World::new().await;
     let send = async |message: Value, key: &str| {
         let body = json!({"message": message, "configuration": {
@@ -128,18 +128,18 @@ async fn files_that_have_no_address_are_named() {
     world
         .answers_with("m1", "here", vec![file("a.txt", "tck", 3)])
         .await;
-    let read = world.desk.ledger().read(|rows| {
+    let read = world.service.ledger().read(|rows| {
         let id = ErrandId::new("e1");
-        Ok((rows.push(&id, "c")?, Chronicle::load(rows, &id)?))
+        Ok((rows.push(&id, "c")?, Timeline::load(rows, &id)?))
     });
-    let (push, chronicle) = read.await.unwrap();
-    let chronicle = chronicle.unwrap();
-    let mut tidings = chronicle.tidings().into_iter();
-    let tiding = tidings.find(|tiding| matches!(tiding.what, What::Answered(_)));
+    let (push, timeline) = read.await.unwrap();
+    let timeline = timeline.unwrap();
+    let mut task_events = timeline.task_events().into_iter();
+    let task_event = task_events.find(|task_event| matches!(task_event.what, What::Answered(_)));
     let telling = Telling {
         push: push.unwrap(),
-        tiding: tiding.unwrap(),
-        chronicle,
+        task_event: task_event.unwrap(),
+        timeline,
     };
     let told = bridge_front::a2a::pushed(None, &telling);
     let part = &told["artifactUpdate"]["artifact"]["parts"][1]["data"];
@@ -147,7 +147,7 @@ async fn files_that_have_no_address_are_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_0_3_a_task_without_any_is_named() {
+async fn legacy_push_error_names_task() {
     let world = World::new().await;
     world.gives("ann", says("work")).await;
     let method = "tasks/pushNotificationConfig/get";

@@ -2,19 +2,19 @@
 
 use super::{World, by, says_in, state};
 use crate::audit::asks;
-use crate::desk::Put;
+use crate::service::Put;
 use bridge_core::port::{Change, Ledger};
 use bridge_core::step::{Authority, Decide, DecideOutcome};
 use bridge_core::value::{
     Deciders, MessageId, Request, RequestDecision, RequestId, RequestKind, RequestState,
     RequestVerdict, Wants,
 };
-use bridge_front::Desk;
+use bridge_front::BridgeService;
 use serde_json::{Value, json};
 
 /// Codex works on `m1`, the first message of `e1`, and asks its sender something.
 async fn asked(world: &World, secret: bool) -> RequestId {
-    let mut rows = asks("m1", world.desk.now());
+    let mut rows = asks("m1", world.service.now());
     let Some(Change::NewRequest(request)) = rows.pop() else {
         panic!("nothing is asked");
     };
@@ -27,7 +27,7 @@ async fn asked(world: &World, secret: bool) -> RequestId {
     };
     let id = request.request_id.clone();
     rows.push(Change::NewRequest(request));
-    world.desk.does(Put(rows)).await.unwrap();
+    world.service.does(Put(rows)).await.unwrap();
     assert_eq!(state(&world.task("ann", "e1").await), "INPUT_REQUIRED");
     id
 }
@@ -56,7 +56,7 @@ fn data(data: Value) -> Value {
 
 async fn is_open(world: &World, id: &RequestId) -> bool {
     let id = id.clone();
-    let found = world.desk.ledger().read(move |rows| rows.request(&id));
+    let found = world.service.ledger().read(move |rows| rows.request(&id));
     found.await.unwrap().unwrap().state == RequestState::Open
 }
 
@@ -74,16 +74,16 @@ async fn decided(world: &World, request_id: &RequestId) {
             answers: None,
             by: bridge_core::value::DecidedBy::caller("owner"),
             via: "cli".to_owned(),
-            at: world.desk.now(),
+            at: world.service.now(),
         },
         authority: Authority::Owner,
     };
-    let outcome = world.desk.does(decide).await.unwrap();
+    let outcome = world.service.does(decide).await.unwrap();
     assert_eq!(outcome, DecideOutcome::Applied);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repeated_message_is_no_answer_to_what_was_asked_since() {
+async fn repeated_message_does_not_answer_request() {
     let world = World::new().await;
     world.gives("ann", super::says("work")).await;
     let more = says_in("e1", "also do X");
@@ -96,7 +96,7 @@ async fn a_repeated_message_is_no_answer_to_what_was_asked_since() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_known_again_by_its_key_and_not_by_its_id() {
+async fn answer_is_deduplicated_by_key() {
     let world = World::new().await;
     world.gives("ann", super::says("work")).await;
     asked(&world, false).await;
@@ -117,7 +117,7 @@ async fn an_answer_is_known_again_by_its_key_and_not_by_its_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_secret_that_comes_too_late_is_stored_nowhere() {
+async fn late_secret_answer_is_not_stored() {
     for decided_elsewhere in [true, false] {
         let world = World::new().await;
         world.gives("ann", super::says("work")).await;
@@ -125,14 +125,14 @@ async fn a_secret_that_comes_too_late_is_stored_nowhere() {
         match decided_elsewhere {
             true => decided(&world, &request_id).await,
             // Nobody has seen yet that its time is over.
-            false => world.desk.pass_ms(600_001),
+            false => world.service.pass_ms(600_001),
         }
         let sent = send(&world, None, says_in("e1", "hunter2")).await;
         assert_eq!(sent["error"]["code"], 400, "{sent:#}");
         assert!(sent.to_string().contains("nothing was stored"), "{sent:#}");
         assert_eq!(told(&world).await, 1);
         let stored = world
-            .desk
+            .service
             .ledger()
             .read(|rows| rows.message(&MessageId::new("m2")));
         assert_eq!(stored.await.unwrap(), None);
@@ -140,7 +140,7 @@ async fn a_secret_that_comes_too_late_is_stored_nowhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decision_that_comes_too_late_is_no_prompt() {
+async fn late_decision_is_not_a_prompt() {
     let world = World::new().await;
     world.gives("ann", super::says("work")).await;
     let request_id = asked(&world, false).await;

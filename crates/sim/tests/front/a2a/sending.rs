@@ -3,19 +3,19 @@
 use super::files::file;
 use super::{World, says, says_in, state};
 use crate::audit::becomes;
-use crate::desk::Put;
+use crate::service::Put;
 use axum::body::Body;
 use axum::http::Request;
 use bridge_core::port::{Change, Ledger};
 use bridge_core::value::{Life, MessageId, MessageState, StateName, TurnId};
-use bridge_front::Desk;
+use bridge_front::BridgeService;
 use serde_json::{Value, json};
 
 #[tokio::test(start_paused = true)]
-async fn a_send_waits_for_the_end_and_tells_the_whole_task() {
+async fn send_waits_for_completed_task() {
     for binding in ["rpc", "rest"] {
         let world = World::new().await;
-        let mut news = world.desk.hub().watch_all();
+        let mut news = world.service.hub().watch_all();
         let calling = world.clone();
         let call = tokio::spawn(async move {
             let params = json!({"message": says("hello")});
@@ -46,7 +46,7 @@ async fn a_send_waits_for_the_end_and_tells_the_whole_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_goes_on_after_it_asked_back() {
+async fn task_continues_after_input_required() {
     let world = World::new().await;
     let task = world.gives("ann", says("paint it")).await;
     assert_eq!(state(&task), "SUBMITTED");
@@ -83,7 +83,7 @@ async fn a_task_goes_on_after_it_asked_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_context_that_is_not_the_tasks_is_refused() {
+async fn mismatched_context_id_is_refused() {
     let world = World::new().await;
     world.gives("ann", says("one")).await;
     let mut message = says_in("e1", "two");
@@ -96,7 +96,7 @@ async fn a_context_that_is_not_the_tasks_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn threat_12_a_strangers_task_is_as_unknown_as_one_that_never_was() {
+async fn threat_12_foreign_task_looks_unknown() {
     let world = World::new().await;
     let mut message = says("secret");
     message["contextId"] = "talk".into();
@@ -137,7 +137,7 @@ async fn threat_12_a_strangers_task_is_as_unknown_as_one_that_never_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn history_is_as_long_as_it_is_wanted() {
+async fn history_length_limits_history() {
     let world = World::new().await;
     world.gives("ann", says("one")).await;
     world.answers("m1", "two").await;
@@ -174,7 +174,7 @@ async fn a_task_is_cancelled_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_asked_back_can_be_cancelled_too() {
+async fn input_required_task_can_be_cancelled() {
     let world = World::new().await;
     world.gives("ann", says("paint it")).await;
     world.answers("m1", "Which colour?\n[input-required]").await;
@@ -188,7 +188,7 @@ async fn a_task_that_asked_back_can_be_cancelled_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_prompt_is_answered_without_a_turn_or_a_row() {
+async fn empty_prompt_starts_no_turn() {
     let world = World::new().await;
     for parts in [
         json!([{"text": ""}]),
@@ -202,14 +202,14 @@ async fn an_empty_prompt_is_answered_without_a_turn_or_a_row() {
         assert_eq!(said["parts"][0]["text"], "(empty prompt — nothing to do)");
         assert!(said["contextId"].as_str().is_some_and(|id| !id.is_empty()));
     }
-    let kept = world.desk.ledger().read(|rows| rows.newest_messages(1));
+    let kept = world.service.ledger().read(|rows| rows.newest_messages(1));
     assert!(kept.await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plain_reply_is_a_message_to_whoever_waited() {
+async fn plain_reply_returns_a_message() {
     let world = World::new().await;
-    let mut news = world.desk.hub().watch_all();
+    let mut news = world.service.hub().watch_all();
     let calling = world.clone();
     let params = json!({"message": says("who are you?")});
     let call = tokio::spawn(async move { calling.rpc("ann", "SendMessage", params).await });
@@ -250,7 +250,7 @@ async fn only_a_key_makes_two_messages_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repeat_of_what_ended_a_task_is_answered_as_the_first_time() {
+async fn idempotent_repeat_works_after_task_end() {
     let world = World::new().await;
     world.gives("ann", says("paint it")).await;
     world.answers("m1", "Which colour?\n[input-required]").await;
@@ -270,9 +270,9 @@ async fn a_repeat_of_what_ended_a_task_is_answered_as_the_first_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plain_reply_with_files_is_a_task() {
+async fn plain_reply_with_files_returns_task() {
     let world = World::new().await;
-    let mut news = world.desk.hub().watch_all();
+    let mut news = world.service.hub().watch_all();
     let calling = world.clone();
     let params = json!({"message": says("draw it")});
     let call = tokio::spawn(async move { calling.rpc("ann", "SendMessage", params).await });
@@ -284,9 +284,9 @@ async fn a_plain_reply_with_files_is_a_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn threat_32_a_revoked_token_is_told_no_answer_that_it_waits_for() {
+async fn threat_32_revoked_token_gets_no_answer() {
     let world = World::new().await;
-    let mut news = world.desk.hub().watch_all();
+    let mut news = world.service.hub().watch_all();
     let calling = world.clone();
     let call = tokio::spawn(async move {
         let params = json!({"message": says("hello")});
@@ -295,9 +295,9 @@ async fn threat_32_a_revoked_token_is_told_no_answer_that_it_waits_for() {
     });
     assert_eq!(news.next().await.unwrap().as_str(), "m1");
     // Codex works on it: what has not begun is cancelled with its token.
-    let (now, turn_id) = (world.desk.now(), TurnId::new("turn"));
+    let (now, turn_id) = (world.service.now(), TurnId::new("turn"));
     let works = becomes("m1", MessageState::Running { turn_id }, now);
-    world.desk.does(Put(vec![works])).await.unwrap();
+    world.service.does(Put(vec![works])).await.unwrap();
     let revoke = Request::delete("/v1/tokens/ann")
         .body(Body::empty())
         .unwrap();
@@ -308,7 +308,7 @@ async fn threat_32_a_revoked_token_is_told_no_answer_that_it_waits_for() {
         from: StateName::Running,
         life: Life::new(now),
     };
-    world.desk.does(Put(vec![again])).await.unwrap();
+    world.service.does(Put(vec![again])).await.unwrap();
     world.answers("m1", "not for you").await;
     let refused = call.await.unwrap();
     assert_eq!(refused.status, 401, "{}", refused.text);
@@ -316,27 +316,27 @@ async fn threat_32_a_revoked_token_is_told_no_answer_that_it_waits_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_whose_text_another_one_carries_is_not_cancelled_with_it() {
+async fn steered_task_cannot_be_cancelled_alone() {
     let world = World::new().await;
     for text in ["work", "and this"] {
         let mut message = says(text);
         message["contextId"] = "talk".into();
         world.gives("ann", message).await;
     }
-    let (now, turn_id) = (world.desk.now(), TurnId::new("turn"));
+    let (now, turn_id) = (world.service.now(), TurnId::new("turn"));
     let leader = MessageId::new("m1");
     let rows = vec![
         becomes("m1", MessageState::Running { turn_id }, now),
         becomes("m2", MessageState::Steered { leader }, now),
     ];
-    world.desk.does(Put(rows)).await.unwrap();
+    world.service.does(Put(rows)).await.unwrap();
     let refused = world.rpc("ann", "CancelTask", json!({"id": "e2"})).await;
     assert_eq!(refused["error"]["code"], -32002, "{refused}");
     let why = refused["error"]["message"].as_str().unwrap();
     assert!(why.contains("another task"), "{why}");
     let wanted = MessageId::new("m1");
     let leader = world
-        .desk
+        .service
         .ledger()
         .read(move |rows| rows.message(&wanted))
         .await;
@@ -348,11 +348,11 @@ async fn a_task_whose_text_another_one_carries_is_not_cancelled_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_newest_message_of_a_task_is_stopped_first() {
+async fn cancel_stops_newest_message_first() {
     let world = World::new().await;
     world.gives("ann", says("one")).await;
     world.gives("ann", says_in("e1", "two")).await;
-    let mut news = world.desk.hub().watch_all();
+    let mut news = world.service.hub().watch_all();
     let cancelled = world.rpc("ann", "CancelTask", json!({"id": "e1"})).await;
     assert_eq!(state(&cancelled["result"]), "CANCELED");
     assert_eq!(news.next().await.unwrap().as_str(), "m2");

@@ -2,12 +2,12 @@
 
 use super::{World, by, says, says_in};
 use crate::audit::{asks, becomes};
-use crate::desk::Put;
+use crate::service::Put;
 use axum::body::Body;
 use axum::http::Request;
 use bridge_core::port::Change;
 use bridge_core::value::{Deciders, Life, MessageId, MessageState, RequestKind, StateName, Wants};
-use bridge_front::Desk;
+use bridge_front::BridgeService;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
@@ -15,9 +15,10 @@ struct Events(axum::body::BodyDataStream);
 
 impl Events {
     async fn open(world: &World, path: &str, body: &Value) -> Self {
-        let body = match body.is_null() {
-            true => Body::empty(),
-            false => Body::from(body.to_string()),
+        let body = if body.is_null() {
+            Body::empty()
+        } else {
+            Body::from(body.to_string())
         };
         Self::of(world, by("ann", "POST", path).body(body).unwrap()).await
     }
@@ -59,7 +60,7 @@ fn behind(seq: u64, extensions: &str) -> axum::http::request::Builder {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_begins_with_the_task_and_ends_with_it() {
+async fn stream_starts_and_ends_with_task() {
     let world = World::new().await;
     let rpc = json!({
         "jsonrpc": "2.0", "id": "s", "method": "SendStreamingMessage",
@@ -92,7 +93,7 @@ async fn a_stream_begins_with_the_task_and_ends_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_ends_where_its_client_must_speak_and_a_subscription_waits() {
+async fn send_stream_ends_at_input_required() {
     let world = World::new().await;
     let body = json!({"message": says("paint")});
     let mut sent = Events::open(&world, "/a2a/message:stream", &body).await;
@@ -136,7 +137,7 @@ const RESUME: &str =
     "https://github.com/codex-bridge/codex-bridge/blob/main/docs/guides/a2a.md#resume";
 
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_gets_the_task_first_unless_it_asks_to_go_on_behind_an_event() {
+async fn subscriber_gets_snapshot_unless_resuming() {
     let world = World::new().await;
     let body = json!({"message": says("hello")});
     let mut sent = Events::open(&world, "/a2a/message:stream", &body).await;
@@ -164,15 +165,15 @@ async fn a_subscriber_gets_the_task_first_unless_it_asks_to_go_on_behind_an_even
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_gets_another_try_is_told_anew() {
+async fn retried_task_can_be_subscribed_again() {
     let world = World::new().await;
     let body = json!({"message": says("hello")});
     let mut sent = Events::open(&world, "/a2a/message:stream", &body).await;
     sent.next().await.unwrap();
-    let now = world.desk.now();
+    let now = world.service.now();
     let reason = "it broke".to_owned();
     let dies = becomes("m1", MessageState::Dead { reason }, now);
-    world.desk.does(Put(vec![dies])).await.unwrap();
+    world.service.does(Put(vec![dies])).await.unwrap();
     let mut last = (0, Value::Null);
     while let Some((seq, event)) = sent.next().await {
         last = (seq.unwrap(), event);
@@ -184,7 +185,7 @@ async fn a_task_that_gets_another_try_is_told_anew() {
         from: StateName::Dead,
         life: Life::new(now),
     };
-    world.desk.does(Put(vec![again])).await.unwrap();
+    world.service.does(Put(vec![again])).await.unwrap();
     let mut back = Events::open(&world, "/a2a/tasks/e1:subscribe", &Value::Null).await;
     let (seq, event) = back.next().await.unwrap();
     let state = &event["task"]["status"]["state"];
@@ -200,9 +201,9 @@ async fn a_task_that_gets_another_try_is_told_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_is_stored_is_not_refused_because_nobody_can_tell_of_it() {
+async fn stored_message_streams_without_publisher() {
     let world = World::new().await;
-    world.desk.falls_mute();
+    world.service.falls_mute();
     let body = json!({"message": says("hello")});
     let mut events = Events::open(&world, "/a2a/message:stream", &body).await;
     let (id, event) = events.next().await.unwrap();
@@ -211,10 +212,10 @@ async fn a_message_that_is_stored_is_not_refused_because_nobody_can_tell_of_it()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_does_not_fit_streams_the_task_with_its_number() {
+async fn invalid_answer_streams_sequenced_task() {
     let world = World::new().await;
     world.gives("ann", says("paint")).await;
-    let mut rows = asks("m1", world.desk.now());
+    let mut rows = asks("m1", world.service.now());
     for row in &mut rows {
         if let Change::NewRequest(request) = row {
             request.kind = RequestKind::UserInput;
@@ -222,7 +223,7 @@ async fn an_answer_that_does_not_fit_streams_the_task_with_its_number() {
             request.wants = Wants::Form;
         }
     }
-    world.desk.does(Put(rows)).await.unwrap();
+    world.service.does(Put(rows)).await.unwrap();
     let mut message = says_in("e1", "");
     message["parts"] = json!([{"data": {"decision": "perhaps"}}]);
     let body = json!({"message": message});

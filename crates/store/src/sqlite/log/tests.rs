@@ -39,7 +39,7 @@ fn rows(database: &[u8], log: &[u8]) -> Option<i64> {
 }
 
 #[test]
-fn a_log_is_whole_as_written_absent_empty_or_torn() {
+fn absent_or_torn_log_is_whole() {
     let (database, log, directory) = logged();
     assert_eq!(rows(&database, &log), Some(COMMITS));
     assert_eq!(scan(log.as_slice()).unwrap(), Log::Whole);
@@ -56,7 +56,7 @@ fn a_log_is_whole_as_written_absent_empty_or_torn() {
 
 /// Every flipped byte either changes nothing that was committed before the last commit, or is found.
 #[test]
-fn s3_commits_that_sqlite_would_drop_in_silence_are_found() {
+fn s3_detects_silently_dropped_commits() {
     let (database, log, _directory) = logged();
     let mut found = 0;
     for at in (0..log.len()).step_by(61) {
@@ -76,7 +76,7 @@ fn s3_commits_that_sqlite_would_drop_in_silence_are_found() {
 
 /// A log that was begun again has frames of the one before behind its own; they are not damage.
 #[test]
-fn what_an_older_log_left_behind_is_no_damage() {
+fn stale_frames_are_not_damage() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     let conn = Connection::open(&path).unwrap();

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-mod first_version;
 mod killed;
+mod rebuild;
 
 const NEXT: &str = "ALTER TABLE audit ADD COLUMN trace TEXT";
 
@@ -21,7 +21,7 @@ fn version_one() -> (Connection, PathBuf, TempDir) {
     let path = directory.path().join("ledger.db");
     let mut conn = Connection::open(&path).unwrap();
     bring_up(&mut conn, &path, &MIGRATIONS[..1]).unwrap();
-    conn.execute_batch("INSERT INTO audit VALUES (1, 0, 'ann', 'did', 'it', '')")
+    conn.execute_batch("INSERT INTO audit VALUES (1, 0, 'ann', 'did', 'it', '', NULL)")
         .unwrap();
     (conn, path, directory)
 }
@@ -52,7 +52,7 @@ fn backups(directory: &TempDir) -> Vec<PathBuf> {
 }
 
 #[test]
-fn an_existing_ledger_is_backed_up_before_it_is_migrated() {
+fn backs_up_ledger_before_migration() {
     let (mut conn, path, directory) = version_one();
     bring_up(&mut conn, &path, &migrations(NEXT)).unwrap();
     assert_eq!(version(&conn), Ok(2));
@@ -84,7 +84,7 @@ fn an_older_backup_is_never_overwritten() {
 }
 
 #[test]
-fn the_newest_backups_are_kept_and_nothing_else_is_touched() {
+fn prunes_only_old_migration_backups() {
     let (mut conn, path, directory) = version_one();
     for name in [
         ".before-v2",

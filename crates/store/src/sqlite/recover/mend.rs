@@ -8,7 +8,7 @@
 use super::report::{Notice, Report, TableReport};
 use super::salvage::{Found, Identity, TOLD_LEAP};
 use crate::key::LedgerKey;
-use crate::sqlite::{audit, seal};
+use crate::sqlite::{audit, sums};
 use bridge_core::port::RowsError;
 use bridge_core::value::{AuditEntry, MessageId, ReplyKey, Timestamp};
 use rusqlite::{Connection, Error, OptionalExtension, params};
@@ -82,9 +82,9 @@ impl Mender<'_> {
     /// its source could show it again and it would be taken for a new one.
     fn tombstones(&mut self, identities: &[Identity]) -> Result<(), Error> {
         let insert = "INSERT OR IGNORE INTO message (row, message_id, conversation_id, seq, channel, \
-             external_id, kind, sender, tier, round, received_at, state, reason, attempt, spent, continues, suspect, \
-             input, failure_class, failure_reason, updated_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'agent', '(lost)', 'peer', 0, ?7, 'dead', ?8, \
+             external_id, kind, sender, tier, sent_at, hops, round, received_at, state, reason, attempt, spent, continues, \
+             suspect, input, failure_class, failure_reason, updated_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'agent', '(lost)', 'peer', 0, 0, 0, ?7, 'dead', ?8, \
              coalesce((SELECT max(attempt) FROM turn WHERE message_id = ?2), 0), 0, 0, 0, 'message', \
              'ambiguous', ?8, ?7)";
         let reason =
@@ -213,9 +213,9 @@ impl Mender<'_> {
         }
         self.new.execute(
             &format!(
-                "INSERT INTO message_text (row, body) SELECT row, ?1 FROM message WHERE {textless}"
+                "INSERT INTO message_text (row, body, body_sum) SELECT row, ?1, ?2 FROM message WHERE {textless}"
             ),
-            [LOST_TEXT],
+            params![LOST_TEXT, sums::sum(LOST_TEXT)],
         )?;
         Ok(())
     }
@@ -314,9 +314,9 @@ impl Mender<'_> {
         }
         self.new.execute(
             &format!(
-                "INSERT INTO reply_text (row, body) SELECT row, ?1 FROM reply WHERE {textless}"
+                "INSERT INTO reply_text (row, body, body_sum) SELECT row, ?1, ?2 FROM reply WHERE {textless}"
             ),
-            [LOST_TEXT],
+            params![LOST_TEXT, sums::sum(LOST_TEXT)],
         )?;
         Ok(())
     }
@@ -331,9 +331,9 @@ impl Mender<'_> {
     /// The queues are derived, so they are derived again.
     fn places(&mut self) -> Result<(), Error> {
         self.new.execute_batch(&format!(
-            "UPDATE message SET place = CASE WHEN {FLIGHT} THEN 'flight' WHEN {KEPT} THEN 'kept' WHEN {OUT} THEN 'out' \
-             WHEN state = 'received' THEN 'behind' END;
-             UPDATE message SET place = iif(hold_until IS NULL, 'ready', 'held') WHERE row IN (\
+            "UPDATE message SET queue = CASE WHEN {FLIGHT} THEN 'in_flight' WHEN {KEPT} THEN 'blocking' WHEN {OUT} THEN 'outbox' \
+             WHEN state = 'received' THEN 'queued' END;
+             UPDATE message SET queue = iif(hold_until IS NULL, 'ready', 'held') WHERE row IN (\
                  SELECT row FROM (SELECT row, min(seq) FROM message WHERE state = 'received' \
                  AND conversation_id NOT IN (SELECT conversation_id FROM message WHERE {FLIGHT} OR {KEPT}) \
                  GROUP BY conversation_id))"
@@ -369,8 +369,8 @@ impl Mender<'_> {
                 "There is no answer to this message: {reason} (message {id}; it is kept and can be sent again)"
             );
             self.new.execute(
-                "INSERT INTO reply_text (row, body) VALUES (?1, ?2)",
-                params![self.new.last_insert_rowid(), text],
+                "INSERT INTO reply_text (row, body, body_sum) VALUES (?1, ?2, ?3)",
+                params![self.new.last_insert_rowid(), text, sums::sum(&text)],
             )?;
         }
         Ok(())
@@ -403,8 +403,6 @@ impl Mender<'_> {
         let failed = |error: RowsError| Error::ToSqlConversionFailure(error.into());
         let found = audit::salvaged(self.new, self.setting.key, entry).map_err(failed)?;
         self.report.audit_cuts = found.cuts;
-        // Of a ledger from before the key.
-        seal::seal_clear(self.new, self.setting.key).map_err(failed)?;
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use super::files::{beside, claim_scratch, log_of, name_new, remove_if_there};
 use super::inspect::{Depth, Inspection, inspect};
 use super::log::{self, Log};
 use super::migrate::{self, MIGRATIONS};
-use super::open::{OpenError, recovered_place};
+use super::open::{OpenError, expect_released, recovered_place};
 use crate::key::{AuditPublicKey, LedgerKey};
 use bridge_core::value::Timestamp;
 use rusqlite::Connection;
@@ -89,6 +89,8 @@ pub fn recover(
         let path = path.to_owned();
         return Err(RecoverError::NoBackup { path });
     }
+    expect_released(ledger)?;
+    backup.map(expect_released).transpose()?;
     let findings = match inspect(ledger, Depth::Thorough)? {
         Inspection::RecoveryCut => {
             let damaged = swap::put_in_place(ledger).map_err(file("put in place", ledger))?;

@@ -458,7 +458,7 @@ impl Taking<'_, '_> {
         };
         let text = value(["body", "text", "original"]);
         match (text, value(["body_sum", "text_sum", "original_sum"])) {
-            (Some(Value::Text(text)), Some(Value::Integer(sum))) => sums::holds(text, Some(*sum)),
+            (Some(Value::Text(text)), Some(Value::Integer(sum))) => sums::holds(text, *sum),
             _ => true,
         }
     }

@@ -33,18 +33,18 @@ fn sql(statement: &'static str) -> (Box<dyn Job>, Heard) {
     (Box::new(Sql(statement, caller)), verdict)
 }
 
-fn desk() -> (Desk, TempDir) {
+fn service() -> (BridgeService, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger.db");
     let opened = open(&path, &for_tests(), Options::default()).unwrap();
-    let desk = Desk {
+    let service = BridgeService {
         key: for_tests(),
         conn: opened.writer,
         epoch: opened.epoch,
         commits: Arc::new(AtomicU64::new(0)),
         gauge: Gauge::new(&path, Limits::default()),
     };
-    (desk, directory)
+    (service, directory)
 }
 
 /// Jobs that wait in a line, and what becomes of them.
@@ -62,16 +62,16 @@ fn handed_in(statements: impl Iterator<Item = &'static str>) -> (Outlet<Box<dyn 
 }
 
 /// Runs statements as one batch and gives each its verdict.
-fn batch(desk: &Desk, statements: &[&'static str]) -> Vec<Result<(), LedgerError>> {
+fn batch(service: &BridgeService, statements: &[&'static str]) -> Vec<Result<(), LedgerError>> {
     let (outlet, verdicts) = handed_in(statements.iter().copied());
     let first = outlet.take_waiting().unwrap();
-    desk.batch(Batch::of(first, &outlet, false));
+    service.batch(Batch::of(first, &outlet, false));
     let got = verdicts.into_iter().map(|mut verdict| verdict.try_recv());
     got.map(Result::unwrap).collect()
 }
 
-fn cursors(desk: &Desk) -> i64 {
-    let count = super::sql::number(&desk.conn, "SELECT count(*) FROM cursor", []);
+fn cursors(service: &BridgeService) -> i64 {
+    let count = super::sql::number(&service.conn, "SELECT count(*) FROM cursor", []);
     count.unwrap().unwrap()
 }
 
@@ -81,17 +81,17 @@ const BROKEN: &str =
 
 #[test]
 fn a_failing_job_undoes_only_itself() {
-    let (desk, _directory) = desk();
-    let verdicts = batch(&desk, &[GOOD, BROKEN, GOOD, BROKEN, GOOD]);
+    let (service, _directory) = service();
+    let verdicts = batch(&service, &[GOOD, BROKEN, GOOD, BROKEN, GOOD]);
     let good: Vec<bool> = verdicts.iter().map(Result::is_ok).collect();
     assert_eq!(good, [true, false, true, false, true]);
-    assert_eq!(cursors(&desk), 3);
-    assert_eq!(desk.commits.load(Ordering::Relaxed), 1);
+    assert_eq!(cursors(&service), 3);
+    assert_eq!(service.commits.load(Ordering::Relaxed), 1);
 }
 
 #[test]
-fn a_crowd_comes_in_while_its_first_jobs_run_up_to_the_most() {
-    let (desk, _directory) = desk();
+fn batch_admits_late_jobs_up_to_limit() {
+    let (service, _directory) = service();
     let statements = [BROKEN].into_iter().chain(std::iter::repeat_n(GOOD, 299));
     let (outlet, verdicts) = handed_in(statements);
     let (first, verdict) = sql(GOOD);
@@ -100,7 +100,7 @@ fn a_crowd_comes_in_while_its_first_jobs_run_up_to_the_most() {
         jobs: vec![first],
         crowd: Some(&outlet),
     };
-    assert_eq!(desk.batch(crowd), BATCH_MAX);
+    assert_eq!(service.batch(crowd), BATCH_MAX);
     let good = |mut verdict: Heard| match verdict.try_recv() {
         Ok(verdict) => Some(verdict.is_ok()),
         Err(_not_yet) => None,
@@ -118,7 +118,7 @@ fn a_crowd_comes_in_while_its_first_jobs_run_up_to_the_most() {
             .all(|heard| *heard == Some(true))
     );
     assert!(heard[BATCH_MAX - 1..].iter().all(Option::is_none));
-    assert_eq!(cursors(&desk), i64::try_from(BATCH_MAX - 1).unwrap());
+    assert_eq!(cursors(&service), i64::try_from(BATCH_MAX - 1).unwrap());
 }
 
 /// Writes, and then has a bug.
@@ -140,8 +140,8 @@ impl Job for Falls {
 }
 
 #[test]
-fn a_panic_behind_a_write_undoes_only_itself() {
-    let (desk, _directory) = desk();
+fn panicking_job_rolls_back_only_itself() {
+    let (service, _directory) = service();
     let (_jobs, outlet) = line(QUEUE_MAX);
     let (caller, mut fell) = oneshot::channel();
     let (before, mut before_it) = sql(GOOD);
@@ -149,58 +149,60 @@ fn a_panic_behind_a_write_undoes_only_itself() {
     let mut batch = Batch::of(before, &outlet, false);
     batch.jobs.push(Box::new(Falls(caller)));
     batch.jobs.push(behind);
-    desk.batch(batch);
+    service.batch(batch);
     assert!(before_it.try_recv().unwrap().is_ok());
     assert!(behind_it.try_recv().unwrap().is_ok());
     let error = fell.try_recv().unwrap().unwrap_err();
     assert!(error.to_string().contains("on purpose"), "{error}");
-    assert_eq!(cursors(&desk), 2);
+    assert_eq!(cursors(&service), 2);
 }
 
 #[test]
-fn a_failing_commit_fails_every_job_of_the_batch() {
-    let (desk, _directory) = desk();
+fn failed_commit_fails_whole_batch() {
+    let (service, _directory) = service();
     let orphan = "PRAGMA defer_foreign_keys = ON; INSERT INTO ack VALUES ('nobody', 'none', 'due')";
-    let verdicts = batch(&desk, &[GOOD, orphan, GOOD]);
+    let verdicts = batch(&service, &[GOOD, orphan, GOOD]);
     for verdict in verdicts {
         let error = verdict.unwrap_err();
         assert!(error.to_string().contains("FOREIGN KEY"), "{error}");
     }
-    assert_eq!(cursors(&desk), 0);
-    assert_eq!(batch(&desk, &[GOOD]), [Ok(())]);
-    assert_eq!(cursors(&desk), 1);
+    assert_eq!(cursors(&service), 0);
+    assert_eq!(batch(&service, &[GOOD]), [Ok(())]);
+    assert_eq!(cursors(&service), 1);
 }
 
 #[test]
-fn a_full_disk_stops_writing_until_there_is_room() {
-    let (desk, _directory) = desk();
-    desk.conn
+fn writes_resume_after_full_disk() {
+    let (service, _directory) = service();
+    service
+        .conn
         .execute_batch("PRAGMA max_page_count = 1")
         .unwrap();
     let big = "INSERT INTO cursor VALUES ('big', hex(randomblob(100000)), NULL, 0)";
-    let verdicts = batch(&desk, &[GOOD, big, GOOD]);
+    let verdicts = batch(&service, &[GOOD, big, GOOD]);
     let error = verdicts[1].clone().unwrap_err();
     assert!(error.to_string().contains("full"), "{error}");
     let kept = verdicts.iter().filter(|verdict| verdict.is_ok()).count();
-    assert_eq!(cursors(&desk), i64::try_from(kept).unwrap());
-    desk.conn
+    assert_eq!(cursors(&service), i64::try_from(kept).unwrap());
+    service
+        .conn
         .execute_batch("PRAGMA max_page_count = 100000")
         .unwrap();
-    assert_eq!(batch(&desk, &[big]), [Ok(())]);
+    assert_eq!(batch(&service, &[big]), [Ok(())]);
 }
 
 #[test]
-fn a_transaction_that_sqlite_gave_up_fails_the_whole_batch() {
-    let (desk, _directory) = desk();
+fn rolled_back_transaction_fails_whole_batch() {
+    let (service, _directory) = service();
     let verdicts = batch(
-        &desk,
+        &service,
         &[GOOD, "ROLLBACK; INSERT INTO nowhere VALUES (1)", GOOD],
     );
     for verdict in verdicts {
         assert!(verdict.is_err());
     }
-    assert_eq!(cursors(&desk), 0);
-    assert_eq!(batch(&desk, &[GOOD]), [Ok(())]);
+    assert_eq!(cursors(&service), 0);
+    assert_eq!(batch(&service, &[GOOD]), [Ok(())]);
 }
 
 #[tokio::test]
@@ -220,10 +222,10 @@ async fn callers_hear_that_the_writer_has_ended() {
 
 #[test]
 fn an_idle_writer_empties_the_log() {
-    let (desk, _directory) = desk();
-    assert_eq!(batch(&desk, &[GOOD]), [Ok(())]);
-    checkpoint(&desk.conn);
-    let left = desk
+    let (service, _directory) = service();
+    assert_eq!(batch(&service, &[GOOD]), [Ok(())]);
+    checkpoint(&service.conn);
+    let left = service
         .conn
         .query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| {
             Ok(row.get::<_, i64>(1)? - row.get::<_, i64>(2)?)

@@ -6,7 +6,7 @@ use crate::given::{
     text,
 };
 use bridge_core::limits::{HELD_AGE_MAX_MS, PARKED_MS};
-use bridge_core::port::{Change, Found, Ledger, TurnStatus};
+use bridge_core::port::{Change, Ledger, TurnHistory, TurnStatus};
 use bridge_core::step::{
     Acknowledge, Action, Answered, Cancel, CancelOutcome, ClaimOutcome, Confirm, Discard, Join,
     Keep, Leave, Lose, MidTurn, Prune, Receive, Received, Reconcile, Redrive, RedriveOutcome,
@@ -286,7 +286,7 @@ pub(super) async fn a_follower_waits_again_when_its_leader_is_cut<F: Fixture>() 
     steers(&mut world).await;
     world.does(lose("m1")).await;
     assert_eq!(world.state("m2").await, StateName::Steered);
-    world.does(reconcile("m1", Found::Absent)).await;
+    world.does(reconcile("m1", TurnHistory::Absent)).await;
     let id = message("m2");
     let follower = world.reads(move |rows| rows.message(&id)).await.unwrap();
     assert_eq!(follower.life.state, MessageState::Received { hold: None });
@@ -346,7 +346,7 @@ pub(super) async fn a_follower_that_is_stopped_gets_no_turn_of_its_own<F: Fixtur
         match end {
             "cut" => {
                 world.does(lose("m1")).await;
-                world.does(reconcile("m1", Found::Absent)).await;
+                world.does(reconcile("m1", TurnHistory::Absent)).await;
             }
             "left" => {
                 let message_id = message("m2");

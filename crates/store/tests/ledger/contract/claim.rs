@@ -61,7 +61,7 @@ pub(super) async fn one_message_of_a_conversation_is_in_flight<F: Fixture>() {
     assert_eq!(world.idles().await, None);
     world.does(crate::given::lose("m1")).await;
     assert_eq!(world.idles().await, None);
-    let found = bridge_core::port::Found::Absent;
+    let found = bridge_core::port::TurnHistory::Absent;
     world.does(crate::given::reconcile("m1", found)).await;
     assert_eq!(world.claims().await, "m1");
     world.does(begin("m1", Sandbox::ReadOnly)).await;

@@ -6,7 +6,7 @@ use crate::given::{
     reconcile, request, text, verdict,
 };
 use crate::view::everything;
-use bridge_core::port::{Change, Found, Ledger, LedgerError, RowsError};
+use bridge_core::port::{Change, Ledger, LedgerError, RowsError, TurnHistory};
 use bridge_core::step::{Confirm, Resume, Transition};
 use bridge_core::value::{
     Ack, AckMode, AckState, Answer, AnswerSource, Class, Conversation, Epoch, ExternalId,
@@ -44,7 +44,7 @@ pub(super) async fn a_refused_transition_leaves_nothing<F: Fixture>() {
         refused(&world, answered(id, "yes", None)).await;
         refused(&world, fail(id, Class::Transient)).await;
         refused(&world, lose(id)).await;
-        refused(&world, reconcile(id, Found::Absent)).await;
+        refused(&world, reconcile(id, TurnHistory::Absent)).await;
     }
     refused(&world, note("unknown", "x", true)).await;
     let message_id = message("unknown");

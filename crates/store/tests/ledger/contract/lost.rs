@@ -2,7 +2,7 @@
 
 use crate::fixture::Fixture;
 use crate::given::{World, answered, begin, conversation, found, message, reconcile};
-use bridge_core::port::{Found, TurnStatus};
+use bridge_core::port::{TurnHistory, TurnStatus};
 use bridge_core::step::{Action, Resume};
 use bridge_core::value::{AnswerSource, BootId, NextInput, Sandbox, StateName, TurnState};
 
@@ -51,7 +51,7 @@ pub(super) async fn a_turn_that_is_not_there_is_begun_again<F: Fixture>() {
         let fixture = F::open();
         let mut world = World::over(fixture.ledger());
         world.loses("a", "m1", Sandbox::WorkspaceWrite).await;
-        let mut look = reconcile("m1", Found::Absent);
+        let mut look = reconcile("m1", TurnHistory::Absent);
         look.boot_id = BootId::new(boot);
         world.does(look).await;
         let life = world.message("m1").await.life;
@@ -74,7 +74,7 @@ pub(super) async fn a_foreign_thread_counts_as_absent<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.loses("a", "m1", Sandbox::ReadOnly).await;
-    world.does(reconcile("m1", Found::Foreign)).await;
+    world.does(reconcile("m1", TurnHistory::Foreign)).await;
     let failure = world.message("m1").await.life.failure.unwrap();
     assert!(
         failure.reason.contains("somebody else"),
@@ -92,7 +92,9 @@ pub(super) async fn an_unreadable_history_lets_the_thread_go<F: Fixture>() {
     world.does(begin("m1", Sandbox::ReadOnly)).await;
     world.does(crate::given::lose("m1")).await;
     let why = "the file is gone".to_owned();
-    world.does(reconcile("m1", Found::Unreadable { why })).await;
+    world
+        .does(reconcile("m1", TurnHistory::Unreadable { why }))
+        .await;
     let room = world
         .reads(|rows| rows.conversation(&conversation("a")))
         .await;

@@ -2,7 +2,7 @@
 
 use crate::fixture::Fixture;
 use crate::given::{World, answered, begin, claim, fail, lose, message, reconcile, text};
-use bridge_core::port::{Figures, Found, Kept, Ledger};
+use bridge_core::port::{Figures, Kept, Ledger, TurnHistory};
 use bridge_core::step::{Claim, ClaimOutcome, Discard, Redrive};
 use bridge_core::value::{AuditEntry, Class, Sandbox, StateName, Tier, Timestamp};
 use bridge_core::why::Case;
@@ -29,7 +29,7 @@ pub(super) async fn figures_tell_what_the_states_do_not<F: Fixture>() {
     world.confirms(&reply).await;
 
     world.loses("b", "m2", Sandbox::ReadOnly).await;
-    world.does(reconcile("m2", Found::Absent)).await;
+    world.does(reconcile("m2", TurnHistory::Absent)).await;
     let oldest = world.message("m2").await.received_at;
     world.receives(&[("c", "m3")]).await;
     let ClaimOutcome::Claimed { message: m3, .. } = world.claim(9).await else {
@@ -126,7 +126,7 @@ pub(super) async fn a_suspect_waits_for_another_one_and_says_so<F: Fixture>() {
         world.does(lose(id)).await;
     }
     for id in ["m1", "m2"] {
-        world.does(reconcile(id, Found::Absent)).await;
+        world.does(reconcile(id, TurnHistory::Absent)).await;
     }
     world.pass_ms(60_000);
     assert_eq!(world.claims().await, "m1");

@@ -70,7 +70,7 @@ fn end(telling: &Telling, class: Option<Class>) -> PushEnd {
     PushEnd {
         errand_id: telling.push.errand_id.clone(),
         config_id: telling.push.config_id.clone(),
-        mark: telling.tiding.mark.clone(),
+        mark: telling.task_event.mark.clone(),
         failure: class.map(failure),
         jitter: 1_000,
     }
@@ -137,7 +137,7 @@ pub(super) async fn everything_is_told_in_order_and_then_it_is_closed<F: Fixture
     world.does(put("e-m1", "p")).await;
     let told = telling(&world).await;
     assert_eq!(
-        (told.tiding.mark.as_str(), told.push.tries),
+        (told.task_event.mark.as_str(), told.push.tries),
         ("m1/submitted", 1)
     );
     // The daemon dies: nobody knows whether it was taken.
@@ -145,7 +145,7 @@ pub(super) async fn everything_is_told_in_order_and_then_it_is_closed<F: Fixture
     world = World::over(fixture.ledger());
     let told = telling(&world).await;
     assert_eq!(
-        (told.tiding.mark.as_str(), told.push.tries),
+        (told.task_event.mark.as_str(), told.push.tries),
         ("m1/submitted", 2)
     );
     world.does(end(&told, None)).await;
@@ -153,7 +153,7 @@ pub(super) async fn everything_is_told_in_order_and_then_it_is_closed<F: Fixture
     answers(&mut world, "m1", "42").await;
     for mark in ["m1/working", "m1/answer", "m1/completed"] {
         let told = telling(&world).await;
-        assert_eq!((told.tiding.mark.as_str(), told.push.tries), (mark, 1));
+        assert_eq!((told.task_event.mark.as_str(), told.push.tries), (mark, 1));
         world.does(end(&told, None)).await;
     }
     let closed = kept(&world, "e-m1", "p").await.unwrap();
@@ -190,7 +190,7 @@ pub(super) async fn a_receiver_that_is_away_is_tried_later_and_given_up_in_a_day
         "{events:?}"
     );
     world.does(put("e-m1", "p")).await;
-    assert_eq!(telling(&world).await.tiding.mark, "m1/submitted");
+    assert_eq!(telling(&world).await.task_event.mark, "m1/submitted");
 }
 
 pub(super) async fn an_owner_has_so_many_push_configurations_and_no_more<F: Fixture>() {

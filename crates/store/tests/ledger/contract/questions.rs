@@ -4,7 +4,7 @@ use crate::fixture::Fixture;
 use crate::given::{
     World, Write, answered, attach, begin, claim, fail, message, reconcile, request, text, verdict,
 };
-use bridge_core::port::{Change, Found, Ledger};
+use bridge_core::port::{Change, Ledger, TurnHistory};
 use bridge_core::step::{
     Action, Ask, AskOutcome, Authority, ClaimOutcome, Deaf, Decide, DecideOutcome, DecideRefusal,
     IncarnationGone, Lose, Received, Resolve, SendOutcome, Suspend, Tend, Tended, Told, Unheard,
@@ -80,7 +80,7 @@ impl<L: Ledger> World<L> {
             end: None,
         })
         .await;
-        self.does(reconcile("m1", Found::Absent)).await;
+        self.does(reconcile("m1", TurnHistory::Absent)).await;
         assert_eq!(self.request("r1").await.state, RequestState::Orphaned);
     }
 
@@ -217,7 +217,7 @@ pub(super) async fn f2_a_decider_stays_who_it_is<F: Fixture>() {
     }
 }
 
-pub(super) async fn a_decision_that_does_not_count_says_why<F: Fixture>() {
+pub(super) async fn invalid_decisions_are_rejected_with_reason<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.asks("r1").await;
@@ -409,7 +409,7 @@ pub(super) async fn questions_end_with_their_turn<F: Fixture>() {
             "held" => "orphaned",
             _ => "withdrawn",
         };
-        assert_eq!(state.word(), expected, "{end}");
+        assert_eq!(state.as_str(), expected, "{end}");
         let figures = world.reads(|rows| rows.figures(Timestamp(0))).await;
         assert_eq!(figures.requests_waiting, u64::from(end == "held"));
     }
@@ -450,10 +450,10 @@ pub(super) async fn a_no_that_ends_the_turn_ends_the_message<F: Fixture>() {
         .does(decide("r1", RequestDecision::Cancel, "bob"))
         .await;
     assert_eq!(world.state("m1").await, StateName::Cancelled);
-    assert_eq!(world.request("r1").await.state.word(), "withdrawn");
+    assert_eq!(world.request("r1").await.state.as_str(), "withdrawn");
 }
 
-pub(super) async fn f10_a_decision_told_since_is_no_grant<F: Fixture>() {
+pub(super) async fn f10_stale_undelivered_report_grants_nothing<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.asks("r1").await;
@@ -470,7 +470,7 @@ pub(super) async fn f10_a_decision_told_since_is_no_grant<F: Fixture>() {
     };
     for (told_again, state) in [(0, "decided"), (1, "decided"), (2, "granted")] {
         world.does(unheard(told_again)).await;
-        assert_eq!(world.request("r1").await.state.word(), state);
+        assert_eq!(world.request("r1").await.state.as_str(), state);
     }
 }
 
@@ -514,7 +514,7 @@ pub(super) async fn a_decision_that_codex_does_not_hear_is_kept_or_withdrawn<F: 
         })
         .await;
     world.does(gone()).await;
-    assert_eq!(world.request("r1").await.state.word(), "granted");
+    assert_eq!(world.request("r1").await.state.as_str(), "granted");
     let outcome = world.does(ask(asked("r2", world.now))).await.outcome;
     assert!(
         matches!(&outcome, AskOutcome::Answer { request_id, .. } if *request_id == id("r1")),
@@ -540,7 +540,7 @@ pub(super) async fn an_answer_is_forgotten_when_it_was_told<F: Fixture>() {
         })
         .await;
     let request = world.request("r1").await;
-    assert_eq!(request.state.word(), "decided");
+    assert_eq!(request.state.as_str(), "decided");
     assert_eq!(answers(request), None);
 }
 
@@ -630,7 +630,7 @@ async fn a_secret_is_not_said_in_a_chat<F: Fixture>() {
         let told = world.notices(&format!("w{n}")).await;
         assert!(told[0].contains(says), "{body}: {told:?}");
     }
-    assert_eq!(world.request("r1aaaa").await.state.word(), "decided");
+    assert_eq!(world.request("r1aaaa").await.state.as_str(), "decided");
 }
 
 async fn a_peer_answers_what_it_is_asked<F: Fixture>() {

@@ -2,7 +2,7 @@
 
 use crate::fixture::Fixture;
 use crate::given::{World, answered, begin, claim, failure, lose, message, reconcile, text};
-use bridge_core::port::{Found, Ledger};
+use bridge_core::port::{Ledger, TurnHistory};
 use bridge_core::step::{Blind, Claim, ClaimOutcome};
 use bridge_core::value::{ChannelId, Class, Sandbox, Tier};
 
@@ -43,7 +43,7 @@ pub(super) async fn one_suspect_works_at_a_time<F: Fixture>() {
     }
     for id in ["m1", "m2"] {
         world.does(lose(id)).await;
-        world.does(reconcile(id, Found::Absent)).await;
+        world.does(reconcile(id, TurnHistory::Absent)).await;
     }
     world.receives(&[("m3", "m3")]).await;
     assert_eq!(world.claims().await, "m1");
@@ -119,6 +119,6 @@ pub(super) async fn a_lost_turn_that_cannot_be_seen_takes_no_place<F: Fixture>()
         None,
         "its own conversation waits for it"
     );
-    world.does(reconcile("m1", Found::Absent)).await;
+    world.does(reconcile("m1", TurnHistory::Absent)).await;
     assert_eq!(world.claims().await, "m1");
 }

@@ -1,0 +1,310 @@
+//! Our own copies of files, named after their content: `<state>/files/<aa>/<sha256>`.
+//!
+//! A copy is written beside, synced and moved into its place, so that whatever has its name is whole. Nothing in
+//! here is executable, nothing is named by a sender, and what no row names any more is swept up.
+
+use super::kind;
+use super::name::Names;
+use super::pending::{Pending, PendingCopies};
+use super::{MESSAGE_MAX_BYTES, MESSAGE_MAX_FILES};
+use bridge_core::value::Attachment;
+use sha2::{Digest, Sha256};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use uuid::Uuid;
+
+/// Where copies are written before they have their name.
+const DRAFTS: &str = "drafts";
+/// How long a copy is kept that no row names: its row may still be on its way.
+pub const SWEEP_GRACE: Duration = Duration::from_secs(24 * 3_600);
+
+/// Why a file is not kept.
+#[derive(Debug, thiserror::Error)]
+pub enum FileStoreError {
+    /// The file is longer than allowed.
+    #[error("it is longer than {max} bytes")]
+    TooLong {
+        /// What is allowed.
+        max: u64,
+    },
+    /// Our own disk.
+    #[error("keep a file in {}: {source}", path.display())]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// All copies.
+#[derive(Clone, Debug)]
+pub struct FileStore {
+    root: PathBuf,
+    max_bytes: u64,
+    /// Held while a copy gets its name and while one is removed, so that no new copy is taken for an old one.
+    pub(super) pending: Arc<Mutex<Pending>>,
+}
+
+impl FileStore {
+    /// Opens it, makes it where it is missing, and removes what a crash left half written. The state directory must
+    /// be locked. A file may have `max_bytes`, and never more than a message may have together.
+    pub fn open(root: PathBuf, max_bytes: u64) -> Result<Self, FileStoreError> {
+        let file_store = Self {
+            root,
+            max_bytes: max_bytes.min(MESSAGE_MAX_BYTES),
+            pending: Arc::default(),
+        };
+        let drafts = file_store.root.join(DRAFTS);
+        make_directory(&drafts).map_err(|source| failed(&drafts, source))?;
+        for draft in fs::read_dir(&drafts).map_err(|source| failed(&drafts, source))? {
+            let draft = draft.map_err(|source| failed(&drafts, source))?.path();
+            fs::remove_file(&draft).map_err(|source| failed(&draft, source))?;
+        }
+        Ok(file_store)
+    }
+
+    /// Longest file.
+    #[must_use]
+    pub fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+
+    /// What is in a copy.
+    pub fn read(&self, file: &Attachment) -> Result<Vec<u8>, FileStoreError> {
+        let path = Path::new(&file.path);
+        let ours = path.starts_with(&self.root);
+        let read = if ours {
+            fs::read(path)
+        } else {
+            Err(io::ErrorKind::NotFound.into())
+        };
+        read.map_err(|source| failed(path, source))
+    }
+
+    /// Begins a copy of at most `max` bytes.
+    pub fn begin(&self, max: u64) -> Result<Draft, FileStoreError> {
+        let path = self.root.join(DRAFTS).join(Uuid::new_v4().to_string());
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|source| failed(&path, source))?;
+        Ok(Draft {
+            file_store: self.clone(),
+            path,
+            file,
+            digest: Sha256::new(),
+            bytes: 0,
+            max: max.min(self.max_bytes),
+        })
+    }
+
+    fn place(&self, digest: &str) -> PathBuf {
+        let shelf = digest.get(..2).unwrap_or_default();
+        self.root.join(shelf).join(digest)
+    }
+
+    /// Copies that have been there for the grace time, about `most` of them. Which shelf is first changes with the
+    /// hour, so that all get their turn.
+    pub fn old(&self, now: SystemTime, most: usize) -> io::Result<Vec<String>> {
+        let since = now.duration_since(SystemTime::UNIX_EPOCH);
+        let first = since.map_or(0, |since| since.as_secs() / 3_600);
+        let mut old = Vec::new();
+        for shelf in (first..).take(256).map(|shelf| shelf % 256) {
+            let shelf = self.root.join(format!("{shelf:02x}"));
+            let entries = match fs::read_dir(&shelf) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            for entry in entries.take(most.saturating_sub(old.len())) {
+                let path = entry?.path();
+                if is_old(&path, now) {
+                    old.push(path.display().to_string());
+                }
+            }
+        }
+        Ok(old)
+    }
+
+    /// Removes a copy, unless it was written again meanwhile.
+    pub fn sweep(&self, path: &Path, now: SystemTime) -> io::Result<bool> {
+        let _held = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let swept = path.starts_with(&self.root) && is_old(path, now);
+        if swept {
+            fs::remove_file(path)?;
+        }
+        Ok(swept)
+    }
+}
+
+fn is_old(path: &Path, now: SystemTime) -> bool {
+    let written = fs::symlink_metadata(path).and_then(|found| found.modified());
+    written.is_ok_and(|written| {
+        now.duration_since(written)
+            .is_ok_and(|age| age >= SWEEP_GRACE)
+    })
+}
+
+/// A copy that is being written; dropped, it is gone.
+#[derive(Debug)]
+pub struct Draft {
+    file_store: FileStore,
+    path: PathBuf,
+    file: File,
+    digest: Sha256,
+    bytes: u64,
+    max: u64,
+}
+
+/// A copy that has its place, and what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub(super) path: String,
+    media_type: String,
+    bytes: u64,
+}
+
+impl Draft {
+    /// Takes some more bytes.
+    pub fn write(&mut self, piece: &[u8]) -> Result<(), FileStoreError> {
+        let more = u64::try_from(piece.len()).unwrap_or(u64::MAX);
+        let bytes = self.bytes.saturating_add(more);
+        if bytes > self.max {
+            return Err(FileStoreError::TooLong { max: self.max });
+        }
+        self.bytes = bytes;
+        self.digest.update(piece);
+        let written = self.file.write_all(piece);
+        written.map_err(|source| failed(&self.path, source))
+    }
+
+    /// Takes all that a reader has.
+    pub fn write_all_of(&mut self, reader: &mut impl Read) -> Result<(), FileStoreError> {
+        let mut piece = vec![0; 64 << 10];
+        loop {
+            match reader.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(read) => self.write(piece.get(..read).unwrap_or_default())?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(failed(&self.path, source)),
+            }
+        }
+    }
+
+    /// Syncs it and gives it its name. What its sender claims it is counts only where its bytes do not say it.
+    pub fn keep(self, claimed: &str) -> Result<Kept, FileStoreError> {
+        self.keep_as(claimed, None)
+    }
+
+    /// The same for a message that may be refused.
+    pub fn keep_pending(
+        self,
+        claimed: &str,
+        copies: &mut PendingCopies,
+    ) -> Result<Kept, FileStoreError> {
+        self.keep_as(claimed, Some(copies))
+    }
+
+    fn keep_as(
+        mut self,
+        claimed: &str,
+        copies: Option<&mut PendingCopies>,
+    ) -> Result<Kept, FileStoreError> {
+        let digest: String = self
+            .digest
+            .finalize_reset()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let place = self.file_store.place(&digest);
+        let kept = self.settle(&place, claimed, copies);
+        let media_type = kept.map_err(|source| failed(&place, source))?;
+        Ok(Kept {
+            path: place.display().to_string(),
+            media_type,
+            bytes: self.bytes,
+        })
+    }
+
+    fn settle(
+        &mut self,
+        place: &Path,
+        claimed: &str,
+        copies: Option<&mut PendingCopies>,
+    ) -> io::Result<String> {
+        let media_type = kind::media_type(&mut self.file, claimed)?;
+        self.file.sync_all()?;
+        let shelf = place.parent().unwrap_or(&self.file_store.root);
+        make_directory(shelf)?;
+        let pending = Arc::clone(&self.file_store.pending);
+        let mut pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let existed = fs::symlink_metadata(place).is_ok();
+        fs::rename(&self.path, place)?;
+        pending.add(place, existed, copies);
+        File::open(shelf)?.sync_all()?;
+        File::open(&self.file_store.root)?.sync_all()?;
+        Ok(media_type)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // After `keep` it has another name.
+        let _gone = fs::remove_file(&self.path);
+    }
+}
+
+/// The files of one message or answer, within what one may have.
+#[derive(Debug, Default)]
+pub struct Bundle {
+    files: Vec<Attachment>,
+    names: Names,
+    bytes: u64,
+}
+
+impl Bundle {
+    /// How long the next file may be; none when no more may come.
+    #[must_use]
+    pub fn room(&self, file_store: &FileStore) -> Option<u64> {
+        let left = MESSAGE_MAX_BYTES.saturating_sub(self.bytes);
+        let open = self.files.len() < MESSAGE_MAX_FILES && left > 0;
+        open.then(|| left.min(file_store.max_bytes()))
+    }
+
+    /// Adds a copy under the name that its sender gave it.
+    pub fn add(&mut self, label: &str, kept: Kept) {
+        self.bytes = self.bytes.saturating_add(kept.bytes);
+        self.files.push(Attachment {
+            name: self.names.give(label),
+            media_type: kept.media_type,
+            path: kept.path,
+            bytes: kept.bytes,
+        });
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn into_files(self) -> Vec<Attachment> {
+        self.files
+    }
+}
+
+fn make_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn failed(path: &Path, source: io::Error) -> FileStoreError {
+    let path = path.to_owned();
+    FileStoreError::Io { path, source }
+}
+
+#[cfg(test)]
+mod tests;

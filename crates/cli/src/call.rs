@@ -1,0 +1,277 @@
+//! `codex-bridge call`: asks another agent over A2A from the command line, without a daemon. How agents are talked to is
+//! `bridge_channel::a2a::client`'s; here it only meets a person.
+
+use crate::cli::CallArgs;
+use bridge_channel::a2a::client::{
+    Ask, Client, Fault, File, Outcome, Patience, Place, Progress, Question, State, Trust,
+};
+use bridge_daemon::term::{self, Paint, escape, escape_line};
+use serde_json::{Value, json};
+use std::pin::pin;
+use std::process::ExitCode;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Somebody stopped the task over there.
+const EXIT_CANCELED: u8 = 3;
+/// The task goes on over there, or waits for something.
+const EXIT_OPEN: u8 = 75;
+/// Left with Ctrl-C.
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// How the wait ended.
+enum End {
+    Heard(Result<Outcome, Fault>),
+    Left,
+}
+
+/// Asks, shows how it goes on stderr, and prints the answer on stdout.
+pub(crate) async fn run(args: CallArgs, text: String, no_color: bool) -> ExitCode {
+    let mut interrupted = pin!(term::interrupted());
+    let (patience, json) = (patience(&args), args.json);
+    let show = Show {
+        paint: Paint::stderr(no_color),
+        quiet: args.quiet,
+    };
+    let hint = if private_would_do(&args.url, args.allow_private) {
+        "; here --allow-private does that"
+    } else {
+        ""
+    };
+    let begun = tokio::select! {
+        begun = begin(args, text, &show) => begun,
+        () = interrupted.as_mut() => {
+            term::complain("left: the agent was not sent the message");
+            return ExitCode::from(EXIT_INTERRUPTED);
+        }
+    };
+    let mut ask = match begun {
+        Ok(ask) => ask,
+        Err(fault @ Fault::Address(_)) => return complain(&format!("{fault}{hint}")),
+        Err(fault) => return complain(&fault.to_string()),
+    };
+    let mut watch = |progress: Progress<'_>| show.progress(&progress);
+    let end = tokio::select! {
+        heard = ask.run(patience, &mut watch) => End::Heard(heard),
+        () = interrupted => End::Left,
+    };
+    match end {
+        End::Heard(Ok(outcome)) => report(&outcome, json, &show),
+        End::Heard(Err(fault @ Fault::Late(_))) => {
+            goes_on(&ask, &fault.to_string());
+            ExitCode::from(EXIT_OPEN)
+        }
+        End::Heard(Err(fault)) => complain(&fault.to_string()),
+        End::Left => {
+            goes_on(&ask, "left");
+            ExitCode::from(EXIT_INTERRUPTED)
+        }
+    }
+}
+
+fn patience(args: &CallArgs) -> Patience {
+    if args.no_wait {
+        Patience::Taken
+    } else {
+        Patience::For(Duration::from_secs(args.wait))
+    }
+}
+
+/// Nothing is listed: a private address may be called, but no token goes there in the clear.
+fn trust(private: bool) -> Trust {
+    Trust {
+        own: private,
+        listed: Vec::new(),
+    }
+}
+
+/// Whether the address is refused for what the flag is for, and for nothing else.
+fn private_would_do(url: &str, allowed: bool) -> bool {
+    let taken = |private| Client::new(url, &trust(private), None).is_ok();
+    !taken(allowed) && taken(true)
+}
+
+async fn begin(args: CallArgs, text: String, show: &Show) -> Result<Ask, Fault> {
+    let client = Client::new(&args.url, &trust(args.allow_private), args.token_file)?;
+    let peer = client.look_up().await?;
+    show.line("→", peer.name());
+    let mut question = Question::new(text, Uuid::now_v7().to_string());
+    question.context = args.context;
+    question.task = args.task;
+    Ok(Ask::new(peer, question))
+}
+
+/// What a person sees meanwhile.
+struct Show {
+    paint: Paint,
+    quiet: bool,
+}
+
+impl Show {
+    fn line(&self, mark: &str, text: &str) {
+        if !self.quiet {
+            let text = self.paint.dim(&escape_line(text));
+            term::complain(&format!("{} {text}", self.paint.cyan(mark)));
+        }
+    }
+
+    fn progress(&self, progress: &Progress<'_>) {
+        match progress {
+            Progress::Task(task) => self.line("·", &format!("task {task}")),
+            Progress::State(state, Some(said)) => {
+                self.line("·", &format!("{}: {said}", state.as_str()));
+            }
+            Progress::State(state, None) => self.line("·", state.as_str()),
+            // It is printed whole at the end.
+            Progress::Text(_) => {}
+            Progress::Lost(fault) => self.line("!", &fault.to_string()),
+        }
+    }
+}
+
+fn goes_on(ask: &Ask, why: &str) {
+    let known = match ask.task() {
+        Some(task) => format!("task {task} goes on there"),
+        None => "the agent may have heard it".to_owned(),
+    };
+    term::complain(&escape_line(&format!("{why}: {known}")));
+}
+
+fn report(outcome: &Outcome, json: bool, show: &Show) -> ExitCode {
+    let printed = if json {
+        term::print(&as_json(outcome).to_string())
+    } else {
+        print(outcome, show)
+    };
+    if let Err(error) = printed {
+        return complain(&format!("the answer could not be printed: {error}"));
+    }
+    match outcome.state {
+        State::Completed => ExitCode::SUCCESS,
+        State::Failed | State::Rejected => ExitCode::FAILURE,
+        State::Canceled => ExitCode::from(EXIT_CANCELED),
+        State::Submitted
+        | State::Working
+        | State::InputRequired
+        | State::AuthRequired
+        | State::Unknown => ExitCode::from(EXIT_OPEN),
+    }
+}
+
+fn print(outcome: &Outcome, show: &Show) -> std::io::Result<()> {
+    if !outcome.text.is_empty() {
+        term::print(&escape(&outcome.text))?;
+    }
+    for file in &outcome.files {
+        show.line("+", &listed(file));
+    }
+    let stands = match (outcome.state, &outcome.remark) {
+        (State::Completed, _) => None,
+        (state, Some(remark)) => Some(format!("{}: {remark}", state.as_str())),
+        (state, None) => Some(state.as_str().to_owned()),
+    };
+    if let Some(stands) = stands {
+        term::complain(&escape(&stands));
+    }
+    if let Some(context) = &outcome.context {
+        show.line("·", &format!("context {context}"));
+    }
+    if let Some(task) = answerable(outcome) {
+        show.line("·", &format!("to answer it: --task {task}"));
+    }
+    Ok(())
+}
+
+/// The task that waits for our next word. What somebody over there must allow is not ours to answer.
+fn answerable(outcome: &Outcome) -> Option<&str> {
+    let asks = outcome.state == State::InputRequired;
+    outcome.task.as_deref().filter(|_| asks)
+}
+
+fn listed(file: &File) -> String {
+    let name = file.name.as_deref().unwrap_or("a file");
+    let kind = file.media_type.as_deref().unwrap_or("unknown type");
+    match &file.place {
+        Place::Inline(size) => format!("{name} ({kind}, {size} characters of base64)"),
+        Place::Url(url) => format!("{name} ({kind}) at {url}"),
+    }
+}
+
+fn as_json(outcome: &Outcome) -> Value {
+    let files: Vec<Value> = outcome
+        .files
+        .iter()
+        .map(|file| {
+            let (size, url) = match &file.place {
+                Place::Inline(size) => (Some(size), None),
+                Place::Url(url) => (None, Some(url)),
+            };
+            json!({"name": file.name, "media_type": file.media_type, "base64_chars": size, "url": url})
+        })
+        .collect();
+    json!({
+        "state": outcome.state.as_str(),
+        "text": outcome.text,
+        "remark": outcome.remark,
+        "files": files,
+        "task": outcome.task,
+        "context": outcome.context,
+    })
+}
+
+fn complain(why: &str) -> ExitCode {
+    term::complain(&escape(why));
+    ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn private_flag_suggested_only_when_useful() {
+        for private in [
+            "http://agents.example/",
+            "http://127.0.0.1:1",
+            "https://10.0.0.1/",
+        ] {
+            assert!(private_would_do(private, false), "{private}");
+            assert!(!private_would_do(private, true), "{private}");
+        }
+        for never in [
+            "agents.example",
+            "ftp://agents.example/",
+            "https://user:word@agents.example/",
+            "http://agents.example/#there",
+            "https://agents.example/",
+        ] {
+            assert!(!private_would_do(never, false), "{never}");
+        }
+    }
+
+    #[tokio::test]
+    async fn no_token_over_plain_http() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("token");
+        std::fs::write(&file, "s3cret-s3cret").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let client = Client::new("http://192.0.2.1:9/", &trust(true), Some(file)).unwrap();
+        let refused = client.look_up().await.unwrap_err();
+        assert!(matches!(refused, Fault::Token(_)), "{refused}");
+    }
+
+    #[test]
+    fn only_input_required_task_is_answerable() {
+        let outcome = |state| Outcome {
+            state,
+            text: String::new(),
+            remark: None,
+            files: Vec::new(),
+            task: Some("t".to_owned()),
+            context: None,
+        };
+        assert_eq!(answerable(&outcome(State::InputRequired)), Some("t"));
+        assert_eq!(answerable(&outcome(State::AuthRequired)), None);
+    }
+}

@@ -1,0 +1,459 @@
+//! The command line: names, flags and help. What a command does is in its own module.
+
+mod control;
+
+pub(crate) use control::{
+    ControlCommand, DecideArgs, ListArgs, NotifyArgs, PeersCommand, RequestsArgs, RespondArgs,
+    StartArgs, SteerArgs, StopArgs, TokenCommand, WatchArgs,
+};
+
+use crate::audit::AuditArgs;
+use crate::policy::PolicyCommand;
+use bridge_daemon::config::{ConfigError, Environment};
+use bridge_daemon::key::KeyPlace;
+use bridge_daemon::state::StateDir;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// A daemon between people and agents on one side and the OpenAI Codex CLI on the other.
+///
+/// Messages become Codex turns on the thread of their conversation; answers go back where the message came from.
+/// Try `codex-bridge demo` first: it needs no account and no network.
+#[derive(Debug, Parser)]
+#[command(
+    name = "codex-bridge",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Flags that every command takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Common {
+    /// Where the ledger, the sockets and the working directories live
+    /// [default: $CODEX_BRIDGE_STATE_DIR, or codex-bridge in the XDG state directory]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// The configuration file [default: codex-bridge/codex-bridge.toml in the XDG config directory]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+impl Common {
+    /// The place of the ledger's key, for commands beside the daemon.
+    pub(crate) fn find_key(
+        &self,
+        environment: &Environment,
+        state: &StateDir,
+    ) -> Result<KeyPlace, ConfigError> {
+        let (file, state_dir) = (self.config.as_deref(), self.state_dir.as_deref());
+        KeyPlace::find(file, state_dir, environment, state)
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the daemon in the foreground, with its log on stderr
+    Run(RunArgs),
+    /// Show everything on this machine: a scripted model, a private Codex, two conversations
+    #[cfg(feature = "demo")]
+    Demo(bridge_demo::DemoArgs),
+    /// Prove delivery: kill the daemon and Codex again and again, break replies, count what was seen outside
+    #[cfg(feature = "demo")]
+    Drill(bridge_demo::DrillArgs),
+    /// Send a message, watch Codex work, print the answer
+    Send(SendArgs),
+    /// Ask another agent over A2A, and print its answer; needs no daemon
+    Call(CallArgs),
+    /// Print a message and its answer
+    Show(IdArgs),
+    /// Explain where a message is, what it waits for and what happens next
+    Why(IdArgs),
+    #[command(flatten)]
+    Control(ControlCommand),
+    /// Stop a task or a message, before it began or while Codex works on it
+    #[command(alias = "cancel")]
+    Interrupt(InterruptArgs),
+    /// Messages that only you can move on: given up, or waiting for your word
+    #[command(subcommand)]
+    Dead(DeadCommand),
+    /// Show how the daemon is and how many messages are where, or how one task is
+    Status(StatusArgs),
+    /// Serve MCP on standard input and output, for agents that start it themselves
+    Mcp(McpArgs),
+    /// Check Codex, its login and sandbox, and this machine; say what to do
+    Doctor(DoctorArgs),
+    /// Copy the ledger to a file, also while the daemon runs
+    Backup(BackupArgs),
+    /// Make a sound ledger from a damaged one; nothing that may have run is run again
+    Recover(RecoverArgs),
+    /// Check or describe the configuration file
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Say what would happen to something that Codex asks, and by which rule
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Let the running daemon read its configuration again, as SIGHUP does
+    #[command(
+        after_help = "Rules, approvals, tiers, turns, retention and the log take effect for what begins afterwards; other keys are named and wait for a restart.\n\nExit codes: 0 the file is in force; 1 it can't be used, and nothing changed"
+    )]
+    Reload(ReloadArgs),
+    /// List what people did by hand, and check that nobody changed the record
+    Audit(AuditArgs),
+    /// Describe the HTTP API
+    #[command(subcommand)]
+    Api(ApiCommand),
+    /// Run the daemon as a systemd service
+    #[command(subcommand)]
+    Service(ServiceCommand),
+    /// Keeps one Codex process (used by the daemon)
+    #[command(hide = true)]
+    Keeper(KeeperArgs),
+    /// Becomes Codex (used by the keeper)
+    #[command(hide = true)]
+    KeeperExec(KeeperExecArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 stopped as told; 1 it could not start or go on; 65 the ledger is damaged, see `recover`"
+)]
+pub(crate) struct RunArgs {
+    /// The Codex binary [default: $CODEX_BRIDGE_CODEX_BIN, or `codex` on the PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) codex_bin: Option<PathBuf>,
+    /// A directory that all conversations work in together, instead of one each
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workdir: Option<PathBuf>,
+    /// Serve the HTTP API over TCP as well, for holders of a token; port 0 picks a free one [default: $CODEX_BRIDGE_LISTEN]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<String>,
+    /// On SIGTERM, leave Codex working behind its socket for the next daemon
+    #[arg(long)]
+    pub(crate) handover: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Started by an MCP client, with `codex-bridge` as command and `mcp` as argument. It talks to the daemon of the state directory; where none runs, it runs one while it lives. Its log is on stderr."
+)]
+pub(crate) struct McpArgs {
+    /// The Codex binary of a daemon that it runs itself [default: $CODEX_BRIDGE_CODEX_BIN, or `codex` on the PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) codex_bin: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 the answer was printed; 1 refused, or finished without an answer; 3 somebody stopped it; 75 the message is kept and answered later, see `show`, or waits for you; 130 you left with Ctrl-C, it goes on\n\nOn a terminal, what Codex asks is answered right there.\n\nExample: codex-bridge send -c review 'Look at the last commit'"
+)]
+pub(crate) struct SendArgs {
+    /// The message; `-` reads it from standard input. Put `--` before a text that looks like a flag
+    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) text: String,
+    /// Which conversation it belongs to; each has its own memory and working directory
+    #[arg(long, short, value_name = "KEY", default_value = bridge_channel::local::DEFAULT_CONVERSATION)]
+    pub(crate) conversation: String,
+    /// How long to wait for the answer; the message is worked on all the same
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    pub(crate) wait: u64,
+    /// Print the message and its answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 the answer was printed; 1 it could not be asked, refused, or failed; 3 somebody stopped it there; 75 its task goes on, or asks for something; 130 you left with Ctrl-C, it goes on\n\nOnly https to public addresses is called, and redirects are not followed.\n\nExample: codex-bridge call https://planner.example 'Which of these is due first?' --token-file planner-token"
+)]
+pub(crate) struct CallArgs {
+    /// Where the agent is, or its agent card
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    /// What to ask; `-` reads it from standard input. Put `--` before a text that looks like a flag
+    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) text: String,
+    /// A file of mode 0600 with the token that the agent gave us
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Go on with this context, which an earlier answer named
+    #[arg(long, value_name = "ID")]
+    pub(crate) context: Option<String>,
+    /// Tell this task what it asked for
+    #[arg(long, value_name = "ID")]
+    pub(crate) task: Option<String>,
+    /// The address may be one of this machine or network, and need not be https; a token goes over https or to this
+    /// machine all the same
+    #[arg(long)]
+    pub(crate) allow_private: bool,
+    /// Only see that the agent has it; do not wait for the answer
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// How long to wait for the answer; the agent works on it all the same
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 3600,
+        conflicts_with = "no_wait"
+    )]
+    pub(crate) wait: u64,
+    /// Print the outcome as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IdArgs {
+    /// The message's id, or the beginning of it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 it is stopped; 1 it is not: too late, or given to the turn of another message; 75 its turn has not ended yet\n\nExample: codex-bridge interrupt codex-3f2a"
+)]
+pub(crate) struct InterruptArgs {
+    /// The task's or message's id, or the beginning of it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// How long to wait for the end of its turn; it is interrupted all the same
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) wait: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadCommand {
+    /// List them, newest first, with the reason
+    #[command(after_help = "Example: codex-bridge dead list --limit 5")]
+    List {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
+        limit: u32,
+        /// Only those older than this one
+        #[arg(long, value_name = "ID")]
+        before: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print one with its whole story
+    #[command(after_help = "Example: codex-bridge dead show 019a8c7e")]
+    Show(IdArgs),
+    /// Send them again: to the end of their conversations, or on from where they were cut
+    #[command(
+        after_help = "One that has an answer is only delivered again. At most 100 go at once and 8 are under way at a time; after 3 deaths in a row the rest is left.\n\nExit codes: 0 all were sent again; 1 some were not, it says which\n\nExample: codex-bridge dead redrive --all --per-second 2"
+    )]
+    Redrive {
+        /// Ids, or their beginnings
+        #[arg(
+            value_name = "ID",
+            required_unless_present = "all",
+            conflicts_with = "all"
+        )]
+        ids: Vec<String>,
+        /// All of them, oldest first
+        #[arg(long)]
+        all: bool,
+        /// How many are sent in a second
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+        per_second: u32,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give them up for good; their texts stay readable until retention removes them
+    #[command(
+        after_help = "Exit codes: 0 all were given up; 1 some were not, it says which\n\nExample: codex-bridge dead drop 019a8c7e"
+    )]
+    Drop {
+        /// Ids, or their beginnings
+        #[arg(
+            value_name = "ID",
+            required_unless_present = "all",
+            conflicts_with = "all"
+        )]
+        ids: Vec<String>,
+        /// All of them; asks first
+        #[arg(long)]
+        all: bool,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  codex-bridge status                the daemon\n  codex-bridge status codex-3f2a     one task: what it did last, and what it asks"
+)]
+pub(crate) struct StatusArgs {
+    /// A task's or message's id, or the beginning of it
+    #[arg(value_name = "TASK")]
+    pub(crate) task: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReloadArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The Codex binary [default: $CODEX_BRIDGE_CODEX_BIN, or `codex` on the PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) codex_bin: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The copy holds messages, answers and their states. Codex's own threads are not in it: they are in CODEX_HOME."
+)]
+pub(crate) struct BackupArgs {
+    /// Where to [default: backups/ledger-<time>.db in the state directory]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The damaged ledger is kept beside the new one. A message that may have run after what can be read of it becomes a dead letter; `dead redrive` runs it again if you know that it did not."
+)]
+pub(crate) struct RecoverArgs {
+    /// Fill the holes from this backup
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// The ledger's key, where the configuration does not name it (a credential of the service, for example)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Go on under another key than the one that signed the record of acts; where there is none, one is made
+    #[arg(long)]
+    pub(crate) new_key: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Read the configuration and print what is in force
+    Check {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the JSON Schema of codex-bridge.toml
+    Schema,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ApiCommand {
+    /// Print the OpenAPI document, as `GET /v1/openapi.json` gives it
+    Schema,
+    /// Print what holders of each scope may call and what turns of each tier may do, as Markdown
+    Permissions,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServiceCommand {
+    /// Write the unit, and say the commands that start it
+    #[command(
+        after_help = "It never talks to systemd itself. A unit that was changed by hand is left as it is without --force.\n\nExample: codex-bridge service install --user --workdir ~/project"
+    )]
+    Install(ServiceInstall),
+    /// Remove the unit; state and secrets stay
+    Uninstall(ServicePlace),
+    /// Print the installed unit, and whether it was changed by hand
+    Show(ServicePlace),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServiceInstall {
+    #[command(flatten)]
+    pub(crate) place: ServicePlace,
+    /// Print the unit instead of writing it
+    #[arg(long)]
+    pub(crate) print: bool,
+    /// Replace a unit that was changed by hand
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Whom a machine's service runs as [default: codex-bridge]
+    #[arg(long, value_name = "USER", requires = "system")]
+    pub(crate) run_as: Option<String>,
+    /// A directory that all conversations work in together, instead of one each
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workdir: Option<PathBuf>,
+    /// The Codex binary [default: `codex` on the PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) codex_bin: Option<PathBuf>,
+    /// Leave Codex working behind its socket when the service is stopped or restarted
+    #[arg(long)]
+    pub(crate) handover: bool,
+}
+
+/// Whose manager.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct ServicePlace {
+    /// Of this user
+    #[arg(long)]
+    pub(crate) user: bool,
+    /// Of this machine, as a user of its own; needs root to write
+    #[arg(long)]
+    pub(crate) system: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeeperArgs {
+    #[arg(long)]
+    pub(crate) directory: PathBuf,
+    #[arg(long)]
+    pub(crate) transport: String,
+    #[arg(long)]
+    pub(crate) linger_ms: u64,
+    #[arg(long)]
+    pub(crate) prompt_bytes: Option<u64>,
+    #[arg(last = true, required = true)]
+    pub(crate) codex: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeeperExecArgs {
+    #[arg(last = true, required = true)]
+    pub(crate) codex: Vec<String>,
+}

@@ -1,0 +1,243 @@
+//! Shows what Codex asks to whoever looks, takes the answer of a person at a terminal, and takes a question back
+//! when it was decided elsewhere. Rows are the truth: it looks at the open questions whenever something changed.
+
+use super::dialogue::{Choice, Dialogue, Step};
+use super::keys::Keys;
+use super::question::{Question, Reader};
+use crate::client::api::{ApiClient, ClientError};
+use crate::client::screen::Screen;
+use bridge_daemon::term::escape_line;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Whose questions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Everybody's.
+    All,
+    /// Those of these messages.
+    Messages(BTreeSet<String>),
+}
+
+impl Scope {
+    fn has(&self, question: &Question) -> bool {
+        match self {
+            Self::All => true,
+            Self::Messages(ids) => ids.contains(&question.message_id),
+        }
+    }
+}
+
+/// Who hears of questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// A person who can answer here.
+    Prompt,
+    /// Somebody who reads, and answers with another command.
+    Tell,
+    /// Nobody.
+    Silent,
+}
+
+/// The open questions as somebody sees them.
+#[derive(Debug)]
+pub(crate) struct Asker<'a> {
+    client: &'a ApiClient,
+    mode: Mode,
+    keys: Keys,
+    /// Those that were shown, or wait to be.
+    known: BTreeMap<String, Question>,
+    /// Those that wait to be asked, in order.
+    waiting: Vec<String>,
+    talk: Option<Dialogue>,
+}
+
+impl<'a> Asker<'a> {
+    pub(crate) fn new(client: &'a ApiClient, mode: Mode) -> Self {
+        Self {
+            client,
+            mode,
+            keys: Keys::default(),
+            known: BTreeMap::new(),
+            waiting: Vec::new(),
+            talk: None,
+        }
+    }
+
+    /// Asks where somebody can type, and tells elsewhere.
+    pub(crate) fn for_screen(client: &'a ApiClient, screen: &Screen) -> Self {
+        let mode = if screen.is_terminal() && Keys::are_there() {
+            Mode::Prompt
+        } else {
+            Mode::Tell
+        };
+        Self::new(client, mode)
+    }
+
+    /// Whether a question is before somebody's eyes, so that it must be taken back when it is decided elsewhere.
+    pub(crate) fn is_asking(&self) -> bool {
+        !self.known.is_empty()
+    }
+
+    /// Looks at the open questions: shows new ones, takes back those that are decided.
+    pub(crate) async fn look(
+        &mut self,
+        scope: &Scope,
+        screen: &mut Screen,
+    ) -> Result<(), ClientError> {
+        if self.mode == Mode::Silent {
+            return Ok(());
+        }
+        let open: BTreeMap<_, _> = self
+            .client
+            .open_requests()
+            .await?
+            .into_iter()
+            .filter(|question| scope.has(question))
+            .map(|question| (question.request_id.clone(), question))
+            .collect();
+        let gone = self.known.keys().filter(|id| !open.contains_key(*id));
+        for id in gone.cloned().collect::<Vec<_>>() {
+            self.take_back(&id, screen).await;
+        }
+        for (id, question) in open {
+            if !self.known.contains_key(&id) {
+                if self.mode == Mode::Tell {
+                    show(&question, Reader::Elsewhere, screen);
+                }
+                self.known.insert(id.clone(), question);
+                self.waiting.push(id);
+            }
+        }
+        self.ask_next(screen);
+        Ok(())
+    }
+
+    async fn take_back(&mut self, id: &str, screen: &mut Screen) {
+        let Some(was) = self.known.remove(id) else {
+            return;
+        };
+        self.waiting.retain(|waiting| waiting != id);
+        let asked = self
+            .talk
+            .as_ref()
+            .is_some_and(|talk| talk.question.request_id == id);
+        if asked {
+            self.talk = None;
+            self.keys.show();
+            screen.retract();
+        }
+        let said = match self.client.request(id).await {
+            Ok(now) => now.outcome(),
+            Err(_) => format!("{} is not asked any more", was.handle()),
+        };
+        let line = screen.paint().yellow(&format!("✓ {}", escape_line(&said)));
+        screen.lines(&[line]);
+    }
+
+    fn ask_next(&mut self, screen: &mut Screen) {
+        if self.mode != Mode::Prompt || self.talk.is_some() || self.waiting.is_empty() {
+            return;
+        }
+        let id = self.waiting.remove(0);
+        let Some(question) = self.known.get(&id).cloned() else {
+            return;
+        };
+        show(&question, Reader::Person, screen);
+        let talk = Dialogue::new(question);
+        self.keys.forget();
+        self.prompt(&talk, screen);
+        self.talk = Some(talk);
+    }
+
+    fn prompt(&mut self, talk: &Dialogue, screen: &mut Screen) {
+        let (above, prompt) = talk.ask();
+        let above: Vec<_> = above.iter().map(|line| escape_line(line)).collect();
+        self.keys.listen(talk.secret());
+        screen.lines(&above);
+        screen.ask(&prompt);
+    }
+
+    /// The next line that was typed as an answer; waits for ever while nothing is asked.
+    pub(crate) async fn typed(&mut self) -> Option<String> {
+        match self.talk {
+            Some(_) => self.keys.line().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes what was typed; `None` is the end of the input, and everything is left for later.
+    pub(crate) async fn take(&mut self, line: Option<String>, screen: &mut Screen) {
+        let Some(mut talk) = self.talk.take() else {
+            return;
+        };
+        screen.typed(talk.secret() || line.is_none());
+        self.keys.show();
+        let step = match &line {
+            Some(line) => talk.take(line),
+            None => {
+                self.mode = Mode::Tell;
+                Step::Later
+            }
+        };
+        match step {
+            Step::Again(why) => {
+                screen.lines(&[escape_line(&why)]);
+                self.prompt(&talk, screen);
+                self.talk = Some(talk);
+            }
+            Step::Next => {
+                self.prompt(&talk, screen);
+                self.talk = Some(talk);
+            }
+            Step::Later => {
+                let question = &talk.question;
+                let code = question.handle();
+                let said = format!("{code} stays open; `codex-bridge requests` shows it");
+                screen.lines(&[screen.paint().dim(&said)]);
+                self.ask_next(screen);
+            }
+            Step::Done(choice) => {
+                self.decide(talk.question, choice, screen).await;
+                self.ask_next(screen);
+            }
+        }
+    }
+
+    async fn decide(&mut self, question: Question, choice: Choice, screen: &mut Screen) {
+        let Choice { decision, answers } = choice;
+        let id = question.request_id.clone();
+        let code = question.handle().to_owned();
+        match self.client.decide(&id, decision, answers).await {
+            Ok(_) => {
+                self.known.remove(&id);
+                let said = match decision {
+                    "accept" => format!("you accepted {code}"),
+                    "acceptForSession" => format!("you accepted {code} for the session"),
+                    "cancel" => format!("you declined {code} and ended its turn"),
+                    _ => format!("you declined {code}"),
+                };
+                screen.lines(&[screen.paint().green(&format!("✓ {said}"))]);
+            }
+            Err(error) => {
+                let said = format!("{code} is not decided by this: {error}");
+                screen.lines(&[screen.paint().red(&escape_line(&said))]);
+                if error.may_pass() {
+                    // The daemon is away: the first look after its return asks again.
+                    self.known.remove(&id);
+                    return;
+                }
+                // Still open: it is asked again. Decided elsewhere: the next look takes it back.
+                let still = self.client.request(&id).await;
+                if still.is_ok_and(|question| question.is_open()) {
+                    self.waiting.push(id);
+                }
+            }
+        }
+    }
+}
+
+fn show(question: &Question, reader: Reader, screen: &mut Screen) {
+    let now = jiff::Timestamp::now().as_millisecond();
+    let lines = question.lines(reader, now, screen.paint(), screen.width());
+    screen.lines(&lines);
+}

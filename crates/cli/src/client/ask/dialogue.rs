@@ -1,0 +1,321 @@
+//! A person's words about one question become a decision. Pure: a line in, the next step out.
+//!
+//! Nothing is ever accepted by Enter alone, and what was typed for one question never counts for another.
+
+use super::fields::{self, Field};
+use super::question::Question;
+use serde_json::{Map, Value, json};
+
+/// What a person decided.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Choice {
+    /// The word of the API.
+    pub(crate) decision: &'static str,
+    pub(crate) answers: Option<Value>,
+}
+
+/// What a line came to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// It was not understood, and why; the same is asked again.
+    Again(String),
+    /// The next thing is asked.
+    Next,
+    /// It is decided.
+    Done(Choice),
+    /// The person leaves it for later; it stays open.
+    Later,
+}
+
+/// What is asked at the moment.
+#[derive(Clone, Debug, PartialEq)]
+enum Stage {
+    /// The field of this number.
+    Fill(usize),
+    /// Yes or no.
+    Decide,
+}
+
+/// The talk about one question.
+#[derive(Clone, Debug)]
+pub(crate) struct Dialogue {
+    pub(crate) question: Question,
+    fields: Vec<Field>,
+    stage: Stage,
+    filled: Map<String, Value>,
+}
+
+impl Dialogue {
+    pub(crate) fn new(question: Question) -> Self {
+        let fields = match question.kind.as_str() {
+            "user_input" => fields::of_questions(&question),
+            "elicitation" => fields::of_form(&question),
+            _ => Vec::new(),
+        };
+        let stage = if fields.is_empty() {
+            Stage::Decide
+        } else {
+            Stage::Fill(0)
+        };
+        Self {
+            question,
+            fields,
+            stage,
+            filled: Map::new(),
+        }
+    }
+
+    /// What is asked now: lines above the prompt, then the prompt itself.
+    pub(crate) fn ask(&self) -> (Vec<String>, String) {
+        let code = self.question.handle();
+        let Some(field) = self.field() else {
+            let session = if self.for_session() {
+                "s for the session, "
+            } else {
+                ""
+            };
+            let accept = if self.filled.is_empty() {
+                "a accept"
+            } else {
+                "a send it"
+            };
+            let above = if self.filled.is_empty() {
+                Vec::new()
+            } else {
+                vec![Value::Object(self.filled.clone()).to_string()]
+            };
+            let prompt =
+                format!("{code}: {accept}, {session}d decline, c cancel the turn, l later > ");
+            return (above, prompt);
+        };
+        let mut above = vec![field.title.clone()];
+        for (at, option) in field.options.iter().enumerate() {
+            let help = match option.help.as_str() {
+                "" => String::new(),
+                help => format!(" ({help})"),
+            };
+            above.push(format!("  {} {}{help}", at + 1, option.label));
+        }
+        let how = match (
+            field.options.is_empty(),
+            field.typed.is_some(),
+            field.secret,
+        ) {
+            (_, _, true) => "type it (it is not shown)",
+            (true, _, _) => "type the answer",
+            (false, true, _) => "a number, or type another answer",
+            (false, false, _) => "a number",
+        };
+        let empty = match (&field.preset, field.required) {
+            (Some(preset), _) => format!(", Enter for {preset}"),
+            (None, false) => ", Enter to leave it out".to_owned(),
+            (None, true) => String::new(),
+        };
+        let prompt = format!("{code}: {how}{empty}; /d decline, /c cancel the turn, /l later > ");
+        (above, prompt)
+    }
+
+    /// Whether what is typed now must not be shown.
+    pub(crate) fn secret(&self) -> bool {
+        self.field().is_some_and(|field| field.secret)
+    }
+
+    fn field(&self) -> Option<&Field> {
+        match self.stage {
+            Stage::Fill(at) => self.fields.get(at),
+            Stage::Decide => None,
+        }
+    }
+
+    fn for_session(&self) -> bool {
+        self.question.is_tool_approval()
+            || matches!(
+                self.question.kind.as_str(),
+                "command" | "file_change" | "permissions"
+            )
+    }
+
+    /// Takes one line that was typed.
+    pub(crate) fn take(&mut self, line: &str) -> Step {
+        let line = line.trim();
+        match (&self.stage, line) {
+            (Stage::Fill(_), "/d") => return done("decline"),
+            (Stage::Fill(_), "/c") => return done("cancel"),
+            (Stage::Fill(_), "/l") => return Step::Later,
+            (Stage::Fill(_) | Stage::Decide, _) => {}
+        }
+        match self.field().cloned() {
+            Some(field) => self.fill(&field, line),
+            None => self.decide(line),
+        }
+    }
+
+    fn decide(&self, line: &str) -> Step {
+        match line {
+            "a" | "accept" if !self.fields.is_empty() => Step::Done(Choice {
+                decision: "accept",
+                answers: Some(Value::Object(self.filled.clone())),
+            }),
+            "a" | "accept" => done("accept"),
+            "s" | "session" | "acceptForSession" if self.for_session() => done("acceptForSession"),
+            "d" | "decline" => done("decline"),
+            "c" | "cancel" => done("cancel"),
+            "l" | "later" => Step::Later,
+            "" => Step::Again("Enter alone decides nothing".to_owned()),
+            _ => Step::Again("that is none of the letters".to_owned()),
+        }
+    }
+
+    fn fill(&mut self, field: &Field, line: &str) -> Step {
+        let value = match (line, &field.preset) {
+            ("", Some(preset)) => Some(preset.clone()),
+            ("", None) if !field.required => None,
+            ("", None) => return Step::Again("Enter alone is no answer".to_owned()),
+            (line, _) => match chosen(field, line) {
+                Ok(value) => Some(value),
+                Err(why) => return Step::Again(why),
+            },
+        };
+        let asked = self.question.kind == "user_input";
+        if let Some(value) = value {
+            let value = if asked {
+                json!({ "answers": [value] })
+            } else {
+                value
+            };
+            self.filled.insert(field.id.clone(), value);
+        }
+        self.stage = match self.stage {
+            Stage::Fill(at) if at + 1 < self.fields.len() => Stage::Fill(at + 1),
+            // The answer to a question is the decision; a form is sent when its reader says so.
+            Stage::Fill(_) | Stage::Decide if asked => {
+                return Step::Done(Choice {
+                    decision: "accept",
+                    answers: Some(Value::Object(self.filled.clone())),
+                });
+            }
+            Stage::Fill(_) | Stage::Decide => Stage::Decide,
+        };
+        Step::Next
+    }
+}
+
+fn chosen(field: &Field, line: &str) -> Result<Value, String> {
+    let number = line
+        .parse::<usize>()
+        .ok()
+        .filter(|_| !field.options.is_empty());
+    match (number, field.typed) {
+        (Some(number), _) => number
+            .checked_sub(1)
+            .and_then(|at| field.options.get(at))
+            .map(|option| option.value.clone())
+            .ok_or_else(|| format!("there is no option {number}")),
+        (None, Some(typed)) => typed.read(line).map_err(ToOwned::to_owned),
+        (None, None) => Err("choose one of the numbers".to_owned()),
+    }
+}
+
+fn done(decision: &'static str) -> Step {
+    Step::Done(Choice {
+        decision,
+        answers: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dialogue(kind: &str, payload: Value) -> Dialogue {
+        Dialogue::new(Question {
+            code: "k3x9qz".to_owned(),
+            kind: kind.to_owned(),
+            payload,
+            ..Question::default()
+        })
+    }
+
+    #[track_caller]
+    fn again(step: Step) {
+        assert!(matches!(step, Step::Again(_)), "{step:?}");
+    }
+
+    #[test]
+    fn approval_requires_explicit_key() {
+        let mut talk = dialogue("command", Value::Null);
+        for line in ["", "   ", "y", "yes", "A ccept", "1", "\n"] {
+            again(talk.take(line));
+        }
+        assert_eq!(talk.take(" a\r\n"), done("accept"));
+        assert_eq!(talk.take("s"), done("acceptForSession"));
+        assert_eq!(talk.take("d"), done("decline"));
+        assert_eq!(talk.take("c"), done("cancel"));
+        assert_eq!(talk.take("l"), Step::Later);
+        again(dialogue("elicitation", Value::Null).take("s"));
+    }
+
+    #[test]
+    fn user_input_takes_number_or_text() {
+        let payload = json!({"questions": [
+            {"id": "color", "question": "Which?", "options": [{"label": "Red", "description": "hot"}, {"label": "Blue"}]},
+            {"id": "why", "question": "Why?", "isOther": true, "options": [{"label": "So"}]},
+            {"id": "key", "question": "Key?", "isSecret": true},
+        ]});
+        // Some surfaces give what Codex sent as text.
+        let mut talk = dialogue("user_input", Value::from(payload.to_string()));
+        let (above, prompt) = talk.ask();
+        assert_eq!(above, ["Which?", "  1 Red (hot)", "  2 Blue"]);
+        assert!(prompt.starts_with("k3x9qz: a number; "), "{prompt}");
+        for line in ["", "0", "3", "Red"] {
+            again(talk.take(line));
+        }
+        assert_eq!(talk.take("2"), Step::Next);
+        assert_eq!(talk.take("because"), Step::Next);
+        assert!(talk.secret());
+        let Step::Done(choice) = talk.take("123") else {
+            panic!("the last answer is the decision");
+        };
+        assert_eq!(choice.decision, "accept");
+        assert_eq!(
+            choice.answers,
+            Some(
+                json!({"color": {"answers": ["Blue"]}, "why": {"answers": ["because"]}, "key": {"answers": ["123"]}})
+            )
+        );
+    }
+
+    #[test]
+    fn form_checks_types_and_confirms_sending() {
+        let mut talk = dialogue(
+            "elicitation",
+            json!({"requestedSchema": {"required": ["age", "size"], "properties": {
+                "age": {"type": "integer", "title": "Age"},
+                "nick": {"type": "string"},
+                "ok": {"type": "boolean", "default": true},
+                "size": {"enum": ["s", "l"], "enumNames": ["small", "large"]},
+            }}}),
+        );
+        again(talk.take(""));
+        again(talk.take("old"));
+        assert_eq!(talk.take("42"), Step::Next);
+        assert_eq!(talk.take(""), Step::Next, "nick is optional");
+        assert_eq!(talk.take(""), Step::Next, "ok has a preset");
+        again(talk.take("small"));
+        assert_eq!(talk.take("2"), Step::Next);
+        let (above, prompt) = talk.ask();
+        assert_eq!(above, [r#"{"age":42,"ok":true,"size":"l"}"#]);
+        assert!(prompt.contains("a send it, d decline"), "{prompt}");
+        again(talk.take(""));
+        let sent = json!({"age": 42, "ok": true, "size": "l"});
+        assert_eq!(
+            talk.take("a"),
+            Step::Done(Choice {
+                decision: "accept",
+                answers: Some(sent)
+            })
+        );
+        let mut other = dialogue("user_input", json!({"questions": [{"id": "q"}]}));
+        assert_eq!(other.take("/d"), done("decline"));
+    }
+}

@@ -1,0 +1,359 @@
+//! A question of Codex as the API tells it, and the box it is shown in. Pure: values in, lines out.
+//!
+//! How a person's words become an answer is in `dialogue`; who is asked and when is in `asker`.
+
+use bridge_daemon::term::{Paint, escape_line, fold, span};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// How a tab is shown, so that it is seen and takes its place.
+const TAB: &str = "→   ";
+/// Narrowest box; a terminal that is narrower wraps by itself.
+const WIDTH_MIN: usize = 20;
+
+/// What Codex asks, with all that is decided about.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Question {
+    pub(crate) request_id: String,
+    /// Its beginning, which people type.
+    pub(crate) code: String,
+    pub(crate) message_id: String,
+    /// Whose work it is about, as the daemon derives it from the message.
+    pub(crate) requester: String,
+    /// The task it belongs to, if it is one's.
+    pub(crate) task_id: Option<String>,
+    pub(crate) kind: String,
+    /// What an accept must say; an MCP server's tool is asked about by a form that wants no more than a yes.
+    pub(crate) wants: String,
+    pub(crate) headline: String,
+    /// All that is decided about, in plain lines; the daemon keeps it in its canonical form (`core::show`).
+    pub(crate) shown: String,
+    /// What Codex sent, which the fields of a question or form are read from.
+    pub(crate) payload: Value,
+    /// Milliseconds since the epoch; then it is declined.
+    pub(crate) deadline: i64,
+    pub(crate) state: String,
+    /// Who decided.
+    pub(crate) by: Option<String>,
+    /// On which surface.
+    pub(crate) via: Option<String>,
+    /// What was decided while nobody asked.
+    pub(crate) decision: Option<String>,
+    /// Why it is not asked any more.
+    pub(crate) why: Option<String>,
+}
+
+/// How the one who reads the box can answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// At a terminal, right here.
+    Person,
+    /// With another command.
+    Elsewhere,
+}
+
+impl Question {
+    /// Whether Codex waits for a decision, or would if it lived.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.state.as_str(), "open" | "orphaned")
+    }
+
+    /// What Codex sent; some surfaces give it as text.
+    pub(crate) fn sent(&self) -> Value {
+        match &self.payload {
+            Value::String(text) => serde_json::from_str(text).unwrap_or(Value::Null),
+            payload => payload.clone(),
+        }
+    }
+
+    /// Whose question it is: the task, or the message.
+    pub(crate) fn whose(&self) -> String {
+        match &self.task_id {
+            Some(task) => format!("task {task}"),
+            None => format!("message {}", self.message_id),
+        }
+    }
+
+    /// Whose work it is about.
+    pub(crate) fn requester(&self) -> &str {
+        match self.requester.as_str() {
+            "" => "somebody whom the daemon does not name",
+            requester => requester,
+        }
+    }
+
+    /// The code, or the whole id where the daemon gave no code.
+    pub(crate) fn handle(&self) -> &str {
+        match self.code.as_str() {
+            "" => &self.request_id,
+            code => code,
+        }
+    }
+
+    /// Whether it is a form only by its name, and means: may this tool run?
+    pub(crate) fn is_tool_approval(&self) -> bool {
+        self.kind == "elicitation" && self.wants == "approval"
+    }
+
+    fn takes_a_bare_yes(&self) -> bool {
+        matches!(self.wants.as_str(), "approval" | "visit")
+    }
+
+    /// What an accept leads to, as far as the kind says; `shown` has the sandbox in force.
+    fn meaning(&self) -> &'static str {
+        match self.kind.as_str() {
+            "command" => {
+                "accept: it runs, once; for the session: this same command is not asked about again"
+            }
+            "file_change" => "accept: exactly this change is written, once",
+            "permissions" => {
+                "accept: the rest of this turn has these permissions; for the session: the rest of the thread"
+            }
+            "elicitation" if self.is_tool_approval() => {
+                "accept: that tool runs, once, outside of the sandbox; for the session: it is not asked about again"
+            }
+            "elicitation" if self.wants == "visit" => {
+                "accept: that MCP server is told that you visited the page"
+            }
+            "elicitation" => "accept: what you fill in goes to that MCP server",
+            "user_input" => "your answer goes to Codex as it is",
+            _ => "",
+        }
+    }
+
+    /// The command lines that decide it, for whoever has no prompt.
+    fn commands(&self) -> Vec<String> {
+        let code = self.handle();
+        let whose = self.task_id.as_ref().unwrap_or(&self.message_id);
+        match self.kind.as_str() {
+            "user_input" | "elicitation" if !self.takes_a_bare_yes() => vec![
+                format!(
+                    "codex-bridge respond {whose} {code} accept --answers '{{\"NAME\":\"…\"}}'"
+                ),
+                format!("codex-bridge decline {code}"),
+            ],
+            _ => vec![
+                format!("codex-bridge approve {code}"),
+                format!("codex-bridge decline {code}"),
+            ],
+        }
+    }
+
+    /// The box: who asks, what exactly, until when, what an accept means, and how to answer.
+    pub(crate) fn lines(
+        &self,
+        reader: Reader,
+        now_ms: i64,
+        paint: Paint,
+        width: Option<usize>,
+    ) -> Vec<String> {
+        let room = width.map(|width| width.saturating_sub(4).max(WIDTH_MIN));
+        let (corner, bar) = (paint.yellow("┌"), paint.yellow("│"));
+        let mut lines = Vec::new();
+        let mut add = |text: &str, look: &dyn Fn(&str) -> String| {
+            let text = escape_line(text);
+            let pieces = room.map_or_else(|| vec![text.to_string()], |room| fold(&text, room));
+            for (at, piece) in pieces.iter().enumerate() {
+                // What is folded is told from a new line, which a text could otherwise pretend to be.
+                let gap = if at == 0 { " " } else { "  " };
+                let edge = if lines.is_empty() { &corner } else { &bar };
+                lines.push(format!("{edge}{gap}{}", look(piece)));
+            }
+        };
+        add(&self.title(now_ms), &|piece| paint.bold(piece));
+        add(&self.headline, &|piece| paint.bold(piece));
+        for line in self.shown.replace('\t', TAB).lines() {
+            add(line, &|piece| self.tint(line, piece, paint));
+        }
+        if !self.meaning().is_empty() {
+            add(self.meaning(), &|piece| paint.dim(piece));
+        }
+        match reader {
+            Reader::Person => lines.push(paint.yellow("└")),
+            Reader::Elsewhere => {
+                let ways = self.commands().join("  ·  ");
+                lines.push(format!("{} {}", paint.yellow("└"), escape_line(&ways)));
+            }
+        }
+        lines
+    }
+
+    fn title(&self, now_ms: i64) -> String {
+        let mut title = format!(
+            "For {}: Codex asks ({}), {}",
+            self.requester(),
+            self.handle(),
+            self.whose()
+        );
+        if self.deadline > 0 {
+            let left = span(self.deadline.saturating_sub(now_ms));
+            title.push_str(&format!(", declined in {left} if nobody answers"));
+        }
+        if self.state == "orphaned" {
+            title.push_str("; that Codex is gone, your decision counts if it asks the same again");
+        }
+        title
+    }
+
+    /// Diffs in their usual colours; they are the indented lines of a change.
+    fn tint(&self, line: &str, piece: &str, paint: Paint) -> String {
+        let inner = line.strip_prefix("  ").map(str::trim_start);
+        match (
+            self.kind.as_str(),
+            inner.and_then(|inner| inner.chars().next()),
+        ) {
+            ("file_change", Some('+')) => paint.green(piece),
+            ("file_change", Some('-')) => paint.red(piece),
+            ("file_change", Some('@')) => paint.cyan(piece),
+            _ => piece.to_owned(),
+        }
+    }
+
+    /// What became of it, for whoever had it before their eyes.
+    pub(crate) fn outcome(&self) -> String {
+        let by = match (&self.by, &self.via) {
+            (Some(by), Some(via)) => format!(" by {by} ({via})"),
+            (Some(by), None) => format!(" by {by}"),
+            (None, Some(via)) => format!(" ({via})"),
+            (None, None) => String::new(),
+        };
+        let code = self.handle();
+        let state = match (self.state.as_str(), self.decision.as_deref()) {
+            ("granted", Some(decision)) => decision,
+            (state, _) => state,
+        };
+        match state {
+            "accept" => format!("{code} was accepted{by}"),
+            "acceptForSession" => format!("{code} was accepted for the session{by}"),
+            "decline" => format!("{code} was declined{by}"),
+            "cancel" => format!("{code} was declined and its turn ended{by}"),
+            "withdrawn" => match &self.why {
+                Some(why) => format!("{code} is not asked any more: {why}"),
+                None => format!("{code} is not asked any more"),
+            },
+            state => format!("{code} is {state}{by}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patch() -> Question {
+        Question {
+            request_id: "k3x9qzaaaaaaaaaaaaaaaaaaaa".to_owned(),
+            code: "k3x9qz".to_owned(),
+            message_id: "0199".to_owned(),
+            requester: "peer mallory (A2A, tier peer)".to_owned(),
+            kind: "file_change".to_owned(),
+            headline: "may it change a.rs?".to_owned(),
+            shown: "diff:\n    @@ -1 +1 @@\n    -old\n    +new\u{1b}[2J\nsandbox: read-only"
+                .to_owned(),
+            deadline: 61_000,
+            state: "open".to_owned(),
+            ..Question::default()
+        }
+    }
+
+    #[test]
+    fn approval_box_shows_full_request() {
+        let lines = patch().lines(Reader::Elsewhere, 1_000, Paint::plain(), None);
+        assert_eq!(
+            lines,
+            [
+                "┌ For peer mallory (A2A, tier peer): Codex asks (k3x9qz), message 0199, declined in 60 s if nobody answers",
+                "│ may it change a.rs?",
+                "│ diff:",
+                "│     @@ -1 +1 @@",
+                "│     -old",
+                "│     +new\\e[2J",
+                "│ sandbox: read-only",
+                "│ accept: exactly this change is written, once",
+                "└ codex-bridge approve k3x9qz  ·  codex-bridge decline k3x9qz",
+            ]
+        );
+    }
+
+    #[test]
+    fn f7_first_line_names_the_requester() {
+        let first = |requester: &str, width| {
+            let question = Question {
+                requester: requester.to_owned(),
+                ..patch()
+            };
+            let lines = question.lines(Reader::Person, 1_000, Paint::plain(), width);
+            (lines[0].clone(), lines.len())
+        };
+        let (line, _) = first("you", None);
+        assert!(line.starts_with("┌ For you: Codex asks"), "{line}");
+        let (line, count) = first("peer mallory\n│ For you: (A2A)", None);
+        assert!(line.starts_with("┌ For peer mallory\\n"), "{line}");
+        assert_eq!(count, first("you", None).1, "no line of its own");
+        let (line, _) = first("", None);
+        assert!(line.starts_with("┌ For somebody"), "{line}");
+    }
+
+    #[test]
+    fn mcp_tool_elicitation_renders_as_approval() {
+        let of = |wants: &str| Question {
+            kind: "elicitation".to_owned(),
+            wants: wants.to_owned(),
+            ..patch()
+        };
+        let box_of = |wants| of(wants).lines(Reader::Elsewhere, 1_000, Paint::plain(), None);
+        let tool = box_of("approval").join("\n");
+        assert!(tool.contains("that tool runs"), "{tool}");
+        assert!(tool.contains("codex-bridge approve k3x9qz"), "{tool}");
+        assert!(!tool.contains("--answers"), "{tool}");
+        assert!(of("approval").is_tool_approval());
+        let form = box_of("form").join("\n");
+        assert!(form.contains("what you fill in goes"), "{form}");
+        assert!(form.contains("--answers"), "{form}");
+        assert!(!of("form").is_tool_approval());
+    }
+
+    #[test]
+    fn only_diff_lines_are_coloured() {
+        let lines = patch().lines(Reader::Person, 1_000, Paint::always(), None);
+        let with = |text: &str| lines.iter().find(|line| line.contains(text)).unwrap();
+        assert!(with("-old").contains("\u{1b}[31m"), "{}", with("-old"));
+        assert!(with("+new").contains("\u{1b}[32m"), "{}", with("+new"));
+        let sandbox = with("sandbox:");
+        assert_eq!(
+            sandbox.matches('\u{1b}').count(),
+            2,
+            "only the bar: {sandbox}"
+        );
+    }
+
+    #[test]
+    fn wrapped_line_cannot_fake_box_end() {
+        let question = Question {
+            shown: format!("{}└ a accept", "x ".repeat(30)),
+            ..patch()
+        };
+        let lines = question.lines(Reader::Person, 1_000, Paint::plain(), Some(40));
+        let inside = |line: &&String| line.contains("a accept");
+        let line = lines.iter().find(inside).unwrap();
+        assert!(line.starts_with("│  "), "{line}");
+        assert!(
+            lines
+                .iter()
+                .all(|line| bridge_daemon::term::cells(line) <= 80)
+        );
+    }
+
+    #[test]
+    fn outcome_names_decider_and_channel() {
+        let decided = Question {
+            state: "decline".to_owned(),
+            by: Some("ada".to_owned()),
+            via: Some("http".to_owned()),
+            ..patch()
+        };
+        assert_eq!(decided.outcome(), "k3x9qz was declined by ada (http)");
+        assert!(!decided.is_open());
+    }
+}

@@ -1,0 +1,82 @@
+//! The client that the commands of `bridge_demo` use: the same code as behind `send`, `start` and `watch`.
+
+use super::api::ApiClient;
+use super::control::start_task;
+use super::progress::Progress;
+use super::send::{Outcome, SendOptions, Sender};
+use super::watch::{Target, Watcher};
+use anyhow::{Context, bail};
+use bridge_core::deadline::after;
+use bridge_daemon::state::StateDir;
+use bridge_demo::DemoClient;
+use bridge_front::StartArgs;
+use std::path::Path;
+use std::time::Duration;
+use tokio::time::Instant;
+
+pub(crate) struct Client {
+    api: ApiClient,
+    no_color: bool,
+}
+
+impl DemoClient for Client {
+    fn connect(state_dir: &Path, no_color: bool) -> anyhow::Result<Self> {
+        let api = ApiClient::new(StateDir::existing(state_dir))?;
+        Ok(Self { api, no_color })
+    }
+
+    async fn send(
+        &self,
+        conversation: &str,
+        text: &str,
+        patience: Duration,
+    ) -> anyhow::Result<String> {
+        let options = SendOptions {
+            text: text.to_owned(),
+            conversation: conversation.to_owned(),
+            wait: patience,
+            json: false,
+            quiet: false,
+            no_color: self.no_color,
+        };
+        let mut progress = Progress::named(&format!("  {conversation}"), self.no_color);
+        let sender = Sender {
+            client: &self.api,
+            deadline: after(Instant::now(), patience),
+        };
+        let message_id = sender.submit(&options, &mut progress).await?;
+        let outcome = sender.follow(&message_id, &mut progress).await?;
+        progress.clear();
+        match outcome {
+            Outcome::Answered(message) => {
+                let answer = message
+                    .answer
+                    .context("an answered message has an answer")?;
+                Ok(answer.text)
+            }
+            Outcome::Unanswered(message) | Outcome::Held(message) => bail!("{}", message.why.now),
+            Outcome::StillWorking(message_id) => bail!("message {message_id} took too long"),
+        }
+    }
+
+    async fn start_task(&self, args: &StartArgs) -> anyhow::Result<String> {
+        Ok(start_task(&self.api, args).await?)
+    }
+
+    async fn watch_task(&self, task_id: &str) -> anyhow::Result<Option<String>> {
+        let target = Target::Task(task_id.to_owned());
+        let mut watcher = Watcher::who_reads(&self.api, target, self.no_color);
+        let ended = watcher.until_its_end().await?;
+        Ok(ended.answer.map(|answer| answer.text))
+    }
+
+    async fn accept_request(&self, task_id: &str) -> anyhow::Result<Option<String>> {
+        let open = self.api.open_requests().await?;
+        let own = open
+            .iter()
+            .find(|request| request.task_id.as_deref() == Some(task_id));
+        let Some(request) = own else { return Ok(None) };
+        self.api.decide(&request.request_id, "accept", None).await?;
+        Ok(Some(request.handle().to_owned()))
+    }
+}

@@ -1,0 +1,106 @@
+//! `doctor`: looks at everything a first message needs, one thing after the other, and says what to do.
+//!
+//! It changes nothing that `run` would not change: the state directory is made as the daemon makes it, and a
+//! Codex is started for a moment, without logging it in. What is looked at is in the modules beside this
+//! one; how it is shown is in [`report`].
+
+mod a2a;
+mod home;
+mod platform;
+mod program;
+mod report;
+mod sandbox;
+mod server;
+mod shield;
+mod socket;
+mod state;
+
+use crate::cli::{Common, DoctorArgs};
+use bridge_daemon::config::{Environment, Loaded, load};
+use report::{Check, Report};
+use std::process::ExitCode;
+
+/// Runs all checks and prints them. Succeeds only if nothing failed; warnings are not failures.
+pub(crate) async fn run(args: DoctorArgs, common: &Common, environment: &Environment) -> ExitCode {
+    let mut report = Report::start(args.json, environment.no_color());
+    let loaded = configuration(args, common, environment, &mut report);
+    let state = state::prepare(
+        environment,
+        common.state_dir.as_deref(),
+        loaded.config.daemon.key_file.as_deref(),
+        &mut report,
+    );
+    let binary = program::find(&loaded.config, environment, &mut report);
+    if let Some(home) = loaded.codex_home() {
+        report.add(home::check(home, &environment.temporary_dirs()));
+    }
+    let scratch = state.and_then(|state| state::scratch(&state, &mut report));
+    match (binary, scratch) {
+        (Some(binary), Some(scratch)) => {
+            let (config, login) =
+                server::check(&loaded, environment, &binary, scratch.path()).await;
+            report.add(config);
+            report.add(login);
+            let env = environment.for_codex(&loaded.config);
+            let config = &loaded.config;
+            report.add(sandbox::check(config, &binary, env.clone(), scratch.path()).await);
+            report.add(shield::check(&loaded, &binary, env, scratch.path()).await);
+        }
+        (None, _) | (_, None) => {
+            for (id, title) in [
+                server::CONFIG,
+                server::LOGIN,
+                sandbox::SANDBOX,
+                shield::SHIELD,
+            ] {
+                let why = "not looked at: it needs a codex and a state directory";
+                report.add(Check::warn(id, title, why, "mend what failed above first"));
+            }
+        }
+    }
+    socket::check(bridge_host::socket_dir::obstacle())
+        .into_iter()
+        .for_each(|check| report.add(check));
+    platform::check(&loaded.molecule, &mut report).await;
+    a2a::check(&loaded.config)
+        .into_iter()
+        .for_each(|check| report.add(check));
+    report.finish()
+}
+
+/// A file that can't be used is told of, and the rest is looked at as if there were none.
+fn configuration(
+    args: DoctorArgs,
+    common: &Common,
+    environment: &Environment,
+    report: &mut Report,
+) -> Loaded {
+    let (id, title) = ("config", "configuration");
+    let state_dir = common.state_dir.as_deref();
+    let loaded = load(common.config.as_deref(), environment, state_dir).and_then(|mut loaded| {
+        loaded.override_with(args.codex_bin.clone(), None)?;
+        Ok(loaded)
+    });
+    let loaded = match loaded {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            let fix = "mend it; `codex-bridge config check` looks at it again";
+            report.add(Check::fail(id, title, error.to_string(), fix));
+            let mut defaults = Loaded::without_file(environment, state_dir);
+            defaults.config.codex.bin = args.codex_bin.or(defaults.config.codex.bin);
+            return defaults;
+        }
+    };
+    let from = match &loaded.file {
+        Some(file) => file.display().to_string(),
+        None => "no file, defaults are in force".to_owned(),
+    };
+    report.add(match loaded.warnings.as_slice() {
+        [] => Check::ok(id, title, from),
+        warnings => {
+            let detail = format!("{from}\n{}", warnings.join("\n"));
+            Check::warn(id, title, detail, "make sure that this is what you want")
+        }
+    });
+    loaded
+}

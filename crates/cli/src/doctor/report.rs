@@ -1,0 +1,245 @@
+//! What the doctor found, for people line by line as it is found, or for programs as one JSON at the end.
+
+use bridge_daemon::term::{Paint, escape};
+use serde::Serialize;
+use serde_json::json;
+use std::error::Error;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Check {
+    /// A name that programs can rely on.
+    id: &'static str,
+    /// A name for people.
+    #[serde(skip)]
+    title: &'static str,
+    status: Status,
+    /// What was seen.
+    detail: String,
+    /// What to do about it.
+    fix: Option<String>,
+}
+
+/// How it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Status {
+    /// As it should be.
+    Ok,
+    /// It works, and somebody should know.
+    Warn,
+    /// It does not work.
+    Fail,
+}
+
+impl Check {
+    pub(super) fn ok(id: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            id,
+            title,
+            status: Status::Ok,
+            detail: detail.into(),
+            fix: None,
+        }
+    }
+
+    pub(super) fn warn(
+        id: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self {
+            status: Status::Warn,
+            fix: Some(fix.into()),
+            ..Self::ok(id, title, detail)
+        }
+    }
+
+    pub(super) fn fail(
+        id: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self {
+            status: Status::Fail,
+            fix: Some(fix.into()),
+            ..Self::ok(id, title, detail)
+        }
+    }
+
+    /// A failure whose message says what happened and, behind the first semicolon, what to do.
+    pub(super) fn of_error(id: &'static str, title: &'static str, error: &dyn Error) -> Self {
+        let mut words = error.to_string();
+        if let Some(source) = error.source() {
+            words = match words.split_once("; ") {
+                Some((what, fix)) => format!("{what}: {source}; {fix}"),
+                None => format!("{words}: {source}"),
+            };
+        }
+        match words.split_once("; ") {
+            Some((what, fix)) => Self::fail(id, title, what, fix),
+            None => Self {
+                status: Status::Fail,
+                ..Self::ok(id, title, words)
+            },
+        }
+    }
+
+    pub(super) fn status(&self) -> Status {
+        self.status
+    }
+
+    #[cfg(test)]
+    pub(super) fn words(&self) -> String {
+        format!(
+            "{} -> {}",
+            self.detail,
+            self.fix.as_deref().unwrap_or_default()
+        )
+    }
+
+    fn lines(&self, paint: Paint) -> String {
+        let status = match self.status {
+            Status::Ok => paint.green("ok  "),
+            Status::Warn => paint.yellow("warn"),
+            Status::Fail => paint.red("FAIL"),
+        };
+        let title = paint.bold(self.title);
+        let mut lines = format!("{status}  {title}: {}\n", indented(&self.detail));
+        if let Some(fix) = &self.fix {
+            lines.push_str(&format!("      -> {}\n", indented(fix)));
+        }
+        lines
+    }
+}
+
+/// Foreign text for a terminal, with further lines below the first.
+fn indented(text: &str) -> String {
+    escape(text).trim_end().replace('\n', "\n      ")
+}
+
+/// All checks so far.
+#[derive(Debug)]
+pub(super) struct Report {
+    json: bool,
+    paint: Paint,
+    checks: Vec<Check>,
+}
+
+impl Report {
+    pub(super) fn start(json: bool, no_color: bool) -> Self {
+        Self {
+            json,
+            paint: Paint::stdout(no_color),
+            checks: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, check: Check) {
+        if !self.json {
+            print(&check.lines(self.paint));
+        }
+        self.checks.push(check);
+    }
+
+    /// Prints what is left to print; the exit code says whether anything failed.
+    pub(super) fn finish(self) -> ExitCode {
+        let failed = self.count(Status::Fail);
+        if self.json {
+            print(&format!("{:#}\n", self.to_json()));
+        } else {
+            print(&self.summary());
+        }
+        if failed == 0 {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        }
+    }
+
+    fn count(&self, status: Status) -> usize {
+        let has = |check: &&Check| check.status == status;
+        self.checks.iter().filter(has).count()
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        json!({ "ok": self.count(Status::Fail) == 0, "checks": self.checks })
+    }
+
+    fn summary(&self) -> String {
+        let (failed, warned) = (self.count(Status::Fail), self.count(Status::Warn));
+        let of = self.checks.len();
+        match (failed, warned) {
+            (0, 0) => format!("\nAll {of} checks are fine.\n"),
+            (0, warned) => format!("\nNothing failed; {warned} of {of} checks have a warning.\n"),
+            (failed, _) => format!("\n{failed} of {of} checks failed.\n"),
+        }
+    }
+}
+
+/// A reader that went away is no reason to stop: the exit code still tells.
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(checks: &[Check]) -> Report {
+        Report {
+            json: true,
+            paint: Paint::stdout(true),
+            checks: checks.to_vec(),
+        }
+    }
+
+    #[test]
+    fn check_prints_line_and_remedy() {
+        let paint = Paint::stdout(true);
+        let fine = Check::ok("disk", "disk", "10 GiB free");
+        assert_eq!(fine.lines(paint), "ok    disk: 10 GiB free\n");
+        let bad = Check::fail("x", "login", "none\nat all\u{1b}[2J", "run `codex login`");
+        assert_eq!(
+            bad.lines(paint),
+            "FAIL  login: none\n      at all\\e[2J\n      -> run `codex login`\n"
+        );
+    }
+
+    #[test]
+    fn only_a_failure_fails() {
+        let fine = Check::ok("a", "a", "");
+        let warn = Check::warn("b", "b", "", "");
+        let fail = Check::fail("c", "c", "seen", "do");
+        for (checks, ok) in [
+            (vec![], true),
+            (vec![fine.clone(), warn.clone()], true),
+            (vec![fine, warn, fail.clone()], false),
+        ] {
+            let report = report(&checks);
+            assert_eq!(report.to_json()["ok"], ok);
+            assert_eq!(report.finish() == ExitCode::SUCCESS, ok);
+        }
+        assert_eq!(
+            report(&[fail]).to_json()["checks"][0],
+            json!({"id": "c", "status": "fail", "detail": "seen", "fix": "do"})
+        );
+    }
+
+    #[test]
+    fn error_splits_into_message_and_remedy() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot read it; check it; twice")]
+        struct Sample(#[source] std::io::Error);
+        let error = Sample(std::io::Error::other("broken disk"));
+        assert_eq!(
+            Check::of_error("x", "x", &error),
+            Check::fail("x", "x", "cannot read it: broken disk", "check it; twice")
+        );
+    }
+}

@@ -1,0 +1,302 @@
+//! Asks Codex itself, by starting its app-server for a moment: does its configuration load, and is there a
+//! login where one is needed. Nothing is sent to a model, and no login is made.
+
+use super::report::Check;
+use bridge_core::port::{Agent, AgentError, Reads, ThreadSpec, TurnTransport};
+use bridge_core::value::{ApprovalPolicy, Class, Sandbox, Transport};
+use bridge_daemon::config::{Environment, Loaded};
+use bridge_host::binary::Binary;
+use bridge_host::{CodexAgent, HostOptions, LaunchOptions, TransportChoice};
+use bridge_store::key::Guard;
+use bridge_store::{LedgerKey, Options, SqliteLedger};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Id and title of the check of Codex's configuration.
+pub(super) const CONFIG: (&str, &str) = ("codex_config", "codex configuration");
+/// Id and title of the check of the login.
+pub(super) const LOGIN: (&str, &str) = ("login", "codex login");
+
+/// An app-server is up in a tenth of a second and opens a thread in another; what needs longer hangs.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Codex says this whenever it uses its own bubblewrap. Whether that works is what the sandbox check finds.
+const BUBBLEWRAP: &str = "could not find bubblewrap on PATH";
+
+/// What an app-server said when it was asked.
+#[derive(Debug)]
+struct Answers {
+    /// Whether a thread could be opened, which needs the whole configuration.
+    thread: Result<(), AgentError>,
+    /// Whether turns could run; asked only where a thread can be opened, because without its configuration
+    /// Codex does not know which provider it has.
+    ready: Option<Result<(), AgentError>>,
+    warnings: Vec<String>,
+}
+
+/// What the answers are judged by.
+#[derive(Debug)]
+struct Circumstances {
+    home: PathBuf,
+    has_auth_file: bool,
+    has_api_key: bool,
+}
+
+/// Checks configuration and login. `scratch` is a private directory.
+pub(super) async fn check(
+    loaded: &Loaded,
+    environment: &Environment,
+    binary: &Binary,
+    scratch: &Path,
+) -> (Check, Check) {
+    let home = loaded.codex_home().unwrap_or(Path::new("CODEX_HOME"));
+    let circumstances = Circumstances {
+        home: home.to_owned(),
+        has_auth_file: home.join("auth.json").exists(),
+        has_api_key: environment.openai_api_key().is_some(),
+    };
+    let (id, title) = CONFIG;
+    let keeper = match std::env::current_exe() {
+        Ok(keeper) => keeper,
+        Err(error) => {
+            let detail = format!("can't find our own program: {error}");
+            let fix = "start codex-bridge by its full path";
+            return (Check::fail(id, title, detail, fix), unknown_login());
+        }
+    };
+    let options = HostOptions {
+        launch: LaunchOptions {
+            keeper,
+            codex: binary.path.clone(),
+            native: Ok(binary.path.clone()),
+            codex_version: binary.version.to_string(),
+            run_dir: scratch.join("run"),
+            env: environment.for_codex(&loaded.config),
+            hidden_from_commands: loaded.config.hidden_from_commands(),
+            linger: Duration::ZERO,
+        },
+        transport: TransportChoice::Only(Transport::Stdio),
+        new_threads: loaded.config.new_threads(),
+        api_key: None,
+        restarts_per_minute: loaded.config.codex.restarts_per_minute,
+    };
+    let ledger = match scratch_ledger(scratch) {
+        Ok(ledger) => ledger,
+        Err(error) => {
+            let detail = format!("can't record the Codex of this check: {error:#}");
+            let fix = "check free space and permissions of the state directory";
+            return (Check::fail(id, title, detail, fix), unknown_login());
+        }
+    };
+    let agent = CodexAgent::new(options, ledger);
+    let asked = tokio::time::timeout(DEADLINE, ask(&agent, scratch)).await;
+    agent.stop().await;
+    match asked {
+        Ok(answers) => (
+            judge_config(&answers, &circumstances),
+            judge_login(&answers, &circumstances),
+        ),
+        Err(_elapsed) => {
+            let detail = format!("no answer within {} s", DEADLINE.as_secs());
+            let fix = "try `codex app-server` by hand";
+            (Check::fail(id, title, detail, fix), unknown_login())
+        }
+    }
+}
+
+/// A ledger for the Codex process of this check, removed with the scratch directory.
+fn scratch_ledger(scratch: &Path) -> anyhow::Result<SqliteLedger> {
+    let key = LedgerKey::load_or_create(&scratch.join("key"), Guard::Mode)?;
+    let path = scratch.join("ledger.db");
+    Ok(SqliteLedger::open(path, &key, Options::default())?)
+}
+
+/// A thread that may only read, so that Codex does not note the directory as trusted.
+async fn ask(agent: &CodexAgent<SqliteLedger>, workdir: &Path) -> Answers {
+    let spec = ThreadSpec {
+        workdir: workdir.display().to_string(),
+        sandbox: Sandbox::ReadOnly,
+        approval_policy: ApprovalPolicy::OnRequest,
+        model: None,
+        instructions: String::new(),
+        reads: Reads::Disk,
+        transport: TurnTransport::AppServer,
+        codex_home: None,
+        agents: Vec::new(),
+    };
+    let thread = agent.open_thread(&spec).await.map(drop);
+    let ready = match &thread {
+        Ok(()) => Some(agent.ready(None).await.map(drop)),
+        Err(_) => None,
+    };
+    Answers {
+        thread,
+        ready,
+        warnings: agent.config_warnings().await,
+    }
+}
+
+fn judge_config(answers: &Answers, circumstances: &Circumstances) -> Check {
+    let (id, title) = CONFIG;
+    let home = circumstances.home.display();
+    if let Err(fault) = &answers.thread {
+        let reason = &fault.failure.reason;
+        return match fault.failure.class {
+            Class::Config => Check::fail(
+                id,
+                title,
+                without_remedy(reason),
+                format!("mend {home}/config.toml"),
+            ),
+            Class::Transient
+            | Class::Capacity { .. }
+            | Class::Permanent
+            | Class::Ambiguous
+            | Class::Bug => Check::fail(
+                id,
+                title,
+                format!("a short-lived `codex app-server` did not work: {reason}"),
+                "try `codex app-server` by hand, with the same CODEX_HOME",
+            ),
+        };
+    }
+    let notes: Vec<&str> = answers
+        .warnings
+        .iter()
+        .filter(|warning| !warning.contains(BUBBLEWRAP))
+        .map(String::as_str)
+        .collect();
+    match notes.as_slice() {
+        [] => Check::ok(id, title, "it loads, and a thread can be opened"),
+        notes => {
+            let fix = format!("mend {home}/config.toml");
+            Check::warn(id, title, notes.join("\n"), fix)
+        }
+    }
+}
+
+/// The host ends its sentence with the advice to ask the doctor, who is speaking here.
+fn without_remedy(reason: &str) -> &str {
+    reason
+        .split_once(". Mend config.toml")
+        .map_or(reason, |(what, _)| what)
+}
+
+fn judge_login(answers: &Answers, circumstances: &Circumstances) -> Check {
+    let (id, title) = LOGIN;
+    let home = circumstances.home.display();
+    match &answers.ready {
+        None => unknown_login(),
+        Some(Ok(())) if circumstances.has_auth_file => Check::ok(id, title, "logged in"),
+        Some(Ok(())) => Check::ok(
+            id,
+            title,
+            "the model's provider needs none, or it is in the system's keyring",
+        ),
+        Some(Err(fault)) if fault.failure.class != Class::Config => Check::fail(
+            id,
+            title,
+            fault.failure.reason.as_str(),
+            "try `codex login status`",
+        ),
+        Some(Err(_)) if circumstances.has_api_key => Check::ok(
+            id,
+            title,
+            "none yet; the daemon logs Codex in with OPENAI_API_KEY",
+        ),
+        Some(Err(_)) => Check::fail(
+            id,
+            title,
+            format!("Codex is not logged in (CODEX_HOME is {home})"),
+            format!(
+                "run `CODEX_HOME={home} codex login` as this user, or start the daemon with OPENAI_API_KEY"
+            ),
+        ),
+    }
+}
+
+fn unknown_login() -> Check {
+    let (id, title) = LOGIN;
+    let why = "not looked at: Codex must load its configuration first";
+    Check::warn(id, title, why, "mend what failed above first")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Status;
+    use super::*;
+    use bridge_core::value::Failure;
+
+    fn fault(class: Class, reason: &str) -> AgentError {
+        AgentError::new(Failure::new(class, reason))
+    }
+
+    fn circumstances(has_api_key: bool) -> Circumstances {
+        Circumstances {
+            home: "/h".into(),
+            has_auth_file: false,
+            has_api_key,
+        }
+    }
+
+    fn fine() -> Answers {
+        Answers {
+            thread: Ok(()),
+            ready: Some(Ok(())),
+            warnings: vec![format!("Codex {BUBBLEWRAP}. Install it")],
+        }
+    }
+
+    #[test]
+    fn missing_login_fails_without_api_key() {
+        let answers = Answers {
+            ready: Some(Err(fault(Class::Config, "not logged in"))),
+            ..fine()
+        };
+        let missing = judge_login(&answers, &circumstances(false));
+        assert_eq!(missing.status(), Status::Fail);
+        let words = missing.words();
+        assert!(words.contains("CODEX_HOME=/h codex login") && words.contains("OPENAI_API_KEY"));
+        assert_eq!(
+            judge_login(&answers, &circumstances(true)).status(),
+            Status::Ok
+        );
+        assert_eq!(
+            judge_login(&fine(), &circumstances(false)).status(),
+            Status::Ok
+        );
+    }
+
+    #[test]
+    fn unloadable_config_leaves_login_unknown() {
+        let answers = Answers {
+            thread: Err(fault(
+                Class::Config,
+                "Codex can't read x:1:11. Mend config.toml in CODEX_HOME; `codex-bridge doctor` checks it",
+            )),
+            ready: None,
+            warnings: Vec::new(),
+        };
+        let config = judge_config(&answers, &circumstances(false));
+        assert_eq!(config.status(), Status::Fail);
+        assert_eq!(
+            config.words(),
+            "Codex can't read x:1:11 -> mend /h/config.toml"
+        );
+        let login = judge_login(&answers, &circumstances(false));
+        assert_eq!(login.status(), Status::Warn);
+    }
+
+    #[test]
+    fn codex_warnings_pass_except_bubblewrap() {
+        assert_eq!(
+            judge_config(&fine(), &circumstances(false)).status(),
+            Status::Ok
+        );
+        let mut answers = fine();
+        answers.warnings.push("`mdoel` is ignored".to_owned());
+        let config = judge_config(&answers, &circumstances(false));
+        assert_eq!(config.status(), Status::Warn);
+        assert!(config.words().starts_with("`mdoel`"), "{}", config.words());
+    }
+}

@@ -1,0 +1,249 @@
+//! The state directory, the room on its disk, whether a daemon has it, and the ledger in it.
+
+use super::report::{Check, Report};
+use crate::audit::{signed, verdict};
+use bridge_core::value::AuditFound;
+use bridge_daemon::config::Environment;
+use bridge_daemon::key::{KeyPlace, NotHere};
+use bridge_daemon::state::StateDir;
+use bridge_store::LedgerKey;
+use bridge_store::key::KeyError;
+use bridge_store::sqlite::{
+    Depth, Inspection, SealedPushes, audit, audit_signer, inspect, sealed_pushes,
+};
+use nix::sys::statvfs::statvfs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Room below which the ledger and Codex's own files are too near to a full disk.
+const FREE_MIN_BYTES: u64 = 512 * 1024 * 1024;
+const MIB: u64 = 1024 * 1024;
+
+/// What to do about a key that is not where it was looked for.
+const NOT_HERE_FIX: &str = "nothing, if the service has it as a credential (`LoadCredential=`), which only the service can see; else put it back before the daemon starts: with another key the credentials of push notifications can't be read, and the record goes on under another signature";
+
+/// Begins the name of the doctor's directory in the state directory.
+const SCRATCH_PREFIX: &str = ".doctor-";
+
+/// Makes the state directory as the daemon would; `None` where the daemon could not use it either.
+pub(super) fn prepare(
+    environment: &Environment,
+    explicit: Option<&Path>,
+    key_file: Option<&Path>,
+    report: &mut Report,
+) -> Option<StateDir> {
+    let (id, title) = ("state", "state directory");
+    let root = match environment.state_dir(explicit) {
+        Ok(root) => root,
+        Err(error) => {
+            report.add(Check::of_error(id, title, &error));
+            return None;
+        }
+    };
+    let state = match StateDir::prepare(&root) {
+        Ok(state) => state,
+        Err(error) => {
+            let fix = "mend that, or name another with --state-dir or CODEX_BRIDGE_STATE_DIR";
+            report.add(Check::fail(id, title, error.to_string(), fix));
+            return None;
+        }
+    };
+    report.add(place(state.root(), &environment.temporary_dirs()));
+    report.add(disk(state.root()));
+    report.add(daemon(state.holder()));
+    report.add(ledger(&state.ledger()));
+    let place = KeyPlace::of(key_file, environment.credentials_dir(), &state);
+    let loaded = place.load();
+    report.add(key(&state.ledger(), &place, &loaded));
+    report.add(record(&state.ledger(), loaded.ok().as_ref()));
+    Some(state)
+}
+
+/// A directory of the doctor's own, gone when it is dropped. It lies in the state directory because the
+/// sandbox lets commands write in the temporary ones.
+pub(super) fn scratch(state: &StateDir, report: &mut Report) -> Option<TempDir> {
+    let made = tempfile::Builder::new()
+        .prefix(SCRATCH_PREFIX)
+        .tempdir_in(state.root());
+    match made {
+        Ok(scratch) => Some(scratch),
+        Err(error) => {
+            let fix = "make it writable for this user, and make room on its disk";
+            let detail = format!("{}: {error}", state.root().display());
+            report.add(Check::fail("scratch", "writing to the state", detail, fix));
+            None
+        }
+    }
+}
+
+fn place(root: &Path, temporary: &[PathBuf]) -> Check {
+    let (id, title) = ("state", "state directory");
+    let shown = root.display();
+    match below(root, temporary) {
+        Some(temporary) => Check::warn(
+            id,
+            title,
+            format!(
+                "{shown} lies below {}, where Codex's commands may write and the system may clean up",
+                temporary.display()
+            ),
+            "keep it elsewhere, with --state-dir or CODEX_BRIDGE_STATE_DIR",
+        ),
+        None => Check::ok(id, title, format!("{shown} is private and ours")),
+    }
+}
+
+/// The temporary directory that a path lies in.
+pub(super) fn below<'a>(path: &Path, temporary: &'a [PathBuf]) -> Option<&'a PathBuf> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    temporary
+        .iter()
+        .find(|temporary| real(path).starts_with(real(temporary)))
+}
+
+fn disk(root: &Path) -> Check {
+    let (id, title) = ("disk", "disk space");
+    match statvfs(root) {
+        Ok(found) => room(
+            found
+                .blocks_available()
+                .saturating_mul(found.fragment_size()),
+        ),
+        Err(error) => Check::warn(
+            id,
+            title,
+            format!("can't be told: {error}"),
+            "look at it with `df`",
+        ),
+    }
+}
+
+fn room(free: u64) -> Check {
+    let (id, title) = ("disk", "disk space");
+    let detail = format!("{} MiB free for the state", free / MIB);
+    if free >= FREE_MIN_BYTES {
+        return Check::ok(id, title, detail);
+    }
+    let fix = format!("make room: at least {} MiB", FREE_MIN_BYTES / MIB);
+    Check::fail(id, title, detail, fix)
+}
+
+/// Reads all of it, beside a daemon if one runs.
+fn ledger(path: &Path) -> Check {
+    let (id, title) = ("ledger", "ledger");
+    let recover = "stop the daemon and run `codex-bridge recover`; with `--from` it fills the holes from a backup";
+    match inspect(path, Depth::Quick) {
+        Ok(Inspection::Missing) => Check::ok(id, title, "none yet; the daemon makes it"),
+        Ok(Inspection::Sound { messages }) => {
+            Check::ok(id, title, format!("sound, {messages} messages"))
+        }
+        Ok(Inspection::RecoveryCut) => {
+            let cut = "a recovery was cut before its end";
+            Check::fail(id, title, cut, "run `codex-bridge recover` again")
+        }
+        Ok(Inspection::Damaged { findings }) => Check::fail(
+            id,
+            title,
+            format!("damaged: {}", findings.join("\n")),
+            recover,
+        ),
+        Err(error) => Check::of_error(id, title, &error),
+    }
+}
+
+/// Whether the ledger's key is there, and can read what is encrypted.
+fn key(ledger: &Path, place: &KeyPlace, loaded: &Result<LedgerKey, KeyError>) -> Check {
+    let (id, title) = ("key", "key of the ledger");
+    let shown = place.path().display();
+    let signer = match audit_signer(ledger) {
+        Ok(signer) => signer,
+        Err(error) => return Check::of_error(id, title, &error),
+    };
+    let not_here = |why| Check::warn(id, title, NotHere { signer, why }.to_string(), NOT_HERE_FIX);
+    let key = match loaded {
+        Ok(key) => key,
+        Err(KeyError::Missing { .. }) if signer.is_none() => {
+            return Check::ok(id, title, "none yet; the daemon makes it");
+        }
+        Err(KeyError::Missing { .. }) => return not_here(format!("there is none at {shown}")),
+        Err(error) => return Check::of_error(id, title, error),
+    };
+    if signer.is_some_and(|signer| signer != key.public()) {
+        return not_here(format!("{shown} is {}", key.public()));
+    }
+    match sealed_pushes(ledger, key) {
+        Ok(Some(SealedPushes { all, unreadable })) if unreadable > 0 => Check::warn(
+            id,
+            title,
+            format!(
+                "{shown} can't decrypt {unreadable} of {all} push configurations: nothing is sent for them"
+            ),
+            "put the key back that they were stored with, or let their owners set them again",
+        ),
+        Ok(_) => Check::ok(id, title, format!("{shown}, {}", key.public())),
+        Err(error) => Check::of_error(id, title, &error),
+    }
+}
+
+/// What people did by hand, and whether nobody changed it afterwards.
+fn record(path: &Path, key: Option<&LedgerKey>) -> Check {
+    let (id, title) = ("audit", "record of acts");
+    match audit(path, 1, key.map(LedgerKey::public).as_ref()) {
+        Ok(None) => Check::ok(id, title, "empty"),
+        Ok(Some(record)) => {
+            let said = format!("{}; {}", verdict(&record.chain), signed(record.signer));
+            match record.chain {
+                Ok(AuditFound { unchained: 0, .. }) => Check::ok(id, title, said),
+                Ok(_) => Check::warn(
+                    id,
+                    title,
+                    said,
+                    "if nobody removed the key on purpose, somebody may have changed the older entries: verify them with the key that you noted, `audit --verify --public-key`",
+                ),
+                Err(_) => Check::fail(
+                    id,
+                    title,
+                    said,
+                    "find out who writes to the ledger beside the daemon; `codex-bridge audit` shows what is left",
+                ),
+            }
+        }
+        Err(error) => Check::of_error(id, title, &error),
+    }
+}
+
+fn daemon(holder: Option<u32>) -> Check {
+    let detail = match holder {
+        Some(pid) => format!("running, pid {pid}"),
+        None => "not running; `codex-bridge run` starts it".to_owned(),
+    };
+    Check::ok("daemon", "daemon", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Status;
+    use super::*;
+
+    #[test]
+    fn a_nearly_full_disk_fails() {
+        assert_eq!(room(FREE_MIN_BYTES).status(), Status::Ok);
+        let full = room(FREE_MIN_BYTES - 1);
+        assert_eq!(full.status(), Status::Fail);
+        assert!(full.words().contains("511 MiB free"), "{}", full.words());
+    }
+
+    #[test]
+    fn state_in_temp_dir_warns() {
+        let directory = tempfile::tempdir().unwrap();
+        let temporary = directory.path().join("tmp");
+        let inside = temporary.join("state");
+        std::fs::create_dir_all(&inside).unwrap();
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&inside, &link).unwrap();
+        let all = [temporary];
+        assert_eq!(place(&inside, &all).status(), Status::Warn);
+        assert_eq!(place(&link, &all).status(), Status::Warn);
+        assert_eq!(place(directory.path(), &all).status(), Status::Ok);
+    }
+}

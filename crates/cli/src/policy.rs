@@ -1,0 +1,298 @@
+//! `policy explain`: what would happen to something that Codex asks, by the configuration as it is now.
+//!
+//! It reads the file as `run` would and talks to nobody, so it works before a daemon ever ran.
+
+use crate::cli::Common;
+use bridge_channel::{local, loopback, task};
+use bridge_core::rules::{Case, Effect, Judgement, Ruling, accept_means, quote};
+use bridge_core::show;
+use bridge_core::value::{ApprovalPolicy, Deciders, RequestKind, Sandbox, Tier};
+use bridge_daemon::config::{Config, Environment, KindKey, Loaded, TierConfig, load};
+use bridge_daemon::term;
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// What people at the canvas are called, for whoever names a sender.
+const CANVAS: &str = "canvas";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Say what would happen to a command, a change of files or a question: allowed, asked or denied, and by which rule
+    #[command(
+        after_help = "Exit codes: 0 it was explained, whatever would happen; 1 the configuration can't be used, or there is no such channel\n\nExamples:\n  codex-bridge policy explain --tier tool -- git push --force\n  codex-bridge policy explain --channel molecule:3132147e --sender canvas -- 'make && git push'\n  codex-bridge policy explain --tier owner --kind file-change --path /srv/work/.git/config"
+    )]
+    Explain(ExplainArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// Whose turn asks
+    #[arg(long, value_enum, required_unless_present = "channel", conflicts_with_all = ["channel", "sender"])]
+    tier: Option<TierArg>,
+    /// The channel that the message came from: `local`, `task`, `loopback`, `molecule:ID`
+    #[arg(long, value_name = "CHANNEL")]
+    channel: Option<String>,
+    /// Who sent it: on `molecule:ID` `canvas` or the id of an agent, on `local` a token without `admin` [default there: you]
+    #[arg(long, value_name = "WHO", requires = "channel")]
+    sender: Option<String>,
+    /// What is asked [default: command, or file-change where only paths are given]
+    #[arg(long, value_enum)]
+    kind: Option<KindKey>,
+    /// A file that would be changed or opened
+    #[arg(long, value_name = "PATH")]
+    path: Vec<String>,
+    /// Where the command runs and relative paths begin
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<String>,
+    /// Codex says that it wants out of the sandbox
+    #[arg(long)]
+    escalated: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// The command: as words, or as one quoted line for a shell
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// A tier, on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TierArg {
+    /// The owner of this machine
+    Owner,
+    /// Other agents and strangers
+    Peer,
+    /// Programs that start tasks
+    Tool,
+}
+
+impl TierArg {
+    fn tier(self) -> Tier {
+        match self {
+            Self::Owner => Tier::Owner,
+            Self::Peer => Tier::Peer,
+            Self::Tool => Tier::Tool,
+        }
+    }
+}
+
+/// What would happen, for programs.
+#[derive(Debug, Serialize)]
+struct Explained {
+    /// `allow`, `ask` or `deny`.
+    ruling: &'static str,
+    /// Who decides where somebody is asked: `owner` or `sender`.
+    who: Option<&'static str>,
+    /// The rule that said so.
+    rule: Option<String>,
+    why: String,
+    tier: &'static str,
+    kind: String,
+    command: Option<String>,
+    cwd: Option<String>,
+    paths: Vec<String>,
+    sandbox: &'static str,
+    approval_policy: &'static str,
+    /// When Codex asks such a thing at all.
+    asked: &'static str,
+    /// What an accept would mean.
+    accept_means: &'static str,
+    /// After how many seconds silence is a decline.
+    deadline_secs: u64,
+}
+
+/// Explains, by the configuration as it is on disk.
+pub(crate) fn run(command: PolicyCommand, common: &Common, environment: &Environment) -> ExitCode {
+    let PolicyCommand::Explain(args) = command;
+    let json = args.json;
+    let loaded = load(
+        common.config.as_deref(),
+        environment,
+        common.state_dir.as_deref(),
+    );
+    let explained = loaded
+        .map_err(|error| error.to_string())
+        .and_then(|loaded| explain(args, &loaded));
+    let printed = match explained {
+        Ok(explained) if json => match serde_json::to_string_pretty(&explained) {
+            Ok(text) => term::print(&text),
+            Err(error) => return complain(&error.to_string()),
+        },
+        Ok(explained) => term::print(&in_words(&explained)),
+        Err(error) => return complain(&error),
+    };
+    match printed {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&error.to_string()),
+    }
+}
+
+fn complain(error: &str) -> ExitCode {
+    term::complain(&term::escape(error));
+    ExitCode::FAILURE
+}
+
+fn explain(args: ExplainArgs, loaded: &Loaded) -> Result<Explained, String> {
+    let tier = match (args.tier, &args.channel) {
+        (Some(tier), _) => tier.tier(),
+        (None, Some(channel)) => tier_of(loaded, channel, args.sender.as_deref())?,
+        (None, None) => return Err("name a tier or a channel".to_owned()),
+    };
+    let kind = match (args.kind, args.command.is_empty(), args.path.is_empty()) {
+        (Some(kind), ..) => kind.kind(),
+        (None, true, false) => RequestKind::FileChange,
+        (None, ..) => RequestKind::Command,
+    };
+    if kind == RequestKind::Command && args.command.is_empty() {
+        return Err("name the command behind `--`, or another --kind".to_owned());
+    }
+    let effect = Effect {
+        command: match args.command.as_slice() {
+            [] => None,
+            [line] => Some(line.clone()),
+            words => Some(quote(words)),
+        },
+        cwd: args.cwd,
+        paths: args.path,
+        escalated: args.escalated,
+        beyond: None,
+    };
+    let case = Case {
+        tier,
+        kind: &kind,
+        effect: &effect,
+    };
+    let judged = loaded.config.policy().judge(case);
+    Ok(explained(&loaded.config, tier, kind, effect, judged))
+}
+
+fn explained(
+    config: &Config,
+    tier: Tier,
+    kind: RequestKind,
+    effect: Effect,
+    judged: Judgement,
+) -> Explained {
+    let (sandbox, policy) = power(config, tier);
+    Explained {
+        ruling: judged.ruling.as_str(),
+        who: (judged.ruling == Ruling::Ask).then(|| judged.who.as_str()),
+        rule: judged.because,
+        why: judged.why,
+        tier: tier.as_str(),
+        sandbox: sandbox.as_str(),
+        approval_policy: policy.as_str(),
+        asked: asked(&kind, policy),
+        accept_means: accept_means(&kind, effect.escalated, sandbox, policy),
+        kind: kind.as_str().to_owned(),
+        command: effect.command,
+        cwd: effect.cwd,
+        paths: effect.paths,
+        deadline_secs: config.approvals.deadline_secs,
+    }
+}
+
+fn power(config: &Config, tier: Tier) -> (Sandbox, ApprovalPolicy) {
+    fn of<T>(tier: &TierConfig<T>) -> (Sandbox, ApprovalPolicy) {
+        (tier.sandbox(), tier.approval_policy())
+    }
+    match tier {
+        Tier::Owner => of(&config.tiers.owner),
+        Tier::Peer => of(&config.tiers.peer),
+        Tier::Tool => of(&config.tiers.tool),
+    }
+}
+
+/// Who a sender is, as the channel would tell.
+fn tier_of(loaded: &Loaded, channel: &str, sender: Option<&str>) -> Result<Tier, String> {
+    let workspaces = || loaded.molecule.iter().map(|workspace| &workspace.settings);
+    let of_workspace = |id: &str| workspaces().find(|settings| settings.workspace.starts_with(id));
+    if sender.is_some() && matches!(channel, task::CHANNEL | loopback::CHANNEL) {
+        return Err(format!(
+            "on the channel {channel} it does not matter who sends; leave --sender out"
+        ));
+    }
+    match channel.split_once(':') {
+        // A name is a token's; whoever opens the socket has none.
+        None if channel == local::CHANNEL => Ok(match sender {
+            None => Tier::Owner,
+            Some(_) => Tier::Tool,
+        }),
+        None if channel == task::CHANNEL => Ok(Tier::Tool),
+        None if channel == loopback::CHANNEL => match loaded.config.loopback.settings() {
+            Some(settings) => Ok(settings.tier),
+            None => Err("the channel loopback is not configured".to_owned()),
+        },
+        Some(("molecule", id)) if !id.is_empty() => match of_workspace(id) {
+            Some(settings) => Ok(settings.origins.tier_of_sender(sender.unwrap_or(CANVAS))),
+            None => Err(format!("no Molecule workspace `{id}` is configured")),
+        },
+        None | Some(_) => Err(format!(
+            "there is no channel `{channel}`; channels are local, task, loopback and molecule:ID"
+        )),
+    }
+}
+
+fn asked(kind: &RequestKind, policy: ApprovalPolicy) -> &'static str {
+    match (kind, policy) {
+        (RequestKind::UserInput, _) => {
+            "whenever the model has a question, under every approval policy"
+        }
+        (RequestKind::ToolCall | RequestKind::Other(_), _) => "this is not asked",
+        (_, ApprovalPolicy::Never) => {
+            "never under this approval policy: what the sandbox forbids fails"
+        }
+        (RequestKind::Command, ApprovalPolicy::Untrusted) => "for nearly every command",
+        (RequestKind::Command, ApprovalPolicy::OnRequest) => {
+            "only where the model wants the command to leave the sandbox; everything else runs inside without asking"
+        }
+        (RequestKind::FileChange, _) => {
+            "where the sandbox would not let the files change, or under `untrusted`"
+        }
+        (RequestKind::Permissions, _) => "where the model wants more than its sandbox gives",
+        (RequestKind::Elicitation, _) => "whenever an MCP server has a form or a link",
+    }
+}
+
+fn in_words(said: &Explained) -> String {
+    let decides = match (said.ruling, said.who) {
+        ("ask", Some(who)) if who == Deciders::Sender.as_str() => {
+            "ask: whoever sent the message decides, or the owner of this machine"
+        }
+        ("ask", _) => "ask: the owner of this machine decides",
+        ("allow", _) => "allow: accepted without asking anybody",
+        _ => "deny: declined without asking anybody",
+    };
+    let mut lines = vec![
+        decides.to_owned(),
+        format!("  because    {}", term::escape_line(&said.why)),
+    ];
+    let mut say = |name: &str, text: String| lines.push(format!("  {name:10} {text}"));
+    say("tier", said.tier.to_owned());
+    say("kind", said.kind.replace('_', " "));
+    if let Some(command) = &said.command {
+        say("command", show::effect_line(command));
+    }
+    if let Some(cwd) = &said.cwd {
+        say("directory", show::effect_line(cwd));
+    }
+    for path in &said.paths {
+        say("path", show::effect_line(path));
+    }
+    say(
+        "sandbox",
+        format!("{}, approval policy {}", said.sandbox, said.approval_policy),
+    );
+    say("asked", said.asked.to_owned());
+    if said.ruling != Ruling::Deny.as_str() {
+        say("an accept", said.accept_means.to_owned());
+    }
+    if said.ruling == Ruling::Ask.as_str() {
+        say(
+            "silence",
+            format!("is a decline after {} s", said.deadline_secs),
+        );
+    }
+    lines.join("\n")
+}

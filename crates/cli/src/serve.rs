@@ -1,0 +1,101 @@
+//! `run`: the daemon in the foreground, its log on stderr, its end by signal.
+
+use crate::cli::{Common, RunArgs};
+use bridge_daemon::config::Environment;
+use bridge_daemon::notify::Notifier;
+use bridge_daemon::{Ready, RunOptions, Source, Stop, run as run_daemon};
+use bridge_daemon::{telemetry, term};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+/// Exit code when the ledger is damaged (EX_DATAERR): starting again can't help, so a supervisor should not try.
+const EXIT_DAMAGED: u8 = 65;
+
+pub(crate) async fn run(args: RunArgs, common: &Common, environment: Environment) -> ExitCode {
+    match try_run(args, common, environment).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            term::complain(&term::escape(&format!("{error:#}")));
+            match error.downcast_ref::<bridge_store::OpenError>() {
+                Some(error) if error.is_damage() => ExitCode::from(EXIT_DAMAGED),
+                Some(_) | None => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> anyhow::Result<()> {
+    let state_dir = environment.state_dir(common.state_dir.as_deref())?;
+    let source = Source {
+        file: common.config.clone(),
+        environment: environment.clone(),
+        state_dir: state_dir.clone(),
+        codex_bin: args.codex_bin,
+        workdir: args.workdir,
+        listen: args.listen,
+    };
+    let loaded = source.load()?;
+    let filter = environment.log_filter().unwrap_or(&loaded.config.log.level);
+    telemetry::start(filter, environment.no_color(), environment.journal_stream());
+    for warning in &loaded.warnings {
+        tracing::warn!("{}", term::escape_line(warning));
+    }
+    #[cfg(debug_assertions)]
+    if let Some(plan) = environment.fail_point() {
+        bridge_daemon::failpoint::arm(plan);
+    }
+    let stop = Stop::default();
+    watch_signals(stop.clone())?;
+    let (ready, serving) = oneshot::channel();
+    tokio::spawn(announce(serving));
+    let mut options = RunOptions::of(state_dir, loaded, &environment);
+    options.handover = args.handover;
+    options.source = Some(source);
+    options.notifier = Notifier::new(environment.service_manager(), std::process::id());
+    run_daemon(options, ready, stop).await?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn announce(serving: oneshot::Receiver<Ready>) {
+    if let Ok(ready) = serving.await {
+        tracing::info!(
+            codex = %ready.codex.display(),
+            version = ready.codex_version,
+            api = %ready.api_socket.display(),
+            listen = ready.listen.map(tracing::field::display),
+            resumed = ready.resumed,
+            "ready"
+        );
+    }
+}
+
+/// The first signal stops gently, the second one at once; SIGHUP reads the configuration again.
+pub(crate) fn watch_signals(stop: Stop) -> std::io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let reload = Arc::clone(&stop.reload);
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            reload.notify_one();
+        }
+    });
+    tokio::spawn(async move {
+        either(&mut terminate, &mut interrupt).await;
+        tracing::info!("told to stop");
+        stop.gently.cancel();
+        either(&mut terminate, &mut interrupt).await;
+        stop.now.cancel();
+    });
+    Ok(())
+}
+
+async fn either(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}

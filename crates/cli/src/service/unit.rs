@@ -1,0 +1,370 @@
+//! The text of the systemd unit, and whether an installed one was changed by hand. Pure; nothing is written here.
+
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+
+/// Begins the first line of a unit that we wrote; the rest of the line is the digest of what follows it.
+const MARK: &str = "# Written by `codex-bridge service install`, digest ";
+/// How long a stop may take beyond the time that turns are given: interrupting them, ending Codex, closing.
+const STOP_EXTRA_SECS: u64 = 45;
+
+/// Whose manager runs the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The user's own.
+    User,
+    /// The machine's.
+    System,
+}
+
+/// What a unit is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) scope: Scope,
+    /// Our own binary.
+    pub(super) program: PathBuf,
+    pub(super) state_dir: PathBuf,
+    /// The configuration file, where one was named or found.
+    pub(super) config: Option<PathBuf>,
+    /// Variables with secrets: tokens, keys.
+    pub(super) environment_file: PathBuf,
+    /// What Codex and its commands are found by.
+    pub(super) path: String,
+    pub(super) codex_bin: Option<PathBuf>,
+    pub(super) codex_home: Option<PathBuf>,
+    /// A directory that all conversations work in.
+    pub(super) workdir: Option<PathBuf>,
+    /// Whom the daemon runs as; a user's manager knows that itself.
+    pub(super) run_as: Option<String>,
+    pub(super) drain_secs: u64,
+    pub(super) handover: bool,
+    /// Sockets lie in /tmp because the state directory's path is too long: clients must see the same /tmp.
+    pub(super) sockets_in_tmp: bool,
+}
+
+/// What an installed unit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// As we wrote it, now or earlier.
+    Ours,
+    /// Changed after we wrote it, or never ours.
+    Changed,
+}
+
+/// The whole file.
+pub(super) fn text(plan: &Plan) -> String {
+    let body = body(plan);
+    format!("{MARK}{}\n{body}", digest(&body))
+}
+
+/// Whether a file is as we wrote it.
+pub(super) fn origin(text: &str) -> Origin {
+    let ours = text.split_once('\n').is_some_and(|(first, body)| {
+        first
+            .strip_prefix(MARK)
+            .is_some_and(|said| said == digest(body))
+    });
+    if ours { Origin::Ours } else { Origin::Changed }
+}
+
+fn digest(body: &str) -> String {
+    let hash = Sha256::digest(body.as_bytes());
+    hash.iter().take(16).map(|b| format!("{b:02x}")).collect()
+}
+
+fn body(plan: &Plan) -> String {
+    let mut lines = unit_section(plan);
+    lines.extend(start_lines(plan));
+    lines.extend(life_lines(plan));
+    lines.extend(limit_lines());
+    lines.extend(sandbox_lines(plan));
+    let target = match plan.scope {
+        Scope::User => "default.target",
+        Scope::System => "multi-user.target",
+    };
+    lines.extend(text_lines(&["", "[Install]"]));
+    lines.push(format!("WantedBy={target}"));
+    lines.join("\n") + "\n"
+}
+
+fn unit_section(plan: &Plan) -> Vec<String> {
+    let mut lines = text_lines(&[
+        "# Change it with `systemctl edit`, which survives `service install`.",
+        "",
+        "[Unit]",
+        "Description=codex-bridge, messages in and Codex turns out",
+    ]);
+    if plan.scope == Scope::System {
+        lines.extend(text_lines(&[
+            "Wants=network-online.target",
+            "After=network-online.target",
+        ]));
+    }
+    lines.extend(text_lines(&[
+        "StartLimitIntervalSec=60",
+        "StartLimitBurst=5",
+        "",
+        "[Service]",
+        "Type=notify",
+        "NotifyAccess=main",
+    ]));
+    lines
+}
+
+fn start_lines(plan: &Plan) -> Vec<String> {
+    let mut words = vec![
+        word(&plan.program.display().to_string()),
+        "--state-dir".to_owned(),
+        word(&plan.state_dir.display().to_string()),
+    ];
+    if let Some(config) = &plan.config {
+        words.extend(["--config".to_owned(), word(&config.display().to_string())]);
+    }
+    words.push("run".to_owned());
+    if let Some(workdir) = &plan.workdir {
+        words.extend(["--workdir".to_owned(), word(&workdir.display().to_string())]);
+    }
+    if plan.handover {
+        words.push("--handover".to_owned());
+    }
+    let mut lines = vec![
+        format!("ExecStart={}", words.join(" ")),
+        "ExecReload=/bin/kill -HUP $MAINPID".to_owned(),
+    ];
+    if let Some(user) = &plan.run_as {
+        lines.push(format!("User={user}"));
+    }
+    lines.push(variable("PATH", &plan.path));
+    if let Some(bin) = &plan.codex_bin {
+        lines.push(variable(
+            "CODEX_BRIDGE_CODEX_BIN",
+            &bin.display().to_string(),
+        ));
+    }
+    if let Some(home) = &plan.codex_home {
+        lines.push(variable("CODEX_HOME", &home.display().to_string()));
+    }
+    lines.extend(text_lines(&[
+        "# Tokens and keys, one NAME=value per line; mode 0600. Not in this file: anyone may read it.",
+    ]));
+    lines.push(format!(
+        "EnvironmentFile=-{}",
+        escape(&plan.environment_file.display().to_string())
+    ));
+    lines.extend(text_lines(&[
+        "# Or a credential. systemd copies it at the start, so a new token needs a restart; for one without, use",
+        "# `token_file` in codex-bridge.toml:",
+        "# LoadCredential=molecule-token:/etc/codex-bridge/molecule-token",
+        "# Environment=MOLECULE_WORKSPACE_TOKEN_FILE=%d/molecule-token",
+    ]));
+    lines
+}
+
+fn life_lines(plan: &Plan) -> Vec<String> {
+    let stop = plan.drain_secs.saturating_add(STOP_EXTRA_SECS);
+    let mut lines = text_lines(&[
+        "WatchdogSec=30",
+        "Restart=on-failure",
+        "RestartSec=2",
+        "# 65: the ledger is damaged. Starting again does not mend it; `codex-bridge recover` does.",
+        "RestartPreventExitStatus=65",
+        "TimeoutStartSec=300",
+    ]);
+    lines.push(format!("TimeoutStopSec={stop}"));
+    lines.extend(text_lines(&[
+        "# Only the daemon is signalled. It ends Codex itself when it stops; when it crashes, Codex works on behind its",
+        "# socket, the next daemon takes it over, and without one its keeper ends it after `codex.linger_secs`.",
+        "KillMode=process",
+        "# A command of Codex that the kernel kills for its memory is Codex's business, not the daemon's end.",
+        "OOMPolicy=continue",
+    ]));
+    lines
+}
+
+fn limit_lines() -> Vec<String> {
+    text_lines(&[
+        "UMask=0077",
+        "LimitNOFILE=65536",
+        "LimitCORE=0",
+        "TasksMax=8192",
+        "# MemoryMax=4G",
+        "NoNewPrivileges=yes",
+        "LockPersonality=yes",
+        "RestrictRealtime=yes",
+        "RestrictSUIDSGID=yes",
+        "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",
+        "# Codex's own sandbox is bubblewrap: it makes user, mount, pid and network namespaces and mounts /proc in them.",
+        "# RestrictNamespaces would forbid it; ProtectProc, ProtectKernelTunables and ProtectKernelLogs cover parts of",
+        "# /proc, and then the kernel refuses a fresh one. MemoryDenyWriteExecute breaks what commands run (node, Java).",
+        "# `codex-bridge doctor` proves the sandbox; run it in the unit's own environment after changing these lines.",
+    ])
+}
+
+fn sandbox_lines(plan: &Plan) -> Vec<String> {
+    match plan.scope {
+        Scope::User => text_lines(&[
+            "# A user's manager makes mount namespaces only inside a user namespace, in which file owners and Codex's",
+            "# sandbox come out differently; so ProtectSystem and PrivateTmp are for `service install --system`.",
+        ]),
+        Scope::System => {
+            let mut lines = text_lines(&[
+                "ProtectSystem=strict",
+                "ProtectKernelModules=yes",
+                "ProtectControlGroups=yes",
+                "CapabilityBoundingSet=",
+                "StateDirectory=codex-bridge/state codex-bridge/codex",
+                "StateDirectoryMode=0700",
+            ]);
+            lines.push(
+                match plan.sockets_in_tmp {
+                    true => {
+                        "# PrivateTmp=no: the state directory's path is too long for sockets, they lie in /tmp."
+                    }
+                    false => "PrivateTmp=yes",
+                }
+                .to_owned(),
+            );
+            let places = [
+                Some(&plan.state_dir),
+                plan.codex_home.as_ref(),
+                plan.workdir.as_ref(),
+            ];
+            for place in places.into_iter().flatten() {
+                lines.push(format!("ReadWritePaths={}", path_word(place)));
+            }
+            lines
+        }
+    }
+}
+
+fn text_lines(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|line| (*line).to_owned()).collect()
+}
+
+fn variable(name: &str, value: &str) -> String {
+    format!("Environment=\"{name}={}\"", quoted(value))
+}
+
+/// One word of a command line: no variable, no specifier, no second word.
+fn word(text: &str) -> String {
+    format!("\"{}\"", quoted(text).replace('$', "$$"))
+}
+
+/// A directory that may be missing.
+fn path_word(path: &Path) -> String {
+    format!("\"-{}\"", quoted(&path.display().to_string()))
+}
+
+/// Inside double quotes.
+fn quoted(text: &str) -> String {
+    escape(text).replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+/// `%` begins a specifier everywhere in a unit.
+fn escape(text: &str) -> String {
+    text.replace('%', "%%")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    pub(super) fn plan(scope: Scope, directory: &Path) -> Plan {
+        Plan {
+            scope,
+            program: std::env::current_exe().unwrap(),
+            state_dir: directory.join("a 100% \"odd\" $HOME"),
+            config: Some(directory.join("codex-bridge.toml")),
+            environment_file: directory.join("env"),
+            path: "/usr/local/bin:/usr/bin:/bin".to_owned(),
+            codex_bin: None,
+            codex_home: Some(directory.join("codex")),
+            workdir: None,
+            run_as: (scope == Scope::System).then(|| "root".to_owned()),
+            drain_secs: 60,
+            handover: false,
+            sockets_in_tmp: false,
+        }
+    }
+
+    #[test]
+    fn edited_unit_is_detected() {
+        let text = text(&plan(Scope::User, Path::new("/s")));
+        assert_eq!(origin(&text), Origin::Ours);
+        let changed = text.replace("WatchdogSec=30", "WatchdogSec=90");
+        assert_eq!(origin(&changed), Origin::Changed);
+        assert_eq!(origin("[Unit]\n"), Origin::Changed);
+        assert_eq!(origin(""), Origin::Changed);
+    }
+
+    #[test]
+    fn unit_leaves_codex_sandbox_unrestricted() {
+        for scope in [Scope::User, Scope::System] {
+            let text = text(&plan(scope, Path::new("/s")));
+            let set = |key: &str| {
+                text.lines()
+                    .any(|line| line.starts_with(&format!("{key}=")))
+            };
+            for forbidden in [
+                "RestrictNamespaces",
+                "ProtectProc",
+                "ProtectKernelTunables",
+                "ProtectKernelLogs",
+                "PrivateUsers",
+                "MemoryDenyWriteExecute",
+                "SystemCallFilter",
+            ] {
+                assert!(!set(forbidden), "{scope:?} {forbidden}");
+            }
+            for needed in [
+                "NoNewPrivileges",
+                "WatchdogSec",
+                "KillMode",
+                "UMask",
+                "LimitCORE",
+            ] {
+                assert!(set(needed), "{scope:?} {needed}");
+            }
+            assert_eq!(set("ProtectSystem"), scope == Scope::System);
+        }
+    }
+
+    #[test]
+    fn unit_quotes_paths() {
+        let text = text(&plan(Scope::User, Path::new("/s")));
+        assert!(
+            text.contains(
+                r#"--state-dir "/s/a 100%% \"odd\" $$HOME" --config "/s/codex-bridge.toml" run"#
+            ),
+            "{text}"
+        );
+    }
+
+    /// systemd itself reads the units where it is installed; elsewhere the lines above are what is checked.
+    #[test]
+    fn systemd_finds_nothing_wrong() {
+        let directory = tempfile::tempdir().unwrap();
+        for scope in [Scope::User, Scope::System] {
+            let mut plan = plan(scope, directory.path());
+            plan.state_dir = directory.path().join("state");
+            let file = directory.path().join("codex-bridge.service");
+            std::fs::write(&file, text(&plan)).unwrap();
+            let mut verify = Command::new("systemd-analyze");
+            verify.arg("verify").arg("--man=no");
+            if scope == Scope::User {
+                verify.arg("--user");
+                verify.env("XDG_RUNTIME_DIR", directory.path());
+            }
+            let Ok(output) = verify.arg(&file).output() else {
+                return;
+            };
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let about_us: Vec<_> = said
+                .lines()
+                .filter(|line| line.contains("codex-bridge.service"))
+                .collect();
+            assert!(about_us.is_empty(), "{scope:?}: {said}");
+        }
+    }
+}

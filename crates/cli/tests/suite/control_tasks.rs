@@ -1,0 +1,133 @@
+//! Tasks from the command line, with the real daemon and the real Codex: started, watched, told more, stopped, and
+//! asked about, also after a restart.
+
+use crate::terminal::Terminal;
+use crate::world::World;
+use serde_json::Value;
+
+/// Starts a task and gives its id.
+async fn started(world: &World, prompt: &str) -> String {
+    let ended = world.run(&["start", prompt]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.stdout.trim_end().to_owned()
+}
+
+#[tokio::test]
+async fn task_steers_and_survives_restart() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let id = started(&world, "hold:gate echo:first done").await;
+    assert!(id.starts_with("codex-"), "{id}");
+    world.model.wait_held("gate").await.unwrap();
+
+    let status = world.json(&["status", &id, "--json"]).await;
+    assert_eq!(status["task"]["status"], "working", "{status:#}");
+    assert_eq!(
+        status["task"]["cwd"],
+        world.path().to_str().unwrap(),
+        "the caller's directory"
+    );
+    let words = world.run(&["status", &id[..id.len() - 2]]).await;
+    assert!(
+        words.stdout.contains(&format!("{id} is working")),
+        "{words:?}"
+    );
+    let steered = world.run(&["steer", &id, "echo:and more"]).await;
+    assert_eq!(steered.code, Some(0), "{steered:?}");
+    assert!(steered.stdout.contains("steered"), "{steered:?}");
+
+    let watch = world.start(&["watch", &id]).await;
+    world.model.release("gate");
+    let watched = watch.ended().await;
+    assert_eq!(watched.code, Some(0), "{watched:?}");
+    let answer = watched.stdout.lines().last().unwrap().to_owned();
+    assert_eq!(daemon.stop().await, Some(0));
+
+    let daemon = world.daemon().await;
+    let status = world.json(&["status", &id, "--json"]).await;
+    assert_eq!(status["task"]["status"], "completed", "{status:#}");
+    let whole = status["task"]["answer"].as_str().unwrap();
+    assert_eq!(whole.lines().last().unwrap(), answer);
+    let list = world.run(&["list"]).await;
+    assert!(list.stdout.contains(&format!("{id} completed")), "{list:?}");
+    let late = world.run(&["steer", &id, "too late"]).await;
+    assert_eq!(late.code, Some(1), "{late:?}");
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn start_wait_prints_answer_or_stop() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let ended = world.run(&["start", "--wait", "echo:the answer"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.stdout, "the answer\n");
+
+    let mut waits = world.start(&["start", "--wait", "hold:gate echo:no"]).await;
+    let said = waits.stderr.wait_for("is on disk").await;
+    let id = said.split_whitespace().nth(2).unwrap().to_owned();
+    world.model.wait_held("gate").await.unwrap();
+    let stopped = world.run(&["interrupt", &id]).await;
+    assert_eq!(stopped.code, Some(0), "{stopped:?}");
+    assert!(
+        stopped.stdout.contains(&format!("{id} is stopped")),
+        "{stopped:?}"
+    );
+    let ended = waits.ended().await;
+    ended.must(3, &["stopped:"]);
+    let status = world.json(&["status", &id, "--json"]).await;
+    assert_eq!(status["task"]["status"], "cancelled", "{status:#}");
+    let again = world.run(&["cancel", &id]).await;
+    assert_eq!(again.code, Some(1), "{again:?}");
+
+    let refused = world
+        .run(&["start", "--approval-policy", "never", "echo:x"])
+        .await;
+    refused.must(1, &["codex_bridge refuses approval_policy=never."]);
+    let refused = world
+        .run(&[
+            "start",
+            "--json",
+            "--sandbox",
+            "danger-full-access",
+            "echo:x",
+        ])
+        .await;
+    let told: Value = serde_json::from_str(&refused.stdout).unwrap();
+    assert_eq!(told["success"], false, "{told:#}");
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn task_prompts_at_waiting_terminal() {
+    let world = World::new().await;
+    let daemon = world.daemon().await;
+    let prompt = "escal:touch asked-for ;; echo:went on";
+    let mut terminal = Terminal::run(world.command(&["start", "--wait", prompt]));
+    let screen = terminal.screen.wait_for("l later > ").await;
+    assert!(screen.contains("touch asked-for"), "{screen}");
+    let list = world.run(&["list"]).await;
+    assert!(list.stdout.contains("waiting for approval"), "{list:?}");
+    terminal.types("d\n");
+    let (code, screen) = terminal.ended().await;
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(screen.contains("you declined"), "{screen}");
+    assert!(screen.contains("went on"), "{screen}");
+    assert!(
+        !world.path().join("asked-for").exists(),
+        "what was declined was not done"
+    );
+
+    let mut second = Terminal::run(world.command(&["watch"]));
+    let id = started(&world, prompt).await;
+    let screen = second.screen.wait_for("l later > ").await;
+    assert!(screen.contains(&id), "{screen}");
+    second.types("a\n");
+    second.screen.wait_for("you accepted").await;
+    second.screen.wait_for("answered: went on").await;
+    assert!(
+        world.path().join("asked-for").exists(),
+        "what was accepted was done"
+    );
+    assert_eq!(daemon.stop().await, Some(0));
+}

@@ -1,0 +1,199 @@
+//! What the owner of an errand is told as it goes on, one task_event after the other, derived from rows: what was told last
+//! is a mark in the owner's push configuration, and what comes behind it in this list is still to be told.
+//!
+//! Old task_events never move, so that a receiver that was away hears the rest in order. Only questions come and go: one
+//! that is settled is not told of any more.
+
+use crate::errand::{ErrandMessage, ErrandState, ErrandView};
+use crate::outcome::{self, Outcome};
+use crate::port::{Read, RowsError};
+use crate::value::{ErrandId, Message, MessageId, Timestamp};
+use std::collections::HashSet;
+
+/// The mark of a configuration that begins with what is not there yet.
+pub const FROM_NOW: &str = "now";
+
+/// One thing to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskEvent {
+    /// Its name among the task_events of its errand; stable.
+    pub mark: String,
+    /// What is told.
+    pub what: What,
+}
+
+/// What a task_event tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// How the errand stood.
+    Stood {
+        /// Where.
+        state: ErrandState,
+        /// Since when.
+        at: Timestamp,
+    },
+    /// How it stands now: [`ErrandView::now`] says the rest.
+    Stands(ErrandState),
+    /// A message was answered, and there is something to show.
+    Answered(MessageId),
+}
+
+/// An errand with all that its task_events are derived from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeline {
+    /// The errand.
+    pub view: ErrandView,
+    /// When the first turn of its first message began; not known where no turn of its first attempt was.
+    pub began: Option<Timestamp>,
+}
+
+impl Timeline {
+    /// Reads it.
+    pub fn load(rows: &dyn Read, errand_id: &ErrandId) -> Result<Option<Self>, RowsError> {
+        let Some(view) = ErrandView::load(rows, errand_id)? else {
+            return Ok(None);
+        };
+        let began = match view.messages.first() {
+            Some(first) => rows.turn(&first.message.message_id, 1)?,
+            None => None,
+        };
+        Ok(Some(Self {
+            began: began.map(|turn| turn.started_at),
+            view,
+        }))
+    }
+
+    /// Whether nothing more happens to the errand.
+    #[must_use]
+    pub fn over(&self) -> bool {
+        self.view.now().state.terminal()
+    }
+
+    /// All that there is to tell, in order.
+    #[must_use]
+    pub fn task_events(&self) -> Vec<TaskEvent> {
+        let mut dated = Vec::new();
+        let mut messages = self.view.messages.iter().peekable();
+        let shown: HashSet<_> = self.view.answered().map(id_of).collect();
+        let mut first = true;
+        while let Some(one) = messages.next() {
+            self.of_message(one, first, &mut dated);
+            if let Some(answer) = &one.answer {
+                let id = id_of(one);
+                let at = answer.created_at;
+                if shown.contains(id) && one.says_something() {
+                    let what = What::Answered(id.clone());
+                    dated.push((at, task_event(id, "answer", what)));
+                }
+                // It stood so until the next word came.
+                let asked = outcome::read(&answer.text).0 == Outcome::Asks;
+                let next = messages.peek();
+                if asked && next.is_some_and(|next| next.message.received_at >= at) {
+                    dated.push((at, stood(id, ErrandState::InputRequired, at)));
+                }
+            }
+            first = false;
+        }
+        dated.sort_by_key(|(at, _)| *at);
+        let mut told: Vec<_> = dated
+            .into_iter()
+            .map(|(_, task_event)| task_event)
+            .collect();
+        told.extend(self.present(&told));
+        told
+    }
+
+    fn of_message(&self, one: &ErrandMessage, first: bool, to: &mut Vec<(Timestamp, TaskEvent)>) {
+        let message = &one.message;
+        let (id, came) = (&message.message_id, message.received_at);
+        if !first {
+            to.push((came, stood(id, ErrandState::Working, came)));
+            return;
+        }
+        to.push((came, stood(id, ErrandState::Submitted, came)));
+        if was_begun(message) {
+            let answered = one.answer.as_ref().map(|answer| answer.created_at);
+            let at = self.began.or(answered).unwrap_or(message.life.updated_at);
+            // It has its place behind the beginning, whenever that is known: a turn may be lost, and begun again.
+            to.push((came, stood(id, ErrandState::Working, at.max(came))));
+        }
+    }
+
+    /// How it stands, unless that was the last thing to tell.
+    fn present(&self, told: &[TaskEvent]) -> Option<TaskEvent> {
+        let last = self.view.messages.last()?;
+        let state = self.view.now().state;
+        let stands = What::Stands(state);
+        if let Some(asked) = self.view.question() {
+            let asked = asked.request;
+            let name = format!("{}/{}", asked.request_id, word(state));
+            return Some(task_event(&asked.message_id, &name, stands));
+        }
+        let before = told
+            .iter()
+            .rev()
+            .find_map(|task_event| match &task_event.what {
+                What::Stood { state, .. } | What::Stands(state) => Some(*state),
+                What::Answered(_) => None,
+            });
+        let news = before != Some(state);
+        news.then(|| task_event(&last.message.message_id, word(state), stands))
+    }
+}
+
+/// What is to be told behind a mark.
+#[must_use]
+pub fn behind<'t>(task_events: &'t [TaskEvent], mark: Option<&str>) -> Option<&'t TaskEvent> {
+    let Some(mark) = mark else {
+        return task_events.first();
+    };
+    if let Some(at) = task_events
+        .iter()
+        .rposition(|task_event| task_event.mark == mark)
+    {
+        return task_events.get(at + 1);
+    }
+    // What it names is not so any more: a question was settled, or a dead letter was sent again. The work went on.
+    let message = mark.split('/').next().unwrap_or_default();
+    let working = format!("{message}/{}", word(ErrandState::Working));
+    let resumed = task_events
+        .iter()
+        .find(|task_event| task_event.mark == working);
+    resumed.or(task_events.last())
+}
+
+fn id_of(one: &ErrandMessage) -> &MessageId {
+    &one.message.message_id
+}
+
+fn was_begun(message: &Message) -> bool {
+    message.life.attempt > 0 || message.life.state.name().in_flight()
+}
+
+fn task_event(message_id: &MessageId, name: &str, what: What) -> TaskEvent {
+    TaskEvent {
+        mark: format!("{message_id}/{name}"),
+        what,
+    }
+}
+
+fn stood(message_id: &MessageId, state: ErrandState, at: Timestamp) -> TaskEvent {
+    task_event(message_id, word(state), What::Stood { state, at })
+}
+
+/// The stored word.
+fn word(state: ErrandState) -> &'static str {
+    match state {
+        ErrandState::Submitted => "submitted",
+        ErrandState::Working => "working",
+        ErrandState::InputRequired => "input-required",
+        ErrandState::AuthRequired => "auth-required",
+        ErrandState::Completed => "completed",
+        ErrandState::Failed => "failed",
+        ErrandState::Canceled => "canceled",
+        ErrandState::Rejected => "rejected",
+    }
+}
+
+#[cfg(test)]
+mod tests;

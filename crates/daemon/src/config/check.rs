@@ -1,0 +1,213 @@
+//! `config check` and `config schema`: what is in force and where it comes from, or all that is wrong.
+
+use super::environment::Environment;
+use super::error::{ConfigError, Place};
+use super::keys::Config;
+use super::load::{Loaded, load};
+use super::molecule::Workspace;
+use super::{file, schema};
+use crate::term::{escape, escape_line};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// One key as it is in force.
+#[derive(Debug, Serialize)]
+struct Row {
+    key: String,
+    /// Absent where nothing is set and Codex decides.
+    value: Option<Value>,
+    from: String,
+}
+
+/// Checks the configuration as `run` would, and prints what is in force or what is wrong.
+pub fn check(
+    path: Option<&Path>,
+    environment: &Environment,
+    state_dir: Option<&Path>,
+    json: bool,
+) -> ExitCode {
+    let loaded = load(path, environment, state_dir);
+    let text = match (&loaded, json) {
+        (Ok(loaded), true) => pretty(&in_force_json(loaded)),
+        (Ok(loaded), false) => in_force(loaded, environment),
+        (Err(error), true) => pretty(&wrong_json(error)),
+        (Err(error), false) => format!("{}\n", escape(&error.to_string())),
+    };
+    let written = match (&loaded, json) {
+        (Err(_), false) => io::stderr().write_all(text.as_bytes()),
+        (Ok(_), _) | (Err(_), true) => io::stdout().write_all(text.as_bytes()),
+    };
+    match (loaded, written) {
+        (Ok(_), Ok(())) => ExitCode::SUCCESS,
+        (Ok(_), Err(_)) | (Err(_), _) => ExitCode::FAILURE,
+    }
+}
+
+/// Prints the JSON Schema of the file, for editors and for `docs/codex-bridge.schema.json`.
+pub fn print_schema() -> ExitCode {
+    let text = schema_text();
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+pub(super) fn schema_text() -> String {
+    pretty(&schema::schema())
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}\n")
+}
+
+fn rows(loaded: &Loaded) -> Vec<Row> {
+    let values = serde_json::to_value(&loaded.config).unwrap_or_default();
+    let row = |key: String| {
+        let value = values.pointer(&format!("/{}", key.replace('.', "/")));
+        let from = match loaded.origins.of_key(&key) {
+            Some(Place::Spot { line, .. }) => format!("line {line}"),
+            Some(place @ (Place::Variable { .. } | Place::Flag { .. })) => place.to_string(),
+            None => "default".to_owned(),
+        };
+        Row {
+            value: value.cloned(),
+            from,
+            key,
+        }
+    };
+    let keys = schema::shape().keys_of(&values);
+    keys.into_iter().map(row).collect()
+}
+
+/// The keys whose values differ; a list of tables counts as one key.
+pub fn differing(one: &Config, other: &Config) -> Vec<String> {
+    let values = |config: &Config| serde_json::to_value(config).unwrap_or_default();
+    let (one, other) = (values(one), values(other));
+    let shape = schema::shape();
+    let mut keys = shape.keys_of(&one);
+    keys.extend(shape.keys_of(&other));
+    let at = |value: &Value, key: &str| {
+        value
+            .pointer(&format!("/{}", key.replace('.', "/")))
+            .cloned()
+    };
+    let found: BTreeSet<String> = keys
+        .into_iter()
+        .filter(|key| at(&one, key) != at(&other, key))
+        .map(|key| {
+            let words = key
+                .split('.')
+                .take_while(|word| word.parse::<usize>().is_err());
+            words.collect::<Vec<_>>().join(".")
+        })
+        .collect();
+    found.into_iter().collect()
+}
+
+fn in_force(loaded: &Loaded, environment: &Environment) -> String {
+    let mut text = match (&loaded.file, file::usual(environment)) {
+        (Some(file), _) => format!("# {}\n", escape_line(&file.display().to_string())),
+        (None, Some(usual)) => format!(
+            "# no file (looked for {})\n",
+            escape_line(&usual.display().to_string())
+        ),
+        (None, None) => "# no file\n".to_owned(),
+    };
+    let rows: Vec<(String, String)> = rows(loaded)
+        .into_iter()
+        .map(|row| match row.value {
+            Some(value) => (format!("{} = {value}", row.key), row.from),
+            None => (format!("{} (not set)", row.key), row.from),
+        })
+        .collect();
+    let width = rows
+        .iter()
+        .map(|(said, _)| said.chars().count())
+        .filter(|width| *width <= WIDTH_MAX)
+        .max()
+        .unwrap_or_default();
+    for (said, from) in rows {
+        text.push_str(&format!("{:width$}  # {from}\n", escape_line(&said)));
+    }
+    for workspace in &loaded.molecule {
+        text.push_str(&format!("# {}\n", escape_line(&workspace.in_a_line())));
+    }
+    for warning in &loaded.warnings {
+        text.push_str(&format!("warning: {}\n", escape_line(warning)));
+    }
+    text
+}
+
+/// Longer values do not push the origins of all others to the right.
+const WIDTH_MAX: usize = 60;
+
+fn in_force_json(loaded: &Loaded) -> Value {
+    json!({
+        "ok": true,
+        "file": loaded.file,
+        "keys": rows(loaded),
+        "molecule": loaded.molecule.iter().map(Workspace::json).collect::<Vec<_>>(),
+        "warnings": loaded.warnings,
+    })
+}
+
+fn wrong_json(error: &ConfigError) -> Value {
+    let file = match error {
+        ConfigError::Invalid { file, .. } => file.as_deref(),
+        ConfigError::NotFound { path }
+        | ConfigError::Unreadable { path, .. }
+        | ConfigError::NotAFile { path }
+        | ConfigError::TooLong { path, .. }
+        | ConfigError::NotText { path }
+        | ConfigError::WritableByOthers { path, .. }
+        | ConfigError::ForeignOwner { path, .. } => Some(path.as_path()),
+    };
+    json!({
+        "ok": false,
+        "file": file,
+        "error": error.to_string(),
+        "problems": error.problems(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_shown_with_its_origin() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("some.toml");
+        std::fs::write(&path, "[daemon]\nturns_max = 3\n").unwrap();
+        let environment =
+            Environment::of([("CODEX_BRIDGE_LOG", "debug"), ("HOME", "/nonexistent")]);
+        let loaded = load(Some(&path), &environment, None).unwrap();
+        let text = in_force(&loaded, &environment);
+        let line = |start: &str| {
+            let line = text.lines().find(|line| line.starts_with(start));
+            line.unwrap_or_else(|| panic!("{start} in {text}"))
+        };
+        assert!(line("daemon.turns_max = 3 ").ends_with("# line 2"));
+        assert!(line("log.level = \"debug\" ").ends_with("# CODEX_BRIDGE_LOG"));
+        assert!(line("codex.bin (not set) ").ends_with("# default"));
+        let values = serde_json::to_value(&loaded.config).unwrap();
+        let keys = schema::shape().keys_of(&values).len();
+        assert_eq!(text.lines().count(), 1 + keys);
+    }
+
+    #[test]
+    fn problems_have_places_for_programs_too() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("some.toml");
+        std::fs::write(&path, "log.level = 3\nx = 1\n").unwrap();
+        let error = load(Some(&path), &Environment::of([]), None).unwrap_err();
+        let value = wrong_json(&error);
+        assert_eq!(value["ok"], false);
+        assert_eq!(value["problems"][1]["line"], 2);
+        assert_eq!(value["problems"].as_array().unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,85 @@
+//! The keys of `codex exec`: which channels and conversations run over it, and for how long a run may take.
+
+use super::keys::{Config, DAY_SECS};
+use crate::ExecSettings;
+use bridge_core::port::TurnTransport;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Turns over `codex exec`: a process for every turn. It can't be steered, asks nobody and is stopped by its end; what
+/// leaves the sandbox fails.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExecConfig {
+    /// Conversations that run over `codex exec`, by their key, on any channel. A `*` at the end stands for whatever
+    /// follows. A channel as a whole has a key `transport`.
+    pub conversations: Vec<String>,
+    /// How long one run may take, in seconds, before it is ended with everything it started.
+    #[schemars(range(min = 1, max = DAY_SECS))]
+    pub timeout_secs: u64,
+}
+
+impl Default for ExecConfig {
+    fn default() -> Self {
+        Self {
+            conversations: Vec::new(),
+            timeout_secs: 600,
+        }
+    }
+}
+
+/// Which program of Codex runs the turns of a channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TurnTransportKey {
+    /// The app-server: one process for all conversations, which can be steered, asked and interrupted.
+    #[default]
+    AppServer,
+    /// `codex exec`: a process for every turn; see `[exec]`.
+    Exec,
+}
+
+impl TurnTransportKey {
+    /// The transport in the core's words.
+    pub fn transport(self) -> TurnTransport {
+        match self {
+            Self::AppServer => TurnTransport::AppServer,
+            Self::Exec => TurnTransport::Exec,
+        }
+    }
+}
+
+impl Config {
+    /// What runs over `codex exec`.
+    pub fn exec_settings(&self) -> ExecSettings {
+        let channels = [("loopback", self.loopback.transport)];
+        ExecSettings {
+            timeout: Duration::from_secs(self.exec.timeout_secs),
+            channels: channels
+                .into_iter()
+                .filter(|(_, key)| key.transport() == TurnTransport::Exec)
+                .map(|(channel, _)| channel.to_owned())
+                .collect(),
+            conversations: self.exec.conversations.clone(),
+        }
+    }
+}
+
+impl Config {
+    /// Whether anything runs over `codex exec`.
+    pub(super) fn uses_exec(&self) -> bool {
+        let exec = self.exec_settings();
+        !exec.channels.is_empty() || !exec.conversations.is_empty() || self.molecule.uses_exec()
+    }
+}
+
+impl ExecConfig {
+    /// What is wrong with the values.
+    pub(super) fn problem(&self) -> Option<String> {
+        let empty = self.conversations.iter().any(|key| key.is_empty());
+        empty.then(|| {
+            "holds an empty key; write the key of a conversation, or `*` for all".to_owned()
+        })
+    }
+}

@@ -1,0 +1,431 @@
+//! Every key of `codex-bridge.toml`, with its default and its bounds.
+//!
+//! The doc comments are what an operator reads: they become the descriptions of the JSON Schema. What the
+//! file says about them together (a directory that must exist, say) is judged in [`super::sense`].
+
+use super::a2a::A2aConfig;
+use super::exec::ExecConfig;
+use super::http::HttpConfig;
+use super::loopback::LoopbackConfig;
+use super::molecule::MoleculeConfig;
+use super::rules::{ApprovalsConfig, RuleConfig};
+use super::tasks::{NotifyConfig, TasksConfig};
+use super::tiers::Tiers;
+use crate::ProgressPace;
+use bridge_channel::files::{FILE_MAX_BYTES, MESSAGE_MAX_BYTES};
+use bridge_core::budget::Budgets;
+use bridge_core::limits;
+use bridge_core::step::Keep;
+use bridge_core::value::{Sandbox, Transport};
+use bridge_host::{NewThreads, TransportChoice};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Most turns at a time that can be asked for; beyond it one Codex process is not the way to go.
+const TURNS_MAX: u32 = 512;
+/// A day: longer waits are mistakes.
+pub(super) const DAY_SECS: u64 = 24 * 3_600;
+/// The longest time that finished messages can be kept.
+const RETENTION_MAX_DAYS: u32 = 3_650;
+/// A day in the ledger's milliseconds.
+const DAY_MS: i64 = 24 * 3_600_000;
+/// Ten starts a second is a loop, not a recovery.
+const RESTARTS_MAX: u32 = 600;
+/// The longest time a stop may take.
+const DRAIN_MAX_SECS: u64 = 3_600;
+
+/// The configuration of codex-bridge. Every key may be left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The daemon itself.
+    pub daemon: DaemonConfig,
+    /// The Codex that is started.
+    pub codex: CodexConfig,
+    /// What senders may do, by who they are. No message can change it.
+    pub tiers: Tiers,
+    /// Tasks that callers start.
+    pub tasks: TasksConfig,
+    /// Who may be told that a task is finished.
+    pub notify: NotifyConfig,
+    /// How long what Codex asks waits for a person.
+    pub approvals: ApprovalsConfig,
+    /// What is decided beforehand about what Codex asks; the first rule that matches counts.
+    pub rules: Vec<RuleConfig>,
+    /// How long turns may take, and when they are tried again.
+    pub turn: TurnConfig,
+    /// Turns over `codex exec`.
+    pub exec: ExecConfig,
+    /// How long finished messages are kept.
+    pub retention: RetentionConfig,
+    /// Workspaces of a Molecule platform.
+    pub molecule: MoleculeConfig,
+    /// Files that come with messages and go with answers.
+    pub files: FilesConfig,
+    /// A platform on this machine: what `drill` and the tests run, and a template for real ones.
+    pub loopback: LoopbackConfig,
+    /// The HTTP API over TCP, for holders of a token.
+    pub http: HttpConfig,
+    /// Other agents that call this one, and those that it may call, over A2A.
+    pub a2a: A2aConfig,
+    /// What is logged.
+    pub log: LogConfig,
+}
+
+/// The daemon itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DaemonConfig {
+    /// How many turns run at the same time, over all conversations.
+    #[schemars(range(min = 1, max = TURNS_MAX))]
+    pub turns_max: u32,
+    /// How many of them are kept for the owner: messages of agents, of programs with a token and of other people never
+    /// take the last ones. Less than `turns_max`. Without it 2, or half of `turns_max` where that is less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 0, max = TURNS_MAX))]
+    pub turns_reserved: Option<u32>,
+    /// How many turns one sender may have at the same time; the owner may have all of them. Without it half of those
+    /// that are not kept for the owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 1, max = TURNS_MAX))]
+    pub turns_per_sender: Option<u32>,
+    /// How many of them one channel may have at the same time. Without it a channel may have all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 1, max = TURNS_MAX))]
+    pub turns_per_channel: Option<u32>,
+    /// How long running turns may go on after SIGTERM, in seconds, before they are interrupted.
+    #[schemars(range(min = 0, max = DRAIN_MAX_SECS))]
+    pub drain_secs: u64,
+    /// The file of the ledger's key, by its absolute path; it is made where there is none. Without it the credential
+    /// `codex-bridge.key` of the service counts, else `key` in the state directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", length(min = 1))]
+    pub key_file: Option<PathBuf>,
+}
+
+/// The Codex that is started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct CodexConfig {
+    /// The Codex executable: a path, or a name that is looked for on PATH. Without it `codex` is looked for.
+    /// CODEX_BRIDGE_CODEX_BIN and --codex-bin go before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", length(min = 1))]
+    pub bin: Option<PathBuf>,
+    /// CODEX_HOME for Codex: where it keeps its login, configuration and threads. An absolute directory
+    /// that exists. Without it the CODEX_HOME of the environment counts, else `~/.codex`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", length(min = 1))]
+    pub home: Option<PathBuf>,
+    /// Other directories that a task may ask for as its CODEX_HOME; absolute, and they must exist. Each has a Codex
+    /// of its own while it is used.
+    pub homes: Vec<PathBuf>,
+    /// How the daemon talks to Codex.
+    pub transport: TransportKey,
+    /// How Codex keeps new threads; those that exist stay as they are.
+    pub history: HistoryKey,
+    /// Names of environment variables that Codex may see beside the usual ones, such as the key of a model
+    /// provider. The commands that Codex runs do not get them.
+    pub env_pass: Vec<String>,
+    /// How long Codex lives on behind its socket without a daemon, in seconds, before it ends by itself.
+    #[schemars(range(min = 1, max = DAY_SECS))]
+    pub linger_secs: u64,
+    /// How often Codex may be started within a minute before it is left alone for a while.
+    #[schemars(range(min = 1, max = RESTARTS_MAX))]
+    pub restarts_per_minute: u32,
+}
+
+/// How the daemon talks to Codex.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransportKey {
+    /// The unix socket where this Codex has one, otherwise pipes. Pipes as well where a tier has no
+    /// sandbox: its commands could reach the socket.
+    #[default]
+    Auto,
+    /// Only the unix socket: turns survive a crash of the daemon.
+    Socket,
+    /// Only pipes: Codex ends with the daemon.
+    Stdio,
+}
+
+/// How Codex keeps new threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HistoryKey {
+    /// As Codex does by itself: every item, with an index.
+    #[default]
+    Paginated,
+    /// Less work for Codex in each turn. The commands that it ran are not shown in the thread later, it takes longer
+    /// to load a long one, and work that failed unseen counts as cut (`on_cut`) where it might have begun again.
+    Legacy,
+}
+
+/// How long turns may take, and when they are tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TurnConfig {
+    /// How long one turn may take, in seconds, before it is interrupted.
+    #[schemars(range(min = 1, max = DAY_SECS))]
+    pub timeout_secs: u64,
+    /// How long nothing may be heard of a turn, in seconds, before it is interrupted. The time that a command
+    /// runs does not count.
+    #[schemars(range(min = 1, max = DAY_SECS))]
+    pub idle_secs: u64,
+    /// After how many seconds a chat is told for the first time what a long turn is doing; 0 is never.
+    #[schemars(range(min = 0, max = DAY_SECS))]
+    pub progress_after_secs: u64,
+    /// How many seconds later it is told again.
+    #[schemars(range(min = 10, max = DAY_SECS))]
+    pub progress_every_secs: u64,
+    /// The first wait before a failed turn is tried again, in milliseconds; it doubles each time.
+    #[schemars(range(min = 1, max = limits::TURN_BACKOFF_MAX_MS))]
+    pub backoff_base_ms: u64,
+    /// How soon a message that waits for you (no login, broken configuration) is tried again, in seconds.
+    #[schemars(range(min = 1, max = DAY_SECS))]
+    pub config_probe_secs: u64,
+}
+
+/// How long finished messages are kept. A message is also what tells a repeated one apart, so nothing goes
+/// while its source may show it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetentionConfig {
+    /// Answered and cancelled messages, in days.
+    #[schemars(range(min = 1, max = RETENTION_MAX_DAYS))]
+    pub done_days: u32,
+    /// Dead letters, in days.
+    #[schemars(range(min = 1, max = RETENTION_MAX_DAYS))]
+    pub dead_days: u32,
+    /// The record of what people did by hand, in days.
+    #[schemars(range(min = 1, max = RETENTION_MAX_DAYS))]
+    pub audit_days: u32,
+}
+
+/// Files that come with messages and go with answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FilesConfig {
+    /// The longest file that is taken in or sent, in bytes. A message has at most 10 files and 100 MiB.
+    #[schemars(range(min = 1, max = MESSAGE_MAX_BYTES))]
+    pub max_bytes: u64,
+}
+
+/// What is logged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogConfig {
+    /// A level (`error`, `warn`, `info`, `debug`, `trace`), or levels by module such as
+    /// `info,bridge_host=debug`. CODEX_BRIDGE_LOG goes before it.
+    pub level: String,
+}
+
+impl Default for DaemonConfig {
+    fn default() -> Self {
+        Self {
+            turns_max: limits::TURNS_IN_FLIGHT_DEFAULT,
+            turns_reserved: None,
+            turns_per_sender: None,
+            turns_per_channel: None,
+            drain_secs: 60,
+            key_file: None,
+        }
+    }
+}
+
+impl Default for CodexConfig {
+    fn default() -> Self {
+        Self {
+            bin: None,
+            home: None,
+            homes: Vec::new(),
+            transport: TransportKey::Auto,
+            history: HistoryKey::Paginated,
+            env_pass: Vec::new(),
+            linger_secs: 600,
+            restarts_per_minute: 5,
+        }
+    }
+}
+
+impl Default for TurnConfig {
+    fn default() -> Self {
+        Self {
+            timeout_secs: 1_800,
+            idle_secs: 300,
+            progress_after_secs: 180,
+            progress_every_secs: 300,
+            backoff_base_ms: limits::TURN_BACKOFF_BASE_MS.unsigned_abs(),
+            config_probe_secs: limits::CONFIG_PROBE_MS.unsigned_abs() / 1000,
+        }
+    }
+}
+
+impl Default for RetentionConfig {
+    fn default() -> Self {
+        Self {
+            done_days: 30,
+            dead_days: 90,
+            audit_days: 400,
+        }
+    }
+}
+
+impl Default for FilesConfig {
+    fn default() -> Self {
+        Self {
+            max_bytes: FILE_MAX_BYTES,
+        }
+    }
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self {
+            level: "info".to_owned(),
+        }
+    }
+}
+
+impl Config {
+    /// What senders may use within a day.
+    pub fn budgets(&self) -> Budgets {
+        let tiers = self.tiers.budgets();
+        Budgets {
+            senders: self.a2a.budgets(&tiers),
+            tiers: tiers.to_vec(),
+        }
+    }
+
+    /// How the daemon talks to Codex. A command without a sandbox could reach Codex's control socket and
+    /// answer what Codex asks, so there is no socket where a tier has no sandbox.
+    pub fn transport_choice(&self) -> TransportChoice {
+        match self.codex.transport {
+            TransportKey::Auto if self.has_unsandboxed_tier() => {
+                TransportChoice::Only(Transport::Stdio)
+            }
+            TransportKey::Auto => TransportChoice::Auto,
+            TransportKey::Socket => TransportChoice::Only(Transport::Socket),
+            TransportKey::Stdio => TransportChoice::Only(Transport::Stdio),
+        }
+    }
+
+    /// How Codex is to keep new threads.
+    pub fn new_threads(&self) -> NewThreads {
+        match self.codex.history {
+            HistoryKey::Paginated => NewThreads::Usual,
+            HistoryKey::Legacy => NewThreads::Legacy,
+        }
+    }
+
+    /// How many turns are kept for the owner. One place is for whoever comes first.
+    pub fn turns_reserved(&self) -> u32 {
+        let usual = limits::TURNS_RESERVED_DEFAULT.min(self.daemon.turns_max / 2);
+        self.daemon.turns_reserved.unwrap_or(usual)
+    }
+
+    /// How many turns one sender may have at the same time.
+    pub fn turns_per_sender(&self) -> u32 {
+        let shared = self.daemon.turns_max.saturating_sub(self.turns_reserved());
+        self.daemon.turns_per_sender.unwrap_or((shared / 2).max(1))
+    }
+
+    /// How many turns one channel may have at the same time. No limit is not `turns_max`: people have places of their
+    /// own also while turns that waited for a person go on all at once.
+    pub fn turns_per_channel(&self) -> u32 {
+        self.daemon.turns_per_channel.unwrap_or(u32::MAX)
+    }
+
+    /// How long rows are kept. No channel shows a row again after [`limits::REDELIVERY_MS`].
+    pub fn keep(&self) -> Keep {
+        let days = |days: u32| i64::from(days).saturating_mul(DAY_MS);
+        Keep {
+            done_ms: days(self.retention.done_days),
+            dead_ms: days(self.retention.dead_days),
+            audit_ms: days(self.retention.audit_days),
+            redelivery_ms: limits::REDELIVERY_MS,
+        }
+    }
+
+    /// Variables that Codex may see and its commands may not: what is passed on purpose is mostly a key.
+    pub fn hidden_from_commands(&self) -> Vec<String> {
+        self.codex.env_pass.clone()
+    }
+
+    /// Whether the commands of any tier run without a sandbox.
+    pub(super) fn has_unsandboxed_tier(&self) -> bool {
+        self.tiers.sandboxes().contains(&Sandbox::DangerFullAccess)
+    }
+}
+
+impl TurnConfig {
+    /// How often a chat is told of a long turn.
+    pub fn progress(&self) -> ProgressPace {
+        let after = self.progress_after_secs;
+        ProgressPace {
+            after: (after > 0).then(|| Duration::from_secs(after)),
+            every: Duration::from_secs(self.progress_every_secs),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn without_a_sandbox_there_is_no_socket() {
+        assert_eq!(Config::default().transport_choice(), TransportChoice::Auto);
+        let danger = config("tiers.owner.sandbox = 'danger-full-access'");
+        assert_eq!(
+            danger.transport_choice(),
+            TransportChoice::Only(Transport::Stdio)
+        );
+        let socket = config("codex.transport = 'socket'");
+        assert_eq!(
+            socket.transport_choice(),
+            TransportChoice::Only(Transport::Socket)
+        );
+    }
+
+    #[test]
+    fn new_threads_follow_history_setting() {
+        assert_eq!(Config::default().new_threads(), NewThreads::Usual);
+        let legacy = config("codex.history = 'legacy'");
+        assert_eq!(legacy.new_threads(), NewThreads::Legacy);
+    }
+
+    #[test]
+    fn what_is_chosen_reaches_the_core() {
+        let keep = config("retention.done_days = 2\nretention.dead_days = 3").keep();
+        assert_eq!((keep.done_ms, keep.dead_ms), (2 * DAY_MS, 3 * DAY_MS));
+        let all = config("daemon.turns_max = 5");
+        assert_eq!(all.turns_per_channel(), u32::MAX);
+        let some = config("[daemon]\nturns_max = 5\nturns_per_channel = 2");
+        assert_eq!(some.turns_per_channel(), 2);
+    }
+
+    #[test]
+    fn f3_shares_of_turns_follow_their_number() {
+        for (text, reserved, per_sender) in [
+            ("", 2, 7),
+            ("daemon.turns_max = 1", 0, 1),
+            ("daemon.turns_max = 2", 1, 1),
+            ("daemon.turns_max = 3", 1, 1),
+            ("daemon.turns_max = 8", 2, 3),
+            ("daemon.turns_reserved = 0", 0, 8),
+            ("[daemon]\nturns_max = 9\nturns_reserved = 8", 8, 1),
+            ("daemon.turns_per_sender = 16", 2, 16),
+        ] {
+            let config = config(text);
+            let found = (config.turns_reserved(), config.turns_per_sender());
+            assert_eq!(found, (reserved, per_sender), "{text}");
+        }
+    }
+}

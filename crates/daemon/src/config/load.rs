@@ -1,0 +1,252 @@
+//! Puts the configuration together: defaults, then the file, then the environment; and says of every key
+//! where its value comes from. Flags of a command go on top, and are the command's business.
+
+use super::environment::{self, Environment};
+use super::error::{ConfigError, Place, Problem};
+use super::keys::Config;
+use super::molecule::{self, Variables, Workspace};
+use super::places::Places;
+use super::shape::Spots;
+use super::tiers::ReadsKey;
+use super::{file, sense, shape};
+use std::path::{Path, PathBuf};
+
+/// Where Codex keeps its things when nobody says otherwise.
+const CODEX_HOME_DEFAULT: &str = ".codex";
+
+/// A configuration that can be worked with.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What is in force.
+    pub config: Config,
+    /// The file it was read from, if there was one.
+    pub file: Option<PathBuf>,
+    /// What the operator should know at every start.
+    pub warnings: Vec<String>,
+    /// The Molecule workspaces that are served.
+    pub molecule: Vec<Workspace>,
+    pub(super) origins: Origins,
+    pub(super) places: Places,
+}
+
+/// Where the values come from that are not defaults.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Origins {
+    spots: Spots,
+}
+
+/// Loads the configuration. A `path` that was named must exist; without one the usual place is looked at,
+/// and no file there means defaults. `state_dir` is what the command line named.
+pub fn load(
+    path: Option<&Path>,
+    environment: &Environment,
+    state_dir: Option<&Path>,
+) -> Result<Loaded, ConfigError> {
+    let found = file::find(path, environment)?;
+    let (file, text) = match found {
+        Some(found) => (Some(found.path), found.text),
+        None => (None, String::new()),
+    };
+    let (mut config, spots) = shape::read(&text).map_err(|problems| ConfigError::Invalid {
+        file: file.clone(),
+        problems,
+    })?;
+    let mut origins = Origins::of(spots);
+    overlay(&mut config, &mut origins, environment);
+    let places = places(&config, environment, state_dir);
+    let mut problems = sense::problems(&config, &origins, &places);
+    let resolved = molecule::resolve(&config.molecule, &origins, Variables::read(environment));
+    problems.extend(resolved.problems);
+    if !problems.is_empty() {
+        problems.sort_by_key(|problem| problem.place);
+        return Err(ConfigError::Invalid { file, problems });
+    }
+    let mut warnings = sense::warnings(&config);
+    warnings.extend(resolved.warnings);
+    let loaded = Loaded {
+        config,
+        file,
+        warnings,
+        molecule: resolved.workspaces,
+        origins,
+        places,
+    };
+    let problems = sense::reads_also_problems(
+        &loaded.config,
+        &loaded.origins,
+        &loaded.places,
+        &loaded.hidden(),
+    );
+    if problems.is_empty() {
+        Ok(loaded)
+    } else {
+        Err(ConfigError::Invalid {
+            file: loaded.file,
+            problems,
+        })
+    }
+}
+
+impl Loaded {
+    /// What is in force without a file, for whoever must go on although the file can't be used.
+    pub fn without_file(environment: &Environment, state_dir: Option<&Path>) -> Self {
+        let mut config = Config::default();
+        let mut origins = Origins::default();
+        overlay(&mut config, &mut origins, environment);
+        let places = places(&config, environment, state_dir);
+        Self {
+            config,
+            file: None,
+            warnings: Vec::new(),
+            molecule: Vec::new(),
+            origins,
+            places,
+        }
+    }
+
+    /// Where the API is served over TCP, as a flag says; [`Loaded::override_with`] judges it.
+    pub fn listen_on(&mut self, listen: Option<String>) {
+        if let Some(listen) = listen {
+            self.config.http.listen = Some(listen);
+            let flag = "--listen";
+            self.origins.set("http.listen", Place::Flag { flag });
+        }
+    }
+
+    /// Puts the flags of a command on top of everything, and judges what they say like the rest.
+    pub fn override_with(
+        &mut self,
+        codex_bin: Option<PathBuf>,
+        workdir: Option<PathBuf>,
+    ) -> Result<(), ConfigError> {
+        if let Some(bin) = codex_bin {
+            self.config.codex.bin = Some(bin);
+            self.origins.set(
+                "codex.bin",
+                Place::Flag {
+                    flag: "--codex-bin",
+                },
+            );
+        }
+        if let Some(workdir) = workdir {
+            // What does not become absolute is refused below.
+            let workdir = std::path::absolute(&workdir).unwrap_or(workdir);
+            self.config.tiers.owner.workdir = Some(workdir);
+            let flag = "--workdir";
+            self.origins
+                .set("tiers.owner.workdir", Place::Flag { flag });
+        }
+        let problems = sense::problems(&self.config, &self.origins, &self.places);
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(ConfigError::Invalid {
+            file: self.file.clone(),
+            problems,
+        })
+    }
+
+    /// What turns of shielded senders may never read: logins, other conversations, this configuration, and the files
+    /// with tokens.
+    pub fn hidden(&self) -> Vec<PathBuf> {
+        let files = self.molecule.iter().filter_map(Workspace::token_file);
+        let secrets = self.config.notify.webhook_secret_file.as_deref();
+        let secrets = secrets
+            .into_iter()
+            .chain(self.config.daemon.key_file.as_deref());
+        let agents = self.config.a2a.token_files();
+        let hidden = self.file.as_deref().into_iter().chain(files).chain(secrets);
+        let hidden = hidden.chain(agents);
+        self.places.hidden(hidden.map(Path::to_path_buf))
+    }
+
+    /// Whether isolated turns may come in: of peers, or of token holders.
+    pub fn serves_isolated(&self) -> bool {
+        let tiers = &self.config.tiers;
+        let tokens = self.config.http.listen.is_some();
+        (tiers.peer.reads == ReadsKey::Shielded && self.serves_peers())
+            || (tiers.tool.reads == ReadsKey::Shielded && tokens)
+    }
+
+    /// Whether a channel is on whose senders may be peers.
+    fn serves_peers(&self) -> bool {
+        let agents = self.config.a2a.enabled && self.config.http.listen.is_some();
+        self.config.loopback.url.is_some() || !self.molecule.is_empty() || agents
+    }
+
+    /// What a directory that turns work in must not hold.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Where CODEX_HOME is in the end; nowhere without a home directory.
+    pub fn codex_home(&self) -> Option<&Path> {
+        self.places.codex_home.as_deref()
+    }
+}
+
+impl Origins {
+    pub(super) fn of(spots: Spots) -> Self {
+        Self { spots }
+    }
+
+    /// Where the value of a key comes from; `None` is its default.
+    pub(super) fn of_key(&self, key: &str) -> Option<Place> {
+        self.spots.get(key).copied()
+    }
+
+    /// The first place at which anything below a table is set.
+    pub(super) fn first_of(&self, table: &str) -> Option<Place> {
+        let below = self.spots.iter().filter(|(key, _)| key.starts_with(table));
+        below.map(|(_, place)| *place).min()
+    }
+
+    /// A problem with a key, at its place. A default is never a problem: nobody could mend it.
+    pub(super) fn problem(&self, key: &str, what: String) -> Option<Problem> {
+        let place = self.of_key(key)?;
+        let what = match place {
+            Place::Spot { .. } => format!("`{key}` {what}"),
+            Place::Variable { .. } | Place::Flag { .. } => what,
+        };
+        Some(Problem { place, what })
+    }
+
+    fn set(&mut self, key: &str, place: Place) {
+        self.spots.insert(key.to_owned(), place);
+    }
+}
+
+/// Our own variables go before the file. CODEX_HOME is not ours: it may have been set for the user's
+/// terminal, so what the file says about the daemon's Codex goes before it.
+fn overlay(config: &mut Config, origins: &mut Origins, environment: &Environment) {
+    let variable = |variable| Place::Variable { variable };
+    if let Some(bin) = environment.codex_bin() {
+        config.codex.bin = Some(bin.to_owned());
+        origins.set("codex.bin", variable(environment::CODEX_BIN));
+    }
+    if let Some(listen) = environment.listen() {
+        config.http.listen = Some(listen);
+        origins.set("http.listen", variable(environment::LISTEN));
+    }
+    if let Some(level) = environment.log_filter() {
+        level.clone_into(&mut config.log.level);
+        origins.set("log.level", variable(environment::LOG));
+    }
+    if config.codex.home.is_none()
+        && let Some(home) = environment.codex_home()
+    {
+        config.codex.home = Some(home.to_owned());
+        origins.set("codex.home", variable(environment::CODEX_HOME));
+    }
+}
+
+fn places(config: &Config, environment: &Environment, state_dir: Option<&Path>) -> Places {
+    let home = environment.home().map(Path::to_owned);
+    let default = home.as_ref().map(|home| home.join(CODEX_HOME_DEFAULT));
+    Places {
+        state_dir: environment.state_dir(state_dir).ok(),
+        codex_home: config.codex.home.clone().or(default),
+        home,
+        codex_homes: config.codex.homes.clone(),
+    }
+}

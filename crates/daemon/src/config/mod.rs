@@ -1,0 +1,41 @@
+//! What the operator decided: the environment, the file `codex-bridge.toml`, and what both amount to.
+//!
+//! Nothing else in the program reads the environment or the file; everything else is given what it needs.
+//! A key exists here once, as a field of [`Config`]: the schema, the checks, `config check` and the
+//! documented example all follow from it.
+
+mod a2a;
+mod check;
+mod environment;
+mod error;
+mod exec;
+mod file;
+mod http;
+mod keys;
+mod load;
+mod loopback;
+mod molecule;
+mod places;
+mod private;
+mod rules;
+mod schema;
+mod sense;
+mod shape;
+mod tasks;
+mod text;
+mod tiers;
+
+pub use a2a::{A2aAuthKey, A2aConfig, AgentConfig};
+pub use check::{check, differing, print_schema};
+pub use environment::Environment;
+pub use error::ConfigError;
+pub use http::HttpConfig;
+pub use keys::{Config, DaemonConfig};
+pub use load::{Loaded, load};
+pub use molecule::Workspace;
+pub use places::Places;
+pub use rules::KindKey;
+pub use tiers::{ReadsKey, TierConfig, Tiers};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! The keys of the Molecule channel: what holds for all workspaces, and what one workspace has for itself.
+//!
+//! A token is never a key: the file may be readable by others and ends up in repositories. What the keys and the
+//! variables of the environment amount to is [`resolve`]'s business.
+
+mod origins;
+mod resolve;
+#[cfg(test)]
+mod tests;
+mod variables;
+
+pub(crate) use origins::OriginsConfig;
+pub use resolve::Workspace;
+pub(super) use resolve::resolve;
+pub(super) use variables::Variables;
+
+use super::exec::TurnTransportKey;
+use bridge_channel::molecule;
+use bridge_core::port::{OnUnknown, TurnTransport};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The longest pause between two looks at the feed.
+const POLL_MAX_SECS: u64 = 300;
+/// The platform keeps rows for a month at most.
+const FIRST_START_MAX_MINUTES: u32 = 30 * 24 * 60;
+/// A shorter bubble would cut an ordinary answer into dozens.
+const REPLY_MIN_CHARS: u32 = 500;
+/// A longer one is nothing that a canvas shows well.
+const REPLY_MAX_CHARS: u32 = 1_000_000;
+
+/// Workspaces of a Molecule platform. WORKSPACE_ID, PLATFORM_URL and MOLECULE_WORKSPACE_TOKEN in the environment turn
+/// one on without any of these keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct MoleculeConfig {
+    /// Where the platform is, for workspaces that name none. PLATFORM_URL goes before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub platform_url: Option<String>,
+    /// The organisation, on platforms with several. MOLECULE_ORG_ID goes before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub org_id: Option<String>,
+    /// Whether tokens may travel over plain http to another machine. Anyone on the way can read them, and anyone can
+    /// write as a user of the canvas.
+    pub allow_http: bool,
+    /// What those may do who write and are no workspaces.
+    pub origins: OriginsConfig,
+    /// What runs the turns.
+    pub transport: TurnTransportKey,
+    /// The name on the agent card. Without it the platform keeps the one it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub name: Option<String>,
+    /// How far back a first start looks, in minutes; 0 takes only what arrives from then on.
+    #[schemars(range(min = 0, max = FIRST_START_MAX_MINUTES))]
+    pub first_start_minutes: u32,
+    /// How often the feed is read, in seconds.
+    #[schemars(range(min = 1, max = POLL_MAX_SECS))]
+    pub poll_secs: u64,
+    /// Whether the platform's events wake the daemon between two looks, so that a message is taken in at once.
+    pub wake: bool,
+    /// The longest text of one bubble; a longer answer comes in several.
+    #[schemars(range(min = REPLY_MIN_CHARS, max = REPLY_MAX_CHARS))]
+    pub max_reply_chars: u32,
+    /// What is done on an older platform when it is not known whether a reply reached a peer.
+    pub unknown_outcome: UnknownKey,
+    /// The workspaces, one table each. What a table leaves out is taken from above.
+    pub workspace: Vec<WorkspaceConfig>,
+}
+
+/// One workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorkspaceConfig {
+    /// The workspace's id, from External Connect on the canvas.
+    #[schemars(length(min = 1))]
+    pub id: String,
+    /// Where its platform is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub platform_url: Option<String>,
+    /// A file that holds its token, readable by this user alone. It is read again when the platform refuses the
+    /// token, so a new one needs no restart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", length(min = 1))]
+    pub token_file: Option<PathBuf>,
+    /// Its organisation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub org_id: Option<String>,
+    /// Whether its token may travel over plain http to another machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
+    pub allow_http: Option<bool>,
+    /// What those may do who write to it and are no workspaces.
+    pub origins: OriginsConfig,
+    /// What runs its turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "TurnTransportKey")]
+    pub transport: Option<TurnTransportKey>,
+    /// The name on its agent card.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub name: Option<String>,
+}
+
+/// What is done on an older platform when it is not known whether a reply reached a peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnknownKey {
+    /// It is not sent again: it may never be seen, and becomes a dead letter.
+    #[default]
+    Hold,
+    /// It is sent again: the peer may see it twice.
+    Resend,
+}
+
+impl Default for MoleculeConfig {
+    fn default() -> Self {
+        Self {
+            platform_url: None,
+            org_id: None,
+            allow_http: false,
+            origins: OriginsConfig::default(),
+            transport: TurnTransportKey::AppServer,
+            name: None,
+            first_start_minutes: molecule::FIRST_START.minutes,
+            poll_secs: molecule::POLL.as_secs(),
+            wake: true,
+            max_reply_chars: u32::try_from(molecule::MAX_REPLY_CHARS).unwrap_or(REPLY_MAX_CHARS),
+            unknown_outcome: UnknownKey::Hold,
+            workspace: Vec::new(),
+        }
+    }
+}
+
+impl MoleculeConfig {
+    /// Whether any workspace asks for `codex exec`.
+    pub(super) fn uses_exec(&self) -> bool {
+        let own = self.workspace.iter().filter_map(|one| one.transport);
+        own.chain([self.transport])
+            .any(|key| key.transport() == TurnTransport::Exec)
+    }
+
+    fn on_unknown(&self) -> OnUnknown {
+        match self.unknown_outcome {
+            UnknownKey::Hold => OnUnknown::Hold,
+            UnknownKey::Resend => OnUnknown::Resend,
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The workspaces in force: the file's tables and the environment's variables put together, each judged as the
+//! channel itself would judge it.
+
+use super::super::error::{Place, Problem};
+use super::super::load::Origins;
+use super::variables::{self, Named, Variables};
+use super::{MoleculeConfig, WorkspaceConfig};
+use bridge_channel::molecule::{
+    FirstStart, Molecule, OpenError, Reach, Settings, TokenSource, check_url,
+};
+use bridge_core::port::TurnTransport;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// A workspace that is served.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    /// What the channel is opened with.
+    pub settings: Settings,
+    /// What runs its turns.
+    pub via: TurnTransport,
+    /// Where its token is, for people.
+    pub token_from: String,
+}
+
+impl Workspace {
+    /// What is in force, without the token.
+    pub fn in_a_line(&self) -> String {
+        format!(
+            "molecule workspace {} at {}, token from {}, {}, turns by {}",
+            self.settings.workspace,
+            self.settings.platform_url,
+            self.token_from,
+            self.settings.origins,
+            program(self.via),
+        )
+    }
+
+    /// The file that holds its token, where one does.
+    pub(in super::super) fn token_file(&self) -> Option<&Path> {
+        match &self.settings.token {
+            TokenSource::File(path) => Some(path),
+            TokenSource::Value(_) => None,
+        }
+    }
+
+    fn origins(&self) -> Value {
+        let tiers = self.settings.origins.tiers.iter();
+        let tiers = tiers.map(|(origin, tier)| (origin.as_str().to_owned(), tier.as_str().into()));
+        let mut told: serde_json::Map<String, Value> = tiers.collect();
+        told.insert("owners".to_owned(), json!(self.settings.origins.owners));
+        Value::Object(told)
+    }
+
+    /// The same for programs.
+    pub(in super::super) fn json(&self) -> Value {
+        json!({
+            "workspace": self.settings.workspace,
+            "platform_url": self.settings.platform_url,
+            "token_from": self.token_from,
+            "origins": self.origins(),
+            "transport": program(self.via),
+        })
+    }
+}
+
+/// What the keys and the variables amount to.
+#[derive(Debug, Default)]
+pub(in super::super) struct Resolved {
+    pub(in super::super) workspaces: Vec<Workspace>,
+    pub(in super::super) problems: Vec<Problem>,
+    pub(in super::super) warnings: Vec<String>,
+}
+
+/// A table of the file, or nothing where only the environment names the workspace.
+struct Table<'a> {
+    keys: &'a WorkspaceConfig,
+    place: Option<Place>,
+}
+
+/// Puts the workspaces together. A table and a variable that name the same workspace are one: the variable says
+/// where it is and its token, the table the rest.
+pub(in super::super) fn resolve(
+    config: &MoleculeConfig,
+    origins: &Origins,
+    variables: Variables,
+) -> Resolved {
+    let Variables {
+        url,
+        org_id,
+        named,
+        problems,
+        warnings,
+    } = variables;
+    let mut resolving = Resolving {
+        config,
+        url,
+        org_id,
+        seen: BTreeMap::new(),
+        resolved: Resolved {
+            problems,
+            warnings,
+            ..Resolved::default()
+        },
+    };
+    let mut named: Vec<Option<Named>> = named.into_iter().map(Some).collect();
+    for (at, keys) in config.workspace.iter().enumerate() {
+        let place = origins.first_of(&format!("molecule.workspace.{at}."));
+        let same = named
+            .iter_mut()
+            .find(|one| one.as_ref().is_some_and(|one| alike(&one.id, &keys.id)))
+            .and_then(Option::take);
+        resolving.add(&Table { keys, place }, same);
+    }
+    let keys = &WorkspaceConfig::default();
+    for one in named.into_iter().flatten() {
+        resolving.add(&Table { keys, place: None }, Some(one));
+    }
+    resolving.resolved
+}
+
+fn alike(one: &str, other: &str) -> bool {
+    one.trim().eq_ignore_ascii_case(other.trim())
+}
+
+struct Resolving<'a> {
+    config: &'a MoleculeConfig,
+    url: Option<String>,
+    org_id: Option<String>,
+    seen: BTreeMap<String, Place>,
+    resolved: Resolved,
+}
+
+impl Resolving<'_> {
+    fn add(&mut self, table: &Table<'_>, named: Option<Named>) {
+        let variable = named.as_ref().map(|one| one.variable);
+        let place = table.place.unwrap_or(Place::Variable {
+            variable: variable.unwrap_or(variables::ID),
+        });
+        match self.build(table.keys, named, place) {
+            Ok(workspace) => {
+                self.warn(&workspace);
+                self.resolved.workspaces.push(workspace);
+            }
+            Err(what) => self.resolved.problems.push(Problem { place, what }),
+        }
+    }
+
+    fn build(
+        &mut self,
+        keys: &WorkspaceConfig,
+        named: Option<Named>,
+        place: Place,
+    ) -> Result<Workspace, String> {
+        let config = self.config;
+        let id = match (&named, keys.id.trim()) {
+            (Some(named), "") => named.id.trim().to_owned(),
+            (_, id) => id.to_owned(),
+        };
+        let id = Uuid::parse_str(&id)
+            .map_err(|_| {
+                format!(
+                    "the workspace id {id:?} is no UUID; copy it from the canvas, External Connect"
+                )
+            })?
+            .hyphenated()
+            .to_string();
+        if let Some(before) = self.seen.insert(id.clone(), place) {
+            return Err(format!(
+                "the workspace {id} is named twice (also at {before}); name it once"
+            ));
+        }
+        let named_url = named.as_ref().and_then(|one| one.url.clone());
+        let url = named_url
+            .or_else(|| keys.platform_url.clone())
+            .or_else(|| self.url.clone())
+            .or_else(|| config.platform_url.clone())
+            .ok_or_else(|| format!("the workspace {id} has no platform; set {}, or `platform_url` in codex-bridge.toml, to something like https://platform.example.com", variables::URL))?;
+        check_url(&url).map_err(|error| format!("the platform's address {error}"))?;
+        let origins = keys.origins.resolve(&config.origins);
+        origins
+            .check()
+            .map_err(|wrong| format!("workspace {id}: {wrong}"))?;
+        let (token, token_from) = token(&id, keys, named)?;
+        let settings = Settings {
+            workspace: id,
+            platform_url: url,
+            token,
+            org_id: keys
+                .org_id
+                .clone()
+                .or_else(|| self.org_id.clone())
+                .or_else(|| config.org_id.clone()),
+            allow_http: keys.allow_http.unwrap_or(config.allow_http),
+            origins,
+            first_start: FirstStart {
+                minutes: config.first_start_minutes,
+            },
+            poll: Duration::from_secs(config.poll_secs),
+            wake: config.wake,
+            max_reply_chars: usize::try_from(config.max_reply_chars).unwrap_or(usize::MAX),
+            name: keys.name.clone().or_else(|| config.name.clone()),
+            on_unknown: config.on_unknown(),
+        };
+        // The channel's own judgement; nothing is said to the platform.
+        Molecule::open(settings.clone()).map_err(|error| refusal(&settings, &error))?;
+        Ok(Workspace {
+            via: keys.transport.unwrap_or(config.transport).transport(),
+            settings,
+            token_from,
+        })
+    }
+
+    fn warn(&mut self, workspace: &Workspace) {
+        let settings = &workspace.settings;
+        let id = &settings.workspace;
+        let plain = matches!(check_url(&settings.platform_url), Ok((_, Reach::Plain)));
+        if plain {
+            let canvas = if settings.origins.has_owner() {
+                ", and anyone who reaches it can write as the owner of this machine"
+            } else {
+                ""
+            };
+            self.resolved.warnings.push(format!(
+                "the platform of workspace {id} is on plain http: its token travels in the clear{canvas}"
+            ));
+        }
+        if !settings.origins.is_decided() {
+            self.resolved.warnings.push(format!(
+                "nobody who writes to workspace {id} counts as owner, so nobody there can approve, stop or give commands; the platform can't prove who writes at its canvas, so say it: `canvas = \"owner\"` under [molecule.origins], see docs/guides/molecule.md"
+            ));
+        }
+        if let TokenSource::File(path) = &settings.token
+            && readable_by_others(path)
+        {
+            self.resolved.warnings.push(format!(
+                "others can read the token file {}; run `chmod 600 {}`",
+                path.display(),
+                path.display()
+            ));
+        }
+    }
+}
+
+fn token(
+    id: &str,
+    keys: &WorkspaceConfig,
+    named: Option<Named>,
+) -> Result<(TokenSource, String), String> {
+    let named_token = named.and_then(|one| Some((one.token?, one.token_from)));
+    let from_file = || {
+        let path = keys.token_file.clone()?;
+        let from = path.display().to_string();
+        Some((TokenSource::File(path), from))
+    };
+    let found = named_token.or_else(from_file).ok_or_else(|| {
+        format!(
+            "the workspace {id} has no token; name a file that holds it, readable by this user alone, as its `token_file` in codex-bridge.toml, or set WORKSPACE_ID={id} with {} or {}",
+            variables::TOKEN,
+            variables::TOKEN_FILE
+        )
+    })?;
+    match &found.0 {
+        TokenSource::File(path) if !path.is_absolute() => Err(format!(
+            "the token file {} of workspace {id} is not an absolute path; write it out from `/`",
+            path.display()
+        )),
+        TokenSource::File(_) | TokenSource::Value(_) => Ok(found),
+    }
+}
+
+fn refusal(settings: &Settings, error: &OpenError) -> String {
+    format!("workspace {}: {error}", settings.workspace)
+}
+
+/// What runs the turns, in the file's word.
+fn program(via: TurnTransport) -> &'static str {
+    match via {
+        TurnTransport::AppServer => "app-server",
+        TurnTransport::Exec => "exec",
+    }
+}
+
+fn readable_by_others(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.mode() & 0o077 != 0)
+}

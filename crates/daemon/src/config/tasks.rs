@@ -1,0 +1,200 @@
+//! The keys of `[tasks]` and `[notify]`: where tasks of callers may work, and who may be told that one is finished.
+//!
+//! A secret is never a key: the file may be readable by others and ends up in repositories.
+
+use super::error::Problem;
+use super::keys::Config;
+use super::load::Origins;
+use bridge_channel::guard::{Guard, check_origin};
+use bridge_channel::notify::{Signer, Webhook, is_command_name};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The longest time that a command of a notification may take.
+const COMMAND_MAX_SECS: u64 = 300;
+
+/// Tasks that callers start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TasksConfig {
+    /// Directories below which holders of a token may let tasks work; absolute, and they must exist. The local owner
+    /// may name any directory. Without any, tasks of token holders work in directories of their own.
+    pub roots: Vec<PathBuf>,
+}
+
+/// Who may be told that a task is finished.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NotifyConfig {
+    /// A file of mode 0600 that holds the secrets by which webhooks are signed (Standard Webhooks): `whsec_…`, one a
+    /// line; several while one is being replaced. It is read for every call. Without it there are no webhooks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PathBuf", length(min = 1))]
+    pub webhook_secret_file: Option<PathBuf>,
+    /// Origins (scheme, host and port) that webhooks may call although they are not https or not public.
+    pub allow_origins: Vec<String>,
+    /// Commands that can be a target (`command:NAME`), one table each.
+    pub command: Vec<NotifyCommand>,
+}
+
+/// One command. It gets what is told as JSON on its standard input, and an exit status of 0 means that it has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NotifyCommand {
+    /// What callers know it by: letters, digits, `-` and `_`.
+    #[schemars(length(min = 1))]
+    pub name: String,
+    /// The program by its absolute path, and its arguments. No shell reads them, and nothing of a task is in them.
+    pub argv: Vec<String>,
+    /// How long it may take, in seconds, before it is killed with everything it started.
+    #[schemars(range(min = 1, max = COMMAND_MAX_SECS))]
+    pub timeout_secs: u64,
+}
+
+impl Default for NotifyCommand {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            argv: Vec::new(),
+            timeout_secs: 30,
+        }
+    }
+}
+
+impl NotifyConfig {
+    /// What calls webhooks.
+    pub fn webhook(&self) -> Webhook {
+        let origins = self
+            .allow_origins
+            .iter()
+            .flat_map(|text| check_origin(text));
+        Webhook::new(
+            Guard::new(origins.collect()),
+            self.webhook_secret_file.clone(),
+        )
+    }
+}
+
+/// What is wrong with the values.
+pub(super) fn problems(config: &Config, origins: &Origins) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let mut say = |key: &str, what: String| found.extend(origins.problem(key, what));
+    for root in &config.tasks.roots {
+        if let Some(what) = refuse_directory(root) {
+            say("tasks.roots", what);
+        }
+    }
+    for home in &config.codex.homes {
+        if let Some(what) = refuse_directory(home) {
+            say("codex.homes", what);
+        }
+    }
+    let notify = &config.notify;
+    for origin in &notify.allow_origins {
+        if let Err(refusal) = check_origin(origin) {
+            let what = format!(
+                "holds {origin:?}, which is no origin ({refusal}); write something like \"http://127.0.0.1:9000\""
+            );
+            say("notify.allow_origins", what);
+        }
+    }
+    if let Some(path) = &notify.webhook_secret_file
+        && let Err(error) = Signer::open(path)
+    {
+        say(
+            "notify.webhook_secret_file",
+            format!("can't be used: {error}"),
+        );
+    }
+    for (at, command) in notify.command.iter().enumerate() {
+        let twice = notify.command.iter().take(at);
+        let twice = twice.filter(|other| other.name == command.name).count() > 0;
+        let key = |last: &str| format!("notify.command.{at}.{last}");
+        if !is_command_name(&command.name) || twice {
+            let what = format!(
+                "is {:?}; give each command a name of its own, of letters, digits, `-` and `_`",
+                command.name
+            );
+            say(&key("name"), what);
+        }
+        if let Some(what) = refuse_argv(&command.argv) {
+            say(&key("argv"), what);
+        }
+    }
+    found
+}
+
+fn refuse_argv(argv: &[String]) -> Option<String> {
+    let Some(program) = argv.first() else {
+        return Some("is empty; name a program".to_owned());
+    };
+    if argv.iter().any(|word| word.contains('\0')) {
+        return Some("holds a NUL".to_owned());
+    }
+    let path = Path::new(program);
+    if path.is_absolute() && path.is_file() {
+        None
+    } else {
+        Some(format!(
+            "begins with {program:?}, which is no program by its absolute path"
+        ))
+    }
+}
+
+fn refuse_directory(directory: &Path) -> Option<String> {
+    let shown = directory.display();
+    if directory.is_absolute() && directory.is_dir() {
+        None
+    } else {
+        Some(format!(
+            "names {shown}, which is no directory by its absolute path; create it first"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape::read;
+    use super::*;
+
+    fn judge(text: &str) -> Vec<String> {
+        let (config, spots) = read(text).unwrap();
+        let origins = Origins::of(spots);
+        let line = |problem: &Problem| problem.what.clone();
+        problems(&config, &origins).iter().map(line).collect()
+    }
+
+    #[test]
+    fn rejects_invalid_task_and_notify_settings() {
+        for (text, says) in [
+            ("tasks.roots = ['here']", "`tasks.roots`"),
+            ("codex.homes = ['/nonexistent/home']", "`codex.homes`"),
+            ("notify.allow_origins = ['http://h/x']", "no origin"),
+            (
+                "notify.webhook_secret_file = '/nonexistent/s'",
+                "can't be read",
+            ),
+            (
+                "[[notify.command]]\nname = 'a b'\nargv = ['/bin/sh']",
+                "of its own",
+            ),
+            (
+                "[[notify.command]]\nname = 'a'\nargv = ['sh']",
+                "absolute path",
+            ),
+            ("[[notify.command]]\nname = 'a'\nargv = []", "is empty"),
+        ] {
+            let said = judge(text);
+            assert_eq!(said.len(), 1, "{text}: {said:?}");
+            assert!(said[0].contains(says), "{text}: {said:?}");
+        }
+        let twice = "[[notify.command]]\nname = 'a'\nargv = ['/bin/sh']\n";
+        assert_eq!(judge(&twice.repeat(2)).len(), 1);
+        assert!(judge(twice).is_empty());
+        assert!(
+            judge("tasks.roots = ['/']\nnotify.allow_origins = ['http://127.0.0.1:9000']")
+                .is_empty()
+        );
+    }
+}

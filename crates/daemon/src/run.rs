@@ -1,0 +1,571 @@
+//! One life of the daemon: take the state directory, open the ledger, find what was left behind, serve, and stop
+//! without leaving a process or a half-told story.
+
+use super::follow::Running;
+use super::import::Heir;
+use super::listeners::{self, Listeners};
+use super::notice::NotifySettings;
+use super::redact::RedactingAgent;
+use super::reload::{Reloads, Source};
+use super::secret_registry::{self, SecretRegistry};
+use super::service::{CodexDaemon, DaemonService};
+use super::{Daemon, Settings, clock};
+use crate::config::{Config, Environment, Loaded, Places, Workspace};
+use crate::key::KeyPlace;
+use crate::notify::Notifier;
+use crate::state::{Lock, StateDir};
+use anyhow::Context;
+use bridge_channel::Channels;
+use bridge_channel::files::FileStore;
+use bridge_channel::loopback::Loopback;
+use bridge_channel::molecule::{Molecule, Origin};
+use bridge_channel::notify::Webhook;
+use bridge_codex::wire::account::Secret;
+use bridge_core::port::{Agent, Ledger, TurnTransport};
+use bridge_host::{CodexAgent, HostOptions, LaunchOptions, adopted, binary, launcher};
+use bridge_store::sqlite::Soundness;
+use bridge_store::{KeyAge, SqliteLedger};
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// How long interrupted turns may take to end during a stop.
+const INTERRUPT_PATIENCE: Duration = Duration::from_secs(10);
+/// How often the daemon looks whether another one took its place.
+const LOCK_LOOK: Duration = Duration::from_secs(2);
+/// How long the last tasks may take to let go.
+pub(super) const HALT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the daemon is started with.
+#[expect(
+    missing_debug_implementations,
+    reason = "the environment of Codex holds secrets"
+)]
+pub struct RunOptions {
+    pub state_dir: PathBuf,
+    pub config: Config,
+    /// The Molecule workspaces to serve.
+    pub molecule: Vec<Workspace>,
+    /// Where the ancestor may have kept its sessions.
+    pub sessions: Vec<PathBuf>,
+    /// Where `codex` is looked for when the configuration names none.
+    pub search_path: Option<OsString>,
+    /// The environment that Codex gets.
+    pub codex_env: Vec<(OsString, OsString)>,
+    /// A key to log Codex in with, should it have no login.
+    pub api_key: Option<Secret>,
+    /// Leave Codex running behind its socket for the next daemon.
+    pub handover: bool,
+    /// What no shielded turn may read.
+    pub hidden: Vec<PathBuf>,
+    /// What a directory that turns write in must not hold.
+    pub places: Places,
+    /// What no text may carry to people.
+    pub(crate) secret_registry: SecretRegistry,
+    /// Whoever supervises this process.
+    pub notifier: Notifier,
+    /// How the configuration is read again.
+    pub source: Option<Source>,
+    /// Where the service manager keeps this service's credentials.
+    pub credentials: Option<PathBuf>,
+}
+
+impl RunOptions {
+    /// What the configuration and the environment amount to.
+    pub fn new(state_dir: PathBuf, config: Config, environment: &Environment) -> Self {
+        Self {
+            hidden: vec![state_dir.clone()],
+            places: Places::default(),
+            state_dir,
+            secret_registry: SecretRegistry::new(environment.secrets(&config)),
+            search_path: environment.path().map(ToOwned::to_owned),
+            codex_env: environment.for_codex(&config),
+            api_key: environment.openai_api_key(),
+            config,
+            handover: false,
+            notifier: Notifier::default(),
+            molecule: Vec::new(),
+            sessions: Vec::new(),
+            source: None,
+            credentials: None,
+        }
+    }
+
+    /// The same for a whole configuration, which also knows what lies where.
+    pub fn of(state_dir: PathBuf, loaded: Loaded, environment: &Environment) -> Self {
+        let hidden = loaded.hidden();
+        let places = loaded.places().clone();
+        // A task may run under any of them.
+        let homes = loaded.config.codex.homes.iter().map(PathBuf::as_path);
+        let logins: Vec<_> = loaded.codex_home().into_iter().chain(homes).collect();
+        let logins: Vec<_> = logins
+            .into_iter()
+            .map(secret_registry::codex_logins)
+            .collect();
+        let sessions = environment.old_state_dirs(&state_dir);
+        let mut options = Self::new(state_dir, loaded.config, environment);
+        options.hidden = hidden;
+        options.places = places;
+        options.molecule = loaded.molecule;
+        options.sessions = sessions;
+        options.credentials = environment.credentials_dir().map(ToOwned::to_owned);
+        options.hidden.extend(options.credentials.clone());
+        logins
+            .into_iter()
+            .for_each(|source| options.secret_registry.add(source));
+        options
+    }
+}
+
+/// What a command that is told of a task may know of this process: no key, no proxy, nothing of ours.
+const COMMAND_ENV: [&str; 8] = [
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR",
+];
+
+impl RunOptions {
+    fn command_env(&self) -> Vec<(OsString, OsString)> {
+        let known = |name: &OsString| COMMAND_ENV.iter().any(|known| name == known);
+        let env = self.codex_env.iter().filter(|(name, _)| known(name));
+        env.cloned().collect()
+    }
+}
+
+/// How the daemon is asked to stop.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    /// Let turns finish for a while.
+    pub gently: CancellationToken,
+    /// Do not wait any longer.
+    pub now: CancellationToken,
+    /// No stop at all: read the configuration again.
+    pub reload: Arc<Notify>,
+}
+
+/// What the daemon says once it serves.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    pub api_socket: PathBuf,
+    /// Where TCP is served.
+    pub listen: Option<SocketAddr>,
+    pub codex: PathBuf,
+    pub codex_version: String,
+    /// Unfinished messages that were found.
+    pub resumed: usize,
+}
+
+/// A daemon that serves.
+struct Serving {
+    daemon: Arc<CodexDaemon<SqliteLedger>>,
+    state: StateDir,
+    listeners: listeners::Open,
+    loops: Loops,
+    ledger_check: JoinHandle<()>,
+    reaping: JoinHandle<()>,
+    lock: Lock,
+}
+
+/// What runs as long as the daemon does: it ends by itself when the daemon stops.
+struct Loops(Vec<JoinHandle<()>>);
+
+impl Loops {
+    fn start<L: Ledger>(daemon: &Arc<CodexDaemon<L>>, inbox: DaemonService<L>) -> Self {
+        let mut loops = vec![
+            tokio::spawn(Arc::clone(daemon).schedule()),
+            tokio::spawn(Arc::clone(daemon).acks()),
+            tokio::spawn(Arc::clone(daemon).prune()),
+            tokio::spawn(Arc::clone(daemon).rescue()),
+            tokio::spawn(Arc::clone(daemon).notifications()),
+            tokio::spawn(Arc::clone(daemon).pushes()),
+        ];
+        if let Some(loopback) = daemon.sink.loopback.clone() {
+            let (inbox, stop) = (inbox.clone(), daemon.stopping.clone());
+            loops.push(tokio::spawn(
+                async move { loopback.fetch(inbox, stop).await },
+            ));
+        }
+        for molecule in daemon.sink.molecule.clone() {
+            let (inbox, stop) = (inbox.clone(), daemon.stopping.clone());
+            let (present, inbox_of_presence) = (molecule.clone(), inbox.clone());
+            loops.push(tokio::spawn(
+                async move { molecule.fetch(inbox, stop).await },
+            ));
+            // Until the last turn has ended: people see that we still work.
+            let halt = daemon.halt.clone();
+            loops.push(tokio::spawn(async move {
+                present.attend(inbox_of_presence, halt).await;
+            }));
+        }
+        Self(loops)
+    }
+
+    async fn ended(self) {
+        for task in self.0 {
+            let _ended = tokio::time::timeout(HALT_PATIENCE, task).await;
+        }
+    }
+}
+
+/// Runs until it is told to stop.
+pub async fn run(
+    mut options: RunOptions,
+    ready: oneshot::Sender<Ready>,
+    stop: Stop,
+) -> anyhow::Result<()> {
+    let secret_registry = std::mem::take(&mut options.secret_registry);
+    let serving = tokio::select! {
+        serving = start(&options, secret_registry, ready) => serving?,
+        () = stop.gently.cancelled() => return Ok(()),
+    };
+    options.notifier.ready("serving");
+    let alive = tokio::spawn(Arc::clone(&serving.daemon).keep_alive(options.notifier.clone()));
+    let hearing = reload_when_told(&serving.daemon, &options.notifier, &stop.reload);
+    let taken_over = tokio::select! {
+        () = hearing => false,
+        () = stop.gently.cancelled() => false,
+        () = serving.daemon.fenced.cancelled() => true,
+        () = replaced(&serving.lock) => true,
+    };
+    let drain = Duration::from_secs(options.config.daemon.drain_secs);
+    options.notifier.stopping("waiting for running turns");
+    serving.ledger_check.abort();
+    serving
+        .daemon
+        .stop(drain, options.handover || taken_over, &stop.now)
+        .await;
+    serving.loops.ended().await;
+    serving.listeners.close().await;
+    alive.abort();
+    serving.reaping.abort();
+    if taken_over {
+        // Codex, the socket and the directory are the other daemon's now.
+        anyhow::bail!("another daemon has taken over this ledger; this one stopped");
+    }
+    listeners::remove_traces(&serving.state);
+    serving.state.remove_short_dir();
+    Ok(())
+}
+
+/// Reads the configuration again whenever a signal says so, for ever.
+async fn reload_when_told<L: Ledger>(
+    daemon: &Arc<CodexDaemon<L>>,
+    notifier: &Notifier,
+    told: &Notify,
+) {
+    loop {
+        told.notified().await;
+        notifier.reloading();
+        let view = daemon.reload("signal").await;
+        notifier.ready(if view.ok {
+            "serving"
+        } else {
+            "serving; the new configuration can't be used, see the log"
+        });
+    }
+}
+
+/// Returns when another daemon has this state directory. Its epoch keeps us from writing; this only spares the
+/// wait until we try.
+async fn replaced(lock: &Lock) {
+    let mut look = tokio::time::interval(LOCK_LOOK);
+    while !lock.is_replaced() {
+        look.tick().await;
+    }
+}
+
+/// Opens everything, finds what was left behind, and serves.
+async fn start(
+    options: &RunOptions,
+    mut secret_registry: SecretRegistry,
+    ready: oneshot::Sender<Ready>,
+) -> anyhow::Result<Serving> {
+    let state = StateDir::prepare(&options.state_dir)?;
+    let lock = state.lock()?;
+    let reaping = adopt_orphans()?;
+    let codex = find_codex(options)?;
+    let ledger = open_ledger(options, &state)?;
+    clock::start(ledger.read(|rows| rows.newest_time()).await?);
+    let agent = CodexAgent::new(host_options(options, &state, &codex)?, ledger.clone());
+    agent.adopt().await?;
+    let boot_id = bridge_host::process::boot_id()?;
+    let file_store = FileStore::open(state.files(), options.config.files.max_bytes)?;
+    let channels = open_channels(options)?;
+    let over_exec = options
+        .molecule
+        .iter()
+        .zip(&channels.molecule)
+        .filter(|(workspace, _)| workspace.via == TurnTransport::Exec);
+    for molecule in channels.molecule.clone() {
+        molecule.keep_files_in(file_store.clone());
+        secret_registry.add(Box::new(move || tokens(&molecule)));
+    }
+    let molecules = channels.molecule.iter().map(|own| own.channel().clone());
+    let env = options.command_env();
+    let notify = NotifySettings::new(&options.config, &env).through(molecules);
+    if let Some(webhook) = notify.webhook.clone() {
+        secret_registry.add(Box::new(move || signing_secrets(&webhook)));
+    }
+    secret_registry.add(Box::new(Settings::tokens_for_agents(&options.config.a2a)));
+    let listeners = Listeners::bind(&state, &options.config.http).await?;
+    if listeners.address().is_some() {
+        listeners::suggest_owner_token(&ledger).await;
+    }
+    let secret_registry = Arc::new(secret_registry);
+    let settings = Settings::new(&options.config, boot_id, state.work(), file_store.clone())
+        .guarding(&secret_registry)
+        .hiding(&options.hidden)
+        .keeping_out_of(options.places.clone())
+        .telling(notify)
+        .over_exec(over_exec.map(|(_, molecule)| molecule.channel().clone()));
+    let agent = RedactingAgent::new(agent, secret_registry);
+    let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
+    let (source, hidden) = (options.source.clone(), options.hidden.clone());
+    let _only_once = daemon
+        .reloads
+        .set(Reloads::new(source, options.config.clone(), hidden));
+
+    let service = DaemonService::new(
+        &daemon,
+        daemon.ledger.gauge(),
+        state.ledger(),
+        listeners.address(),
+    );
+    let listeners = listeners.open(service.clone());
+    let heirs: Vec<Heir> = options.molecule.iter().map(heir).collect();
+    daemon.import_sessions(&options.sessions, &heirs).await?;
+    for molecule in &daemon.sink.molecule {
+        molecule.recall(&service).await?;
+    }
+    let resumed = daemon.recover().await?;
+    let loops = Loops::start(&daemon, service);
+    let said = Ready {
+        api_socket: state.api_socket(),
+        listen: listeners.address,
+        codex: codex.path,
+        codex_version: codex.version.to_string(),
+        resumed,
+    };
+    // Nobody needs to listen.
+    let _unheard = ready.send(said);
+    // Tracked, so that a stop waits for a start of Codex that is under way.
+    daemon.tasks.spawn(check_codex(Arc::clone(&daemon)));
+    let ledger_check = tokio::spawn(check_ledger(Arc::clone(&daemon)));
+    Ok(Serving {
+        daemon,
+        state,
+        listeners,
+        loops,
+        ledger_check,
+        reaping,
+        lock,
+    })
+}
+
+/// Takes in what a killed keeper leaves behind, so that it is still known to be Codex's.
+fn adopt_orphans() -> anyhow::Result<JoinHandle<()>> {
+    adopted::adopt_all().context("become the parent of processes that lose theirs")?;
+    Ok(tokio::spawn(async {
+        if let Err(error) = adopted::reap().await {
+            tracing::warn!(%error, "ended processes that lost their parent stay in the process table");
+        }
+    }))
+}
+
+fn open_ledger(options: &RunOptions, state: &StateDir) -> anyhow::Result<SqliteLedger> {
+    let configured = options.config.daemon.key_file.as_deref();
+    let place = KeyPlace::of(configured, options.credentials.as_deref(), state);
+    let key = place.load_or_create()?;
+    if key.age() == KeyAge::New {
+        tracing::info!(key = %place.path().display(), "the ledger's key is made; keep a copy of it elsewhere, it is in no backup");
+    }
+    let options = bridge_store::Options::default();
+    Ok(SqliteLedger::open(state.ledger(), &key, options)?)
+}
+
+/// The secrets by which webhooks are signed.
+fn signing_secrets(webhook: &Webhook) -> Vec<String> {
+    let secrets = webhook.secrets();
+    let values = secrets.iter().map(|secret| secret.expose().to_owned());
+    values.collect()
+}
+
+/// The tokens of a workspace, old ones too.
+fn tokens(molecule: &Molecule) -> Vec<String> {
+    let secrets = molecule.secrets();
+    let values = secrets.iter().map(|secret| secret.expose().to_owned());
+    values.collect()
+}
+
+/// Who takes over the ancestor's chats.
+fn heir(workspace: &Workspace) -> Heir {
+    Heir {
+        workspace: workspace.settings.workspace.clone(),
+        canvas_tier: workspace.settings.origins.tier(Origin::Canvas),
+    }
+}
+
+fn open_channels(options: &RunOptions) -> anyhow::Result<Channels> {
+    let loopback = options.config.loopback.settings();
+    let molecule = options
+        .molecule
+        .iter()
+        .map(|workspace| Molecule::open(workspace.settings.clone()));
+    Ok(Channels {
+        loopback: loopback.map(Loopback::open).transpose()?,
+        molecule: molecule.collect::<Result<_, _>>()?,
+    })
+}
+
+/// Starts Codex and looks whether it can take turns, before the first message does.
+async fn check_codex(daemon: Arc<CodexDaemon<SqliteLedger>>) {
+    if let Err(fault) = daemon.agent.ready(None).await {
+        let reason = crate::term::escape_line(&fault.failure.reason).into_owned();
+        tracing::warn!(
+            class = fault.failure.class.as_str(),
+            reason,
+            "codex can't take turns yet"
+        );
+    }
+}
+
+/// Looks whether the ledger is whole; that may take long and nothing waits for it. From damage on, found now or met
+/// later, nothing more is begun.
+async fn check_ledger(daemon: Arc<CodexDaemon<SqliteLedger>>) {
+    match daemon.ledger.quick_check().await {
+        Ok(Soundness::Sound) => tracing::info!("the ledger is sound"),
+        Ok(Soundness::Damaged { .. }) => {}
+        Err(error) => tracing::error!(%error, "the ledger could not be checked"),
+    }
+    let why = daemon.ledger.gauge().damaged().await;
+    daemon.damaged.cancel();
+    tracing::error!(
+        why,
+        "the ledger is damaged: nothing more is taken in or begun, running turns are finished; stop the daemon and run `codex-bridge recover`"
+    );
+}
+
+fn find_codex(options: &RunOptions) -> Result<binary::Binary, binary::Error> {
+    let explicit = options.config.codex.bin.as_deref();
+    let vars = binary::Vars {
+        path: options.search_path.as_deref(),
+        ..binary::Vars::of(&options.codex_env)
+    };
+    binary::find(explicit, vars)
+}
+
+/// The executable that Codex is in the end. Where it can't be found the daemon serves all the same, and what needs it
+/// says so.
+fn native_codex(options: &RunOptions, state: &StateDir, codex: &Path) -> Result<PathBuf, String> {
+    let scratch = state.run_dir().join("launcher");
+    let found = launcher::native_of(codex, &options.codex_env, &scratch);
+    found.map_err(|error| {
+        let why = error.to_string();
+        tracing::warn!(
+            why,
+            "isolated turns (peers, token holders) wait until this is mended"
+        );
+        why
+    })
+}
+
+fn host_options(
+    options: &RunOptions,
+    state: &StateDir,
+    codex: &binary::Binary,
+) -> anyhow::Result<HostOptions> {
+    let config = &options.config;
+    Ok(HostOptions {
+        launch: LaunchOptions {
+            keeper: std::env::current_exe()?,
+            codex: codex.path.clone(),
+            native: native_codex(options, state, &codex.path),
+            codex_version: codex.version.to_string(),
+            run_dir: state.run_dir(),
+            env: options.codex_env.clone(),
+            hidden_from_commands: config.hidden_from_commands(),
+            linger: Duration::from_secs(config.codex.linger_secs),
+        },
+        transport: config.transport_choice(),
+        new_threads: config.new_threads(),
+        api_key: options.api_key.clone(),
+        restarts_per_minute: config.codex.restarts_per_minute,
+    })
+}
+
+impl<L: Ledger> CodexDaemon<L> {
+    /// Takes in nothing more, lets turns finish, interrupts what does not, and ends Codex.
+    async fn stop(self: &Arc<Self>, drain: Duration, handover: bool, now: &CancellationToken) {
+        self.stopping.cancel();
+        self.tasks.close();
+        if handover {
+            self.halt.cancel();
+            let _ended = tokio::time::timeout(HALT_PATIENCE, self.tasks.wait()).await;
+            return self.agent.inner().hand_over().await;
+        }
+        if !self.tasks.is_empty() {
+            tracing::info!(
+                seconds = drain.as_secs(),
+                "waiting for running turns to finish"
+            );
+        }
+        tokio::select! {
+            () = self.tasks.wait() => {}
+            () = tokio::time::sleep(drain) => tracing::warn!("turns did not finish in time and are interrupted"),
+            () = now.cancelled() => tracing::warn!("told to stop now: turns are interrupted"),
+        }
+        self.interrupt_all().await;
+        let _ended = tokio::time::timeout(INTERRUPT_PATIENCE, self.tasks.wait()).await;
+        self.halt.cancel();
+        let _ended = tokio::time::timeout(HALT_PATIENCE, self.tasks.wait()).await;
+        self.agent.inner().stop().await;
+    }
+
+    async fn interrupt_all(&self) {
+        let running: Vec<_> = {
+            let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            running.values().cloned().collect()
+        };
+        for Running {
+            thread, turn_id, ..
+        } in running
+        {
+            if let Err(error) = self.agent.interrupt(&thread, &turn_id).await {
+                tracing::warn!(%error, %thread, "a turn could not be interrupted");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load;
+
+    #[test]
+    fn logins_of_all_homes_are_redacted() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        for home in ["usual", "one", "two"] {
+            std::fs::create_dir(at(home)).unwrap();
+            let login = format!(r#"{{"OPENAI_API_KEY": "sk-key-of-{home}"}}"#);
+            std::fs::write(at(home).join("auth.json"), login).unwrap();
+        }
+        let file = at("codex-bridge.toml");
+        let homes = format!("codex.homes = [{:?}, {:?}]\n", at("one"), at("two"));
+        std::fs::write(&file, homes).unwrap();
+        let environment = Environment::of([
+            ("HOME", root.to_str().unwrap()),
+            ("CODEX_HOME", at("usual").to_str().unwrap()),
+        ]);
+        let loaded = load(Some(&file), &environment, Some(&at("state"))).unwrap();
+        let options = RunOptions::of(at("state"), loaded, &environment);
+        let said = "sk-key-of-usual sk-key-of-one sk-key-of-two";
+        let redacted = options.secret_registry.secrets().redact(said);
+        assert_eq!(redacted.text, "[withheld] [withheld] [withheld]");
+    }
+}

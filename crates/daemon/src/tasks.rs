@@ -1,0 +1,418 @@
+//! Tasks behind the service: one is started, told more, and its turns get the terms that it was given.
+
+use super::Daemon;
+use super::ids;
+use super::service::{DaemonService, closed};
+use bridge_channel::task;
+use bridge_core::port::{Agent, Ledger, LedgerError, Sink, Steered, ThreadSpec, TurnTransport};
+use bridge_core::step::{
+    Join, Leave, MidTurn, Note, Receive, StartTask, SteerStored, SteerTask, TaskStarted, Tell,
+    TellOutcome,
+};
+use bridge_core::value::{
+    ApprovalPolicy, AskedDigest, ChannelId, Class, Conversation, ConversationId, EventKind,
+    ExternalId, Failure, Message, MessageId, Notification, NotifyState, Sandbox, StateName, Task,
+};
+use bridge_front::{NewTask, StartError, Steering, SubmitError, TaskBegun, prompt_summary};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::OwnedMutexGuard;
+
+/// How long a caller waits for Codex to take a text. What it says later counts all the same.
+const STEER_WAIT: Duration = Duration::from_secs(15);
+
+/// What to do after an unknown outcome.
+const LOOK: &str = "look at the events and at what it does before you say it again";
+
+/// What became of a message that was given to a running turn.
+pub(super) enum Joined {
+    /// The turn has it.
+    Taken,
+    /// It waits for its own turn.
+    Waits(String),
+    /// It may have been heard; the turn's end says so.
+    Unknown,
+}
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    /// How the turns of a message run: by its tier, or by the terms of the task that its conversation is.
+    pub(super) async fn spec_of(
+        &self,
+        message: &Message,
+        conversation: &Conversation,
+    ) -> Result<ThreadSpec, Failure> {
+        if conversation.channel.as_str() != task::CHANNEL {
+            return Ok(self.settings().thread_spec(message.tier, conversation));
+        }
+        let id = conversation.conversation_id.clone();
+        let task = self.ledger.read(move |rows| rows.task_of(&id)).await;
+        match task {
+            Ok(Some(task)) => {
+                // A turn that was begun is looked for whatever became of its directory.
+                if message.life.state.name() != StateName::Unclear {
+                    self.settings().still_fits(&task)?;
+                }
+                Ok(self.settings().task_spec(&task, conversation))
+            }
+            Ok(None) => Err(Failure::new(
+                Class::Permanent,
+                "the task of this message is gone, and with it how it was to run",
+            )),
+            Err(error) => Err(Failure::new(error.class(), error.to_string())),
+        }
+    }
+
+    /// Gives a waiting message to the running turn of its conversation. What the turn did not take waits for its
+    /// own turn; after an unknown outcome the turn's end says what it heard.
+    pub(super) async fn join_turn(self: &Arc<Self>, message_id: MessageId) -> Joined {
+        let _order = match self.order_of(&message_id).await {
+            Ok(order) => order,
+            Err(error) => return Joined::Waits(error.to_string()),
+        };
+        let join = Join {
+            message_id: message_id.clone(),
+        };
+        let steer = match self.commit(join).await {
+            Ok(Some(steer)) => steer,
+            Ok(None) => return Joined::Waits("the turn can't be given more now".to_owned()),
+            Err(LedgerError::Refused(refused)) => return Joined::Waits(refused.to_string()),
+            Err(error) => {
+                tracing::error!(%error, %message_id, "a message could not be given to a running turn");
+                return Joined::Waits(error.to_string());
+            }
+        };
+        let refused = match self.agent.steer(&steer).await {
+            Ok(Steered::Taken) => return Joined::Taken,
+            Ok(Steered::Refused { why }) => why,
+            Err(fault) if fault.failure.class == Class::Ambiguous => return Joined::Unknown,
+            Err(fault) => fault.failure.reason,
+        };
+        let why = crate::term::escape_line(&refused).into_owned();
+        tracing::info!(%message_id, why, "the running turn did not take a message");
+        self.settle(Leave { message_id }).await;
+        Joined::Waits(format!("the running turn did not take it: {refused}"))
+    }
+
+    /// Waits until it may speak to the running turn of a message's conversation.
+    async fn order_of(&self, id: &MessageId) -> Result<OwnedMutexGuard<()>, LedgerError> {
+        let named = id.clone();
+        let message = self.ledger.read(move |rows| rows.message(&named)).await?;
+        // What is not there is refused later; until then it stands for itself.
+        let conversation_id = message.map_or_else(
+            || ConversationId::new(id.as_str()),
+            |message| message.conversation_id,
+        );
+        Ok(self.joining.wait(conversation_id).await)
+    }
+
+    /// Tells the running turn of a message of any channel; a caller that goes away takes nothing with it.
+    pub(super) async fn tell_running(
+        self: &Arc<Self>,
+        tell: Tell,
+    ) -> Result<Steering, LedgerError> {
+        let daemon = Arc::clone(self);
+        let telling = self
+            .tasks
+            .spawn(async move { daemon.tell_in_order(tell).await });
+        match tokio::time::timeout(STEER_WAIT, telling).await {
+            Ok(Ok(told)) => told,
+            Ok(Err(_)) | Err(_) => Ok(Steering::Unknown {
+                why: format!("Codex did not say in time whether the running turn has it: {LOOK}"),
+            }),
+        }
+    }
+
+    async fn tell_in_order(self: &Arc<Self>, tell: Tell) -> Result<Steering, LedgerError> {
+        let (message_id, by) = (tell.message_id.clone(), tell.by.clone());
+        let _order = self.order_of(&message_id).await?;
+        let steer = match self.commit(tell).await? {
+            TellOutcome::Steer(steer) => steer,
+            other => return Ok(Steering::Refused { why: idle(other) }),
+        };
+        let (steering, text) = match self.agent.steer(&steer).await {
+            Ok(Steered::Taken) => {
+                let text = format!("the running turn has what {by} told it");
+                (Steering::Steered, text)
+            }
+            Err(fault) if fault.failure.class == Class::Ambiguous => {
+                let what = "whether the running turn has it is not known";
+                let text = format!("{what}: {}", fault.failure.reason);
+                let why = format!("{text}: {LOOK}");
+                (Steering::Unknown { why }, text)
+            }
+            Ok(Steered::Refused { why: reason }) => not_taken(&reason),
+            Err(fault) => not_taken(&fault.failure.reason),
+        };
+        self.settle(Note {
+            message_id,
+            kind: EventKind::Bridge,
+            text,
+            effect: false,
+        })
+        .await;
+        Ok(steering)
+    }
+}
+
+impl<L: Ledger> DaemonService<L> {
+    pub(super) async fn begin_task(&self, new: NewTask) -> Result<TaskBegun, StartError> {
+        let daemon = &self.daemon;
+        if daemon.stopping.is_cancelled() {
+            return Err(SubmitError::Stopping.into());
+        }
+        let asked = asked(&new);
+        if let Some(key) = &new.key
+            && let Some(known) = self.started_before(&new.starter, key).await?
+        {
+            return same(known, &asked);
+        }
+        if let Some(target) = &new.notify_target {
+            daemon
+                .settings()
+                .notify
+                .check(target)
+                .map_err(StartError::Invalid)?;
+        }
+        let (task_id, message_id) = (ids::task_id(), ids::message_id());
+        let conversation_id = ids::conversation_id();
+        let terms = daemon.settings().terms(&new, &conversation_id)?;
+        let external_id = match &new.key {
+            Some(key) => start_id(&new.starter, key),
+            None => ExternalId::new(format!("start:{task_id}")),
+        };
+        let prompt_summary = prompt_summary(&new.prompt);
+        let arrival = task::arrive(&task_id, new.prompt, external_id, new.starter.clone())
+            .map_err(|refusal| StartError::Invalid(refusal.to_string()))?;
+        self.admitted(&arrival).await?;
+        let state = match new.notify_target {
+            Some(_) => NotifyState::Pending { not_before: None },
+            None => NotifyState::NoTarget,
+        };
+        let task = Task {
+            task_id,
+            conversation_id: conversation_id.clone(),
+            message_id: message_id.clone(),
+            starter: new.starter,
+            prompt_summary,
+            asked: asked.clone(),
+            notification: Notification {
+                target: new.notify_target,
+                state,
+                tries: 0,
+                first_try_at: None,
+                error: None,
+            },
+            created_at: ids::now(),
+            terms,
+        };
+        let receive = Receive {
+            message_id,
+            conversation_id,
+            workdir: task.terms.cwd.clone(),
+            mid_turn: MidTurn::Queue,
+            ..self.assign(arrival)
+        };
+        let started = self.commit(StartTask { receive, task }).await;
+        match started.map_err(SubmitError::from)? {
+            TaskStarted::New(task) => {
+                if task.notification.target.is_some() {
+                    daemon.untold.store(true, Ordering::SeqCst);
+                }
+                Ok(TaskBegun {
+                    task,
+                    duplicate: false,
+                })
+            }
+            TaskStarted::Known(task) => same(task, &asked),
+            TaskStarted::Full => Err(SubmitError::Full.into()),
+            TaskStarted::OverBudget(over) => Err(SubmitError::over_budget(over, ids::now()).into()),
+            TaskStarted::Revoked => Err(SubmitError::Revoked.into()),
+        }
+    }
+
+    /// The task that a caller started with this key. It is looked for before anything is judged: what a task was given
+    /// may be gone since, and it is the same task all the same.
+    async fn started_before(&self, starter: &str, key: &str) -> Result<Option<Task>, SubmitError> {
+        let (channel, id) = (ChannelId::new(task::CHANNEL), start_id(starter, key));
+        let found =
+            self.daemon
+                .ledger
+                .read(move |rows| match rows.message_by_external(&channel, &id)? {
+                    Some(message) => rows.task_of(&message.conversation_id),
+                    None => Ok(None),
+                });
+        Ok(found.await?)
+    }
+
+    /// Whether one more may come in; what is known already may, however closed the door is.
+    async fn admitted(&self, arrival: &bridge_channel::Arrival) -> Result<(), SubmitError> {
+        self.admit(arrival).await.map(drop).map_err(closed)
+    }
+
+    pub(super) async fn tell_task(
+        &self,
+        task: &Task,
+        text: String,
+        by: &str,
+    ) -> Result<Steering, SubmitError> {
+        if self.daemon.stopping.is_cancelled() {
+            return Err(SubmitError::Stopping);
+        }
+        let external_id = ExternalId::new(format!("steer:{}", ids::message_id()));
+        let arrival = task::arrive(&task.task_id, text, external_id, by.to_owned())
+            .map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
+        self.admitted(&arrival).await?;
+        let settings = self.daemon.settings();
+        let transport = settings.transport(&arrival.channel, &arrival.conversation);
+        let receive = Receive {
+            workdir: task.terms.cwd.clone(),
+            mid_turn: match transport {
+                TurnTransport::AppServer => MidTurn::Steer,
+                TurnTransport::Exec => MidTurn::Queue,
+            },
+            ..self.assign(arrival)
+        };
+        match self.commit(SteerTask { receive }).await? {
+            SteerStored::Over => Ok(Steering::Refused {
+                why: "the task is over: start a new one".to_owned(),
+            }),
+            SteerStored::Full => Err(SubmitError::Full),
+            SteerStored::OverBudget(over) => Err(SubmitError::over_budget(over, ids::now())),
+            SteerStored::Revoked => Err(SubmitError::Revoked),
+            SteerStored::Stored { running: false, .. } => Ok(Steering::Queued {
+                why: "no turn of the task runs now".to_owned(),
+            }),
+            SteerStored::Stored {
+                message_id,
+                running: true,
+            } => Ok(self.join_now(message_id).await),
+        }
+    }
+
+    /// Gives a stored text to the running turn; a caller that goes away takes nothing with it.
+    async fn join_now(&self, message_id: MessageId) -> Steering {
+        let daemon = Arc::clone(&self.daemon);
+        let joining = self
+            .daemon
+            .tasks
+            .spawn(async move { daemon.join_turn(message_id).await });
+        match tokio::time::timeout(STEER_WAIT, joining).await {
+            Ok(Ok(Joined::Taken)) => Steering::Steered,
+            Ok(Ok(Joined::Waits(why))) => Steering::Queued { why },
+            Ok(Ok(Joined::Unknown)) | Ok(Err(_)) | Err(_) => Steering::Queued {
+                why: "Codex did not say in time whether the running turn has it; if not, the next turn gets it".to_owned(),
+            },
+        }
+    }
+
+    /// Tells the running turn of a message of any channel.
+    pub(super) async fn tell_turn(
+        &self,
+        message_id: MessageId,
+        text: String,
+        by: &str,
+    ) -> Result<Steering, LedgerError> {
+        let tell = Tell {
+            message_id,
+            text,
+            by: by.to_owned(),
+            mark: ids::mark(),
+        };
+        self.daemon.tell_running(tell).await
+    }
+}
+
+/// The channel's id of a task that was started with a key. Keys are their starter's own.
+fn start_id(starter: &str, key: &str) -> ExternalId {
+    ExternalId::new(format!("start:{starter}:{key}"))
+}
+
+/// All that a caller asks for.
+fn asked(new: &NewTask) -> AskedDigest {
+    AskedDigest::of([
+        Some(new.prompt.as_str()),
+        new.cwd.as_deref(),
+        new.model.as_deref(),
+        new.sandbox.map(Sandbox::as_str),
+        new.approval_policy.map(ApprovalPolicy::as_str),
+        new.codex_home.as_deref(),
+        new.notify_target.as_deref(),
+    ])
+}
+
+/// The task of a key that was used before, if the same was asked for.
+fn same(task: Task, asked: &AskedDigest) -> Result<TaskBegun, StartError> {
+    if task.asked == *asked {
+        Ok(TaskBegun {
+            task,
+            duplicate: true,
+        })
+    } else {
+        Err(SubmitError::OtherBody.into())
+    }
+}
+
+fn not_taken(reason: &str) -> (Steering, String) {
+    let why = format!("the running turn did not take it: {reason}");
+    (Steering::Refused { why: why.clone() }, why)
+}
+
+/// Why a message has no turn to tell, and what to do.
+fn idle(outcome: TellOutcome) -> String {
+    match outcome {
+        TellOutcome::Steer(_) => String::new(),
+        TellOutcome::Steered(leader) => {
+            format!("its text was given to the turn of message {leader}: steer that one")
+        }
+        TellOutcome::Stopping => "somebody stopped it, and its turn is ending".to_owned(),
+        TellOutcome::Idle(state) if state.finished() || !state.awaits_answer() => {
+            "it is answered or over: send a new message to its conversation".to_owned()
+        }
+        TellOutcome::Idle(StateName::Parked) => {
+            "it waits for a person to say how it goes on: let it go on with `codex-bridge dead redrive`"
+                .to_owned()
+        }
+        TellOutcome::Idle(_) => {
+            "no turn of it runs now: try again when it does, or send a new message to its conversation"
+                .to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idempotency_fingerprint_covers_requested_fields() {
+        let one = NewTask {
+            prompt: "x".repeat(400),
+            cwd: Some("/a".to_owned()),
+            model: None,
+            sandbox: None,
+            approval_policy: None,
+            codex_home: None,
+            notify_target: None,
+            key: Some("k".to_owned()),
+            starter: "ann".to_owned(),
+            any_directory: false,
+            by_owner: false,
+        };
+        let text = |text: &str| Some(text.to_owned());
+        let mut others = vec![one.clone(); 7];
+        others[0].prompt.push('y');
+        others[1].cwd = None;
+        others[2].model = text("m");
+        others[3].sandbox = Some(Sandbox::ReadOnly);
+        others[4].approval_policy = Some(ApprovalPolicy::OnRequest);
+        others[5].codex_home = text("/a");
+        others[6].notify_target = text("local");
+        assert_eq!(asked(&one), asked(&one.clone()));
+        for (index, other) in others.iter().enumerate() {
+            assert_ne!(asked(&one), asked(other), "{index}");
+        }
+        others[1].model = text("/a");
+        assert_ne!(asked(&one), asked(&others[1]), "parts keep their places");
+    }
+}

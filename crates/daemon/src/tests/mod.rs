@@ -1,0 +1,71 @@
+//! The daemon's own loops over a ledger in memory, a scripted agent and a scripted platform, in virtual time.
+//!
+//! What needs the real Codex, a real file or a real death is in the suite of the built binary.
+
+mod adrift;
+mod agent;
+mod asks;
+mod budgets;
+mod faults;
+mod long;
+mod panics;
+mod platform;
+mod pushed;
+mod stage;
+mod told;
+
+use self::platform::Mood;
+use self::stage::Stage;
+use bridge_core::step::Received;
+use bridge_core::value::StateName;
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// The answer exists; a platform that does not take it for an hour costs no second turn.
+#[tokio::test(start_paused = true)]
+async fn refused_reply_retries_without_new_turn() {
+    let stage = Stage::new();
+    stage.platform.refuse_for(HOUR);
+    stage.start();
+    stage.shown("one").await;
+    let waited = tokio::time::Instant::now();
+    stage.done("one").await;
+    assert!(waited.elapsed() >= HOUR, "{:?}", waited.elapsed());
+    assert!(waited.elapsed() < HOUR + Duration::from_secs(120));
+    assert_eq!(stage.platform.visible(), ["one"]);
+    assert!(stage.platform.sends() > 10, "it was tried again and again");
+    assert_eq!(stage.agent.asked("one"), 1);
+}
+
+/// A source that shows a finished message again gets its ack again, and nothing else happens.
+#[tokio::test(start_paused = true)]
+async fn redelivered_finished_message_repeats_ack_only() {
+    let stage = Stage::new();
+    stage.start();
+    stage.shown("one").await;
+    stage.done("one").await;
+    assert_eq!(stage.platform.acks(), ["one"]);
+    assert!(matches!(stage.shown("one").await, Received::Duplicate(_)));
+    stage
+        .until("the second ack", || stage.platform.acks().len() == 2)
+        .await;
+    assert_eq!(stage.platform.visible(), ["one"]);
+    assert_eq!(stage.agent.asked("one"), 1);
+    assert_eq!(stage.state("one"), Some(StateName::Done));
+}
+
+/// A platform that can be asked is asked before anything is sent again.
+#[tokio::test(start_paused = true)]
+async fn unclear_reply_is_probed_before_resend() {
+    for taken in [true, false] {
+        let stage = Stage::new();
+        stage.platform.be(Mood::Unknown { taken });
+        stage.platform.probeable();
+        stage.start();
+        stage.shown("one").await;
+        stage.done("one").await;
+        assert_eq!(stage.platform.visible(), ["one"], "taken: {taken}");
+        assert_eq!(stage.platform.probes(), 1, "taken: {taken}");
+    }
+}

@@ -1,0 +1,85 @@
+//! The arguments of `demo` and `drill`.
+
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// Longest drill: the platform remembers everything that it saw.
+const DRILL_MAX_MINUTES: f64 = 240.0;
+/// Most messages of a drill, for the same reason.
+const DRILL_MAX_MESSAGES: usize = 50_000;
+
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Use this Codex binary instead of finding or installing one
+    #[arg(long, value_name = "PATH")]
+    pub codex_bin: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Everything is private to the drill and removed afterwards: a daemon, a scripted model, a platform, a CODEX_HOME.\nExit codes: 0 every promise was kept; 1 one was broken, and the seed and a directory with the logs are printed"
+)]
+pub struct DrillArgs {
+    /// How long things go wrong; afterwards everything must become quiet
+    #[arg(long, value_name = "MINUTES", default_value_t = 1.0, value_parser = minutes)]
+    pub minutes: f64,
+    /// Play this many messages instead, with kills and outages by their progress: another run then meets the same
+    #[arg(long, value_name = "NUMBER", conflicts_with = "minutes", value_parser = messages)]
+    pub messages: Option<usize>,
+    /// Where chance comes from; the same seed gives the same kills and faults, as far as a real machine can
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+    /// How the daemon talks to Codex
+    #[arg(long, value_enum, default_value_t = DrillTransport::Socket)]
+    pub transport: DrillTransport,
+    /// What the platform does with a reply that comes twice
+    #[arg(long, value_enum, default_value_t = DrillSink::Probeable)]
+    pub sink: DrillSink,
+    /// Use this Codex binary instead of finding or installing one
+    #[arg(long, value_name = "PATH")]
+    pub codex_bin: Option<PathBuf>,
+    /// Keep the logs and the history also when every promise was kept
+    #[arg(long)]
+    pub keep: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How the daemon of a drill talks to Codex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DrillTransport {
+    /// The unix socket: Codex outlives the daemon
+    Socket,
+    /// Pipes: Codex ends with the daemon
+    Stdio,
+}
+
+/// What the platform of a drill does with a reply that comes twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DrillSink {
+    /// It shows it once
+    Idempotent,
+    /// It shows it twice, but can be asked whether it arrived
+    Probeable,
+}
+
+fn messages(text: &str) -> Result<usize, String> {
+    let messages: usize = text.parse().map_err(|_| "not a whole number".to_owned())?;
+    if (1..=DRILL_MAX_MESSAGES).contains(&messages) {
+        Ok(messages)
+    } else {
+        Err(format!("choose from 1 to {DRILL_MAX_MESSAGES}"))
+    }
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if minutes > 0.0 && minutes <= DRILL_MAX_MINUTES {
+        Ok(minutes)
+    } else {
+        Err(format!(
+            "choose more than 0 and at most {DRILL_MAX_MINUTES}"
+        ))
+    }
+}

@@ -1,0 +1,108 @@
+//! `drill`: a user's own proof of delivery. The real daemon and the real Codex are killed again and again while
+//! messages come in, replies are refused or their receipts lost, and old rows are shown again; then everything must
+//! become quiet, and what was seen from outside is counted. Our own tables are never asked. What happens when is
+//! decided in `bridge_sim::drill`; here are our own daemon, the report and the exit code.
+
+mod report;
+mod stage;
+
+use crate::args::DrillArgs;
+use crate::demo::codex::find_or_install;
+use crate::demo::interrupted;
+use anyhow::Context;
+use bridge_daemon::config::Environment;
+use bridge_daemon::term::{self, Paint, escape};
+use bridge_sim::drill::{Play, Rhythm};
+use report::{Figures, Report};
+use stage::OwnStage;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Runs `drill`.
+pub async fn run(args: DrillArgs, environment: Environment) -> ExitCode {
+    let paint = Paint::stdout(environment.no_color());
+    let json = args.json;
+    let report = match drill(args, &environment).await {
+        Ok(report) => report,
+        Err(error) => {
+            let error = format!("{error:#}");
+            term::complain(&format!("the drill stopped: {}", escape(&error)));
+            return ExitCode::FAILURE;
+        }
+    };
+    let printed = if json {
+        term::print(&report.json())
+    } else {
+        term::print(&report.table(paint))
+    };
+    match (printed, report.passed()) {
+        (Ok(()), true) => ExitCode::SUCCESS,
+        (Ok(()), false) => ExitCode::FAILURE,
+        (Err(error), _) => {
+            term::complain(&format!("print the report: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn drill(args: DrillArgs, environment: &Environment) -> anyhow::Result<Report> {
+    let paint = Paint::stderr(environment.no_color());
+    let explicit = args.codex_bin.as_deref();
+    let codex = find_or_install(explicit, environment, paint, term::complain).await?;
+    let seed = args.seed.unwrap_or_else(any_seed);
+    let (rhythm, words) = match args.messages {
+        Some(messages) => (Rhythm::Messages(messages), format!("{messages} messages")),
+        None => {
+            let duration = Duration::from_secs_f64(args.minutes * 60.0);
+            (Rhythm::Clock(duration), format!("{} min", args.minutes))
+        }
+    };
+    term::complain(&format!(
+        "Drilling for {words} with seed {seed}, then until everything is quiet. Ctrl-C stops it."
+    ));
+    let (stage, scene) = OwnStage::set(codex, &args, seed).await.context("set up")?;
+    let mut play = Play::new(stage, scene, seed);
+    let played = tokio::select! {
+        played = play.run(rhythm) => played.map_err(anyhow::Error::from),
+        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
+    };
+    match played {
+        Ok(()) => close(play, Figures::new(&args, seed)).await,
+        Err(error) => {
+            abandon(play).await;
+            Err(error)
+        }
+    }
+}
+
+/// Clears up, and counts what was seen; the directory is kept if a promise was broken.
+async fn close(mut play: Play<OwnStage>, figures: Figures) -> anyhow::Result<Report> {
+    if let Err(error) = play.stage.stop_daemon().await {
+        play.add_problem(error.to_string());
+    }
+    play.stage.clear().await;
+    let (stage, outcome) = play.close()?;
+    let mut report = Report::new(figures, outcome);
+    if !report.keeps() {
+        stage.remove()?;
+    } else {
+        let history = stage.path().join("history.txt");
+        std::fs::write(history, report.history()).context("write the history")?;
+        report.kept = Some(stage.keep());
+    }
+    Ok(report)
+}
+
+/// Ends everything without counting.
+async fn abandon(mut play: Play<OwnStage>) {
+    play.stage.clear().await;
+    if let Err(error) = play.stage.remove() {
+        term::complain(&format!("{error:#}"));
+    }
+}
+
+/// A seed that nobody chose, short enough to type.
+fn any_seed() -> u64 {
+    let (high, _) = uuid::Uuid::new_v4().as_u64_pair();
+    high % 1_000_000
+}

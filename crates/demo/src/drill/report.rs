@@ -1,0 +1,423 @@
+//! What a drill showed, as a table for people and as JSON for programs; and whether every promise was kept.
+
+use crate::args::{DrillArgs, DrillSink, DrillTransport};
+use bridge_daemon::term::Paint;
+use bridge_sim::drill::Outcome;
+use bridge_sim::history::{Verdict, Violation};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Dead letters of a thousand messages that are still a good drill: each was cut more often than it may be tried.
+const DEAD_PERMILLE_MAX: usize = 20;
+/// So few are no sign of anything, however short the drill was.
+const DEAD_FEW: usize = 3;
+/// Violations that are named one by one.
+const NAMED_MAX: usize = 20;
+
+/// How it was drilled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figures {
+    seed: u64,
+    minutes: f64,
+    /// Instead of the minutes.
+    messages: Option<usize>,
+    transport: DrillTransport,
+    sink: DrillSink,
+    /// Keep the directory in any case.
+    keep: bool,
+}
+
+impl Figures {
+    pub(super) fn new(args: &DrillArgs, seed: u64) -> Self {
+        Self {
+            seed,
+            minutes: args.minutes,
+            messages: args.messages,
+            transport: args.transport,
+            sink: args.sink,
+            keep: args.keep,
+        }
+    }
+}
+
+/// What it showed.
+#[derive(Debug)]
+pub(super) struct Report {
+    figures: Figures,
+    outcome: Outcome,
+    /// The directory that is kept because something went wrong.
+    pub(super) kept: Option<PathBuf>,
+}
+
+/// One line of the table.
+struct Line {
+    key: &'static str,
+    words: &'static str,
+    value: Number,
+    /// More than none of it breaks a promise.
+    broken: bool,
+}
+
+/// A value of the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Number {
+    Count(u64),
+    /// So many for each of something.
+    Each(f64),
+}
+
+impl Number {
+    fn of(count: usize) -> Self {
+        Self::Count(u64::try_from(count).unwrap_or(u64::MAX))
+    }
+
+    /// Two places are enough for people; programs get it whole.
+    fn words(self) -> String {
+        match self {
+            Self::Count(count) => count.to_string(),
+            Self::Each(share) => format!("{share:.2}"),
+        }
+    }
+
+    fn json(self) -> Value {
+        match self {
+            Self::Count(count) => Value::from(count),
+            Self::Each(share) => Value::from(share),
+        }
+    }
+}
+
+fn plain(key: &'static str, words: &'static str, value: Number) -> Line {
+    Line {
+        key,
+        words,
+        value,
+        broken: false,
+    }
+}
+
+impl Report {
+    pub(super) fn new(figures: Figures, mut outcome: Outcome) -> Self {
+        let (verdict, problems) = (&outcome.verdict, &mut outcome.problems);
+        if verdict.sent == 0 {
+            problems.push("nothing was sent, so nothing was shown".to_owned());
+        }
+        if verdict.dead > DEAD_FEW && verdict.dead * 1_000 > verdict.sent * DEAD_PERMILLE_MAX {
+            let most = DEAD_PERMILLE_MAX / 10;
+            problems.push(format!("more than {most} % of the messages are dead"));
+        }
+        if verdict.answered + verdict.dead != verdict.sent {
+            problems.push("sent is not answered and dead together".to_owned());
+        }
+        Self {
+            figures,
+            outcome,
+            kept: None,
+        }
+    }
+
+    /// For the directory, if it is kept.
+    pub(super) fn history(&self) -> &str {
+        &self.outcome.history
+    }
+
+    /// Whether the directory is kept: always where somebody must look what went wrong.
+    pub(super) fn keeps(&self) -> bool {
+        self.figures.keep || !self.passed()
+    }
+
+    /// Whether every promise was kept.
+    pub(super) fn passed(&self) -> bool {
+        self.outcome.problems.is_empty() && self.outcome.verdict.violations.is_empty()
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        let mut lines = promises(&self.outcome.verdict);
+        lines.extend(self.costs());
+        let kills = self.outcome.kills;
+        lines.extend([
+            plain(
+                "daemon_kills",
+                "kills of the daemon",
+                Number::of(kills.daemon),
+            ),
+            plain("codex_kills", "kills of Codex", Number::of(kills.codex)),
+            plain(
+                "longest_delay_ms",
+                "longest delay (ms)",
+                Number::Count(self.outcome.verdict.longest_delay_ms),
+            ),
+        ]);
+        lines.extend(self.outcome.quiet_after.map(|quiet| {
+            plain(
+                "quiet_after_ms",
+                "quiet after the last fault (ms)",
+                Number::Count(u64::try_from(quiet.as_millis()).unwrap_or(u64::MAX)),
+            )
+        }));
+        lines
+    }
+
+    /// What the model was asked; per answer only where there is one.
+    fn costs(&self) -> Vec<Line> {
+        let (verdict, cost) = (&self.outcome.verdict, self.outcome.cost);
+        let mut lines = vec![
+            plain("model_calls", "model calls", Number::of(cost.calls)),
+            plain(
+                "model_calls_needed",
+                "model calls without any fault",
+                Number::of(cost.needed),
+            ),
+            plain(
+                "model_calls_beyond",
+                "turns begun beyond one per message",
+                Number::of(verdict.calls_beyond),
+            ),
+            plain(
+                "input_tokens",
+                "input tokens (bytes sent / 4)",
+                Number::Count(cost.input_tokens()),
+            ),
+        ];
+        let each = [
+            (
+                "model_calls_per_answer",
+                "model calls per answer",
+                cost.calls_each(verdict.answered),
+            ),
+            (
+                "input_tokens_per_answer",
+                "input tokens per answer",
+                cost.tokens_each(verdict.answered),
+            ),
+        ];
+        lines.extend(
+            each.into_iter()
+                .filter_map(|(key, words, share)| Some(plain(key, words, Number::Each(share?)))),
+        );
+        lines
+    }
+
+    /// Everything that is wrong, one line each.
+    fn wrongs(&self) -> Vec<String> {
+        let named = self.outcome.verdict.violations.iter().take(NAMED_MAX);
+        let named = named.map(ToString::to_string);
+        self.outcome.problems.iter().cloned().chain(named).collect()
+    }
+
+    pub(super) fn table(&self, paint: Paint) -> String {
+        let mut text = String::new();
+        for line in self.lines() {
+            let value = line.value.words();
+            let shown = if line.broken {
+                paint.red(&value)
+            } else {
+                value
+            };
+            text.push_str(&format!("  {:<36} {shown}\n", line.words));
+        }
+        for wrong in self.wrongs() {
+            text.push_str(&format!("  {} {wrong}\n", paint.red("broken:")));
+        }
+        text.push_str(&if self.passed() {
+            paint.green("Every promise was kept.")
+        } else {
+            paint.red("A promise was broken.")
+        });
+        text.push_str(&format!(" Seed {}.", self.figures.seed));
+        match &self.kept {
+            None => {}
+            Some(kept) => text.push_str(&format!(
+                " The logs and the history are in {}",
+                kept.display()
+            )),
+        }
+        text
+    }
+
+    pub(super) fn json(&self) -> String {
+        let figures = &self.figures;
+        let mut report = json!({
+            "passed": self.passed(),
+            "seed": figures.seed,
+            "minutes": figures.messages.is_none().then_some(figures.minutes),
+            "messages": figures.messages,
+            "transport": match figures.transport {
+                DrillTransport::Socket => "socket",
+                DrillTransport::Stdio => "stdio",
+            },
+            "sink": match figures.sink {
+                DrillSink::Idempotent => "idempotent",
+                DrillSink::Probeable => "probeable",
+            },
+            "broken": self.wrongs(),
+            "kept": self.kept.as_ref().map(|kept| kept.display().to_string()),
+        });
+        if let Some(fields) = report.as_object_mut() {
+            let lines = self.lines();
+            fields.extend(
+                lines
+                    .into_iter()
+                    .map(|line| (line.key.to_owned(), line.value.json())),
+            );
+        }
+        report.to_string()
+    }
+}
+
+/// Who got what, and every promise with how often it was broken.
+fn promises(verdict: &Verdict) -> Vec<Line> {
+    let broken = |key, words, kind: fn(&Violation) -> bool| Line {
+        broken: verdict.count(kind) > 0,
+        ..plain(key, words, Number::of(verdict.count(kind)))
+    };
+    vec![
+        plain("sent", "sent", Number::of(verdict.sent)),
+        plain("answered", "answered", Number::of(verdict.answered)),
+        plain(
+            "dead",
+            "dead (with a visible notice)",
+            Number::of(verdict.dead),
+        ),
+        broken("lost", "lost", |v| matches!(v, Violation::Lost { .. })),
+        broken("doubled", "doubled (a reply seen twice)", |v| {
+            matches!(v, Violation::Doubled { .. })
+        }),
+        broken("misdirected", "answers to the wrong message", |v| {
+            matches!(v, Violation::Misdirected { .. } | Violation::Strange { .. })
+        }),
+        broken("out_of_order", "out of order", |v| {
+            matches!(v, Violation::OutOfOrder { .. })
+        }),
+        broken("effects_twice", "effects twice", |v| {
+            matches!(v, Violation::TouchedTwice { .. })
+        }),
+        broken("asked_again", "model asked after the answer", |v| {
+            matches!(v, Violation::AskedAgain { .. })
+        }),
+        broken("acked_early", "acknowledged before the reply", |v| {
+            matches!(v, Violation::AckedEarly { .. })
+        }),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bridge_sim::drill::{Cost, Kills};
+    use bridge_sim::history::RowId;
+    use std::time::Duration;
+
+    fn report(verdict: Verdict) -> Report {
+        let figures = Figures {
+            seed: 7,
+            minutes: 1.0,
+            messages: None,
+            transport: DrillTransport::Socket,
+            sink: DrillSink::Probeable,
+            keep: false,
+        };
+        let outcome = Outcome {
+            verdict,
+            kills: Kills {
+                daemon: 3,
+                codex: 4,
+            },
+            quiet_after: Some(Duration::from_millis(5)),
+            cost: Cost {
+                calls: 147,
+                needed: 140,
+                bytes: 98 * 400,
+            },
+            ..Outcome::default()
+        };
+        Report::new(figures, outcome)
+    }
+
+    fn good() -> Verdict {
+        Verdict {
+            sent: 100,
+            answered: 98,
+            dead: 2,
+            ..Verdict::default()
+        }
+    }
+
+    #[test]
+    fn drill_passes_only_within_dead_limit() {
+        let died = |sent, dead| Verdict {
+            sent,
+            answered: sent - dead,
+            dead,
+            ..Verdict::default()
+        };
+        for (sent, dead, fine) in [
+            (1_000, 20, true),
+            (1_000, 21, false),
+            (50, 3, true),
+            (50, 4, false),
+            (0, 0, false),
+        ] {
+            assert_eq!(report(died(sent, dead)).passed(), fine, "{dead} of {sent}");
+        }
+        let missing = Verdict {
+            answered: 97,
+            ..good()
+        };
+        assert!(!report(missing).passed());
+        let lost = Verdict {
+            violations: vec![Violation::Lost { row: RowId(9) }],
+            ..good()
+        };
+        assert!(!report(lost).passed());
+    }
+
+    #[test]
+    fn violation_appears_in_table_and_json() {
+        let mut report = report(Verdict {
+            violations: vec![Violation::TouchedTwice {
+                row: RowId(9),
+                times: 2,
+            }],
+            ..good()
+        });
+        report.kept = Some(PathBuf::from("/tmp/kept"));
+        let table = report.table(Paint::stdout(true));
+        assert!(table.contains("r9 touched the world 2 times"), "{table}");
+        assert!(
+            table.contains("Seed 7.") && table.contains("/tmp/kept"),
+            "{table}"
+        );
+        let json: Value = serde_json::from_str(&report.json()).unwrap();
+        assert_eq!(
+            (&json["passed"], &json["effects_twice"]),
+            (&Value::from(false), &Value::from(1))
+        );
+        assert_eq!(
+            (&json["seed"], &json["kept"]),
+            (&Value::from(7), &Value::from("/tmp/kept"))
+        );
+    }
+
+    #[test]
+    fn answer_cost_in_table_and_json() {
+        let shown = report(good());
+        let table = shown.table(Paint::stdout(true));
+        assert!(
+            table.contains("model calls per answer               1.50"),
+            "{table}"
+        );
+        let json: Value = serde_json::from_str(&shown.json()).unwrap();
+        let keys = [
+            "model_calls",
+            "model_calls_needed",
+            "input_tokens",
+            "model_calls_per_answer",
+            "input_tokens_per_answer",
+        ];
+        let values = keys.map(|key| json[key].as_f64().unwrap());
+        assert_eq!(values, [147.0, 140.0, 9_800.0, 1.5, 100.0]);
+        let none = report(Verdict::default());
+        assert!(!none.json().contains("per_answer"), "{}", none.json());
+    }
+}

@@ -1,0 +1,242 @@
+//! Control over the service: each act is checked against what its caller may do, done by the service, and answered from rows.
+
+use super::envelope::{Told, envelope, protocol, view};
+use super::rows::{Subject, TaskRows};
+use super::{Act, Caller, Control, ControlError, ControlFault, Scope, ServiceNews};
+use crate::service::{BridgeService, Steering, SubmitError};
+use bridge_core::channels;
+use bridge_core::limits::PAGE_MAX;
+use bridge_core::port::{Ledger, LedgerError};
+use bridge_core::value::TaskId;
+use serde_json::{Value, json};
+
+/// Tasks in a list for those who name no number.
+const LIST_DEFAULT: u32 = 10;
+/// Most tasks in one list.
+const LIST_MAX: u32 = 200;
+
+/// Control of the daemon behind a service.
+#[derive(Clone, Debug)]
+pub struct TaskService<D> {
+    pub(super) service: D,
+}
+
+/// An answer.
+pub(super) type Done = Result<Value, ControlError>;
+
+impl<D: BridgeService> TaskService<D> {
+    /// Over this service.
+    pub fn new(service: D) -> Self {
+        Self { service }
+    }
+
+    pub(super) async fn subject(&self, id: &str) -> Result<Subject, ControlError> {
+        let named = id.trim().to_owned();
+        let found = self
+            .service
+            .ledger()
+            .read(move |rows| Subject::find(rows, &named))
+            .await
+            .map_err(unavailable)?;
+        found.map_err(|not| not.of(id))
+    }
+
+    pub(super) async fn rows(&self, subject: Subject, id: &str) -> Result<TaskRows, ControlError> {
+        let found = self
+            .service
+            .ledger()
+            .read(move |rows| TaskRows::load(rows, subject))
+            .await
+            .map_err(unavailable)?;
+        found.ok_or_else(|| super::NotFound::Unknown.of(id))
+    }
+
+    /// The task as it is now.
+    pub(super) async fn look(&self, id: &str) -> Result<TaskRows, ControlError> {
+        let subject = self.subject(id).await?;
+        self.rows(subject, id).await
+    }
+
+    async fn status(&self, task_id: &str) -> Done {
+        let rows = self.look(task_id).await?;
+        let message = format!("The task is {}.", rows.standing().as_str());
+        Ok(envelope(&rows, &message))
+    }
+
+    /// A page of tasks, newest first, older than `before`.
+    pub(crate) async fn page(&self, limit: Option<u32>, before: Option<String>) -> Done {
+        let limit = limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
+        let before = before.map(TaskId::new);
+        let rows = self.service.ledger().read(move |rows| {
+            let tasks = rows.tasks(before.as_ref(), limit)?.into_iter();
+            let loaded = tasks.map(|task| TaskRows::load(rows, Subject::Task(Box::new(task))));
+            loaded
+                .filter_map(Result::transpose)
+                .collect::<Result<Vec<_>, _>>()
+        });
+        let rows: Vec<TaskRows> = rows.await.map_err(unavailable)?;
+        let tasks: Vec<Value> = rows.iter().map(|rows| view(rows, Told::Line)).collect();
+        let full = tasks.len() >= limit as usize;
+        let last = tasks.last().filter(|_| full);
+        let next = last.and_then(|task| task.get("task_id").cloned());
+        Ok(json!({ "success": true, "tasks": tasks, "next": next }))
+    }
+
+    /// Whose questions wait, as the list of the API names them.
+    async fn requests(&self) -> Done {
+        let asked = self.service.ledger().read(|rows| {
+            let mut asked = Vec::new();
+            for request in rows.newest_requests(true, None, PAGE_MAX)? {
+                let message = rows.message(&request.message_id)?;
+                let task = match message {
+                    Some(message) => rows.task_of(&message.conversation_id)?,
+                    None => None,
+                };
+                asked.push(json!({
+                    "request_id": request.request_id.to_string(),
+                    "message_id": request.message_id.to_string(),
+                    "task_id": task.map(|task| task.task_id.to_string()),
+                }));
+            }
+            Ok(asked)
+        });
+        let asked = asked.await.map_err(unavailable)?;
+        Ok(json!({ "success": true, "requests": asked }))
+    }
+
+    /// Words in somebody's work are that somebody's: whoever does not count as owner speaks only in what they began.
+    async fn may_speak(&self, caller: &Caller, subject: &Subject) -> Result<(), ControlError> {
+        if caller.may(Scope::Admin) {
+            return Ok(());
+        }
+        let theirs = match subject {
+            Subject::Task(task) => task.starter == caller.name,
+            Subject::Message(message_id) => {
+                let id = message_id.clone();
+                let found = self.service.ledger().read(move |rows| rows.message(&id));
+                found.await.map_err(unavailable)?.is_some_and(|message| {
+                    message.channel.as_str() == channels::LOCAL && message.sender == caller.name
+                })
+            }
+        };
+        if theirs {
+            Ok(())
+        } else {
+            Err(ControlError::new(
+                ControlFault::Forbidden,
+                "somebody else began this: a token may steer only what it started itself, or anything with the scope `admin`",
+            ))
+        }
+    }
+
+    async fn steer(&self, caller: &Caller, task_id: &str, instruction: String) -> Done {
+        if instruction.trim().is_empty() {
+            let words = "codex_bridge steer requires task_id and instruction.";
+            return Err(ControlError::new(ControlFault::Invalid, words));
+        }
+        let subject = self.subject(task_id).await?;
+        self.may_speak(caller, &subject).await?;
+        let steering = match &subject {
+            Subject::Task(task) => {
+                let told = self.service.steer_task(task, instruction, &caller.name);
+                told.await.map_err(closed)?
+            }
+            Subject::Message(message_id) => {
+                let by = caller.actor().to_string();
+                let told = self.service.tell(message_id.clone(), instruction, &by);
+                told.await.map_err(unavailable)?
+            }
+        };
+        let rows = self.look(task_id).await?;
+        let (word, why) = match steering {
+            Steering::Steered => ("steered", None),
+            Steering::Queued { why } => ("queued", Some(why)),
+            Steering::Unknown { why } => ("unknown", Some(why)),
+            Steering::Refused { why } => ("refused", Some(why)),
+        };
+        let task = view(&rows, Told::Whole);
+        let turn = task.get("codex_turn_id").cloned();
+        let mut said = json!({
+            "success": word != "refused",
+            "steer": word,
+            "why": why,
+            "task": task,
+            "protocol": protocol(rows.transport),
+        });
+        if let Some(said) = said.as_object_mut() {
+            match word {
+                "refused" => said.insert("error".to_owned(), json!(why)),
+                _ => said.insert("result".to_owned(), json!({ "turnId": turn })),
+            };
+        }
+        Ok(said)
+    }
+}
+
+impl<D: BridgeService> Control for TaskService<D> {
+    type News = ServiceNews<D>;
+
+    fn news(&self, task_id: &str) -> ServiceNews<D> {
+        ServiceNews::of(self.service.clone(), task_id)
+    }
+
+    async fn act(&self, caller: &Caller, act: Act) -> Done {
+        permit(caller, act.scope())?;
+        match act {
+            Act::Start(args) => self.start(caller, args).await,
+            Act::Status { task_id } => self.status(&task_id).await,
+            Act::List { limit } => self.page(limit, None).await,
+            Act::Requests => self.requests().await,
+            Act::Steer {
+                task_id,
+                instruction,
+            } => self.steer(caller, &task_id, instruction).await,
+            Act::Interrupt { task_id } => self.interrupt(caller, &task_id).await,
+            Act::Respond {
+                task_id,
+                request_id,
+                decision,
+                answers,
+            } => {
+                let decision = decision.as_deref();
+                self.respond(caller, &task_id, &request_id, decision, answers)
+                    .await
+            }
+            Act::NotifyCompleted { limit, dry_run } => self.notify(caller, limit, dry_run).await,
+        }
+    }
+}
+
+pub(super) fn permit(caller: &Caller, scope: Scope) -> Result<(), ControlError> {
+    if caller.may(scope) {
+        Ok(())
+    } else {
+        Err(ControlError::new(
+            ControlFault::Forbidden,
+            format!(
+                "this token was not made for `{0}`: make one with `codex-bridge token add NAME --scope {0}`",
+                scope.as_str()
+            ),
+        ))
+    }
+}
+
+pub(super) fn unavailable(error: LedgerError) -> ControlError {
+    let said = format!("the ledger can't be used now: {error}");
+    ControlError::new(ControlFault::Unavailable, said)
+}
+
+pub(super) fn closed(error: SubmitError) -> ControlError {
+    let kind = match &error {
+        SubmitError::Unfit(_) | SubmitError::OtherBody => ControlFault::Invalid,
+        SubmitError::Revoked => ControlFault::Forbidden,
+        SubmitError::Full
+        | SubmitError::OverBudget { .. }
+        | SubmitError::NoRoom(_)
+        | SubmitError::Slow { .. }
+        | SubmitError::Damaged(_)
+        | SubmitError::Stopping
+        | SubmitError::Ledger(_) => ControlFault::Unavailable,
+    };
+    ControlError::new(kind, error.to_string())
+}
