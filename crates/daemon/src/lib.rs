@@ -3,6 +3,7 @@
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+mod a2a_tasks;
 mod acks;
 mod act;
 mod activity;
@@ -10,26 +11,24 @@ mod agents;
 mod alive;
 mod clock;
 pub mod config;
-mod courier;
 mod descriptors;
-mod errand_files;
-mod errands;
 mod exec;
 pub mod failpoint;
 mod files;
 mod follow;
-mod herald;
 mod ids;
 mod import;
 pub mod key;
 mod lane;
 mod listeners;
-mod notice;
+mod notifier;
 pub mod notify;
+mod notify_targets;
 mod panics;
 mod progress;
 mod prune;
 mod push;
+mod push_client;
 mod questions;
 mod reads_also;
 mod reconcile;
@@ -45,6 +44,7 @@ pub mod state;
 mod steer;
 mod stop_sender;
 mod tally;
+mod task_files;
 mod tasks;
 pub mod telemetry;
 pub mod term;
@@ -61,17 +61,17 @@ pub use progress::Pace as ProgressPace;
 pub use reload::Source;
 pub use run::{Ready, RunOptions, Stop, run};
 
-use self::courier::{Courier, HttpCourier};
-use self::errands::A2aSettings;
+use self::a2a_tasks::A2aSettings;
 use self::follow::Running;
-use self::notice::NotifySettings;
+use self::notify_targets::NotifySettings;
+use self::push_client::{HttpPushClient, PushClient};
 use self::secret_registry::SecretRegistry;
 use self::terms::TaskSettings;
 use crate::config::{Config, Places, ReadsKey, TierConfig};
 use bridge_channel::files::{FileStore, MESSAGE_MAX_FILES, outbox_of};
 use bridge_core::budget::Budgets;
 use bridge_core::port::{Agent, Ledger, Reads, Sink, ThreadSpec};
-use bridge_core::prompt::{STANDING_INSTRUCTIONS, errand_instructions, outbox_instructions};
+use bridge_core::prompt::{STANDING_INSTRUCTIONS, outbox_instructions, task_instructions};
 use bridge_core::rules::Policy;
 use bridge_core::step::{Claim, Keep, MidTurn, Pace, TurnsPerSender};
 use bridge_core::storage::StorageBudget;
@@ -108,8 +108,8 @@ pub(crate) struct Daemon<L, A, S> {
     /// Whether somebody is still to be told of a task: without it nothing wakes them.
     untold: AtomicBool,
     /// Notifications that are on their way.
-    telling: herald::Telling,
-    /// Push notifications of errands.
+    telling: notifier::Telling,
+    /// Push notifications of tasks.
     pushing: Arc<push::Pushing>,
     /// The ledger failed under a transition: what it asks for may have been swallowed.
     doubt: Notify,
@@ -163,8 +163,8 @@ pub(crate) struct Settings {
     pub(crate) tasks: TaskSettings,
     /// Who can be told of them.
     pub(crate) notify: NotifySettings,
-    /// Tells the owners of errands.
-    pub(crate) courier: Arc<dyn Courier>,
+    /// Tells the owners of tasks.
+    pub(crate) push_client: Arc<dyn PushClient>,
     pub(crate) owner: TierSettings,
     pub(crate) peer: TierSettings,
     pub(crate) tool: TierSettings,
@@ -236,7 +236,7 @@ impl Settings {
                 places: Places::default(),
             },
             notify: NotifySettings::default(),
-            courier: Arc::new(HttpCourier::new(config)),
+            push_client: Arc::new(HttpPushClient::new(config)),
             owner: TierSettings::new(&config.tiers.owner),
             peer: TierSettings::new(&config.tiers.peer),
             tool: TierSettings::new(&config.tiers.tool),
@@ -381,7 +381,7 @@ impl Settings {
         }
         if conversation.channel.as_str() == bridge_channel::a2a::CHANNEL {
             instructions.push(' ');
-            instructions.push_str(&errand_instructions());
+            instructions.push_str(&task_instructions());
         }
         if let Some(more) = &tier.instructions {
             instructions.push_str("\n\n");
@@ -444,7 +444,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             ack_wake: Notify::new(),
             tell_wake: Notify::new(),
             untold: AtomicBool::new(true),
-            telling: herald::Telling::default(),
+            telling: notifier::Telling::default(),
             pushing: Arc::default(),
             doubt: Notify::new(),
             joining: steer::Order::default(),

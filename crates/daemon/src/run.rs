@@ -4,7 +4,7 @@
 use super::follow::Running;
 use super::import::Heir;
 use super::listeners::{self, Listeners};
-use super::notice::NotifySettings;
+use super::notify_targets::NotifySettings;
 use super::redact::RedactingAgent;
 use super::reload::{Reloads, Source};
 use super::secret_registry::{self, SecretRegistry};

@@ -1,10 +1,10 @@
 //! What every ledger promises. Each function is one promise; `contract!` runs all of them on each store.
 
+mod a2a_tasks;
 mod acts;
 mod budgets;
 mod claim;
 mod door;
-mod errands;
 mod fail;
 mod guards;
 mod life;
@@ -178,7 +178,7 @@ contract! {
         }
         surface {
             tokens_are_made_seen_and_revoked,
-            a_name_that_owns_errands_is_given_to_nobody_else_unasked,
+            a_name_that_owns_tasks_is_given_to_nobody_else_unasked,
             there_are_so_many_tokens_and_no_more,
             pages_go_back_in_time,
             what_changed_lately_is_found,
@@ -199,22 +199,22 @@ contract! {
             tokens_count_also_of_turns_without_an_answer,
             what_is_claimed_counts_before_its_turn_begins,
         }
-        errands {
-            an_errand_its_word_and_its_message_are_on_disk_together,
+        tasks {
+            a_task_its_word_and_its_message_are_on_disk_together,
             a_key_that_comes_twice_is_one_word,
-            a_stranger_s_errand_is_unknown,
-            an_errand_goes_on_until_it_is_over,
-            an_errand_that_waits_for_its_owner_can_be_stopped,
-            an_errand_has_so_many_words_and_no_more,
+            a_stranger_s_task_is_unknown,
+            a_task_goes_on_until_it_is_over,
+            a_task_that_waits_for_its_owner_can_be_stopped,
+            a_task_has_so_many_words_and_no_more,
             a_question_is_answered_with_a_word,
             an_answer_is_known_again_by_its_key_alone,
             a_repeated_message_answers_no_question,
-            an_approval_is_not_the_errand_owner_s,
+            an_approval_is_not_the_task_owner_s,
             numbers_of_news_never_go_back,
-            errands_are_listed_by_their_newest_change,
-            errands_of_one_time_come_in_pages,
-            an_errand_goes_with_its_last_message,
-            what_an_errand_came_to_stays_until_it_goes,
+            tasks_are_listed_by_their_newest_change,
+            tasks_of_one_time_come_in_pages,
+            a_task_goes_with_its_last_message,
+            what_an_task_came_to_stays_until_it_goes,
         }
         pushes {
             a_push_configuration_comes_back_as_it_was_put,
