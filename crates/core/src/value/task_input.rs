@@ -48,9 +48,9 @@ pub enum TaskInputKind {
     /// A message.
     Message(MessageId),
     /// The answer to a question of Codex.
-    Decision(RequestId),
+    Answer(RequestId),
     /// The end of the task, which waited for its owner's next word and gets none.
-    Stop,
+    End,
 }
 
 /// Where the owner of a task wants to be told how it stands.

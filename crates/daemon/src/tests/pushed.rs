@@ -155,7 +155,7 @@ impl Stage {
             channel: receive.channel.clone(),
             conversation_id: receive.conversation_id.clone(),
             owner: "ann".to_owned(),
-            told: 0,
+            sequence: 0,
             created_at: crate::ids::now(),
         };
         let take = AcceptInput {

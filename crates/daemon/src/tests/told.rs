@@ -7,7 +7,7 @@ use super::platform::Mood;
 use super::stage::Stage;
 use crate::Settings;
 use crate::config::Config;
-use crate::notice::NotifySettings;
+use crate::notify_targets::NotifySettings;
 use bridge_core::port::Read;
 use bridge_core::step::{Extras, MidTurn, Receive, StartTask, TaskStarted, Tell, Verdict};
 use bridge_core::value::{
