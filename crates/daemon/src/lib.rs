@@ -5,69 +5,45 @@
 
 mod acks;
 mod act;
-mod activity;
-mod agents;
-mod alive;
-mod clock;
+mod api;
 pub mod config;
 mod courier;
-mod descriptors;
-mod errand_files;
+mod delivery;
 mod errands;
-mod exec;
 pub mod failpoint;
-mod files;
-mod follow;
 mod herald;
-mod ids;
-mod import;
+mod intake;
 pub mod key;
-mod lane;
-mod listeners;
 mod notice;
 pub mod notify;
-mod panics;
-mod progress;
+mod process;
 mod prune;
 mod push;
-mod questions;
-mod reads_also;
-mod reconcile;
-mod recover;
-mod redact;
-mod reload;
-mod rescue;
+mod redaction;
 mod run;
-mod schedule;
-mod secret_registry;
-mod service;
+mod settings;
 pub mod state;
-mod steer;
-mod stop_sender;
 mod tally;
 mod tasks;
 pub mod telemetry;
 pub mod term;
-mod terms;
 #[cfg(test)]
 mod tests;
-mod wants;
-mod watchdog;
-mod work;
+mod turn;
 
-pub use exec::ExecSettings;
-pub use listeners::{print_openapi, routes};
-pub use progress::Pace as ProgressPace;
-pub use reload::Source;
+pub use api::listeners::{print_openapi, routes};
+pub use api::reload::Source;
 pub use run::{Ready, RunOptions, Stop, run};
+pub use settings::exec::ExecSettings;
+pub use turn::progress::Pace as ProgressPace;
 
 use self::courier::{Courier, HttpCourier};
 use self::errands::A2aSettings;
-use self::follow::Running;
 use self::notice::NotifySettings;
-use self::secret_registry::SecretRegistry;
-use self::terms::TaskSettings;
 use crate::config::{Config, Places, ReadsKey, TierConfig};
+use crate::redaction::registry::SecretRegistry;
+use crate::settings::tasks::TaskSettings;
+use crate::turn::follow::Running;
 use bridge_channel::files::{FileStore, MESSAGE_MAX_FILES, outbox_of};
 use bridge_core::budget::Budgets;
 use bridge_core::port::{Agent, Ledger, Reads, Sink, ThreadSpec};
@@ -98,7 +74,7 @@ pub(crate) struct Daemon<L, A, S> {
     /// The version in force; see [`Daemon::settings`].
     settings: RwLock<Arc<Settings>>,
     /// How the configuration is read again; set once the daemon is whole.
-    reloads: OnceLock<reload::Reloads>,
+    reloads: OnceLock<api::reload::Reloads>,
     /// Wakes the scheduler.
     wake: Notify,
     /// Wakes the ack lane.
@@ -114,9 +90,9 @@ pub(crate) struct Daemon<L, A, S> {
     /// The ledger failed under a transition: what it asks for may have been swallowed.
     doubt: Notify,
     /// Whoever gives a text to a running turn: in one conversation they go one after the other.
-    joining: steer::Order,
+    joining: turn::steer::Order,
     /// Messages that a task works on.
-    hands: rescue::Hands,
+    hands: turn::rescue::Hands,
     /// Set: nothing more is claimed or taken in.
     stopping: CancellationToken,
     /// Set: tasks let go of what they do, rows stay as they are.
@@ -128,16 +104,16 @@ pub(crate) struct Daemon<L, A, S> {
     /// What was committed.
     tally: tally::Tally,
     /// Moves as long as the scheduler does.
-    pulse: alive::Pulse,
+    pulse: process::alive::Pulse,
     tasks: TaskTracker,
     /// Tasks that panicked.
-    panics: panics::Panics,
+    panics: process::panics::Panics,
     /// Lanes that are being worked on; `true` when somebody asked again meanwhile.
     lanes: Mutex<HashMap<ConversationId, bool>>,
     /// Turns that run now, for whoever wants them to end.
     running: Mutex<HashMap<MessageId, Running>>,
     /// What turns asked other agents that are out of sight now.
-    adrift: agents::Adrift,
+    adrift: turn::agents::Adrift,
 }
 
 /// What configuration decides about turns.
@@ -149,7 +125,7 @@ pub(crate) struct Settings {
     pub(crate) per_sender: Arc<TurnsPerSender>,
     pub(crate) turn_timeout: Duration,
     pub(crate) turn_idle: Duration,
-    pub(crate) progress: progress::Pace,
+    pub(crate) progress: turn::progress::Pace,
     pub(crate) exec: ExecSettings,
     pub(crate) keep: Keep,
     backoff_base_ms: i64,
@@ -268,7 +244,7 @@ impl Settings {
         match access {
             ReadAccess::Disk => Reads::Disk,
             ReadAccess::Isolated => Reads::Shielded {
-                also: reads_also::still_there(&self.tier(of).reads_also),
+                also: settings::reads_also::still_there(&self.tier(of).reads_also),
                 hidden: self.hidden.clone(),
             },
         }
@@ -293,7 +269,7 @@ impl Settings {
         Pace {
             backoff_base_ms: self.backoff_base_ms,
             config_probe_ms: self.config_probe_ms,
-            jitter: ids::jitter(),
+            jitter: process::ids::jitter(),
         }
     }
 
@@ -419,7 +395,7 @@ impl TierSettings {
                 ReadsKey::Disk => ReadAccess::Disk,
                 ReadsKey::Shielded => ReadAccess::Isolated,
             },
-            reads_also: reads_also::real_places(&tier.reads_also),
+            reads_also: settings::reads_also::real_places(&tier.reads_also),
             approval_policy: tier.approval_policy(),
             model: tier.model.clone(),
             instructions: tier.instructions.clone(),
@@ -447,19 +423,19 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             telling: herald::Telling::default(),
             pushing: Arc::default(),
             doubt: Notify::new(),
-            joining: steer::Order::default(),
-            hands: rescue::Hands::default(),
+            joining: turn::steer::Order::default(),
+            hands: turn::rescue::Hands::default(),
             stopping: CancellationToken::new(),
             halt: CancellationToken::new(),
             fenced: CancellationToken::new(),
             damaged: CancellationToken::new(),
             tally: tally::Tally::default(),
-            pulse: alive::Pulse::default(),
+            pulse: process::alive::Pulse::default(),
             tasks: TaskTracker::new(),
-            panics: panics::Panics::default(),
+            panics: process::panics::Panics::default(),
             lanes: Mutex::default(),
             running: Mutex::default(),
-            adrift: agents::Adrift::default(),
+            adrift: turn::agents::Adrift::default(),
         })
     }
 }

@@ -1,19 +1,19 @@
 //! One life of the daemon: take the state directory, open the ledger, find what was left behind, serve, and stop
 //! without leaving a process or a half-told story.
 
-use super::follow::Running;
-use super::import::Heir;
-use super::listeners::{self, Listeners};
 use super::notice::NotifySettings;
-use super::redact::RedactingAgent;
-use super::reload::{Reloads, Source};
-use super::secret_registry::{self, SecretRegistry};
-use super::service::{CodexDaemon, DaemonService};
 use super::{Daemon, Settings, clock};
+use crate::api::listeners::{self, Listeners};
+use crate::api::reload::{Reloads, Source};
+use crate::api::service::{CodexDaemon, DaemonService};
 use crate::config::{Config, Environment, Loaded, Places, Workspace};
+use crate::intake::import::Heir;
 use crate::key::KeyPlace;
 use crate::notify::Notifier;
+use crate::redaction::agent::RedactingAgent;
+use crate::redaction::registry::{self, SecretRegistry};
 use crate::state::{Lock, StateDir};
+use crate::turn::follow::Running;
 use anyhow::Context;
 use bridge_channel::Channels;
 use bridge_channel::files::FileStore;

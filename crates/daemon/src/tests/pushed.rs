@@ -156,7 +156,7 @@ impl Stage {
             conversation_id: receive.conversation_id.clone(),
             owner: "ann".to_owned(),
             told: 0,
-            created_at: crate::ids::now(),
+            created_at: crate::process::ids::now(),
         };
         let take = TakeErrand {
             receive,
