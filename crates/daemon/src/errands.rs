@@ -75,7 +75,7 @@ impl A2aSettings {
         let named = self.config.peer(&caller.name);
         let named = named.filter(|_| caller.name != ANONYMOUS);
         Peer {
-            tier: named.map_or(Tier::Peer, |peer| peer.tier.tier()),
+            tier: named.map_or(Tier::Peer, |peer| peer.tier),
             kind: SenderKind::Agent,
         }
     }

@@ -40,7 +40,7 @@ pub use turn::progress::Pace as ProgressPace;
 use self::courier::{Courier, HttpCourier};
 use self::errands::A2aSettings;
 use self::notice::NotifySettings;
-use crate::config::{Config, Places, ReadsKey, TierConfig};
+use crate::config::{Config, Places, TierConfig};
 use crate::redaction::registry::SecretRegistry;
 use crate::settings::tasks::TaskSettings;
 use crate::turn::follow::Running;
@@ -391,18 +391,15 @@ impl TierSettings {
     fn new<T>(tier: &TierConfig<T>) -> Self {
         Self {
             sandbox: tier.sandbox(),
-            reads: match tier.reads {
-                ReadsKey::Disk => ReadAccess::Disk,
-                ReadsKey::Shielded => ReadAccess::Isolated,
-            },
+            reads: tier.reads,
             reads_also: settings::reads_also::real_places(&tier.reads_also),
             approval_policy: tier.approval_policy(),
             model: tier.model.clone(),
             instructions: tier.instructions.clone(),
             workdir: tier.workdir.clone(),
             one_writer: tier.one_writer,
-            on_cut: tier.on_cut(),
-            mid_turn: tier.mid_turn(),
+            on_cut: tier.on_cut,
+            mid_turn: tier.mid_turn,
         }
     }
 }

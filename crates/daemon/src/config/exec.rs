@@ -29,27 +29,6 @@ impl Default for ExecConfig {
     }
 }
 
-/// Which program of Codex runs the turns of a channel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TurnTransportKey {
-    /// The app-server: one process for all conversations, which can be steered, asked and interrupted.
-    #[default]
-    AppServer,
-    /// `codex exec`: a process for every turn; see `[exec]`.
-    Exec,
-}
-
-impl TurnTransportKey {
-    /// The transport in the core's words.
-    pub fn transport(self) -> TurnTransport {
-        match self {
-            Self::AppServer => TurnTransport::AppServer,
-            Self::Exec => TurnTransport::Exec,
-        }
-    }
-}
-
 impl Config {
     /// What runs over `codex exec`.
     pub fn exec_settings(&self) -> ExecSettings {
@@ -58,7 +37,7 @@ impl Config {
             timeout: Duration::from_secs(self.exec.timeout_secs),
             channels: channels
                 .into_iter()
-                .filter(|(_, key)| key.transport() == TurnTransport::Exec)
+                .filter(|(_, key)| *key == TurnTransport::Exec)
                 .map(|(channel, _)| channel.to_owned())
                 .collect(),
             conversations: self.exec.conversations.clone(),

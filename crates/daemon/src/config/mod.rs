@@ -35,7 +35,7 @@ pub use load::{Loaded, load};
 pub use molecule::Workspace;
 pub use places::Places;
 pub use rules::KindKey;
-pub use tiers::{ReadsKey, TierConfig, Tiers};
+pub use tiers::{TierConfig, Tiers};
 
 #[cfg(test)]
 mod tests;

@@ -152,7 +152,7 @@ impl Settings {
     /// Whom the turns of a tier may ask.
     pub(crate) fn agents_of(&self, tier: Tier) -> &[AgentConfig] {
         let config = &self.a2a.config;
-        let may = config.tool_tiers.iter().any(|may| may.tier() == tier);
+        let may = config.tool_tiers.contains(&tier);
         if may { &config.agents } else { &[] }
     }
 
