@@ -18,7 +18,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         loop {
             let prune = Prune {
                 now: now(),
-                keep: self.settings().keep,
+                keep: self.settings().config.keep(),
             };
             let pause = match self.commit(prune).await {
                 Ok(gone) if gone >= PRUNE_BATCH => BATCH_PAUSE,

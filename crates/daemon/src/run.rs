@@ -2,7 +2,7 @@
 //! without leaving a process or a half-told story.
 
 use super::notice::NotifySettings;
-use super::{Daemon, Settings, clock};
+use crate::Daemon;
 use crate::api::listeners::{self, Listeners};
 use crate::api::reload::{Reloads, Source};
 use crate::api::service::{CodexDaemon, DaemonService};
@@ -10,8 +10,10 @@ use crate::config::{Config, Environment, Loaded, Places, Workspace};
 use crate::intake::import::Heir;
 use crate::key::KeyPlace;
 use crate::notify::Notifier;
+use crate::process::clock;
 use crate::redaction::agent::RedactingAgent;
 use crate::redaction::registry::{self, SecretRegistry};
+use crate::settings::Settings;
 use crate::state::{Lock, StateDir};
 use crate::turn::follow::Running;
 use anyhow::Context;
@@ -294,7 +296,7 @@ async fn start(
     let boot_id = bridge_host::process::boot_id()?;
     let file_store = FileStore::open(state.files(), options.config.files.max_bytes)?;
     let channels = open_channels(options)?;
-    let over_exec = options
+    let exec_channels = options
         .molecule
         .iter()
         .zip(&channels.molecule)
@@ -316,17 +318,16 @@ async fn start(
     }
     let secret_registry = Arc::new(secret_registry);
     let settings = Settings::new(&options.config, boot_id, state.work(), file_store.clone())
-        .guarding(&secret_registry)
-        .hiding(&options.hidden)
-        .keeping_out_of(options.places.clone())
-        .telling(notify)
-        .over_exec(over_exec.map(|(_, molecule)| molecule.channel().clone()));
+        .with_secrets(&secret_registry)
+        .with_hidden_paths(&options.hidden)
+        .with_places(options.places.clone())
+        .with_notify(notify)
+        .with_exec_channels(exec_channels.map(|(_, molecule)| molecule.channel().clone()));
     let agent = RedactingAgent::new(agent, secret_registry);
     let daemon: Arc<CodexDaemon<SqliteLedger>> = Daemon::new(ledger, agent, channels, settings);
-    let (source, hidden) = (options.source.clone(), options.hidden.clone());
     let _only_once = daemon
         .reloads
-        .set(Reloads::new(source, options.config.clone(), hidden));
+        .set(Reloads::new(options.source.clone(), options.config.clone()));
 
     let service = DaemonService::new(
         &daemon,

@@ -3,11 +3,12 @@
 //!
 //! One version of the settings is one `Arc`: whoever began with it goes on with it.
 
+use crate::Daemon;
 use crate::config::{
     A2aConfig, Config, ConfigError, DaemonConfig, Environment, Loaded, differing, load,
 };
 use crate::process::ids;
-use crate::{Daemon, Settings};
+use crate::settings::Settings;
 use crate::{telemetry, term};
 use bridge_core::port::{Agent, Ledger, Sink};
 use bridge_core::step::Record;
@@ -46,7 +47,6 @@ impl Source {
 #[derive(Debug)]
 pub(crate) struct Reloads {
     source: Option<Source>,
-    hidden: Vec<PathBuf>,
     state: Mutex<State>,
 }
 
@@ -58,10 +58,9 @@ struct State {
 }
 
 impl Reloads {
-    pub(crate) fn new(source: Option<Source>, in_force: Config, hidden: Vec<PathBuf>) -> Self {
+    pub(crate) fn new(source: Option<Source>, in_force: Config) -> Self {
         Self {
             source,
-            hidden,
             state: Mutex::new(State {
                 in_force,
                 last: None,
@@ -139,24 +138,6 @@ fn taken(old: &Config, new: &Config) -> Config {
     }
 }
 
-impl Settings {
-    /// The same daemon's settings under another configuration.
-    fn again(&self, config: &Config, hidden: &[PathBuf]) -> Self {
-        let next = Self::new(
-            config,
-            self.boot_id.clone(),
-            self.work_root.clone(),
-            self.file_store.clone(),
-        );
-        Self {
-            exec: self.exec.clone(),
-            tasks: self.tasks.with_roots(&config.tasks.roots),
-            notify: self.notify.clone(),
-            ..next.guarding(&self.secret_registry).hiding(hidden)
-        }
-    }
-}
-
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// What is decided about turns that begin now. Whoever works on one keeps what it began with.
     pub(crate) fn settings(&self) -> Arc<Settings> {
@@ -196,7 +177,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return ReloadView::failed(at, "the daemon is still starting".to_owned());
         };
         let view = reloads.again(at, |next| {
-            let settings = Arc::new(self.settings().again(next, &reloads.hidden));
+            let settings = Arc::new(self.settings().reloaded(next));
             *self
                 .settings
                 .write()
@@ -275,7 +256,7 @@ mod tests {
             workdir: None,
             listen: None,
         };
-        Reloads::new(Some(source), Config::default(), Vec::new())
+        Reloads::new(Some(source), Config::default())
     }
 
     #[test]

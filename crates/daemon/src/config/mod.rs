@@ -27,7 +27,7 @@ mod tiers;
 
 pub use a2a::{A2aAuthKey, A2aConfig, AgentConfig};
 pub use check::{check, differing, print_schema};
-pub use environment::Environment;
+pub use environment::{Environment, ServiceManagerVars};
 pub use error::ConfigError;
 pub use http::HttpConfig;
 pub use keys::{Config, DaemonConfig};

@@ -5,13 +5,11 @@
 use super::error::Problem;
 use super::keys::{Config, DAY_SECS};
 use super::load::Origins;
-use crate::Approvals;
 use bridge_core::rules::{Place, Policy, Prefix, Rule, Ruling, is_approval};
 use bridge_core::value::{Deciders, RequestKind, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 /// More rules than anybody reads; each question is held against all of them.
 const RULES_MAX: usize = 200;
@@ -41,17 +39,6 @@ impl Default for ApprovalsConfig {
         Self {
             deadline_secs: 3_600,
             reminder_secs: 900,
-        }
-    }
-}
-
-impl ApprovalsConfig {
-    /// The same in the daemon's words.
-    pub(crate) fn approvals(&self) -> Approvals {
-        let reminder = (1..self.deadline_secs).contains(&self.reminder_secs);
-        Approvals {
-            deadline: Duration::from_secs(self.deadline_secs),
-            reminder: reminder.then(|| Duration::from_secs(self.reminder_secs)),
         }
     }
 }

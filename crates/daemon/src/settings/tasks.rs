@@ -1,8 +1,7 @@
 //! What a task may be on this machine: where it may work, whose Codex it may have, who may be told. What a task asks for
 //! is typed already; nothing here reads a text as a setting.
 
-use crate::Settings;
-use crate::config::Places;
+use super::Settings;
 use bridge_core::port::ThreadSpec;
 use bridge_core::requester::LOCAL_OWNER;
 use bridge_core::value::{
@@ -10,27 +9,6 @@ use bridge_core::value::{
 };
 use bridge_front::{NewTask, StartError};
 use std::path::{Path, PathBuf};
-
-/// What the configuration says about tasks.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TaskSettings {
-    /// Below these, token holders may let tasks work.
-    pub(crate) roots: Vec<PathBuf>,
-    /// CODEX_HOMEs that a task may ask for.
-    pub(crate) homes: Vec<PathBuf>,
-    /// What a directory that turns write in must not hold.
-    pub(crate) places: Places,
-}
-
-impl TaskSettings {
-    /// The same with other roots.
-    pub(crate) fn with_roots(&self, roots: &[PathBuf]) -> Self {
-        Self {
-            roots: roots.to_vec(),
-            ..self.clone()
-        }
-    }
-}
 
 fn invalid(what: impl Into<String>) -> StartError {
     StartError::Invalid(what.into())
@@ -75,21 +53,21 @@ impl Settings {
     /// The directory that a caller named, by its real place.
     fn directory(&self, cwd: &str, any: bool, exposed: bool) -> Result<String, StartError> {
         let path = Path::new(cwd);
-        if let Some(what) = self.tasks.places.refuse_workdir(path, exposed) {
+        if let Some(what) = self.places.refuse_workdir(path, exposed) {
             return Err(invalid(format!("cwd {what}")));
         }
         let real = path
             .canonicalize()
             .map_err(|error| invalid(format!("cwd names {cwd}: {error}")))?;
         let below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| real.starts_with(root));
-        if !any && !self.tasks.roots.iter().any(below) {
+        if !any && !self.config.tasks.roots.iter().any(below) {
             return Err(StartError::Forbidden(format!(
                 "cwd names {cwd}, which lies under none of the directories that `tasks.roots` of the configuration lists; leave cwd out for a directory of its own"
             )));
         }
         if !any
             && exposed
-            && let Some(name) = self.tasks.places.holder_of(&real)
+            && let Some(name) = self.places.holder_of(&real)
         {
             return Err(StartError::Forbidden(format!(
                 "cwd names {cwd}, which lies in {name}; token holders' tasks may not have that, leave cwd out for a directory of its own"
@@ -113,7 +91,7 @@ impl Settings {
     fn listed_home(&self, wanted: &str) -> Option<String> {
         let real = Path::new(wanted).canonicalize().ok()?;
         let listed = |home: &&PathBuf| home.canonicalize().is_ok_and(|home| home == real);
-        self.tasks.homes.iter().find(listed)?;
+        self.config.codex.homes.iter().find(listed)?;
         real.to_str().map(ToOwned::to_owned)
     }
 
@@ -340,7 +318,7 @@ mod tests {
         std::fs::create_dir_all(machine.at("roots/state/files")).unwrap();
         let mut places = Places::default();
         places.state_dir = Some(machine.at("roots/state").into());
-        machine.settings.tasks.places = places;
+        machine.settings.places = places;
         let cwd = Some(machine.at("roots/state/files"));
         let mut wanted = NewTask { cwd, ..new() };
         let refused = machine.terms(&wanted);

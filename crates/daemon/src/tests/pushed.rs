@@ -4,8 +4,8 @@
 use super::HOUR;
 use super::agent::Trouble;
 use super::stage::Stage;
-use crate::Settings;
 use crate::courier::{Courier, Delivering};
+use crate::settings::Settings;
 use bridge_core::errand::{ErrandState, ErrandView};
 use bridge_core::limits::{PUSHES_PER_ERRAND_MAX, REPLY_AGE_MAX_MS};
 use bridge_core::port::Read;

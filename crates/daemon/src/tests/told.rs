@@ -5,9 +5,9 @@ use super::HOUR;
 use super::agent::{Trouble, Word};
 use super::platform::Mood;
 use super::stage::Stage;
-use crate::Settings;
 use crate::config::Config;
 use crate::notice::NotifySettings;
+use crate::settings::Settings;
 use bridge_core::port::Read;
 use bridge_core::step::{Extras, MidTurn, Receive, StartTask, TaskStarted, Tell, Verdict};
 use bridge_core::value::{

@@ -139,7 +139,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let judgement = self.judge(&message, &asked);
         let at = now();
         let at_once = at_once(&judgement, at);
-        let deadline = milliseconds(self.settings().approvals.deadline);
+        let deadline = self.settings().approval_deadline_ms();
         let shown = show::question(&asked.kind, &asked.shown);
         let mut request = Request {
             request_id: request_id(),
@@ -423,7 +423,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         for _ in 0..TEND_MAX {
             let tend = Tend {
                 now: now(),
-                reminder_ms: self.settings().approvals.reminder.map(milliseconds),
+                reminder_ms: self.settings().approval_reminder_ms(),
             };
             match self.commit(tend).await {
                 Ok(Tended::Did(request_id)) => {
@@ -479,10 +479,6 @@ fn at_once(judgement: &Judgement, at: Timestamp) -> Option<RequestVerdict> {
         None => judgement.why.clone(),
     };
     Some(RequestVerdict::own(decision, &via, at))
-}
-
-fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Whether its answer is a secret that is still kept.

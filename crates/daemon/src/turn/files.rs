@@ -225,8 +225,8 @@ fn of_ledger(error: LedgerError) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use crate::Settings;
     use crate::config::Config;
+    use crate::settings::Settings;
     use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
     use bridge_core::value::{BootId, ChannelId, Conversation, ConversationId, Tier, Timestamp};
 

@@ -96,7 +96,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let left = turn.time_left(before.waited);
         let mut watchdog = Watchdog::new(left, turn.patience.idle, Instant::now());
         watchdog.person(!asked.borrow_and_update().is_empty(), Instant::now());
-        let mut progress = Progress::new(self.settings().progress, gone, Instant::now());
+        let mut progress = Progress::new(self.settings().progress_times(), gone, Instant::now());
         if turn.attached {
             watchdog.know_nothing();
         }

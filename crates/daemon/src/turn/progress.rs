@@ -19,11 +19,11 @@ const NEVER: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// How often the chat is told of a long turn.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub(crate) struct ProgressTimes {
     /// After how long for the first time; `None` is never.
-    pub after: Option<Duration>,
+    pub(crate) after: Option<Duration>,
     /// And then again after as long.
-    pub every: Duration,
+    pub(crate) every: Duration,
 }
 
 /// When the next line about one turn is due.
@@ -36,9 +36,9 @@ pub(crate) struct Progress {
 impl Progress {
     /// Lines count from the turn's beginning, also when it is followed again after a restart: those whose time
     /// passed meanwhile are left out.
-    pub(crate) fn new(pace: Pace, gone: Duration, now: Instant) -> Self {
-        let every = pace.every.max(Duration::from_secs(1));
-        let Some(first) = pace.after else {
+    pub(crate) fn new(times: ProgressTimes, gone: Duration, now: Instant) -> Self {
+        let every = times.every.max(Duration::from_secs(1));
+        let Some(first) = times.after else {
             return Self {
                 next: after(now, NEVER),
                 every,
@@ -115,14 +115,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 mod tests {
     use super::*;
 
-    const PACE: Pace = Pace {
+    const TIMES: ProgressTimes = ProgressTimes {
         after: Some(Duration::from_secs(180)),
         every: Duration::from_secs(300),
     };
 
     fn first(gone_secs: u64) -> u64 {
         let now = Instant::now();
-        let progress = Progress::new(PACE, Duration::from_secs(gone_secs), now);
+        let progress = Progress::new(TIMES, Duration::from_secs(gone_secs), now);
         (progress.wake() - now).as_secs()
     }
 
@@ -133,15 +133,15 @@ mod tests {
         assert_eq!(first(180), 0);
         assert_eq!(first(181), 299, "180 has passed, 480 is next");
         assert_eq!(first(500), 280, "480 has passed, 780 is next");
-        let off = Pace {
+        let off = ProgressTimes {
             after: None,
-            ..PACE
+            ..TIMES
         };
         let progress = Progress::new(off, Duration::ZERO, Instant::now());
         assert!(progress.wake() > Instant::now() + NEVER / 2);
         let (every, now) = (Duration::from_secs(u64::MAX), Instant::now());
         let after = Some(every);
-        let mut f10 = Progress::new(Pace { after, every }, Duration::ZERO, now);
+        let mut f10 = Progress::new(ProgressTimes { after, every }, Duration::ZERO, now);
         f10.told(now);
         assert!(f10.wake() > now + NEVER / 2);
     }

@@ -6,11 +6,12 @@
 mod returned;
 
 use self::returned::{Returned, gone, is_id, tell, unasked, unknown};
+use crate::Daemon;
 use crate::config::{A2aConfig, AgentConfig};
 use crate::process::ids::now;
+use crate::settings::Settings;
 use crate::term::escape_line;
 use crate::turn::follow::Followed;
-use crate::{Daemon, Settings};
 use bridge_channel::a2a::client::{
     Ask, Client, Fault, Patience, Peer, Progress, Question, State, Trust, token_in,
 };
