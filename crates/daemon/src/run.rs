@@ -105,10 +105,7 @@ impl RunOptions {
         // A task may run under any of them.
         let homes = loaded.config.codex.homes.iter().map(PathBuf::as_path);
         let logins: Vec<_> = loaded.codex_home().into_iter().chain(homes).collect();
-        let logins: Vec<_> = logins
-            .into_iter()
-            .map(secret_registry::codex_logins)
-            .collect();
+        let logins: Vec<_> = logins.into_iter().map(registry::codex_logins).collect();
         let sessions = environment.old_state_dirs(&state_dir);
         let mut options = Self::new(state_dir, loaded.config, environment);
         options.hidden = hidden;

@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn published_openapi_is_current() {
-        let published = include_str!("../../../docs/openapi.json");
+        let published = include_str!("../../../../docs/openapi.json");
         assert!(
             published == openapi_text(),
             "write it again: codex-bridge api schema > docs/openapi.json"

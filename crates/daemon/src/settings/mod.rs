@@ -59,7 +59,7 @@ pub(crate) struct Settings {
 /// What one tier's turns may do, after its profile.
 #[derive(Clone, Debug)]
 pub(crate) struct TierSettings {
-    sandbox: Sandbox,
+    pub(crate) sandbox: Sandbox,
     reads: ReadAccess,
     /// What its isolated turns may read beside their working directory, by its real place.
     reads_also: Vec<PathBuf>,

@@ -146,7 +146,7 @@ fn reads_as(task: &Task) -> Tier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Config, Places};
     use bridge_channel::files::{FILE_MAX_BYTES, FileStore};
     use bridge_core::port::Reads;
     use bridge_core::value::{

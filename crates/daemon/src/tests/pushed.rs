@@ -124,10 +124,8 @@ fn life(name: &str) -> [String; 4] {
 impl Stage {
     /// A daemon whose pushes go to these receivers.
     fn pushing(&self, receivers: &Receivers) {
-        let settings = Settings {
-            courier: Arc::new(receivers.clone()),
-            ..Settings::clone(&self.daemon.settings())
-        };
+        let mut settings = Settings::clone(&self.daemon.settings());
+        settings.courier = Arc::new(receivers.clone());
         *self.daemon.settings.write().unwrap() = Arc::new(settings);
         tokio::spawn(Arc::clone(&self.daemon).pushes());
     }

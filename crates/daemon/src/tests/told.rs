@@ -26,10 +26,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 impl Stage {
     fn tells(&self, notify: NotifySettings) {
-        let settings = Settings {
-            notify,
-            ..Settings::clone(&self.daemon.settings())
-        };
+        let mut settings = Settings::clone(&self.daemon.settings());
+        settings.notify = notify;
         *self.daemon.settings.write().unwrap() = Arc::new(settings);
     }
 
