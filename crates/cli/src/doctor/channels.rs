@@ -46,10 +46,12 @@ fn owners(workspace: &Workspace, marks: Marks) -> Check {
     let unmarked = origins.tier(Origin::Unmarked) == Tier::Owner;
     match (origins.has_owner(), marks) {
         (false, _) if origins.is_decided() => OWNERS.ok(detail),
-        (false, _) => OWNERS.warn(format!("{detail}; so nobody there can approve, stop or give commands"),
+        (false, _) => OWNERS.warn(
+            format!("{detail}; so nobody there can approve, stop or give commands"),
             "say who does, under [molecule.origins]: docs/guides/molecule.md, \"Who counts as owner\"",
         ),
-        (true, Marks::Absent) if !unmarked => OWNERS.warn(format!("{detail}; so nobody there is an owner"),
+        (true, Marks::Absent) if !unmarked => OWNERS.warn(
+            format!("{detail}; so nobody there is an owner"),
             "if nobody else can write without a workspace's token, set `unmarked = \"owner\"` under [molecule.origins]",
         ),
         (true, _) => OWNERS.ok(detail),

@@ -95,9 +95,11 @@ fn judge(report: &Report, used: Sandbox) -> Check {
         .into_iter()
         .find_map(|(sandbox, finding)| wrong(sandbox.as_str(), finding));
     match (worst, used) {
-        (None, _) if report.elsewhere_tried => SANDBOX.ok("commands run in it; it refused every write it must and allowed the one it must",
+        (None, _) if report.elsewhere_tried => SANDBOX.ok(
+            "commands run in it; it refused every write it must and allowed the one it must",
         ),
-        (None, _) => SANDBOX.warn("commands run in it; that it keeps them from writing elsewhere was not tried, because the state directory lies below /tmp",
+        (None, _) => SANDBOX.warn(
+            "commands run in it; that it keeps them from writing elsewhere was not tried, because the state directory lies below /tmp",
             "use a --state-dir that is not below /tmp",
         ),
         (Some((detail, fix)), Sandbox::DangerFullAccess) => {

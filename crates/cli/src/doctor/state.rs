@@ -183,10 +183,12 @@ fn record(path: &Path, key: Option<&LedgerKey>) -> Check {
             let said = format!("{}; {}", verdict(&record.chain), signed(record.signer));
             match record.chain {
                 Ok(AuditFound { unchained: 0, .. }) => topic.ok(said),
-                Ok(_) => topic.warn(said,
+                Ok(_) => topic.warn(
+                    said,
                     "if nobody removed the key on purpose, somebody may have changed the older entries: verify them with the key that you noted, `audit --verify --public-key`",
                 ),
-                Err(_) => topic.fail(said,
+                Err(_) => topic.fail(
+                    said,
                     "find out who writes to the ledger beside the daemon; `codex-bridge audit` shows what is left",
                 ),
             }
