@@ -23,7 +23,6 @@ mod redaction;
 mod run;
 mod settings;
 pub mod state;
-mod tally;
 mod tasks;
 pub mod telemetry;
 pub mod term;
@@ -36,9 +35,8 @@ pub use api::reload::Source;
 pub use run::{Ready, RunOptions, Stop, run};
 
 use self::settings::Settings;
-use self::turn::follow::Running;
 use bridge_core::port::{Agent, Ledger, Sink};
-use bridge_core::value::{ConversationId, MessageId};
+use bridge_core::value::ConversationId;
 use bridge_front::Hub;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -57,8 +55,7 @@ pub(crate) struct Daemon<L, A, S> {
     settings: RwLock<Arc<Settings>>,
     /// How the configuration is read again; set once the daemon is whole.
     reloads: OnceLock<api::reload::Reloads>,
-    /// Wakes the scheduler.
-    wake: Notify,
+    pub(crate) turns: turn::Turns,
     /// Wakes the ack lane.
     ack_wake: Notify,
     /// Wakes the notifications.
@@ -69,12 +66,6 @@ pub(crate) struct Daemon<L, A, S> {
     telling: herald::Telling,
     /// Push notifications of errands.
     pushing: Arc<push::Pushing>,
-    /// The ledger failed under a transition: what it asks for may have been swallowed.
-    doubt: Notify,
-    /// Whoever gives a text to a running turn: in one conversation they go one after the other.
-    joining: turn::steer::Order,
-    /// Messages that a task works on.
-    hands: turn::rescue::Hands,
     /// Set: nothing more is claimed or taken in.
     stopping: CancellationToken,
     /// Set: tasks let go of what they do, rows stay as they are.
@@ -83,19 +74,12 @@ pub(crate) struct Daemon<L, A, S> {
     fenced: CancellationToken,
     /// Set: the ledger is damaged. Nothing more is claimed or taken in; what runs is finished and written down.
     damaged: CancellationToken,
-    /// What was committed.
-    tally: tally::Tally,
-    /// Moves as long as the scheduler does.
-    pulse: process::alive::Pulse,
+    counters: act::CommitCounters,
     tasks: TaskTracker,
     /// Tasks that panicked.
     panics: process::panics::Panics,
     /// Lanes that are being worked on; `true` when somebody asked again meanwhile.
     lanes: Mutex<HashMap<ConversationId, bool>>,
-    /// Turns that run now, for whoever wants them to end.
-    running: Mutex<HashMap<MessageId, Running>>,
-    /// What turns asked other agents that are out of sight now.
-    adrift: turn::agents::Adrift,
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
@@ -107,26 +91,20 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             hub: Hub::default(),
             settings: RwLock::new(Arc::new(settings)),
             reloads: OnceLock::new(),
-            wake: Notify::new(),
+            turns: turn::Turns::default(),
             ack_wake: Notify::new(),
             tell_wake: Notify::new(),
             untold: AtomicBool::new(true),
             telling: herald::Telling::default(),
             pushing: Arc::default(),
-            doubt: Notify::new(),
-            joining: turn::steer::Order::default(),
-            hands: turn::rescue::Hands::default(),
             stopping: CancellationToken::new(),
             halt: CancellationToken::new(),
             fenced: CancellationToken::new(),
             damaged: CancellationToken::new(),
-            tally: tally::Tally::default(),
-            pulse: process::alive::Pulse::default(),
+            counters: act::CommitCounters::default(),
             tasks: TaskTracker::new(),
             panics: process::panics::Panics::default(),
             lanes: Mutex::default(),
-            running: Mutex::default(),
-            adrift: turn::agents::Adrift::default(),
         })
     }
 }

@@ -15,7 +15,6 @@ use crate::redaction::agent::RedactingAgent;
 use crate::redaction::registry::{self, SecretRegistry};
 use crate::settings::Settings;
 use crate::state::{Lock, StateDir};
-use crate::turn::follow::Running;
 use anyhow::Context;
 use bridge_channel::Channels;
 use bridge_channel::files::FileStore;
@@ -30,7 +29,7 @@ use bridge_store::{KeyAge, SqliteLedger};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
@@ -523,15 +522,10 @@ impl<L: Ledger> CodexDaemon<L> {
     }
 
     async fn interrupt_all(&self) {
-        let running: Vec<_> = {
-            let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-            running.values().cloned().collect()
-        };
-        for Running {
-            thread, turn_id, ..
-        } in running
-        {
-            if let Err(error) = self.agent.interrupt(&thread, &turn_id).await {
+        let running: Vec<_> = self.turns.running.lock().values().cloned().collect();
+        for turn in running {
+            let thread = &turn.thread;
+            if let Err(error) = self.agent.interrupt(thread, &turn.turn_id).await {
                 tracing::warn!(%error, %thread, "a turn could not be interrupted");
             }
         }

@@ -242,7 +242,7 @@ impl<L: Ledger> Inbox for DaemonService<L> {
     }
 
     async fn activity(&self, channel: &ChannelId) -> Activity {
-        self.daemon.activity(channel)
+        self.daemon.turns.running.activity(channel)
     }
 }
 
@@ -362,7 +362,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
     }
 
     fn steps(&self) -> Vec<(&'static str, u64)> {
-        self.daemon.tally.counts()
+        self.daemon.counters.counts()
     }
 
     fn task_panics(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! The reply lanes: one per conversation, strictly in order, each reply's intent on disk before it is sent.
 
 use crate::Daemon;
+use crate::process::clock::until_due;
 use crate::process::ids::{jitter, now};
 use bridge_core::limits::{PAGE_MAX, TWIN_WINDOW_MS};
 use bridge_core::port::{Agent, Approach, Ledger, LedgerError, Probe, Sink, SinkFault, TRACE};
@@ -10,8 +11,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Longest sleep: machines sleep too, and rows are the truth.
-const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// How long a look at a lane may take: long questions of others may be before it.
 const LOOK_MAX: Duration = Duration::from_millis(100);
 /// Pause after the ledger failed under a lane.
@@ -54,9 +53,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     now().plus_ms(FAULT_PAUSE_MS)
                 }
             };
-            let ms = u64::try_from(pause_until.since_ms(now()).max(1)).unwrap_or(1);
             tokio::select! {
-                () = tokio::time::sleep(Duration::from_millis(ms).min(SLEEP_MAX)) => {}
+                () = until_due(Some(pause_until)) => {}
                 () = self.stopping.cancelled() => return,
             }
         }

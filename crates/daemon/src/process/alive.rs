@@ -5,23 +5,7 @@
 use crate::Daemon;
 use crate::notify::Notifier;
 use bridge_core::port::{Agent, Ledger, Sink};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
-
-/// Counts the scheduler's rounds. Each of them commits through the ledger's writer, so a count that moves says that
-/// the scheduler, the writer and the runtime's timers live.
-#[derive(Debug, Default)]
-pub(crate) struct Pulse(AtomicU64);
-
-impl Pulse {
-    pub(crate) fn round(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn rounds(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use std::sync::Arc;
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Tells the service manager that the daemon lives, until it is dropped; at once where nobody asked for it.
@@ -33,7 +17,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let mut seen = None;
         loop {
             tick.tick().await;
-            let rounds = self.pulse.rounds();
+            let rounds = self.turns.rounds();
             if self.scheduler_rests() || seen != Some(rounds) {
                 notifier.alive();
                 notifier.status(&self.in_a_line());
@@ -44,7 +28,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 );
             }
             seen = Some(rounds);
-            self.wake.notify_one();
+            self.turns.wake();
         }
     }
 
@@ -54,9 +38,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     fn in_a_line(&self) -> String {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let turns = running.len();
-        drop(running);
+        let turns = self.turns.running.lock().len();
         let doing = match (self.damaged.is_cancelled(), self.stopping.is_cancelled()) {
             (true, _) => "the ledger is damaged, run `codex-bridge recover`",
             (false, true) => "stopping",

@@ -26,14 +26,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Questions whose time has come that are settled in one go; the rest is due at once.
+/// OpenRequests whose time has come that are settled in one go; the rest is due at once.
 const TEND_MAX: usize = 100;
 /// How soon open questions are looked at again when the ledger failed.
 const TEND_PAUSE_MS: i64 = 1_000;
 
 /// The questions of one turn.
 #[derive(Debug)]
-pub(crate) struct Questions {
+pub(crate) struct OpenRequests {
     /// Those that a person has not decided yet: while there are any, no clock of the turn runs.
     open: watch::Sender<BTreeSet<RequestId>>,
     /// Held from the look at the rows until `open` is what they say: no older look counts after a newer one.
@@ -42,16 +42,16 @@ pub(crate) struct Questions {
     heard: Mutex<BTreeSet<RequestId>>,
 }
 
-impl Questions {
+impl OpenRequests {
     /// Those of a turn that waits for these; the receiver hears of every change.
     pub(crate) fn new(open: BTreeSet<RequestId>) -> (Self, watch::Receiver<BTreeSet<RequestId>>) {
         let (open, changes) = watch::channel(open);
-        let questions = Self {
+        let requests = Self {
             open,
             looking: tokio::sync::Mutex::default(),
             heard: Mutex::default(),
         };
-        (questions, changes)
+        (requests, changes)
     }
 
     /// What the turn waits for.
@@ -97,18 +97,16 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         if self.called(turn, &asked).await {
             return;
         }
-        let message_id = &turn.message_id;
+        let message_id = turn.message_id();
         let to = asked.key.clone();
-        let ask = match self.question(message_id, asked).await {
-            Some(ask) => ask,
-            None if self.halt.is_cancelled() => return,
-            None => return self.decline(&to, message_id).await,
-        };
-        match self.insist(ask).await {
+        match self
+            .insist(self.request_row(&turn.claimed.message, asked))
+            .await
+        {
             Some(AskOutcome::Waits { request_id }) => {
                 tracing::info!(%message_id, %request_id, "codex asks, and waits for a decision");
-                if let Some(questions) = self.questions_of(message_id) {
-                    questions.heard().insert(request_id);
+                if let Some(requests) = self.requests_of(message_id) {
+                    requests.heard().insert(request_id);
                 }
             }
             Some(AskOutcome::Answer {
@@ -133,17 +131,20 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         self.look_at_open(message_id).await;
     }
 
-    /// The question as a row, with what the rules say to it.
-    async fn question(&self, message_id: &MessageId, asked: ApprovalRequest) -> Option<Ask> {
-        let message = self.asker(message_id).await?;
-        let judgement = self.judge(&message, &asked);
+    /// The request as a row, with what the rules say to it.
+    fn request_row(&self, message: &Message, asked: ApprovalRequest) -> Ask {
+        let judgement = self.settings().policy.judge(Case {
+            tier: message.tier,
+            kind: &asked.kind,
+            effect: &asked.effect,
+        });
         let at = now();
         let at_once = at_once(&judgement, at);
         let deadline = self.settings().approval_deadline_ms();
         let shown = show::question(&asked.kind, &asked.shown);
         let mut request = Request {
             request_id: request_id(),
-            message_id: message_id.clone(),
+            message_id: message.message_id.clone(),
             attempt: message.life.attempt,
             incarnation: asked.key.incarnation,
             rpc_id: asked.key.rpc_id,
@@ -167,30 +168,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             // What is written in a chat stays there.
             request.deciders = Deciders::Owner;
         }
-        Some(Ask { request, at_once })
-    }
-
-    /// The message whose turn asks. A ledger that can't be read for a while is no reason for a no.
-    async fn asker(&self, message_id: &MessageId) -> Option<Message> {
-        for tries in 0_u32.. {
-            let error = match self.load(message_id).await {
-                Ok(found) => return found.map(|(message, _)| message),
-                Err(error) => error,
-            };
-            tracing::error!(%error, %message_id, "the message of a question can't be read");
-            if error.class() != Class::Transient || !self.pause(tries).await {
-                return None;
-            }
-        }
-        None
-    }
-
-    fn judge(&self, message: &Message, asked: &ApprovalRequest) -> Judgement {
-        self.settings().policy.judge(Case {
-            tier: message.tier,
-            kind: &asked.kind,
-            effect: &asked.effect,
-        })
+        Ask { request, at_once }
     }
 
     /// The rows can't take the question: its message is over.
@@ -283,7 +261,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Ok(request) => request?,
             Err(error) => {
                 tracing::error!(%error, %request_id, "a decision can't be read");
-                self.doubt.notify_one();
+                self.turns.recheck();
                 return None;
             }
         };
@@ -306,7 +284,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// Codex has our answer: a secret one is forgotten now.
     pub(crate) async fn confirmed(self: &Arc<Self>, turn: &Followed, asked: RequestKey) {
-        let message_id = turn.message_id.clone();
+        let message_id = turn.message_id().clone();
         let RequestKey {
             incarnation,
             rpc_id,
@@ -345,32 +323,32 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return;
         }
         let resolve = Resolve {
-            message_id: turn.message_id.clone(),
+            message_id: turn.message_id().clone(),
             incarnation: asked.incarnation,
             rpc_id: asked.rpc_id,
         };
         let _settled = self.insist(resolve).await;
-        self.look_at_open(&turn.message_id).await;
+        self.look_at_open(turn.message_id()).await;
     }
 
     /// The questions of a turn that is followed now.
-    fn questions_of(&self, message_id: &MessageId) -> Option<Arc<Questions>> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+    fn requests_of(&self, message_id: &MessageId) -> Option<Arc<OpenRequests>> {
+        let running = self.turns.running.lock();
         running
             .get(message_id)
-            .map(|running| Arc::clone(&running.questions))
+            .map(|turn| Arc::clone(&turn.requests))
     }
 
     /// The rows alone say what a turn waits for; they are looked at after every change of them.
     async fn look_at_open(&self, message_id: &MessageId) {
-        let Some(questions) = self.questions_of(message_id) else {
+        let Some(requests) = self.requests_of(message_id) else {
             return;
         };
-        let _one_at_a_time = questions.looking.lock().await;
+        let _one_at_a_time = requests.looking.lock().await;
         match self.standings(message_id).await {
             Ok(standings) => {
                 let waits_for = open(&standings);
-                questions.open.send_if_modified(|open| {
+                requests.open.send_if_modified(|open| {
                     let changed = *open != waits_for;
                     *open = waits_for;
                     changed
@@ -378,7 +356,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
             Err(error) => {
                 tracing::error!(%error, %message_id, "what a turn waits for can't be read");
-                self.doubt.notify_one();
+                self.turns.recheck();
             }
         }
     }
@@ -397,8 +375,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// Whether Codex can be believed that it does not ask this.
     fn listening(&self, request: &Request) -> Listening {
-        match self.questions_of(&request.message_id) {
-            Some(questions) if questions.heard().contains(&request.request_id) => Listening::Heard,
+        match self.requests_of(&request.message_id) {
+            Some(requests) if requests.heard().contains(&request.request_id) => Listening::Heard,
             Some(_) => Listening::NotYet,
             None => Listening::Nobody,
         }
@@ -406,13 +384,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// The questions of a turn that is followed again: time spent waiting for a person does not count.
     pub(crate) async fn asked_before(&self, turn: &Followed) -> AskedBefore {
-        match self.standings(&turn.message_id).await {
+        match self.standings(turn.message_id()).await {
             Ok(standings) => AskedBefore {
                 waited: waited(&standings, now()),
                 open: open(&standings),
             },
             Err(error) => {
-                tracing::warn!(%error, message_id = %turn.message_id, "what a turn asked before can't be read");
+                tracing::warn!(%error, message_id = %turn.message_id(), "what a turn asked before can't be read");
                 AskedBefore::default()
             }
         }
@@ -441,10 +419,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// What the ledger's failure may have swallowed: decisions of running turns that Codex was not told.
     pub(crate) async fn answer_again(self: &Arc<Self>) -> Result<(), LedgerError> {
-        let running: Vec<MessageId> = {
-            let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-            running.keys().cloned().collect()
-        };
+        let running: Vec<_> = self.turns.running.lock().keys().cloned().collect();
         for message_id in running {
             for standing in self.standings(&message_id).await? {
                 if let RequestState::Decided(verdict) = &standing.state {

@@ -4,6 +4,7 @@
 //! All of it is work on disks, done where it blocks nobody.
 
 use crate::Daemon;
+use crate::turn::Claimed;
 use bridge_channel::files::{Aside, Gathered, Outbox, PlaceError, place};
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink, TurnHistory, TurnStatus};
 use bridge_core::value::{Attachment, Class, Conversation, Failure, Message, MessageId};
@@ -65,11 +66,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// What the answer of a message takes along. An answer is never kept back by its files: what can't be read is
     /// said in it.
-    pub(crate) async fn gather(&self, message_id: &MessageId) -> Parcel {
-        match self.try_gather(message_id).await {
+    pub(crate) async fn gather(&self, claimed: &Claimed) -> Parcel {
+        match self.try_gather(claimed).await {
             Ok(parcel) => parcel,
             Err(failure) => {
                 let reason = crate::term::escape_line(&failure.reason).into_owned();
+                let message_id = &claimed.message.message_id;
                 tracing::warn!(%message_id, reason, "an outbox could not be looked into");
                 Parcel::default()
             }
@@ -77,7 +79,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// The same for a turn that ended while nobody watched, if it has its answer.
-    pub(crate) async fn harvest(&self, message_id: &MessageId, found: &mut TurnHistory) -> Parcel {
+    pub(crate) async fn harvest(&self, claimed: &Claimed, found: &mut TurnHistory) -> Parcel {
         let TurnHistory::Turn(finding) = found else {
             return Parcel::default();
         };
@@ -89,21 +91,22 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         if !answered {
             return Parcel::default();
         }
-        let parcel = self.gather(message_id).await;
+        let parcel = self.gather(claimed).await;
         finding.answer = parcel.told(finding.answer.take());
         parcel
     }
 
-    async fn try_gather(&self, message_id: &MessageId) -> Result<Parcel, Failure> {
-        let loaded = self.load(message_id).await.map_err(of_ledger)?;
-        let Some((message, conversation)) = loaded else {
-            return Ok(Parcel::default());
-        };
+    async fn try_gather(&self, claimed: &Claimed) -> Result<Parcel, Failure> {
+        let (message, conversation) = (&claimed.message, &claimed.conversation);
         if !self.settings().tier(message.tier).sandbox.can_write() {
             return Ok(Parcel::default());
         }
         let outbox = Outbox::new(&conversation.workdir, &conversation.conversation_id);
-        let (looked, id, attempt) = (outbox.clone(), message_id.clone(), message.life.attempt);
+        let (looked, id, attempt) = (
+            outbox.clone(),
+            message.message_id.clone(),
+            message.life.attempt,
+        );
         let aside = match blocking(move || looked.set_aside(&id, attempt)).await? {
             Ok(aside) if aside.is_empty() => return Ok(Parcel::default()),
             Ok(aside) => aside,
