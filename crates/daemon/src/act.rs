@@ -108,7 +108,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 Action::Join { message_id } => {
                     let daemon = Arc::clone(self);
                     self.spawn_for(message_id.clone(), async move {
-                        // The row says what became of it: it was taken, or it waits for its own turn.
+                        // Its row says whether it was taken or waits for its own turn.
                         let _joined = daemon.join_turn(message_id).await;
                     });
                 }

@@ -13,10 +13,8 @@ pub mod failpoint;
 mod intake;
 pub mod key;
 mod notifier;
-pub mod notify;
 mod notify_targets;
 mod process;
-mod prune;
 mod push;
 mod push_client;
 mod redaction;
@@ -32,6 +30,7 @@ mod turn;
 
 pub use api::listeners::{print_openapi, routes};
 pub use api::reload::Source;
+pub use process::service_manager::Notifier;
 pub use run::{Ready, RunOptions, Stop, run};
 
 use self::settings::Settings;

@@ -3,13 +3,14 @@
 use crate::Daemon;
 use crate::api::listeners;
 use crate::process::ids;
-use crate::redaction::agent::RedactingAgent;
-use crate::turn::approvals::misfit;
+use crate::redaction::RedactingAgent;
+use crate::turn::approvals::answers::answer_problem;
 use bridge_channel::a2a;
 use bridge_channel::local::{self, Inbound};
 use bridge_channel::molecule::ChannelHealth;
 use bridge_channel::{Activity, Arrival, Assigned, Channels, Inbox, Page, Standing};
-use bridge_core::limits::BACKLOG_MAX;
+use bridge_core::channels;
+use bridge_core::limits::{BACKLOG_MAX, STOP_MAX};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
     AddToken, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, DecideRefusal, Discard,
@@ -330,8 +331,8 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         let ledger = &self.daemon.ledger;
         let asked = ledger.read(move |rows| rows.request(&id)).await?;
         let waits = asked.filter(|request| request.state.waits());
-        let misfit = waits.and_then(|request| misfit(&request, &decide.verdict));
-        match misfit {
+        let problem = waits.and_then(|request| answer_problem(&request, &decide.verdict));
+        match problem {
             Some(why) => Ok(DecideOutcome::Refused(DecideRefusal::Unfit { why })),
             None => self.commit(decide).await,
         }
@@ -510,5 +511,45 @@ fn ledger_view(vitals: Vitals, closed: Option<String>) -> LedgerView {
         log_bytes: vitals.log_bytes,
         last_commit_ms: vitals.last_commit.and_then(milliseconds),
         closed,
+    }
+}
+
+/// More batches than this never wait: a sender that goes on sending meanwhile does not keep this going.
+const BATCHES_MAX: u32 = BACKLOG_MAX / STOP_MAX + 1;
+
+impl<L: Ledger> DaemonService<L> {
+    /// Stops everything of one sender, batch by batch, on a task of its own: a caller that hangs up stops nothing halfway.
+    async fn stop_all_of(&self, stop: StopRequest, by: Actor) -> Result<Stopped, LedgerError> {
+        let service = self.clone();
+        let first = StopSender {
+            sender: stop.sender,
+            channels: match (stop.channel, stop.cause) {
+                (Some(channel), _) => vec![channel],
+                (None, StopCause::Revoked) => channels::OF_TOKENS.map(ChannelId::new).to_vec(),
+                (None, StopCause::Operator) => Vec::new(),
+            },
+            by,
+            cause: stop.cause,
+            after: None,
+        };
+        let stopped = tokio::spawn(async move { service.stop_batches(first).await }).await;
+        stopped.map_err(|_| LedgerError::Unavailable {
+            what: "the daemon is stopping".to_owned(),
+        })?
+    }
+
+    async fn stop_batches(&self, mut stop: StopSender) -> Result<Stopped, LedgerError> {
+        let mut stopped = Stopped::default();
+        for _ in 0..BATCHES_MAX {
+            let batch = self.commit(stop.clone()).await?;
+            stopped.cancelled = stopped.cancelled.saturating_add(batch.cancelled);
+            stopped.running.extend(batch.running);
+            stopped.joined.extend(batch.joined);
+            stop.after = match batch.next {
+                Some(next) => Some(next),
+                None => break,
+            };
+        }
+        Ok(stopped)
     }
 }

@@ -4,7 +4,7 @@
 use super::agent::{COMMAND, Trouble};
 use super::stage::Stage;
 use crate::config::ServiceManagerVars;
-use crate::notify::Notifier;
+use crate::process::service_manager::Notifier;
 use bridge_channel::Activity;
 use bridge_core::value::{ChannelId, SenderKind};
 use std::ffi::OsStr;

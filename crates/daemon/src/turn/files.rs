@@ -9,12 +9,8 @@ use bridge_channel::files::{Aside, Gathered, Outbox, PlaceError, place};
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink, TurnHistory, TurnStatus};
 use bridge_core::value::{Attachment, Class, Conversation, Failure, Message, MessageId};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
-
-/// Old files that one sweep looks at; where there are more, each sweep begins at another place.
-const SWEEP_MAX: usize = 50_000;
 
 /// What an answer takes along, and where it lay.
 #[derive(Debug, Default)]
@@ -29,7 +25,7 @@ impl Parcel {
     }
 
     /// The answer, with what could not be sent.
-    pub(crate) fn told(&self, answer: Option<String>) -> Option<String> {
+    pub(crate) fn complete(&self, answer: Option<String>) -> Option<String> {
         match (answer, self.gathered.not_sent.as_str()) {
             (answer, "") => answer,
             (Some(answer), not_sent) => Some(format!("{answer}\n\n{not_sent}")),
@@ -92,7 +88,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             return Parcel::default();
         }
         let parcel = self.gather(claimed).await;
-        finding.answer = parcel.told(finding.answer.take());
+        finding.answer = parcel.complete(finding.answer.take());
         parcel
     }
 
@@ -162,44 +158,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             tracing::warn!(%error, %message_id, "files that were taken along are still in the outbox");
         }
     }
-
-    /// Removes copies that no row names.
-    pub(crate) async fn sweep_files(&self) {
-        match self.try_sweep_files().await {
-            Ok(0) => {}
-            Ok(swept) => tracing::info!(swept, "files that no message names any more were removed"),
-            Err(failure) => {
-                tracing::error!(reason = %failure.reason, "old files could not be removed");
-            }
-        }
-    }
-
-    async fn try_sweep_files(&self) -> Result<usize, Failure> {
-        let now = SystemTime::now();
-        let file_store = self.settings().file_store.clone();
-        let old = blocking(move || file_store.old(now, SWEEP_MAX)).await?;
-        let old = old.map_err(|error| of_disk(&error))?;
-        if old.is_empty() {
-            return Ok(0);
-        }
-        let unnamed = self
-            .ledger
-            .read(move |rows| rows.unnamed_files(&old))
-            .await
-            .map_err(of_ledger)?;
-        let file_store = self.settings().file_store.clone();
-        let swept = blocking(move || {
-            unnamed.iter().try_fold(0, |swept, path| {
-                file_store
-                    .sweep(Path::new(path), now)
-                    .map(|gone| swept + usize::from(gone))
-            })
-        });
-        swept.await?.map_err(|error| of_disk(&error))
-    }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
     let done = tokio::task::spawn_blocking(work).await;
@@ -218,11 +179,11 @@ fn untold(error: &io::Error) -> Parcel {
     }
 }
 
-fn of_disk(error: &io::Error) -> Failure {
+pub(crate) fn of_disk(error: &io::Error) -> Failure {
     Failure::new(Class::Transient, error.to_string())
 }
 
-fn of_ledger(error: LedgerError) -> Failure {
+pub(crate) fn of_ledger(error: LedgerError) -> Failure {
     Failure::new(error.class(), error.to_string())
 }
 
@@ -249,8 +210,8 @@ mod tests {
             workdir: "/work/c1".to_owned(),
             created_at: Timestamp(0),
         };
-        let told = |tier| settings.thread_spec(tier, &conversation).instructions;
-        assert!(told(Tier::Owner).contains("/work/c1/outbox/c1 (make it"));
-        assert!(!told(Tier::Peer).contains("outbox"));
+        let instructions = |tier| settings.thread_spec(tier, &conversation).instructions;
+        assert!(instructions(Tier::Owner).contains("/work/c1/outbox/c1 (make it"));
+        assert!(!instructions(Tier::Peer).contains("outbox"));
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Followed {
     pub(crate) started_at: Timestamp,
     /// How long it may take.
     pub(crate) patience: Patience,
-    /// Whether it ran before we followed it: a command may be at work of which nothing will be heard for long.
+    /// Whether it ran before we followed it: a command may be at work that is silent for long.
     pub(crate) attached: bool,
     /// The texts that it was given before we followed it; its answer answers them too.
     pub(crate) received: Vec<ClientId>,
@@ -100,7 +100,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     continue;
                 }
                 () = tokio::time::sleep_until(progress.wake()), if !ending => {
-                    progress.told(Instant::now());
+                    progress.shown(Instant::now());
                     self.tell_progress(&turn);
                     continue;
                 }
@@ -116,7 +116,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 }
                 () = self.halt.cancelled() => break,
             };
-            watchdog.heard(&event, Instant::now());
+            watchdog.observe(&event, Instant::now());
             self.turns.running.note(turn.message_id(), &event);
             let ended = matches!(event, TurnEvent::Ended(_));
             let lost = matches!(event, TurnEvent::Lost { .. });
@@ -273,7 +273,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     attachments: parcel.files(),
                     message_id: message_id.clone(),
                     turn_id: end.turn_id,
-                    text: parcel.told(answer),
+                    text: parcel.complete(answer),
                     heard: [turn.received.as_slice(), &end.received].concat(),
                     usage: end.usage,
                     reply_max_chars: self.reply_max_chars(&turn.claimed),
@@ -323,7 +323,7 @@ impl<L: Ledger, A: Agent, S: Sink> Drop for RunningEntry<'_, L, A, S> {
         if !self.ended {
             daemon.turns.detached.keep(message_id, &self.turn.calls);
         }
-        daemon.hub.hush(message_id);
+        daemon.hub.clear_text(message_id);
         daemon.turns.running.remove(message_id, &self.requests);
     }
 }

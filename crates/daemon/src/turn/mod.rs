@@ -12,7 +12,6 @@ mod reconcile;
 mod recover;
 mod running;
 mod schedule;
-mod wants;
 mod watchdog;
 mod work;
 

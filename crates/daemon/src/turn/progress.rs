@@ -18,7 +18,7 @@ const HINT_PATIENCE: Duration = Duration::from_secs(10);
 /// Farther away than any turn can last.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// How often the chat is told of a long turn.
+/// When a chat is shown what a long turn does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgressTimes {
     /// After how long for the first time; `None` is never.
@@ -63,7 +63,7 @@ impl Progress {
     }
 
     /// The line is being written; the next one is due later.
-    pub(crate) fn told(&mut self, now: Instant) {
+    pub(crate) fn shown(&mut self, now: Instant) {
         self.next = after(now, self.every);
     }
 }
@@ -94,7 +94,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     fn progress_line(&self, turn: &Followed) -> String {
-        // The nearest minute: a line that is due after three is not told as two for a millisecond.
+        // The nearest minute: a line that is due after three must not say two for a millisecond.
         let minutes = now()
             .since_ms(turn.started_at)
             .max(0)
@@ -136,7 +136,7 @@ mod tests {
         let (every, now) = (Duration::from_secs(u64::MAX), Instant::now());
         let after = Some(every);
         let mut f10 = Progress::new(ProgressTimes { after, every }, Duration::ZERO, now);
-        f10.told(now);
+        f10.shown(now);
         assert!(f10.wake() > now + NEVER / 2);
     }
 }

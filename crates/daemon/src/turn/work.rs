@@ -21,24 +21,24 @@ use std::sync::Arc;
 
 /// Why a claimed message did not become a followed turn.
 #[derive(Debug)]
-enum Setback {
+enum WorkError {
     Agent(Failure),
     Ledger(LedgerError),
 }
 
-impl From<AgentError> for Setback {
+impl From<AgentError> for WorkError {
     fn from(fault: AgentError) -> Self {
         Self::Agent(fault.failure)
     }
 }
 
-impl From<Failure> for Setback {
+impl From<Failure> for WorkError {
     fn from(failure: Failure) -> Self {
         Self::Agent(failure)
     }
 }
 
-impl From<LedgerError> for Setback {
+impl From<LedgerError> for WorkError {
     fn from(error: LedgerError) -> Self {
         Self::Ledger(error)
     }
@@ -51,8 +51,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Ok(None) => return,
             Ok(Some(claimed)) => match self.try_work(&claimed).await {
                 Ok(()) => return,
-                Err(Setback::Agent(failure)) => (Some(claimed), failure),
-                Err(Setback::Ledger(error)) => (Some(claimed), ledger_failed(&message_id, &error)),
+                Err(WorkError::Agent(failure)) => (Some(claimed), failure),
+                Err(WorkError::Ledger(error)) => {
+                    (Some(claimed), ledger_failed(&message_id, &error))
+                }
             },
             Err(error) => (None, ledger_failed(&message_id, &error)),
         };
@@ -72,7 +74,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         .await;
     }
 
-    async fn try_work(self: &Arc<Self>, claimed: &Arc<Claimed>) -> Result<(), Setback> {
+    async fn try_work(self: &Arc<Self>, claimed: &Arc<Claimed>) -> Result<(), WorkError> {
         let (message, conversation) = (&claimed.message, &claimed.conversation);
         let message_id = &message.message_id;
         let spec = self.spec_of(message, conversation).await?;
@@ -164,7 +166,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         message: &Message,
         conversation: &Conversation,
         spec: &ThreadSpec,
-    ) -> Result<ThreadId, Setback> {
+    ) -> Result<ThreadId, WorkError> {
         if let Some(thread) = &conversation.thread {
             match self.agent.resume_thread(thread, spec).await {
                 Ok(()) => return Ok(thread.clone()),
@@ -199,7 +201,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         .await
     }
 
-    /// What a thread without a kept turn must be told of an older conversation: it does not know it.
+    /// Earlier exchanges for a thread that has no kept turn and so does not know the conversation.
     async fn recap(
         &self,
         message: &Message,
@@ -247,7 +249,7 @@ fn images(message: &Message) -> Vec<String> {
     images.map(|file| file.path.clone()).collect()
 }
 
-fn make_workdir(conversation: &Conversation) -> Result<(), Setback> {
+fn make_workdir(conversation: &Conversation) -> Result<(), WorkError> {
     let workdir = Path::new(&conversation.workdir);
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -258,6 +260,6 @@ fn make_workdir(conversation: &Conversation) -> Result<(), Setback> {
                 "the working directory {} can't be made: {error}",
                 workdir.display()
             );
-            Setback::Agent(Failure::new(Class::Config, reason))
+            WorkError::Agent(Failure::new(Class::Config, reason))
         })
 }
