@@ -64,7 +64,7 @@ fn key_schema(schema: &Value) -> KeySchema {
         Some("array") if schema.pointer("/items/type") == Some(&Value::from("string")) => {
             KeySchema::Texts
         }
-        Some("array") => match schema.get("items").map(shape_of) {
+        Some("array") => match schema.get("items").map(key_schema) {
             Some(KeySchema::Table(keys)) => KeySchema::Tables(keys),
             Some(KeySchema::Word(words)) => KeySchema::Words(words),
             Some(_) | None => KeySchema::Other,
@@ -166,16 +166,16 @@ mod tests {
     }
 
     #[test]
-    fn every_key_has_a_checked_shape() {
+    fn every_key_has_a_checked_file_schema() {
         let mut found = Vec::new();
-        leaves(&shape(), &mut found);
+        leaves(&file_schema(), &mut found);
         assert!(!found.contains(&KeySchema::Other), "{found:?}");
-        assert_eq!(found.len(), shape().keys().len());
+        assert_eq!(found.len(), file_schema().keys().len());
     }
 
     #[test]
     fn bounds_and_words_come_from_the_fields() {
-        let KeySchema::Table(root) = shape() else {
+        let KeySchema::Table(root) = file_schema() else {
             panic!("the root is a table")
         };
         let KeySchema::Table(daemon) = &root["daemon"] else {

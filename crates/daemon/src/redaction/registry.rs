@@ -38,7 +38,7 @@ pub(crate) struct SecretRegistry {
 #[derive(Default)]
 struct Made {
     /// The values of each source, oldest first.
-    known: Vec<Vec<String>>,
+    by_source: Vec<Vec<String>>,
     /// All of them at that time.
     known: Vec<String>,
     secrets: Arc<Secrets>,
@@ -77,18 +77,18 @@ impl SecretRegistry {
     pub(crate) fn secrets(&self) -> Arc<Secrets> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let Made {
-            known,
+            by_source,
             known,
             secrets,
         } = &mut *made;
-        known.resize_with(self.sources.len(), Vec::new);
+        by_source.resize_with(self.sources.len(), Vec::new);
         let mut values = self.fixed.clone();
         let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         values.extend(learned.iter().cloned());
         drop(learned);
-        for (source, known) in self.sources.iter().zip(known) {
-            remember(known, source());
-            values.extend_from_slice(known);
+        for (source, by_source) in self.sources.iter().zip(by_source) {
+            remember(by_source, source());
+            values.extend_from_slice(by_source);
         }
         if *known != values {
             *secrets = Arc::new(Secrets::new(&values));
@@ -99,11 +99,11 @@ impl SecretRegistry {
 }
 
 /// Appends the present values to the former ones.
-fn remember(known: &mut Vec<String>, mut now: Vec<String>) {
-    known.retain(|value| !now.contains(value));
-    let forgotten = known.len().saturating_sub(FORMER_MAX);
-    known.drain(..forgotten);
-    known.append(&mut now);
+fn remember(by_source: &mut Vec<String>, mut now: Vec<String>) {
+    by_source.retain(|value| !now.contains(value));
+    let forgotten = by_source.len().saturating_sub(FORMER_MAX);
+    by_source.drain(..forgotten);
+    by_source.append(&mut now);
 }
 
 /// The logins that Codex keeps. They are refreshed while it runs, so the file is looked at again when it changed.
@@ -174,15 +174,15 @@ mod tests {
 
     #[test]
     fn secret_registry_bounds_former_values() {
-        let mut known = Vec::new();
+        let mut by_source = Vec::new();
         for round in 0..100 {
-            remember(&mut known, vec![format!("value-{round}")]);
-            remember(&mut known, vec![format!("value-{round}")]);
+            remember(&mut by_source, vec![format!("value-{round}")]);
+            remember(&mut by_source, vec![format!("value-{round}")]);
         }
-        assert_eq!(known.len(), FORMER_MAX + 1);
-        assert_eq!(known.last().map(String::as_str), Some("value-99"));
-        remember(&mut known, Vec::new());
-        assert!(known.contains(&"value-99".to_owned()));
+        assert_eq!(by_source.len(), FORMER_MAX + 1);
+        assert_eq!(by_source.last().map(String::as_str), Some("value-99"));
+        remember(&mut by_source, Vec::new());
+        assert!(by_source.contains(&"value-99".to_owned()));
     }
 
     #[test]

@@ -7,9 +7,6 @@ use self::answers::wants;
 use crate::Daemon;
 use crate::process::ids::{now, request_id};
 use crate::turn::follow::Followed;
-use bridge_codex::rpc::RawId;
-use bridge_codex::wire::ServerRequest;
-use bridge_codex::wire::values::GrantScope;
 use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{
     Agent, ApprovalRequest, Ledger, LedgerError, RequestKey, Responded, Sink, Standing,
@@ -18,11 +15,10 @@ use bridge_core::rules::{Case, Judgement, Ruling};
 use bridge_core::show;
 use bridge_core::step::{Ask, AskOutcome, Deaf, Resolve, Tend, Tended, Told, Unheard};
 use bridge_core::value::{
-    Class, Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId,
-    RequestKind, RequestState, RequestVerdict, Timestamp, Wants,
+    Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId, RequestKind,
+    RequestState, RequestVerdict, Timestamp, Wants,
 };
 use bridge_front::wants_secret;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -139,7 +139,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// The rows of a message; `None` when they are gone.
-    pub(super) async fn load(
+    pub(crate) async fn load(
         &self,
         message_id: &MessageId,
     ) -> Result<Option<Arc<Claimed>>, LedgerError> {

@@ -3,7 +3,8 @@
 use bridge_codex::rpc::RawId;
 use bridge_codex::wire::ServerRequest;
 use bridge_codex::wire::server_request::RequestKind as Asked;
-use bridge_core::value::{RequestKind, Wants};
+use bridge_codex::wire::values::GrantScope;
+use bridge_core::value::{Request, RequestDecision, RequestKind, RequestVerdict, Wants};
 use serde_json::Value;
 
 /// What can't be read wants more than a word: it is answered where all of it is seen.
