@@ -35,11 +35,9 @@ pub use run::{Ready, RunOptions, Stop, run};
 
 use self::settings::Settings;
 use bridge_core::port::{Agent, Ledger, Sink};
-use bridge_core::value::ConversationId;
 use bridge_front::Hub;
-use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -65,20 +63,18 @@ pub(crate) struct Daemon<L, A, S> {
     telling: notifier::Telling,
     /// Push notifications of tasks.
     pushing: Arc<push::Pushing>,
-    /// Set: nothing more is claimed or taken in.
+    /// Cancelled when a stop begins: nothing more is claimed or taken in.
     stopping: CancellationToken,
-    /// Set: tasks let go of what they do, rows stay as they are.
+    /// Cancelled at the end of a stop: tasks return at once and leave their rows as they are.
     halt: CancellationToken,
-    /// Set: a newer daemon has the ledger, and this one must go.
+    /// Cancelled when a newer daemon has taken the ledger over: this one must stop.
     fenced: CancellationToken,
-    /// Set: the ledger is damaged. Nothing more is claimed or taken in; what runs is finished and written down.
+    /// Cancelled when the ledger is damaged: nothing more is claimed or taken in; running turns finish.
     damaged: CancellationToken,
     counters: act::CommitCounters,
     tasks: TaskTracker,
-    /// Tasks that panicked.
     panics: process::panics::Panics,
-    /// Lanes that are being worked on; `true` when somebody asked again meanwhile.
-    lanes: Mutex<HashMap<ConversationId, bool>>,
+    lanes: delivery::Lanes,
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
@@ -103,7 +99,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             counters: act::CommitCounters::default(),
             tasks: TaskTracker::new(),
             panics: process::panics::Panics::default(),
-            lanes: Mutex::default(),
+            lanes: delivery::Lanes::default(),
         })
     }
 }

@@ -18,7 +18,7 @@ impl Stage {
         assert_eq!(self.daemon.panics.total(), panics);
         assert_eq!(self.platform.visible(), ["one"]);
         assert!(self.daemon.turns.running.lock().is_empty());
-        assert!(self.daemon.lanes.lock().unwrap().is_empty());
+        assert!(self.daemon.lanes.is_empty());
     }
 }
 
