@@ -6,7 +6,7 @@ use crate::api::service::{DaemonService, closed};
 use crate::config::{A2aAuthKey, A2aConfig, Config};
 use crate::intake::files::{keep, remove};
 use crate::process::ids;
-use crate::turn::approvals::misfit;
+use crate::turn::approvals::answers::answer_problem;
 use bridge_channel::a2a::{self, Inbound, arrive, conversation_key, external_id, key_id};
 use bridge_core::limits::excerpt;
 use bridge_core::port::{Ledger, LedgerError};
@@ -384,8 +384,8 @@ impl<L: Ledger> DaemonService<L> {
         let asked = self.ledger().read(move |rows| rows.request(&id)).await?;
         let waits = asked.filter(|request| request.state.waits());
         let answer = self.daemon.settings().a2a.judged(answer);
-        let misfit = waits.and_then(|request| misfit(&request, &answer.decide.verdict));
-        match misfit {
+        let problem = waits.and_then(|request| answer_problem(&request, &answer.decide.verdict));
+        match problem {
             Some(why) => Ok(TaskAnswered::Judged(DecideOutcome::Refused(
                 DecideRefusal::Unfit { why },
             ))),

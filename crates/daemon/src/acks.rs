@@ -79,14 +79,15 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         message_id: MessageId,
         pauses: &mut HashMap<ChannelId, Pause>,
     ) -> Result<(), LedgerError> {
-        let Some((message, _)) = self.load(&message_id).await? else {
+        let Some(claimed) = self.load(&message_id).await? else {
             return Ok(());
         };
+        let message = &claimed.message;
         let paused = pauses.get(&message.channel).copied();
         if paused.is_some_and(|pause| pause.until > now()) {
             return Ok(());
         }
-        let fault = match self.sink.acknowledge(&message).await {
+        let fault = match self.sink.acknowledge(message).await {
             Ok(()) => {
                 pauses.remove(&message.channel);
                 let taken = true;

@@ -103,7 +103,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             || ConversationId::new(id.as_str()),
             |message| message.conversation_id,
         );
-        Ok(self.joining.wait(conversation_id).await)
+        Ok(self.turns.steer_order(conversation_id).await)
     }
 
     /// Tells the running turn of a message of any channel; a caller that goes away takes nothing with it.

@@ -102,7 +102,7 @@ impl Hub {
     }
 
     /// The turn of a message is not followed any more: what was said in it is over.
-    pub fn hush(&self, message_id: &MessageId) {
+    pub fn clear_text(&self, message_id: &MessageId) {
         let mut saying = self.saying.lock().unwrap_or_else(PoisonError::into_inner);
         saying.remove(message_id);
     }

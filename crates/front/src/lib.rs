@@ -36,8 +36,8 @@ pub use request::{
     DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView, wants_secret,
 };
 pub use service::{
-    BridgeService, Health, NewMessage, NewTask, Notified, StartError, Steering, StopRequest,
-    Stopped, SubmitError, Submitted, TaskBegun,
+    BridgeService, Health, NewTask, Notified, StartError, Steering, StopRequest, Stopped,
+    SubmitError, Submitted, TaskBegun,
 };
 pub use status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use stop::{StopSenderRequest, StopSenderView};

@@ -2,6 +2,7 @@
 
 use crate::{
     A2aProfile, Caller, ChannelView, Hub, LedgerView, NewAnswer, NewTaskInput, PushPut, ReloadView,
+    SubmitRequest,
 };
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
@@ -27,10 +28,13 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     /// Live news of messages.
     fn hub(&self) -> &Hub;
 
-    /// Takes a text in; when this resolves, it is on disk.
+    /// Takes a text in; when this resolves, it is on disk. `key` is the sender's own id for it. What it may do and whose
+    /// names it may use comes from the caller alone.
     fn submit(
         &self,
-        message: NewMessage,
+        message: SubmitRequest,
+        key: &str,
+        from: Caller,
     ) -> impl Future<Output = Result<Submitted, SubmitError>> + Send;
 
     /// The ledger's time: the wall clock may have jumped.
@@ -210,19 +214,6 @@ pub struct Stopped {
     pub running: Vec<MessageId>,
     /// Those whose text the turn of another sender has, which goes on with it.
     pub joined: Vec<MessageId>,
-}
-
-/// A text that wants to become a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewMessage {
-    /// The text.
-    pub text: String,
-    /// The conversation's key; the channel has one for those who name none.
-    pub conversation: Option<String>,
-    /// The sender's own id for it.
-    pub key: String,
-    /// Who sends it: what it may do and whose names it may use comes from this alone.
-    pub from: Caller,
 }
 
 /// A task that a caller wants. What may not be is refused by whoever made it; what it means on this machine is the

@@ -63,9 +63,9 @@ impl Stage {
 
     /// What the turn waits for.
     fn waits_for(&self) -> BTreeSet<RequestId> {
-        let running = self.daemon.running.lock().unwrap();
+        let running = self.daemon.turns.running.lock();
         let turn = running.get(&message()).unwrap();
-        turn.questions.open()
+        turn.requests.open()
     }
 
     async fn says(&self, request_id: RequestId, decision: RequestDecision) {
@@ -171,7 +171,7 @@ async fn decision_before_reattach_becomes_grant() {
     stage
         .until("the question", || !stage.open().is_empty())
         .await;
-    let followed = stage.daemon.running.lock().unwrap().remove(&message());
+    let followed = stage.daemon.turns.running.lock().remove(&message());
     assert!(followed.is_some());
     stage.agent.hears(Responded::Gone);
     stage.accepts().await;

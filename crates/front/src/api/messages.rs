@@ -6,9 +6,7 @@ use super::{Context, ProblemResponse};
 use crate::story::StoryRows;
 use crate::view::ID_PREFIX_MIN_CHARS;
 use crate::view::MessageRows;
-use crate::{
-    BridgeService, MessageList, MessageView, NewMessage, StoryView, SubmitRequest, SubmitResponse,
-};
+use crate::{BridgeService, MessageList, MessageView, StoryView, SubmitRequest, SubmitResponse};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -29,13 +27,7 @@ pub(super) async fn submit<D: BridgeService>(
             "the header Idempotency-Key is missing: it makes sending twice safe",
         )
     })?;
-    let message = NewMessage {
-        text: body.text,
-        conversation: body.conversation,
-        key,
-        from: caller,
-    };
-    let submitted = context.service.submit(message).await?;
+    let submitted = context.service.submit(body, &key, caller).await?;
     let status = if submitted.duplicate {
         StatusCode::OK
     } else {

@@ -8,8 +8,8 @@ use super::route::{Access, Route, Trace, Verb};
 use super::{Api, Hosts, Listener, router, table};
 use crate::control::Scope;
 use crate::{
-    A2aProfile, BridgeService, Caller, Health, Hub, NewAnswer, NewMessage, NewTask, NewTaskInput,
-    Notified, PushPut, ReloadView, StartError, Steering, StopRequest, Stopped, SubmitError,
+    A2aProfile, BridgeService, Caller, Health, Hub, NewAnswer, NewTask, NewTaskInput, Notified,
+    PushPut, ReloadView, StartError, Steering, StopRequest, Stopped, SubmitError, SubmitRequest,
     Submitted, TaskBegun,
 };
 use axum::Router;
@@ -81,7 +81,12 @@ impl BridgeService for EmptyService {
         &self.hub
     }
 
-    async fn submit(&self, _message: NewMessage) -> Result<Submitted, SubmitError> {
+    async fn submit(
+        &self,
+        _message: SubmitRequest,
+        _key: &str,
+        _from: Caller,
+    ) -> Result<Submitted, SubmitError> {
         Err(SubmitError::Stopping)
     }
 

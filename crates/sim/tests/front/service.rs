@@ -17,9 +17,9 @@ use bridge_core::value::{
 };
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
-    A2aProfile, BridgeService, Caller, Health, Hub, Live, NewAnswer, NewMessage, NewTask,
-    NewTaskInput, Notified, PushPut, ReloadView, StartError, Steering, StopRequest, Stopped,
-    SubmitError, Submitted, TaskBegun, TokenHash,
+    A2aProfile, BridgeService, Caller, Health, Hub, Live, NewAnswer, NewTask, NewTaskInput,
+    Notified, PushPut, ReloadView, StartError, Steering, StopRequest, Stopped, SubmitError,
+    SubmitRequest, Submitted, TaskBegun, TokenHash,
 };
 use bridge_testkit::MemoryLedger;
 use futures_util::StreamExt;
@@ -208,7 +208,12 @@ impl BridgeService for TestService {
         &self.hub
     }
 
-    async fn submit(&self, _message: NewMessage) -> Result<Submitted, SubmitError> {
+    async fn submit(
+        &self,
+        _message: SubmitRequest,
+        _key: &str,
+        _from: Caller,
+    ) -> Result<Submitted, SubmitError> {
         Err(SubmitError::Stopping)
     }
 

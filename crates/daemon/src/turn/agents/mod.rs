@@ -98,11 +98,11 @@ impl Calls {
 
 /// The calls of turns that are out of sight. Such a turn may run and wait for them: only a look at Codex tells.
 #[derive(Debug, Default)]
-pub(crate) struct Adrift {
+pub(crate) struct DetachedCalls {
     by_message: Mutex<HashMap<MessageId, Arc<Calls>>>,
 }
 
-impl Adrift {
+impl DetachedCalls {
     fn by_message(&self) -> MutexGuard<'_, HashMap<MessageId, Arc<Calls>>> {
         let kept = self.by_message.lock();
         kept.unwrap_or_else(PoisonError::into_inner)
@@ -214,7 +214,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         match turn.calls.begin(&to) {
             Ok(over) => {
                 let (daemon, calls) = (Arc::clone(self), Arc::clone(&turn.calls));
-                let cause = turn.message_id.clone();
+                let cause = turn.message_id().clone();
                 self.tasks.spawn(async move {
                     let call = daemon.run_call(&cause, &to, arguments, over);
                     if let Err(panic) = AssertUnwindSafe(call).catch_unwind().await {
@@ -260,7 +260,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             ..RequestVerdict::own(RequestDecision::Accept, ASK_AGENT, now())
         };
         match self.agent.respond(to, &verdict).await {
-            Ok(heard) => tracing::debug!(?heard, "codex was given what its tool returned"),
+            Ok(responded) => tracing::debug!(?responded, "codex was given what its tool returned"),
             Err(error) => tracing::warn!(%error, "codex could not be given what its tool returned"),
         }
     }
@@ -433,20 +433,20 @@ mod tests {
 
     #[test]
     fn detached_calls_kept_until_turn_found() {
-        let (adrift, lost) = (Adrift::default(), MessageId::new("m"));
+        let (detached, lost) = (DetachedCalls::default(), MessageId::new("m"));
         let calls = Arc::new(Calls::default());
         let over = calls.begin(&to("0", "a")).ok().unwrap();
-        adrift.keep(&lost, &calls);
+        detached.keep(&lost, &calls);
         // Codex asks the same again, and it is known.
-        let found = adrift.found(&lost);
+        let found = detached.found(&lost);
         assert!(matches!(found.begin(&to("0", "a")), Err(NotBegun::Known)));
         assert!(!over.is_cancelled());
-        adrift.keep(&lost, &calls);
-        adrift.over(&lost);
+        detached.keep(&lost, &calls);
+        detached.over(&lost);
         assert!(over.is_cancelled());
-        adrift.keep(&lost, &calls);
+        detached.keep(&lost, &calls);
         calls.end(&to("0", "a"));
-        adrift.keep(&MessageId::new("n"), &Arc::default());
-        assert!(adrift.by_message().is_empty());
+        detached.keep(&MessageId::new("n"), &Arc::default());
+        assert!(detached.by_message().is_empty());
     }
 }

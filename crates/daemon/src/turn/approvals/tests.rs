@@ -1,5 +1,6 @@
 //! How long a turn waited for people, and what fits a question.
 
+use super::answers::answer_problem;
 use super::*;
 use bridge_core::value::{IncarnationId, RequestState};
 use serde_json::json;
@@ -70,11 +71,14 @@ fn answers_are_validated_against_request() {
         answers: answers.map(str::to_owned),
         ..RequestVerdict::own(RequestDecision::Accept, "cli", Timestamp(0))
     };
-    assert_eq!(misfit(&asked, &with(Some(r#"{"q": "red"}"#))), None);
-    assert_eq!(misfit(&asked, &with(Some(r#""red""#))), None);
+    assert_eq!(answer_problem(&asked, &with(Some(r#"{"q": "red"}"#))), None);
+    assert_eq!(answer_problem(&asked, &with(Some(r#""red""#))), None);
     for answers in [None, Some("{"), Some("null"), Some(r#"{"other": "red"}"#)] {
-        assert!(misfit(&asked, &with(answers)).is_some(), "{answers:?}");
+        assert!(
+            answer_problem(&asked, &with(answers)).is_some(),
+            "{answers:?}"
+        );
     }
     let no = RequestVerdict::own(RequestDecision::Decline, "cli", Timestamp(0));
-    assert_eq!(misfit(&asked, &no), None);
+    assert_eq!(answer_problem(&asked, &no), None);
 }

@@ -224,7 +224,7 @@ fn refuse_variable(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::shape::read;
+    use crate::config::parse::read;
 
     fn judge(text: &str) -> Vec<String> {
         let (config, spots) = read(text).unwrap();

@@ -1,9 +1,10 @@
-//! What an accept of a question must say, read from what Codex sent. Whether a given answer fits is in `questions`.
+//! What an accept of a request must contain, and whether a given answer fits, read from what Codex sent.
 
 use bridge_codex::rpc::RawId;
 use bridge_codex::wire::ServerRequest;
 use bridge_codex::wire::server_request::RequestKind as Asked;
-use bridge_core::value::{RequestKind, Wants};
+use bridge_codex::wire::values::GrantScope;
+use bridge_core::value::{Request, RequestDecision, RequestKind, RequestVerdict, Wants};
 use serde_json::Value;
 
 /// What can't be read wants more than a word: it is answered where all of it is seen.
@@ -29,6 +30,28 @@ fn of_form(method: &str, params: Value) -> Wants {
         Asked::UserInput(asked) if asked.questions.len() == 1 => Wants::Text,
         _ => Wants::Form,
     }
+}
+
+/// Why a decision does not fit its question, as far as the row tells.
+pub(crate) fn answer_problem(request: &Request, verdict: &RequestVerdict) -> Option<String> {
+    let scope = match verdict.decision {
+        RequestDecision::Accept => GrantScope::Turn,
+        RequestDecision::AcceptForSession => GrantScope::Session,
+        RequestDecision::Decline | RequestDecision::Cancel => return None,
+    };
+    let params: Value = serde_json::from_str(&request.payload).ok()?;
+    let asked = ServerRequest::parse(RawId::Integer(0), request.method.clone(), params);
+    let answers = match verdict
+        .answers
+        .as_deref()
+        .map(serde_json::from_str::<Value>)
+    {
+        None => None,
+        Some(Ok(answers)) => Some(answers),
+        Some(Err(error)) => return Some(format!("the answers are not JSON ({error})")),
+    };
+    let answers = answers.as_ref().filter(|answers| !answers.is_null());
+    asked.accept_with(answers, &scope).err()
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
-//! What the service manager hears of the daemon: that it serves, how it is, that it lives, that it stops.
+//! What the service manager learns of the daemon over `NOTIFY_SOCKET`: that it serves, how it is, that it lives, that it
+//! stops. Nothing is sent where no manager asked.
 //!
-//! A few lines over one datagram socket, and nothing at all where no manager asked (`NOTIFY_SOCKET`). Whether the
-//! daemon is alive is judged where its loops are, not here.
+//! The watchdog is fed only while the scheduler moves: everything else hangs on it.
 
+use crate::Daemon;
 use crate::config::ServiceManagerVars;
+use bridge_core::port::{Agent, Ledger, Sink};
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -119,6 +121,47 @@ fn line(text: &str) -> String {
     line.chars().take(STATUS_MAX_CHARS).collect()
 }
 
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    /// Tells the service manager that the daemon lives, until it is dropped; at once where nobody asked for it.
+    pub(crate) async fn keep_alive(self: Arc<Self>, notifier: Notifier) {
+        let Some(every) = notifier.beat() else { return };
+        let mut tick = tokio::time::interval(every);
+        // Beats that were missed are not made up for: they would hide that they were missed.
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut seen = None;
+        loop {
+            tick.tick().await;
+            let rounds = self.turns.rounds();
+            if self.scheduler_rests() || seen != Some(rounds) {
+                notifier.alive();
+                notifier.status(&self.in_a_line());
+            } else {
+                tracing::error!(
+                    seconds = every.as_secs(),
+                    "the scheduler does not move; the service manager is not told that the daemon lives"
+                );
+            }
+            seen = Some(rounds);
+            self.turns.wake();
+        }
+    }
+
+    /// Whether the scheduler has ended because it should: a stop lets turns finish, a damaged ledger is only read.
+    fn scheduler_rests(&self) -> bool {
+        self.stopping.is_cancelled() || self.damaged.is_cancelled()
+    }
+
+    fn in_a_line(&self) -> String {
+        let turns = self.turns.running.lock().len();
+        let doing = match (self.damaged.is_cancelled(), self.stopping.is_cancelled()) {
+            (true, _) => "the ledger is damaged, run `codex-bridge recover`",
+            (false, true) => "stopping",
+            (false, false) => "serving",
+        };
+        format!("{doing}; turns at work: {turns}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,7 +175,7 @@ mod tests {
         }
     }
 
-    fn heard(socket: &UnixDatagram) -> String {
+    fn received(socket: &UnixDatagram) -> String {
         let mut bytes = [0; 1024];
         let length = socket.recv(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes[..length]).into_owned()
@@ -145,7 +188,7 @@ mod tests {
         let by_path = UnixDatagram::bind(&path).unwrap();
         let notifier = Notifier::new(vars(path.to_str().unwrap(), "", ""), 1);
         notifier.ready("serving\nEVIL=1");
-        assert_eq!(heard(&by_path), "READY=1\nSTATUS=serving");
+        assert_eq!(received(&by_path), "READY=1\nSTATUS=serving");
 
         let name = format!("codex-bridge-test-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
@@ -153,8 +196,8 @@ mod tests {
         let notifier = Notifier::new(vars(&format!("@{name}"), "", ""), 1);
         notifier.alive();
         notifier.stopping("bye");
-        assert_eq!(heard(&by_name), "WATCHDOG=1");
-        assert_eq!(heard(&by_name), "STOPPING=1\nSTATUS=bye");
+        assert_eq!(received(&by_name), "WATCHDOG=1");
+        assert_eq!(received(&by_name), "STOPPING=1\nSTATUS=bye");
     }
 
     #[test]

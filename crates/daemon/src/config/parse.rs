@@ -1,14 +1,19 @@
 //! Holds a parsed file against the schema: unknown keys, wrong types, values out of bounds, all in one pass
-//! and each with its place. What the values mean together is judged in [`super::sense`].
+//! and each with its place. What the values mean together is judged in [`super::validate`].
 
 use super::error::{PROBLEMS_MAX, Place, Problem};
 use super::keys::Config;
-use super::schema::{Shape, join, shape};
-use super::text::{nearest, place};
+use super::schema::{KeySchema, file_schema, join};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+/// How alike two words must be, from 0 to 1, for one to be offered as what was meant. Two letters swapped
+/// in a short key are still found; unrelated keys are not offered.
+const LIKENESS_MIN: f64 = 0.6;
+/// How much of a word must be there to recognise it by its beginning.
+const BEGINNING_MIN: usize = 3;
 
 /// Where each key that the file sets is set.
 pub(super) type Spots = BTreeMap<String, Place>;
@@ -23,14 +28,14 @@ pub(super) fn read(text: &str) -> Result<(Config, Spots), Vec<Problem>> {
             .map(|error| syntax(text, error))
             .collect());
     }
-    let root = shape();
+    let root = file_schema();
     let mut walk = Walk {
         text,
         known: root.keys(),
         problems: Vec::new(),
         spots: Spots::new(),
     };
-    if let Shape::Table(keys) = &root {
+    if let KeySchema::Table(keys) = &root {
         walk.table("", keys, table.get_ref());
     }
     if !walk.problems.is_empty() {
@@ -70,11 +75,11 @@ impl Walk<'_> {
         });
     }
 
-    fn table(&mut self, path: &str, keys: &BTreeMap<String, Shape>, table: &DeTable<'_>) {
+    fn table(&mut self, path: &str, keys: &BTreeMap<String, KeySchema>, table: &DeTable<'_>) {
         for (key, value) in table {
             let name = join(path, key.get_ref());
             match keys.get(key.get_ref().as_ref()) {
-                Some(shape) => self.value(&name, shape, &key.span(), value),
+                Some(schema) => self.value(&name, schema, &key.span(), value),
                 None => {
                     let what = unknown(path, key.get_ref(), keys, &self.known);
                     self.problem(&key.span(), what);
@@ -86,29 +91,34 @@ impl Walk<'_> {
     fn value(
         &mut self,
         name: &str,
-        shape: &Shape,
+        schema: &KeySchema,
         key_span: &Range<usize>,
         value: &Spanned<DeValue<'_>>,
     ) {
-        if let (Shape::Table(keys), DeValue::Table(table)) = (shape, value.get_ref()) {
+        if let (KeySchema::Table(keys), DeValue::Table(table)) = (schema, value.get_ref()) {
             return self.table(name, keys, table);
         }
-        if let (Shape::Tables(keys), DeValue::Array(items)) = (shape, value.get_ref()) {
+        if let (KeySchema::Tables(keys), DeValue::Array(items)) = (schema, value.get_ref()) {
             for (at, item) in items.iter().enumerate() {
-                let table = Shape::Table(keys.clone());
+                let table = KeySchema::Table(keys.clone());
                 self.value(&join(name, &at.to_string()), &table, &item.span(), item);
             }
             return;
         }
         self.spots
             .insert(name.to_owned(), place(self.text, key_span));
-        if let Some(wrong) = wrong(shape, value.get_ref()) {
+        if let Some(wrong) = wrong(schema, value.get_ref()) {
             self.problem(&value.span(), format!("`{name}` {wrong}"));
         }
     }
 }
 
-fn unknown(path: &str, key: &str, keys: &BTreeMap<String, Shape>, everywhere: &[String]) -> String {
+fn unknown(
+    path: &str,
+    key: &str,
+    keys: &BTreeMap<String, KeySchema>,
+    everywhere: &[String],
+) -> String {
     let name = join(path, key);
     if path.starts_with(TOKENS_BELOW) && key.contains("token") {
         return format!(
@@ -134,59 +144,59 @@ fn unknown(path: &str, key: &str, keys: &BTreeMap<String, Shape>, everywhere: &[
     }
 }
 
-/// What is wrong with a value of this shape, if anything is.
-fn wrong(shape: &Shape, value: &DeValue<'_>) -> Option<String> {
-    match (shape, value) {
-        (Shape::Other, _)
-        | (Shape::Text { may_be_empty: true }, DeValue::String(_))
-        | (Shape::Flag, DeValue::Boolean(_)) => None,
+/// What is wrong with a value of this schema, if anything is.
+fn wrong(schema: &KeySchema, value: &DeValue<'_>) -> Option<String> {
+    match (schema, value) {
+        (KeySchema::Other, _)
+        | (KeySchema::Text { may_be_empty: true }, DeValue::String(_))
+        | (KeySchema::Flag, DeValue::Boolean(_)) => None,
         (
-            Shape::Text {
+            KeySchema::Text {
                 may_be_empty: false,
             },
             DeValue::String(text),
         ) => text
             .is_empty()
             .then(|| "is empty; give it a value or leave the key away".to_owned()),
-        (Shape::Word(words), DeValue::String(word)) => wrong_word(words, word),
-        (Shape::Number { min, max }, DeValue::Integer(number)) => {
+        (KeySchema::Word(words), DeValue::String(word)) => wrong_word(words, word),
+        (KeySchema::Number { min, max }, DeValue::Integer(number)) => {
             let read = i128::from_str_radix(number.as_str(), number.radix());
             let within = read.is_ok_and(|number| (*min..=*max).contains(&number));
-            (!within).then(|| format!("is {number}; expected {}", expected(shape)))
+            (!within).then(|| format!("is {number}; expected {}", expected(schema)))
         }
-        (Shape::Texts, DeValue::Array(items)) => {
+        (KeySchema::Texts, DeValue::Array(items)) => {
             let wrong = items.iter().find(|item| !item.get_ref().is_str())?;
             let found = wrong.get_ref().type_str();
             Some(format!(
                 "holds a value of type {found}; expected {}",
-                expected(shape)
+                expected(schema)
             ))
         }
-        (Shape::Words(words), DeValue::Array(items)) => items.iter().find_map(|item| {
+        (KeySchema::Words(words), DeValue::Array(items)) => items.iter().find_map(|item| {
             let wrong = match item.get_ref() {
                 DeValue::String(word) => wrong_word(words, word)?,
                 found => format!(
                     "is of type {}; expected {}",
                     found.type_str(),
-                    expected(shape)
+                    expected(schema)
                 ),
             };
             Some(format!("holds a value that {wrong}"))
         }),
         (
-            Shape::Table(_)
-            | Shape::Tables(_)
-            | Shape::Word(_)
-            | Shape::Text { .. }
-            | Shape::Number { .. }
-            | Shape::Flag
-            | Shape::Texts
-            | Shape::Words(_),
+            KeySchema::Table(_)
+            | KeySchema::Tables(_)
+            | KeySchema::Word(_)
+            | KeySchema::Text { .. }
+            | KeySchema::Number { .. }
+            | KeySchema::Flag
+            | KeySchema::Texts
+            | KeySchema::Words(_),
             found,
         ) => Some(format!(
             "is of type {}; expected {}",
             found.type_str(),
-            expected(shape)
+            expected(schema)
         )),
     }
 }
@@ -202,26 +212,56 @@ fn wrong_word(words: &[String], word: &str) -> Option<String> {
     })
 }
 
-fn expected(shape: &Shape) -> String {
-    match shape {
-        Shape::Table(keys) => {
+fn expected(schema: &KeySchema) -> String {
+    match schema {
+        KeySchema::Table(keys) => {
             let keys: Vec<_> = keys.keys().map(|key| format!("`{key}`")).collect();
             format!("a table with the keys {}", keys.join(", "))
         }
-        Shape::Tables(_) => "tables, each with a header in double brackets".to_owned(),
-        Shape::Word(words) => format!("one of {}", quoted(words)),
-        Shape::Text { .. } => "a text in quotes".to_owned(),
-        Shape::Number { min, max } => format!("a whole number from {min} to {max}"),
-        Shape::Flag => "true or false".to_owned(),
-        Shape::Texts => "a list of texts in quotes".to_owned(),
-        Shape::Words(words) => format!("a list of some of {}", quoted(words)),
-        Shape::Other => "something else".to_owned(),
+        KeySchema::Tables(_) => "tables, each with a header in double brackets".to_owned(),
+        KeySchema::Word(words) => format!("one of {}", quoted(words)),
+        KeySchema::Text { .. } => "a text in quotes".to_owned(),
+        KeySchema::Number { min, max } => format!("a whole number from {min} to {max}"),
+        KeySchema::Flag => "true or false".to_owned(),
+        KeySchema::Texts => "a list of texts in quotes".to_owned(),
+        KeySchema::Words(words) => format!("a list of some of {}", quoted(words)),
+        KeySchema::Other => "something else".to_owned(),
     }
 }
 
 fn quoted(words: &[String]) -> String {
     let words: Vec<_> = words.iter().map(|word| format!("{word:?}")).collect();
     words.join(", ")
+}
+
+/// Line and column of the start of a span, counted from 1 and in characters.
+fn place(text: &str, span: &Range<usize>) -> Place {
+    let before = text.get(..span.start).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    Place::Spot {
+        line: before.matches('\n').count() + 1,
+        column: before.get(line_start..).unwrap_or_default().chars().count() + 1,
+    }
+}
+
+/// The word that was most likely meant.
+fn nearest<'a>(meant: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let meant = meant.to_lowercase().replace('-', "_");
+    known
+        .into_iter()
+        .map(|word| (alike(&meant, word), word))
+        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .map(|(_, word)| word)
+}
+
+/// A word that was begun (`linger` for `linger_secs`) is as good as one with a slip in it.
+fn alike(meant: &str, word: &str) -> f64 {
+    let word = word.to_lowercase().replace('-', "_");
+    if meant.len() >= BEGINNING_MIN && word.starts_with(meant) {
+        return 1.0;
+    }
+    strsim::normalized_damerau_levenshtein(meant, &word)
 }
 
 #[cfg(test)]
@@ -337,5 +377,32 @@ mod tests {
         assert_eq!(spots.len(), 1);
         assert_ne!(config, Config::default());
         assert_eq!(read("").unwrap().0, Config::default());
+    }
+
+    #[test]
+    fn places_count_lines_and_characters_from_one() {
+        let text = "a = 1\nü = 2 x\n";
+        let at = |start| place(text, &(start..start));
+        assert_eq!(at(0), Place::Spot { line: 1, column: 1 });
+        assert_eq!(at(6), Place::Spot { line: 2, column: 1 });
+        let x = text.find('x').unwrap();
+        assert_eq!(at(x), Place::Spot { line: 2, column: 7 });
+        assert_eq!(at(1000), Place::Spot { line: 3, column: 1 });
+    }
+
+    #[test]
+    fn slips_are_recognised_and_strangers_are_not() {
+        let known = ["bin", "home", "transport", "env_pass", "linger_secs"];
+        for (meant, found) in [
+            ("transprot", Some("transport")),
+            ("Transport", Some("transport")),
+            ("env-pass", Some("env_pass")),
+            ("linger", Some("linger_secs")),
+            ("bni", Some("bin")),
+            ("colour", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(meant, known), found, "{meant}");
+        }
     }
 }
