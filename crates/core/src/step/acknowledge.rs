@@ -1,7 +1,7 @@
 //! Acknowledge: the source heard that a message is finished, or in our hands (T13). An ack may be said twice; a row
 //! that is shown again makes it due again.
 
-use super::{Action, Decision, Refused, Transition};
+use super::{Action, Decision, Refused, Staged};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{Ack, AckState, Message, MessageId, MessageState, StateName, Timestamp};
 
@@ -14,7 +14,7 @@ pub struct Acknowledge {
     pub taken: bool,
 }
 
-impl Transition for Acknowledge {
+impl Staged for Acknowledge {
     type View = (Option<Message>, Option<Ack>);
     type Outcome = ();
     const NAME: &'static str = "acknowledge";

@@ -3,7 +3,7 @@
 
 use super::followers::{self, Follower};
 use super::outbox::{Outbox, withdraw};
-use super::{Action, Decision, Refused, Transition, expect};
+use super::{Action, Decision, Refused, Staged, expect};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
     Answer, AnswerSource, Attachment, ClientId, Message, MessageId, MessageState, Reply, ReplyKind,
@@ -41,7 +41,7 @@ pub struct View {
     followers: Vec<Follower>,
 }
 
-impl Transition for Answered {
+impl Staged for Answered {
     type View = View;
     type Outcome = ();
     const NAME: &'static str = "answer";

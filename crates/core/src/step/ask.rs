@@ -4,7 +4,7 @@
 //! Silence is never consent: what nobody may decide is declined here, and the event says so.
 
 use super::question::{self, Question};
-use super::{Action, Decision, Refused, Transition};
+use super::{Action, Decision, Refused, Staged};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
@@ -53,7 +53,7 @@ pub struct View {
     asked: u32,
 }
 
-impl Transition for Ask {
+impl Staged for Ask {
     type View = View;
     type Outcome = AskOutcome;
     const NAME: &'static str = "ask";

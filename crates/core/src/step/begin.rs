@@ -1,7 +1,7 @@
 //! Begin: the turn's intent goes to disk before `turn/start` is written (T3).
 
 use super::outbox::Outbox;
-use super::{Action, Decision, Refused, Transition, expect};
+use super::{Action, Decision, Refused, Staged, expect};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
     BootId, ClientId, Conversation, Epoch, IncarnationId, Message, MessageId, MessageState,
@@ -45,7 +45,7 @@ pub struct View {
     replies: usize,
 }
 
-impl Transition for Begin {
+impl Staged for Begin {
     type View = View;
     type Outcome = Begun;
     const NAME: &'static str = "begin";

@@ -3,7 +3,7 @@
 
 use super::outbox::Outbox;
 use super::touched::View;
-use super::{Action, Decision, Refused, Transition};
+use super::{Action, Decision, Refused, Staged};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
     Conversation, ConversationId, EventKind, MessageId, ReplyKind, ThreadId, Timestamp,
@@ -36,7 +36,7 @@ pub(super) fn lost_notice(why: &str) -> String {
     )
 }
 
-impl Transition for Bind {
+impl Staged for Bind {
     type View = Option<Conversation>;
     type Outcome = ();
     const NAME: &'static str = "bind";
@@ -60,7 +60,7 @@ impl Transition for Bind {
     }
 }
 
-impl Transition for Unbind {
+impl Staged for Unbind {
     type View = (View, Option<Conversation>);
     type Outcome = ();
     const NAME: &'static str = "unbind";

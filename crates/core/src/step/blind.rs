@@ -4,7 +4,7 @@
 use super::followers;
 use super::outbox::Outbox;
 use super::touched::View;
-use super::{Action, Decision, Refused, Transition, expect};
+use super::{Action, Decision, Refused, Staged, expect};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
@@ -22,7 +22,7 @@ pub struct Blind {
     pub until: Timestamp,
 }
 
-impl Transition for Blind {
+impl Staged for Blind {
     type View = View;
     type Outcome = ();
     const NAME: &'static str = "blind";

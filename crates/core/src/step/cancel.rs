@@ -3,7 +3,7 @@
 //! the errand that waits for the next word.
 
 use super::outbox::Outbox;
-use super::{Action, Decision, Refused, Transition, errand};
+use super::{Action, Decision, Refused, Staged, errand};
 use crate::errand::ErrandView;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
@@ -64,7 +64,7 @@ impl CancelView {
     }
 }
 
-impl Transition for Cancel {
+impl Staged for Cancel {
     type View = CancelView;
     type Outcome = CancelOutcome;
     const NAME: &'static str = "cancel";

@@ -4,7 +4,7 @@
 use super::outbox::Outbox;
 use super::thrift::UsedUp;
 use super::touched::given_up;
-use super::{Action, Decision, Refused, Transition};
+use super::{Action, Decision, Refused, Staged};
 use crate::budget::Budgets;
 use crate::limits;
 use crate::port::{
@@ -208,7 +208,7 @@ impl Claim {
     }
 }
 
-impl Transition for Claim {
+impl Staged for Claim {
     type View = View;
     type Outcome = ClaimOutcome;
     const NAME: &'static str = "claim";

@@ -1,7 +1,7 @@
 //! Confirm: the platform took a reply (T10), and with the last one the message is finished (T13) unless its
 //! source must still be told. A message that ended without an answer is owed to its source until its notice is out.
 
-use super::{Action, Decision, Refused, Transition};
+use super::{Action, Decision, Refused, Staged};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
     Ack, AckState, Message, MessageId, MessageState, Reply, ReplyState, StateName, Timestamp,
@@ -26,7 +26,7 @@ pub struct View {
     ack: Option<Ack>,
 }
 
-impl Transition for Confirm {
+impl Staged for Confirm {
     type View = View;
     type Outcome = ();
     const NAME: &'static str = "confirm";

@@ -2,7 +2,7 @@
 //! others are refused with a reason. What becomes of a decision that does not reach Codex is here too.
 
 use super::question::{self, Question};
-use super::{Action, Cancel, CancelView, Decision, Refused, Transition};
+use super::{Action, Cancel, CancelView, Decision, Refused, Staged};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
     Actor, AuditEntry, ConversationId, Deciders, IncarnationId, MessageId, Request,
@@ -87,7 +87,7 @@ pub enum DecideRefusal {
     },
 }
 
-impl Transition for Decide {
+impl Staged for Decide {
     type View = Option<Question>;
     type Outcome = DecideOutcome;
     const NAME: &'static str = "decide";
@@ -273,7 +273,7 @@ pub struct Told {
     pub request_id: RequestId,
 }
 
-impl Transition for Told {
+impl Staged for Told {
     type View = Option<Request>;
     type Outcome = ();
     const NAME: &'static str = "told";
@@ -331,7 +331,7 @@ pub enum Deaf {
     },
 }
 
-impl Transition for Unheard {
+impl Staged for Unheard {
     type View = Option<Question>;
     type Outcome = ();
     const NAME: &'static str = "unheard";
@@ -409,7 +409,7 @@ pub struct Resolve {
     pub rpc_id: String,
 }
 
-impl Transition for Resolve {
+impl Staged for Resolve {
     type View = Vec<Question>;
     type Outcome = Vec<RequestId>;
     const NAME: &'static str = "resolve";

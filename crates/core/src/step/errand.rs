@@ -1,9 +1,7 @@
 //! Errands: take one in, or the next word of one, together with its message; answer a question of Codex in one; and
 //! reserve numbers for news of one. The rest of its life is that of its messages.
 
-use super::{
-    Decide, DecideOutcome, DecideRefusal, Decision, Receive, Received, Refused, Transition,
-};
+use super::{Decide, DecideOutcome, DecideRefusal, Decision, Receive, Received, Refused, Staged};
 use crate::errand::{self, ErrandState, ErrandView};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
@@ -76,12 +74,12 @@ pub enum ErrandTaken {
 /// The rows that decide.
 #[derive(Debug)]
 pub struct TakeView {
-    receive: <Receive as Transition>::View,
+    receive: <Receive as Staged>::View,
     known: Option<(Errand, MessageId)>,
     old: Option<ErrandView>,
 }
 
-impl Transition for TakeErrand {
+impl Staged for TakeErrand {
     type View = TakeView;
     type Outcome = ErrandTaken;
     const NAME: &'static str = "take_errand";
@@ -229,13 +227,13 @@ pub enum ErrandAnswered {
 #[derive(Debug)]
 pub struct AnswerView {
     known: Option<Word>,
-    decide: <Decide as Transition>::View,
+    decide: <Decide as Staged>::View,
     /// The question is one of this errand.
     asked_here: bool,
     words: Vec<Word>,
 }
 
-impl Transition for AnswerErrand {
+impl Staged for AnswerErrand {
     type View = AnswerView;
     type Outcome = ErrandAnswered;
     const NAME: &'static str = "answer_errand";
@@ -298,7 +296,7 @@ pub struct ReserveTold {
     pub more: u32,
 }
 
-impl Transition for ReserveTold {
+impl Staged for ReserveTold {
     type View = Option<Errand>;
     /// The first of them; absent when there is no such errand.
     type Outcome = Option<u64>;

@@ -3,7 +3,7 @@
 use super::followers::{self, Follower};
 use super::outbox::Outbox;
 use super::touched::{Again, Budget, View, ended};
-use super::{Action, Decision, Refused, Transition, expect};
+use super::{Action, Decision, Refused, Staged, expect};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::retry::backoff_ms;
@@ -40,7 +40,7 @@ pub struct Pace {
     pub jitter: u16,
 }
 
-impl Transition for Fail {
+impl Staged for Fail {
     type View = View;
     type Outcome = ();
     const NAME: &'static str = "fail";

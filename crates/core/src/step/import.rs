@@ -1,8 +1,8 @@
 //! Import: conversations that an earlier program kept its own record of go on on their Codex threads. Once: the mark
 //! is written with them, and a conversation that is here already is not touched.
 
-use super::{Decision, Refused, Transition};
-use crate::port::{Change, Read, RowsError};
+use super::{RunError, Transition, Tx};
+use crate::port::Change;
 use crate::value::{ChannelId, Conversation, ConversationId, ThreadId, Timestamp};
 
 /// Takes over another program's conversations.
@@ -45,63 +45,40 @@ pub enum Imported {
     },
 }
 
-/// Whether it was done before, and which of them are here.
-#[derive(Debug)]
-pub struct View {
-    marked: bool,
-    here: Vec<bool>,
-}
-
 impl Transition for Import {
-    type View = View;
     type Outcome = Imported;
     const NAME: &'static str = "import";
 
-    fn load(&self, rows: &dyn Read) -> Result<View, RowsError> {
-        let marked = rows.cursor(&self.mark)?.is_some();
-        let here = self.adopted.iter().map(|one| {
-            let found = rows.conversation_by_key(&one.channel, &one.external_key)?;
-            Ok(found.is_some())
-        });
-        Ok(View {
-            marked,
-            here: here.collect::<Result<_, RowsError>>()?,
-        })
-    }
-
-    fn decide(self, view: View, now: Timestamp) -> Result<Decision<Imported>, Refused> {
-        if view.marked {
-            return Ok(Decision::nothing(Imported::Before));
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<Imported, RunError> {
+        if tx.cursor(&self.mark)?.is_some() {
+            return Ok(Imported::Before);
         }
-        let mut changes: Vec<Change> = self
-            .adopted
-            .into_iter()
-            .zip(&view.here)
-            .filter(|(_, here)| !**here)
-            .map(|(one, _)| {
-                Change::NewConversation(Conversation {
-                    conversation_id: one.conversation_id,
-                    channel: one.channel,
-                    external_key: one.external_key,
-                    context: None,
-                    thread: Some(one.thread),
-                    last_turn: None,
-                    workdir: one.workdir,
-                    created_at: now,
-                })
-            })
-            .collect();
-        let taken = changes.len();
-        let known = view.here.len() - taken;
-        changes.push(Change::Cursor {
+        let (mut taken, mut known) = (0, 0);
+        for one in self.adopted {
+            if tx
+                .conversation_by_key(&one.channel, &one.external_key)?
+                .is_some()
+            {
+                known += 1;
+                continue;
+            }
+            taken += 1;
+            tx.change(Change::NewConversation(Conversation {
+                conversation_id: one.conversation_id,
+                channel: one.channel,
+                external_key: one.external_key,
+                context: None,
+                thread: Some(one.thread),
+                last_turn: None,
+                workdir: one.workdir,
+                created_at: now,
+            }))?;
+        }
+        tx.change(Change::Cursor {
             channel: self.mark,
             position: self.from,
             at: now,
-        });
-        Ok(Decision {
-            changes,
-            actions: Vec::new(),
-            outcome: Imported::Now { taken, known },
-        })
+        })?;
+        Ok(Imported::Now { taken, known })
     }
 }

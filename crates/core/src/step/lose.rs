@@ -1,7 +1,7 @@
 //! Lose: a turn was begun and we do not see its end any more (T7).
 
 use super::fail::unclear;
-use super::{Decision, Refused, Transition, expect};
+use super::{Decision, Refused, Staged, expect};
 use crate::port::{Read, RowsError};
 use crate::value::{Class, Failure, Message, MessageId, StateName, Timestamp, Turn};
 
@@ -16,7 +16,7 @@ pub struct Lose {
     pub end: Option<Failure>,
 }
 
-impl Transition for Lose {
+impl Staged for Lose {
     type View = (Option<Message>, Option<Turn>);
     type Outcome = ();
     const NAME: &'static str = "lose";

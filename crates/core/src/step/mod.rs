@@ -49,6 +49,7 @@ mod tend;
 mod thrift;
 mod token;
 mod touched;
+mod tx;
 
 pub use acknowledge::Acknowledge;
 pub use answer::Answered;
@@ -90,12 +91,37 @@ pub use task::{StartTask, SteerStored, SteerTask, TaskStarted};
 pub use tell::{Tell, TellOutcome};
 pub use tend::{Tend, Tended};
 pub use token::{AddToken, RevokeToken, TokenAdded, UseToken};
+pub use tx::Tx;
 
 use crate::port::{Change, Read, Rows, RowsError};
 use crate::value::{ConversationId, Message, MessageId, RequestId, StateName, Timestamp};
 
 /// One arrow of the message machine.
 pub trait Transition: core::marker::Send + 'static {
+    /// What the caller learns.
+    type Outcome: core::marker::Send + 'static;
+
+    /// Its verb, for errors and traces.
+    const NAME: &'static str;
+
+    /// Reads, decides and writes in one pass. It reads what the decision needs and nothing else: the cost of a message
+    /// must not grow with history. What can be refused is refused before the first change, because undoing a change
+    /// costs its whole batch.
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<Self::Outcome, RunError>;
+
+    /// Runs over an open transaction.
+    fn run(self, rows: &mut dyn Rows, now: Timestamp) -> Result<Applied<Self::Outcome>, RunError>
+    where
+        Self: Sized,
+    {
+        let mut tx = Tx::new(rows);
+        let outcome = self.apply(&mut tx, now)?;
+        Ok(tx.finish(outcome))
+    }
+}
+
+/// A transition in two phases: all reads, then a decision over them.
+pub trait Staged: core::marker::Send + 'static {
     /// The rows it decides over.
     type View;
     /// What the caller learns.
@@ -104,39 +130,45 @@ pub trait Transition: core::marker::Send + 'static {
     /// Its verb, for errors and traces.
     const NAME: &'static str;
 
-    /// Reads what the decision needs, and nothing else: the cost of a message must not grow with history.
+    /// Reads what the decision needs, and nothing else.
     fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError>;
 
     /// Decides. Pure: same view, same `now`, same decision.
     fn decide(self, view: Self::View, now: Timestamp) -> Result<Decision<Self::Outcome>, Refused>;
+}
 
-    /// Runs over an open transaction: load, decide, apply. Only what consists of several transitions does it
-    /// otherwise: one after the other, each seeing what the ones before it wrote.
-    fn run(self, rows: &mut dyn Rows, now: Timestamp) -> Result<Decision<Self::Outcome>, RunError>
-    where
-        Self: Sized,
-    {
-        let view = self.load(&*rows)?;
+impl<T: Staged> Transition for T {
+    type Outcome = <T as Staged>::Outcome;
+    const NAME: &'static str = <T as Staged>::NAME;
+
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<Self::Outcome, RunError> {
+        let view = self.load(&**tx)?;
         let decision = self.decide(view, now)?;
-        for change in &decision.changes {
-            rows.apply(change)?;
+        for change in decision.changes {
+            tx.change(change)?;
         }
-        Ok(decision)
+        decision
+            .actions
+            .into_iter()
+            .for_each(|action| tx.act(action));
+        Ok(decision.outcome)
     }
 }
 
-/// What a transition decided.
+/// What a transition did: its changes in their order, what is left to do, and what the caller learns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision<O> {
+pub struct Applied<O> {
     /// Written in one transaction, in this order.
     pub changes: Vec<Change>,
     /// Done after the commit.
     pub actions: Vec<Action>,
-    /// What the caller learns.
     pub outcome: O,
 }
 
-impl<O> Decision<O> {
+/// What a [`Staged`] transition decided.
+pub type Decision<O> = Applied<O>;
+
+impl<O> Applied<O> {
     /// A decision that changes nothing.
     pub fn nothing(outcome: O) -> Self {
         Self {

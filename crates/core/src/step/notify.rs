@@ -1,7 +1,7 @@
 //! The one notification of a task: its intent is on disk before it is sent, a failed one is tried again as replies are,
 //! and a task that is over is told of once.
 
-use super::{Decision, Refused, Transition};
+use super::{Decision, Refused, Staged};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::retry::backoff_ms;
@@ -34,7 +34,7 @@ pub enum NotifyStep {
     Nothing,
 }
 
-impl Transition for NotifyBegin {
+impl Staged for NotifyBegin {
     type View = Option<(Task, bool)>;
     type Outcome = NotifyStep;
     const NAME: &'static str = "notify_begin";
@@ -133,7 +133,7 @@ pub struct NotifyEnd {
     pub jitter: u16,
 }
 
-impl Transition for NotifyEnd {
+impl Staged for NotifyEnd {
     type View = Option<Task>;
     /// How far the notification is now.
     type Outcome = Option<NotifyState>;

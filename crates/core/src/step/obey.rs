@@ -5,7 +5,7 @@ use super::decide::{Authority, DecideOutcome};
 use super::outbox::Outbox;
 use super::question::{self, Question};
 use super::seat::Seated;
-use super::{Action, Cancel, CancelOutcome, CancelView, Refused, Transition};
+use super::{Action, Cancel, CancelOutcome, CancelView, Refused, Staged};
 use crate::limits::STOP_MAX;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{

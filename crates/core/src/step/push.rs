@@ -3,7 +3,7 @@
 
 use super::note::event;
 use super::notify::next_try;
-use super::{Action, Decision, Refused, Transition};
+use super::{Action, Decision, Refused, Staged};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::task_events::{FROM_NOW, TaskEvent, Timeline, behind};
@@ -44,7 +44,7 @@ pub struct PutView {
     held: u64,
 }
 
-impl Transition for PutPush {
+impl Staged for PutPush {
     type View = PutView;
     type Outcome = PushStored;
     const NAME: &'static str = "put_push";
@@ -113,7 +113,7 @@ pub struct DropPush {
     pub by: String,
 }
 
-impl Transition for DropPush {
+impl Staged for DropPush {
     type View = (bool, bool);
     /// Whether `by` has such an errand; a configuration that is not there is fine.
     type Outcome = bool;
@@ -170,7 +170,7 @@ pub struct Telling {
     pub timeline: Timeline,
 }
 
-impl Transition for PushBegin {
+impl Staged for PushBegin {
     type View = Option<(Push, Timeline)>;
     type Outcome = PushStep;
     const NAME: &'static str = "push_begin";
@@ -281,7 +281,7 @@ pub struct EndView {
     last_event: u32,
 }
 
-impl Transition for PushEnd {
+impl Staged for PushEnd {
     type View = EndView;
     /// How far the configuration is now; nothing when its owner put another one there, or took it away.
     type Outcome = Option<PushState>;

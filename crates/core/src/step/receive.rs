@@ -5,7 +5,7 @@
 use super::obey::{Pending, obey};
 use super::outbox::Outbox;
 use super::seat::Seat;
-use super::{Action, Decision, Refused, Transition};
+use super::{Action, Decision, Refused, Staged};
 use crate::channels::token_of;
 use crate::limits::{self, PairBudget};
 use crate::port::{Change, Heard, Read, RowsError, StoredBytes};
@@ -128,7 +128,7 @@ pub struct View {
     pending: Pending,
 }
 
-impl Transition for Receive {
+impl Staged for Receive {
     type View = View;
     type Outcome = Received;
     const NAME: &'static str = "receive";

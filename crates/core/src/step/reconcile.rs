@@ -6,7 +6,7 @@ use super::fail::{Ended, Pace, touched};
 use super::followers::{self, Follower};
 use super::outbox::Outbox;
 use super::touched::{Again, Budget, View, anchor, ended};
-use super::{Action, Decision, Refused, Transition, expect};
+use super::{Action, Decision, Refused, Staged, expect};
 use crate::port::{Change, Read, RecordedTurn, RowsError, TurnHistory, TurnStatus};
 use crate::value::{
     AnswerSource, Attachment, BootId, Class, CutPolicy, Failure, Message, MessageId, MessageState,
@@ -32,7 +32,7 @@ pub struct Reconcile {
     pub pace: Pace,
 }
 
-impl Transition for Reconcile {
+impl Staged for Reconcile {
     type View = View;
     /// Whether the turn still runs and must be followed.
     type Outcome = bool;

@@ -4,7 +4,7 @@
 //! goes to the end of its conversation with a fresh budget; its order is lost, and we say so.
 
 use super::outbox::Outbox;
-use super::{Action, Decision, Refused, Transition};
+use super::{Action, Decision, Refused, Staged};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
     Answer, AuditEntry, Class, Life, Message, MessageId, MessageState, Reply, ReplyState,
@@ -44,7 +44,7 @@ pub struct View {
     last_seq: Option<Seq>,
 }
 
-impl Transition for Redrive {
+impl Staged for Redrive {
     type View = View;
     type Outcome = RedriveOutcome;
     const NAME: &'static str = "redrive";
@@ -201,7 +201,7 @@ pub struct Discard {
     pub by: String,
 }
 
-impl Transition for Discard {
+impl Staged for Discard {
     type View = (Option<Message>, usize);
     /// Whether it was one.
     type Outcome = bool;

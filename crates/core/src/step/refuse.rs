@@ -1,6 +1,6 @@
 //! Refuse: the platform did not take a reply (T11, T12). It is tried again, or given up with its text kept.
 
-use super::{Action, Decision, Refused, Transition};
+use super::{Action, Decision, Refused, Staged};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::retry::backoff_ms;
@@ -22,7 +22,7 @@ pub struct Refuse {
     pub jitter: u16,
 }
 
-impl Transition for Refuse {
+impl Staged for Refuse {
     type View = (Option<Message>, Vec<Reply>);
     /// When the lane should be looked at again.
     type Outcome = Option<Timestamp>;

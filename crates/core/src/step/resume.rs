@@ -5,7 +5,7 @@
 
 use super::fail::unclear;
 use super::touched::Budget;
-use super::{Action, Decision, Refused, Transition};
+use super::{Action, Decision, Refused, Staged};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{Class, Failure, Message, MessageId, MessageState, StateName, Timestamp, Turn};
 
@@ -16,7 +16,7 @@ pub struct Resume {
     pub message_id: MessageId,
 }
 
-impl Transition for Resume {
+impl Staged for Resume {
     type View = (Option<Message>, Option<Turn>);
     type Outcome = ();
     const NAME: &'static str = "resume";

@@ -1,7 +1,7 @@
 //! Send: the first unsettled reply of a lane goes out (T9). The intent is on disk before the platform hears it.
 
-use super::{Action, Decision, Refused, Transition};
-use crate::port::{Change, Read, RowsError};
+use super::{RunError, Transition, Tx};
+use crate::port::Change;
 use crate::value::{
     ConversationId, Message, MessageState, Reply, ReplyState, StateName, Timestamp,
 };
@@ -32,62 +32,47 @@ pub enum SendOutcome {
 }
 
 impl Transition for Send {
-    type View = Option<(Reply, Message)>;
     type Outcome = SendOutcome;
     const NAME: &'static str = "send";
 
-    fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        let Some(reply) = rows.next_reply(&self.conversation_id)? else {
-            return Ok(None);
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<SendOutcome, RunError> {
+        let Some(reply) = tx.next_reply(&self.conversation_id)? else {
+            return Ok(SendOutcome::Empty);
         };
-        Ok(rows
-            .message(&reply.message_id)?
-            .map(|message| (reply, message)))
-    }
-
-    fn decide(self, view: Self::View, now: Timestamp) -> Result<Decision<SendOutcome>, Refused> {
-        let Some((reply, message)) = view else {
-            return Ok(Decision::nothing(SendOutcome::Empty));
+        let Some(message) = tx.message(&reply.message_id)? else {
+            return Ok(SendOutcome::Empty);
         };
         if let ReplyState::Queued {
             not_before: Some(at),
         } = reply.state
             && at > now
         {
-            return Ok(Decision::nothing(SendOutcome::Later(at)));
+            return Ok(SendOutcome::Later(at));
         }
-        let sent = Reply {
+        let again = matches!(reply.state, ReplyState::Sending);
+        let from = reply.state.name();
+        let reply = Reply {
             state: ReplyState::Sending,
             tries: reply.tries.saturating_add(1),
             first_try_at: reply.first_try_at.or(Some(now)),
-            ..reply.clone()
+            ..reply
         };
-        let mut changes = vec![Change::Reply {
-            message_id: sent.message_id.clone(),
-            ordinal: sent.ordinal,
-            from: reply.state.name(),
+        tx.change(Change::Reply {
+            message_id: reply.message_id.clone(),
+            ordinal: reply.ordinal,
+            from,
             to: ReplyState::Sending,
-            tries: sent.tries,
-            first_try_at: sent.first_try_at,
-        }];
+            tries: reply.tries,
+            first_try_at: reply.first_try_at,
+        })?;
         if message.life.state.name() == StateName::Answered {
-            changes.push(Change::Live {
-                message_id: message.message_id.clone(),
-                from: StateName::Answered,
-                life: message.life.moved(MessageState::Sending, now),
-            });
+            tx.set_life(&message, message.life.moved(MessageState::Sending, now))?;
         }
-        let actions = vec![Action::Announce {
-            message_id: message.message_id.clone(),
-        }];
-        Ok(Decision {
-            changes,
-            actions,
-            outcome: SendOutcome::Send {
-                message: Box::new(message),
-                again: matches!(reply.state, ReplyState::Sending),
-                reply: Box::new(sent),
-            },
+        tx.announce(&message.message_id);
+        Ok(SendOutcome::Send {
+            message: Box::new(message),
+            reply: Box::new(reply),
+            again,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Stops one sender, a batch of messages at a time: what has not begun is cancelled, and what runs is interrupted where
 //! that is wanted. Doing it again is harmless: what is over is not looked at, and a stopped turn is only interrupted again.
 
-use super::{Cancel, CancelOutcome, CancelView, Decision, Refused, Transition};
+use super::{Cancel, CancelOutcome, CancelView, Decision, Refused, Staged};
 use crate::limits::STOP_MAX;
 use crate::port::{Change, Read, RowsError};
 use crate::value::{Actor, AuditEntry, ChannelId, Message, MessageId, StateName, Timestamp};
@@ -52,7 +52,7 @@ pub struct Theirs {
     joined: bool,
 }
 
-impl Transition for StopSender {
+impl Staged for StopSender {
     type View = Vec<Theirs>;
     type Outcome = SenderStopped;
     const NAME: &'static str = "stop-sender";

@@ -3,7 +3,7 @@
 use super::followers;
 use super::outbox::Outbox;
 use super::touched::{View, ended};
-use super::{Action, Decision, Refused, Transition, expect};
+use super::{Action, Decision, Refused, Staged, expect};
 use crate::port::{Change, Read, RequestsOf, RowsError};
 use crate::value::{MessageId, MessageState, NextInput, StateName, Timestamp};
 
@@ -14,7 +14,7 @@ pub struct Suspend {
     pub message_id: MessageId,
 }
 
-impl Transition for Suspend {
+impl Staged for Suspend {
     type View = View;
     type Outcome = ();
     const NAME: &'static str = "suspend";

@@ -1,7 +1,7 @@
 //! Tasks: start one (its row and its first message together), and tell a task more. A task is a conversation, so the
 //! rest of its life is that of its messages.
 
-use super::{Action, Decision, Receive, Received, Refused, Transition};
+use super::{Action, Decision, Receive, Received, Refused, Staged};
 use crate::port::{Change, Read, RowsError};
 use crate::storage::OverBudget;
 use crate::value::{MessageId, Task, Timestamp};
@@ -33,11 +33,11 @@ pub enum TaskStarted {
 /// The rows that decide.
 #[derive(Debug)]
 pub struct StartView {
-    receive: <Receive as Transition>::View,
+    receive: <Receive as Staged>::View,
     known: Option<Task>,
 }
 
-impl Transition for StartTask {
+impl Staged for StartTask {
     type View = StartView;
     type Outcome = TaskStarted;
     const NAME: &'static str = "start_task";
@@ -106,8 +106,8 @@ pub enum SteerStored {
     Revoked,
 }
 
-impl Transition for SteerTask {
-    type View = (<Receive as Transition>::View, bool);
+impl Staged for SteerTask {
+    type View = (<Receive as Staged>::View, bool);
     type Outcome = SteerStored;
     const NAME: &'static str = "steer_task";
 

@@ -2,7 +2,7 @@
 //! Driven by rows, so that a crash loses no timer.
 
 use super::question::Question;
-use super::{Action, Decision, Refused, Transition};
+use super::{Action, Decision, Refused, Staged};
 use crate::port::{Change, Read, RowsError};
 use crate::value::{
     RequestDecision, RequestId, RequestState, RequestVerdict as Verdict, Timestamp,
@@ -37,7 +37,7 @@ pub struct View {
     next_due: Option<Timestamp>,
 }
 
-impl Transition for Tend {
+impl Staged for Tend {
     type View = View;
     type Outcome = Tended;
     const NAME: &'static str = "tend";

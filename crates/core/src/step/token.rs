@@ -1,6 +1,6 @@
 //! Tokens of the API: made, revoked and seen. Making and revoking leaves an act behind; a token alone is none.
 
-use super::{Decision, Refused, Transition};
+use super::{Decision, Refused, Staged};
 use crate::limits::TOKENS_MAX;
 use crate::port::{Change, ErrandQuery, Read, RowsError};
 use crate::value::{AuditEntry, Timestamp, Token};
@@ -43,7 +43,7 @@ pub struct AddView {
     errands: u64,
 }
 
-impl Transition for AddToken {
+impl Staged for AddToken {
     type View = AddView;
     type Outcome = TokenAdded;
     const NAME: &'static str = "add-token";
@@ -107,7 +107,7 @@ pub struct RevokeToken {
     pub by: String,
 }
 
-impl Transition for RevokeToken {
+impl Staged for RevokeToken {
     type View = Vec<Token>;
     /// Whether there was a good one of this name.
     type Outcome = bool;
@@ -145,7 +145,7 @@ pub struct UseToken {
     pub name: String,
 }
 
-impl Transition for UseToken {
+impl Staged for UseToken {
     type View = Vec<Token>;
     type Outcome = ();
     const NAME: &'static str = "use-token";

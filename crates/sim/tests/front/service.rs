@@ -4,12 +4,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use bridge_core::errand::ErrandView;
-use bridge_core::port::{Change, Ledger, LedgerError, Read, RowsError};
+use bridge_core::port::{Change, Ledger, LedgerError};
 use bridge_core::step::{
     AddToken, AnswerErrand, Authority, Cancel, CancelOutcome, Claim, Decide, DecideOutcome,
-    Decision, Discard, ErrandAnswered, ErrandPlace, ErrandTaken, Extras, MidTurn, NotifyBegin,
-    Receive, Received, Record, Redrive, RedriveOutcome, Refused, ReserveTold, RevokeToken,
-    StopSender, TakeErrand, Tell, TokenAdded, Transition, UseToken, Verdict,
+    Discard, ErrandAnswered, ErrandPlace, ErrandTaken, Extras, MidTurn, NotifyBegin, Receive,
+    Received, Record, Redrive, RedriveOutcome, ReserveTold, RevokeToken, RunError, StopSender,
+    TakeErrand, Tell, TokenAdded, Transition, Tx, UseToken, Verdict,
 };
 use bridge_core::value::{
     AckMode, Actor, Attachment, AuditEntry, ChannelId, ConversationId, Errand, ErrandId,
@@ -160,20 +160,14 @@ fn key_id(owner: &str, key: &str) -> ExternalId {
 pub(crate) struct Put(pub(crate) Vec<Change>);
 
 impl Transition for Put {
-    type View = ();
     type Outcome = ();
     const NAME: &'static str = "put";
 
-    fn load(&self, _: &dyn Read) -> Result<(), RowsError> {
+    fn apply(self, tx: &mut Tx<'_>, _: Timestamp) -> Result<(), RunError> {
+        for change in self.0 {
+            tx.change(change)?;
+        }
         Ok(())
-    }
-
-    fn decide(self, (): (), _: Timestamp) -> Result<Decision<()>, Refused> {
-        Ok(Decision {
-            changes: self.0,
-            actions: Vec::new(),
-            outcome: (),
-        })
     }
 }
 

@@ -14,7 +14,7 @@ use bridge_core::step::{
     Acknowledge, AddToken, AnswerErrand, Answered, Ask, Authority, Bind, Blind, Cancel, Claim,
     Confirm, Deaf, Decide, Discard, DropPush, ErrandPlace, Fail, Incarnate, IncarnationGone, Join,
     Keep, Leave, MidTurn, Prune, PushBegin, PushEnd, PutPush, Redrive, Refuse, ReserveTold, Resume,
-    RevokeToken, Send, StopCause, StopSender, Suspend, TakeErrand, Tend, Told, Transition,
+    RevokeToken, Send, Staged, StopCause, StopSender, Suspend, TakeErrand, Tend, Told, Transition,
     TurnsPerSender, Unbind, Unheard, Verdict,
 };
 use bridge_core::storage::StorageBudget;

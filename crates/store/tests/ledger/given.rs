@@ -4,9 +4,9 @@ use bridge_core::port::{
     Change, Committed, Ledger, LedgerError, Read, RecordedTurn, RowsError, TurnHistory, TurnStatus,
 };
 use bridge_core::step::{
-    Action, Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Confirm, Decision, Fail, Lose,
-    MidTurn, Note, Pace, Receive, Received, Reconcile, Refuse, Refused, Send, SendOutcome,
-    Transition, Verdict,
+    Action, Answered, Attach, Begin, Bind, Claim, ClaimOutcome, Confirm, Fail, Lose, MidTurn, Note,
+    Pace, Receive, Received, Reconcile, Refuse, RunError, Send, SendOutcome, Transition, Tx,
+    Verdict,
 };
 use bridge_core::value::{
     AckMode, BootId, ChannelId, Class, ConversationId, CutPolicy, Deciders, EffectDigest, Epoch,
@@ -33,20 +33,14 @@ pub(crate) struct World<L> {
 pub(crate) struct Write(pub(crate) Vec<Change>);
 
 impl Transition for Write {
-    type View = ();
     type Outcome = ();
     const NAME: &'static str = "write";
 
-    fn load(&self, _rows: &dyn Read) -> Result<(), RowsError> {
+    fn apply(self, tx: &mut Tx<'_>, _now: Timestamp) -> Result<(), RunError> {
+        for change in self.0 {
+            tx.change(change)?;
+        }
         Ok(())
-    }
-
-    fn decide(self, _view: (), _now: Timestamp) -> Result<Decision<()>, Refused> {
-        Ok(Decision {
-            changes: self.0,
-            actions: Vec::new(),
-            outcome: (),
-        })
     }
 }
 
