@@ -56,11 +56,6 @@ const COPIED: [Copied; 8] = [
         columns: &[("row", "n + 1")],
     },
     Copied {
-        table: "ack",
-        of: BY_MESSAGE,
-        columns: &[("message_id", MESSAGE_ID)],
-    },
-    Copied {
         table: "turn",
         of: BY_MESSAGE,
         columns: &[

@@ -141,7 +141,6 @@ impl Cancel {
             }
             MessageState::Answered
             | MessageState::Sending
-            | MessageState::Replied
             | MessageState::Done
             | MessageState::Dead { .. }
             | MessageState::Cancelled { .. } => Ok(match errand {

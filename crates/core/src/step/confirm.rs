@@ -1,11 +1,8 @@
-//! Confirm: the platform took a reply (T10), and with the last one the message is finished (T13) unless its
-//! source must still be told. A message that ended without an answer is owed to its source until its notice is out.
+//! Confirm: the platform took a reply (T10); with the last one, the message is done (T13).
 
 use super::{Action, Decision, Refused, Transition};
 use crate::port::{Change, Read, RowsError};
-use crate::value::{
-    Ack, AckState, Message, MessageId, MessageState, Reply, ReplyState, StateName, Timestamp,
-};
+use crate::value::{Message, MessageId, MessageState, Reply, ReplyState, StateName, Timestamp};
 
 /// Journals the platform's receipt.
 #[derive(Clone, Debug)]
@@ -23,7 +20,6 @@ pub struct Confirm {
 pub struct View {
     message: Option<Message>,
     replies: Vec<Reply>,
-    ack: Option<Ack>,
 }
 
 impl Transition for Confirm {
@@ -35,7 +31,6 @@ impl Transition for Confirm {
         Ok(View {
             message: rows.message(&self.message_id)?,
             replies: rows.replies(&self.message_id)?,
-            ack: rows.ack(&self.message_id)?,
         })
     }
 
@@ -68,37 +63,19 @@ impl Transition for Confirm {
             .replies
             .iter()
             .all(|reply| reply.ordinal == self.ordinal || reply.state.settled());
-        let mut actions = Vec::new();
-        let due = view.ack.is_some_and(|ack| ack.state == AckState::Due);
-        let state = message.life.state.name();
-        if last && state == StateName::Sending {
-            changes.push(finished(&message, due, now));
-        }
-        if last && due && (state == StateName::Sending || state.finished()) {
-            actions.push(Action::Acknowledge {
-                message_id: self.message_id.clone(),
+        if last && message.life.state.name() == StateName::Sending {
+            changes.push(Change::Live {
+                message_id: message.message_id,
+                from: StateName::Sending,
+                life: message.life.moved(MessageState::Done, now),
             });
         }
-        actions.push(Action::Announce {
-            message_id: self.message_id,
-        });
         Ok(Decision {
             changes,
-            actions,
+            actions: vec![Action::Announce {
+                message_id: self.message_id,
+            }],
             outcome: (),
         })
-    }
-}
-
-fn finished(message: &Message, due: bool, now: Timestamp) -> Change {
-    let state = if due {
-        MessageState::Replied
-    } else {
-        MessageState::Done
-    };
-    Change::Live {
-        message_id: message.message_id.clone(),
-        from: StateName::Sending,
-        life: message.life.moved(state, now),
     }
 }

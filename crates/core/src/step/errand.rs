@@ -153,7 +153,7 @@ impl Transition for TakeErrand {
             }
         };
         let seated = changes.iter().find_map(|change| match change {
-            Change::NewMessage { message, .. } => Some(message.conversation_id.clone()),
+            Change::NewMessage(message) => Some(message.conversation_id.clone()),
             _ => None,
         });
         let seated = seated.unwrap_or_else(|| errand.conversation_id.clone());

@@ -4,7 +4,6 @@
 //! what to do after the commit. It never acts. An action is a hint that may be lost: [`regenerate`] gives it
 //! again from rows after a crash.
 
-mod acknowledge;
 mod answer;
 mod ask;
 mod attach;
@@ -50,7 +49,6 @@ mod thrift;
 mod token;
 mod touched;
 
-pub use acknowledge::Acknowledge;
 pub use answer::Answered;
 pub use ask::{Ask, AskOutcome};
 pub use attach::Attach;
@@ -181,11 +179,6 @@ pub enum Action {
     Deliver {
         /// Which.
         conversation_id: ConversationId,
-    },
-    /// The source is owed an ack, if nothing of the message is on its way any more.
-    Acknowledge {
-        /// Which.
-        message_id: MessageId,
     },
     /// A question of Codex was decided: tell Codex.
     Answer {

@@ -250,7 +250,6 @@ fn status(pending: &Pending, now: Timestamp) -> String {
             // They have their answer, or need none any more.
             StateName::Answered
             | StateName::Sending
-            | StateName::Replied
             | StateName::Done
             | StateName::Dead
             | StateName::Cancelled => {}

@@ -43,8 +43,7 @@ impl Keep {
             | StateName::Steered
             | StateName::Parked
             | StateName::Answered
-            | StateName::Sending
-            | StateName::Replied => self.done_ms,
+            | StateName::Sending => self.done_ms,
         };
         now.plus_ms(kept.max(self.redelivery_ms).saturating_neg())
     }

@@ -11,9 +11,8 @@ use crate::limits::{self, PairBudget};
 use crate::port::{Change, Heard, Read, RowsError, StoredBytes};
 use crate::storage::{self, OverBudget, StorageBudget, StoredHour};
 use crate::value::{
-    Ack, AckMode, AckState, Attachment, ChannelId, Class, Command, ConversationId, ExternalId,
-    Failure, Life, Message, MessageId, MessageState, Round, SenderKind, Seq, StateName, Tier,
-    Timestamp,
+    Attachment, ChannelId, Class, Command, ConversationId, ExternalId, Failure, Life, Message,
+    MessageId, MessageState, Round, SenderKind, Seq, StateName, Tier, Timestamp,
 };
 
 /// Takes custody of one inbound text.
@@ -39,8 +38,6 @@ pub struct Receive {
     pub tier: Tier,
     /// The text.
     pub body: String,
-    /// What is owed to the source.
-    pub ack: AckMode,
     /// What happens to it if a turn of its conversation runs.
     pub mid_turn: MidTurn,
     /// Whether the channel found it fit.
@@ -112,7 +109,7 @@ pub enum Received {
 /// The rows that decide.
 #[derive(Debug)]
 pub struct View {
-    known: Option<(Message, Option<Ack>)>,
+    known: Option<Message>,
     revoked: bool,
     seat: Seat,
     last_seq: Option<Seq>,
@@ -134,13 +131,7 @@ impl Transition for Receive {
     const NAME: &'static str = "receive";
 
     fn load(&self, rows: &dyn Read) -> Result<View, RowsError> {
-        let known = match self.known(rows)? {
-            Some(message) => {
-                let ack = rows.ack(&message.message_id)?;
-                Some((message, ack))
-            }
-            None => None,
-        };
+        let known = self.known(rows)?;
         let context = self.extras.context.as_deref();
         let seat = Seat::load(rows, &self.channel, &self.external_key, context)?;
         let seated = seat.conversation_id().cloned();
@@ -179,8 +170,8 @@ impl Transition for Receive {
     }
 
     fn decide(self, view: View, now: Timestamp) -> Result<Decision<Received>, Refused> {
-        if let Some((known, ack)) = view.known {
-            return Ok(shown_again(known, ack));
+        if let Some(known) = view.known {
+            return Ok(Decision::nothing(Received::Duplicate(known.message_id)));
         }
         let stopped = match self.guard(&view, now) {
             Ok(stopped) => stopped,
@@ -189,13 +180,6 @@ impl Transition for Receive {
         let mut changes = Vec::with_capacity(3);
         let seated = view.seat.take(&self, now, &mut changes);
         changes.extend(self.counted(stopped.is_some(), now));
-        let ack = Ack {
-            mode: self.ack,
-            state: match self.ack {
-                AckMode::None => AckState::NotNeeded,
-                AckMode::OnCustody | AckMode::AfterReply => AckState::Due,
-            },
-        };
         // What a guard refuses is not kept: many such messages would fill the disk.
         let (body, attachments) = match &stopped {
             Some(_) => (limits::excerpt(&self.body), Vec::new()),
@@ -231,15 +215,12 @@ impl Transition for Receive {
             received_at: now,
             life: Life::new(now),
         };
-        changes.push(Change::NewMessage {
-            message: message.clone(),
-            ack,
-        });
+        changes.push(Change::NewMessage(message.clone()));
         let command = self
             .extras
             .command
             .filter(|told| view.pending.concerns(told));
-        let mut actions = match (verdict, command) {
+        let actions = match (verdict, command) {
             (Some(unfit), _) => bury(&message, unfit, now, &mut changes),
             (None, Some(command)) => {
                 obey(&message, &seated, command, view.pending, now, &mut changes)?
@@ -257,11 +238,6 @@ impl Transition for Receive {
                 }
             }
         };
-        if self.ack == AckMode::OnCustody {
-            actions.push(Action::Acknowledge {
-                message_id: message_id.clone(),
-            });
-        }
         Ok(Decision {
             changes,
             actions,
@@ -434,31 +410,6 @@ fn stopped(reason: String, tell: bool) -> Unfit {
     }
 }
 
-/// A row that was here before. If its source should know already, it is told again: an ack may be lost.
-fn shown_again(known: Message, ack: Option<Ack>) -> Decision<Received> {
-    let message_id = known.message_id;
-    let outcome = Received::Duplicate(message_id.clone());
-    let Some(ack) = ack else {
-        return Decision::nothing(outcome);
-    };
-    match ack.state {
-        AckState::NotNeeded => Decision::nothing(outcome),
-        AckState::Due => Decision {
-            changes: Vec::new(),
-            actions: vec![Action::Acknowledge { message_id }],
-            outcome,
-        },
-        AckState::Given | AckState::Refused => Decision {
-            changes: vec![Change::Ack {
-                message_id: message_id.clone(),
-                state: AckState::Due,
-            }],
-            actions: vec![Action::Acknowledge { message_id }],
-            outcome,
-        },
-    }
-}
-
 fn bury(message: &Message, unfit: Unfit, now: Timestamp, changes: &mut Vec<Change>) -> Vec<Action> {
     let Unfit {
         class,
@@ -472,11 +423,10 @@ fn bury(message: &Message, unfit: Unfit, now: Timestamp, changes: &mut Vec<Chang
     if tell {
         return Outbox::of(message, 0, None).bury(&life, reason, now, changes);
     }
-    let message_id = message.message_id.clone();
     changes.push(Change::Live {
-        message_id: message_id.clone(),
+        message_id: message.message_id.clone(),
         from: StateName::Received,
         life: life.moved(MessageState::Dead { reason }, now),
     });
-    vec![Action::Acknowledge { message_id }]
+    Vec::new()
 }

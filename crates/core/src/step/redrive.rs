@@ -84,7 +84,6 @@ impl Transition for Redrive {
             | MessageState::Steered { .. }
             | MessageState::Answered
             | MessageState::Sending
-            | MessageState::Replied
             | MessageState::Done
             | MessageState::Cancelled { .. } => Ok(Decision::nothing(RedriveOutcome::NotDead)),
         }
@@ -231,7 +230,6 @@ impl Transition for Discard {
             | MessageState::Steered { .. }
             | MessageState::Answered
             | MessageState::Sending
-            | MessageState::Replied
             | MessageState::Done
             | MessageState::Cancelled { .. } => return Ok(Decision::nothing(false)),
         };

@@ -126,7 +126,6 @@ fn ends_with(message: &Message, reply: &Reply, has_answer: bool) -> bool {
         | StateName::Running
         | StateName::Unclear
         | StateName::Steered
-        | StateName::Replied
         | StateName::Done
         | StateName::Dead
         | StateName::Cancelled => false,
@@ -165,10 +164,6 @@ fn give_up(
         actions: vec![
             Action::Deliver {
                 conversation_id: message.conversation_id.clone(),
-            },
-            // If it ended, it is kept here: a source that shows it for ever would help nobody.
-            Action::Acknowledge {
-                message_id: message.message_id.clone(),
             },
             Action::Announce {
                 message_id: message.message_id.clone(),

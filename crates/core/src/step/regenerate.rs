@@ -22,7 +22,6 @@ pub fn regenerate(message: &Message) -> Vec<Action> {
                 conversation_id: message.conversation_id.clone(),
             }]
         }
-        MessageState::Replied => vec![Action::Acknowledge { message_id }],
         MessageState::Done | MessageState::Dead { .. } | MessageState::Cancelled { .. } => {
             Vec::new()
         }

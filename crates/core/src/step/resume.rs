@@ -60,7 +60,6 @@ impl Transition for Resume {
             | MessageState::Parked { .. }
             | MessageState::Answered
             | MessageState::Sending
-            | MessageState::Replied
             | MessageState::Done
             | MessageState::Dead { .. }
             | MessageState::Cancelled { .. } => super::regenerate(&message),
