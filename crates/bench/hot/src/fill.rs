@@ -35,7 +35,7 @@ const TURN: &str = "printf('turn-0199c0de-0000-7000-8000-%012d', n)";
 const CLIENT: &str = "printf('0199c0de-0000-7000-8000-%012d.1', n)";
 
 /// In the order in which rows refer to each other. A copied turn has no checksum, as one from before there were any.
-const COPIED: [Copied; 8] = [
+const COPIED: [Copied; 7] = [
     Copied {
         table: "message",
         of: BY_ROW,

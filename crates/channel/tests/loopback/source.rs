@@ -1,9 +1,9 @@
 //! Rows become arrivals: once each in the order they were said, again until they are on disk, and never because of
 //! a bad neighbour not at all.
 
-use crate::stage::{channel, message, platform};
+use crate::stage::{channel, platform};
 use bridge_channel::{Activity, Arrival, Inbox, Page, Standing};
-use bridge_core::port::{LedgerError, Sink};
+use bridge_core::port::LedgerError;
 use bridge_core::step::{Received, Verdict};
 use bridge_core::value::{ChannelId, ExternalId, MessageId};
 use bridge_sim::{Call, Fault, Memory, Platform};

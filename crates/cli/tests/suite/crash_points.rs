@@ -3,6 +3,7 @@
 
 use crate::stand::{PROBEABLE, SOCKET, STDIO, Setup, Stand};
 use crate::world::within;
+use bridge_sim::history::Fact;
 use bridge_sim::{Call, Fault};
 
 /// A message whose way meets a death at `point`: afterwards it is answered once, and the model was asked once.

@@ -313,35 +313,6 @@ fn explains_texts_added_to_a_turn() {
     );
 }
 
-/// One of each; a new state without a place here does not compile.
-fn every_state() -> Vec<MessageState> {
-    let reason = || "because".to_owned();
-    StateName::ALL
-        .into_iter()
-        .map(|name| match name {
-            StateName::Received => MessageState::Received { hold: None },
-            StateName::Claimed => MessageState::Claimed,
-            StateName::Starting => MessageState::Starting,
-            StateName::Running => MessageState::Running {
-                turn_id: TurnId::new("u"),
-            },
-            StateName::Unclear => MessageState::Unclear { hold: None },
-            StateName::Steered => MessageState::Steered {
-                leader: MessageId::new("first"),
-            },
-            StateName::Parked => MessageState::Parked {
-                until: Timestamp(1),
-                reason: reason(),
-            },
-            StateName::Answered => MessageState::Answered,
-            StateName::Sending => MessageState::Sending,
-            StateName::Done => MessageState::Done,
-            StateName::Dead => MessageState::Dead { reason: reason() },
-            StateName::Cancelled => MessageState::Cancelled { reason: reason() },
-        })
-        .collect()
-}
-
 #[test]
 fn waits_only_for_imminent_progress() {
     let worth = |state| worth_waiting(&case(state).message, Timestamp(0));

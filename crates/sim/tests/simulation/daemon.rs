@@ -2,7 +2,7 @@
 //! modules beside this one, one step per duty, so that a death falls between any two of them.
 
 use crate::dials::Mutant;
-use crate::queue::{Duty, Settling};
+use crate::queue::{Duty, Event, Settling};
 use crate::world::World;
 use crate::{follow, lane, reconcile, work};
 use bridge_core::retry::backoff_ms;
@@ -220,7 +220,7 @@ pub(crate) fn deliver(world: &mut World, lane: ConversationId) {
 }
 
 /// How long until a time, within the longest sleep.
-pub(crate) fn until(world: &World, due: Option<Timestamp>) -> u64 {
+fn until(world: &World, due: Option<Timestamp>) -> u64 {
     let ms = due.map_or(SLEEP_MAX_MS, |due| {
         due.since_ms(world.clock()).clamp(1, SLEEP_MAX_MS)
     });

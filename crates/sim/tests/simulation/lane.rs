@@ -1,17 +1,13 @@
 //! The reply lanes: intent, platform, verdict.
 
-use crate::daemon::{Setback, commit, row_of, until};
+use crate::daemon::{Setback, commit, row_of};
 use crate::dials::Mutant;
 use crate::platform::word;
-use crate::queue::{Duty, Event};
+use crate::queue::Duty;
 use crate::world::World;
-use bridge_core::limits::{PAGE_MAX, REPLY_BACKOFF_BASE_MS, REPLY_BACKOFF_MAX_MS};
-use bridge_core::port::{Approach, Read};
-use bridge_core::retry::backoff_ms;
+use bridge_core::port::Approach;
 use bridge_core::step::{Confirm, Refuse, Send, SendOutcome};
-use bridge_core::value::{
-    Class, ConversationId, Failure, Message, MessageId, Reply, StateName, Timestamp,
-};
+use bridge_core::value::{Class, ConversationId, Failure, Message, Reply, Timestamp};
 use bridge_sim::history::{Fact, RowId, Word};
 
 /// Pause after the ledger failed under a lane.

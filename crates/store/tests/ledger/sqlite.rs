@@ -5,7 +5,7 @@ use crate::given::{World, Write, begin, key, message, text};
 use crate::view::everything;
 use bridge_core::port::{Change, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{Decision, Received, Refused, Transition};
-use bridge_core::value::{AuditEntry, ChannelId, Sandbox, Timestamp};
+use bridge_core::value::{AuditEntry, ChannelId, RequestId, Sandbox, Timestamp};
 use bridge_store::sqlite::{RecoverError, Soundness, recover};
 use bridge_store::{OpenError, Options, SqliteLedger};
 use rusqlite::Connection;
