@@ -6,9 +6,7 @@ use bridge_core::limits::{CONVERSATION_KEY_MAX_CHARS, MESSAGE_MAX_CHARS};
 use bridge_core::port::LedgerError;
 use bridge_core::step::{Extras, MidTurn, Receive, Received, Verdict};
 use bridge_core::storage::StorageBudget;
-use bridge_core::value::{
-    AckMode, ChannelId, ConversationId, ExternalId, MessageId, SenderKind, Tier,
-};
+use bridge_core::value::{ChannelId, ConversationId, ExternalId, MessageId, SenderKind, Tier};
 use std::future::Future;
 
 /// Takes custody of what a source shows. The daemon implements it; sources call it.
@@ -75,8 +73,6 @@ pub struct Arrival {
     pub tier: Tier,
     /// The text.
     pub body: String,
-    /// What is owed to the source.
-    pub ack: AckMode,
     /// Whether the channel found it fit.
     pub verdict: Verdict,
     /// What only some channels know of.
@@ -118,7 +114,6 @@ impl Arrival {
             sender: self.sender,
             tier: self.tier,
             body: self.body,
-            ack: self.ack,
             mid_turn: assigned.mid_turn,
             verdict: self.verdict,
             extras: Extras {

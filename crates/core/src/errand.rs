@@ -242,10 +242,7 @@ impl ErrandView {
                     };
                     return (state, hold.as_ref().map(reason).map(told));
                 }
-                MessageState::Answered
-                | MessageState::Sending
-                | MessageState::Replied
-                | MessageState::Done => one.said(),
+                MessageState::Answered | MessageState::Sending | MessageState::Done => one.said(),
                 MessageState::Dead { reason } => one.died(reason),
                 MessageState::Cancelled { reason } => (ErrandState::Canceled, Some(told(reason))),
             };

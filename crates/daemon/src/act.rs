@@ -107,7 +107,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                         daemon.answer(request_id).await;
                     });
                 }
-                Action::Acknowledge { .. } => self.ack_wake.notify_one(),
                 Action::Announce { message_id } => {
                     self.hub.publish(&message_id, Live::Changed);
                     self.look_for_ends();

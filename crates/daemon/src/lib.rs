@@ -3,7 +3,6 @@
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-mod acks;
 mod act;
 mod activity;
 mod agents;
@@ -101,8 +100,6 @@ pub(crate) struct Daemon<L, A, S> {
     reloads: OnceLock<reload::Reloads>,
     /// Wakes the scheduler.
     wake: Notify,
-    /// Wakes the ack lane.
-    ack_wake: Notify,
     /// Wakes the notifications.
     tell_wake: Notify,
     /// Whether somebody is still to be told of a task: without it nothing wakes them.
@@ -441,7 +438,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             settings: RwLock::new(Arc::new(settings)),
             reloads: OnceLock::new(),
             wake: Notify::new(),
-            ack_wake: Notify::new(),
             tell_wake: Notify::new(),
             untold: AtomicBool::new(true),
             telling: herald::Telling::default(),

@@ -82,7 +82,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         self.answer_again().await?;
         self.reopen_lanes().await?;
         self.wake.notify_one();
-        self.ack_wake.notify_one();
         Ok(())
     }
 

@@ -1,10 +1,10 @@
 //! The closed list of what a transaction may write. What it may read is in `rows`; nothing else is ever written.
 
 use crate::value::{
-    Ack, AckState, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId,
-    Incarnation, IncarnationId, ItemEvent, Life, Message, MessageId, Notification, NotifyState,
-    Push, Reply, ReplyState, ReplyStateName, Request, RequestId, RequestState, RequestStateName,
-    Round, Seq, StateName, Task, TaskId, ThreadId, Timestamp, Token, Turn, TurnId, Word,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId, Incarnation,
+    IncarnationId, ItemEvent, Life, Message, MessageId, Notification, NotifyState, Push, Reply,
+    ReplyState, ReplyStateName, Request, RequestId, RequestState, RequestStateName, Round, Seq,
+    StateName, Task, TaskId, ThreadId, Timestamp, Token, Turn, TurnId, Word,
 };
 
 /// Which requests a change is about.
@@ -80,13 +80,8 @@ pub enum Change {
         /// The turn.
         turn_id: TurnId,
     },
-    /// Inserts a message with what is owed to its source.
-    NewMessage {
-        /// The row.
-        message: Message,
-        /// The ack row.
-        ack: Ack,
-    },
+    /// Inserts a message.
+    NewMessage(Message),
     /// Rewrites a message's life, expecting its present state.
     Live {
         /// Which.
@@ -158,13 +153,6 @@ pub enum Change {
         tries: u32,
         /// When the first one began.
         first_try_at: Option<Timestamp>,
-    },
-    /// Records that the source was told.
-    Ack {
-        /// Which message.
-        message_id: MessageId,
-        /// The new state.
-        state: AckState,
     },
     /// Inserts an item-level event.
     NewEvent(ItemEvent),

@@ -8,7 +8,7 @@ use super::errands::{ErrandQuery, Spent};
 use crate::budget::DayBudget;
 use crate::storage::StoredHour;
 use crate::value::{
-    Ack, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, Errand, ErrandId,
+    Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, Errand, ErrandId,
     ExternalId, Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, Push, Reply,
     Request, RequestId, RequestState, Round, Sandbox, SenderKind, Seq, StateName, Task, TaskId,
     Tier, Timestamp, Token, Turn, Twin, Word,
@@ -286,8 +286,6 @@ pub struct Figures {
     pub suspects: u64,
     /// Waiting messages for which an operator must mend something first.
     pub operator: u64,
-    /// Acks that could be given now.
-    pub acks_owed: u64,
     /// Replies that were tried before and are not delivered yet.
     pub replies_retried: u64,
     /// Questions of Codex that wait for somebody.
@@ -417,11 +415,6 @@ pub trait Read {
         after: Option<&ConversationId>,
         limit: u32,
     ) -> Result<Vec<ConversationId>, RowsError>;
-    /// What is owed to the source.
-    fn ack(&self, message_id: &MessageId) -> Result<Option<Ack>, RowsError>;
-    /// Acks that may be given now, in id order after `after`, at most `limit`: of messages taken in on custody, and
-    /// of finished or replied ones with no reply on its way.
-    fn acks_due(&self, after: Option<&MessageId>, limit: u32) -> Result<Vec<MessageId>, RowsError>;
     /// Messages that could be claimed at `now` and that `filter` lets through: people first, then by round, then
     /// oldest first, at most `limit`.
     fn heads(

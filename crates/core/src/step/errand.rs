@@ -1,7 +1,9 @@
 //! Errands: take one in, or the next word of one, together with its message; answer a question of Codex in one; and
 //! reserve numbers for news of one. The rest of its life is that of its messages.
 
-use super::{Decide, DecideOutcome, DecideRefusal, Decision, Receive, Received, Refused, Staged};
+use super::{
+    Decide, DecideOutcome, DecideRefusal, Receive, Received, Refused, RunError, Transition, Tx,
+};
 use crate::errand::{self, ErrandState, ErrandView};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
@@ -71,103 +73,70 @@ pub enum ErrandTaken {
     Revoked,
 }
 
-/// The rows that decide.
-#[derive(Debug)]
-pub struct TakeView {
-    receive: <Receive as Staged>::View,
-    known: Option<(Errand, MessageId)>,
-    old: Option<ErrandView>,
-}
-
-impl Staged for TakeErrand {
-    type View = TakeView;
+impl Transition for TakeErrand {
     type Outcome = ErrandTaken;
     const NAME: &'static str = "take_errand";
 
-    fn load(&self, rows: &dyn Read) -> Result<TakeView, RowsError> {
-        let receive = &self.receive;
-        let mut known = None;
-        if let Some(message) = rows.message_by_external(&receive.channel, &receive.external_id)?
-            && let Some(errand_id) = rows.errand_of(&message.message_id)?
-            && let Some(errand) = rows.errand(&errand_id)?
-        {
-            known = Some((errand, message.message_id));
-        }
-        Ok(TakeView {
-            known,
-            old: match &self.place {
-                ErrandPlace::New(_) => None,
-                ErrandPlace::Old { errand_id, .. } => ErrandView::load(rows, errand_id)?,
-            },
-            receive: self.receive.load(rows)?,
-        })
-    }
-
-    fn decide(self, view: TakeView, now: Timestamp) -> Result<Decision<ErrandTaken>, Refused> {
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<ErrandTaken, RunError> {
         let owner = match &self.place {
             ErrandPlace::New(errand) => &errand.owner,
             ErrandPlace::Old { owner, .. } => owner,
         };
-        if let Some((errand, message_id)) = view.known {
-            return Ok(Decision::nothing(if errand.owner == *owner {
+        if let Some((errand, message_id)) = self.known(&**tx)? {
+            return Ok(if errand.owner == *owner {
                 ErrandTaken::Known { errand, message_id }
             } else {
                 ErrandTaken::Unknown
-            }));
+            });
         }
         let (errand, ordinal, new) = match self.place {
             ErrandPlace::New(errand) => (errand, 1, true),
-            ErrandPlace::Old { owner, .. } => match view.old {
-                Some(old) if old.errand.owner == owner => {
-                    if errand::answer_known_as(&old.words, &self.receive.external_id).is_some() {
-                        let errand = old.errand;
-                        return Ok(Decision::nothing(ErrandTaken::KnownAnswer { errand }));
-                    }
-                    let state = old.now().state;
-                    if state.terminal() {
-                        return Ok(Decision::nothing(ErrandTaken::Over(state)));
-                    }
-                    (old.errand, next_ordinal(&old.words), false)
+            ErrandPlace::Old { owner, errand_id } => {
+                let old = ErrandView::load(&**tx, &errand_id)?;
+                let Some(old) = old.filter(|old| old.errand.owner == owner) else {
+                    return Ok(ErrandTaken::Unknown);
+                };
+                if errand::answer_known_as(&old.words, &self.receive.external_id).is_some() {
+                    let errand = old.errand;
+                    return Ok(ErrandTaken::KnownAnswer { errand });
                 }
-                Some(_) | None => return Ok(Decision::nothing(ErrandTaken::Unknown)),
-            },
-        };
-        if usize::try_from(ordinal).unwrap_or(usize::MAX) > limits::ERRAND_WORDS_MAX {
-            return Ok(Decision::nothing(ErrandTaken::Full));
-        }
-        let own_id = self.receive.message_id.clone();
-        let mut receive = self.receive;
-        receive.extras.storage.beside = u64::try_from(self.original.len()).unwrap_or(u64::MAX);
-        let received = receive.decide(view.receive, now)?;
-        let (mut changes, actions) = (received.changes, received.actions);
-        let message_id = match received.outcome {
-            Received::New(message_id) => message_id,
-            // A message with this key that is of no errand: somebody else's, of which nothing is told.
-            Received::Duplicate(_) => return Err(Refused::new(Self::NAME, &own_id, None)),
-            Received::Full => return Ok(Decision::nothing(ErrandTaken::Full)),
-            Received::Revoked => return Ok(Decision::nothing(ErrandTaken::Revoked)),
-            Received::OverBudget(over) => {
-                return Ok(Decision::nothing(ErrandTaken::OverBudget(over)));
+                let state = old.now().state;
+                if state.terminal() {
+                    return Ok(ErrandTaken::Over(state));
+                }
+                (old.errand, next_ordinal(&old.words), false)
             }
         };
-        let seated = changes.iter().find_map(|change| match change {
-            Change::NewMessage { message, .. } => Some(message.conversation_id.clone()),
-            _ => None,
-        });
-        let seated = seated.unwrap_or_else(|| errand.conversation_id.clone());
-        if !new && seated != errand.conversation_id {
-            // A chain never leaves its conversation.
-            return Ok(Decision::nothing(ErrandTaken::Unknown));
+        if usize::try_from(ordinal).unwrap_or(usize::MAX) > limits::ERRAND_WORDS_MAX {
+            return Ok(ErrandTaken::Full);
         }
+        let mut receive = self.receive;
+        receive.extras.storage.beside = u64::try_from(self.original.len()).unwrap_or(u64::MAX);
+        // A chain never leaves its conversation.
+        let leaves = !new && receive.present(&**tx)?.as_ref() != Some(&errand.conversation_id);
+        let own_id = receive.message_id.clone();
+        if leaves {
+            return Ok(ErrandTaken::Unknown);
+        }
+        let message_id = match receive.apply(tx, now)? {
+            Received::New(message_id) => message_id,
+            // A message with this key that is of no errand: somebody else's, of which nothing is told.
+            Received::Duplicate(_) => return Err(Refused::new(Self::NAME, &own_id, None).into()),
+            Received::Full => return Ok(ErrandTaken::Full),
+            Received::Revoked => return Ok(ErrandTaken::Revoked),
+            Received::OverBudget(over) => return Ok(ErrandTaken::OverBudget(over)),
+        };
+        let message = tx.existing(Self::NAME, &message_id)?;
         let errand = Errand {
-            conversation_id: seated,
+            conversation_id: message.conversation_id,
             ..errand
         };
-        let refused_by_guard = changes.iter().any(buries);
         if new {
-            changes.push(Change::NewErrand(errand.clone()));
+            tx.change(Change::NewErrand(errand.clone()))?;
         }
-        changes.push(Change::NewWord(Word {
+        // A message that is a dead letter when it comes was refused by a guard, or is unfit.
+        let refused_by_guard = message.life.state.name() == StateName::Dead;
+        tx.change(Change::NewWord(Word {
             errand_id: errand.errand_id.clone(),
             ordinal,
             said_as: self.said_as,
@@ -179,18 +148,23 @@ impl Staged for TakeErrand {
                 self.original
             },
             at: now,
-        }));
-        Ok(Decision {
-            changes,
-            actions,
-            outcome: ErrandTaken::New { errand, message_id },
-        })
+        }))?;
+        Ok(ErrandTaken::New { errand, message_id })
     }
 }
 
-/// A message that is a dead letter when it comes was refused by a guard, or is unfit.
-fn buries(change: &Change) -> bool {
-    matches!(change, Change::Live { life, .. } if life.state.name() == StateName::Dead)
+impl TakeErrand {
+    /// The errand that has this word already, as this message.
+    fn known(&self, rows: &dyn Read) -> Result<Option<(Errand, MessageId)>, RowsError> {
+        let receive = &self.receive;
+        if let Some(message) = rows.message_by_external(&receive.channel, &receive.external_id)?
+            && let Some(errand_id) = rows.errand_of(&message.message_id)?
+            && let Some(errand) = rows.errand(&errand_id)?
+        {
+            return Ok(Some((errand, message.message_id)));
+        }
+        Ok(None)
+    }
 }
 
 pub(super) fn next_ordinal(words: &[Word]) -> u32 {
@@ -223,53 +197,31 @@ pub enum ErrandAnswered {
     Known(Word),
 }
 
-/// The rows that decide.
-#[derive(Debug)]
-pub struct AnswerView {
-    known: Option<Word>,
-    decide: <Decide as Staged>::View,
-    /// The question is one of this errand.
-    asked_here: bool,
-    words: Vec<Word>,
-}
-
-impl Staged for AnswerErrand {
-    type View = AnswerView;
+impl Transition for AnswerErrand {
     type Outcome = ErrandAnswered;
     const NAME: &'static str = "answer_errand";
 
-    fn load(&self, rows: &dyn Read) -> Result<AnswerView, RowsError> {
-        let asked_in = match rows.request(&self.decide.request_id)? {
-            Some(request) => rows.errand_of(&request.message_id)?,
-            None => None,
-        };
-        Ok(AnswerView {
-            known: match &self.known_as {
-                Some(known_as) => errand::said_before(rows, &self.errand_id, known_as)?,
-                None => None,
-            },
-            decide: self.decide.load(rows)?,
-            asked_here: asked_in.as_ref() == Some(&self.errand_id),
-            words: rows.words(&self.errand_id)?,
-        })
-    }
-
-    fn decide(self, view: AnswerView, now: Timestamp) -> Result<Decision<ErrandAnswered>, Refused> {
-        if let Some(word) = view.known {
-            return Ok(Decision::nothing(ErrandAnswered::Known(word)));
-        }
-        let words = view.words;
-        if !view.asked_here || words.len() >= limits::ERRAND_WORDS_MAX {
-            // Whether it is asked elsewhere is nobody's business here.
-            let unknown = DecideOutcome::Refused(DecideRefusal::Unknown);
-            return Ok(Decision::nothing(ErrandAnswered::Judged(unknown)));
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<ErrandAnswered, RunError> {
+        if let Some(known_as) = &self.known_as
+            && let Some(word) = errand::said_before(&**tx, &self.errand_id, known_as)?
+        {
+            return Ok(ErrandAnswered::Known(word));
         }
         let request_id = self.decide.request_id.clone();
-        let decision = self.decide.decide(view.decide, now)?;
-        let mut changes = decision.changes;
+        let asked_in = match tx.request(&request_id)? {
+            Some(request) => tx.errand_of(&request.message_id)?,
+            None => None,
+        };
+        let words = tx.words(&self.errand_id)?;
+        if asked_in.as_ref() != Some(&self.errand_id) || words.len() >= limits::ERRAND_WORDS_MAX {
+            // Whether it is asked elsewhere is nobody's business here.
+            let unknown = DecideOutcome::Refused(DecideRefusal::Unknown);
+            return Ok(ErrandAnswered::Judged(unknown));
+        }
+        let outcome = self.decide.apply(tx, now)?;
         // A refused decision changes nothing, and then nothing was said either.
-        if !changes.is_empty() {
-            changes.push(Change::NewWord(Word {
+        if !matches!(outcome, DecideOutcome::Refused(_)) {
+            tx.change(Change::NewWord(Word {
                 errand_id: self.errand_id,
                 ordinal: next_ordinal(&words),
                 said_as: self.said_as,
@@ -277,13 +229,9 @@ impl Staged for AnswerErrand {
                 became: Became::Decision(request_id),
                 original: self.original,
                 at: now,
-            }));
+            }))?;
         }
-        Ok(Decision {
-            changes,
-            actions: decision.actions,
-            outcome: ErrandAnswered::Judged(decision.outcome),
-        })
+        Ok(ErrandAnswered::Judged(outcome))
     }
 }
 
@@ -296,32 +244,19 @@ pub struct ReserveTold {
     pub more: u32,
 }
 
-impl Staged for ReserveTold {
-    type View = Option<Errand>;
+impl Transition for ReserveTold {
     /// The first of them; absent when there is no such errand.
     type Outcome = Option<u64>;
     const NAME: &'static str = "reserve_told";
 
-    fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        rows.errand(&self.errand_id)
-    }
-
-    fn decide(
-        self,
-        errand: Option<Errand>,
-        _now: Timestamp,
-    ) -> Result<Decision<Option<u64>>, Refused> {
-        let Some(errand) = errand else {
-            return Ok(Decision::nothing(None));
+    fn apply(self, tx: &mut Tx<'_>, _now: Timestamp) -> Result<Option<u64>, RunError> {
+        let Some(errand) = tx.errand(&self.errand_id)? else {
+            return Ok(None);
         };
-        let told = errand.told.saturating_add(u64::from(self.more));
-        Ok(Decision {
-            changes: vec![Change::ErrandTold {
-                errand_id: self.errand_id,
-                told,
-            }],
-            actions: Vec::new(),
-            outcome: Some(errand.told.saturating_add(1)),
-        })
+        tx.change(Change::ErrandTold {
+            errand_id: self.errand_id,
+            told: errand.told.saturating_add(u64::from(self.more)),
+        })?;
+        Ok(Some(errand.told.saturating_add(1)))
     }
 }

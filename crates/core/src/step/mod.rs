@@ -1,96 +1,43 @@
-//! The life of a message, one file per transition.
+//! The life of a message: its transitions, by phase.
 //!
-//! A transition loads the few rows it needs, decides as a pure function over them, and says what to write and
-//! what to do after the commit. It never acts. An action is a hint that may be lost: [`regenerate`] gives it
-//! again from rows after a crash.
+//! A transition reads the few rows it needs, decides, writes and says what to do after the commit, in one pass over a
+//! [`Tx`]. It never acts. An action is a hint that may be lost: [`regenerate`] gives it again from rows after a crash.
 
-mod acknowledge;
-mod answer;
-mod ask;
-mod attach;
-mod begin;
-mod bind;
-mod blind;
-mod cancel;
-mod claim;
-mod claims;
-mod confirm;
-mod decide;
+mod approval;
 mod errand;
-mod fail;
-mod followers;
-mod import;
-mod incarnate;
-mod join;
-mod lose;
-mod name;
+mod intake;
 mod note;
 mod notify;
-mod obey;
-mod outbox;
-mod page;
-mod prune;
+mod operator;
 mod push;
-mod question;
-mod receive;
-mod reconcile;
-mod record;
-mod redrive;
-mod refuse;
-mod regenerate;
-mod resume;
-mod seat;
-mod send;
-mod stop_sender;
-mod suspend;
+mod reply;
+mod schedule;
 mod task;
-mod tell;
-mod tend;
-mod thrift;
-mod token;
-mod touched;
+mod turn;
 mod tx;
 
-pub use acknowledge::Acknowledge;
-pub use answer::Answered;
-pub use ask::{Ask, AskOutcome};
-pub use attach::Attach;
-pub use begin::{Begin, Begun};
-pub use bind::{Bind, Unbind};
-pub use blind::Blind;
-pub use cancel::{Cancel, CancelOutcome, CancelView};
-pub use claim::{Claim, ClaimOutcome, TurnsPerSender};
-pub use claims::Claims;
-pub use confirm::Confirm;
-pub use decide::{Authority, Deaf, Decide, DecideOutcome, DecideRefusal, Resolve, Told, Unheard};
+pub use approval::{
+    Ask, AskOutcome, Authority, Deaf, Decide, DecideOutcome, DecideRefusal, Resolve, Tend, Tended,
+    Told, Unheard,
+};
 pub use errand::{AnswerErrand, ErrandAnswered, ErrandPlace, ErrandTaken, ReserveTold, TakeErrand};
-pub use fail::{Fail, Pace};
-pub use import::{Adopted, Import, Imported};
-pub use incarnate::{Incarnate, IncarnationGone};
-pub use join::{Join, Leave};
-pub use lose::Lose;
-pub use name::Name;
-pub use note::Note;
+pub use intake::{Extras, MidTurn, Receive, ReceivePage, Received, Verdict};
 pub use notify::{NotifyBegin, NotifyEnd, NotifyStep};
-pub use page::ReceivePage;
-pub use prune::{Keep, Prune};
+pub use operator::{
+    AddToken, Adopted, Cancel, CancelOutcome, Discard, Import, Imported, Incarnate,
+    IncarnationGone, Keep, Prune, Record, Redrive, RedriveOutcome, RevokeToken, SenderStopped,
+    StopCause, StopSender, TokenAdded, UseToken, regenerate,
+};
 pub use push::{
     DropPush, PushBegin, PushEnd, PushStep, PushStored, PutPush, Telling, push_has_work,
 };
-pub use receive::{Extras, MidTurn, Receive, Received, Verdict};
-pub use reconcile::Reconcile;
-pub use record::Record;
-pub use redrive::{Discard, Redrive, RedriveOutcome};
-pub use refuse::Refuse;
-pub use regenerate::regenerate;
-pub use resume::Resume;
-pub use send::{Send, SendOutcome};
-pub use stop_sender::{SenderStopped, StopCause, StopSender};
-pub use suspend::Suspend;
+pub use reply::{Confirm, Refuse, Send, SendOutcome};
+pub use schedule::{Claim, ClaimOutcome, Claims, TurnsPerSender};
 pub use task::{StartTask, SteerStored, SteerTask, TaskStarted};
-pub use tell::{Tell, TellOutcome};
-pub use tend::{Tend, Tended};
-pub use token::{AddToken, RevokeToken, TokenAdded, UseToken};
+pub use turn::{
+    Answered, Attach, Begin, Begun, Bind, Blind, Fail, Join, Leave, Lose, Name, Note, Pace,
+    Reconcile, Resume, Suspend, Tell, TellOutcome, Unbind,
+};
 pub use tx::Tx;
 
 use crate::port::{Change, Read, Rows, RowsError};
@@ -214,11 +161,6 @@ pub enum Action {
         /// Which.
         conversation_id: ConversationId,
     },
-    /// The source is owed an ack, if nothing of the message is on its way any more.
-    Acknowledge {
-        /// Which.
-        message_id: MessageId,
-    },
     /// A question of Codex was decided: tell Codex.
     Answer {
         /// Which.
@@ -262,17 +204,4 @@ pub enum RunError {
     /// See [`RowsError`].
     #[error(transparent)]
     Rows(#[from] RowsError),
-}
-
-/// A message that must exist and be in one of `states`.
-fn expect<'a>(
-    transition: &'static str,
-    message_id: &MessageId,
-    message: Option<&'a Message>,
-    states: &[StateName],
-) -> Result<&'a Message, Refused> {
-    match message {
-        Some(message) if states.contains(&message.life.state.name()) => Ok(message),
-        other => Err(Refused::new(transition, message_id, other)),
-    }
 }

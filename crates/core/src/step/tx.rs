@@ -4,7 +4,8 @@ use super::{Action, Applied, Refused, RunError};
 use crate::limits;
 use crate::port::{Change, Read, Rows, RowsError};
 use crate::value::{
-    AuditEntry, EventKind, ItemEvent, Life, Message, MessageId, StateName, Timestamp, Turn,
+    AuditEntry, ConversationId, EventKind, ItemEvent, Life, Message, MessageId, StateName,
+    Timestamp, Turn,
 };
 use core::fmt::Display;
 use core::ops::Deref;
@@ -148,6 +149,13 @@ impl<'a> Tx<'a> {
     pub(super) fn announce(&mut self, message_id: &MessageId) {
         self.act(Action::Announce {
             message_id: message_id.clone(),
+        });
+    }
+
+    /// Wakes the lane of a conversation.
+    pub(super) fn deliver(&mut self, conversation_id: &ConversationId) {
+        self.act(Action::Deliver {
+            conversation_id: conversation_id.clone(),
         });
     }
 }

@@ -196,8 +196,6 @@ pub enum MessageState {
     Answered,
     /// A reply has been handed to the platform at least once.
     Sending,
-    /// All replies have receipts; the source does not know yet.
-    Replied,
     /// Finished.
     Done,
     /// Given up with a reason; a person can see it and send it again.
@@ -233,8 +231,6 @@ pub enum StateName {
     Answered,
     /// See [`MessageState::Sending`].
     Sending,
-    /// See [`MessageState::Replied`].
-    Replied,
     /// See [`MessageState::Done`].
     Done,
     /// See [`MessageState::Dead`].
@@ -245,7 +241,7 @@ pub enum StateName {
 
 impl StateName {
     /// All of them, in the order of a life.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 12] = [
         Self::Received,
         Self::Claimed,
         Self::Starting,
@@ -255,7 +251,6 @@ impl StateName {
         Self::Parked,
         Self::Answered,
         Self::Sending,
-        Self::Replied,
         Self::Done,
         Self::Dead,
         Self::Cancelled,
@@ -274,7 +269,6 @@ impl StateName {
             Self::Parked => "parked",
             Self::Answered => "answered",
             Self::Sending => "sending",
-            Self::Replied => "replied",
             Self::Done => "done",
             Self::Dead => "dead",
             Self::Cancelled => "cancelled",
@@ -297,7 +291,6 @@ impl StateName {
             | Self::Parked
             | Self::Answered
             | Self::Sending
-            | Self::Replied
             | Self::Done
             | Self::Dead
             | Self::Cancelled => false,
@@ -323,8 +316,7 @@ impl StateName {
             | Self::Steered
             | Self::Parked
             | Self::Answered
-            | Self::Sending
-            | Self::Replied => false,
+            | Self::Sending => false,
         }
     }
 }
@@ -341,7 +333,6 @@ impl MessageState {
             | Self::Parked { .. }
             | Self::Answered
             | Self::Sending
-            | Self::Replied
             | Self::Done
             | Self::Dead { .. }
             | Self::Cancelled { .. } => false,
@@ -361,7 +352,6 @@ impl MessageState {
             | Self::Parked { .. }
             | Self::Answered
             | Self::Sending
-            | Self::Replied
             | Self::Done
             | Self::Dead { .. }
             | Self::Cancelled { .. } => None,
@@ -380,7 +370,6 @@ impl MessageState {
             | Self::Parked { .. }
             | Self::Answered
             | Self::Sending
-            | Self::Replied
             | Self::Done
             | Self::Dead { .. }
             | Self::Cancelled { .. } => None,
@@ -400,7 +389,6 @@ impl MessageState {
             Self::Parked { .. } => StateName::Parked,
             Self::Answered => StateName::Answered,
             Self::Sending => StateName::Sending,
-            Self::Replied => StateName::Replied,
             Self::Done => StateName::Done,
             Self::Dead { .. } => StateName::Dead,
             Self::Cancelled { .. } => StateName::Cancelled,

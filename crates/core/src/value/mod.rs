@@ -39,9 +39,7 @@ pub use ids::{
 };
 pub use incarnation::{Incarnation, ProcessStamp, Transport};
 pub use message::{Hold, Life, Message, MessageState, NextInput, SenderKind, StateName};
-pub use reply::{
-    Ack, AckMode, AckState, Reply, ReplyKind, ReplyState, ReplyStateName, Twin, split_reply,
-};
+pub use reply::{Reply, ReplyKind, ReplyState, ReplyStateName, Twin, split_reply};
 pub use request::{
     DecidedBy, Deciders, Decision as RequestDecision, EffectDigest, Request, RequestKind,
     RequestState, RequestStateName, Verdict as RequestVerdict, Wants,

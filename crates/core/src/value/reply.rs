@@ -1,4 +1,4 @@
-//! Replies (outbound pieces of an answer) and acks (what we owe the source).
+//! Replies: outbound pieces of an answer.
 //!
 //! Both are rows of their own, so that a failed reply never runs Codex again.
 
@@ -147,80 +147,6 @@ impl ReplyStateName {
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         [Self::Queued, Self::Sending, Self::Sent, Self::Dead]
-            .into_iter()
-            .find(|state| state.as_str() == word)
-    }
-}
-
-/// What we owe the source of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ack {
-    /// When it is due.
-    pub mode: AckMode,
-    /// Whether it was given.
-    pub state: AckState,
-}
-
-/// When the source is told that a message is finished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AckMode {
-    /// Never: taking the message in was the receipt.
-    None,
-    /// As soon as it is on our disk.
-    OnCustody,
-    /// After the last reply has its receipt.
-    AfterReply,
-}
-
-/// Whether an ack was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AckState {
-    /// Nothing is owed.
-    NotNeeded,
-    /// Owed.
-    Due,
-    /// Given.
-    Given,
-    /// The source will not take it; nothing more is tried.
-    Refused,
-}
-
-impl AckMode {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::OnCustody => "on_custody",
-            Self::AfterReply => "after_reply",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::None, Self::OnCustody, Self::AfterReply]
-            .into_iter()
-            .find(|mode| mode.as_str() == word)
-    }
-}
-
-impl AckState {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NotNeeded => "not_needed",
-            Self::Due => "due",
-            Self::Given => "given",
-            Self::Refused => "refused",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::NotNeeded, Self::Due, Self::Given, Self::Refused]
             .into_iter()
             .find(|state| state.as_str() == word)
     }

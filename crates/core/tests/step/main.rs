@@ -4,10 +4,15 @@
 use bridge_core::value;
 
 #[cfg(test)]
-#[allow(dead_code, reason = "the library's own tests use all of it")]
+mod approval;
+#[cfg(test)]
+mod fail;
+#[cfg(test)]
 #[path = "../../src/fixture.rs"]
 mod fixture;
 #[cfg(test)]
 mod name;
+#[cfg(test)]
+mod reconcile;
 #[cfg(test)]
 mod rows;

@@ -1,7 +1,7 @@
 //! The thread of a run of `codex exec` gets its name.
 
-use crate::fixture::{message, turn};
-use crate::rows::Given;
+use crate::fixture::message;
+use crate::rows::{Given, turn};
 use bridge_core::port::Change;
 use bridge_core::step::Name;
 use bridge_core::value::{MessageId, MessageState, Sandbox, ThreadId, Turn};

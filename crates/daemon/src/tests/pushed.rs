@@ -14,8 +14,8 @@ use bridge_core::step::{
 };
 use bridge_core::task_events::FROM_NOW;
 use bridge_core::value::{
-    AckMode, ChannelId, Class, ConversationId, Errand, ErrandId, ExternalId, Failure, MessageId,
-    Push, PushState, SenderKind, StateName, Tier, Timestamp,
+    ChannelId, Class, ConversationId, Errand, ErrandId, ExternalId, Failure, MessageId, Push,
+    PushState, SenderKind, StateName, Tier, Timestamp,
 };
 use bridge_front::PushPut;
 use bridge_front::a2a::pushed;
@@ -145,7 +145,6 @@ impl Stage {
             sender: "ann".to_owned(),
             tier: Tier::Peer,
             body: name.to_owned(),
-            ack: AckMode::None,
             mid_turn: MidTurn::Queue,
             verdict: Verdict::Fit,
             extras: Extras::default(),

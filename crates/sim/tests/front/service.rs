@@ -12,8 +12,8 @@ use bridge_core::step::{
     TakeErrand, Tell, TokenAdded, Transition, Tx, UseToken, Verdict,
 };
 use bridge_core::value::{
-    AckMode, Actor, Attachment, AuditEntry, ChannelId, ConversationId, Errand, ErrandId,
-    ExternalId, MessageId, Push, RequestVerdict, SenderKind, Task, TaskId, Tier, Timestamp, Word,
+    Actor, Attachment, AuditEntry, ChannelId, ConversationId, Errand, ErrandId, ExternalId,
+    MessageId, Push, RequestVerdict, SenderKind, Task, TaskId, Tier, Timestamp, Word,
 };
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
@@ -184,7 +184,6 @@ pub(crate) fn message(id: &str, channel: &str, sender: &str) -> Receive {
         sender: sender.to_owned(),
         tier: Tier::Owner,
         body: "hello".to_owned(),
-        ack: AckMode::None,
         mid_turn: MidTurn::Queue,
         verdict: Verdict::Fit,
         extras: Extras::default(),

@@ -21,7 +21,7 @@ pub(crate) enum Event {
     ClockJumps {
         by_ms: i64,
     },
-    /// The source shows a row again although it was told.
+    /// The source shows a row again although it was read.
     Redeliver(RowId),
     /// From here on nothing goes wrong any more.
     Calm,
@@ -39,9 +39,6 @@ pub(crate) enum Duty {
         number: u64,
     },
     Schedule {
-        number: u64,
-    },
-    Acks {
         number: u64,
     },
     Work(MessageId),

@@ -3,9 +3,8 @@
 //! No SQL here. Where one job of a batch must be undoable alone, its first write opens a savepoint.
 
 use super::{
-    ack, answer, attached, audit, conversation, cursor, errand, event, figures, forget,
-    incarnation, message, pages, push, queue, reply, request, spend, sql, stored, task, token,
-    turn,
+    answer, attached, audit, conversation, cursor, errand, event, figures, forget, incarnation,
+    message, pages, push, queue, reply, request, spend, sql, stored, task, token, turn,
 };
 use crate::key::LedgerKey;
 use bridge_core::budget::DayBudget;
@@ -15,7 +14,7 @@ use bridge_core::port::{
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
-    Ack, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId, ExternalId,
+    Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId, ExternalId,
     Incarnation, IncarnationId, ItemEvent, Message, MessageId, Push, Reply, Request, RequestId,
     Round, SenderKind, Seq, StateName, Task, TaskId, Timestamp, Token, Turn, Twin, Word,
 };
@@ -121,7 +120,7 @@ impl Rows for SqliteRows<'_> {
                 conversation_id,
                 turn_id,
             } => conversation::last_turn(conn, conversation_id, turn_id),
-            Change::NewMessage { message, ack } => message::insert(conn, message, *ack),
+            Change::NewMessage(message) => message::insert(conn, message),
             Change::Live {
                 message_id,
                 from,
@@ -160,7 +159,6 @@ impl Rows for SqliteRows<'_> {
                 };
                 reply::update(conn, message_id, *ordinal, &step)
             }
-            Change::Ack { message_id, state } => ack::update(conn, message_id, *state),
             Change::NewEvent(event) => event::insert(conn, event),
             Change::NewRequest(request) => request::insert(conn, key, request),
             Change::NewTask(task) => task::insert(conn, task),
@@ -368,14 +366,6 @@ impl Read for SqliteRows<'_> {
         limit: u32,
     ) -> Result<Vec<ConversationId>, RowsError> {
         reply::lanes(self.conn, after, limit)
-    }
-
-    fn ack(&self, message_id: &MessageId) -> Result<Option<Ack>, RowsError> {
-        ack::of_message(self.conn, message_id)
-    }
-
-    fn acks_due(&self, after: Option<&MessageId>, limit: u32) -> Result<Vec<MessageId>, RowsError> {
-        ack::due(self.conn, after, limit)
     }
 
     fn heads(

@@ -11,18 +11,18 @@ use crate::view::everything;
 use bridge_core::budget::{Budgets, DayBudget};
 use bridge_core::port::{Change, Ledger, Read, TurnHistory, TurnStatus};
 use bridge_core::step::{
-    Acknowledge, AddToken, AnswerErrand, Answered, Ask, Authority, Bind, Blind, Cancel, Claim,
-    Confirm, Deaf, Decide, Discard, DropPush, ErrandPlace, Fail, Incarnate, IncarnationGone, Join,
-    Keep, Leave, MidTurn, Prune, PushBegin, PushEnd, PutPush, Redrive, Refuse, ReserveTold, Resume,
-    RevokeToken, Send, Staged, StopCause, StopSender, Suspend, TakeErrand, Tend, Told, Transition,
+    AddToken, AnswerErrand, Answered, Ask, Authority, Bind, Blind, Cancel, Claim, Confirm, Deaf,
+    Decide, Discard, DropPush, ErrandPlace, Fail, Incarnate, IncarnationGone, Join, Keep, Leave,
+    MidTurn, Prune, PushBegin, PushEnd, PutPush, Redrive, Refuse, ReserveTold, Resume, RevokeToken,
+    Send, Staged, StopCause, StopSender, Suspend, TakeErrand, Tend, Told, Transition,
     TurnsPerSender, Unbind, Unheard, Verdict,
 };
 use bridge_core::storage::StorageBudget;
 use bridge_core::task_events::{FROM_NOW, behind};
 use bridge_core::value::{
-    AckMode, AckState, Actor, BootId, ChannelId, Class, ClientId, CutPolicy, Errand, ErrandId,
-    ExternalId, IncarnationId, Push, PushState, RequestDecision, RequestId, Sandbox, SenderKind,
-    StateName, ThreadId, Tier, Timestamp, Usage,
+    Actor, BootId, ChannelId, Class, ClientId, CutPolicy, Errand, ErrandId, ExternalId,
+    IncarnationId, Push, PushState, RequestDecision, RequestId, Sandbox, SenderKind, StateName,
+    ThreadId, Tier, Timestamp, Usage,
 };
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -137,9 +137,6 @@ impl Pair {
         let (key, id) = (self.key(), self.id());
         let mut text = text(&key, &id);
         text.kind = self.dice.choose(&[SenderKind::Person, SenderKind::Agent]);
-        text.ack = self
-            .dice
-            .choose(&[AckMode::None, AckMode::OnCustody, AckMode::AfterReply]);
         text.sender = self.dice.choose(&["ann".to_owned(), "bob".to_owned()]);
         text.tier = self.dice.choose(&[Tier::Owner, Tier::Peer, Tier::Tool]);
         text.mid_turn = self.dice.choose(&[MidTurn::Queue, MidTurn::Steer]);
@@ -347,7 +344,7 @@ impl Pair {
             StateName::Running => self.end(&id).await,
             StateName::Unclear => self.reconcile(&id).await,
             StateName::Steered | StateName::Parked => self.by_hand(&id).await,
-            StateName::Answered | StateName::Sending | StateName::Replied => {
+            StateName::Answered | StateName::Sending => {
                 self.deliver(&id).await;
             }
             StateName::Done | StateName::Dead | StateName::Cancelled => self.by_hand(&id).await,
@@ -472,7 +469,7 @@ impl Pair {
     async fn by_hand(&mut self, id: &str) {
         let message_id = message(id);
         let by = "me".to_owned();
-        match self.dice.below(9) {
+        match self.dice.below(8) {
             0 if self.dice.one_in(4) => self.stop_sender(Actor::named(by)).await,
             0 => {
                 let by = Actor::named(by);
@@ -483,10 +480,6 @@ impl Pair {
             4 => self.both(Join { message_id }).await,
             5 => self.both(Leave { message_id }).await,
             6 => {
-                let taken = self.dice.one_in(2);
-                self.both(Acknowledge { message_id, taken }).await;
-            }
-            7 => {
                 let blind = Blind {
                     message_id: message_id.clone(),
                     failure: failure(Class::Config),
@@ -557,14 +550,15 @@ impl Pair {
 
     /// Writes that fail after the first of them.
     async fn half(&mut self, id: &str) {
-        let ack = Change::Ack {
-            message_id: message(id),
-            state: AckState::Given,
+        let cursor = Change::Cursor {
+            channel: ChannelId::new("local"),
+            position: id.to_owned(),
+            at: self.now,
         };
         let nothing = Change::Reminded {
             request_id: RequestId::new("nothing"),
         };
-        self.both(Write(vec![ack, nothing])).await;
+        self.both(Write(vec![cursor, nothing])).await;
     }
 
     /// What is not about a message's way.

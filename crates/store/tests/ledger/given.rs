@@ -9,11 +9,10 @@ use bridge_core::step::{
     Verdict,
 };
 use bridge_core::value::{
-    AckMode, BootId, ChannelId, Class, ConversationId, CutPolicy, Deciders, EffectDigest, Epoch,
-    EventKind, ExternalId, Failure, Incarnation, IncarnationId, ItemId, Message, MessageId,
-    ProcessStamp, Reply, Request, RequestDecision, RequestId, RequestKind, RequestState,
-    RequestVerdict, Sandbox, SenderKind, StateName, ThreadId, Tier, Timestamp, Transport, TurnId,
-    Usage, Wants,
+    BootId, ChannelId, Class, ConversationId, CutPolicy, Deciders, EffectDigest, Epoch, EventKind,
+    ExternalId, Failure, Incarnation, IncarnationId, ItemId, Message, MessageId, ProcessStamp,
+    Reply, Request, RequestDecision, RequestId, RequestKind, RequestState, RequestVerdict, Sandbox,
+    SenderKind, StateName, ThreadId, Tier, Timestamp, Transport, TurnId, Usage, Wants,
 };
 use bridge_store::key::{KEY_BYTES, KeyAge, LedgerKey};
 
@@ -69,7 +68,6 @@ pub(crate) fn text(key: &str, id: &str) -> Receive {
         sender: "ann".to_owned(),
         tier: Tier::Owner,
         body: format!("text of {id}"),
-        ack: AckMode::None,
         mid_turn: MidTurn::Queue,
         verdict: Verdict::Fit,
         extras: bridge_core::step::Extras::default(),

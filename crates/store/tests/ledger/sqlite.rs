@@ -5,7 +5,7 @@ use crate::given::{World, Write, begin, key, message, text};
 use crate::view::everything;
 use bridge_core::port::{Change, Ledger, LedgerError, RowsError};
 use bridge_core::step::{Received, RunError, Transition, Tx};
-use bridge_core::value::{AckState, AuditEntry, ChannelId, Sandbox, Timestamp};
+use bridge_core::value::{AuditEntry, ChannelId, RequestId, Sandbox, Timestamp};
 use bridge_store::sqlite::{RecoverError, Soundness, recover};
 use bridge_store::{OpenError, Options, SqliteLedger};
 use rusqlite::Connection;
@@ -164,9 +164,8 @@ async fn failed_transitions_leave_others_unchanged() {
                 position: position.to_owned(),
                 at: Timestamp(1),
             },
-            Change::Ack {
-                message_id: message("nobody"),
-                state: AckState::Given,
+            Change::Reminded {
+                request_id: RequestId::new("nothing"),
             },
         ])
     };

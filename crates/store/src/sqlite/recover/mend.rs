@@ -34,13 +34,13 @@ const FLIGHT: &str =
 const KEPT: &str =
     "(state IN ('steered', 'parked') OR (state = 'unclear' AND hold_until IS NOT NULL))";
 /// Answered, and not finished.
-const OUT: &str = "state IN ('answered', 'sending', 'replied')";
+const OUT: &str = "state IN ('answered', 'sending')";
 
 const LOST_TEXT: &str = "(this text was lost when the ledger was damaged)";
 
 /// Tables whose rows belong to a message.
-const CHILDREN: [&str; 8] = [
-    "turn", "answer", "reply", "ack", "request", "event", "task", "word",
+const CHILDREN: [&str; 7] = [
+    "turn", "answer", "reply", "request", "event", "task", "word",
 ];
 
 /// Brings the rows in order and says what was done.
@@ -62,7 +62,6 @@ pub(super) fn mend(new: &Connection, found: Found, setting: &Setting<'_>) -> Res
     mender.followers()?;
     mender.answers()?;
     mender.replies()?;
-    mender.acks()?;
     mender.places()?;
     mender.notices()?;
     mender.epoch(found.epoch)?;
@@ -319,13 +318,6 @@ impl Mender<'_> {
             params![LOST_TEXT, sums::sum(LOST_TEXT)],
         )?;
         Ok(())
-    }
-
-    fn acks(&mut self) -> Result<(), Error> {
-        let insert = "INSERT INTO ack (message_id, mode, state) \
-             SELECT message_id, 'none', 'not_needed' FROM message \
-             WHERE message_id NOT IN (SELECT message_id FROM ack)";
-        self.new.execute(insert, []).map(drop)
     }
 
     /// The queues are derived, so they are derived again.
