@@ -4,7 +4,6 @@
 //! [`Tx`]. It never acts. An action is a hint that may be lost: [`regenerate`] gives it again from rows after a crash.
 
 mod approval;
-mod errand;
 mod intake;
 mod note;
 mod notify;
@@ -13,6 +12,7 @@ mod push;
 mod reply;
 mod schedule;
 mod task;
+mod task_input;
 mod turn;
 mod tx;
 
@@ -20,7 +20,6 @@ pub use approval::{
     Ask, AskOutcome, Authority, Deaf, Decide, DecideOutcome, DecideRefusal, Resolve, Tend, Tended,
     Told, Unheard,
 };
-pub use errand::{AnswerErrand, ErrandAnswered, ErrandPlace, ErrandTaken, ReserveTold, TakeErrand};
 pub use intake::{Extras, MidTurn, Receive, ReceivePage, Received, Verdict};
 pub use notify::{NotifyBegin, NotifyEnd, NotifyStep};
 pub use operator::{
@@ -34,6 +33,9 @@ pub use push::{
 pub use reply::{Confirm, Refuse, Send, SendOutcome};
 pub use schedule::{Claim, ClaimOutcome, Claims, TurnsPerSender};
 pub use task::{StartTask, SteerStored, SteerTask, TaskStarted};
+pub use task_input::{
+    AcceptInput, AnswerTask, InputAccepted, InputTarget, ReserveSequence, TaskAnswered,
+};
 pub use turn::{
     Answered, Attach, Begin, Begun, Bind, Blind, Fail, Join, Leave, Lose, Name, Note, Pace,
     Reconcile, Resume, Suspend, Tell, TellOutcome, Unbind,

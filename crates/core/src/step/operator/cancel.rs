@@ -1,12 +1,13 @@
 //! Stopping messages. What has not begun ends here; what runs is interrupted, and ends as cancelled when its turn has
 //! ended, because until then the thread is not free.
 
-use crate::errand::ErrandView;
 use crate::limits::STOP_MAX;
 use crate::port::{Change, RowsError};
-use crate::step::{Action, RunError, Transition, Tx, errand, reply};
+use crate::step::{Action, RunError, Transition, Tx, reply, task_input};
+use crate::task::TaskSnapshot;
 use crate::value::{
-    Actor, Became, ChannelId, Life, Message, MessageId, MessageState, StateName, Timestamp, Word,
+    Actor, ChannelId, Life, Message, MessageId, MessageState, StateName, TaskInput, TaskInputKind,
+    Timestamp,
 };
 
 /// Stops a message (T14).
@@ -23,7 +24,7 @@ pub enum CancelOutcome {
     Cancelled,
     /// Its turn is being interrupted; its answer still counts if it comes first.
     Stopping,
-    /// Its text was given to the turn of this message: that one can be stopped. Of an errand of whoever asks, it is
+    /// Its text was given to the turn of this message: that one can be stopped. Of a task of whoever asks, it is
     /// over when that turn ends, however it ends.
     Steered(MessageId),
     /// It is answered or over: there is nothing to stop.
@@ -38,10 +39,10 @@ impl Transition for Cancel {
         let message = tx.existing(Self::NAME, &self.message_id)?;
         let state = message.life.state.name();
         if !state.awaits_answer() {
-            return self.end_errand(tx, now);
+            return self.end_task(tx, now);
         }
         let stop = Stop {
-            follower: state == StateName::Steered && self.owns_errand(tx)?,
+            follower: state == StateName::Steered && self.owns_task(tx)?,
             ..self.as_stop()
         };
         Ok(stop.write(tx, &message, now)?)
@@ -67,36 +68,36 @@ impl Cancel {
         }
     }
 
-    /// Whether the message is of an errand of whoever stops it.
-    fn owns_errand(&self, tx: &Tx<'_>) -> Result<bool, RowsError> {
-        let errand = match tx.errand_of(&self.message_id)? {
-            Some(errand_id) => tx.errand(&errand_id)?,
+    /// Whether the message is of a task of whoever stops it.
+    fn owns_task(&self, tx: &Tx<'_>) -> Result<bool, RowsError> {
+        let task = match tx.task_of_message(&self.message_id)? {
+            Some(task_id) => tx.a2a_task(&task_id)?,
             None => None,
         };
-        Ok(errand.is_some_and(|errand| errand.owner == self.by.name))
+        Ok(task.is_some_and(|task| task.owner == self.by.name))
     }
 
-    /// Stopping an answer that asks back ends the errand that waits for the next word.
-    fn end_errand(&self, tx: &mut Tx<'_>, now: Timestamp) -> Result<CancelOutcome, RunError> {
-        let Some(errand_id) = tx.errand_of(&self.message_id)? else {
+    /// Stopping an answer that asks back ends the task that waits for the next word.
+    fn end_task(&self, tx: &mut Tx<'_>, now: Timestamp) -> Result<CancelOutcome, RunError> {
+        let Some(task_id) = tx.task_of_message(&self.message_id)? else {
             return Ok(CancelOutcome::TooLate);
         };
-        let Some(errand) = ErrandView::load(&**tx, &errand_id)? else {
+        let Some(task) = TaskSnapshot::load(&**tx, &task_id)? else {
             return Ok(CancelOutcome::TooLate);
         };
-        let last = errand.messages.last();
+        let last = task.messages.last();
         if last.is_none_or(|last| last.message.message_id != self.message_id)
-            || errand.now().state.terminal()
+            || task.now().state.terminal()
         {
             return Ok(CancelOutcome::TooLate);
         }
         tx.audit(&self.by, Self::NAME, &self.message_id, "", now)?;
-        tx.change(Change::NewWord(Word {
-            errand_id,
-            ordinal: errand::next_ordinal(&errand.words),
-            said_as: Self::NAME.to_owned(),
-            known_as: None,
-            became: Became::Stop,
+        tx.change(Change::NewTaskInput(TaskInput {
+            task_id,
+            ordinal: task_input::next_ordinal(&task.inputs),
+            client_message_id: Self::NAME.to_owned(),
+            idempotency_key: None,
+            kind: TaskInputKind::End,
             original: String::new(),
             at: now,
         }))?;
@@ -193,7 +194,7 @@ pub enum StopCause {
     Revoked,
 }
 
-/// What became of one batch.
+/// What kind of one batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SenderStopped {
     /// Messages that had not begun and are cancelled.

@@ -1,20 +1,20 @@
 //! Tokens of the API: made, revoked and seen. Making and revoking leaves an act behind; a token alone is none.
 
 use crate::limits::TOKENS_MAX;
-use crate::port::{Change, ErrandQuery, RowsError};
+use crate::port::{Change, RowsError, TaskQuery};
 use crate::step::{RunError, Transition, Tx};
 use crate::value::{Timestamp, Token};
 
 /// Makes a token known.
 #[derive(Clone, Debug)]
 pub struct AddToken {
-    /// Its name; that of a revoked one may be used again, with `rotate` where it owns errands.
+    /// Its name; that of a revoked one may be used again, with `rotate` where it owns tasks.
     pub name: String,
     /// Its SHA-256 in hexadecimal.
     pub hash: String,
     /// What it is good for.
     pub scopes: Vec<String>,
-    /// It is for whoever held the name before: errands are their owner's by its name alone.
+    /// It is for whoever held the name before: tasks are their owner's by its name alone.
     pub rotate: bool,
     pub by: String,
 }
@@ -26,8 +26,8 @@ pub enum TokenAdded {
     Added,
     /// Another one has the name.
     Taken,
-    /// There are errands of a holder before, which whoever gets this one would see and go on with.
-    Owns { errands: u64 },
+    /// There are tasks of a holder before, which whoever gets this one would see and go on with.
+    Owns { tasks: u64 },
     /// There are too many.
     Full,
 }
@@ -42,16 +42,16 @@ impl Transition for AddToken {
         if live.iter().any(|token| token.name == self.name) {
             return Ok(TokenAdded::Taken);
         }
-        let theirs = ErrandQuery {
+        let theirs = TaskQuery {
             owner: self.name.clone(),
             conversation: None,
             since: None,
             before: None,
             limit: 1,
         };
-        let errands = tx.errands_count(&theirs)?;
-        if errands > 0 && !self.rotate {
-            return Ok(TokenAdded::Owns { errands });
+        let tasks = tx.a2a_tasks_count(&theirs)?;
+        if tasks > 0 && !self.rotate {
+            return Ok(TokenAdded::Owns { tasks });
         }
         if live.len() >= TOKENS_MAX {
             return Ok(TokenAdded::Full);
