@@ -28,7 +28,6 @@ pub enum RowsError {
     /// A stored value can't be read.
     #[error("read {what}: stored value is damaged ({why})")]
     Damaged {
-        /// The row.
         what: String,
         /// What is wrong with it.
         why: String,
@@ -46,7 +45,6 @@ pub enum RowsError {
 pub struct Head {
     /// The message, whole.
     pub message: Message,
-    /// Its conversation.
     pub conversation: Conversation,
     /// What it may touch, if it is of a task.
     pub given: Option<Sandbox>,
@@ -111,7 +109,6 @@ impl Flight {
 /// A directory with a turn at work, and what that turn may do there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workplace {
-    /// The directory.
     pub workdir: String,
     /// What the turn's sender may do.
     pub tier: Tier,
@@ -269,9 +266,7 @@ impl Heard {
 /// How many messages are in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateCount {
-    /// The state.
     pub state: StateName,
-    /// How many.
     pub count: u64,
 }
 

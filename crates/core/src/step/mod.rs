@@ -134,45 +134,21 @@ pub enum Action {
     /// Look for a message to claim.
     Schedule,
     /// Look again at this time.
-    ScheduleAt {
-        /// When.
-        at: Timestamp,
-    },
+    ScheduleAt { at: Timestamp },
     /// A claimed message: make its thread ready, begin its turn and follow it.
-    Work {
-        /// Which.
-        message_id: MessageId,
-    },
+    Work { message_id: MessageId },
     /// A turn whose end we did not see: look, and decide.
-    Reconcile {
-        /// Which.
-        message_id: MessageId,
-    },
+    Reconcile { message_id: MessageId },
     /// A waiting message that the running turn of its conversation may be given.
-    Join {
-        /// Which.
-        message_id: MessageId,
-    },
+    Join { message_id: MessageId },
     /// Somebody stopped this message: end its turn.
-    Interrupt {
-        /// Which.
-        message_id: MessageId,
-    },
+    Interrupt { message_id: MessageId },
     /// A lane with something to send.
-    Deliver {
-        /// Which.
-        conversation_id: ConversationId,
-    },
+    Deliver { conversation_id: ConversationId },
     /// A question of Codex was decided: tell Codex.
-    Answer {
-        /// Which.
-        request_id: RequestId,
-    },
+    Answer { request_id: RequestId },
     /// Tell whoever watches this message that its rows changed.
-    Announce {
-        /// Which.
-        message_id: MessageId,
-    },
+    Announce { message_id: MessageId },
 }
 
 /// The rows say no: the message is not where the transition starts. Nothing was written.
@@ -181,7 +157,6 @@ pub enum Action {
 pub struct Refused {
     /// The transition's verb.
     pub transition: &'static str,
-    /// Which message.
     pub message_id: MessageId,
     /// Where it is; absent when there is no such message.
     pub found: Option<StateName>,

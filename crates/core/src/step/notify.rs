@@ -12,7 +12,6 @@ use crate::value::{
 /// Begins to send a notification.
 #[derive(Clone, Debug)]
 pub struct NotifyBegin {
-    /// Of which task.
     pub task_id: TaskId,
     /// Who asked for it: one that was given up is tried again then, and a pause is not kept.
     pub asked: Option<String>,
@@ -125,7 +124,6 @@ fn nobody(task: Task) -> Decision<NotifyStep> {
 /// Journals what became of a send.
 #[derive(Clone, Debug)]
 pub struct NotifyEnd {
-    /// Of which task.
     pub task_id: TaskId,
     /// Why it was not taken.
     pub failure: Option<Failure>,

@@ -15,7 +15,6 @@ pub struct PutPush {
     /// The configuration. Without a mark everything is told, with [`FROM_NOW`] what comes from now on; one that takes
     /// the place of another goes on where that one was.
     pub push: Push,
-    /// Who asks.
     pub by: String,
 }
 
@@ -105,11 +104,8 @@ impl Staged for PutPush {
 /// Forgets a configuration.
 #[derive(Clone, Debug)]
 pub struct DropPush {
-    /// Of which task.
     pub task_id: TaskId,
-    /// Which.
     pub config_id: String,
-    /// Who asks.
     pub by: String,
 }
 
@@ -142,7 +138,6 @@ impl Staged for DropPush {
 /// Begins to tell the next thing.
 #[derive(Clone, Debug)]
 pub struct PushBegin {
-    /// Of which task.
     pub task_id: TaskId,
     /// Through which configuration.
     pub config_id: String,
@@ -164,9 +159,7 @@ pub enum PushStep {
 pub struct Telling {
     /// Where to, with the try counted.
     pub push: Push,
-    /// What.
     pub task_event: TaskEvent,
-    /// Of what.
     pub timeline: Timeline,
 }
 
@@ -261,7 +254,6 @@ fn quiet(timeline: &Timeline) -> PushState {
 /// Journals what became of a send.
 #[derive(Clone, Debug)]
 pub struct PushEnd {
-    /// Of which task.
     pub task_id: TaskId,
     /// Through which configuration.
     pub config_id: String,

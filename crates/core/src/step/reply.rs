@@ -256,7 +256,6 @@ impl Transition for Send {
 pub struct Confirm {
     pub message_id: MessageId,
     pub ordinal: u32,
-    /// The platform's proof.
     pub receipt: String,
 }
 

@@ -38,7 +38,6 @@ pub struct Claim {
 /// How many turns one sender may have at the same time. Messages of the owner's tier are not counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnsPerSender {
-    /// So many.
     pub max: u32,
     /// Senders who are the owner whatever their tier: the owner's own tasks run with that of tools.
     pub owners: Vec<(ChannelId, String)>,
@@ -89,7 +88,6 @@ pub enum ClaimOutcome {
     Claimed {
         /// The message, in its new state.
         message: Box<Message>,
-        /// Its conversation.
         conversation: Box<Conversation>,
     },
     /// This one had spent its attempts and is buried; ask again.

@@ -58,7 +58,6 @@ impl Transition for StartTask {
 /// Tells a task more: a message of its conversation, while it is not over.
 #[derive(Clone, Debug)]
 pub struct SteerTask {
-    /// The message.
     pub receive: Receive,
 }
 
@@ -67,7 +66,6 @@ pub struct SteerTask {
 pub enum SteerStored {
     /// It is on disk. Whoever asked gives it to the running turn if there is one.
     Stored {
-        /// Its message.
         message_id: MessageId,
         /// A turn runs that may be given it.
         running: bool,

@@ -15,7 +15,6 @@ use crate::value::{
 /// Takes in what another agent said.
 #[derive(Clone, Debug)]
 pub struct AcceptInput {
-    /// Its message.
     pub receive: Receive,
     /// Where it belongs.
     pub place: InputTarget,
@@ -34,7 +33,6 @@ pub enum InputTarget {
     New(A2aTask),
     /// It is the next input of one.
     Old {
-        /// Which.
         task_id: TaskId,
         /// Who says it.
         owner: String,
@@ -178,7 +176,6 @@ pub(super) fn next_ordinal(inputs: &[TaskInput]) -> u32 {
 /// Answers a question of Codex with an input of a task's owner.
 #[derive(Clone, Debug)]
 pub struct AnswerTask {
-    /// The decision.
     pub decide: Decide,
     /// In which task.
     pub task_id: TaskId,
@@ -242,7 +239,6 @@ impl Transition for AnswerTask {
 pub struct ReserveSequence {
     /// Of which.
     pub task_id: TaskId,
-    /// How many.
     pub more: u32,
 }
 

@@ -17,7 +17,6 @@ pub struct ItemEvent {
     pub kind: EventKind,
     /// One line for people; raw text, escaped where it is shown.
     pub text: String,
-    /// When.
     pub at: Timestamp,
 }
 

@@ -27,7 +27,6 @@ pub struct Message {
     pub sender: String,
     /// What the sender may do.
     pub tier: Tier,
-    /// The text.
     pub body: String,
     /// The files that came with it.
     pub attachments: Vec<Attachment>,
@@ -157,10 +156,7 @@ pub enum MessageState {
     /// The turn's intent is on disk; `turn/start` may or may not have been written.
     Starting,
     /// Codex works on it.
-    Running {
-        /// Codex's turn.
-        turn_id: TurnId,
-    },
+    Running { turn_id: TurnId },
     /// A turn was begun and its end was not seen. Reconcile is the only exit.
     Unclear {
         /// Set while what became of the turn can't be looked at; it takes no turn's place then.
@@ -175,7 +171,6 @@ pub enum MessageState {
     Parked {
         /// Nobody's word until then means that it is given up.
         until: Timestamp,
-        /// What happened.
         reason: String,
     },
     /// The answer and its replies are on disk. Codex is never called again for this message.
@@ -185,10 +180,7 @@ pub enum MessageState {
     /// Finished.
     Done,
     /// Given up with a reason; a person can see it and send it again.
-    Dead {
-        /// Why.
-        reason: String,
-    },
+    Dead { reason: String },
     /// Stopped by a person before it had an answer.
     Cancelled {
         /// Who and why.

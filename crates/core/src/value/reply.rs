@@ -25,7 +25,6 @@ pub struct Reply {
     pub attachments: Vec<Attachment>,
     /// How far it is.
     pub state: ReplyState,
-    /// Sends begun.
     pub tries: u32,
     /// When the first send began: the start of the window a probe looks at.
     pub first_try_at: Option<Timestamp>,
@@ -76,10 +75,7 @@ pub enum ReplyState {
         at: Option<Timestamp>,
     },
     /// Given up; the text stays readable.
-    Dead {
-        /// Why.
-        reason: String,
-    },
+    Dead { reason: String },
 }
 
 impl ReplyState {

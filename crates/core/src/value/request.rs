@@ -226,10 +226,7 @@ pub enum RequestState {
     /// Decided while it was orphaned, and not used yet.
     Granted(Verdict),
     /// It is not asked any more.
-    Withdrawn {
-        /// Why.
-        why: String,
-    },
+    Withdrawn { why: String },
 }
 
 state_names!(
@@ -289,7 +286,6 @@ pub struct Verdict {
     pub by: DecidedBy,
     /// From where: a surface, a rule, the deadline or a grant.
     pub via: String,
-    /// When.
     pub at: Timestamp,
 }
 

@@ -37,7 +37,6 @@ pub struct Turn {
     pub started_at: Timestamp,
     /// When we saw its end.
     pub ended_at: Option<Timestamp>,
-    /// What it cost.
     pub usage: Usage,
 }
 

@@ -26,7 +26,6 @@ pub struct Receive {
     pub conversation_id: ConversationId,
     /// Where the conversation works if it is new.
     pub workdir: String,
-    /// The channel.
     pub channel: ChannelId,
     /// The platform's name for the conversation.
     pub external_key: String,
@@ -34,11 +33,9 @@ pub struct Receive {
     pub external_id: ExternalId,
     /// Who waits for the answer.
     pub kind: SenderKind,
-    /// Who sent it.
     pub sender: String,
     /// What they may do.
     pub tier: Tier,
-    /// The text.
     pub body: String,
     /// What happens to it if a turn of its conversation runs.
     pub mid_turn: MidTurn,
@@ -421,7 +418,6 @@ fn stopped(reason: String, tell: bool) -> Unfit {
 /// never ahead of what is on disk, and never behind it either.
 #[derive(Clone, Debug)]
 pub struct ReceivePage {
-    /// The source.
     pub channel: ChannelId,
     /// Its messages, in the order they are to be answered.
     pub rows: Vec<Receive>,

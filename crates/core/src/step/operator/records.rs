@@ -96,7 +96,6 @@ pub struct Import {
     pub mark: ChannelId,
     /// What was taken over, in words for people.
     pub from: String,
-    /// The conversations.
     pub adopted: Vec<Adopted>,
 }
 

@@ -91,9 +91,7 @@ impl Transition for Leave {
 pub struct Tell {
     /// Whose turn.
     pub message_id: MessageId,
-    /// The text.
     pub text: String,
-    /// Who.
     pub by: String,
     /// Makes what the agent keeps unlike anything else that it was given; a random word.
     pub mark: String,
