@@ -17,8 +17,8 @@ mod turn;
 mod tx;
 
 pub use approval::{
-    Ask, AskOutcome, Authority, Deaf, Decide, DecideOutcome, DecideRefusal, Resolve, Tend, Tended,
-    Told, Unheard,
+    AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, Authority, Decide, DecideOutcome,
+    DecideRefusal, Resolve, Tend, Tended, UndeliveredReason,
 };
 pub use intake::{Extras, MidTurn, Receive, ReceivePage, Received, Verdict};
 pub use notify::{NotifyBegin, NotifyEnd, NotifyStep};

@@ -5,8 +5,8 @@ use crate::rows::Given;
 use bridge_core::limits;
 use bridge_core::port::Change;
 use bridge_core::step::{
-    Action, Applied, Ask, AskOutcome, Authority, Deaf, Decide, DecideOutcome, DecideRefusal, Fail,
-    Pace, Tend, Unheard,
+    Action, AnswerUndelivered, Applied, Ask, AskOutcome, Authority, Decide, DecideOutcome,
+    DecideRefusal, Fail, Pace, Tend, UndeliveredReason,
 };
 use bridge_core::value::{
     Class, CutPolicy, DecidedBy, Deciders, EffectDigest, Failure, IncarnationId, Message,
@@ -233,7 +233,7 @@ fn stopping_message_accepts_no_approval() {
 }
 
 /// What becomes of a decision that Codex did not hear while its turn is still taken for alive.
-fn unheard(by: DecidedBy, because: Deaf) -> Applied<()> {
+fn unheard(by: DecidedBy, because: UndeliveredReason) -> Applied<()> {
     let verdict = Verdict {
         by,
         ..Verdict::own(RequestDecision::Accept, "cli", Timestamp(0))
@@ -243,7 +243,7 @@ fn unheard(by: DecidedBy, because: Deaf) -> Applied<()> {
     let message = fixture::message(MessageState::Running { turn_id }, |life| life.attempt = 1);
     let request_id = request.request_id.clone();
     let mut given = Given::message(message).request(request);
-    let unheard = Unheard {
+    let unheard = AnswerUndelivered {
         request_id,
         because,
         told_again: 0,
@@ -265,19 +265,22 @@ fn told(applied: &Applied<()>) -> bool {
 
 #[test]
 fn undelivered_human_decision_becomes_grant() {
-    let cut = unheard(DecidedBy::caller("ann"), Deaf::Cut);
+    let cut = unheard(DecidedBy::caller("ann"), UndeliveredReason::Cut);
     assert!(
         matches!(moved(&cut), Some(RequestState::Granted(verdict)) if verdict.by.is_caller("ann")),
         "{cut:?}"
     );
-    assert_eq!(unheard(DecidedBy::Bridge, Deaf::Cut).changes, []);
+    assert_eq!(
+        unheard(DecidedBy::Bridge, UndeliveredReason::Cut).changes,
+        []
+    );
 }
 
 #[test]
 fn f10_no_name_means_the_bridge() {
     let named = DecidedBy::caller(DecidedBy::BRIDGE_NAME);
     assert_eq!(named.to_string(), DecidedBy::Bridge.to_string());
-    let cut = unheard(named, Deaf::Cut);
+    let cut = unheard(named, UndeliveredReason::Cut);
     assert!(
         matches!(moved(&cut), Some(RequestState::Granted(_))),
         "{cut:?}"
@@ -286,13 +289,13 @@ fn f10_no_name_means_the_bridge() {
 
 #[test]
 fn undelivered_decision_notifies_its_decider() {
-    let gone = unheard(DecidedBy::caller("ann"), Deaf::Gone);
+    let gone = unheard(DecidedBy::caller("ann"), UndeliveredReason::Gone);
     assert!(
         matches!(moved(&gone), Some(RequestState::Withdrawn { .. })),
         "{gone:?}"
     );
     assert!(told(&gone), "{gone:?}");
-    assert!(!told(&unheard(DecidedBy::Bridge, Deaf::Gone)));
+    assert!(!told(&unheard(DecidedBy::Bridge, UndeliveredReason::Gone)));
 }
 
 #[test]

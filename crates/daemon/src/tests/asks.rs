@@ -4,7 +4,7 @@
 use super::stage::Stage;
 use bridge_core::port::{ApprovalRequest, Read, RequestKey, Responded, TurnEvent};
 use bridge_core::rules::Effect;
-use bridge_core::step::{Authority, Deaf, Decide, Unheard};
+use bridge_core::step::{AnswerUndelivered, Authority, Decide, UndeliveredReason};
 use bridge_core::value::{
     IncarnationId, MessageId, Request, RequestDecision, RequestId, RequestKind, RequestState,
     RequestVerdict, Timestamp,
@@ -239,15 +239,15 @@ async fn f10_stale_undelivered_report_grants_nothing() {
         .until("the second answer", || stage.agent.answers().len() == 2)
         .await;
     assert_eq!(stage.requests()[0].told_again, 1);
-    let late = Unheard {
+    let late = AnswerUndelivered {
         request_id,
-        because: Deaf::Cut,
+        because: UndeliveredReason::Cut,
         told_again: 0,
     };
     stage.daemon.insist(late.clone()).await.unwrap();
     let state = stage.requests()[0].state.clone();
     assert!(matches!(state, RequestState::Decided(_)), "{state:?}");
-    let newest = Unheard {
+    let newest = AnswerUndelivered {
         told_again: 1,
         ..late
     };

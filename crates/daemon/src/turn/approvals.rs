@@ -14,7 +14,9 @@ use bridge_core::port::{
 };
 use bridge_core::rules::{Case, Judgement, Ruling};
 use bridge_core::show;
-use bridge_core::step::{Ask, AskOutcome, Deaf, Resolve, Tend, Tended, Told, Unheard};
+use bridge_core::step::{
+    AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, Resolve, Tend, Tended, UndeliveredReason,
+};
 use bridge_core::value::{
     Class, Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId,
     RequestKind, RequestState, RequestVerdict, Timestamp, Wants,
@@ -124,7 +126,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 let heard = self.tell_at_once(&to, &telling, &verdict).await;
                 if heard == Some(Responded::Disconnected) {
                     // A person's word that was kept for this question is kept for the next one like it.
-                    self.unheard(telling, Deaf::Cut).await;
+                    self.unheard(telling, UndeliveredReason::Cut).await;
                 }
             }
             None if self.halt.is_cancelled() => {}
@@ -219,20 +221,21 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Responded::Gone => self.forget_secret(request_id).await,
             Responded::Invalid { why } => {
                 let why = why.clone();
-                self.unheard(telling.clone(), Deaf::Unfit { why }).await;
+                self.unheard(telling.clone(), UndeliveredReason::Unfit { why })
+                    .await;
             }
             Responded::Delivered | Responded::Disconnected => {}
         }
         Some(heard)
     }
 
-    async fn unheard(self: &Arc<Self>, telling: Telling, because: Deaf) {
+    async fn unheard(self: &Arc<Self>, telling: Telling, because: UndeliveredReason) {
         let Telling {
             request_id,
             told_again,
         } = telling;
         tracing::info!(%request_id, ?because, "codex did not take a decision");
-        self.settle(Unheard {
+        self.settle(AnswerUndelivered {
             request_id,
             because,
             told_again,
@@ -255,12 +258,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 None
             }
             Ok(Responded::Gone) => match self.listening(&request) {
-                Listening::Heard => Some(Deaf::Gone),
+                Listening::Heard => Some(UndeliveredReason::Gone),
                 Listening::NotYet => None,
-                Listening::Nobody => Some(Deaf::Cut),
+                Listening::Nobody => Some(UndeliveredReason::Cut),
             },
-            Ok(Responded::Disconnected) => Some(Deaf::Cut),
-            Ok(Responded::Invalid { why }) => Some(Deaf::Unfit { why }),
+            Ok(Responded::Disconnected) => Some(UndeliveredReason::Cut),
+            Ok(Responded::Invalid { why }) => Some(UndeliveredReason::Unfit { why }),
             Err(error) => {
                 tracing::warn!(%error, %request_id, "a decision could not be given to codex");
                 None
@@ -334,7 +337,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         for request in requests {
             if holds_secret(&request) {
                 let request_id = request.request_id;
-                self.settle(Told { request_id }).await;
+                self.settle(AnswerDelivered { request_id }).await;
             }
         }
     }

@@ -11,11 +11,11 @@ use crate::view::everything;
 use bridge_core::budget::{Budgets, DayBudget};
 use bridge_core::port::{Change, Ledger, Read, TurnHistory, TurnStatus};
 use bridge_core::step::{
-    AcceptInput, AddToken, AnswerTask, Answered, Ask, Authority, Bind, Blind, Cancel, Claim,
-    Confirm, Deaf, Decide, Discard, DropPush, Fail, Incarnate, IncarnationGone, InputTarget, Join,
-    Keep, Leave, MidTurn, Prune, PushBegin, PushEnd, PutPush, Redrive, Refuse, ReserveSequence,
-    Resume, RevokeToken, Send, Staged, StopCause, StopSender, Suspend, Tend, Told, Transition,
-    TurnsPerSender, Unbind, Unheard, Verdict,
+    AcceptInput, AddToken, AnswerDelivered, AnswerTask, AnswerUndelivered, Answered, Ask,
+    Authority, Bind, Blind, Cancel, Claim, Confirm, Decide, Discard, DropPush, Fail, Incarnate,
+    IncarnationGone, InputTarget, Join, Keep, Leave, MidTurn, Prune, PushBegin, PushEnd, PutPush,
+    Redrive, Refuse, ReserveSequence, Resume, RevokeToken, Send, Staged, StopCause, StopSender,
+    Suspend, Tend, Transition, TurnsPerSender, Unbind, UndeliveredReason, Verdict,
 };
 use bridge_core::storage::StorageBudget;
 use bridge_core::task_events::{FROM_NOW, behind};
@@ -521,20 +521,20 @@ impl Pair {
         match self.dice.below(4) {
             0 => {
                 let because = self.dice.choose(&[
-                    Deaf::Gone,
-                    Deaf::Unfit {
+                    UndeliveredReason::Gone,
+                    UndeliveredReason::Unfit {
                         why: "no".to_owned(),
                     },
                 ]);
                 let told_again = u32::from(self.dice.below(4) == 0);
-                self.both(Unheard {
+                self.both(AnswerUndelivered {
                     request_id,
                     because,
                     told_again,
                 })
                 .await;
             }
-            1 => self.both(Told { request_id }).await,
+            1 => self.both(AnswerDelivered { request_id }).await,
             _ => {
                 let mut verdict = verdict(decision, "ann");
                 verdict.answers = Some("{}".to_owned());

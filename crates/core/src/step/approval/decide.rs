@@ -174,11 +174,11 @@ fn taken(before: &Verdict) -> DecideRefusal {
 /// Codex has the decision. Answers that nobody may read later are forgotten now: until here a crash could have needed
 /// them.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct AnswerDelivered {
     pub request_id: RequestId,
 }
 
-impl Transition for Told {
+impl Transition for AnswerDelivered {
     type Outcome = ();
     const NAME: &'static str = "told";
 
@@ -199,16 +199,16 @@ impl Transition for Told {
 
 /// A decision did not reach Codex.
 #[derive(Clone, Debug)]
-pub struct Unheard {
+pub struct AnswerUndelivered {
     pub request_id: RequestId,
-    pub because: Deaf,
+    pub because: UndeliveredReason,
     /// How often Codex was told it again when this telling began.
     pub told_again: u32,
 }
 
 /// Why a decision did not reach Codex.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deaf {
+pub enum UndeliveredReason {
     /// It does not ask that, as far as can be seen now.
     Gone,
     /// The life that asked can't be reached, and was not told.
@@ -217,7 +217,7 @@ pub enum Deaf {
     Unfit { why: String },
 }
 
-impl Transition for Unheard {
+impl Transition for AnswerUndelivered {
     type Outcome = ();
     const NAME: &'static str = "unheard";
 
@@ -233,13 +233,13 @@ impl Transition for Unheard {
             return Ok(());
         }
         // What the bridge decides by itself it decides again.
-        if self.because == Deaf::Cut && verdict.is_own() {
+        if self.because == UndeliveredReason::Cut && verdict.is_own() {
             return Ok(());
         }
         let awaits = case.message.life.state.name().awaits_answer();
         let headline = &case.request.headline;
         let (to, line, notice) = match &self.because {
-            Deaf::Unfit { why } => {
+            UndeliveredReason::Unfit { why } => {
                 let line = format!("the answer of {} does not fit: {why}", verdict.by);
                 let notice = format!(
                     "The answer to Codex's question does not fit: {why}\n\n{}",
@@ -249,8 +249,8 @@ impl Transition for Unheard {
             }
             // Its life is over, or the turn out of sight: if it still asks, it will ask again, and the word of a
             // person holds.
-            Deaf::Cut | Deaf::Gone
-                if awaits && (self.because == Deaf::Cut || !case.turn_lives()) =>
+            UndeliveredReason::Cut | UndeliveredReason::Gone
+                if awaits && (self.because == UndeliveredReason::Cut || !case.turn_lives()) =>
             {
                 (
                     RequestState::Granted(verdict),
@@ -258,7 +258,7 @@ impl Transition for Unheard {
                     None,
                 )
             }
-            Deaf::Cut | Deaf::Gone => {
+            UndeliveredReason::Cut | UndeliveredReason::Gone => {
                 let why = "Codex did not wait for the answer any more".to_owned();
                 let line = format!("{why}: {headline}");
                 // The decider was told that it counts; the end of a message tells everything else.

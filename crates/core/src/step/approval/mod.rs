@@ -8,7 +8,10 @@ mod expire;
 
 pub use ask::{Ask, AskOutcome};
 pub use authority::Authority;
-pub use decide::{Deaf, Decide, DecideOutcome, DecideRefusal, Resolve, Told, Unheard};
+pub use decide::{
+    AnswerDelivered, AnswerUndelivered, Decide, DecideOutcome, DecideRefusal, Resolve,
+    UndeliveredReason,
+};
 pub use expire::{Tend, Tended};
 
 use super::{Tx, reply};

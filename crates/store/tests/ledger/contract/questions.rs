@@ -6,8 +6,9 @@ use crate::given::{
 };
 use bridge_core::port::{Change, Ledger, TurnHistory};
 use bridge_core::step::{
-    Action, Ask, AskOutcome, Authority, ClaimOutcome, Deaf, Decide, DecideOutcome, DecideRefusal,
-    IncarnationGone, Lose, Received, Resolve, SendOutcome, Suspend, Tend, Tended, Told, Unheard,
+    Action, AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, Authority, ClaimOutcome, Decide,
+    DecideOutcome, DecideRefusal, IncarnationGone, Lose, Received, Resolve, SendOutcome, Suspend,
+    Tend, Tended, UndeliveredReason,
 };
 use bridge_core::value::{
     Actor, Class, Command, DecidedBy, Deciders, EffectDigest, IncarnationId, Request,
@@ -463,9 +464,9 @@ pub(super) async fn f10_stale_undelivered_report_grants_nothing<F: Fixture>() {
     for _ in 0..2 {
         world.does(ask(asked("r2", world.now))).await;
     }
-    let unheard = |told_again| Unheard {
+    let unheard = |told_again| AnswerUndelivered {
         request_id: id("r1"),
-        because: Deaf::Cut,
+        because: UndeliveredReason::Cut,
         told_again,
     };
     for (told_again, state) in [(0, "decided"), (1, "decided"), (2, "granted")] {
@@ -481,9 +482,9 @@ pub(super) async fn a_decision_that_codex_does_not_hear_is_kept_or_withdrawn<F: 
     world
         .does(decide("r1", RequestDecision::Accept, "bob"))
         .await;
-    let unfit = Unheard {
+    let unfit = AnswerUndelivered {
         request_id: id("r1"),
-        because: Deaf::Unfit {
+        because: UndeliveredReason::Unfit {
             why: "a colour is missing".to_owned(),
         },
         told_again: 0,
@@ -492,9 +493,9 @@ pub(super) async fn a_decision_that_codex_does_not_hear_is_kept_or_withdrawn<F: 
     assert_eq!(world.request("r1").await.state, RequestState::Open);
     let told = world.notices("m1").await;
     assert!(told[2].contains("a colour is missing"), "{told:?}");
-    let gone = || Unheard {
+    let gone = || AnswerUndelivered {
         request_id: id("r1"),
-        because: Deaf::Gone,
+        because: UndeliveredReason::Gone,
         told_again: 0,
     };
     world.does(gone()).await;
@@ -535,7 +536,7 @@ pub(super) async fn an_answer_is_forgotten_when_it_was_told<F: Fixture>() {
     let answers = |request: Request| request.state.verdict().unwrap().answers.clone();
     assert!(answers(world.request("r1").await).is_some());
     world
-        .does(Told {
+        .does(AnswerDelivered {
             request_id: id("r1"),
         })
         .await;
