@@ -18,7 +18,7 @@ mod tx;
 
 pub use approval::{
     AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, Authority, Decide, DecideOutcome,
-    DecideRefusal, Resolve, Tend, Tended, UndeliveredReason,
+    DecideRefusal, ExpireOutcome, ExpireRequests, Resolve, UndeliveredReason,
 };
 pub use intake::{Extras, MidTurn, Receive, ReceivePage, Received, Verdict};
 pub use notify::{NotifyBegin, NotifyEnd, NotifyStep};

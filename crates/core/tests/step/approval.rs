@@ -6,7 +6,7 @@ use bridge_core::limits;
 use bridge_core::port::Change;
 use bridge_core::step::{
     Action, AnswerUndelivered, Applied, Ask, AskOutcome, Authority, Decide, DecideOutcome,
-    DecideRefusal, Fail, Pace, Tend, UndeliveredReason,
+    DecideRefusal, ExpireRequests, Fail, Pace, UndeliveredReason,
 };
 use bridge_core::value::{
     Class, CutPolicy, DecidedBy, Deciders, EffectDigest, Failure, IncarnationId, Message,
@@ -308,7 +308,7 @@ fn expiry_notifies_unless_already_granted() {
         let message = fixture::message(MessageState::Unclear { hold: None }, |_| {});
         let mut given = Given::message(message).request(fixture::request(state.clone()));
         let now = 3_600_000;
-        let tend = Tend {
+        let tend = ExpireRequests {
             now: Timestamp(now),
             reminder_ms: None,
         };

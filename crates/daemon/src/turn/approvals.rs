@@ -15,7 +15,8 @@ use bridge_core::port::{
 use bridge_core::rules::{Case, Judgement, Ruling};
 use bridge_core::show;
 use bridge_core::step::{
-    AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, Resolve, Tend, Tended, UndeliveredReason,
+    AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, ExpireOutcome, ExpireRequests, Resolve,
+    UndeliveredReason,
 };
 use bridge_core::value::{
     Class, Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId,
@@ -424,15 +425,15 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Settles the questions whose time has come; tells when the next one is due.
     pub(crate) async fn tend(self: &Arc<Self>) -> Option<Timestamp> {
         for _ in 0..TEND_MAX {
-            let tend = Tend {
+            let tend = ExpireRequests {
                 now: now(),
                 reminder_ms: self.settings().approval_reminder_ms(),
             };
             match self.commit(tend).await {
-                Ok(Tended::Did(request_id)) => {
+                Ok(ExpireOutcome::Did(request_id)) => {
                     tracing::info!(%request_id, "a question of codex was not decided in time, or is told of again");
                 }
-                Ok(Tended::Idle { next_due }) => return next_due,
+                Ok(ExpireOutcome::Idle { next_due }) => return next_due,
                 Err(error) => {
                     tracing::error!(%error, "open questions can't be looked at");
                     return Some(now().plus_ms(TEND_PAUSE_MS));

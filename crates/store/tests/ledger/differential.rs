@@ -12,10 +12,10 @@ use bridge_core::budget::{Budgets, DayBudget};
 use bridge_core::port::{Change, Ledger, Read, TurnHistory, TurnStatus};
 use bridge_core::step::{
     AcceptInput, AddToken, AnswerDelivered, AnswerTask, AnswerUndelivered, Answered, Ask,
-    Authority, Bind, Blind, Cancel, Claim, Confirm, Decide, Discard, DropPush, Fail, Incarnate,
-    IncarnationGone, InputTarget, Join, Keep, Leave, MidTurn, Prune, PushBegin, PushEnd, PutPush,
-    Redrive, Refuse, ReserveSequence, Resume, RevokeToken, Send, Staged, StopCause, StopSender,
-    Suspend, Tend, Transition, TurnsPerSender, Unbind, UndeliveredReason, Verdict,
+    Authority, Bind, Blind, Cancel, Claim, Confirm, Decide, Discard, DropPush, ExpireRequests,
+    Fail, Incarnate, IncarnationGone, InputTarget, Join, Keep, Leave, MidTurn, Prune, PushBegin,
+    PushEnd, PutPush, Redrive, Refuse, ReserveSequence, Resume, RevokeToken, Send, Staged,
+    StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind, UndeliveredReason, Verdict,
 };
 use bridge_core::storage::StorageBudget;
 use bridge_core::task_events::{FROM_NOW, behind};
@@ -608,7 +608,7 @@ impl Pair {
             5 => self.decide(&name).await,
             6 => {
                 let (now, reminder_ms) = (self.now, Some(5_000));
-                self.both(Tend { now, reminder_ms }).await;
+                self.both(ExpireRequests { now, reminder_ms }).await;
             }
             _ => {
                 self.memory.reopen();

@@ -10,7 +10,7 @@ use crate::value::{
 
 /// Looks for one approval request whose time has come.
 #[derive(Clone, Debug)]
-pub struct Tend {
+pub struct ExpireRequests {
     /// The time that deadlines are compared with.
     pub now: Timestamp,
     /// How long after it was asked the sender is reminded; never when absent.
@@ -18,34 +18,34 @@ pub struct Tend {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tended {
+pub enum ExpireOutcome {
     /// One was settled or its sender reminded; ask again.
     Did(RequestId),
     /// Nothing is due before this.
     Idle { next_due: Option<Timestamp> },
 }
 
-impl Transition for Tend {
-    type Outcome = Tended;
+impl Transition for ExpireRequests {
+    type Outcome = ExpireOutcome;
     const NAME: &'static str = "tend";
 
-    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<Tended, RunError> {
+    fn apply(self, tx: &mut Tx<'_>, now: Timestamp) -> Result<ExpireOutcome, RunError> {
         if let Some(case) = load(tx, tx.overdue_request(self.now)?)? {
             expire(tx, &case, now)?;
-            return Ok(Tended::Did(case.request.request_id));
+            return Ok(ExpireOutcome::Did(case.request.request_id));
         }
         let mut reminder = None;
         if let Some(after_ms) = self.reminder_ms {
             let asked_by = self.now.plus_ms(after_ms.saturating_neg());
             if let Some(case) = load(tx, tx.unreminded_request(asked_by)?)? {
                 remind(tx, &case, now)?;
-                return Ok(Tended::Did(case.request.request_id));
+                return Ok(ExpireOutcome::Did(case.request.request_id));
             }
             let first = tx.next_unreminded()?;
             reminder = first.map(|asked| asked.plus_ms(after_ms));
         }
         let deadline = tx.next_deadline()?;
-        Ok(Tended::Idle {
+        Ok(ExpireOutcome::Idle {
             next_due: [deadline, reminder].into_iter().flatten().min(),
         })
     }

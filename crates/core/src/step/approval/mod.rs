@@ -12,7 +12,7 @@ pub use decide::{
     AnswerDelivered, AnswerUndelivered, Decide, DecideOutcome, DecideRefusal, Resolve,
     UndeliveredReason,
 };
-pub use expire::{Tend, Tended};
+pub use expire::{ExpireOutcome, ExpireRequests};
 
 use super::{Tx, reply};
 use crate::limits;

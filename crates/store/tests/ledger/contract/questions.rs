@@ -7,8 +7,8 @@ use crate::given::{
 use bridge_core::port::{Change, Ledger, TurnHistory};
 use bridge_core::step::{
     Action, AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, Authority, ClaimOutcome, Decide,
-    DecideOutcome, DecideRefusal, IncarnationGone, Lose, Received, Resolve, SendOutcome, Suspend,
-    Tend, Tended, UndeliveredReason,
+    DecideOutcome, DecideRefusal, ExpireOutcome, ExpireRequests, IncarnationGone, Lose, Received,
+    Resolve, SendOutcome, Suspend, UndeliveredReason,
 };
 use bridge_core::value::{
     Actor, Class, Command, DecidedBy, Deciders, EffectDigest, IncarnationId, Request,
@@ -329,11 +329,11 @@ pub(super) async fn an_orphan_that_is_asked_again_carries_on<F: Fixture>() {
         .await;
     assert_eq!(granted.outcome, DecideOutcome::Granted);
     world.pass_ms(HOUR_MS);
-    let tend = Tend {
+    let tend = ExpireRequests {
         now: world.now,
         reminder_ms: Some(REMINDER_MS),
     };
-    assert_eq!(world.does(tend).await.outcome, Tended::Did(id("r2")));
+    assert_eq!(world.does(tend).await.outcome, ExpireOutcome::Did(id("r2")));
     world.goes_on().await;
     let later = again("r3", world.now);
     assert_eq!(
@@ -347,17 +347,17 @@ pub(super) async fn silence_is_a_no_and_one_reminder_comes_before_it<F: Fixture>
     let mut fixture = F::open();
     let mut world = World::over(fixture.ledger());
     let first = world.asks("r1").await;
-    let tend = |now| Tend {
+    let tend = |now| ExpireRequests {
         now,
         reminder_ms: Some(REMINDER_MS),
     };
-    let idle = |at: Timestamp| Tended::Idle { next_due: Some(at) };
+    let idle = |at: Timestamp| ExpireOutcome::Idle { next_due: Some(at) };
     let reminder = first.created_at.plus_ms(REMINDER_MS);
     assert_eq!(world.does(tend(world.now)).await.outcome, idle(reminder));
     world.now = reminder;
     assert_eq!(
         world.does(tend(world.now)).await.outcome,
-        Tended::Did(id("r1"))
+        ExpireOutcome::Did(id("r1"))
     );
     assert_eq!(
         world.does(tend(world.now)).await.outcome,
@@ -380,7 +380,7 @@ pub(super) async fn silence_is_a_no_and_one_reminder_comes_before_it<F: Fixture>
     assert_eq!(state, RequestState::Decided(expected));
     assert_eq!(
         world.does(tend(world.now)).await.outcome,
-        Tended::Idle { next_due: None }
+        ExpireOutcome::Idle { next_due: None }
     );
     let told = world.notices("m1").await;
     assert_eq!(told.len(), 3, "{told:?}");
