@@ -12,10 +12,11 @@ use bridge_core::budget::{Budgets, DayBudget};
 use bridge_core::port::{Change, Ledger, Read, TurnHistory, TurnStatus};
 use bridge_core::step::{
     AcceptInput, AddToken, AnswerDelivered, AnswerTask, AnswerUndelivered, Answered, Ask,
-    Authority, Bind, Blind, Cancel, Claim, Confirm, Decide, Discard, DropPush, ExpireRequests,
-    Fail, Incarnate, IncarnationGone, InputTarget, Join, Keep, Leave, MidTurn, Prune, PushBegin,
-    PushEnd, PutPush, Redrive, Refuse, ReserveSequence, Resume, RevokeToken, Send, Staged,
-    StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind, UndeliveredReason, Verdict,
+    Authority, Bind, Cancel, Claim, Confirm, Decide, DeferReconcile, Discard, DropPush,
+    ExpireRequests, Fail, Incarnate, IncarnationGone, InputTarget, Join, Keep, Leave, MidTurn,
+    Prune, PushBegin, PushEnd, PutPush, Redrive, Refuse, ReserveSequence, Resume, RevokeToken,
+    Send, Staged, StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind,
+    UndeliveredReason, Verdict,
 };
 use bridge_core::storage::StorageBudget;
 use bridge_core::task_events::{FROM_NOW, behind};
@@ -480,7 +481,7 @@ impl Pair {
             4 => self.both(Join { message_id }).await,
             5 => self.both(Leave { message_id }).await,
             6 => {
-                let blind = Blind {
+                let blind = DeferReconcile {
                     message_id: message_id.clone(),
                     failure: failure(Class::Config),
                     until: self.now.plus_ms(300),

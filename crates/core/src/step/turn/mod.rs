@@ -8,7 +8,7 @@ mod start;
 mod steer;
 
 pub use end::{Answered, Fail, Lose, Note, Pace, Resume, Suspend};
-pub use reconcile::{Blind, Reconcile};
+pub use reconcile::{DeferReconcile, Reconcile};
 pub use start::{Attach, Begin, Begun, Bind, Name, Unbind};
 pub use steer::{Join, Leave, Tell, TellOutcome};
 

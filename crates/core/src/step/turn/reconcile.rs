@@ -240,7 +240,7 @@ impl Case<'_> {
 /// Journals why a lost turn can't be looked at yet. The message stays `unclear`, says what it waits for, and lets other
 /// conversations have its place; after a long time a person must look instead.
 #[derive(Clone, Debug)]
-pub struct Blind {
+pub struct DeferReconcile {
     pub message_id: MessageId,
     /// What stands in the way.
     pub failure: Failure,
@@ -248,7 +248,7 @@ pub struct Blind {
     pub until: Timestamp,
 }
 
-impl Transition for Blind {
+impl Transition for DeferReconcile {
     type Outcome = ();
     const NAME: &'static str = "blind";
 
