@@ -51,6 +51,6 @@ pub(crate) fn request(state: RequestState) -> Request {
         created_at: Timestamp(0),
         deadline: Timestamp(3_600_000),
         reminded: false,
-        told_again: 0,
+        resends: 0,
     }
 }

@@ -140,7 +140,7 @@ pub enum Change {
     /// Records that those who may decide an open request were told a second time.
     Reminded { request_id: RequestId },
     /// Records that Codex asked a decided request again and is told once more.
-    ToldAgain { request_id: RequestId },
+    AnswerResent { request_id: RequestId },
     /// The life of Codex that asked is over: what was open is orphaned.
     Orphan(RequestsOf),
     /// Nobody needs an answer any more: what waits or is granted is withdrawn.

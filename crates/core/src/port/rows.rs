@@ -578,7 +578,7 @@ pub struct Standing {
     /// When it was asked.
     pub created_at: Timestamp,
     /// How often Codex asked again after it was decided, and was told once more.
-    pub told_again: u32,
+    pub resends: u32,
 }
 
 /// One transaction: reads, and writes that are applied in order or not at all.

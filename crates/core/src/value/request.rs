@@ -50,7 +50,7 @@ pub struct Request {
     /// Whether those who may decide were told a second time.
     pub reminded: bool,
     /// How often Codex asked again after it was decided, and was told once more.
-    pub told_again: u32,
+    pub resends: u32,
 }
 
 impl Request {

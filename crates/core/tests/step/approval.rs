@@ -246,7 +246,7 @@ fn unheard(by: DecidedBy, because: UndeliveredReason) -> Applied<()> {
     let unheard = AnswerUndelivered {
         request_id,
         because,
-        told_again: 0,
+        resends: 0,
     };
     given.run(unheard, 1).unwrap()
 }

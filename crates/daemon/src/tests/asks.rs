@@ -238,19 +238,16 @@ async fn f10_stale_undelivered_report_grants_nothing() {
     stage
         .until("the second answer", || stage.agent.answers().len() == 2)
         .await;
-    assert_eq!(stage.requests()[0].told_again, 1);
+    assert_eq!(stage.requests()[0].resends, 1);
     let late = AnswerUndelivered {
         request_id,
         because: UndeliveredReason::Cut,
-        told_again: 0,
+        resends: 0,
     };
     stage.daemon.insist(late.clone()).await.unwrap();
     let state = stage.requests()[0].state.clone();
     assert!(matches!(state, RequestState::Decided(_)), "{state:?}");
-    let newest = AnswerUndelivered {
-        told_again: 1,
-        ..late
-    };
+    let newest = AnswerUndelivered { resends: 1, ..late };
     stage.daemon.insist(newest).await.unwrap();
     let state = stage.requests()[0].state.clone();
     assert!(matches!(state, RequestState::Granted(_)), "{state:?}");

@@ -81,7 +81,7 @@ pub(crate) struct AskedBefore {
 #[derive(Clone, Debug)]
 struct Telling {
     request_id: RequestId,
-    told_again: u32,
+    resends: u32,
 }
 
 /// Who listens to the turn of a question that Codex does not seem to ask.
@@ -117,12 +117,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Some(AskOutcome::Answer {
                 request_id,
                 verdict,
-                told_again,
+                resends,
             }) => {
                 tracing::info!(%message_id, %request_id, via = %verdict.via, decision = verdict.decision.as_str(), "codex asks, and is answered");
                 let telling = Telling {
                     request_id,
-                    told_again,
+                    resends,
                 };
                 let heard = self.tell_at_once(&to, &telling, &verdict).await;
                 if heard == Some(Responded::Disconnected) {
@@ -163,7 +163,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             created_at: at,
             deadline: at.plus_ms(deadline),
             reminded: false,
-            told_again: 0,
+            resends: 0,
         };
         request.wants = wants(&request.kind, &request.method, &asked.payload);
         if request.kind == RequestKind::UserInput && wants_secret(&request) {
@@ -233,13 +233,13 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     async fn unheard(self: &Arc<Self>, telling: Telling, because: UndeliveredReason) {
         let Telling {
             request_id,
-            told_again,
+            resends,
         } = telling;
         tracing::info!(%request_id, ?because, "codex did not take a decision");
         self.settle(AnswerUndelivered {
             request_id,
             because,
-            told_again,
+            resends,
         })
         .await;
     }
@@ -271,10 +271,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
         };
         if let Some(because) = because {
-            let told_again = request.told_again;
+            let resends = request.resends;
             let telling = Telling {
                 request_id,
-                told_again,
+                resends,
             };
             self.unheard(telling, because).await;
         }
@@ -459,7 +459,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     };
                     let telling = Telling {
                         request_id: standing.request_id,
-                        told_again: standing.told_again,
+                        resends: standing.resends,
                     };
                     // It may have been told before: what does not reach it now is no grant.
                     self.tell_at_once(&to, &telling, verdict).await;

@@ -75,7 +75,7 @@ pub(crate) fn asks(id: &str, at: Timestamp) -> Vec<Change> {
         created_at: at,
         deadline: at.plus_ms(600_000),
         reminded: false,
-        told_again: 0,
+        resends: 0,
     }));
     changes
 }

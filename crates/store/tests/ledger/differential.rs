@@ -527,11 +527,11 @@ impl Pair {
                         why: "no".to_owned(),
                     },
                 ]);
-                let told_again = u32::from(self.dice.below(4) == 0);
+                let resends = u32::from(self.dice.below(4) == 0);
                 self.both(AnswerUndelivered {
                     request_id,
                     because,
-                    told_again,
+                    resends,
                 })
                 .await;
             }

@@ -206,7 +206,7 @@ pub(crate) fn request(id: &str, request_id: &str) -> Request {
         created_at: Timestamp(5),
         deadline: Timestamp(500),
         reminded: false,
-        told_again: 0,
+        resends: 0,
     }
 }
 

@@ -31,7 +31,7 @@ pub enum AskOutcome {
         request_id: RequestId,
         verdict: Verdict,
         /// How often Codex was told it again, with this time.
-        told_again: u32,
+        resends: u32,
     },
 }
 
@@ -51,7 +51,7 @@ impl Transition for Ask {
             state: RequestState::Open,
             created_at: now,
             reminded: false,
-            told_again: 0,
+            resends: 0,
             ..self.request
         };
         let named =
@@ -206,7 +206,7 @@ impl Asking {
         Ok(AskOutcome::Answer {
             request_id: self.case.request.request_id,
             verdict,
-            told_again: 0,
+            resends: 0,
         })
     }
 
@@ -235,12 +235,12 @@ fn answer_again(
     verdict: Verdict,
 ) -> Result<AskOutcome, RowsError> {
     let request_id = known.request_id.clone();
-    tx.change(Change::ToldAgain {
+    tx.change(Change::AnswerResent {
         request_id: request_id.clone(),
     })?;
     Ok(AskOutcome::Answer {
         request_id,
         verdict,
-        told_again: known.told_again.saturating_add(1),
+        resends: known.resends.saturating_add(1),
     })
 }

@@ -203,7 +203,7 @@ pub struct AnswerUndelivered {
     pub request_id: RequestId,
     pub because: UndeliveredReason,
     /// How often Codex was told it again when this telling began.
-    pub told_again: u32,
+    pub resends: u32,
 }
 
 /// Why a decision did not reach Codex.
@@ -229,7 +229,7 @@ impl Transition for AnswerUndelivered {
             return Ok(());
         };
         // Codex asked again meanwhile and was told: a grant would let the same command through a second time.
-        if case.request.told_again != self.told_again {
+        if case.request.resends != self.resends {
             return Ok(());
         }
         // What the bridge decides by itself it decides again.

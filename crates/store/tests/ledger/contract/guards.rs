@@ -270,7 +270,7 @@ fn unknown(sample: &Sample) -> Vec<Change> {
         Change::Reminded {
             request_id: RequestId::new("r9"),
         },
-        Change::ToldAgain {
+        Change::AnswerResent {
             request_id: RequestId::new("r9"),
         },
         Change::IncarnationEnded {

@@ -132,12 +132,12 @@ pub(super) async fn a_question_is_a_row_that_is_known_again<F: Fixture>() {
     };
     assert!(counted.actions.contains(&answer), "{counted:?}");
     let outcome = world.does(ask(asked("r3", world.now))).await.outcome;
-    let told_again = AskOutcome::Answer {
+    let resends = AskOutcome::Answer {
         request_id: id("r1"),
         verdict: verdict(RequestDecision::Accept, "ann"),
-        told_again: 1,
+        resends: 1,
     };
-    assert_eq!(outcome, told_again, "the decision was not told yet");
+    assert_eq!(outcome, resends, "the decision was not told yet");
     let all = world.reads(|rows| rows.requests(&message("m1"))).await;
     assert_eq!(all.len(), 1);
     assert_eq!(world.notices("m1").await.len(), 1, "ann sent it herself");
@@ -464,13 +464,13 @@ pub(super) async fn f10_stale_undelivered_report_grants_nothing<F: Fixture>() {
     for _ in 0..2 {
         world.does(ask(asked("r2", world.now))).await;
     }
-    let unheard = |told_again| AnswerUndelivered {
+    let unheard = |resends| AnswerUndelivered {
         request_id: id("r1"),
         because: UndeliveredReason::Cut,
-        told_again,
+        resends,
     };
-    for (told_again, state) in [(0, "decided"), (1, "decided"), (2, "granted")] {
-        world.does(unheard(told_again)).await;
+    for (resends, state) in [(0, "decided"), (1, "decided"), (2, "granted")] {
+        world.does(unheard(resends)).await;
         assert_eq!(world.request("r1").await.state.as_str(), state);
     }
 }
@@ -487,7 +487,7 @@ pub(super) async fn a_decision_that_codex_does_not_hear_is_kept_or_withdrawn<F: 
         because: UndeliveredReason::Unfit {
             why: "a colour is missing".to_owned(),
         },
-        told_again: 0,
+        resends: 0,
     };
     world.does(unfit).await;
     assert_eq!(world.request("r1").await.state, RequestState::Open);
@@ -496,7 +496,7 @@ pub(super) async fn a_decision_that_codex_does_not_hear_is_kept_or_withdrawn<F: 
     let gone = || AnswerUndelivered {
         request_id: id("r1"),
         because: UndeliveredReason::Gone,
-        told_again: 0,
+        resends: 0,
     };
     world.does(gone()).await;
     assert_eq!(
