@@ -73,7 +73,7 @@ pub enum Change {
     /// Inserts a message.
     NewMessage(Message),
     /// Rewrites a message's life, expecting its present state.
-    Live {
+    UpdateState {
         message_id: MessageId,
         /// The state it must be in.
         from: StateName,

@@ -98,7 +98,7 @@ impl<'a> Tx<'a> {
 
     /// Rewrites the life of a message as it was read.
     pub(super) fn set_life(&mut self, message: &Message, life: Life) -> Result<(), RowsError> {
-        self.change(Change::Live {
+        self.change(Change::UpdateState {
             message_id: message.message_id.clone(),
             from: message.life.state.name(),
             life,

@@ -44,7 +44,7 @@ fn after(class: Class, turn: Turn, seen_now: bool) -> Life {
             .changes
             .into_iter()
             .filter_map(|change| match change {
-                Change::Live { life, .. } => Some(life),
+                Change::UpdateState { life, .. } => Some(life),
                 _ => None,
             });
     let life = lives.next().expect("the message moves");

@@ -47,7 +47,7 @@ fn verdict(found: TurnHistory, turn: Turn, boot: &str) -> &'static str {
     };
     let decision = given.run(reconcile, NOW.0).unwrap();
     let life = decision.changes.iter().find_map(|change| match change {
-        Change::Live { life, .. } => Some(life),
+        Change::UpdateState { life, .. } => Some(life),
         _ => None,
     });
     let life = life.expect("the message moves");
@@ -273,7 +273,7 @@ fn after_death(sandbox: Sandbox, suspect: bool, on_cut: CutPolicy) -> Life {
         .changes
         .into_iter()
         .find_map(|change| match change {
-            Change::Live { life, .. } => Some(life),
+            Change::UpdateState { life, .. } => Some(life),
             _ => None,
         });
     life.expect("the message moves")

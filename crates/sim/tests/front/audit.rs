@@ -24,7 +24,7 @@ pub(crate) fn becomes(id: &str, state: MessageState, at: Timestamp) -> Change {
         attempt: 1,
         ..Life::new(at)
     };
-    Change::Live {
+    Change::UpdateState {
         message_id: MessageId::new(id),
         from: StateName::Received,
         life: life.moved(state, at),

@@ -121,7 +121,7 @@ impl Rows for SqliteRows<'_> {
                 turn_id,
             } => conversation::last_turn(conn, conversation_id, turn_id),
             Change::NewMessage(message) => message::insert(conn, message),
-            Change::Live {
+            Change::UpdateState {
                 message_id,
                 from,
                 life,

@@ -35,7 +35,7 @@ impl Rows for MemoryRows {
                 conversation.last_turn = Some(turn_id.clone());
             })?,
             Change::NewMessage(message) => self.new_message(message)?,
-            Change::Live {
+            Change::UpdateState {
                 message_id,
                 from,
                 life,
