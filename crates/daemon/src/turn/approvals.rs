@@ -12,7 +12,7 @@ use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{
     Agent, ApprovalRequest, Ledger, LedgerError, RequestKey, Responded, Sink, Standing,
 };
-use bridge_core::rules::{Case, Judgement, Ruling};
+use bridge_core::rules::{Case, RuleDecision, RuleEvaluation};
 use bridge_core::show;
 use bridge_core::step::{
     AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, ExpireOutcome, ExpireRequests, Resolve,
@@ -188,7 +188,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         None
     }
 
-    fn judge(&self, message: &Message, asked: &ApprovalRequest) -> Judgement {
+    fn judge(&self, message: &Message, asked: &ApprovalRequest) -> RuleEvaluation {
         self.settings().policy.judge(Case {
             tier: message.tier,
             kind: &asked.kind,
@@ -472,11 +472,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 }
 
 /// What the rules decide without a person.
-fn at_once(judgement: &Judgement, at: Timestamp) -> Option<RequestVerdict> {
+fn at_once(judgement: &RuleEvaluation, at: Timestamp) -> Option<RequestVerdict> {
     let decision = match judgement.ruling {
-        Ruling::Ask => return None,
-        Ruling::Allow => RequestDecision::Accept,
-        Ruling::Deny => RequestDecision::Decline,
+        RuleDecision::Ask => return None,
+        RuleDecision::Allow => RequestDecision::Accept,
+        RuleDecision::Deny => RequestDecision::Decline,
     };
     let via = match &judgement.because {
         Some(rule) => format!("rule {rule}"),
