@@ -243,7 +243,7 @@ impl Lives {
             message_id: message.message_id.clone(),
             turn_id: turn_id(message),
             text: Some("It fails because the clock of the machine went back.".repeat(8)),
-            heard: Vec::new(),
+            received: Vec::new(),
             usage: Usage::default(),
             reply_max_chars: None,
         })

@@ -296,7 +296,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     message_id: message_id.clone(),
                     turn_id: end.turn_id,
                     text: parcel.told(answer),
-                    heard: [turn.heard.as_slice(), &end.received].concat(),
+                    received: [turn.heard.as_slice(), &end.received].concat(),
                     usage: end.usage,
                     reply_max_chars,
                 };

@@ -411,7 +411,7 @@ impl Pair {
                 let heard = (0..MESSAGES).map(|m| ClientId::of(&message(&format!("m{m}")), 1));
                 let answered = Answered {
                     attachments: Vec::new(),
-                    heard: heard.take(4).collect(),
+                    received: heard.take(4).collect(),
                     ..answered(id, "an answer", max)
                 };
                 self.both(answered).await;

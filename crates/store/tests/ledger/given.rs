@@ -112,7 +112,7 @@ pub(crate) fn answered(id: &str, text: &str, reply_max_chars: Option<usize>) -> 
         message_id: message(id),
         turn_id: TurnId::new(format!("t-{id}")),
         text: Some(text.to_owned()),
-        heard: Vec::new(),
+        received: Vec::new(),
         usage: Usage {
             input_tokens: 7,
             output_tokens: 3,

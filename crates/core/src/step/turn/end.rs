@@ -56,7 +56,7 @@ pub struct Answered {
     pub turn_id: TurnId,
     pub text: Option<String>,
     /// The client ids of all texts that the turn was given.
-    pub heard: Vec<ClientId>,
+    pub received: Vec<ClientId>,
     /// Files to send with the answer.
     pub attachments: Vec<Attachment>,
     pub usage: Usage,
@@ -111,7 +111,7 @@ impl Answered {
         tx.deliver(&message.conversation_id);
         tx.act(Action::Schedule);
         tx.announce(message_id);
-        followers::share(tx, message_id, &self.heard, &text, now)?;
+        followers::share(tx, message_id, &self.received, &text, now)?;
         tx.change(Change::NewAnswer(Answer {
             message_id: message_id.clone(),
             attempt: message.life.attempt,

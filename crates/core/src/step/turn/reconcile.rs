@@ -123,7 +123,7 @@ impl Case<'_> {
             message_id: self.message.message_id.clone(),
             turn_id: found.turn_id,
             text: found.answer,
-            heard: found.received,
+            received: found.received,
             attachments,
             usage: turn.as_ref().map_or_else(Usage::default, |turn| turn.usage),
             reply_max_chars,
