@@ -71,7 +71,7 @@ impl RuleDecision {
 /// One decision of the operator, made beforehand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What it is called where it is told about.
+    /// Its name in explanations.
     pub name: String,
     /// Whose turns; empty for all.
     pub tiers: Vec<Tier>,

@@ -137,9 +137,9 @@ pub enum Change {
         from: RequestStateName,
         to: RequestState,
     },
-    /// Records that those who may decide an open request were told a second time.
+    /// Records that those who may decide an open request were reminded.
     Reminded { request_id: RequestId },
-    /// Records that Codex asked a decided request again and is told once more.
+    /// Records that Codex asked a decided request again and is sent the decision once more.
     AnswerResent { request_id: RequestId },
     /// The life of Codex that asked is over: what was open is orphaned.
     Orphan(RequestsOf),

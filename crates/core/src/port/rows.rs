@@ -229,7 +229,7 @@ impl HeadFilter {
     }
 }
 
-/// A message and its answer, as a new thread is told of them.
+/// A message and its answer, for the recap of a new thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// What was said.
@@ -423,8 +423,8 @@ pub trait Read {
     fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, RowsError>;
     /// A parked message whose time is up.
     fn overdue(&self, now: Timestamp) -> Result<Option<Message>, RowsError>;
-    /// The messages that take the place of a turn. Where one works is told of those in one of these directories; asked
-    /// about none, nobody looks it up.
+    /// The messages that take the place of a turn. The directory is looked up only for turns in one of
+    /// these.
     fn flight(&self, workdirs: &[String]) -> Result<Vec<Flight>, RowsError>;
     /// Finished messages in this state that last changed before `before`, settled in every way, at most `limit`.
     fn forgettable(
@@ -577,7 +577,7 @@ pub struct Standing {
     pub state: RequestState,
     /// When it was asked.
     pub created_at: Timestamp,
-    /// How often Codex asked again after it was decided, and was told once more.
+    /// How often Codex asked again after it was decided, and was sent the decision once more.
     pub resends: u32,
 }
 

@@ -1,6 +1,6 @@
 //! Replies: how they are queued, and how a lane sends them one by one.
 //!
-//! A message that ends without an answer ends here as well, because its sender is told with a notice.
+//! A message that ends without an answer ends here as well, because its sender gets a notice.
 
 use super::{Action, Refused, RunError, Transition, Tx};
 use crate::limits;
@@ -309,7 +309,7 @@ impl Transition for Refuse {
             return Ok(None);
         }
         if let Some(at) = self.next_try(reply, now) {
-            // An unknown outcome stays `sending`: the next send is told that this one may have arrived.
+            // An unknown outcome stays `sending`: the next send knows that this one may have arrived.
             let to = if self.failure.class == Class::Ambiguous {
                 ReplyState::Sending
             } else {

@@ -26,11 +26,11 @@ pub struct Ask {
 pub enum AskOutcome {
     /// Somebody must decide.
     Waits { request_id: RequestId },
-    /// Codex is to be told this now.
+    /// Codex is to be sent this now.
     Answer {
         request_id: RequestId,
         verdict: Verdict,
-        /// How often Codex was told it again, with this time.
+        /// How often Codex was sent it again, with this time.
         resends: u32,
     },
 }

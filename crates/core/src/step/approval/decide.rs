@@ -16,12 +16,12 @@ pub struct Decide {
     pub authority: Authority,
 }
 
-/// What became of a decision.
+/// The result of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecideOutcome {
-    /// It counts, and Codex is told.
+    /// It counts, and is sent to Codex.
     Applied,
-    /// It counts: Codex died while it asked, and is told when it asks the same again.
+    /// It counts: Codex died while it asked, and gets the decision when it asks the same again.
     Granted,
     /// It does not count.
     Refused(DecideRefusal),
@@ -202,7 +202,7 @@ impl Transition for AnswerDelivered {
 pub struct AnswerUndelivered {
     pub request_id: RequestId,
     pub because: UndeliveredReason,
-    /// How often Codex was told it again when this telling began.
+    /// How often Codex had been sent it again when this delivery began.
     pub resends: u32,
 }
 
@@ -211,7 +211,7 @@ pub struct AnswerUndelivered {
 pub enum UndeliveredReason {
     /// It does not ask that, as far as can be seen now.
     Gone,
-    /// The life that asked can't be reached, and was not told.
+    /// The life that asked can't be reached, and was sent nothing.
     Cut,
     /// It still asks: the answer did not fit.
     Unfit { why: String },
@@ -228,7 +228,7 @@ impl Transition for AnswerUndelivered {
         let RequestState::Decided(verdict) = case.request.state.clone() else {
             return Ok(());
         };
-        // Codex asked again meanwhile and was told: a grant would let the same command through a second time.
+        // Codex asked again meanwhile and was answered: a grant would let the same command through a second time.
         if case.request.resends != self.resends {
             return Ok(());
         }
@@ -261,7 +261,7 @@ impl Transition for AnswerUndelivered {
             UndeliveredReason::Cut | UndeliveredReason::Gone => {
                 let why = "Codex did not wait for the answer any more".to_owned();
                 let line = format!("{why}: {headline}");
-                // The decider was told that it counts; the end of a message tells everything else.
+                // The decider was shown that it counts; the end of a message says everything else.
                 let notice = (awaits && !verdict.is_own()).then(|| line.clone());
                 (RequestState::Withdrawn { why }, line, notice)
             }

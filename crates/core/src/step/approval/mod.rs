@@ -73,7 +73,7 @@ impl RequestCase {
         )
     }
 
-    /// What the sender is told when Codex begins to wait.
+    /// The notice for the sender when Codex begins to wait.
     pub(super) fn asks(&self, now: Timestamp) -> String {
         let Request {
             headline,
@@ -163,7 +163,7 @@ declined {until} without a word.",
         })
     }
 
-    /// What the sender is told when somebody else settled it.
+    /// The notice for the sender when somebody else settled it.
     pub(super) fn settled(&self, verdict: &Verdict) -> Option<String> {
         (!verdict.by.is_caller(&self.message.sender)).then(|| {
             format!(
@@ -272,10 +272,10 @@ mod tests {
         let long = showing(&format!("{whole}; rm -r /"));
         assert!(!long.takes_here(&yes));
         assert!(long.takes_here(&says(RequestDecision::Decline, None)));
-        let told = long.asks(Timestamp(0));
-        assert!(!told.contains("`approve"), "{told}");
+        let notice = long.asks(Timestamp(0));
+        assert!(!notice.contains("`approve"), "{notice}");
         for words in ["not all of it", "codex-bridge respond", "`decline k3v9qa`"] {
-            assert!(told.contains(words), "{told}");
+            assert!(notice.contains(words), "{notice}");
         }
     }
 

@@ -52,7 +52,7 @@ impl Subject {
     }
 }
 
-/// The newest approval request with this code: who comes late is told who was first.
+/// The newest approval request with this code: who comes late sees who was first.
 fn recall(
     rows: &dyn Read,
     id: &ConversationId,

@@ -90,12 +90,12 @@ pub enum Verdict {
     Unfit {
         /// Why, as a sentence.
         reason: String,
-        /// Whether its sender is told.
+        /// Whether its sender gets a notice.
         tell: bool,
     },
 }
 
-/// What became of an inbound text.
+/// What an inbound text became.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
     /// It is a new message, on disk.
@@ -272,8 +272,7 @@ impl Receive {
         Ok(match storage.over(&stored, self.bytes(refused), now) {
             Some(over) if storage.refusable => Admitted::No(Received::OverBudget(over)),
             Some(over) if !refused => {
-                let told = past.heard.first().is_some_and(|newest| newest.stopped);
-                Admitted::AsDeadLetter(stopped(over.to_string(), !told))
+                Admitted::AsDeadLetter(stopped(over.to_string(), !past.newest_stopped()))
             }
             Some(_) | None => admitted,
         })
@@ -293,15 +292,19 @@ impl Receive {
     }
 
     /// What is counted against the sender's budgets.
-    fn past(&self, rows: &dyn Read, seated: Option<&ConversationId>) -> Result<Past, RowsError> {
+    fn past(&self, rows: &dyn Read, present: Option<&ConversationId>) -> Result<Past, RowsError> {
         match (self.kind, self.extras.by_talk) {
             (SenderKind::Person, _) => Ok(Past::default()),
             (SenderKind::Agent, false) => Ok(Past {
-                heard: rows.heard_of_agent(&self.channel, &self.sender, limits::PAIR_LOOKED_AT)?,
+                messages: rows.heard_of_agent(
+                    &self.channel,
+                    &self.sender,
+                    limits::PAIR_LOOKED_AT,
+                )?,
                 talks: None,
             }),
             (SenderKind::Agent, true) => {
-                let heard = match seated {
+                let messages = match present {
                     Some(id) => rows.heard_in_talk(id, &self.sender, limits::PAIR_LOOKED_AT)?,
                     None => Vec::new(),
                 };
@@ -310,24 +313,32 @@ impl Receive {
                 let talks = match reached {
                     Some(reached) => {
                         let newest = rows.heard_of_agent(&self.channel, &self.sender, 1)?;
-                        let told = newest.first().is_some_and(|newest| newest.stopped);
-                        Some((reached, told))
+                        let notified = newest.first().is_some_and(|newest| newest.stopped);
+                        Some((reached, notified))
                     }
                     None => None,
                 };
-                Ok(Past { heard, talks })
+                Ok(Past { messages, talks })
             }
         }
     }
 }
 
-/// What an agent said before.
+/// Earlier messages of an agent.
 #[derive(Debug, Default)]
 struct Past {
     /// Newest first; in this talk only, where talks are counted one by one.
-    heard: Vec<Heard>,
-    /// When it said the message that would use up the budget of all its talks, and whether it was told so.
+    messages: Vec<Heard>,
+    /// When it said the message that would use up the budget of all its talks, and whether it was notified.
     talks: Option<(Timestamp, bool)>,
+}
+
+impl Past {
+    /// Whether the newest message was stopped already, with a notice.
+    fn newest_stopped(&self) -> bool {
+        let newest = self.messages.first();
+        newest.is_some_and(|newest| newest.stopped)
+    }
 }
 
 /// Why a row does not become a turn.
@@ -365,11 +376,11 @@ impl Unfit {
 }
 
 /// Two agents that answer each other stop here: by the hops that they count themselves, or by how often one of them
-/// was heard, by its own time, so that what waited for us to come back is not taken for a loop. The first word too
-/// many is told why; later ones meet silence, because every word of ours could be answered again.
+/// sent a message, by its own time, so that what waited for us to come back is not taken for a loop. The first message
+/// too many gets a notice; later ones meet silence, because every notice of ours could be answered again.
 fn loop_guard(receive: &Receive, past: &Past, said_at: Timestamp) -> Option<Unfit> {
     let hops = receive.extras.hops;
-    let told = past.heard.first().is_some_and(|newest| newest.stopped);
+    let notified = past.newest_stopped();
     match receive.kind {
         SenderKind::Person => return None,
         SenderKind::Agent => {}
@@ -379,22 +390,22 @@ fn loop_guard(receive: &Receive, past: &Past, said_at: Timestamp) -> Option<Unfi
             "the loop guard stopped it: {hops} agents answered each other before it, and {} may",
             limits::HOPS_MAX
         );
-        return Some(stopped(reason, hops == limits::HOPS_MAX && !told));
+        return Some(stopped(reason, hops == limits::HOPS_MAX && !notified));
     }
     let within = |budget: &PairBudget| said_at.plus_ms(-budget.window_ms);
     let in_talk = limits::PAIR_BUDGETS.iter().find(|budget| {
-        let recent = past.heard.iter();
-        let recent = recent.filter(|heard| heard.said_at > within(budget));
+        let recent = past.messages.iter();
+        let recent = recent.filter(|message| message.said_at > within(budget));
         recent.count() >= budget.messages as usize
     });
     if let Some(budget) = in_talk {
-        return Some(stopped(too_many(budget, ""), !told));
+        return Some(stopped(too_many(budget, ""), !notified));
     }
     let budget = &limits::TALKS_BUDGET;
-    let (_, told) = past
+    let (_, notified) = past
         .talks
         .filter(|(reached, _)| *reached > within(budget))?;
-    Some(stopped(too_many(budget, " in all its talks"), !told))
+    Some(stopped(too_many(budget, " in all its talks"), !notified))
 }
 
 fn too_many(budget: &PairBudget, scope: &str) -> String {

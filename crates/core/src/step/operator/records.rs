@@ -114,7 +114,7 @@ pub struct Adopted {
     pub workdir: String,
 }
 
-/// What became of it.
+/// The result of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Imported {
     /// It was done before.

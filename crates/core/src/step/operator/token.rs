@@ -70,8 +70,7 @@ impl Transition for AddToken {
     }
 }
 
-/// Makes a token good for nothing, for ever. Whoever had it is told nothing more either: its push configurations go with
-/// it, and the receivers' secrets in them.
+/// Revokes a token for good. Its push configurations go with it, and the receivers' secrets in them.
 #[derive(Clone, Debug)]
 pub struct RevokeToken {
     pub name: String,

@@ -130,7 +130,7 @@ pub struct Fail {
     pub failure: Failure,
     /// An item that may touch the world was seen by whoever followed the turn to its end.
     pub touched: bool,
-    /// What its turn cost all the same, as far as it was told.
+    /// What its turn cost all the same, as far as known.
     pub usage: Usage,
     /// What happens if it was cut after it may have changed something.
     pub on_cut: CutPolicy,
@@ -230,7 +230,7 @@ impl EndedAttempt<'_> {
                     ..message.life.clone()
                 };
                 if self.touched.is_some() {
-                    // Should a person send it again, it is told to check first.
+                    // Should a person send it again, it is asked to check first.
                     life.input = NextInput::Continue;
                 }
                 return reply::close(tx, message, &life, self.failure.reason, now);

@@ -1,6 +1,6 @@
 //! What becomes of messages that were given to the running turn of another one, when that turn ends.
 //!
-//! Received and answered: the answer is theirs too. Received and cut: they wait again, and are told to check first. Not
+//! Received and answered: the answer is theirs too. Received and cut: they wait again, and are asked to check first. Not
 //! received: they wait again as if nothing had been. One that was stopped meanwhile is over in any case.
 
 use super::super::{Tx, reply};

@@ -1,4 +1,4 @@
-//! What becomes of a lost turn: the only exits from `unclear`.
+//! Lost turns: the only exits from `unclear`.
 //!
 //! The agent's history has been read while holding its writer; this decides what it means. Reading twice gives the same
 //! answer, and nothing is guessed.
@@ -15,7 +15,7 @@ use crate::value::{
     MessageId, MessageState, NextInput, StateName, Timestamp, Turn, TurnState, Usage,
 };
 
-/// Journals what became of a turn that was lost from sight (T8).
+/// Journals what the history says of a lost turn (T8).
 #[derive(Clone, Debug)]
 pub struct Reconcile {
     pub message_id: MessageId,
@@ -219,7 +219,7 @@ impl Case<'_> {
         if let Some(end) = self.meant_to_end() {
             let mut life = message.life.clone();
             if touched {
-                // Should a person send it again, it is told to check first.
+                // Should a person send it again, it is asked to check first.
                 life.input = NextInput::Continue;
             }
             return reply::close(tx, message, &life, end, self.now);

@@ -1,6 +1,6 @@
 //! What happens to a message whose turn ended or was lost without an answer.
 //!
-//! A turn that may have touched the world is never run again blindly: the next turn is told what happened and
+//! A turn that may have touched the world is never run again blindly: the next turn is given what happened and
 //! asked to check first, or a person is asked, or it ends here, as the operator chose.
 
 use super::super::{Action, Tx, reply};

@@ -40,7 +40,7 @@ pub struct Unbind {
     pub why: String,
 }
 
-/// What people are told of a lost thread.
+/// The notice about a lost thread.
 pub(super) fn lost_notice(why: &str) -> String {
     format!(
         "Codex's record of this conversation is lost ({why}). A new thread goes on with the last messages as a recap."
