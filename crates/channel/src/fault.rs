@@ -19,8 +19,6 @@ pub(crate) enum Deed {
     Upload,
     /// Asking for a receipt.
     Probe,
-    /// Acknowledging: harmless to repeat.
-    Acknowledge,
     /// Fetching: harmless to repeat.
     Fetch,
 }
@@ -33,7 +31,6 @@ impl Deed {
                 "the platform did not take a file of this reply, which waits for it for a few tries"
             }
             Self::Probe => "the platform did not say whether this reply arrived",
-            Self::Acknowledge => "the platform did not confirm that this message is finished",
             Self::Fetch => "the platform showed no messages",
         }
     }
@@ -42,7 +39,7 @@ impl Deed {
     pub(crate) fn in_doubt(self) -> Class {
         match self {
             Self::Send => Class::Ambiguous,
-            Self::Upload | Self::Probe | Self::Acknowledge | Self::Fetch => Class::Transient,
+            Self::Upload | Self::Probe | Self::Fetch => Class::Transient,
         }
     }
 }

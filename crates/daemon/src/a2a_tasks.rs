@@ -468,7 +468,7 @@ mod tests {
             });
             match answer.decide.authority {
                 Authority::Sender { sender, tier, .. } if sender == "boss" => Some(tier),
-                Authority::Sender { .. } | Authority::Owner => None,
+                Authority::Sender { .. } | Authority::Owner | Authority::Caller { .. } => None,
             }
         };
         let named = "[[a2a.peers]]\nname = 'boss'\ntier = 'owner'\n";

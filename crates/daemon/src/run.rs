@@ -174,7 +174,6 @@ impl Loops {
     fn start<L: Ledger>(daemon: &Arc<CodexDaemon<L>>, inbox: DaemonService<L>) -> Self {
         let mut loops = vec![
             tokio::spawn(Arc::clone(daemon).schedule()),
-            tokio::spawn(Arc::clone(daemon).acks()),
             tokio::spawn(Arc::clone(daemon).prune()),
             tokio::spawn(Arc::clone(daemon).rescue()),
             tokio::spawn(Arc::clone(daemon).notifications()),

@@ -79,7 +79,6 @@ impl DeadView {
             | MessageState::Steered { .. }
             | MessageState::Answered
             | MessageState::Sending
-            | MessageState::Replied
             | MessageState::Done
             | MessageState::Cancelled { .. } => return None,
         };

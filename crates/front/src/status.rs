@@ -23,7 +23,7 @@ pub struct StatusView {
     pub oldest_unanswered_ms: Option<i64>,
     /// Unanswered messages under which Codex died before; they are tried one at a time.
     pub suspects: u64,
-    /// Sources that are still to be told that a message is finished.
+    /// Always 0: no channel is owed an ack for a single message.
     pub acks_owed: u64,
     /// Replies that a platform did not take yet.
     pub replies_retried: u64,
@@ -45,7 +45,7 @@ pub struct SummaryView {
     pub unclear: u64,
     /// For a person: something is to be mended or decided.
     pub waiting_for_you: u64,
-    /// Answered, and their replies or acks are on their way.
+    /// Answered, and their replies are on their way.
     pub sending: u64,
     /// Finished with an answer.
     pub answered: u64,
@@ -110,9 +110,7 @@ impl SummaryView {
                 | StateName::Steered => &mut summary.working,
                 StateName::Unclear => &mut summary.unclear,
                 StateName::Parked => &mut summary.waiting_for_you,
-                StateName::Answered | StateName::Sending | StateName::Replied => {
-                    &mut summary.sending
-                }
+                StateName::Answered | StateName::Sending => &mut summary.sending,
                 StateName::Done => &mut summary.answered,
                 StateName::Dead => &mut summary.dead,
                 StateName::Cancelled => &mut summary.cancelled,
@@ -143,7 +141,7 @@ impl StatusView {
             oldest_unanswered_at: oldest.map(|at| at.0),
             oldest_unanswered_ms: oldest.map(|at| now.since_ms(at).max(0)),
             suspects: figures.suspects,
-            acks_owed: figures.acks_owed,
+            acks_owed: 0,
             replies_retried: figures.replies_retried,
             requests_waiting: figures.requests_waiting,
             ledger_bytes,

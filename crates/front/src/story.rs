@@ -1,9 +1,7 @@
 //! The whole story of one message as JSON: every attempt, what Codex did, what was sent back, who acted on it.
 
 use crate::view::{EventView, MessageView};
-use bridge_core::value::{
-    Ack, AuditEntry, EventKind, ItemEvent, Reply, ReplyKind, ReplyState, Turn,
-};
+use bridge_core::value::{AuditEntry, EventKind, ItemEvent, Reply, ReplyKind, ReplyState, Turn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -88,12 +86,12 @@ pub struct ActEntryView {
     pub detail: String,
 }
 
-/// What is owed to the source of a message.
+/// The ack that the source of a message is owed: none.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AckView {
-    /// `none`, `on_custody` or `after_reply`.
+    /// `none`.
     pub mode: String,
-    /// `not_needed`, `due`, `given` or `refused`.
+    /// `not_needed`.
     pub state: String,
 }
 
@@ -184,11 +182,11 @@ impl From<AuditEntry> for ActEntryView {
     }
 }
 
-impl From<Ack> for AckView {
-    fn from(ack: Ack) -> Self {
+impl AckView {
+    pub(crate) fn not_needed() -> Self {
         Self {
-            mode: ack.mode.as_str().to_owned(),
-            state: ack.state.as_str().to_owned(),
+            mode: "none".to_owned(),
+            state: "not_needed".to_owned(),
         }
     }
 }

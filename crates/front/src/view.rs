@@ -65,7 +65,7 @@ pub struct MessageView {
     pub followers: Vec<String>,
     /// The message of its conversation that goes first.
     pub behind: Option<String>,
-    /// What is owed to its source.
+    /// Always `none` and `not_needed`: no channel is owed an ack for a single message.
     pub ack: Option<AckView>,
     /// Codex's thread of the conversation.
     pub thread_id: Option<String>,
@@ -308,7 +308,6 @@ impl MessageRows {
             message,
             behind,
             followers,
-            ack,
             replies,
             ..
         } = case;
@@ -337,7 +336,7 @@ impl MessageRows {
             leader: message.life.state.leader().map(ToString::to_string),
             followers: followers.iter().map(ToString::to_string).collect(),
             behind: behind.map(|first| first.message_id.to_string()),
-            ack: ack.map(AckView::from),
+            ack: Some(AckView::not_needed()),
             thread_id,
             received_at: message.received_at.0,
             updated_at: message.life.updated_at.0,

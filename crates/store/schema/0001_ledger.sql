@@ -52,7 +52,7 @@ CREATE TABLE message (
     state            TEXT NOT NULL CHECK (state = 'received' OR state = 'claimed' OR state = 'starting'
                              OR state = 'running' OR state = 'unclear' OR state = 'steered'
                              OR state = 'parked' OR state = 'answered'
-                             OR state = 'sending' OR state = 'replied' OR state = 'done'
+                             OR state = 'sending' OR state = 'done'
                              OR state = 'dead' OR state = 'cancelled'),
     turn_id          TEXT,
     reason           TEXT,
@@ -184,14 +184,6 @@ CREATE TABLE reply_text (
 ) STRICT;
 
 CREATE INDEX reply_files ON reply_text (row) WHERE files IS NOT NULL;
-
-CREATE TABLE ack (
-    message_id TEXT PRIMARY KEY NOT NULL REFERENCES message (message_id),
-    mode       TEXT NOT NULL CHECK (mode = 'none' OR mode = 'on_custody' OR mode = 'after_reply'),
-    state      TEXT NOT NULL CHECK (state = 'not_needed' OR state = 'due' OR state = 'given' OR state = 'refused')
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX ack_due ON ack (message_id) WHERE state = 'due';
 
 -- A request of Codex. `kind` has no check: an unknown method is stored under its own name. `shown` is the whole text that
 -- is decided about, `digest` what a grant is bound to. `redelivered` counts how often Codex asked a decided request again

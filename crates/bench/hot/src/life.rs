@@ -9,8 +9,8 @@ use bridge_core::step::{
     Receive, Send, SendOutcome, Tend, Tended, Verdict,
 };
 use bridge_core::value::{
-    AckMode, BootId, ChannelId, ConversationId, EventKind, ExternalId, IncarnationId, Message,
-    MessageId, Sandbox, SenderKind, ThreadId, Tier, Timestamp, TurnId, Usage,
+    BootId, ChannelId, ConversationId, EventKind, ExternalId, IncarnationId, Message, MessageId,
+    Sandbox, SenderKind, ThreadId, Tier, Timestamp, TurnId, Usage,
 };
 use bridge_store::key::KEY_BYTES;
 use bridge_store::{KeyAge, LedgerKey, Options, SqliteLedger};
@@ -138,7 +138,6 @@ impl Lives {
             sender: "somebody".to_owned(),
             tier: Tier::Owner,
             body: "Please look at the failing test and tell me why it fails.".repeat(4),
-            ack: AckMode::None,
             mid_turn: MidTurn::Queue,
             verdict: Verdict::Fit,
             extras: Extras::default(),
@@ -244,7 +243,7 @@ impl Lives {
             message_id: message.message_id.clone(),
             turn_id: turn_id(message),
             text: Some("It fails because the clock of the machine went back.".repeat(8)),
-            heard: Vec::new(),
+            received: Vec::new(),
             usage: Usage::default(),
             reply_max_chars: None,
         })

@@ -5,7 +5,7 @@
 use super::CHANNEL;
 use crate::inbox::{Arrival, Refusal, check_key, check_text};
 use bridge_core::step::{Extras, Verdict};
-use bridge_core::value::{AckMode, Attachment, ChannelId, ExternalId, MessageId, SenderKind, Tier};
+use bridge_core::value::{Attachment, ChannelId, ExternalId, MessageId, SenderKind, Tier};
 use sha2::{Digest, Sha256};
 
 /// Ends the sender's own id in ours, and begins what is no id of theirs.
@@ -47,7 +47,6 @@ pub fn arrive(inbound: Inbound) -> Result<Arrival, Refusal> {
         sender: inbound.sender,
         tier: inbound.tier,
         body: inbound.text,
-        ack: AckMode::None,
         verdict: Verdict::Fit,
         extras: Extras {
             attachments: inbound.files,

@@ -74,7 +74,7 @@ mod tests {
             status(408, None),
         ] {
             assert_eq!(class(Deed::Send, &error), Class::Ambiguous, "{error}");
-            for harmless in [Deed::Probe, Deed::Acknowledge, Deed::Fetch] {
+            for harmless in [Deed::Probe, Deed::Fetch] {
                 assert_eq!(class(harmless, &error), Class::Transient, "{error}");
             }
         }

@@ -1,7 +1,7 @@
 //! The loopback channel: a platform on this machine that speaks plain HTTP. It is what `drill` and the tests run
 //! against, and a template for real ones.
 //!
-//! `source` fetches messages, this file sends replies and acks, `client` makes the calls, `fault` says what a
+//! `source` fetches and acknowledges messages, this file sends replies, `client` makes the calls, `fault` says what a
 //! failed one means.
 
 mod client;
@@ -16,7 +16,7 @@ use crate::fault::Deed;
 use crate::http::CallError;
 use crate::poll::now;
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
-use bridge_core::value::{AckMode, Class, Failure, Message, Reply, SenderKind, Tier, Twin};
+use bridge_core::value::{Class, Failure, Message, Reply, SenderKind, Tier, Twin};
 use client::Client;
 use fault::fault;
 use row::Address;
@@ -36,8 +36,6 @@ pub struct Settings {
     pub url: String,
     /// What may follow a reply whose outcome is not known.
     pub class: SinkClass,
-    /// When a message is acknowledged.
-    pub ack: AckMode,
     /// What its senders may do.
     pub tier: Tier,
     /// Whether people or programs send.
@@ -119,11 +117,6 @@ impl Sink for Loopback {
         }
         tokio::time::sleep(PROBE_SETTLE).await;
         self.look(reply).await
-    }
-
-    async fn acknowledge(&self, message: &Message) -> Result<(), SinkFault> {
-        let told = self.client.acknowledge(address(message)?.row).await;
-        told.map_err(|error| fault(Deed::Acknowledge, &error, now()))
     }
 }
 

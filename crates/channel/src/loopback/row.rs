@@ -101,7 +101,6 @@ fn arrival(
         sender,
         tier: settings.tier,
         body,
-        ack: settings.ack,
         verdict,
         extras: Extras::default(),
     }
@@ -111,14 +110,13 @@ fn arrival(
 mod tests {
     use super::*;
     use bridge_core::port::SinkClass;
-    use bridge_core::value::{AckMode, SenderKind, Tier};
+    use bridge_core::value::{SenderKind, Tier};
     use serde_json::json;
 
     fn read(value: &Value) -> Result<Arrival, String> {
         let settings = Settings {
             url: String::new(),
             class: SinkClass::Idempotent,
-            ack: AckMode::AfterReply,
             tier: Tier::Peer,
             kind: SenderKind::Agent,
         };

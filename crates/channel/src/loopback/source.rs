@@ -3,6 +3,7 @@
 
 use super::client::INBOX_ROWS;
 use super::fault::failure;
+use super::row::Address;
 use super::wire::Inbox as WireInbox;
 use super::{CHANNEL, Loopback, row};
 use crate::fault::Deed;
@@ -68,7 +69,7 @@ impl Loopback {
     }
 
     async fn take<D: Inbox>(&self, door: &D, inbox: WireInbox, state: &mut Poll) -> Page {
-        let mut news = false;
+        let (mut news, mut all_acked) = (false, true);
         for value in &inbox.rows {
             let arrival = match row::read(value, &self.settings) {
                 Ok(arrival) => arrival,
@@ -77,6 +78,7 @@ impl Loopback {
                     continue;
                 }
             };
+            let external_id = arrival.external_id.clone();
             match door.take_in(arrival).await {
                 Ok(Received::New(message_id)) => {
                     tracing::debug!(%message_id, "taken in from the loopback platform");
@@ -92,8 +94,19 @@ impl Loopback {
                     return Page::PushedBack;
                 }
             }
+            // Only after the commit: the platform does not show an acknowledged row again.
+            if let Some(address) = Address::of(&external_id)
+                && let Err(error) = self.client.acknowledge(address.row).await
+            {
+                tracing::warn!(%error, "the loopback platform did not take an ack; it shows the row again");
+                all_acked = false;
+            }
         }
-        Page::Taken { news }
+        if all_acked {
+            Page::Taken { news }
+        } else {
+            Page::PushedBack
+        }
     }
 }
 

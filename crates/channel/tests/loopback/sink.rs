@@ -1,4 +1,4 @@
-//! Replies, looks and acks, and the class of every way in which they fail.
+//! Replies and looks, and the class of every way in which they fail.
 
 use crate::stage::{channel, message, platform, reply};
 use bridge_channel::Channels;
@@ -15,7 +15,7 @@ fn refuse(status: u16) -> Fault {
 }
 
 #[tokio::test]
-async fn reply_and_ack_reach_the_row() {
+async fn reply_reaches_the_row() {
     let platform = platform(Memory::Idempotent).await;
     let row = platform.post("a@b", "ann", "hello").unwrap();
     let channel = channel(&platform);
@@ -29,9 +29,6 @@ async fn reply_and_ack_reach_the_row() {
         .await
         .unwrap();
     assert_eq!(found, Probe::Present { receipt });
-    channel.acknowledge(&message).await.unwrap();
-    channel.acknowledge(&message).await.unwrap();
-    assert_eq!(platform.open(), []);
 }
 
 #[tokio::test]
@@ -84,7 +81,6 @@ async fn retry_after_and_outages_are_classified() {
             .probe(&message, &reply(&message), &[])
             .await
             .map(drop),
-        channel.acknowledge(&message).await,
     ] {
         assert_eq!(failed.unwrap_err().failure.class, Class::Transient);
     }
@@ -113,27 +109,6 @@ async fn probe_reports_absent_only_when_confirmed() {
 }
 
 #[tokio::test]
-async fn lost_ack_can_be_repeated() {
-    let platform = platform(Memory::Idempotent).await;
-    let row = platform.post("a", "ann", "hello").unwrap();
-    let channel = channel(&platform);
-    let message = message(&format!("{row}@a"));
-    platform.script(Call::Ack, [Fault::LoseResponse, refuse(503), Fault::Cut]);
-    for _ in 0..3 {
-        let error = channel.acknowledge(&message).await.unwrap_err();
-        assert_eq!(error.failure.class, Class::Transient, "{error}");
-    }
-    channel.acknowledge(&message).await.unwrap();
-    assert_eq!(platform.open(), []);
-    let unknown = Message {
-        external_id: bridge_core::value::ExternalId::new("r99@a"),
-        ..message
-    };
-    let error = channel.acknowledge(&unknown).await.unwrap_err();
-    assert_eq!(error.failure.class, Class::Permanent, "{error}");
-}
-
-#[tokio::test]
 async fn reply_goes_to_its_message_channel() {
     let platform = platform(Memory::Idempotent).await;
     let row = platform.post("a", "ann", "hello").unwrap();
@@ -154,7 +129,6 @@ async fn reply_goes_to_its_message_channel() {
     for failed in [
         without.send(&here, &reply(&here)).await.map(drop),
         without.probe(&here, &reply(&here), &[]).await.map(drop),
-        without.acknowledge(&here).await,
     ] {
         let error = failed.unwrap_err();
         assert_eq!(error.failure.class, Class::Config);

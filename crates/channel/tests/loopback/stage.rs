@@ -3,8 +3,8 @@
 use bridge_channel::loopback::{Loopback, Settings};
 use bridge_core::port::SinkClass;
 use bridge_core::value::{
-    AckMode, ChannelId, ConversationId, ExternalId, Life, Message, MessageId, Reply, ReplyKey,
-    ReplyKind, ReplyState, Round, SenderKind, Seq, Tier, Timestamp,
+    ChannelId, ConversationId, ExternalId, Life, Message, MessageId, Reply, ReplyKey, ReplyKind,
+    ReplyState, Round, SenderKind, Seq, Tier, Timestamp,
 };
 use bridge_sim::{Memory, Platform, PlatformOptions};
 
@@ -20,7 +20,6 @@ pub(crate) fn channel(platform: &Platform) -> Loopback {
     let settings = Settings {
         url: platform.url(),
         class: SinkClass::Idempotent,
-        ack: AckMode::AfterReply,
         tier: Tier::Owner,
         kind: SenderKind::Person,
     };

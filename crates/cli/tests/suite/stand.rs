@@ -1,4 +1,4 @@
-//! A world with a platform in it: messages come from outside, replies and acks go back there, and a daemon can be
+//! A world with a platform in it: messages come from outside, replies go back there, and a daemon can be
 //! made to die at a named place.
 
 use crate::world::{Daemon, Running, World, within};
@@ -15,13 +15,11 @@ pub(crate) struct Stand {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub(crate) memory: Memory,
-    pub(crate) ack: &'static str,
     pub(crate) transport: &'static str,
 }
 
 pub(crate) const SOCKET: Setup = Setup {
     memory: Memory::Idempotent,
-    ack: "after_reply",
     transport: "socket",
 };
 pub(crate) const STDIO: Setup = Setup {
@@ -48,10 +46,9 @@ impl Stand {
         let settings = format!(
             "[codex]\ntransport = \"{}\"\nrestarts_per_minute = 600\n\
              [turn]\nbackoff_base_ms = 50\n\
-             [loopback]\nurl = \"{}\"\nsink = \"{sink}\"\nack = \"{}\"\ntier = \"owner\"\n",
+             [loopback]\nurl = \"{}\"\nsink = \"{sink}\"\ntier = \"owner\"\n",
             setup.transport,
             platform.url(),
-            setup.ack,
         );
         let world = World::with_settings(&settings).await;
         Self { world, platform }
@@ -86,11 +83,6 @@ impl Stand {
     /// How often the answer to a message became visible.
     pub(crate) fn answers(&self, row: RowId) -> usize {
         answers(&self.platform.history(), row)
-    }
-
-    /// How often a message was acknowledged.
-    pub(crate) fn acks(&self, row: RowId) -> usize {
-        acks(&self.platform.history(), row)
     }
 
     /// One daemon to the end of a message's life, and a clean stop.

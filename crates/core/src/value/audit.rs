@@ -9,7 +9,6 @@ use sha2::{Digest, Sha256};
 /// One act of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// When.
     pub at: Timestamp,
     /// Who, by the front's own authenticated field.
     pub actor: String,

@@ -44,7 +44,6 @@ text_id! {
     ExternalId;
     /// Codex's thread.
     ThreadId;
-    /// Codex's turn.
     TurnId;
     /// Codex's item inside a turn.
     ItemId;

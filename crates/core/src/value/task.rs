@@ -123,7 +123,6 @@ pub struct Notification {
     pub target: Option<String>,
     /// How far it is.
     pub state: NotifyState,
-    /// Sends begun.
     pub tries: u32,
     /// When the first one began.
     pub first_try_at: Option<Timestamp>,
@@ -144,15 +143,9 @@ pub enum NotifyState {
     /// A send was begun; its outcome is not known.
     Sending,
     /// It was taken.
-    Sent {
-        /// When.
-        at: Timestamp,
-    },
+    Sent { at: Timestamp },
     /// It was given up.
-    Failed {
-        /// When.
-        at: Timestamp,
-    },
+    Failed { at: Timestamp },
 }
 
 impl NotifyState {

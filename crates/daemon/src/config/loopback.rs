@@ -2,7 +2,7 @@
 
 use bridge_channel::loopback::Settings;
 use bridge_core::port::{OnUnknown, SinkClass, TurnTransport};
-use bridge_core::value::{AckMode, SenderKind, Tier};
+use bridge_core::value::{SenderKind, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +18,6 @@ pub struct LoopbackConfig {
     pub sink: SinkKey,
     /// What is done on a blind platform when it is not known whether a reply arrived.
     pub on_unknown: OnUnknownKey,
-    /// When a message is acknowledged.
-    pub ack: AckKey,
     /// What its senders may do.
     pub tier: TierKey,
     /// Who sends; people go first.
@@ -50,17 +48,6 @@ pub enum OnUnknownKey {
     Resend,
     /// Do not: it may never be seen, and becomes a dead letter.
     Hold,
-}
-
-/// When a message is acknowledged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AckKey {
-    /// After its last reply arrived: the platform keeps it until then.
-    #[default]
-    AfterReply,
-    /// As soon as it is on our disk.
-    OnCustody,
 }
 
 /// Whose powers the senders have.
@@ -98,10 +85,6 @@ impl LoopbackConfig {
                 SinkKey::Idempotent => SinkClass::Idempotent,
                 SinkKey::Probeable => SinkClass::Probeable,
                 SinkKey::Blind => SinkClass::Blind { on_unknown },
-            },
-            ack: match self.ack {
-                AckKey::AfterReply => AckMode::AfterReply,
-                AckKey::OnCustody => AckMode::OnCustody,
             },
             tier: match self.tier {
                 TierKey::Peer => Tier::Peer,
@@ -143,7 +126,6 @@ mod tests {
         assert_eq!(config("sink = 'blind'").settings(), None);
         let settings = config("url = 'http://127.0.0.1:1'").settings().unwrap();
         assert_eq!(settings.class, SinkClass::Idempotent);
-        assert_eq!(settings.ack, AckMode::AfterReply);
         assert_eq!(settings.tier, Tier::Peer);
         assert_eq!(settings.kind, SenderKind::Person);
     }

@@ -67,7 +67,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
         }
         self.reopen_lanes().await?;
-        self.ack_wake.notify_one();
         Ok(found)
     }
 

@@ -308,7 +308,7 @@ mod tests {
             created_at: Timestamp(0),
             deadline: Timestamp(1),
             reminded: false,
-            told_again: 0,
+            resends: 0,
         }
     }
 

@@ -229,7 +229,7 @@ impl Page {
             (
                 "acks_owed",
                 "Sources that are still to be told of an end.",
-                figures.acks_owed,
+                0,
             ),
             (
                 "replies_retried",

@@ -111,7 +111,7 @@ pub(super) fn asks(kind: RequestKind) -> Request {
         created_at: Timestamp(2_000),
         deadline: Timestamp(9_000),
         reminded: false,
-        told_again: 0,
+        resends: 0,
     }
 }
 

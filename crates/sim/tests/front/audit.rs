@@ -24,7 +24,7 @@ pub(crate) fn becomes(id: &str, state: MessageState, at: Timestamp) -> Change {
         attempt: 1,
         ..Life::new(at)
     };
-    Change::Live {
+    Change::UpdateState {
         message_id: MessageId::new(id),
         from: StateName::Received,
         life: life.moved(state, at),
@@ -75,7 +75,7 @@ pub(crate) fn asks(id: &str, at: Timestamp) -> Vec<Change> {
         created_at: at,
         deadline: at.plus_ms(600_000),
         reminded: false,
-        told_again: 0,
+        resends: 0,
     }));
     changes
 }

@@ -3,17 +3,17 @@
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use bridge_core::port::{Change, Ledger, LedgerError, Read, RowsError};
+use bridge_core::port::{Change, Ledger, LedgerError};
 use bridge_core::step::{
     AcceptInput, AddToken, AnswerTask, Authority, Cancel, CancelOutcome, Claim, Decide,
-    DecideOutcome, Decision, Discard, Extras, InputAccepted, InputTarget, MidTurn, NotifyBegin,
-    Receive, Received, Record, Redrive, RedriveOutcome, Refused, ReserveSequence, RevokeToken,
-    StopSender, TaskAnswered, Tell, TokenAdded, Transition, UseToken, Verdict,
+    DecideOutcome, Discard, Extras, InputAccepted, InputTarget, MidTurn, NotifyBegin, Receive,
+    Received, Record, Redrive, RedriveOutcome, ReserveSequence, RevokeToken, RunError, StopSender,
+    TaskAnswered, Tell, TokenAdded, Transition, Tx, UseToken, Verdict,
 };
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{
-    A2aTask, AckMode, Actor, Attachment, AuditEntry, ChannelId, ConversationId, ExternalId,
-    MessageId, Push, RequestVerdict, SenderKind, Task, TaskId, TaskInput, Tier, Timestamp,
+    A2aTask, Actor, Attachment, AuditEntry, ChannelId, ConversationId, ExternalId, MessageId, Push,
+    RequestVerdict, SenderKind, Task, TaskId, TaskInput, Tier, Timestamp,
 };
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
@@ -160,20 +160,14 @@ fn key_id(owner: &str, key: &str) -> ExternalId {
 pub(crate) struct Put(pub(crate) Vec<Change>);
 
 impl Transition for Put {
-    type View = ();
     type Outcome = ();
     const NAME: &'static str = "put";
 
-    fn load(&self, _: &dyn Read) -> Result<(), RowsError> {
+    fn apply(self, tx: &mut Tx<'_>, _: Timestamp) -> Result<(), RunError> {
+        for change in self.0 {
+            tx.change(change)?;
+        }
         Ok(())
-    }
-
-    fn decide(self, (): (), _: Timestamp) -> Result<Decision<()>, Refused> {
-        Ok(Decision {
-            changes: self.0,
-            actions: Vec::new(),
-            outcome: (),
-        })
     }
 }
 
@@ -190,7 +184,6 @@ pub(crate) fn message(id: &str, channel: &str, sender: &str) -> Receive {
         sender: sender.to_owned(),
         tier: Tier::Owner,
         body: "hello".to_owned(),
-        ack: AckMode::None,
         mid_turn: MidTurn::Queue,
         verdict: Verdict::Fit,
         extras: Extras::default(),

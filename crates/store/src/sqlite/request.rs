@@ -54,7 +54,7 @@ fn read(row: &Row<'_>) -> Result<Request, RowsError> {
         created_at: fields.time()?,
         deadline: fields.time()?,
         reminded: fields.next()?,
-        told_again: fields.next()?,
+        resends: fields.next()?,
     })
 }
 
@@ -228,7 +228,7 @@ pub(super) fn standings(
             item_id: fields.maybe_id(ItemId::new)?,
             state: read_state(&mut fields)?,
             created_at: fields.time()?,
-            told_again: fields.next()?,
+            resends: fields.next()?,
         })
     })?;
     let open = |standing: Standing| Standing {
@@ -276,7 +276,7 @@ pub(super) fn insert(
             request.created_at.0,
             request.deadline.0,
             request.reminded,
-            request.told_again,
+            request.resends,
         ],
         || format!("new request {}", request.request_id),
     )?;
@@ -436,7 +436,7 @@ pub(super) fn moved(
     }
 }
 
-pub(super) fn told_again(conn: &Connection, id: &RequestId) -> Result<(), RowsError> {
+pub(super) fn resends(conn: &Connection, id: &RequestId) -> Result<(), RowsError> {
     sql::write(
         conn,
         "UPDATE request SET redelivered = redelivered + 1 WHERE request_id = ?1 AND state = 'decided'",

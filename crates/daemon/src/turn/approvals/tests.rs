@@ -27,7 +27,7 @@ fn request(from: i64, state: RequestState) -> Request {
         created_at: Timestamp(from),
         deadline: Timestamp(from + 1_000),
         reminded: false,
-        told_again: 0,
+        resends: 0,
     }
 }
 
@@ -40,7 +40,7 @@ fn standing(from: i64, state: RequestState) -> Standing {
         item_id: None,
         state,
         created_at: Timestamp(from),
-        told_again: 0,
+        resends: 0,
     }
 }
 

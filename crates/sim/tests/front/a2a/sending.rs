@@ -303,7 +303,7 @@ async fn threat_32_revoked_token_gets_no_answer() {
         .unwrap();
     let revoked = tower::ServiceExt::oneshot(world.local.clone(), revoke).await;
     assert_eq!(revoked.unwrap().status(), 200);
-    let again = Change::Live {
+    let again = Change::UpdateState {
         message_id: MessageId::new("m1"),
         from: StateName::Running,
         life: Life::new(now),

@@ -180,7 +180,7 @@ async fn retried_task_can_be_subscribed_again() {
     }
     let state = &last.1["statusUpdate"]["status"]["state"];
     assert_eq!(state, "TASK_STATE_FAILED");
-    let again = Change::Live {
+    let again = Change::UpdateState {
         message_id: MessageId::new("m1"),
         from: StateName::Dead,
         life: Life::new(now),
