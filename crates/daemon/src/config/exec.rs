@@ -53,14 +53,10 @@ impl TurnTransportKey {
 impl Config {
     /// What runs over `codex exec`.
     pub fn exec_settings(&self) -> ExecSettings {
-        let channels = [("loopback", self.loopback.transport)];
         ExecSettings {
             timeout: Duration::from_secs(self.exec.timeout_secs),
-            channels: channels
-                .into_iter()
-                .filter(|(_, key)| key.transport() == TurnTransport::Exec)
-                .map(|(channel, _)| channel.to_owned())
-                .collect(),
+            // Workspaces say it for themselves.
+            channels: Vec::new(),
             conversations: self.exec.conversations.clone(),
         }
     }
@@ -69,8 +65,7 @@ impl Config {
 impl Config {
     /// Whether anything runs over `codex exec`.
     pub(super) fn uses_exec(&self) -> bool {
-        let exec = self.exec_settings();
-        !exec.channels.is_empty() || !exec.conversations.is_empty() || self.molecule.uses_exec()
+        !self.exec.conversations.is_empty() || self.molecule.uses_exec()
     }
 }
 

@@ -13,7 +13,6 @@ mod file;
 mod http;
 mod keys;
 mod load;
-mod loopback;
 mod molecule;
 mod places;
 mod private;
