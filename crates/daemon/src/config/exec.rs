@@ -1,11 +1,8 @@
 //! The keys of `codex exec`: which channels and conversations run over it, and for how long a run may take.
 
 use super::keys::{Config, DAY_SECS};
-use crate::ExecSettings;
-use bridge_core::port::TurnTransport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// Turns over `codex exec`: a process for every turn. It can't be steered, asks nobody and is stopped by its end; what
 /// leaves the sandbox fails.
@@ -25,39 +22,6 @@ impl Default for ExecConfig {
         Self {
             conversations: Vec::new(),
             timeout_secs: 600,
-        }
-    }
-}
-
-/// Which program of Codex runs the turns of a channel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TurnTransportKey {
-    /// The app-server: one process for all conversations, which can be steered, asked and interrupted.
-    #[default]
-    AppServer,
-    /// `codex exec`: a process for every turn; see `[exec]`.
-    Exec,
-}
-
-impl TurnTransportKey {
-    /// The transport in the core's words.
-    pub fn transport(self) -> TurnTransport {
-        match self {
-            Self::AppServer => TurnTransport::AppServer,
-            Self::Exec => TurnTransport::Exec,
-        }
-    }
-}
-
-impl Config {
-    /// What runs over `codex exec`.
-    pub fn exec_settings(&self) -> ExecSettings {
-        ExecSettings {
-            timeout: Duration::from_secs(self.exec.timeout_secs),
-            // Workspaces say it for themselves.
-            channels: Vec::new(),
-            conversations: self.exec.conversations.clone(),
         }
     }
 }

@@ -26,7 +26,7 @@ mod tiers;
 
 pub use a2a::{A2aAuthKey, A2aConfig, AgentConfig};
 pub use check::{check, differing, print_schema};
-pub use environment::Environment;
+pub use environment::{Environment, ServiceManagerVars};
 pub use error::ConfigError;
 pub use http::HttpConfig;
 pub use keys::{Config, DaemonConfig};
@@ -34,7 +34,7 @@ pub use load::{Loaded, load};
 pub use molecule::Workspace;
 pub use places::Places;
 pub use rules::KindKey;
-pub use tiers::{ReadsKey, TierConfig, Tiers};
+pub use tiers::{TierConfig, Tiers};
 
 #[cfg(test)]
 mod tests;
