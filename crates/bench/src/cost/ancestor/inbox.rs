@@ -121,14 +121,12 @@ impl Inbox {
     }
 
     async fn first_message(&self, workspace: &Served) -> anyhow::Result<Option<Shown>> {
-        let limit = ROWS.to_string();
-        let mut query = vec![("type", "a2a_receive"), ("limit", limit.as_str())];
         let popped = self.popped.get(&workspace.id);
-        query.extend(popped.map(|row| ("since_id", row.as_str())));
+        let after = popped.map_or(String::new(), |row| format!("&since_id={row}"));
+        let feed = format!("{}/workspaces/{}/activity", self.url, workspace.id);
         let call = self
             .http
-            .get(format!("{}/workspaces/{}/activity", self.url, workspace.id))
-            .query(&query)
+            .get(format!("{feed}?type=a2a_receive&limit={ROWS}{after}"))
             .bearer_auth(&workspace.token);
         let mut rows: Vec<Shown> = call_of(call).await?.json().await?;
         if popped.is_none() {
