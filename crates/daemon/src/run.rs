@@ -18,7 +18,6 @@ use crate::state::{Lock, StateDir};
 use anyhow::Context;
 use bridge_channel::Channels;
 use bridge_channel::files::FileStore;
-use bridge_channel::loopback::Loopback;
 use bridge_channel::molecule::{Molecule, Origin};
 use bridge_channel::notify::Webhook;
 use bridge_codex::wire::account::Secret;
@@ -179,12 +178,6 @@ impl Loops {
             tokio::spawn(Arc::clone(daemon).notifications()),
             tokio::spawn(Arc::clone(daemon).pushes()),
         ];
-        if let Some(loopback) = daemon.sink.loopback.clone() {
-            let (inbox, stop) = (inbox.clone(), daemon.stopping.clone());
-            loops.push(tokio::spawn(
-                async move { loopback.fetch(inbox, stop).await },
-            ));
-        }
         for molecule in daemon.sink.molecule.clone() {
             let (inbox, stop) = (inbox.clone(), daemon.stopping.clone());
             let (present, inbox_of_presence) = (molecule.clone(), inbox.clone());
@@ -405,13 +398,11 @@ fn heir(workspace: &Workspace) -> Heir {
 }
 
 fn open_channels(options: &RunOptions) -> anyhow::Result<Channels> {
-    let loopback = options.config.loopback.settings();
     let molecule = options
         .molecule
         .iter()
         .map(|workspace| Molecule::open(workspace.settings.clone()));
     Ok(Channels {
-        loopback: loopback.map(Loopback::open).transpose()?,
         molecule: molecule.collect::<Result<_, _>>()?,
     })
 }

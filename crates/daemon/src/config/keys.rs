@@ -5,7 +5,6 @@
 
 use super::a2a::A2aConfig;
 use super::http::HttpConfig;
-use super::loopback::LoopbackConfig;
 use super::molecule::MoleculeConfig;
 use super::rules::{ApprovalsConfig, RuleConfig};
 use super::tasks::{NotifyConfig, TasksConfig};
@@ -62,8 +61,6 @@ pub struct Config {
     pub molecule: MoleculeConfig,
     /// Files that come with messages and go with answers.
     pub files: FilesConfig,
-    /// A platform on this machine: what `drill` and the tests run, and a template for real ones.
-    pub loopback: LoopbackConfig,
     /// The HTTP API over TCP, for holders of a token.
     pub http: HttpConfig,
     /// Other agents that call this one, and those that it may call, over A2A.
