@@ -338,7 +338,7 @@ impl<L: Ledger, A: Agent, S: Sink> Drop for RunningEntry<'_, L, A, S> {
         if !self.ended {
             daemon.adrift.keep(message_id, &self.turn.calls);
         }
-        daemon.hub.hush(message_id);
+        daemon.hub.clear_text(message_id);
         let running = daemon.running.lock();
         let mut running = running.unwrap_or_else(PoisonError::into_inner);
         // A lost turn may be followed by another task already.

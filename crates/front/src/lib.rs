@@ -30,7 +30,7 @@ pub use control::{
 pub use conversation::{ConversationList, ConversationStory, ConversationView};
 pub use dead::{ActView, DeadList, DeadView};
 pub use errand::{A2aAuth, A2aProfile, A2aSkill, NewAnswer, NewErrand, NewFile, PushPut};
-pub use hub::{Everything, Hub, Live, Subscription};
+pub use hub::{AllChanges, Hub, Live, Subscription};
 pub use news::{ItemNews, MarkView, RequestNews, StateNews};
 pub use reload::ReloadView;
 pub use request::{

@@ -1,6 +1,6 @@
 //! The agent card: who we are, where and how we are spoken to. One document for clients of 1.0 and 0.3.
 
-use super::speak::Version;
+use super::negotiate::Version;
 use super::{extension, legacy};
 use crate::{A2aAuth, A2aProfile, A2aSkill, Caller};
 use a2a::{

@@ -4,7 +4,7 @@
 //! is not in the history either.
 
 use super::fault::Fault;
-use super::hear::Heard;
+use super::parse::ParsedMessage;
 use crate::request::wants_secret;
 use crate::{BridgeService, Caller, NewAnswer, SubmitError};
 use a2a::{Message, Part, PartContent};
@@ -41,7 +41,7 @@ pub(crate) async fn answer<D: BridgeService>(
     service: &D,
     caller: &Caller,
     view: &ErrandView,
-    heard: &Heard,
+    parsed: &ParsedMessage,
     key: Option<&str>,
 ) -> Result<Answered, Fault> {
     if let Some(key) = key
@@ -49,13 +49,13 @@ pub(crate) async fn answer<D: BridgeService>(
             .said_before(caller, &view.errand.errand_id, key)
             .await?
     {
-        return repeated(&word, heard);
+        return repeated(&word, parsed);
     }
     let Some(asked) = view.question().filter(|asked| asked.theirs) else {
-        return unasked(service, caller, view, heard).await;
+        return unasked(service, caller, view, parsed).await;
     };
     let request = asked.request;
-    let said = match Said::read(request, heard) {
+    let said = match Said::read(request, parsed) {
         Ok(said) => said,
         Err(why) => return Ok(Answered::No { why }),
     };
@@ -66,21 +66,27 @@ pub(crate) async fn answer<D: BridgeService>(
         request_id: request.request_id.clone(),
         decision: said.decision,
         answers: said.answers.map(|answers| answers.to_string()),
-        said_as: heard.said_as.clone(),
+        said_as: parsed.said_as.clone(),
         key: key.map(str::to_owned),
-        original: kept(request, heard)?,
+        original: kept(request, parsed)?,
     };
     match service.answer_errand(answer).await? {
-        ErrandAnswered::Known(word) => repeated(&word, heard),
+        ErrandAnswered::Known(word) => repeated(&word, parsed),
         ErrandAnswered::Judged(DecideOutcome::Applied | DecideOutcome::Granted) => {
             Ok(Answered::Yes)
         }
-        ErrandAnswered::Judged(DecideOutcome::Refused(refusal)) => refused(refusal, request, heard),
+        ErrandAnswered::Judged(DecideOutcome::Refused(refusal)) => {
+            refused(refusal, request, parsed)
+        }
     }
 }
 
 /// What is to be made of an answer that does not count.
-fn refused(refusal: DecideRefusal, request: &Request, heard: &Heard) -> Result<Answered, Fault> {
+fn refused(
+    refusal: DecideRefusal,
+    request: &Request,
+    parsed: &ParsedMessage,
+) -> Result<Answered, Fault> {
     match refusal {
         DecideRefusal::Unfit { why } => Ok(Answered::No { why }),
         DecideRefusal::NotYours { who } => Err(Fault::unsupported(format!(
@@ -92,7 +98,7 @@ fn refused(refusal: DecideRefusal, request: &Request, heard: &Heard) -> Result<A
         | DecideRefusal::Expired
         | DecideRefusal::Withdrawn { .. }
         | DecideRefusal::Unknown => {
-            if wants_secret(request) || is_decision(heard) {
+            if wants_secret(request) || is_decision(parsed) {
                 Err(late())
             } else {
                 Ok(Answered::NotAsked)
@@ -102,11 +108,11 @@ fn refused(refusal: DecideRefusal, request: &Request, heard: &Heard) -> Result<A
 }
 
 /// A key that was here before must mean the same word. What became a message is told by the ledger, which has its text.
-fn repeated(word: &Word, heard: &Heard) -> Result<Answered, Fault> {
+fn repeated(word: &Word, parsed: &ParsedMessage) -> Result<Answered, Fault> {
     match word.became {
         Became::Message(_) | Became::Stop => Ok(Answered::NotAsked),
         Became::Decision(_) => {
-            if says_the_same(word, heard) {
+            if says_the_same(word, parsed) {
                 Ok(Answered::Yes)
             } else {
                 Err(SubmitError::OtherBody.into())
@@ -115,11 +121,11 @@ fn repeated(word: &Word, heard: &Heard) -> Result<Answered, Fault> {
     }
 }
 
-fn says_the_same(word: &Word, heard: &Heard) -> bool {
+fn says_the_same(word: &Word, parsed: &ParsedMessage) -> bool {
     let Ok(before) = serde_json::from_str::<Message>(&word.original) else {
         return true;
     };
-    before.parts == heard.message.parts || before.parts == not_kept()
+    before.parts == parsed.message.parts || before.parts == not_kept()
 }
 
 /// What is said where nothing is asked of its sender is a message, unless it is the answer to what was asked before.
@@ -127,12 +133,12 @@ async fn unasked<D: BridgeService>(
     service: &D,
     caller: &Caller,
     view: &ErrandView,
-    heard: &Heard,
+    parsed: &ParsedMessage,
 ) -> Result<Answered, Fault> {
     if view.now().state.terminal() {
         return Ok(Answered::NotAsked);
     }
-    if is_decision(heard) {
+    if is_decision(parsed) {
         return Err(late());
     }
     let open = |one: &&ErrandMessage| one.message.life.state.name().awaits_answer();
@@ -174,8 +180,8 @@ fn late() -> Fault {
 }
 
 /// Whether it can be nothing but the answer to a question.
-fn is_decision(heard: &Heard) -> bool {
-    heard.message.parts.iter().filter_map(object).any(|data| {
+fn is_decision(parsed: &ParsedMessage) -> bool {
+    parsed.message.parts.iter().filter_map(object).any(|data| {
         let named = data.keys().all(|name| NAMED.contains(&name.as_str()));
         named && (data.contains_key(REQUEST_ID) || data.contains_key(DECISION))
     })
@@ -186,11 +192,11 @@ fn not_kept() -> Vec<Part> {
 }
 
 /// The message as it is kept.
-fn kept(request: &Request, heard: &Heard) -> Result<String, Fault> {
+fn kept(request: &Request, parsed: &ParsedMessage) -> Result<String, Fault> {
     if !wants_secret(request) {
-        return heard.original();
+        return parsed.original();
     }
-    let mut message = heard.message.clone();
+    let mut message = parsed.message.clone();
     message.parts = not_kept();
     message.metadata = None;
     let text = serde_json::to_string(&message);
@@ -207,14 +213,14 @@ struct Said {
 impl Said {
     /// Data says it in full: `{"requestId", "decision", "answers"}`, each of which may be left out, or the answers
     /// alone. Text is the answer to one question, and never a yes or no.
-    fn read(request: &Request, heard: &Heard) -> Result<Self, String> {
-        if !heard.files.is_empty() {
+    fn read(request: &Request, parsed: &ParsedMessage) -> Result<Self, String> {
+        if !parsed.files.is_empty() {
             return Err("an answer takes no files".to_owned());
         }
-        let mut data = heard.message.parts.iter().filter_map(object);
+        let mut data = parsed.message.parts.iter().filter_map(object);
         match (data.next(), data.next()) {
             (Some(data), None) => Self::in_full(request, data),
-            (None, _) => Self::in_words(request, heard),
+            (None, _) => Self::in_words(request, parsed),
             (Some(_), Some(_)) => Err("it has two data parts; put the answers into one".to_owned()),
         }
     }
@@ -251,13 +257,13 @@ impl Said {
         })
     }
 
-    fn in_words(request: &Request, heard: &Heard) -> Result<Self, String> {
+    fn in_words(request: &Request, parsed: &ParsedMessage) -> Result<Self, String> {
         if request.wants.is_bare() {
             Err(wants_decision())
         } else {
             Ok(Self {
                 decision: RequestDecision::Accept,
-                answers: Some(Value::String(heard.text.trim().to_owned())),
+                answers: Some(Value::String(parsed.text.trim().to_owned())),
             })
         }
     }
@@ -283,7 +289,7 @@ fn unknown_decision(word: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::a2a::hear::hear;
+    use crate::a2a::parse::parse;
     use bridge_core::value::{
         Deciders, EffectDigest, IncarnationId, MessageId, RequestId, RequestKind, Timestamp, Wants,
     };
@@ -314,13 +320,13 @@ mod tests {
         }
     }
 
-    fn heard(parts: Value) -> Heard {
+    fn parsed(parts: Value) -> ParsedMessage {
         let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": parts});
-        hear(serde_json::from_value(message).unwrap()).unwrap()
+        parse(serde_json::from_value(message).unwrap()).unwrap()
     }
 
     fn read(wants: Wants, parts: Value) -> Result<(RequestDecision, Option<Value>), String> {
-        let said = Said::read(&request(wants), &heard(parts))?;
+        let said = Said::read(&request(wants), &parsed(parts))?;
         Ok((said.decision, said.answers))
     }
 
@@ -376,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_secret_answer_is_in_no_history() {
-        let said = heard(json!([{"text": "hunter2"}]));
+        let said = parsed(json!([{"text": "hunter2"}]));
         let open = kept(&request(Wants::Text), &said).unwrap();
         assert!(open.contains("hunter2"));
         let secret = Request {

@@ -2,8 +2,8 @@
 
 use super::card;
 use super::fault::Fault;
+use super::negotiate::{self, Version};
 use super::ops::{self, Call, Done, Op};
-use super::speak::{self, Version};
 use crate::api::{Context, ProblemResponse, Who};
 use crate::{BridgeService, Caller};
 use axum::body::Body;
@@ -63,7 +63,7 @@ pub(crate) async fn act<D: BridgeService>(
         Some((id, "cancel")) => (id, Op::Cancel),
         Some((id, "subscribe")) => (id, Op::Subscribe),
         Some(_) | None => {
-            let media = speak::media(request.headers());
+            let media = negotiate::media(request.headers());
             return refuse(media, &Fault::method_not_found("POST of a task"));
         }
     };
@@ -123,7 +123,7 @@ pub(crate) async fn file<D: BridgeService>(
     Path((id, message, n)): Path<(String, String, usize)>,
     headers: HeaderMap,
 ) -> Response {
-    let media = speak::media(&headers);
+    let media = negotiate::media(&headers);
     if !context.service.a2a().enabled {
         return refuse(media, &off());
     }
@@ -157,8 +157,8 @@ pub(crate) async fn public_card<D: BridgeService>(
     if !profile.enabled {
         return ProblemResponse::not_found("there is no such route").into_response();
     }
-    let base = speak::base(&profile, request.headers(), request.uri());
-    let version = speak::version(request.headers(), request.uri()).unwrap_or(Version::V03);
+    let base = negotiate::base(&profile, request.headers(), request.uri());
+    let version = negotiate::version(request.headers(), request.uri()).unwrap_or(Version::V03);
     let content = card::public(&profile, &base, version).to_string();
     let etag = card::etag(&content);
     let which = format!("{base} {}", version.as_str());
@@ -202,7 +202,7 @@ async fn answer<D: BridgeService>(
     named: &[(&str, &str)],
 ) -> Response {
     let (head, body) = request.into_parts();
-    let media = speak::media(&head.headers);
+    let media = negotiate::media(&head.headers);
     match run(context, caller, head, body, op, named).await {
         Ok(Done::Value(value)) => json(media, StatusCode::OK, &value),
         Ok(Done::Events(events)) => events.respond(|event| event),
@@ -218,7 +218,7 @@ async fn run<D: BridgeService>(
     op: Op,
     named: &[(&str, &str)],
 ) -> Result<Done, Fault> {
-    let bytes = speak::body(&head, body).await?;
+    let bytes = negotiate::body(&head, body).await?;
     let call = Call::new(context, caller, &head)?;
     match call.version {
         Version::V1 => {}
@@ -241,7 +241,7 @@ async fn run<D: BridgeService>(
 
 /// What is behind the `?`, but the version.
 fn query(head: &Parts) -> Map<String, Value> {
-    let pairs = speak::query(&head.uri).into_iter();
+    let pairs = negotiate::query(&head.uri).into_iter();
     pairs
         .filter(|(name, _)| !name.to_ascii_lowercase().starts_with("a2a-"))
         .map(|(name, value)| (name, Value::String(value)))

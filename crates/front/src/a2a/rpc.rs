@@ -2,8 +2,8 @@
 
 use super::fault::Fault;
 use super::legacy;
+use super::negotiate::{self, Version};
 use super::ops::{self, Call, Done, Op};
-use super::speak::{self, Version};
 use crate::BridgeService;
 use crate::api::{Context, Who};
 use axum::Json;
@@ -38,7 +38,7 @@ pub(crate) async fn call<D: BridgeService>(
     request: Request,
 ) -> Response {
     let (head, body) = request.into_parts();
-    let bytes = match speak::body(&head, body).await {
+    let bytes = match negotiate::body(&head, body).await {
         Ok(bytes) => bytes,
         Err(fault) => return refuse(Value::Null, &fault),
     };

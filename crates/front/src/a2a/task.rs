@@ -2,7 +2,7 @@
 //! word; how that looks on the wire is here, for answers and streams alike.
 
 use super::extension;
-use super::hear::said_again;
+use super::parse::restore;
 use crate::BridgeService;
 use a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use bridge_core::errand::{ErrandMessage, ErrandState, ErrandView, Stand};
@@ -177,7 +177,7 @@ fn original(view: &ErrandView, word: &Word) -> Option<Message> {
         Became::Decision(_) | Became::Stop => None,
     };
     let message = match row {
-        Some(row) => said_again(message, &row.message.body),
+        Some(row) => restore(message, &row.message.body),
         None => message,
     };
     Some(Message {

@@ -5,7 +5,7 @@
 
 use super::messages::{find, view};
 use super::read::Who;
-use super::streams::Seat;
+use super::streams::StreamPermit;
 use super::{Context, ProblemResponse};
 use crate::{BridgeService, EventView, Live, MessageView, Subscription, TextView};
 use axum::extract::{Path, State};
@@ -32,7 +32,7 @@ pub(super) async fn stream<D: BridgeService>(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ProblemResponse> {
-    let seat = context.shared.streams.sit(&caller)?;
+    let permit = context.shared.streams.acquire(&caller)?;
     let message_id = find(&context.service, id).await?;
     let after = headers
         .get("last-event-id")
@@ -43,7 +43,7 @@ pub(super) async fn stream<D: BridgeService>(
     })?;
     let watch = Watch {
         service: context.service,
-        stop: seat.stop(),
+        stop: permit.stop(),
         message_id,
         news,
         after,
@@ -51,7 +51,7 @@ pub(super) async fn stream<D: BridgeService>(
         queue: VecDeque::new(),
         first: true,
         ended: false,
-        _seat: seat,
+        _permit: permit,
     };
     let events = stream::unfold(watch, |mut watch| async move {
         let event = watch.next().await?;
@@ -70,7 +70,7 @@ struct Watch<D> {
     queue: VecDeque<Event>,
     first: bool,
     ended: bool,
-    _seat: Seat,
+    _permit: StreamPermit,
 }
 
 impl<D: BridgeService> Watch<D> {

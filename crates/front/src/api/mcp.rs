@@ -42,15 +42,17 @@ async fn bounded(
     request: Request,
     next: Next,
 ) -> Result<Response, Response> {
-    let seat = streams.sit(&caller).map_err(IntoResponse::into_response)?;
+    let permit = streams
+        .acquire(&caller)
+        .map_err(IntoResponse::into_response)?;
     let room = request.extensions().get::<BodyShare>().cloned();
     let request = arrived(request).await?;
     let response = next.run(request).await;
     Ok(response.map(|body| {
-        let revoked = seat.revoked();
+        let revoked = permit.revoked();
         let parts = body.into_data_stream().take_until(revoked);
         Body::from_stream(parts.map(move |part| {
-            let _taken = (&seat, &room);
+            let _taken = (&permit, &room);
             part
         }))
     }))

@@ -42,12 +42,12 @@ pub(crate) use server::Gone;
 pub(crate) use bodies::{BodyError, BodyShare};
 pub(crate) use problem::ProblemResponse;
 pub(crate) use read::Who;
-pub(crate) use streams::Seat;
+pub(crate) use streams::StreamPermit;
 
 use connections::ConnectionLimits;
 use limits::{CONNECTION_PATIENCE, ConnectionCounts};
 
-use crate::a2a::{Ages, Tellers};
+use crate::a2a::{Ages, Publishers};
 use crate::{BridgeService, Caller};
 use axum::Router;
 use std::collections::HashMap;
@@ -70,17 +70,17 @@ pub(crate) struct Context<D> {
     pub(crate) service: D,
     /// Streams end with it.
     pub(crate) stop: CancellationToken,
-    /// Whoever tells other agents what happens to their tasks.
-    pub(crate) tellers: Tellers,
+    /// Publishers of A2A task streams.
+    pub(crate) publishers: Publishers,
     /// Since when the agent card is what it is.
     pub(crate) ages: Arc<Ages>,
     shared: Arc<Shared>,
 }
 
 impl<D> Context<D> {
-    /// A place among those whose connection is kept open; `None` when there is none.
-    pub(crate) fn sit(&self, caller: &Caller) -> Option<Seat> {
-        self.shared.streams.sit(caller).ok()
+    /// A permit for a connection that stays open; `None` if there are too many.
+    pub(crate) fn stream_permit(&self, caller: &Caller) -> Option<StreamPermit> {
+        self.shared.streams.acquire(caller).ok()
     }
 }
 
@@ -121,7 +121,7 @@ impl<D: BridgeService> Api<D> {
         Self {
             context: Context {
                 service,
-                tellers: Tellers::until(stop.clone()),
+                publishers: Publishers::until(stop.clone()),
                 stop,
                 ages: Arc::default(),
                 shared: Arc::new(shared),

@@ -7,9 +7,9 @@
 mod told;
 
 use super::read::Who;
-use super::streams::Seat;
+use super::streams::StreamPermit;
 use super::{Context, ProblemResponse};
-use crate::hub::Everything;
+use crate::hub::AllChanges;
 use crate::{BridgeService, MarkView};
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -39,7 +39,7 @@ pub(super) async fn stream<D: BridgeService>(
     Who(caller): Who,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ProblemResponse> {
-    let seat = context.shared.streams.sit(&caller)?;
+    let permit = context.shared.streams.acquire(&caller)?;
     let now = context.service.now();
     let last = headers
         .get("last-event-id")
@@ -48,14 +48,14 @@ pub(super) async fn stream<D: BridgeService>(
     let mut feed = Feed {
         news: context.service.hub().watch_all(),
         service: context.service,
-        stop: seat.stop(),
+        stop: permit.stop(),
         since: now,
         told: Told::since(now),
         looks: looks(),
         ahead: VecDeque::new(),
         queue: VecDeque::new(),
         ended: false,
-        _seat: seat,
+        _permit: permit,
     };
     feed.begin(last, now).await;
     let events = stream::unfold(feed, |mut feed| async move {
@@ -75,7 +75,7 @@ fn looks() -> Interval {
 struct Feed<D> {
     service: D,
     stop: CancellationToken,
-    news: Everything,
+    news: AllChanges,
     /// Everything before it was told. Only a look at all rows moves it: one piece of news says nothing of the others
     /// that wait behind it.
     since: Timestamp,
@@ -85,7 +85,7 @@ struct Feed<D> {
     ahead: VecDeque<MessageId>,
     queue: VecDeque<(Event, Option<Timestamp>)>,
     ended: bool,
-    _seat: Seat,
+    _permit: StreamPermit,
 }
 
 impl<D: BridgeService> Feed<D> {

@@ -5,7 +5,7 @@
 
 use super::messages::view;
 use super::read::Who;
-use super::streams::Seat;
+use super::streams::StreamPermit;
 use super::{Context, ProblemResponse};
 use crate::control::Subject;
 use crate::hub::next_of;
@@ -36,7 +36,7 @@ pub(super) async fn stream<D: BridgeService>(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ProblemResponse> {
-    let seat = context.shared.streams.sit(&caller)?;
+    let permit = context.shared.streams.acquire(&caller)?;
     let named = id.clone();
     let found = context.service.ledger().read(move |rows| {
         let subject = Subject::find(rows, &named)?;
@@ -53,7 +53,7 @@ pub(super) async fn stream<D: BridgeService>(
         .map_or_else(BTreeMap::new, read_cursor);
     let watch = Watch {
         service: context.service,
-        stop: seat.stop(),
+        stop: permit.stop(),
         told,
         cursor,
         news: HashMap::new(),
@@ -61,7 +61,7 @@ pub(super) async fn stream<D: BridgeService>(
         queue: VecDeque::new(),
         first: true,
         ended: false,
-        _seat: seat,
+        _permit: permit,
     };
     let events = stream::unfold(watch, |mut watch| async move {
         let event = watch.next().await?;
@@ -108,7 +108,7 @@ struct Watch<D> {
     queue: VecDeque<Event>,
     first: bool,
     ended: bool,
-    _seat: Seat,
+    _permit: StreamPermit,
 }
 
 /// The data of an event with the message it is about.

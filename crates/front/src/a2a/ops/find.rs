@@ -45,17 +45,17 @@ pub(super) async fn subscribe<D: BridgeService>(
 ) -> Result<Events, Fault> {
     let view = owned(&call.context.service, &call.caller, &request.id).await?;
     let state = view.now().state;
-    // Whoever lost the connection just before the end, and asks for our way to go on, hears the end.
-    let tellers = &call.context.tellers;
-    let known = |seq| tellers.remembers(&view.errand.errand_id, seq);
+    // A client that lost the connection just before the end, and resumes, still gets the last events.
+    let publishers = &call.context.publishers;
+    let known = |seq| publishers.can_resume(&view.errand.errand_id, seq);
     if state.terminal() && !call.after.is_some_and(known) {
         return Err(Fault::unsupported(format!(
             "the task is over ({}): nothing more happens to it, get it instead",
             task::word(state)
         )));
     }
-    let seat = call.sit()?;
-    Events::of(call, seat, &view.errand.errand_id, Until::Over).await
+    let permit = call.stream_permit()?;
+    Events::of(call, permit, &view.errand.errand_id, Until::Over).await
 }
 
 /// A file of an answer.

@@ -11,9 +11,9 @@ mod wait;
 pub(crate) use find::file;
 
 use super::fault::Fault;
-use super::read::{self, Takes};
-use super::speak::Version;
+use super::negotiate::Version;
 use super::sse::Events;
+use super::{decode, schema};
 use crate::api::{BodyShare, Context};
 use crate::{BridgeService, Caller};
 use a2a::methods;
@@ -114,49 +114,49 @@ pub(crate) async fn run<D: BridgeService>(
 ) -> Result<Done, Fault> {
     match op {
         Op::Send => {
-            let request = read::request(Takes::Send, params)?;
+            let request = decode::request(&schema::SEND, params)?;
             Done::of(&send::send(call, request).await?)
         }
         Op::Stream => {
-            let request = read::request(Takes::Send, params)?;
+            let request = decode::request(&schema::SEND, params)?;
             send::stream(call, request).await.map(events)
         }
         Op::Get => {
-            let request = read::request(Takes::Get, params)?;
+            let request = decode::request(&schema::GET, params)?;
             Done::of(&find::get(call, request).await?)
         }
         Op::List => {
-            let request = read::request(Takes::List, params)?;
+            let request = decode::request(&schema::LIST, params)?;
             Done::of(&list::list(call, request).await?)
         }
         Op::Cancel => {
-            let request = read::request(Takes::Cancel, params)?;
+            let request = decode::request(&schema::CANCEL, params)?;
             Done::of(&stop::cancel(call, request).await?)
         }
         Op::Subscribe => {
-            let request = read::request(Takes::Subscribe, params)?;
+            let request = decode::request(&schema::SUBSCRIBE, params)?;
             find::subscribe(call, request).await.map(events)
         }
         Op::CreatePush => {
-            let request = read::request(Takes::CreatePush, params)?;
+            let request = decode::request(&schema::CREATE_PUSH, params)?;
             Done::of(&push::create(call, request).await?)
         }
         Op::GetPush => {
-            let request = read::request(Takes::OnePush, params)?;
+            let request = decode::request(&schema::ONE_PUSH, params)?;
             Done::of(&push::get(call, request).await?)
         }
         Op::ListPush => {
-            let request = read::request(Takes::ListPush, params)?;
+            let request = decode::request(&schema::LIST_PUSH, params)?;
             Done::of(&push::list(call, request).await?)
         }
         Op::DeletePush => {
-            let request = read::request(Takes::OnePush, params)?;
+            let request = decode::request(&schema::ONE_PUSH, params)?;
             push::delete(call, request).await?;
             Ok(Done::Value(json!({})))
         }
         Op::ExtendedCard => {
             let _request: a2a::GetExtendedAgentCardRequest =
-                read::request(Takes::ExtendedCard, params)?;
+                decode::request(&schema::EXTENDED_CARD, params)?;
             Ok(Done::Value(card::extended(call)))
         }
     }

@@ -4,10 +4,10 @@
 use super::find::owned;
 use super::{Call, push, wait};
 use crate::a2a::fault::Fault;
-use crate::a2a::hear::{Heard, hear};
+use crate::a2a::parse::{ParsedMessage, parse};
 use crate::a2a::questions::{self, Answered};
 use crate::a2a::sse::{Events, Until};
-use crate::a2a::stream::{From, Told};
+use crate::a2a::stream::{SequencedEvent, StartAt};
 use crate::a2a::task::{self, Detail};
 use crate::{BridgeService, NewErrand, SubmitError};
 use a2a::{
@@ -32,16 +32,20 @@ pub(super) async fn send<D: BridgeService>(
     call: &Call<D>,
     request: SendMessageRequest,
 ) -> Result<SendMessageResponse, Fault> {
-    let heard = hear(request.message)?;
-    if heard.is_empty() {
-        return Ok(SendMessageResponse::Message(nothing(&heard)));
+    let parsed = parse(request.message)?;
+    if parsed.is_empty() {
+        return Ok(SendMessageResponse::Message(nothing(&parsed)));
     }
     let configuration = request.configuration.unwrap_or_else(unconfigured);
     let blocking = configuration.return_immediately != Some(true);
     // Whoever waits has a place among those that are waited for.
-    let seat = if blocking { Some(call.sit()?) } else { None };
+    let permit = if blocking {
+        Some(call.stream_permit()?)
+    } else {
+        None
+    };
     let history = configuration.history_length;
-    let errand_id = match place(call, heard, configuration).await? {
+    let errand_id = match place(call, parsed, configuration).await? {
         Placed::In(errand_id) => errand_id,
         Placed::Misfit { view, why } => {
             let task = still_asked(call, &view, &why, history).await;
@@ -49,8 +53,8 @@ pub(super) async fn send<D: BridgeService>(
         }
     };
     let id = errand_id.as_str();
-    let view = match &seat {
-        Some(seat) => wait::until(call, Some(seat), id, SEND_WAIT, rests).await?,
+    let view = match &permit {
+        Some(permit) => wait::until(call, Some(permit), id, SEND_WAIT, rests).await?,
         None => owned(&call.context.service, &call.caller, id).await?,
     };
     if blocking && let Some(message) = said(&view) {
@@ -68,16 +72,16 @@ pub(super) async fn stream<D: BridgeService>(
     call: &Call<D>,
     request: SendMessageRequest,
 ) -> Result<Events, Fault> {
-    let heard = hear(request.message)?;
-    if heard.is_empty() {
-        let said = StreamResponse::Message(nothing(&heard));
+    let parsed = parse(request.message)?;
+    if parsed.is_empty() {
+        let said = StreamResponse::Message(nothing(&parsed));
         return Ok(Events::one(None, said));
     }
     let configuration = request.configuration.unwrap_or_else(unconfigured);
     // Before anything is stored, and kept: nobody is refused for want of a place after that.
-    let seat = call.sit()?;
-    match place(call, heard, configuration).await? {
-        Placed::In(errand_id) => match Events::of(call, seat, &errand_id, Until::Asked).await {
+    let permit = call.stream_permit()?;
+    match place(call, parsed, configuration).await? {
+        Placed::In(errand_id) => match Events::of(call, permit, &errand_id, Until::Asked).await {
             Ok(events) => Ok(events),
             Err(fault) => alone(call, &errand_id, &fault).await,
         },
@@ -104,24 +108,25 @@ async fn alone<D: BridgeService>(
     Ok(Events::one(None, StreamResponse::Task(task)))
 }
 
-/// One event that says what was wrong with an answer. It has the number of the snapshot that every listener begins
-/// with, so that its client may go on from there.
+/// One event that says what was wrong with an answer. It has the sequence number of the current snapshot, so that its
+/// client can resume from there.
 async fn asked_again<D: BridgeService>(call: &Call<D>, view: &ErrandView, why: &str) -> Events {
     let context = &call.context;
     let errand_id = &view.errand.errand_id;
-    let listening = context
-        .tellers
-        .listen(&context.service, errand_id, &call.base, From::Snapshot);
-    let told = match listening.await {
-        Ok(mut listener) => listener.next().await,
+    let subscribing =
+        context
+            .publishers
+            .subscribe(&context.service, errand_id, &call.base, StartAt::Snapshot);
+    let snapshot = match subscribing.await {
+        Ok(mut subscriber) => subscriber.next().await,
         Err(_) => None,
     };
-    if let Some(Told { seq, event }) = told
+    if let Some(SequencedEvent { sequence, event }) = snapshot
         && let StreamResponse::Task(task) = event.as_ref()
     {
         let mut task = task.clone();
         say_why(&mut task, why);
-        return Events::one(Some(seq), StreamResponse::Task(task));
+        return Events::one(Some(sequence), StreamResponse::Task(task));
     }
     let task = still_asked(call, view, why, None).await;
     Events::one(None, StreamResponse::Task(task))
@@ -179,10 +184,10 @@ fn said(view: &ErrandView) -> Option<Message> {
 }
 
 /// Nothing is stored for it.
-fn nothing(heard: &Heard) -> Message {
+fn nothing(parsed: &ParsedMessage) -> Message {
     Message {
-        context_id: Some(heard.context.clone().unwrap_or_else(a2a::new_context_id)),
-        task_id: heard.task.clone(),
+        context_id: Some(parsed.context.clone().unwrap_or_else(a2a::new_context_id)),
+        task_id: parsed.task.clone(),
         ..Message::new(Role::Agent, vec![Part::text(NOTHING)])
     }
 }
@@ -198,31 +203,31 @@ enum Placed {
 /// Puts a message where it belongs; when this resolves, it is on disk.
 async fn place<D: BridgeService>(
     call: &Call<D>,
-    heard: Heard,
+    parsed: ParsedMessage,
     configuration: SendMessageConfiguration,
 ) -> Result<Placed, Fault> {
-    let key = call.key.as_ref().or(heard.key.as_ref());
+    let key = call.key.as_ref().or(parsed.key.as_ref());
     let keyed = key.is_some();
     let config = configuration.task_push_notification_config;
     let config = config.map(|config| push::inline(config, key.map(String::as_str)));
-    let errand_id = heard.task.as_deref().map(ErrandId::new);
+    let errand_id = parsed.task.as_deref().map(ErrandId::new);
     let mut since = push::Since::Beginning;
     let mut answered = None;
-    if let Some(id) = &heard.task {
+    if let Some(id) = &parsed.task {
         let view = owned(&call.context.service, &call.caller, id).await?;
-        fits(&view, &heard, keyed)?;
+        fits(&view, &parsed, keyed)?;
         if let Some(config) = &config {
             push::check(call, errand_id.as_ref(), config, PUSH_FIELD).await?;
             // As it was before the message, so that nothing that comes of it is missed.
             since = push::Since::now_of(call, &view.errand.errand_id).await?;
         }
-        answered = answer(call, &heard, view, key.map(String::as_str)).await?;
+        answered = answer(call, &parsed, view, key.map(String::as_str)).await?;
     } else if let Some(config) = &config {
         push::check(call, None, config, PUSH_FIELD).await?;
     }
     let placed = match answered {
         Some(placed) => placed,
-        None => Placed::In(take(call, heard).await?),
+        None => Placed::In(take(call, parsed).await?),
     };
     // It may be waited for until its task ends.
     if let Some(room) = &call.room {
@@ -237,12 +242,12 @@ async fn place<D: BridgeService>(
 /// Whether a message that goes on with a task answers a question in it.
 async fn answer<D: BridgeService>(
     call: &Call<D>,
-    heard: &Heard,
+    parsed: &ParsedMessage,
     view: ErrandView,
     key: Option<&str>,
 ) -> Result<Option<Placed>, Fault> {
     let service = &call.context.service;
-    let answered = questions::answer(service, &call.caller, &view, heard, key).await?;
+    let answered = questions::answer(service, &call.caller, &view, parsed, key).await?;
     Ok(match answered {
         Answered::NotAsked => None,
         Answered::Yes => Some(Placed::In(view.errand.errand_id)),
@@ -254,9 +259,13 @@ async fn answer<D: BridgeService>(
 }
 
 /// Whether a message may go on with a task. One with a key may be a repeat of what ended it: the ledger knows.
-fn fits(view: &ErrandView, heard: &Heard, keyed: bool) -> Result<(), Fault> {
+fn fits(view: &ErrandView, parsed: &ParsedMessage, keyed: bool) -> Result<(), Fault> {
     let context = task::context_of(view);
-    if heard.context.as_ref().is_some_and(|named| named != context) {
+    if parsed
+        .context
+        .as_ref()
+        .is_some_and(|named| named != context)
+    {
         let why = "is not the context of the task; leave it out, or name that one";
         return Err(Fault::invalid("message.contextId", why));
     }
@@ -275,18 +284,18 @@ fn over(state: ErrandState) -> Fault {
     ))
 }
 
-async fn take<D: BridgeService>(call: &Call<D>, heard: Heard) -> Result<ErrandId, Fault> {
-    let (original, brief) = (heard.stored()?, heard.brief()?);
-    let task = heard.task.clone();
+async fn take<D: BridgeService>(call: &Call<D>, parsed: ParsedMessage) -> Result<ErrandId, Fault> {
+    let (original, brief) = (parsed.stored()?, parsed.brief()?);
+    let task = parsed.task.clone();
     let errand = NewErrand {
         from: call.caller.clone(),
-        context: heard.context,
-        errand_id: heard.task.map(ErrandId::new),
-        said_as: heard.said_as,
-        key: call.key.clone().or(heard.key),
-        text: heard.text,
-        files: heard.files,
-        hops: heard.hops,
+        context: parsed.context,
+        errand_id: parsed.task.map(ErrandId::new),
+        said_as: parsed.said_as,
+        key: call.key.clone().or(parsed.key),
+        text: parsed.text,
+        files: parsed.files,
+        hops: parsed.hops,
         original,
         brief,
     };

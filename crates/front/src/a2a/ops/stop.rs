@@ -32,8 +32,8 @@ pub(super) async fn cancel<D: BridgeService>(
     stop(call, &view).await?;
     let over = |view: &ErrandView| view.now().state.terminal();
     // Stopping is refused to nobody for want of a place.
-    let seat = call.sit().ok();
-    let view = wait::until(call, seat.as_ref(), &request.id, STOP_WAIT, over).await?;
+    let permit = call.stream_permit().ok();
+    let view = wait::until(call, permit.as_ref(), &request.id, STOP_WAIT, over).await?;
     Ok(task::task(service, &call.base, &view, Detail::WHOLE).await)
 }
 

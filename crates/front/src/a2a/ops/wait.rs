@@ -3,7 +3,7 @@
 use super::Call;
 use super::find::owned;
 use crate::a2a::fault::Fault;
-use crate::api::Seat;
+use crate::api::StreamPermit;
 use crate::{BridgeService, Subscription};
 use bridge_core::deadline::after;
 use bridge_core::errand::ErrandView;
@@ -14,17 +14,17 @@ use tokio::time::{Instant, sleep, sleep_until};
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Waits until `enough` says so, the time is over or the daemon stops; then says how the task stands. Whoever waits on a
-/// seat is told nothing more once its token is revoked.
+/// permit is told nothing more once its token is revoked.
 pub(super) async fn until<D: BridgeService>(
     call: &Call<D>,
-    seat: Option<&Seat>,
+    permit: Option<&StreamPermit>,
     id: &str,
     longest: Duration,
     enough: impl Fn(&ErrandView) -> bool,
 ) -> Result<ErrandView, Fault> {
     let service = &call.context.service;
     let deadline = after(Instant::now(), longest);
-    let stop = seat.map_or_else(|| call.context.stop.clone(), Seat::stop);
+    let stop = permit.map_or_else(|| call.context.stop.clone(), StreamPermit::stop);
     let revoked = || stop.is_cancelled() && !call.context.stop.is_cancelled();
     let mut watched = 0;
     let mut news: Option<Subscription> = None;
@@ -40,7 +40,7 @@ pub(super) async fn until<D: BridgeService>(
             watched = view.messages.len();
             let last = view.messages.last();
             news = last.and_then(|one| service.hub().watch(&one.message.message_id));
-            // What happened before it was watched was not heard.
+            // A change before the subscription notified nobody: read again.
             continue;
         }
         tokio::select! {

@@ -1,80 +1,48 @@
-//! Reads what a client sent, before the official types see it: ProtoJSON as its specification says (both spellings of
-//! names, numbers for enums, null for absent), every rule of the proto checked, every wrong field named.
-//!
-//! What a request means is not decided here.
+//! Decodes requests as ProtoJSON before the official types see them: both spellings of names, numbers for enums, null
+//! for absent. Checks every rule of the proto and reports every wrong field.
 
 use super::fault::Fault;
-use super::shape::{self, Field, Kind, Shape};
+use super::schema::{Field, Kind, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Most wrong fields that one answer names.
+/// Wrong fields reported in one answer.
 const WRONG_MAX: usize = 20;
 
-/// An operation by what it takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
-    Send,
-    Get,
-    List,
-    Cancel,
-    Subscribe,
-    CreatePush,
-    OnePush,
-    ListPush,
-    ExtendedCard,
-}
-
-impl Takes {
-    fn shape(self) -> &'static Shape {
-        match self {
-            Self::Send => &shape::SEND,
-            Self::Get => &shape::GET,
-            Self::List => &shape::LIST,
-            Self::Cancel => &shape::CANCEL,
-            Self::Subscribe => &shape::SUBSCRIBE,
-            Self::CreatePush => &shape::CREATE_PUSH,
-            Self::OnePush => &shape::ONE_PUSH,
-            Self::ListPush => &shape::LIST_PUSH,
-            Self::ExtendedCard => &shape::EXTENDED_CARD,
-        }
-    }
-}
-
-/// Reads the parameters of an operation into the official type for them.
-pub(crate) fn request<T: DeserializeOwned>(takes: Takes, params: Value) -> Result<T, Fault> {
+/// Decodes the parameters of an operation into their official type.
+pub(crate) fn request<T: DeserializeOwned>(schema: &Schema, params: Value) -> Result<T, Fault> {
     let Value::Object(given) = params else {
         return Err(Fault::invalid("params", "must be a JSON object"));
     };
-    let mut reader = Reader { wrong: Vec::new() };
-    let read = reader.message("", takes.shape(), given);
-    if !reader.wrong.is_empty() {
-        return Err(Fault::fields(reader.wrong));
+    let mut decoder = Decoder { wrong: Vec::new() };
+    let read = decoder.message("", schema, given);
+    if !decoder.wrong.is_empty() {
+        return Err(Fault::fields(decoder.wrong));
     }
     serde_json::from_value(Value::Object(read))
         .map_err(|error| Fault::invalid("params", error.to_string()))
 }
 
-struct Reader {
+struct Decoder {
     wrong: Vec<(String, String)>,
 }
 
-impl Reader {
+impl Decoder {
     fn refuse(&mut self, path: &str, why: impl Into<String>) {
         if self.wrong.len() < WRONG_MAX {
             self.wrong.push((path.to_owned(), why.into()));
         }
     }
 
-    /// The message with the names that the official types know; what nobody knows is left out.
+    /// The message under the names that the official types know; unknown fields are dropped.
     fn message(
         &mut self,
         path: &str,
-        shape: &Shape,
+        schema: &Schema,
         mut given: Map<String, Value>,
     ) -> Map<String, Value> {
         let mut read = Map::new();
-        for field in shape.fields {
+        for field in schema.fields {
             let path = below(path, field.name);
             let value = self.take(&path, field, &mut given);
             let read_value = value.and_then(|value| self.value(&path, &field.kind, value));
@@ -86,16 +54,15 @@ impl Reader {
                 Some(_) | None => {}
             }
         }
-        if !shape.one_of.is_empty() {
-            self.exactly_one(path, shape.one_of, &read);
+        if !schema.one_of.is_empty() {
+            self.exactly_one(path, schema.one_of, &read);
         }
         read
     }
 
     fn missing(&mut self, path: &str, kind: &Kind) {
-        // Whatever was wrong about it was said.
-        let said = self.wrong.iter().any(|(wrong, _)| wrong.starts_with(path));
-        if said {
+        let reported = self.wrong.iter().any(|(wrong, _)| wrong.starts_with(path));
+        if reported {
             return;
         }
         match kind {
@@ -118,7 +85,7 @@ impl Reader {
             .iter()
             .filter(|name| read.contains_key(**name))
             .count();
-        // One that was refused counts as given.
+        // A refused one counts as given.
         let refused = names
             .iter()
             .filter(|name| {
@@ -163,8 +130,8 @@ impl Reader {
             (Kind::Whole(min, max), value) => whole(&value, *min, *max),
             (Kind::Enum(names), value) => member(&value, names),
             (Kind::Object, Value::Object(object)) => Ok(Value::Object(object)),
-            (Kind::Message(shape), Value::Object(object)) => {
-                Ok(Value::Object(self.message(path, shape, object)))
+            (Kind::Message(schema), Value::Object(object)) => {
+                Ok(Value::Object(self.message(path, schema, object)))
             }
             (Kind::Many(max, kind), Value::Array(items)) if items.len() <= *max => {
                 Ok(Value::Array(self.many(path, kind, items)))
@@ -202,7 +169,7 @@ fn below(path: &str, name: &str) -> String {
     }
 }
 
-/// As absent, for what must be there: the proto can't tell the two apart.
+/// Whether a required value counts as absent: the proto does not distinguish empty from absent.
 fn is_empty(kind: &Kind, value: &Value) -> bool {
     match (kind, value) {
         (Kind::Enum(names), Value::String(word)) => names.first() == Some(&word.as_str()),
@@ -224,7 +191,7 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-/// Short texts end up in rows, logs and headers of others: nothing unprintable (threat 18).
+/// Short texts end up in rows, logs and headers: refuses unprintable characters (threat 18).
 fn short(text: String, max: usize) -> Result<Value, String> {
     if text.chars().count() > max {
         return Err(format!("is longer than {max} characters"));
@@ -284,7 +251,7 @@ fn member(value: &Value, names: &[&str]) -> Result<Value, String> {
     })
 }
 
-/// Either alphabet, padded or not, as ProtoJSON readers take it; the official types take the standard one alone.
+/// Accepts both alphabets, padded or not, as ProtoJSON demands; the official types accept only the standard one.
 fn base64(text: String) -> Result<Value, String> {
     let bare = text.trim_end_matches('=');
     let known = |letter: u8| letter.is_ascii_alphanumeric() || b"+/-_".contains(&letter);
@@ -303,5 +270,5 @@ fn base64(text: String) -> Result<Value, String> {
 }
 
 #[cfg(test)]
-#[path = "read_tests.rs"]
+#[path = "decode_tests.rs"]
 mod tests;

@@ -1,5 +1,4 @@
-//! What is agreed about before a request is read: the version, what the body says it is, what the answer is called,
-//! and where the caller reached us.
+//! Negotiates a request before it is decoded: protocol version, content types, and the base URL the client used.
 
 use super::fault::Fault;
 use crate::A2aProfile;
@@ -8,7 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
-/// The header that names the version; it may stand behind the `?` as well.
+/// Header that names the version; accepted as a query parameter as well.
 const VERSION: &str = "a2a-version";
 const JSON: &str = "application/json";
 const A2A_JSON: &str = "application/a2a+json";
@@ -17,12 +16,11 @@ const A2A_JSON: &str = "application/a2a+json";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     V1,
-    /// Also whoever says nothing.
+    /// The default of clients that name no version.
     V03,
 }
 
 impl Version {
-    /// As it is written.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::V1 => a2a::VERSION,
@@ -31,7 +29,7 @@ impl Version {
     }
 }
 
-/// The version that a request asks for. Patch numbers do not count.
+/// The version that a request asks for. Patch numbers are ignored.
 pub(crate) fn version(headers: &HeaderMap, uri: &Uri) -> Result<Version, Fault> {
     let said = match headers.get(VERSION) {
         Some(value) => value.to_str().unwrap_or("?").trim().to_owned(),
@@ -48,22 +46,22 @@ pub(crate) fn version(headers: &HeaderMap, uri: &Uri) -> Result<Version, Fault> 
     }
 }
 
-/// What is behind the `?`.
+/// The query parameters.
 pub(crate) fn query(uri: &Uri) -> Vec<(String, String)> {
     axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
         .map_or_else(|_| Vec::new(), |pairs| pairs.0)
 }
 
-/// A body, once it says that it is JSON: what it says is looked at before what it is.
+/// Reads a JSON body. Its content type is checked first.
 pub(crate) async fn body(head: &Parts, body: Body) -> Result<Bytes, Fault> {
     let said = head.headers.get(header::CONTENT_TYPE);
     if said.is_some_and(|said| !is_json(said)) {
         let said = said.and_then(|said| said.to_str().ok()).unwrap_or("?");
         return Err(Fault::content_type(said));
     }
-    // Whoever was let in to a route has a share; nobody else's body is read.
+    // Set by the guard: bodies of unauthenticated requests are not read.
     let share = head.extensions.get::<BodyShare>();
-    let share = share.ok_or_else(|| Fault::internal("nobody looked who calls"))?;
+    let share = share.ok_or_else(|| Fault::internal("the request was not authenticated"))?;
     let bytes = share.read(body).await.map_err(unread)?;
     match said {
         None if !bytes.is_empty() => Err(Fault::content_type("nothing")),
@@ -88,7 +86,7 @@ fn is_json(said: &HeaderValue) -> bool {
     media.eq_ignore_ascii_case(JSON) || media.eq_ignore_ascii_case(A2A_JSON)
 }
 
-/// What an answer over HTTP+JSON is called: A2A's own name for whoever knows it, and plain JSON for all others.
+/// Content type of an HTTP+JSON answer: A2A's own for clients that use it, otherwise plain JSON.
 pub(crate) fn media(headers: &HeaderMap) -> &'static str {
     let says = |name, wanted: &str| {
         let values = headers.get_all(name).iter();
@@ -103,7 +101,7 @@ pub(crate) fn media(headers: &HeaderMap) -> &'static str {
     }
 }
 
-/// Where the caller reached us, without a slash at the end.
+/// Base URL of this server as the client reached it, without a trailing slash.
 pub(crate) fn base(profile: &A2aProfile, headers: &HeaderMap, uri: &Uri) -> String {
     if let Some(url) = &profile.url {
         return url.trim_end_matches('/').to_owned();

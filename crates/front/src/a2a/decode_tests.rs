@@ -1,11 +1,12 @@
-//! What is read, and what is refused and how it is said.
+//! Accepted spellings, refused values and their messages.
 
 use super::*;
+use crate::a2a::schema;
 use a2a::{ListTasksRequest, PartContent, Role, SendMessageRequest, TaskState};
 use serde_json::json;
 
 fn send(params: Value) -> Result<SendMessageRequest, Fault> {
-    request(Takes::Send, params)
+    request(&schema::SEND, params)
 }
 
 fn message(extra: Value) -> Value {
@@ -18,8 +19,10 @@ fn message(extra: Value) -> Value {
 
 fn wrong(fault: &Fault) -> Vec<String> {
     let rpc = fault.to_rpc();
-    let told = rpc["data"][1]["fieldViolations"].as_array().unwrap().iter();
-    told.map(|told| told["field"].as_str().unwrap().to_owned())
+    let violations = rpc["data"][1]["fieldViolations"].as_array().unwrap();
+    let fields = violations.iter();
+    fields
+        .map(|wrong| wrong["field"].as_str().unwrap().to_owned())
         .collect()
 }
 
@@ -123,7 +126,7 @@ fn decodes_standard_and_urlsafe_base64() {
 
 #[test]
 fn figures_of_a_list_have_their_bounds() {
-    let list = |params| request::<ListTasksRequest>(Takes::List, params);
+    let list = |params| request::<ListTasksRequest>(&schema::LIST, params);
     let read = list(json!({"status": 2, "pageSize": 100, "includeArtifacts": "true"})).unwrap();
     assert_eq!(read.status, Some(TaskState::Working));
     assert_eq!(read.include_artifacts, Some(true));
