@@ -24,7 +24,7 @@ mod token;
 mod view;
 
 pub use control::{
-    ANONYMOUS, Act, Caller, Control, ControlError, ControlFault, Grants, LocalProgram, News,
+    ANONYMOUS, Act, Caller, Control, ControlError, ControlErrorKind, Grants, LocalProgram, News,
     Notice, Scope, ServiceNews, StartArgs, TaskService, Via, prompt_summary,
 };
 pub use conversation::{ConversationList, ConversationStory, ConversationView};

@@ -5,7 +5,7 @@ use super::news::ApiNews;
 use crate::client::{ClientError, RETRY_MAX, RETRY_MIN, SUBMIT_PATIENCE};
 use bridge_core::deadline::after;
 use bridge_core::limits::PAGE_MAX;
-use bridge_front::{Act, Caller, Control, ControlError, ControlFault};
+use bridge_front::{Act, Caller, Control, ControlError, ControlErrorKind};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -172,14 +172,14 @@ fn task(task_id: &str) -> Result<String, ControlError> {
         Ok(format!("/v1/tasks/{task_id}"))
     } else {
         Err(ControlError::new(
-            ControlFault::Unknown,
+            ControlErrorKind::Unknown,
             format!("Unknown Codex bridge task: {task_id}"),
         ))
     }
 }
 
 fn invalid(message: &str) -> ControlError {
-    ControlError::new(ControlFault::Invalid, message)
+    ControlError::new(ControlErrorKind::Invalid, message)
 }
 
 fn refusal(error: &ClientError) -> ControlError {
@@ -188,10 +188,10 @@ fn refusal(error: &ClientError) -> ControlError {
             ControlError::new(fault(problem.status), problem.detail.clone())
         }
         ClientError::NotNow(problem) => {
-            ControlError::new(ControlFault::Unavailable, problem.detail.clone())
+            ControlError::new(ControlErrorKind::Unavailable, problem.detail.clone())
         }
         ClientError::Unreachable { why, .. } => ControlError::new(
-            ControlFault::Unavailable,
+            ControlErrorKind::Unavailable,
             format!(
                 "The codex-bridge daemon went away during this call ({why}). What the call asked for may or may \
                  not have been done: look with action=list or codex_list. Tasks are kept and go on when a daemon \
@@ -203,18 +203,18 @@ fn refusal(error: &ClientError) -> ControlError {
         | ClientError::NotAName(_)
         | ClientError::NoPeer(_)
         | ClientError::Unreadable(_) => {
-            ControlError::new(ControlFault::Unavailable, error.to_string())
+            ControlError::new(ControlErrorKind::Unavailable, error.to_string())
         }
     }
 }
 
-fn fault(status: u16) -> ControlFault {
+fn fault(status: u16) -> ControlErrorKind {
     match status {
-        401 | 403 => ControlFault::Forbidden,
-        404 => ControlFault::Unknown,
-        409 => ControlFault::Refused,
-        500.. => ControlFault::Unavailable,
-        _ => ControlFault::Invalid,
+        401 | 403 => ControlErrorKind::Forbidden,
+        404 => ControlErrorKind::Unknown,
+        409 => ControlErrorKind::Refused,
+        500.. => ControlErrorKind::Unavailable,
+        _ => ControlErrorKind::Invalid,
     }
 }
 

@@ -5,7 +5,7 @@ use bridge_core::deadline::after;
 use bridge_daemon::state::{StateDir, StateError};
 use bridge_daemon::term;
 use bridge_daemon::{RunOptions, Source, Stop, run as run_daemon};
-use bridge_front::{ControlError, ControlFault};
+use bridge_front::{ControlError, ControlErrorKind};
 use std::time::Duration;
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
@@ -183,5 +183,5 @@ fn not_started(error: &anyhow::Error) -> ControlError {
 }
 
 fn unavailable(message: &str) -> ControlError {
-    ControlError::new(ControlFault::Unavailable, message)
+    ControlError::new(ControlErrorKind::Unavailable, message)
 }

@@ -1,6 +1,6 @@
 //! Builds the context of a call from its connection and headers.
 
-use super::fault::Fault;
+use super::error::A2aError;
 use super::ops::Call;
 use super::{extension, negotiate, parse, rest};
 use crate::api::{BodyShare, Context, Gone, StreamPermit};
@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use tokio_util::sync::CancellationToken;
 
 impl<D: BridgeService> Call<D> {
-    pub(super) fn new(context: Context<D>, caller: Caller, head: &Parts) -> Result<Self, Fault> {
+    pub(super) fn new(context: Context<D>, caller: Caller, head: &Parts) -> Result<Self, A2aError> {
         let profile = context.service.a2a();
         if !profile.enabled {
             return Err(rest::off());
@@ -34,20 +34,20 @@ impl<D: BridgeService> Call<D> {
     }
 
     /// A permit for a connection that stays open.
-    pub(super) fn stream_permit(&self) -> Result<StreamPermit, Fault> {
+    pub(super) fn stream_permit(&self) -> Result<StreamPermit, A2aError> {
         self.context.stream_permit(&self.caller).ok_or_else(|| {
             let why = "too many calls wait or stream already; nothing was done, ask again later";
-            Fault::unavailable(why)
+            A2aError::unavailable(why)
         })
     }
 }
 
-fn key(headers: &HeaderMap) -> Result<Option<String>, Fault> {
+fn key(headers: &HeaderMap) -> Result<Option<String>, A2aError> {
     let mut keys = headers.get_all("idempotency-key").iter();
     match (keys.next(), keys.next()) {
         (None, _) => Ok(None),
         (Some(key), None) => parse::key(key.to_str().ok(), "Idempotency-Key").map(Some),
-        (Some(_), Some(_)) => Err(Fault::invalid("Idempotency-Key", "is given twice")),
+        (Some(_), Some(_)) => Err(A2aError::invalid("Idempotency-Key", "is given twice")),
     }
 }
 

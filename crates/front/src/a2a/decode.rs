@@ -1,7 +1,7 @@
 //! Decodes requests as ProtoJSON before the official types see them: both spellings of names, numbers for enums, null
 //! for absent. Checks every rule of the proto and reports every wrong field.
 
-use super::fault::Fault;
+use super::error::A2aError;
 use super::schema::{Field, Kind, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -10,17 +10,17 @@ use serde_json::{Map, Value};
 const WRONG_MAX: usize = 20;
 
 /// Decodes the parameters of an operation into their official type.
-pub(crate) fn request<T: DeserializeOwned>(schema: &Schema, params: Value) -> Result<T, Fault> {
+pub(crate) fn request<T: DeserializeOwned>(schema: &Schema, params: Value) -> Result<T, A2aError> {
     let Value::Object(given) = params else {
-        return Err(Fault::invalid("params", "must be a JSON object"));
+        return Err(A2aError::invalid("params", "must be a JSON object"));
     };
     let mut decoder = Decoder { wrong: Vec::new() };
     let read = decoder.message("", schema, given);
     if !decoder.wrong.is_empty() {
-        return Err(Fault::fields(decoder.wrong));
+        return Err(A2aError::fields(decoder.wrong));
     }
     serde_json::from_value(Value::Object(read))
-        .map_err(|error| Fault::invalid("params", error.to_string()))
+        .map_err(|error| A2aError::invalid("params", error.to_string()))
 }
 
 struct Decoder {

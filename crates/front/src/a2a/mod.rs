@@ -6,8 +6,8 @@
 mod call;
 mod card;
 mod decode;
+mod error;
 mod extension;
-mod fault;
 mod legacy;
 mod negotiate;
 mod ops;

@@ -1,6 +1,6 @@
 //! Negotiates a request before it is decoded: protocol version, content types, and the base URL the client used.
 
-use super::fault::Fault;
+use super::error::A2aError;
 use crate::A2aProfile;
 use crate::api::{BodyError, BodyShare};
 use axum::body::{Body, Bytes};
@@ -30,7 +30,7 @@ impl Version {
 }
 
 /// The version that a request asks for. Patch numbers are ignored.
-pub(crate) fn version(headers: &HeaderMap, uri: &Uri) -> Result<Version, Fault> {
+pub(crate) fn version(headers: &HeaderMap, uri: &Uri) -> Result<Version, A2aError> {
     let said = match headers.get(VERSION) {
         Some(value) => value.to_str().unwrap_or("?").trim().to_owned(),
         None => query(uri)
@@ -42,7 +42,7 @@ pub(crate) fn version(headers: &HeaderMap, uri: &Uri) -> Result<Version, Fault> 
     match (numbers.next(), numbers.next()) {
         (Some(""), None) | (Some("0"), Some("3")) => Ok(Version::V03),
         (Some("1"), Some("0")) => Ok(Version::V1),
-        (_, _) => Err(Fault::version(&said)),
+        (_, _) => Err(A2aError::version(&said)),
     }
 }
 
@@ -53,28 +53,28 @@ pub(crate) fn query(uri: &Uri) -> Vec<(String, String)> {
 }
 
 /// Reads a JSON body. Its content type is checked first.
-pub(crate) async fn body(head: &Parts, body: Body) -> Result<Bytes, Fault> {
+pub(crate) async fn body(head: &Parts, body: Body) -> Result<Bytes, A2aError> {
     let said = head.headers.get(header::CONTENT_TYPE);
     if said.is_some_and(|said| !is_json(said)) {
         let said = said.and_then(|said| said.to_str().ok()).unwrap_or("?");
-        return Err(Fault::content_type(said));
+        return Err(A2aError::content_type(said));
     }
     // Set by the guard: bodies of unauthenticated requests are not read.
     let share = head.extensions.get::<BodyShare>();
-    let share = share.ok_or_else(|| Fault::internal("the request was not authenticated"))?;
+    let share = share.ok_or_else(|| A2aError::internal("the request was not authenticated"))?;
     let bytes = share.read(body).await.map_err(unread)?;
     match said {
-        None if !bytes.is_empty() => Err(Fault::content_type("nothing")),
+        None if !bytes.is_empty() => Err(A2aError::content_type("nothing")),
         None | Some(_) => Ok(bytes),
     }
 }
 
-fn unread(error: BodyError) -> Fault {
+fn unread(error: BodyError) -> A2aError {
     let why = error.to_string();
     match error {
-        BodyError::TooLong | BodyError::TooManyValues => Fault::too_large(why),
-        BodyError::Revoked => Fault::revoked_meanwhile(why),
-        BodyError::Late | BodyError::Broken | BodyError::NoRoom => Fault::unavailable(why),
+        BodyError::TooLong | BodyError::TooManyValues => A2aError::too_large(why),
+        BodyError::Revoked => A2aError::revoked_meanwhile(why),
+        BodyError::Late | BodyError::Broken | BodyError::NoRoom => A2aError::unavailable(why),
     }
 }
 
@@ -182,7 +182,7 @@ mod tests {
         );
         assert_eq!(read(Some("application/A2A+JSON"), "{}").await, Ok(2));
         assert_eq!(read(None, "").await, Ok(0));
-        let refused = Err(Fault::content_type("text/plain"));
+        let refused = Err(A2aError::content_type("text/plain"));
         assert_eq!(read(Some("text/plain"), "{}").await, refused);
         assert!(read(None, "{}").await.is_err());
     }

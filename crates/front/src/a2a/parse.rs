@@ -1,7 +1,7 @@
 //! Parses a client's message: text for Codex, files, and the form in which it is stored for the history.
 
+use super::error::A2aError;
 use super::extension;
-use super::fault::Fault;
 use crate::NewFile;
 use a2a::{Message, Part, PartContent, Role};
 use bridge_core::limits::CONVERSATION_KEY_MAX_CHARS;
@@ -38,13 +38,13 @@ impl ParsedMessage {
     }
 
     /// The message as JSON for the history.
-    pub(crate) fn original(&self) -> Result<String, Fault> {
+    pub(crate) fn original(&self) -> Result<String, A2aError> {
         serde_json::to_string(&self.message)
-            .map_err(|error| Fault::internal(format!("the message can't be kept: {error}")))
+            .map_err(|error| A2aError::internal(format!("the message can't be kept: {error}")))
     }
 
     /// The same for a message whose row has the text: an identical text part does not repeat it.
-    pub(crate) fn stored(&self) -> Result<String, Fault> {
+    pub(crate) fn stored(&self) -> Result<String, A2aError> {
         let says =
             |part: &Part| matches!(&part.content, PartContent::Text(text) if *text == self.text);
         let Some(place) = self.message.parts.iter().position(says) else {
@@ -57,11 +57,11 @@ impl ParsedMessage {
             metadata.insert(TEXT_KEY.to_owned(), Value::Bool(true));
         }
         let stored = serde_json::to_string(&message);
-        stored.map_err(|error| Fault::internal(format!("the message can't be kept: {error}")))
+        stored.map_err(|error| A2aError::internal(format!("the message can't be kept: {error}")))
     }
 
     /// The stored form of a message that a guard refuses: its ids only.
-    pub(crate) fn brief(&self) -> Result<String, Fault> {
+    pub(crate) fn brief(&self) -> Result<String, A2aError> {
         let mut part = Part::text(String::new());
         part.metadata = Some(HashMap::from([(TEXT_KEY.to_owned(), Value::Bool(true))]));
         let message = Message {
@@ -69,7 +69,7 @@ impl ParsedMessage {
             ..Message::new(Role::User, vec![part])
         };
         let stored = serde_json::to_string(&message);
-        stored.map_err(|error| Fault::internal(format!("the message can't be kept: {error}")))
+        stored.map_err(|error| A2aError::internal(format!("the message can't be kept: {error}")))
     }
 }
 
@@ -98,7 +98,7 @@ fn take_text_key(part: &mut Part) -> bool {
 /// Bytes of JSON in the `metadata` of a message and its parts, which are stored and returned with the task.
 const METADATA_MAX_BYTES: usize = 64 * 1024;
 
-fn check_metadata(message: &Message) -> Result<(), Fault> {
+fn check_metadata(message: &Message) -> Result<(), A2aError> {
     let parts = message.parts.iter().map(|part| &part.metadata);
     let all: Vec<_> = parts.chain([&message.metadata]).flatten().collect();
     let bytes = serde_json::to_vec(&all).map_or(usize::MAX, |json| json.len());
@@ -106,15 +106,15 @@ fn check_metadata(message: &Message) -> Result<(), Fault> {
         Ok(())
     } else {
         let why = "is too long: all metadata of a message may have 64 KiB; send data as a part";
-        Err(Fault::invalid("message.metadata", why))
+        Err(A2aError::invalid("message.metadata", why))
     }
 }
 
 /// Parses a message.
-pub(crate) fn parse(mut message: Message) -> Result<ParsedMessage, Fault> {
+pub(crate) fn parse(mut message: Message) -> Result<ParsedMessage, A2aError> {
     if message.role != Role::User {
         let why = "must be ROLE_USER: what an agent says to us, it says as our user";
-        return Err(Fault::invalid("message.role", why));
+        return Err(A2aError::invalid("message.role", why));
     }
     check_metadata(&message)?;
     let (key, hops) = (key_of(&message)?, hops_of(&message));
@@ -186,7 +186,7 @@ fn hops_of(message: &Message) -> u32 {
     said.map_or(0, |hops| u32::try_from(hops).unwrap_or(u32::MAX))
 }
 
-fn key_of(message: &Message) -> Result<Option<String>, Fault> {
+fn key_of(message: &Message) -> Result<Option<String>, A2aError> {
     let metadata = message.metadata.as_ref();
     match metadata.and_then(|metadata| metadata.get(extension::IDEMPOTENCY)) {
         Some(value) => key(value.as_str(), "message.metadata").map(Some),
@@ -195,7 +195,7 @@ fn key_of(message: &Message) -> Result<Option<String>, Fault> {
 }
 
 /// Checks an idempotency key.
-pub(crate) fn key(value: Option<&str>, field: &str) -> Result<String, Fault> {
+pub(crate) fn key(value: Option<&str>, field: &str) -> Result<String, A2aError> {
     let key = value.map(str::trim).unwrap_or_default();
     let fits = !key.is_empty()
         && key.chars().count() <= CONVERSATION_KEY_MAX_CHARS
@@ -203,7 +203,7 @@ pub(crate) fn key(value: Option<&str>, field: &str) -> Result<String, Fault> {
     if fits {
         Ok(key.to_owned())
     } else {
-        Err(Fault::invalid(
+        Err(A2aError::invalid(
             field,
             format!(
                 "the idempotency key must be 1 to {CONVERSATION_KEY_MAX_CHARS} printable characters"

@@ -3,7 +3,7 @@
 //! Who may decide what is the core's word; a peer answers questions to the user and nothing else. What may not be kept
 //! is not in the history either.
 
-use super::fault::Fault;
+use super::error::A2aError;
 use super::parse::ParsedMessage;
 use crate::request::wants_secret;
 use crate::{BridgeService, Caller, NewAnswer, SubmitError};
@@ -43,7 +43,7 @@ pub(crate) async fn answer<D: BridgeService>(
     view: &ErrandView,
     parsed: &ParsedMessage,
     key: Option<&str>,
-) -> Result<Answered, Fault> {
+) -> Result<Answered, A2aError> {
     if let Some(key) = key
         && let Some(word) = service
             .said_before(caller, &view.errand.errand_id, key)
@@ -86,10 +86,10 @@ fn refused(
     refusal: DecideRefusal,
     request: &Request,
     parsed: &ParsedMessage,
-) -> Result<Answered, Fault> {
+) -> Result<Answered, A2aError> {
     match refusal {
         DecideRefusal::Unfit { why } => Ok(Answered::No { why }),
-        DecideRefusal::NotYours { who } => Err(Fault::unsupported(format!(
+        DecideRefusal::NotYours { who } => Err(A2aError::unsupported(format!(
             "only {who} may decide what is asked; nothing was stored"
         ))),
         // Somebody was faster, or it is not asked any more: what was said is for the turn that follows, unless it can
@@ -108,7 +108,7 @@ fn refused(
 }
 
 /// A key that was here before must mean the same word. What became a message is told by the ledger, which has its text.
-fn repeated(word: &Word, parsed: &ParsedMessage) -> Result<Answered, Fault> {
+fn repeated(word: &Word, parsed: &ParsedMessage) -> Result<Answered, A2aError> {
     match word.became {
         Became::Message(_) | Became::Stop => Ok(Answered::NotAsked),
         Became::Decision(_) => {
@@ -134,7 +134,7 @@ async fn unasked<D: BridgeService>(
     caller: &Caller,
     view: &ErrandView,
     parsed: &ParsedMessage,
-) -> Result<Answered, Fault> {
+) -> Result<Answered, A2aError> {
     if view.now().state.terminal() {
         return Ok(Answered::NotAsked);
     }
@@ -172,8 +172,8 @@ fn missed(request: &Request, who: &str) -> bool {
     wants_secret(request) && !answered
 }
 
-fn late() -> Fault {
-    Fault::unsupported(
+fn late() -> A2aError {
+    A2aError::unsupported(
         "Codex does not ask that any more, or not you; nothing was stored. What is no answer goes into a new task of \
          the same context",
     )
@@ -192,7 +192,7 @@ fn not_kept() -> Vec<Part> {
 }
 
 /// The message as it is kept.
-fn kept(request: &Request, parsed: &ParsedMessage) -> Result<String, Fault> {
+fn kept(request: &Request, parsed: &ParsedMessage) -> Result<String, A2aError> {
     if !wants_secret(request) {
         return parsed.original();
     }
@@ -200,7 +200,7 @@ fn kept(request: &Request, parsed: &ParsedMessage) -> Result<String, Fault> {
     message.parts = not_kept();
     message.metadata = None;
     let text = serde_json::to_string(&message);
-    text.map_err(|error| Fault::internal(format!("the message can't be kept: {error}")))
+    text.map_err(|error| A2aError::internal(format!("the message can't be kept: {error}")))
 }
 
 /// What a message says to a question.

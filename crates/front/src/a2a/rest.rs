@@ -1,7 +1,7 @@
-//! HTTP+JSON: paths and methods become operations, faults become statuses (AIP-193).
+//! HTTP+JSON: paths and methods become operations, errors become statuses (AIP-193).
 
 use super::card;
-use super::fault::Fault;
+use super::error::A2aError;
 use super::negotiate::{self, Version};
 use super::ops::{self, Call, Done, Op};
 use crate::api::{Context, ProblemResponse, Who};
@@ -64,7 +64,7 @@ pub(crate) async fn act<D: BridgeService>(
         Some((id, "subscribe")) => (id, Op::Subscribe),
         Some(_) | None => {
             let media = negotiate::media(request.headers());
-            return refuse(media, &Fault::method_not_found("POST of a task"));
+            return refuse(media, &A2aError::method_not_found("POST of a task"));
         }
     };
     answer(context, caller, request, op, &[("id", id)]).await
@@ -130,7 +130,7 @@ pub(crate) async fn file<D: BridgeService>(
     let found = ops::file(&context.service, &caller, (&id, &message, n)).await;
     let (file, bytes) = match found {
         Ok(found) => found,
-        Err(fault) => return refuse(media, &fault),
+        Err(error) => return refuse(media, &error),
     };
     let kind = HeaderValue::from_str(&file.media_type)
         .unwrap_or(HeaderValue::from_static("application/octet-stream"));
@@ -206,7 +206,7 @@ async fn answer<D: BridgeService>(
     match run(context, caller, head, body, op, named).await {
         Ok(Done::Value(value)) => json(media, StatusCode::OK, &value),
         Ok(Done::Events(events)) => events.respond(|event| event),
-        Err(fault) => refuse(media, &fault),
+        Err(error) => refuse(media, &error),
     }
 }
 
@@ -217,14 +217,14 @@ async fn run<D: BridgeService>(
     body: Body,
     op: Op,
     named: &[(&str, &str)],
-) -> Result<Done, Fault> {
+) -> Result<Done, A2aError> {
     let bytes = negotiate::body(&head, body).await?;
     let call = Call::new(context, caller, &head)?;
     match call.version {
         Version::V1 => {}
         Version::V03 => {
             let why = "0.3, which is meant where the header A2A-Version is missing, over HTTP+JSON";
-            return Err(Fault::version(why));
+            return Err(A2aError::version(why));
         }
     }
     let mut params = if bytes.is_empty() {
@@ -248,23 +248,26 @@ fn query(head: &Parts) -> Map<String, Value> {
         .collect()
 }
 
-fn object(bytes: &[u8]) -> Result<Map<String, Value>, Fault> {
+fn object(bytes: &[u8]) -> Result<Map<String, Value>, A2aError> {
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(params)) => Ok(params),
         Ok(Value::Null) => Ok(Map::new()),
-        Ok(_) => Err(Fault::invalid_request("the body must be a JSON object")),
-        Err(error) => Err(Fault::parse(&error.to_string())),
+        Ok(_) => Err(A2aError::invalid_request("the body must be a JSON object")),
+        Err(error) => Err(A2aError::parse(&error.to_string())),
     }
 }
 
 /// The path names what it is about; a body that names something else is a mistake.
-fn name_it(params: &mut Map<String, Value>, name: &str, value: &str) -> Result<(), Fault> {
+fn name_it(params: &mut Map<String, Value>, name: &str, value: &str) -> Result<(), A2aError> {
     let other = params
         .insert(name.to_owned(), Value::from(value))
         .filter(|other| !other.is_null() && other != "" && other != value);
     match other {
         None => Ok(()),
-        Some(_) => Err(Fault::invalid(name, "is another one than the path names")),
+        Some(_) => Err(A2aError::invalid(
+            name,
+            "is another one than the path names",
+        )),
     }
 }
 
@@ -273,9 +276,9 @@ fn json(media: &'static str, status: StatusCode, value: &Value) -> Response {
     (status, kind, value.to_string()).into_response()
 }
 
-fn refuse(media: &'static str, fault: &Fault) -> Response {
-    let mut response = json(media, fault.kind().status(), &fault.to_rest());
-    if let Some(after) = fault.retry_after() {
+fn refuse(media: &'static str, error: &A2aError) -> Response {
+    let mut response = json(media, error.kind().status(), &error.to_rest());
+    if let Some(after) = error.retry_after() {
         let seconds = after.as_secs().max(1);
         response
             .headers_mut()
@@ -284,8 +287,8 @@ fn refuse(media: &'static str, fault: &Fault) -> Response {
     response
 }
 
-pub(super) fn off() -> Fault {
-    Fault::unsupported(
+pub(super) fn off() -> A2aError {
+    A2aError::unsupported(
         "this agent does not speak A2A now: `a2a.enabled` is false in its configuration",
     )
 }

@@ -1,6 +1,6 @@
 //! The events of a task as server-sent events, in the envelope of either binding.
 
-use super::fault::Fault;
+use super::error::A2aError;
 use super::ops::Call;
 use super::stream::{SequencedEvent, StartAt, Subscriber};
 use crate::BridgeService;
@@ -49,7 +49,7 @@ impl Events {
         permit: StreamPermit,
         errand_id: &ErrandId,
         until: Until,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, A2aError> {
         let context = &call.context;
         // A call that creates a task can't resume: its `Last-Event-ID` belongs to another stream.
         let after = call.after.filter(|_| until == Until::Over);

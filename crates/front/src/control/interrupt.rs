@@ -4,7 +4,7 @@
 use super::envelope::{Told, protocol, view};
 use super::rows::{Subject, TaskRows};
 use super::service::{Done, unavailable};
-use super::{Caller, ControlError, ControlFault, TaskService};
+use super::{Caller, ControlError, ControlErrorKind, TaskService};
 use crate::service::BridgeService;
 use bridge_core::deadline::after;
 use bridge_core::limits::STOP_MAX;
@@ -30,7 +30,7 @@ impl<D: BridgeService> TaskService<D> {
                 "Task has no active Codex turn to interrupt. It is {}.",
                 rows.standing().as_str()
             );
-            return Err(ControlError::new(ControlFault::Refused, said));
+            return Err(ControlError::new(ControlErrorKind::Refused, said));
         }
         let over = self.stop_all(caller, &subject, open).await?;
         let rows: TaskRows = self.look(task_id).await?;

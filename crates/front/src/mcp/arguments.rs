@@ -1,6 +1,6 @@
 //! Reads the arguments of a tool call, and says what is wrong with them in words that a model can act on.
 
-use crate::{ControlError, ControlFault};
+use crate::{ControlError, ControlErrorKind};
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
@@ -88,5 +88,5 @@ impl Arguments {
 }
 
 pub(super) fn invalid(message: String) -> ControlError {
-    ControlError::new(ControlFault::Invalid, message)
+    ControlError::new(ControlErrorKind::Invalid, message)
 }

@@ -1,6 +1,6 @@
 //! Tasks as resources: a list, and one resource per task.
 
-use crate::{Act, Caller, Control, ControlError, ControlFault};
+use crate::{Act, Caller, Control, ControlError, ControlErrorKind};
 use rmcp::ErrorData;
 use rmcp::model::{
     ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
@@ -61,11 +61,11 @@ pub(super) async fn read<C: Control>(
         .act(caller, act)
         .await
         .map_err(|error| match error.kind {
-            ControlFault::Unknown => unknown(uri, &error.message),
-            ControlFault::Invalid
-            | ControlFault::Refused
-            | ControlFault::Forbidden
-            | ControlFault::Unavailable => refused(error),
+            ControlErrorKind::Unknown => unknown(uri, &error.message),
+            ControlErrorKind::Invalid
+            | ControlErrorKind::Refused
+            | ControlErrorKind::Forbidden
+            | ControlErrorKind::Unavailable => refused(error),
         })?;
     let text = ResourceContents::text(envelope.to_string(), uri).with_mime_type(JSON);
     Ok(ReadResourceResult::new(vec![text]))
@@ -84,10 +84,10 @@ fn unknown(uri: &str, why: &str) -> ErrorData {
 
 fn refused(error: ControlError) -> ErrorData {
     match error.kind {
-        ControlFault::Unavailable => ErrorData::internal_error(error.message, None),
-        ControlFault::Invalid
-        | ControlFault::Unknown
-        | ControlFault::Refused
-        | ControlFault::Forbidden => ErrorData::invalid_request(error.message, None),
+        ControlErrorKind::Unavailable => ErrorData::internal_error(error.message, None),
+        ControlErrorKind::Invalid
+        | ControlErrorKind::Unknown
+        | ControlErrorKind::Refused
+        | ControlErrorKind::Forbidden => ErrorData::invalid_request(error.message, None),
     }
 }

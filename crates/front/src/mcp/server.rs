@@ -3,7 +3,7 @@
 use super::small::{Call, Small};
 use super::wait::{self, Waited};
 use super::{brief, codex_bridge, resources};
-use crate::{Act, Caller, Control, ControlError, ControlFault, StartArgs};
+use crate::{Act, Caller, Control, ControlError, ControlErrorKind, StartArgs};
 use axum::http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
@@ -132,7 +132,7 @@ impl<C: Control> McpServer<C> {
             let envelope = match self.control.act(caller, act).await {
                 Ok(envelope) => envelope,
                 // It was forgotten since the list was made, and its question with it.
-                Err(error) if error.kind == ControlFault::Unknown => continue,
+                Err(error) if error.kind == ControlErrorKind::Unknown => continue,
                 Err(error) => return Err(error),
             };
             let task = envelope.get("task").cloned().unwrap_or_default();

@@ -10,7 +10,7 @@ mod wait;
 
 pub(crate) use find::file;
 
-use super::fault::Fault;
+use super::error::A2aError;
 use super::negotiate::Version;
 use super::sse::Events;
 use super::{decode, schema};
@@ -99,10 +99,10 @@ pub(crate) enum Done {
 }
 
 impl Done {
-    fn of(value: &impl Serialize) -> Result<Self, Fault> {
+    fn of(value: &impl Serialize) -> Result<Self, A2aError> {
         serde_json::to_value(value)
             .map(Self::Value)
-            .map_err(|error| Fault::internal(format!("the answer can't be written: {error}")))
+            .map_err(|error| A2aError::internal(format!("the answer can't be written: {error}")))
     }
 }
 
@@ -111,7 +111,7 @@ pub(crate) async fn run<D: BridgeService>(
     call: &Call<D>,
     op: Op,
     params: Value,
-) -> Result<Done, Fault> {
+) -> Result<Done, A2aError> {
     match op {
         Op::Send => {
             let request = decode::request(&schema::SEND, params)?;

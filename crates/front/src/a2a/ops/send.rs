@@ -3,7 +3,7 @@
 
 use super::find::owned;
 use super::{Call, push, wait};
-use crate::a2a::fault::Fault;
+use crate::a2a::error::A2aError;
 use crate::a2a::parse::{ParsedMessage, parse};
 use crate::a2a::questions::{self, Answered};
 use crate::a2a::sse::{Events, Until};
@@ -31,7 +31,7 @@ const NOTHING: &str = "(empty prompt — nothing to do)";
 pub(super) async fn send<D: BridgeService>(
     call: &Call<D>,
     request: SendMessageRequest,
-) -> Result<SendMessageResponse, Fault> {
+) -> Result<SendMessageResponse, A2aError> {
     let parsed = parse(request.message)?;
     if parsed.is_empty() {
         return Ok(SendMessageResponse::Message(nothing(&parsed)));
@@ -71,7 +71,7 @@ pub(super) async fn send<D: BridgeService>(
 pub(super) async fn stream<D: BridgeService>(
     call: &Call<D>,
     request: SendMessageRequest,
-) -> Result<Events, Fault> {
+) -> Result<Events, A2aError> {
     let parsed = parse(request.message)?;
     if parsed.is_empty() {
         let said = StreamResponse::Message(nothing(&parsed));
@@ -83,7 +83,7 @@ pub(super) async fn stream<D: BridgeService>(
     match place(call, parsed, configuration).await? {
         Placed::In(errand_id) => match Events::of(call, permit, &errand_id, Until::Asked).await {
             Ok(events) => Ok(events),
-            Err(fault) => alone(call, &errand_id, &fault).await,
+            Err(error) => alone(call, &errand_id, &error).await,
         },
         Placed::Misfit { view, why } => Ok(asked_again(call, &view, &why).await),
     }
@@ -94,12 +94,12 @@ pub(super) async fn stream<D: BridgeService>(
 async fn alone<D: BridgeService>(
     call: &Call<D>,
     errand_id: &ErrandId,
-    fault: &Fault,
-) -> Result<Events, Fault> {
+    error: &A2aError,
+) -> Result<Events, A2aError> {
     let id = errand_id.as_str();
     tracing::warn!(
         task = id,
-        ?fault,
+        ?error,
         "a message is stored, and its stream can't be told"
     );
     let service = &call.context.service;
@@ -205,7 +205,7 @@ async fn place<D: BridgeService>(
     call: &Call<D>,
     parsed: ParsedMessage,
     configuration: SendMessageConfiguration,
-) -> Result<Placed, Fault> {
+) -> Result<Placed, A2aError> {
     let key = call.key.as_ref().or(parsed.key.as_ref());
     let keyed = key.is_some();
     let config = configuration.task_push_notification_config;
@@ -245,7 +245,7 @@ async fn answer<D: BridgeService>(
     parsed: &ParsedMessage,
     view: ErrandView,
     key: Option<&str>,
-) -> Result<Option<Placed>, Fault> {
+) -> Result<Option<Placed>, A2aError> {
     let service = &call.context.service;
     let answered = questions::answer(service, &call.caller, &view, parsed, key).await?;
     Ok(match answered {
@@ -259,7 +259,7 @@ async fn answer<D: BridgeService>(
 }
 
 /// Whether a message may go on with a task. One with a key may be a repeat of what ended it: the ledger knows.
-fn fits(view: &ErrandView, parsed: &ParsedMessage, keyed: bool) -> Result<(), Fault> {
+fn fits(view: &ErrandView, parsed: &ParsedMessage, keyed: bool) -> Result<(), A2aError> {
     let context = task::context_of(view);
     if parsed
         .context
@@ -267,7 +267,7 @@ fn fits(view: &ErrandView, parsed: &ParsedMessage, keyed: bool) -> Result<(), Fa
         .is_some_and(|named| named != context)
     {
         let why = "is not the context of the task; leave it out, or name that one";
-        return Err(Fault::invalid("message.contextId", why));
+        return Err(A2aError::invalid("message.contextId", why));
     }
     let state = view.now().state;
     if state.terminal() && !keyed {
@@ -277,14 +277,17 @@ fn fits(view: &ErrandView, parsed: &ParsedMessage, keyed: bool) -> Result<(), Fa
     }
 }
 
-fn over(state: ErrandState) -> Fault {
-    Fault::unsupported(format!(
+fn over(state: ErrandState) -> A2aError {
+    A2aError::unsupported(format!(
         "the task is over ({}) and takes no more messages; begin a new one in its context",
         task::word(state)
     ))
 }
 
-async fn take<D: BridgeService>(call: &Call<D>, parsed: ParsedMessage) -> Result<ErrandId, Fault> {
+async fn take<D: BridgeService>(
+    call: &Call<D>,
+    parsed: ParsedMessage,
+) -> Result<ErrandId, A2aError> {
     let (original, brief) = (parsed.stored()?, parsed.brief()?);
     let task = parsed.task.clone();
     let errand = NewErrand {
@@ -304,13 +307,15 @@ async fn take<D: BridgeService>(call: &Call<D>, parsed: ParsedMessage) -> Result
         | ErrandTaken::Known { errand, .. }
         | ErrandTaken::KnownAnswer { errand } => Ok(errand.errand_id),
         ErrandTaken::Over(state) => Err(over(state)),
-        ErrandTaken::Unknown => Err(Fault::task_not_found(task.as_deref().unwrap_or_default())),
+        ErrandTaken::Unknown => Err(A2aError::task_not_found(
+            task.as_deref().unwrap_or_default(),
+        )),
         ErrandTaken::OverBudget(over) => {
             let now = call.context.service.now();
             Err(SubmitError::over_budget(over, now).into())
         }
         ErrandTaken::Revoked => Err(SubmitError::Revoked.into()),
-        ErrandTaken::Full => Err(Fault::full(
+        ErrandTaken::Full => Err(A2aError::full(
             "too many messages wait already; nothing was stored, send it again later",
         )),
     }

@@ -4,7 +4,7 @@ use super::Call;
 use super::find::owned;
 use super::wait;
 use crate::BridgeService;
-use crate::a2a::fault::Fault;
+use crate::a2a::error::A2aError;
 use crate::a2a::task::{self, Detail};
 use a2a::{CancelTaskRequest, Task};
 use bridge_core::errand::{ErrandMessage, ErrandView};
@@ -18,13 +18,13 @@ const STOP_WAIT: Duration = Duration::from_secs(20);
 pub(super) async fn cancel<D: BridgeService>(
     call: &Call<D>,
     request: CancelTaskRequest,
-) -> Result<Task, Fault> {
+) -> Result<Task, A2aError> {
     let service = &call.context.service;
     let view = owned(service, &call.caller, &request.id).await?;
     let state = view.now().state;
     if state.terminal() {
         let why = format!("it is over already ({})", task::word(state));
-        return Err(Fault::not_cancelable(&request.id, &why));
+        return Err(A2aError::not_cancelable(&request.id, &why));
     }
     if carried_by_another(&view) {
         return Err(not_alone(&request.id));
@@ -51,9 +51,9 @@ fn has(view: &ErrandView, message_id: &MessageId) -> bool {
     messages.any(|one| one.message.message_id == *message_id)
 }
 
-fn not_alone(id: &str) -> Fault {
+fn not_alone(id: &str) -> A2aError {
     let why = "its text was given to the running turn of another task of this context; cancel that one, or wait for it";
-    Fault::not_cancelable(id, why)
+    A2aError::not_cancelable(id, why)
 }
 
 /// What has no answer yet, newest first, so that nothing begins because something before it was stopped; without such,
@@ -76,7 +76,7 @@ fn to_stop(view: &ErrandView) -> Vec<MessageId> {
 
 /// Stops all of it on a task of its own: a caller that hangs up leaves no half of it behind. A message that was given
 /// to the turn of another one ends with that turn.
-async fn stop<D: BridgeService>(call: &Call<D>, view: &ErrandView) -> Result<(), Fault> {
+async fn stop<D: BridgeService>(call: &Call<D>, view: &ErrandView) -> Result<(), A2aError> {
     let (service, by) = (call.context.service.clone(), call.caller.actor());
     let view = view.clone();
     let stopping = tokio::spawn(async move {
@@ -98,5 +98,5 @@ async fn stop<D: BridgeService>(call: &Call<D>, view: &ErrandView) -> Result<(),
         }
     });
     let stopped = stopping.await;
-    stopped.map_err(|_| Fault::internal("stopping the task broke off"))?
+    stopped.map_err(|_| A2aError::internal("stopping the task broke off"))?
 }

@@ -2,7 +2,7 @@
 
 use super::Call;
 use super::find::owned;
-use crate::a2a::fault::Fault;
+use crate::a2a::error::A2aError;
 use crate::api::StreamPermit;
 use crate::{BridgeService, Subscription};
 use bridge_core::deadline::after;
@@ -21,7 +21,7 @@ pub(super) async fn until<D: BridgeService>(
     id: &str,
     longest: Duration,
     enough: impl Fn(&ErrandView) -> bool,
-) -> Result<ErrandView, Fault> {
+) -> Result<ErrandView, A2aError> {
     let service = &call.context.service;
     let deadline = after(Instant::now(), longest);
     let stop = permit.map_or_else(|| call.context.stop.clone(), StreamPermit::stop);
@@ -31,7 +31,7 @@ pub(super) async fn until<D: BridgeService>(
     loop {
         let view = owned(service, &call.caller, id).await?;
         if revoked() {
-            return Err(Fault::revoked());
+            return Err(A2aError::revoked());
         }
         if enough(&view) {
             return Ok(view);
@@ -47,7 +47,7 @@ pub(super) async fn until<D: BridgeService>(
             () = changed(&mut news) => {}
             () = sleep(LOOK_EVERY) => {}
             () = sleep_until(deadline) => return Ok(view),
-            () = stop.cancelled() => if revoked() { return Err(Fault::revoked()) } else { return Ok(view) },
+            () = stop.cancelled() => if revoked() { return Err(A2aError::revoked()) } else { return Ok(view) },
             () = call.gone.cancelled() => return Ok(view),
         }
     }

@@ -14,7 +14,7 @@ mod tests;
 pub(crate) use publisher::StartAt;
 pub(crate) use replay::SequencedEvent;
 
-use super::fault::Fault;
+use super::error::A2aError;
 use crate::hub::next_of;
 use crate::{BridgeService, Subscription};
 use bridge_core::deadline::after;
@@ -78,14 +78,15 @@ impl Publishers {
         errand_id: &ErrandId,
         base_url: &str,
         start: StartAt,
-    ) -> Result<Subscriber, Fault> {
+    ) -> Result<Subscriber, A2aError> {
         for _ in 0..SUBSCRIBE_ATTEMPTS {
             let (publisher, published) = self.publisher(service, errand_id, base_url)?;
             // Spawned: if the client disconnects in the middle of a refresh, the other subscribers still need it.
             let (refreshing, service) = (Arc::clone(&publisher), service.clone());
             let started =
                 tokio::spawn(async move { refreshing.start(&service, start).await }).await;
-            let started = started.map_err(|_| Fault::internal("a look at the task broke off"))?;
+            let started =
+                started.map_err(|_| A2aError::internal("a look at the task broke off"))?;
             let (first, position) = match started? {
                 Started::Snapshot(event) => {
                     let sequence = event.sequence;
@@ -101,7 +102,7 @@ impl Publishers {
                 position,
             });
         }
-        Err(Fault::unavailable(
+        Err(A2aError::unavailable(
             "the task ended and began again meanwhile; ask again later",
         ))
     }
@@ -118,7 +119,7 @@ impl Publishers {
         service: &D,
         errand_id: &ErrandId,
         base_url: &str,
-    ) -> Result<(Arc<TaskPublisher>, watch::Receiver<u64>), Fault> {
+    ) -> Result<(Arc<TaskPublisher>, watch::Receiver<u64>), A2aError> {
         let mut registry = self.lock();
         if let Some(publisher) = registry.get(errand_id)
             && !publisher.replay().is_invalid()
@@ -126,13 +127,13 @@ impl Publishers {
             return if publisher.subscribers() < SUBSCRIBERS_MAX {
                 Ok((Arc::clone(publisher), publisher.subscribe()))
             } else {
-                Err(Fault::full(
+                Err(A2aError::full(
                     "too many streams of this task are open; close one, or ask again later",
                 ))
             };
         }
         if !make_room(&mut registry, errand_id, PUBLISHERS_MAX) {
-            return Err(Fault::full(
+            return Err(A2aError::full(
                 "too many tasks are streamed already; ask for the task instead, or again later",
             ));
         }

@@ -6,7 +6,7 @@
 use super::draft::Drafts;
 use super::replay::{ReplayBuffer, SequencedEvent};
 use super::snapshot::Snapshot;
-use crate::a2a::fault::Fault;
+use crate::a2a::error::A2aError;
 use crate::a2a::task::{Detail, task};
 use crate::{BridgeService, Live, Subscription};
 use a2a::{Task, TaskState};
@@ -129,7 +129,7 @@ impl TaskPublisher {
         &self,
         service: &D,
         start: StartAt,
-    ) -> Result<Started, Fault> {
+    ) -> Result<Started, A2aError> {
         let mut state = self.state.lock().await;
         if self.replay().is_closed() && (state.is_none() || !self.is_still_over(service).await?) {
             self.invalidate();
@@ -138,7 +138,7 @@ impl TaskPublisher {
         self.refresh_state(service, &mut state).await?;
         self.arrived.notify_one();
         let Some(state) = state.as_ref() else {
-            return Err(Fault::internal("a publisher refreshed and has no state"));
+            return Err(A2aError::internal("a publisher refreshed and has no state"));
         };
         let replay = self.replay();
         if let StartAt::After(sequence) = start
@@ -154,14 +154,14 @@ impl TaskPublisher {
     }
 
     /// Whether the task is still over: an operator may have redriven a dead message.
-    async fn is_still_over<D: BridgeService>(&self, service: &D) -> Result<bool, Fault> {
+    async fn is_still_over<D: BridgeService>(&self, service: &D) -> Result<bool, A2aError> {
         let id = self.errand_id.clone();
         let read = service
             .ledger()
             .read(move |rows| ErrandView::load(rows, &id));
         match read.await? {
             Some(view) => Ok(view.now().state.terminal()),
-            None => Err(Fault::task_not_found(self.errand_id.as_str())),
+            None => Err(A2aError::task_not_found(self.errand_id.as_str())),
         }
     }
 
@@ -171,7 +171,7 @@ impl TaskPublisher {
     }
 
     /// Publishes changes of the rows.
-    pub(super) async fn refresh<D: BridgeService>(&self, service: &D) -> Result<(), Fault> {
+    pub(super) async fn refresh<D: BridgeService>(&self, service: &D) -> Result<(), A2aError> {
         let mut state = self.state.lock().await;
         self.refresh_state(service, &mut state).await
     }
@@ -180,7 +180,7 @@ impl TaskPublisher {
         &self,
         service: &D,
         state: &mut Option<PublisherState>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), A2aError> {
         loop {
             self.refresh_once(service, state).await?;
             let Some(known) = state.as_mut().filter(|_| !self.replay().is_closed()) else {
@@ -199,7 +199,7 @@ impl TaskPublisher {
         &self,
         service: &D,
         state: &mut PublisherState,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, A2aError> {
         let open = state.open_messages();
         state.watched.retain(|message_id| open.contains(message_id));
         let mut added = false;
@@ -230,7 +230,7 @@ impl TaskPublisher {
         &self,
         service: &D,
         state: &mut Option<PublisherState>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), A2aError> {
         if self.replay().is_closed() {
             return Ok(());
         }
@@ -241,7 +241,7 @@ impl TaskPublisher {
             .read(move |rows| read_rows(rows, &id, published.as_ref()));
         let Some(rows) = read.await? else {
             self.invalidate();
-            return Err(Fault::task_not_found(self.errand_id.as_str()));
+            return Err(A2aError::task_not_found(self.errand_id.as_str()));
         };
         match state {
             None => *state = Some(self.initial_state(service, rows).await?),
@@ -289,7 +289,7 @@ impl TaskPublisher {
         &self,
         service: &D,
         rows: TaskRows,
-    ) -> Result<PublisherState, Fault> {
+    ) -> Result<PublisherState, A2aError> {
         let first = self.reserve(service, SEQUENCE_BLOCK).await?;
         *self.replay() = ReplayBuffer::starting_after(first);
         let task = Arc::new(task(service, &self.base_url, &rows.view, Detail::WHOLE).await);
@@ -314,7 +314,7 @@ impl TaskPublisher {
         service: &D,
         message_id: &MessageId,
         live: Live,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), A2aError> {
         let text = match live {
             Live::Changed => return self.refresh(service).await,
             Live::Diff(_) => return Ok(()),
@@ -337,7 +337,7 @@ impl TaskPublisher {
         service: &D,
         state: &mut PublisherState,
         progress: Vec<String>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), A2aError> {
         let next = self.replay().last().saturating_add(1);
         let current = state.drafts.merge(&state.task, progress);
         let events = state.snapshot.update(current, next);
@@ -351,7 +351,7 @@ impl TaskPublisher {
                 // These events have no numbers. Subscribers reconnect and get them in a snapshot.
                 self.invalidate();
                 more?;
-                return Err(Fault::unavailable(
+                return Err(A2aError::unavailable(
                     "the numbers of this task's events were taken; subscribe again",
                 ));
             }
@@ -363,9 +363,9 @@ impl TaskPublisher {
         Ok(())
     }
 
-    async fn reserve<D: BridgeService>(&self, service: &D, count: u32) -> Result<u64, Fault> {
+    async fn reserve<D: BridgeService>(&self, service: &D, count: u32) -> Result<u64, A2aError> {
         let first = service.reserve_told(&self.errand_id, count).await?;
-        first.ok_or_else(|| Fault::task_not_found(self.errand_id.as_str()))
+        first.ok_or_else(|| A2aError::task_not_found(self.errand_id.as_str()))
     }
 
     /// Ends the stream; subscribers still read the buffered events.
