@@ -12,7 +12,7 @@ use bridge_core::limits::excerpt;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
     AnswerErrand, Authority, Decide, DecideOutcome, DecideRefusal, ErrandAnswered, ErrandPlace,
-    ErrandTaken, ReserveTold, TakeErrand,
+    ErrandTaken, TakeErrand,
 };
 use bridge_core::value::{
     Attachment, ChannelId, DecidedBy, Errand, ErrandId, ExternalId, MessageId, RequestVerdict,
@@ -382,15 +382,6 @@ impl<L: Ledger> DaemonService<L> {
             ))),
             None => self.commit(answer).await,
         }
-    }
-
-    pub(super) async fn reserve_numbers(
-        &self,
-        errand_id: &ErrandId,
-        more: u32,
-    ) -> Result<Option<u64>, LedgerError> {
-        let errand_id = errand_id.clone();
-        self.commit(ReserveTold { errand_id, more }).await
     }
 
     /// What is in one of our copies.

@@ -12,9 +12,8 @@ use bridge_channel::{Activity, Arrival, Assigned, Channels, Inbox, Page, Standin
 use bridge_core::limits::BACKLOG_MAX;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AddToken, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, DecideRefusal, Discard,
-    ErrandAnswered, ErrandTaken, MidTurn, Receive, ReceivePage, Received, Redrive, RedriveOutcome,
-    RevokeToken, TokenAdded, Transition, UseToken,
+    Claim, Decide, DecideOutcome, DecideRefusal, ErrandAnswered, ErrandTaken, MidTurn, Receive,
+    ReceivePage, Received, Transition,
 };
 use bridge_core::value::{
     Actor, Attachment, ChannelId, ErrandId, ExternalId, MessageId, Push, Task, TaskId, Tier,
@@ -69,18 +68,6 @@ impl<L: Ledger> DaemonService<L> {
             gauge,
             file,
         }
-    }
-
-    /// Commits on a task of its own: a caller that goes away after the commit must not take what follows with it.
-    pub(super) async fn commit<T: Transition>(
-        &self,
-        transition: T,
-    ) -> Result<T::Outcome, LedgerError> {
-        let daemon = Arc::clone(&self.daemon);
-        let committed = tokio::spawn(async move { daemon.commit(transition).await }).await;
-        committed.map_err(|_| LedgerError::Unavailable {
-            what: "the daemon is stopping".to_owned(),
-        })?
     }
 
     /// Whether one more may come in. What is in already is known by its key, however closed the door is.
@@ -263,6 +250,15 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         &self.daemon.hub
     }
 
+    async fn commit<T: Transition>(&self, transition: T) -> Result<T::Outcome, LedgerError> {
+        // On a task of its own: a caller that goes away after the commit must not take the effects with it.
+        let daemon = Arc::clone(&self.daemon);
+        let committed = tokio::spawn(async move { daemon.commit(transition).await }).await;
+        committed.map_err(|_| LedgerError::Unavailable {
+            what: "the daemon is stopping".to_owned(),
+        })?
+    }
+
     async fn submit(&self, message: NewMessage) -> Result<Submitted, SubmitError> {
         if self.daemon.stopping.is_cancelled() {
             return Err(SubmitError::Stopping);
@@ -303,26 +299,8 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         Some(size(file).ok()?.saturating_add(size(&wal).unwrap_or(0)))
     }
 
-    async fn cancel(&self, message_id: MessageId, by: Actor) -> Result<CancelOutcome, LedgerError> {
-        self.commit(Cancel { message_id, by }).await
-    }
-
     async fn stop_sender(&self, stop: StopRequest, by: Actor) -> Result<Stopped, LedgerError> {
         self.stop_all_of(stop, by).await
-    }
-
-    async fn redrive(
-        &self,
-        message_id: MessageId,
-        by: &str,
-    ) -> Result<RedriveOutcome, LedgerError> {
-        let by = by.to_owned();
-        self.commit(Redrive { message_id, by }).await
-    }
-
-    async fn discard(&self, message_id: MessageId, by: &str) -> Result<bool, LedgerError> {
-        let by = by.to_owned();
-        self.commit(Discard { message_id, by }).await
     }
 
     async fn decide(&self, decide: Decide) -> Result<DecideOutcome, LedgerError> {
@@ -347,18 +325,6 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
             .ok()?;
         self.daemon.settings().secret_registry.learn(&token);
         Some(token)
-    }
-
-    async fn add_token(&self, token: AddToken) -> Result<TokenAdded, LedgerError> {
-        self.commit(token).await
-    }
-
-    async fn revoke_token(&self, token: RevokeToken) -> Result<bool, LedgerError> {
-        self.commit(token).await
-    }
-
-    async fn use_token(&self, token: UseToken) -> Result<(), LedgerError> {
-        self.commit(token).await
     }
 
     fn steps(&self) -> Vec<(&'static str, u64)> {
@@ -422,10 +388,6 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
     fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String) {
         let key = a2a::conversation_key(&from.name, context);
         (ChannelId::new(a2a::CHANNEL), key)
-    }
-
-    async fn reserve_told(&self, id: &ErrandId, more: u32) -> Result<Option<u64>, LedgerError> {
-        self.reserve_numbers(id, more).await
     }
 
     async fn put_push(&self, push: Push, by: &str) -> Result<PushPut, LedgerError> {

@@ -6,7 +6,7 @@ use bridge_core::limits::{BACKLOG_MAX, STOP_MAX};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{StopCause, StopSender};
 use bridge_core::value::{Actor, ChannelId};
-use bridge_front::{StopRequest, Stopped};
+use bridge_front::{BridgeService, StopRequest, Stopped};
 
 /// More batches than this never wait: a sender that goes on sending meanwhile does not keep this going.
 const BATCHES_MAX: u32 = BACKLOG_MAX / STOP_MAX + 1;

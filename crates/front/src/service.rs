@@ -5,8 +5,7 @@ use crate::{
 };
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AddToken, CancelOutcome, Claim, Decide, DecideOutcome, ErrandAnswered, ErrandTaken,
-    RedriveOutcome, RevokeToken, StopCause, TokenAdded, UseToken,
+    Claim, Decide, DecideOutcome, ErrandAnswered, ErrandTaken, StopCause, Transition,
 };
 use bridge_core::storage::OverBudget;
 use bridge_core::value::{
@@ -27,6 +26,12 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     /// Live news of messages.
     fn hub(&self) -> &Hub;
 
+    /// Commits a transition and starts the effects that follow from it. Not cancelled when the caller goes away.
+    fn commit<T: Transition>(
+        &self,
+        transition: T,
+    ) -> impl Future<Output = Result<T::Outcome, LedgerError>> + Send;
+
     /// Takes a text in; when this resolves, it is on disk.
     fn submit(
         &self,
@@ -42,13 +47,6 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     /// What the ledger takes on disk, if that is known.
     fn ledger_bytes(&self) -> Option<u64>;
 
-    /// Stops a message.
-    fn cancel(
-        &self,
-        message_id: MessageId,
-        by: Actor,
-    ) -> impl Future<Output = Result<CancelOutcome, LedgerError>> + Send;
-
     /// Stops everything of one sender: what has not begun is cancelled, and what runs is interrupted unless its token was
     /// only revoked. Harmless when repeated.
     fn stop_sender(
@@ -56,20 +54,6 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
         stop: StopRequest,
         by: Actor,
     ) -> impl Future<Output = Result<Stopped, LedgerError>> + Send;
-
-    /// Sends a dead letter again, or lets a message that waits for a person go on.
-    fn redrive(
-        &self,
-        message_id: MessageId,
-        by: &str,
-    ) -> impl Future<Output = Result<RedriveOutcome, LedgerError>> + Send;
-
-    /// Gives a dead letter up, or a message that waits for a person; `false` when it is neither.
-    fn discard(
-        &self,
-        message_id: MessageId,
-        by: &str,
-    ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
 
     /// Decides a question of Codex. What does not fit the question is refused before anything is written.
     fn decide(
@@ -81,21 +65,6 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     fn reload(&self, by: &str) -> impl Future<Output = ReloadView> + Send;
     /// A new token: random, and known to nobody else. `None` when the system has no randomness to give.
     fn random_token(&self) -> Option<String>;
-
-    /// Makes a token known.
-    fn add_token(
-        &self,
-        token: AddToken,
-    ) -> impl Future<Output = Result<TokenAdded, LedgerError>> + Send;
-
-    /// Revokes a token; `false` when there is none of this name.
-    fn revoke_token(
-        &self,
-        token: RevokeToken,
-    ) -> impl Future<Output = Result<bool, LedgerError>> + Send;
-
-    /// Notes that a token was used.
-    fn use_token(&self, token: UseToken) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
     /// How often each transition was committed since the start.
     fn steps(&self) -> Vec<(&'static str, u64)>;
@@ -160,13 +129,6 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
 
     /// Where the talk is kept that a caller calls so: its channel, and its key there.
     fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String);
-
-    /// Reserves numbers for news of an errand: the first of them, `None` when there is no such errand.
-    fn reserve_told(
-        &self,
-        errand_id: &ErrandId,
-        more: u32,
-    ) -> impl Future<Output = Result<Option<u64>, LedgerError>> + Send;
 
     /// Keeps where `by`, the owner of an errand, wants to be told of it.
     fn put_push(

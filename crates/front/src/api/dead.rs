@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use bridge_core::port::{Ledger, Read, RowsError};
-use bridge_core::step::{CancelOutcome, RedriveOutcome};
+use bridge_core::step::{Cancel, CancelOutcome, Discard, Redrive, RedriveOutcome};
 use bridge_core::value::{MessageId, StateName, Timestamp};
 
 pub(super) async fn list<D: BridgeService>(
@@ -84,11 +84,11 @@ pub(super) async fn redrive<D: BridgeService>(
     Path(id): Path<String>,
 ) -> Acted {
     let message_id = find(&context.service, id).await?;
-    let done = context
-        .service
-        .redrive(message_id.clone(), &caller.actor().to_string())
-        .await;
-    match done? {
+    let redrive = Redrive {
+        message_id: message_id.clone(),
+        by: caller.actor().to_string(),
+    };
+    match context.service.commit(redrive).await? {
         RedriveOutcome::Queued => acted(
             StatusCode::ACCEPTED,
             &message_id,
@@ -124,11 +124,11 @@ pub(super) async fn discard<D: BridgeService>(
     Path(id): Path<String>,
 ) -> Acted {
     let message_id = find(&context.service, id).await?;
-    let done = context
-        .service
-        .discard(message_id.clone(), &caller.actor().to_string())
-        .await;
-    if done? {
+    let discard = Discard {
+        message_id: message_id.clone(),
+        by: caller.actor().to_string(),
+    };
+    if context.service.commit(discard).await? {
         acted(
             StatusCode::OK,
             &message_id,
@@ -147,11 +147,11 @@ pub(super) async fn cancel<D: BridgeService>(
     Path(id): Path<String>,
 ) -> Acted {
     let message_id = find(&context.service, id).await?;
-    let done = context
-        .service
-        .cancel(message_id.clone(), caller.actor())
-        .await;
-    match done? {
+    let cancel = Cancel {
+        message_id: message_id.clone(),
+        by: caller.actor(),
+    };
+    match context.service.commit(cancel).await? {
         CancelOutcome::Cancelled => acted(
             StatusCode::OK,
             &message_id,

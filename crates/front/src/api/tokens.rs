@@ -53,7 +53,7 @@ pub(super) async fn add<D: BridgeService>(
     };
     let (service, shared) = (context.service, context.shared);
     let added = to_the_end(async move {
-        let added = service.add_token(add).await;
+        let added = service.commit(add).await;
         shared.known.forget();
         added
     });
@@ -93,7 +93,7 @@ pub(super) async fn revoke<D: BridgeService>(
     let (service, shared) = (context.service, context.shared);
     let revoked = to_the_end(async move {
         let name = revoke.name.clone();
-        let revoked = service.revoke_token(revoke).await;
+        let revoked = service.commit(revoke).await;
         // Before its messages are cancelled: what is still on its way finds this, or the row.
         shared.known.revoke(&name);
         if matches!(revoked, Ok(true)) {

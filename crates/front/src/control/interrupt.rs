@@ -9,7 +9,7 @@ use crate::service::BridgeService;
 use bridge_core::deadline::after;
 use bridge_core::limits::STOP_MAX;
 use bridge_core::port::Ledger;
-use bridge_core::step::CancelOutcome;
+use bridge_core::step::{Cancel, CancelOutcome};
 use bridge_core::value::{Message, MessageId, StateName};
 use serde_json::json;
 use std::time::Duration;
@@ -107,7 +107,8 @@ impl<D: BridgeService> TaskService<D> {
             state if state.name() == StateName::Steered => return Ok(()),
             _ => message.message_id.clone(),
         };
-        let stopped = self.service.cancel(message_id, caller.actor()).await;
+        let by = caller.actor();
+        let stopped = self.service.commit(Cancel { message_id, by }).await;
         match stopped.map_err(unavailable)? {
             CancelOutcome::Cancelled
             | CancelOutcome::Stopping

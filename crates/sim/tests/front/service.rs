@@ -6,10 +6,9 @@ use axum::http::{Request, StatusCode};
 use bridge_core::errand::ErrandView;
 use bridge_core::port::{Change, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{
-    AddToken, AnswerErrand, Authority, Cancel, CancelOutcome, Claim, Decide, DecideOutcome,
-    Decision, Discard, ErrandAnswered, ErrandPlace, ErrandTaken, Extras, MidTurn, NotifyBegin,
-    Receive, Received, Record, Redrive, RedriveOutcome, Refused, ReserveTold, RevokeToken,
-    StopSender, TakeErrand, Tell, TokenAdded, Transition, UseToken, Verdict,
+    Action, AddToken, AnswerErrand, Authority, Claim, Decide, DecideOutcome, Decision,
+    ErrandAnswered, ErrandPlace, ErrandTaken, Extras, MidTurn, NotifyBegin, Receive, Received,
+    Record, Refused, ReserveTold, StopSender, TakeErrand, Tell, TokenAdded, Transition, Verdict,
 };
 use bridge_core::value::{
     AckMode, Actor, Attachment, AuditEntry, ChannelId, ConversationId, Errand, ErrandId,
@@ -208,6 +207,20 @@ impl BridgeService for TestService {
         &self.hub
     }
 
+    async fn commit<T: Transition>(&self, transition: T) -> Result<T::Outcome, LedgerError> {
+        if T::NAME == ReserveTold::NAME && self.mute.load(Ordering::SeqCst) {
+            let what = "no numbers are left".to_owned();
+            return Err(LedgerError::Unavailable { what });
+        }
+        let committed = self.ledger.transact(transition, self.now()).await?;
+        for action in committed.actions {
+            if let Action::Announce { message_id } = action {
+                self.hub.publish(&message_id, Live::Changed);
+            }
+        }
+        Ok(committed.outcome)
+    }
+
     async fn submit(&self, _message: NewMessage) -> Result<Submitted, SubmitError> {
         Err(SubmitError::Stopping)
     }
@@ -233,13 +246,6 @@ impl BridgeService for TestService {
         None
     }
 
-    async fn cancel(&self, message_id: MessageId, by: Actor) -> Result<CancelOutcome, LedgerError> {
-        let id = message_id.clone();
-        let done = self.does(Cancel { message_id, by }).await;
-        self.hub.publish(&id, Live::Changed);
-        done
-    }
-
     async fn stop_sender(&self, stop: StopRequest, by: Actor) -> Result<Stopped, LedgerError> {
         let batch = self
             .does(StopSender {
@@ -257,34 +263,8 @@ impl BridgeService for TestService {
         })
     }
 
-    async fn redrive(
-        &self,
-        message_id: MessageId,
-        by: &str,
-    ) -> Result<RedriveOutcome, LedgerError> {
-        let by = by.to_owned();
-        self.does(Redrive { message_id, by }).await
-    }
-
-    async fn discard(&self, message_id: MessageId, by: &str) -> Result<bool, LedgerError> {
-        let by = by.to_owned();
-        self.does(Discard { message_id, by }).await
-    }
-
     fn random_token(&self) -> Option<String> {
         Some("random".to_owned())
-    }
-
-    async fn add_token(&self, token: AddToken) -> Result<TokenAdded, LedgerError> {
-        self.does(token).await
-    }
-
-    async fn revoke_token(&self, token: RevokeToken) -> Result<bool, LedgerError> {
-        self.does(token).await
-    }
-
-    async fn use_token(&self, token: UseToken) -> Result<(), LedgerError> {
-        self.does(token).await
     }
 
     async fn decide(&self, decide: Decide) -> Result<DecideOutcome, LedgerError> {
@@ -392,14 +372,6 @@ impl BridgeService for TestService {
 
     fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String) {
         (ChannelId::new("a2a"), format!("{}/{context}", from.name))
-    }
-
-    async fn reserve_told(&self, id: &ErrandId, more: u32) -> Result<Option<u64>, LedgerError> {
-        if self.mute.load(Ordering::SeqCst) {
-            return Ok(None);
-        }
-        let errand_id = id.clone();
-        self.does(ReserveTold { errand_id, more }).await
     }
 
     async fn put_push(&self, push: Push, by: &str) -> Result<PushPut, LedgerError> {

@@ -8,7 +8,7 @@ use crate::a2a::error::A2aError;
 use crate::a2a::task::{self, Detail};
 use a2a::{CancelTaskRequest, Task};
 use bridge_core::errand::{ErrandMessage, ErrandView};
-use bridge_core::step::CancelOutcome;
+use bridge_core::step::{Cancel, CancelOutcome};
 use bridge_core::value::MessageId;
 use std::time::Duration;
 
@@ -81,10 +81,16 @@ async fn stop<D: BridgeService>(call: &Call<D>, view: &ErrandView) -> Result<(),
     let view = view.clone();
     let stopping = tokio::spawn(async move {
         let mut left = false;
+        let cancel = |message_id| {
+            service.commit(Cancel {
+                message_id,
+                by: by.clone(),
+            })
+        };
         for message_id in to_stop(&view) {
-            match service.cancel(message_id, by.clone()).await? {
+            match cancel(message_id).await? {
                 CancelOutcome::Steered(leader) if has(&view, &leader) => {
-                    service.cancel(leader, by.clone()).await?;
+                    cancel(leader).await?;
                 }
                 // Just now.
                 CancelOutcome::Steered(_) => left = true,

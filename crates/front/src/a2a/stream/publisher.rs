@@ -13,6 +13,7 @@ use a2a::{Task, TaskState};
 use bridge_core::errand::ErrandView;
 use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
+use bridge_core::step::ReserveTold;
 use bridge_core::value::{Answer, Attachment, ErrandId, EventKind, ItemEvent, MessageId};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -364,7 +365,12 @@ impl TaskPublisher {
     }
 
     async fn reserve<D: BridgeService>(&self, service: &D, count: u32) -> Result<u64, A2aError> {
-        let first = service.reserve_told(&self.errand_id, count).await?;
+        let first = service
+            .commit(ReserveTold {
+                errand_id: self.errand_id.clone(),
+                more: count,
+            })
+            .await?;
         first.ok_or_else(|| A2aError::task_not_found(self.errand_id.as_str()))
     }
 

@@ -125,7 +125,7 @@ impl<D: BridgeService> Gate<D> {
         seen.insert(name.to_owned(), now);
         let (service, name) = (self.context.service.clone(), name.to_owned());
         tokio::spawn(async move {
-            if let Err(error) = service.use_token(UseToken { name }).await {
+            if let Err(error) = service.commit(UseToken { name }).await {
                 tracing::debug!(%error, "the use of a token was not noted");
             }
         });
