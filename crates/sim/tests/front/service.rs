@@ -6,9 +6,10 @@ use axum::http::{Request, StatusCode};
 use bridge_core::errand::ErrandView;
 use bridge_core::port::{Change, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{
-    Action, AddToken, AnswerErrand, Authority, Claim, Decide, DecideOutcome, Decision,
-    ErrandAnswered, ErrandPlace, ErrandTaken, Extras, MidTurn, NotifyBegin, Receive, Received,
-    Record, Refused, ReserveTold, StopSender, TakeErrand, Tell, TokenAdded, Transition, Verdict,
+    Action, AddToken, AnswerErrand, Authority, Cancel, CancelOutcome, Claim, Decide, DecideOutcome,
+    Decision, ErrandAnswered, ErrandPlace, ErrandTaken, Extras, MidTurn, NotifyBegin, Receive,
+    Received, Record, Refused, ReserveTold, StopSender, TakeErrand, Tell, TokenAdded, Transition,
+    Verdict,
 };
 use bridge_core::value::{
     AckMode, Actor, Attachment, AuditEntry, ChannelId, ConversationId, Errand, ErrandId,
@@ -71,6 +72,14 @@ impl TestService {
     ) -> Result<T::Outcome, LedgerError> {
         let committed = self.ledger.transact(transition, self.now()).await?;
         Ok(committed.outcome)
+    }
+
+    pub(crate) async fn cancel(
+        &self,
+        message_id: MessageId,
+        by: Actor,
+    ) -> Result<CancelOutcome, LedgerError> {
+        self.commit(Cancel { message_id, by }).await
     }
 
     /// There is a token of this name for A2A.
