@@ -138,28 +138,66 @@ impl Subscription {
             }
         }
     }
-
-    /// Resolves at the next change of the rows; skips live output.
-    pub(crate) async fn changed(&mut self) {
-        loop {
-            match self.next().await {
-                Live::Changed => return,
-                Live::Text(_) | Live::Diff(_) => {}
-            }
-        }
-    }
 }
 
-/// The next update of any of them; pending forever if there are none.
-pub(crate) async fn next_of(watched: &mut HashMap<MessageId, Subscription>) -> (MessageId, Live) {
-    if watched.is_empty() {
-        return std::future::pending().await;
+/// Subscriptions to a changing set of messages.
+#[derive(Debug)]
+pub(crate) struct MessageUpdates {
+    hub: Hub,
+    subscriptions: HashMap<MessageId, Subscription>,
+}
+
+impl MessageUpdates {
+    pub(crate) fn new(hub: &Hub) -> Self {
+        Self {
+            hub: hub.clone(),
+            subscriptions: HashMap::new(),
+        }
     }
-    let all = watched.iter_mut().map(|(message_id, updates)| {
-        let message_id = message_id.clone();
-        async move { (message_id, updates.next().await) }.boxed()
-    });
-    select_all(all).await.0
+
+    /// Follows exactly these messages, as far as the hub has room. Returns whether a subscription was added: a change
+    /// before it notified nobody, so the caller has to read the rows again.
+    pub(crate) fn follow(&mut self, messages: &[MessageId]) -> bool {
+        self.retain(messages);
+        let mut added = false;
+        for message_id in messages {
+            if !self.subscriptions.contains_key(message_id)
+                && let Some(subscription) = self.hub.watch(message_id)
+            {
+                self.subscriptions.insert(message_id.clone(), subscription);
+                added = true;
+            }
+        }
+        added
+    }
+
+    /// Takes over subscriptions that were made elsewhere.
+    pub(crate) fn extend(&mut self, new: Vec<(MessageId, Subscription)>) {
+        self.subscriptions.extend(new);
+    }
+
+    /// Drops the subscriptions to all other messages.
+    pub(crate) fn retain(&mut self, messages: &[MessageId]) {
+        self.subscriptions
+            .retain(|message_id, _| messages.contains(message_id));
+    }
+
+    /// The next update of any message; pending forever without subscriptions.
+    pub(crate) async fn next(&mut self) -> (MessageId, Live) {
+        if self.subscriptions.is_empty() {
+            return std::future::pending().await;
+        }
+        let all = self.subscriptions.iter_mut().map(|(message_id, updates)| {
+            let message_id = message_id.clone();
+            async move { (message_id, updates.next().await) }.boxed()
+        });
+        select_all(all).await.0
+    }
+
+    /// Resolves at the next change of rows; skips live output.
+    pub(crate) async fn changed(&mut self) {
+        while self.next().await.1 != Live::Changed {}
+    }
 }
 
 impl Drop for Subscription {

@@ -1,7 +1,7 @@
 //! The JSON forms of the API. They are for programs and for our own command line; the core's values are not
 //! serialisable on purpose.
 
-use crate::request::RequestView;
+use crate::RequestView;
 use crate::story::AckView;
 use bridge_core::port::{Extent, TextUpdate};
 use bridge_core::value::{
@@ -93,8 +93,8 @@ impl MessageView {
         matches!(self.state.as_str(), "done" | "dead" | "cancelled")
     }
 
-    /// What a stream of news tells again only when it is another one.
-    pub(crate) fn standing(&self) -> String {
+    /// Fingerprint used to suppress duplicate `state` events.
+    pub(crate) fn fingerprint(&self) -> String {
         let (state, attempt, now) = (&self.state, self.attempt, &self.why.now);
         format!("{state} {attempt} {} {now}", self.worth_waiting)
     }

@@ -5,7 +5,7 @@
 
 use super::error::A2aError;
 use super::parse::ParsedMessage;
-use crate::request::wants_secret;
+use crate::wants_secret;
 use crate::{BridgeService, Caller, NewAnswer, SubmitError};
 use a2a::{Message, Part, PartContent};
 use bridge_core::errand::{ErrandMessage, ErrandView};

@@ -1,10 +1,8 @@
-//! Conversations: list them, and show one with its messages.
+//! Conversations: their JSON form, the list, and one with its messages.
 
+use super::extract::{Page, Params};
 use super::messages::rows_of;
-use super::page::Page;
-use super::read::Params;
 use super::{Context, ProblemResponse};
-use crate::conversation::{ConversationList, ConversationStory, ConversationView};
 use crate::view::MessageRows;
 use crate::{BridgeService, MessageView};
 use axum::Json;
@@ -12,6 +10,59 @@ use axum::extract::{Path, State};
 use bridge_core::port::{Ledger, Read, RowsError};
 use bridge_core::step::Claim;
 use bridge_core::value::{Conversation, ConversationId, MessageId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Answer to `GET /v1/conversations`: newest first.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ConversationList {
+    /// The conversations.
+    pub conversations: Vec<ConversationView>,
+    /// What to give as `before` for the next page; absent on the last one.
+    pub next: Option<String>,
+}
+
+/// A conversation.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ConversationView {
+    /// Its id.
+    pub conversation_id: String,
+    /// The channel.
+    pub channel: String,
+    /// The platform's name for it.
+    pub key: String,
+    /// Codex's thread.
+    pub thread_id: Option<String>,
+    /// Where it works.
+    pub workdir: String,
+    /// Milliseconds since the epoch.
+    pub created_at: i64,
+}
+
+/// Answer to `GET /v1/conversations/{id}`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ConversationStory {
+    /// Which.
+    #[serde(flatten)]
+    pub conversation: ConversationView,
+    /// Its messages, newest first.
+    pub messages: Vec<MessageView>,
+    /// What to give as `before` for the next page; absent on the last one.
+    pub next: Option<String>,
+}
+
+impl From<Conversation> for ConversationView {
+    fn from(conversation: Conversation) -> Self {
+        Self {
+            conversation_id: conversation.conversation_id.to_string(),
+            channel: conversation.channel.to_string(),
+            key: conversation.external_key,
+            thread_id: conversation.thread.map(|thread| thread.to_string()),
+            workdir: conversation.workdir,
+            created_at: conversation.created_at.0,
+        }
+    }
+}
 
 pub(super) async fn list<D: BridgeService>(
     State(context): State<Context<D>>,

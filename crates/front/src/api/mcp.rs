@@ -1,7 +1,7 @@
 //! The row of `/mcp`: its calls are bounded as streams are. The protocol behind it, and what it does, is in `crate::mcp`.
 
 use super::bodies::BodyShare;
-use super::read::{Who, read_body};
+use super::extract::{Who, read_body};
 use super::route::{Access, Route, Trace};
 use super::streams::Streams;
 use super::{Context, ProblemResponse};

@@ -1,7 +1,7 @@
 //! Messages: take one in, show one, list the newest.
 
-use super::page::Page;
-use super::read::{Body, Params, Who, idempotency_key};
+use super::extract::Page;
+use super::extract::{Body, Params, Who, idempotency_key};
 use super::{Context, ProblemResponse};
 use crate::story::StoryRows;
 use crate::view::ID_PREFIX_MIN_CHARS;

@@ -2,37 +2,32 @@
 
 mod a2a;
 mod bodies;
+pub(crate) mod changes;
 mod connections;
-mod conversations;
-mod counters;
-mod dead;
-mod events;
+pub(crate) mod conversations;
+mod extract;
+mod feed;
 mod guard;
 mod limits;
 mod local;
 mod mcp;
 mod messages;
 mod metrics;
-mod news;
 mod openapi;
-mod page;
+pub(crate) mod operator;
 mod problem;
-mod read;
-mod reload;
-mod requests;
+pub(crate) mod requests;
 mod route;
 mod router;
 mod server;
 mod stall;
-mod status;
-mod stop;
+pub(crate) mod status;
 mod streams;
 mod table;
-mod task_events;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod tokens;
+pub(crate) mod tokens;
 
 pub use guard::{Hosts, HostsError, Listener, Peer, VIA_HEADER};
 pub use local::{Bar, LocalProcess};
@@ -40,8 +35,8 @@ pub use route::{Access, Trace, Verb};
 pub(crate) use server::Gone;
 
 pub(crate) use bodies::{BodyError, BodyShare};
+pub(crate) use extract::Who;
 pub(crate) use problem::ProblemResponse;
-pub(crate) use read::Who;
 pub(crate) use streams::StreamPermit;
 
 use connections::ConnectionLimits;
@@ -93,7 +88,7 @@ struct Shared {
     seen: Mutex<HashMap<String, Instant>>,
     streams: streams::Streams,
     bodies: Arc<bodies::BodyBudget>,
-    counters: Arc<counters::Counters>,
+    counters: Arc<metrics::Counters>,
 }
 
 /// One route, for whoever wants to try them all.

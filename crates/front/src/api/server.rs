@@ -3,12 +3,12 @@
 //! What a request means is the router's business.
 
 use super::connections::{ConnectionLimits, Connections, Full, OpenConnection, UnderWay};
-use super::counters::Counters;
 use super::guard::{A2A_PATH, Peer, coarse};
 use super::limits::{
     ACCEPT_PAUSE, FIRST_BYTE_DEADLINE, HEAD_DEADLINE, HEAD_MAX_BYTES, HEADERS_MAX,
     REFUSAL_DEADLINE, REFUSAL_MAX_BYTES, REFUSALS_MAX, STALL_DEADLINE,
 };
+use super::metrics::Counters;
 use super::stall::Patient;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
@@ -267,8 +267,8 @@ fn to_the_end(
 mod tests {
     use super::*;
     use crate::api::BodyShare;
+    use crate::api::extract::Body as JsonBody;
     use crate::api::limits::{BODY_DEADLINE, BODY_MAX_BYTES};
-    use crate::api::read::Body as JsonBody;
     use axum::Extension;
     use axum::extract::DefaultBodyLimit;
     use axum::routing::post;

@@ -2,11 +2,11 @@
 //!
 //! Whoever adds a surface adds rows here; what a row means is in `route`.
 
-use super::page::Page;
+use super::extract::Page;
 use super::route::{Access, Route, Trace};
 use super::{
-    conversations, dead, events, messages, metrics, news, openapi, reload, requests, status, stop,
-    task_events, tasks, tokens,
+    changes, conversations, feed, messages, metrics, openapi, operator, requests, status, tasks,
+    tokens,
 };
 use crate::control::{NotifyEnvelope, Scope, StartArgs, TaskEnvelope, TaskListEnvelope};
 use crate::{
@@ -59,7 +59,7 @@ fn about<D: BridgeService>() -> Vec<Route<D>> {
         })
         .answers_media(metrics::MEDIA),
         Route::get("/v1/events", READ, "Everything that changes", |_| {
-            get(news::stream::<D>)
+            get(changes::stream::<D>)
         })
         .streams(),
         Route::get(
@@ -148,7 +148,7 @@ fn of_tasks<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/tasks/{id}/events",
             READ,
             "What happens to all messages of a task",
-            |_| get(task_events::stream::<D>),
+            |_| get(feed::task_events::<D>),
         )
         .streams(),
     ];
@@ -213,7 +213,7 @@ fn of_operators<D: BridgeService>() -> Vec<Route<D>> {
             ADMIN,
             Trace::Audit(&["reload"]),
             "Read the configuration again",
-            |_| post(reload::reload::<D>),
+            |_| post(operator::reload::<D>),
         )
         .answers::<ReloadView>(),
         Route::post(
@@ -221,7 +221,7 @@ fn of_operators<D: BridgeService>() -> Vec<Route<D>> {
             ADMIN,
             Trace::Audit(&["stop-sender"]),
             "Stop everything of one sender: cancel what waits, interrupt what runs",
-            |_| post(stop::sender::<D>),
+            |_| post(operator::stop_sender::<D>),
         )
         .takes::<StopSenderRequest>()
         .answers::<StopSenderView>(),
@@ -260,7 +260,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/messages/{id}/events",
             READ,
             "What happens to one message",
-            |_| get(events::stream::<D>),
+            |_| get(feed::message_events::<D>),
         )
         .streams(),
         Route::post(
@@ -268,7 +268,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             CONTROL,
             Trace::Audit(&["redrive"]),
             "Send a dead letter again, or let a parked message go on",
-            |_| post(dead::redrive::<D>),
+            |_| post(operator::redrive::<D>),
         )
         .answers::<ActView>()
         .with_statuses(&[202]),
@@ -277,7 +277,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             CONTROL,
             Trace::Audit(&["discard"]),
             "Give a dead letter or a parked message up",
-            |_| post(dead::discard::<D>),
+            |_| post(operator::discard::<D>),
         )
         .answers::<ActView>(),
         Route::post(
@@ -285,7 +285,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             CONTROL,
             Trace::Audit(&["cancel"]),
             "Stop a message",
-            |_| post(dead::cancel::<D>),
+            |_| post(operator::cancel::<D>),
         )
         .answers::<ActView>()
         .with_statuses(&[200, 202]),
@@ -293,7 +293,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             "/v1/dead",
             READ,
             "Dead letters and parked messages, newest first",
-            |_| get(dead::list::<D>),
+            |_| get(operator::list::<D>),
         )
         .asks::<Page>()
         .answers::<DeadList>(),
@@ -309,7 +309,7 @@ fn of_requests<D: BridgeService>() -> Vec<Route<D>> {
             "What Codex asks, newest first",
             |_| get(requests::list::<D>),
         )
-        .asks::<requests::Page>()
+        .asks::<requests::RequestPage>()
         .answers::<RequestList>(),
         Route::get(
             "/v1/requests/{id}",

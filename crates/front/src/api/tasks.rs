@@ -1,6 +1,6 @@
 //! Tasks over HTTP: control's acts with its envelopes; a refusal is a problem that says the same.
 
-use super::read::{Body, Params, Who, idempotency_key};
+use super::extract::{Body, Params, Who, idempotency_key};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
 use crate::control::{Act, Control, ControlError, ControlErrorKind, StartArgs, TaskService};

@@ -74,7 +74,7 @@ impl Subject {
     }
 
     /// Its messages, oldest first.
-    pub(super) fn messages(&self, rows: &dyn Read) -> Result<Vec<Message>, RowsError> {
+    pub(crate) fn messages(&self, rows: &dyn Read) -> Result<Vec<Message>, RowsError> {
         Ok(match self {
             Self::Task(task) => {
                 let mut messages = rows.messages_of(&task.conversation_id, MESSAGES_LOOKED_AT)?;

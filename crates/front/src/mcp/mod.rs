@@ -6,16 +6,14 @@
 mod arguments;
 mod brief;
 mod codex_bridge;
-mod http;
 mod resources;
 mod server;
 mod sessions;
 mod small;
-mod stdio;
+mod transport;
 mod wait;
 
 #[cfg(test)]
 mod tests;
 
-pub use http::route;
-pub use stdio::serve_stdio;
+pub use transport::{route, serve_stdio};

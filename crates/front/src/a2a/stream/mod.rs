@@ -15,10 +15,10 @@ pub(crate) use publisher::StartAt;
 pub(crate) use replay::SequencedEvent;
 
 use super::error::A2aError;
-use crate::hub::next_of;
-use crate::{BridgeService, Subscription};
+use crate::BridgeService;
+use crate::hub::MessageUpdates;
 use bridge_core::deadline::after;
-use bridge_core::value::{ErrandId, MessageId};
+use bridge_core::value::ErrandId;
 use publisher::{Started, TaskPublisher};
 use replay::ReplayEntry;
 use std::collections::HashMap;
@@ -147,7 +147,7 @@ impl Publishers {
     /// Publishes until the task has had no subscribers for [`LINGER`].
     async fn run<D: BridgeService>(self, service: D, publisher: Arc<TaskPublisher>) {
         let _retire = RetireOnDrop(self.clone(), Arc::clone(&publisher));
-        let mut live: HashMap<MessageId, Subscription> = HashMap::new();
+        let mut live = MessageUpdates::new(service.hub());
         // The first subscriber refreshes as well and gets the error of a failed refresh.
         let _reported_to_subscriber = publisher.refresh(&service).await;
         // An interval, not a sleep: a steady flow of live output must not keep rows from being read.
@@ -163,14 +163,13 @@ impl Publishers {
                 return;
             }
             live.extend(publisher.take_new_subscriptions());
-            let messages = publisher.watched_messages().await;
-            live.retain(|message_id, _| messages.contains(message_id));
+            live.retain(&publisher.watched_messages().await);
             let closed = publisher.replay().is_closed();
             let refreshed = tokio::select! {
                 () = self.stop.cancelled() => break,
                 () = publisher.subscriber_arrived() => Ok(()),
                 _ = polls.tick() => if closed { Ok(()) } else { publisher.refresh(&service).await },
-                (message_id, update) = next_of(&mut live), if !closed => {
+                (message_id, update) = live.next(), if !closed => {
                     publisher.apply_live(&service, &message_id, update).await
                 }
             };

@@ -1,4 +1,4 @@
-//! Streamable HTTP: the same handler behind `/mcp`, for callers that the API's guard has let in.
+//! The two transports: stdio for a client that started this process, and streamable HTTP behind `/mcp`.
 
 use super::server::{McpServer, Who};
 use super::sessions::{CALLER, Sessions};
@@ -8,9 +8,37 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any};
+use rmcp::ServiceExt;
+use rmcp::service::ServerInitializeError;
+use rmcp::transport::stdio_pipes;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+
+/// Serves standard input and output until the client closes its end, or `stop` is set.
+///
+/// # Errors
+///
+/// The client began with something that is not the protocol.
+pub async fn serve_stdio<C: Control>(
+    control: C,
+    caller: Caller,
+    stop: CancellationToken,
+) -> Result<(), ServerInitializeError> {
+    let server = McpServer::new(control, Who::Always(caller));
+    let running = tokio::select! {
+        running = server.serve_with_ct(stdio_pipes(), stop.clone()) => match running {
+            Ok(running) => running,
+            // It went away before it began.
+            Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        },
+        () = stop.cancelled() => return Ok(()),
+    };
+    // How it ended is in the log; there is nobody else to tell.
+    let _ended = running.waiting().await;
+    Ok(())
+}
 
 /// A prompt of the longest kind, as JSON with every character escaped, fits.
 const BODY_MAX_BYTES: usize = 8 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! What requests carry, read with our limits and refused in our words: bodies, queries, who calls.
+//! Extractors of handlers: bodies and queries with our limits and error texts, the caller, and pages of lists.
 
 use super::ProblemResponse;
 use super::bodies::{BodyError, BodyShare};
@@ -8,7 +8,9 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
-use bridge_core::limits::CONVERSATION_KEY_MAX_CHARS;
+use bridge_core::limits::{CONVERSATION_KEY_MAX_CHARS, PAGE_MAX};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 /// A JSON body that came in time.
@@ -111,5 +113,33 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Pro
         Some(_) | None => Err(ProblemResponse::bad_request(format!(
             "Idempotency-Key must be given once, as 1 to {CONVERSATION_KEY_MAX_CHARS} printable characters"
         ))),
+    }
+}
+
+/// Rows on a page for those who name no number.
+const PAGE_DEFAULT: u32 = 50;
+
+/// Which page of a list, newest first.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Page {
+    /// How many, at most; 50 when absent.
+    #[schemars(range(min = 1, max = PAGE_MAX))]
+    limit: Option<u32>,
+    /// Older than this one: the `next` of the page before.
+    pub(crate) before: Option<String>,
+}
+
+impl Page {
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX)
+    }
+
+    /// What the following page is before. A whole page may be the last one too; then the next one is empty.
+    pub(crate) fn next<T>(rows: &[T], limit: u32, id: impl Fn(&T) -> String) -> Option<String> {
+        match rows.last() {
+            Some(last) if rows.len() >= limit as usize => Some(id(last)),
+            Some(_) | None => None,
+        }
     }
 }
