@@ -8,11 +8,11 @@
 pub mod a2a;
 pub mod api;
 mod control;
-mod errand;
 mod hub;
 pub mod mcp;
 mod service;
 mod story;
+mod task_input;
 mod view;
 
 pub use api::changes::{ItemNews, MarkView, RequestNews, StateNews};
@@ -27,15 +27,15 @@ pub use api::status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use api::tokens::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
 pub use control::{
     ANONYMOUS, Act, Caller, Control, ControlError, ControlErrorKind, Grants, LocalProgram, News,
-    Notice, Scope, ServiceNews, StartArgs, TaskService, Via, prompt_summary,
+    NotificationPayload, Scope, ServiceNews, StartArgs, TaskService, Via, prompt_summary,
 };
-pub use errand::{A2aAuth, A2aProfile, A2aSkill, NewAnswer, NewErrand, NewFile, PushPut};
 pub use hub::{AllChanges, Hub, Live, Subscription};
 pub use service::{
     BridgeService, Health, NewMessage, NewTask, Notified, StartError, Steering, StopRequest,
     Stopped, SubmitError, Submitted, TaskBegun,
 };
 pub use story::{AckView, ActEntryView, AttemptView, ReplyView, StoryView};
+pub use task_input::{A2aAuth, A2aProfile, A2aSkill, NewAnswer, NewFile, NewTaskInput, PushPut};
 pub use view::{
     AnswerView, EventView, FailureView, FileView, HoldView, LedgerView, MessageList, MessageView,
     Problem, SubmitRequest, SubmitResponse, TextView, WhyView,

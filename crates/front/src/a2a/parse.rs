@@ -18,7 +18,7 @@ const TEXT_KEY: &str = "codex-bridge/text";
 #[derive(Debug)]
 pub(crate) struct ParsedMessage {
     /// The client's message id.
-    pub(crate) said_as: String,
+    pub(crate) client_message_id: String,
     pub(crate) context: Option<String>,
     pub(crate) task: Option<String>,
     /// The text for Codex.
@@ -139,7 +139,7 @@ pub(crate) fn parse(mut message: Message) -> Result<ParsedMessage, A2aError> {
         }
     }
     Ok(ParsedMessage {
-        said_as: message.message_id.clone(),
+        client_message_id: message.message_id.clone(),
         context: given(message.context_id.as_ref()),
         task: given(message.task_id.as_ref()),
         text: texts.join("\n"),

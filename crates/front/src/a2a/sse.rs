@@ -8,7 +8,7 @@ use crate::api::StreamPermit;
 use a2a::{StreamResponse, TaskState};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use bridge_core::value::ErrandId;
+use bridge_core::value::TaskId;
 use futures_util::stream;
 use serde_json::Value;
 use std::convert::Infallible;
@@ -47,7 +47,7 @@ impl Events {
     pub(crate) async fn of<D: BridgeService>(
         call: &Call<D>,
         permit: StreamPermit,
-        errand_id: &ErrandId,
+        task_id: &TaskId,
         until: Until,
     ) -> Result<Self, A2aError> {
         let context = &call.context;
@@ -56,7 +56,7 @@ impl Events {
         let start = after.map_or(StartAt::Snapshot, StartAt::After);
         let subscriber = context
             .publishers
-            .subscribe(&context.service, errand_id, &call.base, start)
+            .subscribe(&context.service, task_id, &call.base, start)
             .await?;
         Ok(Self::Many {
             subscriber,

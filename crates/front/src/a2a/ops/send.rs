@@ -9,15 +9,15 @@ use crate::a2a::questions::{self, Answered};
 use crate::a2a::sse::{Events, Until};
 use crate::a2a::stream::{SequencedEvent, StartAt};
 use crate::a2a::task::{self, Detail};
-use crate::{BridgeService, NewErrand, SubmitError};
+use crate::{BridgeService, NewTaskInput, SubmitError};
 use a2a::{
     Message, Part, Role, SendMessageConfiguration, SendMessageRequest, SendMessageResponse,
     StreamResponse, Task,
 };
-use bridge_core::errand::{ErrandState, ErrandView};
 use bridge_core::outcome::{self, Outcome};
-use bridge_core::step::ErrandTaken;
-use bridge_core::value::ErrandId;
+use bridge_core::step::InputAccepted;
+use bridge_core::task::{A2aState, TaskSnapshot};
+use bridge_core::value::TaskId;
 use std::time::Duration;
 
 /// How long a caller that wants the end may wait for it: as long as a turn may take. After it the task says how it
@@ -45,14 +45,14 @@ pub(super) async fn send<D: BridgeService>(
         None
     };
     let history = configuration.history_length;
-    let errand_id = match place(call, parsed, configuration).await? {
-        Placed::In(errand_id) => errand_id,
+    let task_id = match place(call, parsed, configuration).await? {
+        Placed::In(task_id) => task_id,
         Placed::Misfit { view, why } => {
             let task = still_asked(call, &view, &why, history).await;
             return Ok(SendMessageResponse::Task(task));
         }
     };
-    let id = errand_id.as_str();
+    let id = task_id.as_str();
     let view = match &permit {
         Some(permit) => wait::until(call, Some(permit), id, SEND_WAIT, rests).await?,
         None => owned(&call.context.service, &call.caller, id).await?,
@@ -81,9 +81,9 @@ pub(super) async fn stream<D: BridgeService>(
     // Before anything is stored, and kept: nobody is refused for want of a place after that.
     let permit = call.stream_permit()?;
     match place(call, parsed, configuration).await? {
-        Placed::In(errand_id) => match Events::of(call, permit, &errand_id, Until::Asked).await {
+        Placed::In(task_id) => match Events::of(call, permit, &task_id, Until::Asked).await {
             Ok(events) => Ok(events),
-            Err(error) => alone(call, &errand_id, &error).await,
+            Err(error) => alone(call, &task_id, &error).await,
         },
         Placed::Misfit { view, why } => Ok(asked_again(call, &view, &why).await),
     }
@@ -93,10 +93,10 @@ pub(super) async fn stream<D: BridgeService>(
 /// nothing was done.
 async fn alone<D: BridgeService>(
     call: &Call<D>,
-    errand_id: &ErrandId,
+    task_id: &TaskId,
     error: &A2aError,
 ) -> Result<Events, A2aError> {
-    let id = errand_id.as_str();
+    let id = task_id.as_str();
     tracing::warn!(
         task = id,
         ?error,
@@ -110,13 +110,13 @@ async fn alone<D: BridgeService>(
 
 /// One event that says what was wrong with an answer. It has the sequence number of the current snapshot, so that its
 /// client can resume from there.
-async fn asked_again<D: BridgeService>(call: &Call<D>, view: &ErrandView, why: &str) -> Events {
+async fn asked_again<D: BridgeService>(call: &Call<D>, view: &TaskSnapshot, why: &str) -> Events {
     let context = &call.context;
-    let errand_id = &view.errand.errand_id;
+    let task_id = &view.task.task_id;
     let subscribing =
         context
             .publishers
-            .subscribe(&context.service, errand_id, &call.base, StartAt::Snapshot);
+            .subscribe(&context.service, task_id, &call.base, StartAt::Snapshot);
     let snapshot = match subscribing.await {
         Ok(mut subscriber) => subscriber.next().await,
         Err(_) => None,
@@ -135,7 +135,7 @@ async fn asked_again<D: BridgeService>(call: &Call<D>, view: &ErrandView, why: &
 /// The task as it still waits, with what was wrong with the answer before what it asks.
 async fn still_asked<D: BridgeService>(
     call: &Call<D>,
-    view: &ErrandView,
+    view: &TaskSnapshot,
     why: &str,
     history: Option<i32>,
 ) -> Task {
@@ -167,16 +167,16 @@ fn unconfigured() -> SendMessageConfiguration {
 }
 
 /// Whether its caller is waited for, or nothing more happens.
-fn rests(view: &ErrandView) -> bool {
+fn rests(view: &TaskSnapshot) -> bool {
     let state = view.now().state;
     state.terminal() || state.interrupted()
 }
 
 /// The plain reply that the last answer is, if it is one. Files are of the task: with them the task is the answer.
-fn said(view: &ErrandView) -> Option<Message> {
+fn said(view: &TaskSnapshot) -> Option<Message> {
     let last = view.messages.last().filter(|last| last.files.is_empty())?;
     let (outcome, _) = outcome::read(&last.answer.as_ref()?.text);
-    let over = view.now().state == ErrandState::Completed;
+    let over = view.now().state == A2aState::Completed;
     match outcome {
         Outcome::Says if over => task::answer_message(view, last),
         Outcome::Says | Outcome::Done | Outcome::Asks | Outcome::Refuses => None,
@@ -195,9 +195,12 @@ fn nothing(parsed: &ParsedMessage) -> Message {
 /// Where a message is.
 enum Placed {
     /// In this task, as its next message or as the answer to a question.
-    In(ErrandId),
+    In(TaskId),
     /// Nowhere: the task waits for an answer, and this is none.
-    Misfit { view: Box<ErrandView>, why: String },
+    Misfit {
+        view: Box<TaskSnapshot>,
+        why: String,
+    },
 }
 
 /// Puts a message where it belongs; when this resolves, it is on disk.
@@ -210,16 +213,16 @@ async fn place<D: BridgeService>(
     let keyed = key.is_some();
     let config = configuration.task_push_notification_config;
     let config = config.map(|config| push::inline(config, key.map(String::as_str)));
-    let errand_id = parsed.task.as_deref().map(ErrandId::new);
+    let task_id = parsed.task.as_deref().map(TaskId::new);
     let mut since = push::Since::Beginning;
     let mut answered = None;
     if let Some(id) = &parsed.task {
         let view = owned(&call.context.service, &call.caller, id).await?;
         fits(&view, &parsed, keyed)?;
         if let Some(config) = &config {
-            push::check(call, errand_id.as_ref(), config, PUSH_FIELD).await?;
+            push::check(call, task_id.as_ref(), config, PUSH_FIELD).await?;
             // As it was before the message, so that nothing that comes of it is missed.
-            since = push::Since::now_of(call, &view.errand.errand_id).await?;
+            since = push::Since::now_of(call, &view.task.task_id).await?;
         }
         answered = answer(call, &parsed, view, key.map(String::as_str)).await?;
     } else if let Some(config) = &config {
@@ -233,8 +236,8 @@ async fn place<D: BridgeService>(
     if let Some(room) = &call.room {
         room.release();
     }
-    if let (Placed::In(errand_id), Some(config)) = (&placed, config) {
-        push::put(call, errand_id, config, since, PUSH_FIELD).await?;
+    if let (Placed::In(task_id), Some(config)) = (&placed, config) {
+        push::put(call, task_id, config, since, PUSH_FIELD).await?;
     }
     Ok(placed)
 }
@@ -243,14 +246,14 @@ async fn place<D: BridgeService>(
 async fn answer<D: BridgeService>(
     call: &Call<D>,
     parsed: &ParsedMessage,
-    view: ErrandView,
+    view: TaskSnapshot,
     key: Option<&str>,
 ) -> Result<Option<Placed>, A2aError> {
     let service = &call.context.service;
     let answered = questions::answer(service, &call.caller, &view, parsed, key).await?;
     Ok(match answered {
         Answered::NotAsked => None,
-        Answered::Yes => Some(Placed::In(view.errand.errand_id)),
+        Answered::Yes => Some(Placed::In(view.task.task_id)),
         Answered::No { why } => Some(Placed::Misfit {
             view: Box::new(view),
             why,
@@ -259,7 +262,7 @@ async fn answer<D: BridgeService>(
 }
 
 /// Whether a message may go on with a task. One with a key may be a repeat of what ended it: the ledger knows.
-fn fits(view: &ErrandView, parsed: &ParsedMessage, keyed: bool) -> Result<(), A2aError> {
+fn fits(view: &TaskSnapshot, parsed: &ParsedMessage, keyed: bool) -> Result<(), A2aError> {
     let context = task::context_of(view);
     if parsed
         .context
@@ -277,24 +280,21 @@ fn fits(view: &ErrandView, parsed: &ParsedMessage, keyed: bool) -> Result<(), A2
     }
 }
 
-fn over(state: ErrandState) -> A2aError {
+fn over(state: A2aState) -> A2aError {
     A2aError::unsupported(format!(
         "the task is over ({}) and takes no more messages; begin a new one in its context",
         task::word(state)
     ))
 }
 
-async fn take<D: BridgeService>(
-    call: &Call<D>,
-    parsed: ParsedMessage,
-) -> Result<ErrandId, A2aError> {
+async fn take<D: BridgeService>(call: &Call<D>, parsed: ParsedMessage) -> Result<TaskId, A2aError> {
     let (original, brief) = (parsed.stored()?, parsed.brief()?);
-    let task = parsed.task.clone();
-    let errand = NewErrand {
+    let named = parsed.task.clone();
+    let input = NewTaskInput {
         from: call.caller.clone(),
         context: parsed.context,
-        errand_id: parsed.task.map(ErrandId::new),
-        said_as: parsed.said_as,
+        task_id: parsed.task.map(TaskId::new),
+        client_message_id: parsed.client_message_id,
         key: call.key.clone().or(parsed.key),
         text: parsed.text,
         files: parsed.files,
@@ -302,20 +302,20 @@ async fn take<D: BridgeService>(
         original,
         brief,
     };
-    match call.context.service.take_errand(errand).await? {
-        ErrandTaken::New { errand, .. }
-        | ErrandTaken::Known { errand, .. }
-        | ErrandTaken::KnownAnswer { errand } => Ok(errand.errand_id),
-        ErrandTaken::Over(state) => Err(over(state)),
-        ErrandTaken::Unknown => Err(A2aError::task_not_found(
-            task.as_deref().unwrap_or_default(),
+    match call.context.service.accept_input(input).await? {
+        InputAccepted::New { task, .. }
+        | InputAccepted::Known { task, .. }
+        | InputAccepted::KnownAnswer { task } => Ok(task.task_id),
+        InputAccepted::Over(state) => Err(over(state)),
+        InputAccepted::Unknown => Err(A2aError::task_not_found(
+            named.as_deref().unwrap_or_default(),
         )),
-        ErrandTaken::OverBudget(over) => {
+        InputAccepted::OverBudget(over) => {
             let now = call.context.service.now();
             Err(SubmitError::over_budget(over, now).into())
         }
-        ErrandTaken::Revoked => Err(SubmitError::Revoked.into()),
-        ErrandTaken::Full => Err(A2aError::full(
+        InputAccepted::Revoked => Err(SubmitError::Revoked.into()),
+        InputAccepted::Full => Err(A2aError::full(
             "too many messages wait already; nothing was stored, send it again later",
         )),
     }

@@ -7,7 +7,7 @@ use crate::a2a::error::A2aError;
 use crate::api::StreamPermit;
 use crate::hub::MessageUpdates;
 use bridge_core::deadline::after;
-use bridge_core::errand::ErrandView;
+use bridge_core::task::TaskSnapshot;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -21,8 +21,8 @@ pub(super) async fn until<D: BridgeService>(
     permit: Option<&StreamPermit>,
     id: &str,
     longest: Duration,
-    enough: impl Fn(&ErrandView) -> bool,
-) -> Result<ErrandView, A2aError> {
+    enough: impl Fn(&TaskSnapshot) -> bool,
+) -> Result<TaskSnapshot, A2aError> {
     let service = &call.context.service;
     let deadline = after(Instant::now(), longest);
     let stop = permit.map_or_else(|| call.context.stop.clone(), StreamPermit::stop);

@@ -4,8 +4,8 @@ use super::holdback;
 use super::snapshot::CurrentTask;
 use crate::a2a::task::ARTIFACT_NAME;
 use a2a::{Artifact, Part, Task};
-use bridge_core::errand::ErrandView;
 use bridge_core::port::{Extent, Phase, TextUpdate};
+use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{ItemId, MessageId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Drafts {
     }
 
     /// Drops the drafts of turns that ended or were interrupted.
-    pub(super) fn retain_in_flight(&mut self, view: &ErrandView) {
+    pub(super) fn retain_in_flight(&mut self, view: &TaskSnapshot) {
         self.0.retain(|message_id, _| {
             let mut messages = view.messages.iter();
             let found = messages.find(|one| one.message.message_id == *message_id);

@@ -18,7 +18,7 @@ use super::error::A2aError;
 use crate::BridgeService;
 use crate::hub::MessageUpdates;
 use bridge_core::deadline::after;
-use bridge_core::value::ErrandId;
+use bridge_core::value::TaskId;
 use publisher::{Started, TaskPublisher};
 use replay::ReplayEntry;
 use std::collections::HashMap;
@@ -39,7 +39,7 @@ const POLL_EVERY: Duration = Duration::from_secs(1);
 /// How long a publisher without subscribers is kept, for a client that reconnects.
 const LINGER: Duration = Duration::from_secs(30);
 
-type Registry = HashMap<ErrandId, Arc<TaskPublisher>>;
+type Registry = HashMap<TaskId, Arc<TaskPublisher>>;
 
 /// The publishers of all tasks that have subscribers.
 #[derive(Clone, Debug, Default)]
@@ -75,12 +75,12 @@ impl Publishers {
     pub(crate) async fn subscribe<D: BridgeService>(
         &self,
         service: &D,
-        errand_id: &ErrandId,
+        task_id: &TaskId,
         base_url: &str,
         start: StartAt,
     ) -> Result<Subscriber, A2aError> {
         for _ in 0..SUBSCRIBE_ATTEMPTS {
-            let (publisher, published) = self.publisher(service, errand_id, base_url)?;
+            let (publisher, published) = self.publisher(service, task_id, base_url)?;
             // Spawned: if the client disconnects in the middle of a refresh, the other subscribers still need it.
             let (refreshing, service) = (Arc::clone(&publisher), service.clone());
             let started =
@@ -108,8 +108,8 @@ impl Publishers {
     }
 
     /// Whether all events after `sequence` are still buffered, also for a task that has ended.
-    pub(crate) fn can_resume(&self, errand_id: &ErrandId, sequence: u64) -> bool {
-        let publisher = self.lock().get(errand_id).cloned();
+    pub(crate) fn can_resume(&self, task_id: &TaskId, sequence: u64) -> bool {
+        let publisher = self.lock().get(task_id).cloned();
         publisher.is_some_and(|publisher| publisher.replay().reaches(sequence))
     }
 
@@ -117,11 +117,11 @@ impl Publishers {
     fn publisher<D: BridgeService>(
         &self,
         service: &D,
-        errand_id: &ErrandId,
+        task_id: &TaskId,
         base_url: &str,
     ) -> Result<(Arc<TaskPublisher>, watch::Receiver<u64>), A2aError> {
         let mut registry = self.lock();
-        if let Some(publisher) = registry.get(errand_id)
+        if let Some(publisher) = registry.get(task_id)
             && !publisher.replay().is_invalid()
         {
             return if publisher.subscribers() < SUBSCRIBERS_MAX {
@@ -132,14 +132,14 @@ impl Publishers {
                 ))
             };
         }
-        if !make_room(&mut registry, errand_id, PUBLISHERS_MAX) {
+        if !make_room(&mut registry, task_id, PUBLISHERS_MAX) {
             return Err(A2aError::full(
                 "too many tasks are streamed already; ask for the task instead, or again later",
             ));
         }
-        let publisher = Arc::new(TaskPublisher::new(errand_id.clone(), base_url.to_owned()));
+        let publisher = Arc::new(TaskPublisher::new(task_id.clone(), base_url.to_owned()));
         let published = publisher.subscribe();
-        registry.insert(errand_id.clone(), Arc::clone(&publisher));
+        registry.insert(task_id.clone(), Arc::clone(&publisher));
         tokio::spawn(self.clone().run(service.clone(), Arc::clone(&publisher)));
         Ok((publisher, published))
     }
@@ -228,8 +228,8 @@ impl Subscriber {
 
 /// Whether one more publisher fits. If all places are taken, evicts the one that has been without subscribers for
 /// longest.
-fn make_room(registry: &mut Registry, errand_id: &ErrandId, most: usize) -> bool {
-    if registry.len() < most || registry.contains_key(errand_id) {
+fn make_room(registry: &mut Registry, task_id: &TaskId, most: usize) -> bool {
+    if registry.len() < most || registry.contains_key(task_id) {
         return true;
     }
     let idle = registry
@@ -248,7 +248,7 @@ fn make_room(registry: &mut Registry, errand_id: &ErrandId, most: usize) -> bool
 
 /// Removes this publisher, but not a newer one of the same task.
 fn remove(registry: &mut Registry, publisher: &Arc<TaskPublisher>) {
-    let id = publisher.errand_id();
+    let id = publisher.task_id();
     if registry
         .get(id)
         .is_some_and(|known| Arc::ptr_eq(known, publisher))

@@ -10,11 +10,11 @@ use crate::a2a::error::A2aError;
 use crate::a2a::task::{Detail, task};
 use crate::{BridgeService, Live, Subscription};
 use a2a::{Task, TaskState};
-use bridge_core::errand::ErrandView;
 use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
-use bridge_core::step::ReserveTold;
-use bridge_core::value::{Answer, Attachment, ErrandId, EventKind, ItemEvent, MessageId};
+use bridge_core::step::ReserveSequence;
+use bridge_core::task::TaskSnapshot;
+use bridge_core::value::{Answer, Attachment, EventKind, ItemEvent, MessageId, TaskId};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
@@ -29,7 +29,7 @@ const LIVE_MESSAGES_MAX: usize = 16;
 /// Publishes the events of one task.
 #[derive(Debug)]
 pub(super) struct TaskPublisher {
-    errand_id: ErrandId,
+    task_id: TaskId,
     /// Base URL for links to files too large to inline; that of the first subscriber.
     base_url: String,
     /// Held while events are computed: two concurrent refreshes would publish the same event twice.
@@ -50,7 +50,7 @@ pub(super) struct TaskPublisher {
 struct PublisherState {
     /// The task as subscribers know it.
     snapshot: Snapshot,
-    view: ErrandView,
+    view: TaskSnapshot,
     /// The task as rows have it, without live output.
     task: Arc<Task>,
     drafts: Drafts,
@@ -64,7 +64,7 @@ struct PublisherState {
 
 /// The rows of one refresh.
 struct TaskRows {
-    view: ErrandView,
+    view: TaskSnapshot,
     /// Items that were not published yet.
     items: Vec<ItemEvent>,
 }
@@ -87,9 +87,9 @@ pub(super) enum Started {
 }
 
 impl TaskPublisher {
-    pub(super) fn new(errand_id: ErrandId, base_url: String) -> Self {
+    pub(super) fn new(task_id: TaskId, base_url: String) -> Self {
         Self {
-            errand_id,
+            task_id,
             base_url,
             state: tokio::sync::Mutex::default(),
             replay: Mutex::default(),
@@ -121,8 +121,8 @@ impl TaskPublisher {
         self.published.receiver_count()
     }
 
-    pub(super) fn errand_id(&self) -> &ErrandId {
-        &self.errand_id
+    pub(super) fn task_id(&self) -> &TaskId {
+        &self.task_id
     }
 
     /// Refreshes, and returns where a new subscriber starts.
@@ -156,13 +156,13 @@ impl TaskPublisher {
 
     /// Whether the task is still over: an operator may have redriven a dead message.
     async fn is_still_over<D: BridgeService>(&self, service: &D) -> Result<bool, A2aError> {
-        let id = self.errand_id.clone();
+        let id = self.task_id.clone();
         let read = service
             .ledger()
-            .read(move |rows| ErrandView::load(rows, &id));
+            .read(move |rows| TaskSnapshot::load(rows, &id));
         match read.await? {
             Some(view) => Ok(view.now().state.terminal()),
-            None => Err(A2aError::task_not_found(self.errand_id.as_str())),
+            None => Err(A2aError::task_not_found(self.task_id.as_str())),
         }
     }
 
@@ -236,13 +236,13 @@ impl TaskPublisher {
             return Ok(());
         }
         let published = state.as_ref().map(|state| state.published_items.clone());
-        let id = self.errand_id.clone();
+        let id = self.task_id.clone();
         let read = service
             .ledger()
             .read(move |rows| read_rows(rows, &id, published.as_ref()));
         let Some(rows) = read.await? else {
             self.invalidate();
-            return Err(A2aError::task_not_found(self.errand_id.as_str()));
+            return Err(A2aError::task_not_found(self.task_id.as_str()));
         };
         match state {
             None => *state = Some(self.initial_state(service, rows).await?),
@@ -270,7 +270,7 @@ impl TaskPublisher {
         &self,
         service: &D,
         known: &PublisherState,
-        view: &ErrandView,
+        view: &TaskSnapshot,
     ) -> Task {
         let same = answers(&known.view).eq(answers(view));
         let detail = Detail {
@@ -366,12 +366,12 @@ impl TaskPublisher {
 
     async fn reserve<D: BridgeService>(&self, service: &D, count: u32) -> Result<u64, A2aError> {
         let first = service
-            .commit(ReserveTold {
-                errand_id: self.errand_id.clone(),
+            .commit(ReserveSequence {
+                task_id: self.task_id.clone(),
                 more: count,
             })
             .await?;
-        first.ok_or_else(|| A2aError::task_not_found(self.errand_id.as_str()))
+        first.ok_or_else(|| A2aError::task_not_found(self.task_id.as_str()))
     }
 
     /// Ends the stream; subscribers still read the buffered events.
@@ -418,10 +418,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Loads the task and its unpublished items; on the first read only the newest item of each message.
 fn read_rows(
     rows: &dyn Read,
-    errand_id: &ErrandId,
+    task_id: &TaskId,
     published: Option<&HashMap<MessageId, u32>>,
 ) -> Result<Option<TaskRows>, RowsError> {
-    let Some(view) = ErrandView::load(rows, errand_id)? else {
+    let Some(view) = TaskSnapshot::load(rows, task_id)? else {
         return Ok(None);
     };
     let mut items = Vec::new();
@@ -438,7 +438,7 @@ fn read_rows(
 
 /// The parts of a task that its artifacts are made of.
 fn answers(
-    view: &ErrandView,
+    view: &TaskSnapshot,
 ) -> impl Iterator<Item = (&MessageId, Option<&Answer>, &[Attachment])> {
     let messages = view.messages.iter();
     messages.map(|one| {

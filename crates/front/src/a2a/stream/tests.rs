@@ -5,7 +5,7 @@ use super::draft::Drafts;
 use super::publisher::TaskPublisher;
 use super::replay::{ReplayBuffer, ReplayEntry};
 use super::snapshot::Snapshot;
-use super::{ErrandId, make_room};
+use super::{TaskId, make_room};
 use crate::a2a::extension::SEQUENCE_KEY as SEQUENCE;
 use crate::a2a::task::answer_parts;
 use a2a::{Artifact, Part, PartContent, StreamResponse, Task, TaskState, TaskStatus};
@@ -424,24 +424,24 @@ async fn evicts_oldest_publisher_without_listeners() {
     let mut registry = HashMap::new();
     let new = |n: usize| {
         Arc::new(TaskPublisher::new(
-            ErrandId::new(n.to_string()),
+            TaskId::new(n.to_string()),
             String::new(),
         ))
     };
     let publishers = [new(0), new(1), new(2)];
     for publisher in &publishers {
-        registry.insert(publisher.errand_id().clone(), Arc::clone(publisher));
+        registry.insert(publisher.task_id().clone(), Arc::clone(publisher));
         publisher.mark_active();
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
     }
     let first = publishers[0].subscribe();
-    let fourth = ErrandId::new("3");
+    let fourth = TaskId::new("3");
     assert!(make_room(&mut registry, &fourth, 4));
-    assert!(make_room(&mut registry, publishers[0].errand_id(), 3));
+    assert!(make_room(&mut registry, publishers[0].task_id(), 3));
     assert_eq!(registry.len(), 3, "nobody had to go");
     assert!(make_room(&mut registry, &fourth, 3));
     assert!(publishers[1].replay().is_invalid(), "the oldest idle one");
-    assert!(!registry.contains_key(publishers[1].errand_id()));
+    assert!(!registry.contains_key(publishers[1].task_id()));
     assert!(!publishers[0].replay().is_invalid() && !publishers[2].replay().is_invalid());
     let third = publishers[2].subscribe();
     assert!(
