@@ -217,7 +217,7 @@ impl BridgeService for TestService {
     }
 
     async fn commit<T: Transition>(&self, transition: T) -> Result<T::Outcome, LedgerError> {
-        if T::NAME == ReserveTold::NAME && self.mute.load(Ordering::SeqCst) {
+        if T::NAME == ReserveSequence::NAME && self.mute.load(Ordering::SeqCst) {
             let what = "no numbers are left".to_owned();
             return Err(LedgerError::Unavailable { what });
         }
