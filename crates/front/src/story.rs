@@ -1,4 +1,4 @@
-//! The whole story of one message as JSON: every attempt, what Codex did, what was sent back, who acted on it.
+//! The history of one message as JSON: attempts, items, replies and operator actions.
 
 use crate::view::{EventView, MessageView};
 use bridge_core::value::{
@@ -97,7 +97,7 @@ pub struct AckView {
     pub state: String,
 }
 
-/// The rows that are in a story beside those of its [`MessageView`].
+/// The rows of a story beyond those of its [`MessageView`].
 pub(crate) struct StoryRows {
     pub(crate) turns: Vec<Turn>,
     pub(crate) events: Vec<ItemEvent>,

@@ -1,7 +1,7 @@
 //! Codex as an A2A agent: version 1.0 over JSON-RPC and HTTP+JSON, and 0.3 for older clients.
 //!
 //! A task of A2A is a task here, its context a conversation. Both bindings are thin over the same operations, and
-//! what a client is told is derived from rows.
+//! responses are derived from rows.
 
 mod call;
 mod card;

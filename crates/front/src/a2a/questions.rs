@@ -1,7 +1,7 @@
-//! A message on a task that waits for an answer to a question of Codex: it becomes the decision, if it fits.
+//! Turns a message to a task that waits for an answer into the decision, if it fits.
 //!
-//! Who may decide what is the core's word; a peer answers questions to the user and nothing else. What may not be kept
-//! is not in the history either.
+//! The core decides who may answer; a peer may answer only questions to the user. Secret answers are not stored in the
+//! history.
 
 use super::error::A2aError;
 use super::parse::ParsedMessage;
@@ -14,29 +14,29 @@ use bridge_core::task::{TaskMessage, TaskSnapshot};
 use bridge_core::value::{Request, RequestDecision, RequestState, TaskInput, TaskInputKind};
 use serde_json::{Map, Value};
 
-/// Stands in the history for an answer that may not be kept.
+/// Replaces a secret answer in the history.
 const NOT_KEPT: &str = "(an answer that is not kept)";
-/// What says which question a data part answers, how it is decided, and with what.
+/// Fields of a data part: the request, the decision, and the answers.
 const REQUEST_ID: &str = "requestId";
 const DECISION: &str = "decision";
 const ANSWERS: &str = "answers";
 const NAMED: [&str; 3] = [REQUEST_ID, DECISION, ANSWERS];
 
-/// What a message was to the question that its task waits for.
+/// Result of using a message as an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answered {
-    /// Nothing is asked that its sender may answer: it is an ordinary message, or the repeat of one.
+    /// Not an answer: there is no request that its sender may decide, or it repeats an earlier message.
     NotAsked,
-    /// Codex has it, or gets it when it asks again.
+    /// Accepted; Codex has it, or gets it when it asks again.
     Yes,
-    /// It does not fit; nothing was stored, and the task still waits.
+    /// Refused; nothing was stored, and the task still waits.
     No {
-        /// Why, and what would.
+        /// Why, and what would fit.
         why: String,
     },
 }
 
-/// Answers the question that a task waits for with a message of its owner; under `key` a repeat is known again.
+/// Answers the open request of a task with a message of its owner. `key` identifies a repeated message.
 pub(crate) async fn answer<D: BridgeService>(
     service: &D,
     caller: &Caller,
@@ -77,7 +77,7 @@ pub(crate) async fn answer<D: BridgeService>(
     }
 }
 
-/// What is to be made of an answer that does not count.
+/// Handles an answer that the core refused.
 fn refused(
     refusal: DecideRefusal,
     request: &Request,
@@ -88,8 +88,8 @@ fn refused(
         DecideRefusal::NotYours { who } => Err(A2aError::unsupported(format!(
             "only {who} may decide what is asked; nothing was stored"
         ))),
-        // Somebody was faster, or it is not asked any more: what was said is for the turn that follows, unless it can
-        // only have been an answer.
+        // Somebody was faster, or the request is gone: the message goes to the next turn, unless it can only have been an
+        // answer.
         DecideRefusal::Decided { .. }
         | DecideRefusal::Expired
         | DecideRefusal::Withdrawn { .. }
@@ -103,7 +103,7 @@ fn refused(
     }
 }
 
-/// A key that was here before must mean the same word. What became a message is told by the ledger, which has its text.
+/// A repeated key must carry the same answer. Repeats of messages are checked by the ledger, which has their text.
 fn repeated(word: &TaskInput, parsed: &ParsedMessage) -> Result<Answered, A2aError> {
     match word.kind {
         TaskInputKind::Message(_) | TaskInputKind::End => Ok(Answered::NotAsked),
@@ -124,7 +124,7 @@ fn says_the_same(word: &TaskInput, parsed: &ParsedMessage) -> bool {
     before.parts == parsed.message.parts || before.parts == not_kept()
 }
 
-/// What is said where nothing is asked of its sender is a message, unless it is the answer to what was asked before.
+/// Without an open request the message is an ordinary one, unless it answers an earlier request.
 async fn unasked<D: BridgeService>(
     service: &D,
     caller: &Caller,
@@ -157,7 +157,7 @@ async fn unasked<D: BridgeService>(
     }
 }
 
-/// Whether a secret was asked for and did not come from them: what they say now may be it.
+/// Whether an earlier request wanted a secret that the sender did not give: this message may contain it.
 fn missed(request: &Request, who: &str) -> bool {
     let answered = match &request.state {
         RequestState::Decided(verdict) | RequestState::Granted(verdict) => {
@@ -175,7 +175,7 @@ fn late() -> A2aError {
     )
 }
 
-/// Whether it can be nothing but the answer to a question.
+/// Whether the message can only be an answer.
 fn is_decision(parsed: &ParsedMessage) -> bool {
     parsed.message.parts.iter().filter_map(object).any(|data| {
         let named = data.keys().all(|name| NAMED.contains(&name.as_str()));
@@ -187,7 +187,7 @@ fn not_kept() -> Vec<Part> {
     vec![Part::text(NOT_KEPT)]
 }
 
-/// The message as it is kept.
+/// The stored form of the message.
 fn kept(request: &Request, parsed: &ParsedMessage) -> Result<String, A2aError> {
     if !wants_secret(request) {
         return parsed.original();
@@ -199,7 +199,7 @@ fn kept(request: &Request, parsed: &ParsedMessage) -> Result<String, A2aError> {
     text.map_err(|error| A2aError::internal(format!("the message can't be kept: {error}")))
 }
 
-/// What a message says to a question.
+/// The decision in a message.
 #[derive(Debug, PartialEq)]
 struct Said {
     decision: RequestDecision,
@@ -207,8 +207,8 @@ struct Said {
 }
 
 impl Said {
-    /// Data says it in full: `{"requestId", "decision", "answers"}`, each of which may be left out, or the answers
-    /// alone. Text is the answer to one question, and never a yes or no.
+    /// A data part is `{"requestId", "decision", "answers"}`, each optional, or the answers alone. Text answers one
+    /// question, and is never an approval.
     fn read(request: &Request, parsed: &ParsedMessage) -> Result<Self, String> {
         if !parsed.files.is_empty() {
             return Err("an answer takes no files".to_owned());

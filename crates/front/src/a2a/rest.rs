@@ -1,4 +1,4 @@
-//! HTTP+JSON: paths and methods become operations, errors become statuses (AIP-193).
+//! The HTTP+JSON binding: maps paths and methods to operations, and errors to statuses (AIP-193).
 
 use super::card;
 use super::error::A2aError;
@@ -116,7 +116,7 @@ pub(crate) async fn extended_card<D: BridgeService>(
     answer(context, caller, request, Op::ExtendedCard, &[]).await
 }
 
-/// A file of an answer. Whatever it is, it is never shown by a browser in our name.
+/// A file of an answer, with headers that keep browsers from rendering it.
 pub(crate) async fn file<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
@@ -181,12 +181,12 @@ pub(crate) async fn public_card<D: BridgeService>(
     let max_age = format!("public, max-age={}", card::MAX_AGE_SECONDS);
     let modified = DateTime::from_timestamp_millis(since.0)
         .map(|at| at.format("%a, %d %b %Y %H:%M:%S GMT").to_string());
-    let told = [
+    let headers = [
         (header::CACHE_CONTROL, Some(max_age)),
         (header::ETAG, Some(etag)),
         (header::LAST_MODIFIED, modified),
     ];
-    for (name, value) in told {
+    for (name, value) in headers {
         if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
             headers.insert(name, value);
         }
@@ -239,7 +239,7 @@ async fn run<D: BridgeService>(
     ops::run(&call, op, Value::Object(params)).await
 }
 
-/// What is behind the `?`, but the version.
+/// Query parameters without the version.
 fn query(head: &Parts) -> Map<String, Value> {
     let pairs = negotiate::query(&head.uri).into_iter();
     pairs
@@ -257,7 +257,7 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, A2aError> {
     }
 }
 
-/// The path names what it is about; a body that names something else is a mistake.
+/// Checks that a body names the same id as the path.
 fn name_it(params: &mut Map<String, Value>, name: &str, value: &str) -> Result<(), A2aError> {
     let other = params
         .insert(name.to_owned(), Value::from(value))

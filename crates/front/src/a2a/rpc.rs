@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0: one endpoint for every operation, of 1.0 and of 0.3.
+//! The JSON-RPC 2.0 binding of 1.0 and 0.3.
 
 use super::error::A2aError;
 use super::legacy;
@@ -12,14 +12,14 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
-/// A request that can be answered.
+/// A parsed request.
 struct Asked {
     id: Value,
     method: String,
     params: Option<Value>,
 }
 
-/// One that can't be done, and whom to tell.
+/// An error with the id of its request.
 struct Unread {
     id: Value,
     error: Box<A2aError>,
@@ -58,7 +58,7 @@ pub(crate) async fn call<D: BridgeService>(
     }
 }
 
-/// Reads a request; what can't be read has no id to answer to.
+/// Parses a request. An unreadable one has no id.
 fn read(bytes: &[u8]) -> Result<Asked, Unread> {
     let unreadable =
         |error: serde_json::Error| Unread::new(Value::Null, A2aError::parse(&error.to_string()));
@@ -67,7 +67,7 @@ fn read(bytes: &[u8]) -> Result<Asked, Unread> {
         let why = "the body must be one JSON-RPC request; batches are not taken";
         return Err(Unread::new(Value::Null, A2aError::invalid_request(why)));
     };
-    // A2A answers everything, so a request without an id is no notification: it is answered to nobody by name.
+    // A2A has no notifications: a request without an id is answered with a null id.
     let id = match body.remove("id") {
         Some(id @ (Value::String(_) | Value::Number(_) | Value::Null)) => id,
         None => Value::Null,
@@ -120,7 +120,7 @@ async fn answer<D: BridgeService>(mut call: Call<D>, asked: Asked) -> Result<Res
     })
 }
 
-/// The same in 0.3.
+/// Calls an operation of 0.3.
 async fn old<D: BridgeService>(
     call: &Call<D>,
     op: legacy::Op,
@@ -144,7 +144,7 @@ fn in_0_3(op: legacy::Op, value: Value, task_id: &str) -> Result<Value, A2aError
     legacy::result(op, value).map_err(|why| wrong(why, task_id))
 }
 
-/// `task_id` is the task that was asked about.
+/// `task_id` is that of the request.
 fn wrong(wrong: legacy::Wrong, task_id: &str) -> A2aError {
     match wrong {
         legacy::Wrong::Params(why) => A2aError::invalid("params", why),
@@ -160,7 +160,7 @@ fn result(id: Value, result: Value) -> Response {
     Json(envelope(&id, result)).into_response()
 }
 
-/// Errors of JSON-RPC are answers like others, so that clients read them.
+/// Errors have status 200, so that clients read the body.
 fn refuse(id: Value, error: &A2aError) -> Response {
     let body = json!({"jsonrpc": "2.0", "id": id, "error": error.to_rpc()});
     let mut response = Json(body).into_response();

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// A JSON body that came in time.
+/// A JSON body, read within its deadline.
 #[derive(Debug)]
 pub(crate) struct Body<T>(pub(crate) T);
 
@@ -42,7 +42,7 @@ pub(super) async fn read_body(
     head: &Parts,
     body: axum::body::Body,
 ) -> Result<Bytes, ProblemResponse> {
-    // Whoever was let in to a route has a share; nobody else's body is read.
+    // Set by the guard: bodies of unauthenticated requests are not read.
     let share = head.extensions.get::<BodyShare>();
     let share = share.ok_or_else(|| ProblemResponse::unauthorized("nobody looked who calls"))?;
     share.read(body).await.map_err(ProblemResponse::from)
@@ -65,7 +65,7 @@ impl From<BodyError> for ProblemResponse {
     }
 }
 
-/// What is behind the `?`.
+/// Query parameters.
 #[derive(Debug)]
 pub(crate) struct Params<T>(pub(crate) T);
 
@@ -80,7 +80,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     }
 }
 
-/// Who calls: whoever the guard found out.
+/// The caller that the guard identified.
 #[derive(Debug)]
 pub(crate) struct Who(pub(crate) Caller);
 
@@ -88,14 +88,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Who {
     type Rejection = ProblemResponse;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ProblemResponse> {
-        // Only a public route has no caller, and none of those asks for one.
+        // Only public routes have no caller, and none of those extracts one.
         let caller = parts.extensions.get::<Caller>().cloned();
         let caller = caller.ok_or_else(|| ProblemResponse::unauthorized("nobody looked who calls"));
         caller.map(Self)
     }
 }
 
-/// The sender's own id for what it wants done, if it gave one: a printable name, like all keys.
+/// The `Idempotency-Key` header, if present.
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ProblemResponse> {
     let mut keys = headers.get_all("idempotency-key").iter();
     let Some(key) = keys.next() else {
@@ -116,7 +116,7 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Pro
     }
 }
 
-/// Rows on a page for those who name no number.
+/// Default rows per page.
 const PAGE_DEFAULT: u32 = 50;
 
 /// Which page of a list, newest first.
@@ -135,7 +135,7 @@ impl Page {
         self.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX)
     }
 
-    /// What the following page is before. A whole page may be the last one too; then the next one is empty.
+    /// The `before` of the following page. A full page may be the last one; then the next is empty.
     pub(crate) fn next<T>(rows: &[T], limit: u32, id: impl Fn(&T) -> String) -> Option<String> {
         match rows.last() {
             Some(last) if rows.len() >= limit as usize => Some(id(last)),

@@ -59,15 +59,15 @@ pub struct Api<D> {
     counts: ConnectionCounts,
 }
 
-/// What handlers work with.
+/// State shared by handlers.
 #[derive(Clone)]
 pub(crate) struct Context<D> {
     pub(crate) service: D,
-    /// Streams end with it.
+    /// Ends all streams.
     pub(crate) stop: CancellationToken,
     /// Publishers of A2A task streams.
     pub(crate) publishers: Publishers,
-    /// Since when the agent card is what it is.
+    /// Last change of the agent card.
     pub(crate) ages: Arc<Ages>,
     shared: Arc<Shared>,
 }
@@ -79,35 +79,31 @@ impl<D> Context<D> {
     }
 }
 
-/// What all doors have in common.
+/// State shared by all listeners.
 #[derive(Debug, Default)]
 struct Shared {
     rates: guard::Rates,
     known: Arc<guard::Known>,
-    /// When the use of each token was noted last.
+    /// When the use of each token was last recorded.
     seen: Mutex<HashMap<String, Instant>>,
     streams: streams::Streams,
     bodies: Arc<bodies::BodyBudget>,
     counters: Arc<metrics::Counters>,
 }
 
-/// One route, for whoever wants to try them all.
+/// A route, for tests that try them all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteEntry {
-    /// How it is called.
     pub verb: Verb,
-    /// Where, with `{name}` for what is filled in.
+    /// Path with `{name}` placeholders.
     pub path: &'static str,
-    /// Who may call it.
     pub access: Access,
-    /// What it is for, in a few words.
     pub summary: &'static str,
-    /// What it leaves behind.
     pub trace: Trace,
 }
 
 impl<D: BridgeService> Api<D> {
-    /// The API in front of a daemon; open streams end when `stop` is set.
+    /// The API of a daemon; open streams end when `stop` is cancelled.
     pub fn new(service: D, stop: CancellationToken) -> Self {
         let shared = Shared {
             streams: streams::Streams::until(stop.clone()),
@@ -125,7 +121,7 @@ impl<D: BridgeService> Api<D> {
         }
     }
 
-    /// Takes no more connections than a process with so many file descriptors can afford.
+    /// Limits connections to what this number of file descriptors allows.
     #[must_use]
     pub fn within_descriptors(self, descriptors: usize) -> Self {
         Self {
@@ -134,7 +130,7 @@ impl<D: BridgeService> Api<D> {
         }
     }
 
-    /// Serves the local owner until told to stop.
+    /// Serves the local owner until `stop`.
     pub async fn serve_local(self, listener: UnixListener, bar: Bar) {
         let router = self.router(Listener::Local);
         let limits = ConnectionLimits::local(self.counts.local);
@@ -142,7 +138,7 @@ impl<D: BridgeService> Api<D> {
         self.serve(socket, limits, router).await;
     }
 
-    /// Serves holders of tokens until told to stop.
+    /// Serves token holders until `stop`.
     pub async fn serve_tcp(self, listener: TcpListener, hosts: Hosts, proxied: bool) {
         let hosts = Arc::new(hosts);
         let router = self.router(Listener::Tcp { hosts, proxied });
@@ -155,12 +151,12 @@ impl<D: BridgeService> Api<D> {
         server::serve(socket, limits, router, counters, self.context.stop).await;
     }
 
-    /// The routes behind one listener, without its connections.
+    /// The router of one listener.
     pub fn router(&self, listener: Listener) -> Router {
         router::router(self.context.clone(), listener, table::routes())
     }
 
-    /// All routes there are.
+    /// All routes.
     #[must_use]
     pub fn routes() -> Vec<RouteEntry> {
         let entry = |route: &route::Route<D>| RouteEntry {

@@ -16,7 +16,7 @@ use bridge_core::value::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Longest beginning of a text in a list.
+/// Longest text in a list.
 const LINE_MAX_CHARS: usize = 200;
 
 /// Answer to `GET /v1/dead`: messages that only a person moves on, newest first.
@@ -71,7 +71,7 @@ pub struct ActView {
 }
 
 impl DeadView {
-    /// `None` for a message that is neither.
+    /// `None` if the message is neither dead nor parked.
     pub(crate) fn of(
         message: Message,
         conversation: Option<Conversation>,
@@ -128,7 +128,7 @@ pub(super) async fn list<D: BridgeService>(
     Ok(Json(found))
 }
 
-/// Both kinds are read by id, which begins with the time, and so merge into one order.
+/// Merges dead and parked messages by id, which begins with the time.
 fn dead(
     rows: &dyn Read,
     before: Option<&MessageId>,
@@ -139,7 +139,7 @@ fn dead(
     found.extend(rows.messages_in(StateName::Parked, before, limit)?);
     found.sort_by(|a, b| b.message_id.cmp(&a.message_id));
     let size = usize::try_from(limit).unwrap_or(usize::MAX);
-    // A whole page may be the last one too; then the next one is empty.
+    // A full page may be the last one; then the next is empty.
     let more = found.len() >= size;
     found.truncate(size);
     let mut dead = Vec::with_capacity(found.len());
@@ -166,7 +166,7 @@ fn acted(status: StatusCode, message_id: &MessageId, outcome: &str, detail: &str
     Ok((status, Json(act)))
 }
 
-/// It can't be done: what the message is, and why not.
+/// A conflict response with the message's state.
 async fn conflict<D: BridgeService>(service: &D, message_id: MessageId, why: &str) -> Acted {
     let MessageView {
         message_id,
@@ -340,7 +340,7 @@ pub struct ReloadView {
 }
 
 impl ReloadView {
-    /// Nothing changed, and why.
+    /// A failed reload.
     #[must_use]
     pub fn failed(at: Timestamp, error: String) -> Self {
         Self {
@@ -353,7 +353,7 @@ impl ReloadView {
         }
     }
 
-    /// The same as one line, for the record.
+    /// One line for the audit.
     #[must_use]
     pub fn in_a_line(&self) -> String {
         let keys = |keys: &[String]| match keys {
@@ -372,7 +372,7 @@ impl ReloadView {
     }
 }
 
-/// A file that can't be used is no fault of the call: the answer says so with `ok`.
+/// An invalid file is not an error of the call: the response has `ok: false`.
 pub(super) async fn reload<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,

@@ -18,21 +18,21 @@ macro_rules! lacks {
     };
 }
 
-/// When to ask again after the ledger could not be read.
+/// `Retry-After` when the ledger can't be read.
 const UNSURE_FOR: Duration = Duration::from_secs(5);
 
-/// A problem on its way out.
+/// A problem response.
 #[derive(Debug)]
 pub(crate) struct ProblemResponse {
     status: StatusCode,
     detail: String,
     challenge: Option<Challenge>,
-    /// The message it is about, and where that one is.
+    /// The message it is about, and its state.
     about: Option<(String, String)>,
     retry_after: Option<Duration>,
 }
 
-/// What a caller without the right token is told, in a header.
+/// `WWW-Authenticate` challenge.
 #[derive(Clone, Copy, Debug)]
 enum Challenge {
     Token,
@@ -54,7 +54,7 @@ impl ProblemResponse {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
 
-    /// The message is somewhere else in its life.
+    /// The message is in a state that does not allow it.
     pub(crate) fn conflict(detail: String, message_id: String, state: String) -> Self {
         Self {
             about: Some((message_id, state)),
@@ -71,7 +71,6 @@ impl ProblemResponse {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    /// It can be read, and can't be done.
     pub(crate) fn unprocessable(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
@@ -84,7 +83,6 @@ impl ProblemResponse {
         Self::new(StatusCode::FORBIDDEN, detail)
     }
 
-    /// Nobody we know calls.
     pub(crate) fn unauthorized(detail: impl Into<String>) -> Self {
         Self {
             challenge: Some(Challenge::Token),
@@ -92,7 +90,7 @@ impl ProblemResponse {
         }
     }
 
-    /// The ledger can't say whose token it is: it may be a good one, so that its holder should not throw it away.
+    /// The token can't be checked because the ledger can't be read. Not 401: the client should keep its token.
     pub(crate) fn unsure() -> Self {
         Self {
             retry_after: Some(UNSURE_FOR),
@@ -102,7 +100,7 @@ impl ProblemResponse {
         }
     }
 
-    /// Says when to ask again.
+    /// Sets `Retry-After`.
     pub(crate) fn retry_after(self, after: Duration) -> Self {
         Self {
             retry_after: Some(after),
@@ -110,7 +108,7 @@ impl ProblemResponse {
         }
     }
 
-    /// Says which scope the caller lacks.
+    /// Names the missing scope.
     pub(crate) fn needing(self, scope: Scope) -> Self {
         Self {
             challenge: Some(Challenge::Scope(scope)),
@@ -118,7 +116,7 @@ impl ProblemResponse {
         }
     }
 
-    /// Too much at once; what the caller asked for was not done.
+    /// A rate limit; nothing was done.
     pub(crate) fn too_many(what: &str, wait: Duration) -> Self {
         let seconds = wait.as_secs().saturating_add(1);
         let detail = format!("{what}; nothing was done, ask again in {seconds} s");
@@ -128,7 +126,7 @@ impl ProblemResponse {
         }
     }
 
-    /// A bug of ours.
+    /// A bug in this server.
     pub(crate) fn bug() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -151,7 +149,7 @@ impl From<SubmitError> for ProblemResponse {
     fn from(error: SubmitError) -> Self {
         let status = match &error {
             SubmitError::Unfit(_) | SubmitError::OtherBody => StatusCode::UNPROCESSABLE_ENTITY,
-            // It would never fit.
+            // Larger than the whole budget: a retry would never succeed.
             SubmitError::OverBudget {
                 retry_after: None, ..
             } => StatusCode::PAYLOAD_TOO_LARGE,

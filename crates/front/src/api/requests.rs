@@ -119,7 +119,7 @@ pub struct DecisionRequest {
     pub answers: Option<Value>,
 }
 
-/// Answers may be secret, and are not for logs.
+/// Omits the answers, which may be secret.
 impl std::fmt::Debug for DecisionRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DecisionRequest")
@@ -139,8 +139,7 @@ pub struct DecisionView {
 }
 
 impl RequestView {
-    /// A question of the turn of `message`, which is gone when it was pruned meanwhile. What is decided about is told
-    /// where it is still to be decided.
+    /// A request of the turn of `message`, which is `None` if it was pruned. Contains the details while it is undecided.
     #[must_use]
     pub fn new(request: &Request, message: Option<&Message>) -> Self {
         if request.state.waits() {
@@ -150,7 +149,7 @@ impl RequestView {
         }
     }
 
-    /// A question with all that is decided about.
+    /// A request with all details.
     #[must_use]
     pub fn whole(request: &Request, message: Option<&Message>) -> Self {
         Self {
@@ -188,7 +187,7 @@ impl RequestView {
             via: verdict.map(|verdict| verdict.via.clone()),
             decided_at: verdict.map(|verdict| verdict.at.0),
             decision: verdict.map(|verdict| verdict.decision.as_str().to_owned()),
-            answers: verdict.and_then(|verdict| told(request, verdict)),
+            answers: verdict.and_then(|verdict| shown_answers(request, verdict)),
             why: match &request.state {
                 RequestState::Withdrawn { why } => Some(why.clone()),
                 RequestState::Open
@@ -205,7 +204,7 @@ impl RequestView {
     }
 }
 
-fn told(request: &Request, verdict: &RequestVerdict) -> Option<Value> {
+fn shown_answers(request: &Request, verdict: &RequestVerdict) -> Option<Value> {
     let answers = verdict.answers.as_deref()?;
     if wants_secret(request) {
         None
@@ -214,7 +213,7 @@ fn told(request: &Request, verdict: &RequestVerdict) -> Option<Value> {
     }
 }
 
-/// Whether an answer to it must not be shown, logged or kept. What can't be read may want one, and so may every form.
+/// Whether the answer may be a secret, which is not shown, logged or stored. True for unreadable requests and all forms.
 #[must_use]
 pub fn wants_secret(request: &Request) -> bool {
     match request.kind {
@@ -241,9 +240,9 @@ fn is_secret(question: &Value) -> bool {
     !open
 }
 
-/// Questions on a page for those who name no number.
+/// Default requests per page.
 const PAGE_DEFAULT: u32 = 50;
-/// The channel whose conversations are tasks.
+/// Channel whose conversations are tasks.
 const TASKS: &str = "task";
 
 /// Which questions.
@@ -291,7 +290,7 @@ fn page_of(
     limit: u32,
 ) -> Result<RequestList, RowsError> {
     let found = rows.newest_requests(waiting, before, limit)?;
-    // A whole page may be the last one too; then the next one is empty.
+    // A full page may be the last one; then the next is empty.
     let more = found.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
     let next = found.last().filter(|_| more);
     let next = next.map(|last| last.request_id.to_string());
@@ -348,7 +347,7 @@ fn unknown(id: &str) -> ProblemResponse {
     ProblemResponse::not_found(format!("there is no question {id}"))
 }
 
-/// The question with this id, or the only one that waits and whose id begins so.
+/// Finds a request by its id, or an undecided one by an unambiguous prefix.
 async fn find<D: BridgeService>(service: &D, id: String) -> Result<RequestId, ProblemResponse> {
     let named = id.clone();
     let found = service.ledger().read(move |rows| {
@@ -411,8 +410,8 @@ pub(super) async fn decide<D: BridgeService>(
     }))
 }
 
-/// To accept is a scope of its own: whoever may decline need not be trusted with the machine.
-/// An answer to what Codex asks about their own work gives no rights, so they may give it.
+/// Accepting needs the scope `approve`. Without it a caller may only answer questions about messages that it sent, since
+/// such answers grant nothing.
 async fn may_answer<D: BridgeService>(
     service: &D,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! The router, made from the table: every route behind its access rule, and everything behind the guard.
+//! Builds the router from the route table: each route behind its access rule, all of them behind the guard.
 
 use super::bodies::BodyBudget;
 use super::guard::{Gate, Identity, Listener, TokenUse, enter};
@@ -13,10 +13,10 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 
-/// What a request is told that came past the guard; there is no such way.
+/// Answer to a request that bypassed the guard, which can't happen.
 const UNSEEN: &str = "nobody looked who calls";
 
-/// What a route asks of its callers.
+/// Access rule of a route.
 #[derive(Clone, Debug)]
 struct Rule {
     access: Access,
@@ -56,7 +56,7 @@ pub(super) fn router<D: BridgeService>(
         .with_state(context)
 }
 
-/// Strangers do not learn which routes there are.
+/// Unidentified callers can't find out which routes exist.
 fn refuse(request: &Request, problem: ProblemResponse) -> ProblemResponse {
     match request.extensions().get::<Identity>() {
         Some(Identity::Known(_)) => problem,
@@ -66,7 +66,7 @@ fn refuse(request: &Request, problem: ProblemResponse) -> ProblemResponse {
     }
 }
 
-/// Lets through who may call, for as long as a call may take. The room of its body is held until it is answered.
+/// Checks the scope and applies the deadline. Holds the memory of the body until the response.
 async fn admit(State(rule): State<Rule>, mut request: Request, next: Next) -> Response {
     let mut room = None;
     match (rule.access, request.extensions().get::<Identity>().cloned()) {

@@ -160,7 +160,7 @@ pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Everybody may ask, so that it says only whether.
+/// Public, so it says nothing more than whether.
 pub(super) async fn readyz<D: BridgeService>(
     State(context): State<Context<D>>,
 ) -> Result<&'static str, ProblemResponse> {
@@ -184,7 +184,7 @@ pub(super) async fn status<D: BridgeService>(
         .read(move |rows| Ok((rows.counts()?, rows.figures(since)?)))
         .await;
     let health = context.service.health().await;
-    // A damaged ledger may have no counts; that it is damaged must be told all the same.
+    // A damaged ledger may have no counts; the status must still report the damage.
     let (counts, figures) = match read {
         Err(_) if !health.ready => Default::default(),
         read => read?,

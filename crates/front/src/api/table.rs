@@ -1,6 +1,5 @@
-//! The table of all routes. Router, OpenAPI document and the test of refusals are made from it.
-//!
-//! Whoever adds a surface adds rows here; what a row means is in `route`.
+//! The table of all routes, from which router, OpenAPI document and the test of refusals are built. New routes are added
+//! here.
 
 use super::extract::Page;
 use super::route::{Access, Route, Trace};
@@ -205,7 +204,7 @@ fn acts_on_tasks<D: BridgeService>() -> Vec<Route<D>> {
     ]
 }
 
-/// What whoever runs the daemon does.
+/// Operator actions.
 fn of_operators<D: BridgeService>() -> Vec<Route<D>> {
     vec![
         Route::post(
@@ -300,7 +299,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
     ]
 }
 
-/// What Codex asks.
+/// Approval requests.
 fn of_requests<D: BridgeService>() -> Vec<Route<D>> {
     vec![
         Route::get(

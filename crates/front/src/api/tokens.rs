@@ -25,19 +25,18 @@ pub(crate) const NAME_MAX_CHARS: usize = 64;
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    /// The hash of a token.
     #[must_use]
     pub fn of(token: &str) -> Self {
         Self(Sha256::digest(token.as_bytes()).into())
     }
 
-    /// As it is kept.
+    /// The stored form.
     #[must_use]
     pub fn hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// A hash as it was kept.
+    /// Parses the stored form.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
@@ -50,7 +49,7 @@ impl TokenHash {
         Some(Self(bytes))
     }
 
-    /// Whether both are hashes of the same token; takes the same time for every answer.
+    /// Compares in constant time.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
@@ -63,7 +62,7 @@ impl fmt::Debug for TokenHash {
     }
 }
 
-/// Whether a text can be the name of a token: it is shown, logged and kept as it is.
+/// Whether a text can be a token's name, which is shown and logged unescaped.
 pub(crate) fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     text.len() <= NAME_MAX_CHARS
@@ -71,8 +70,7 @@ pub(crate) fn is_name(text: &str) -> bool {
         && text.chars().all(fits)
 }
 
-/// Names that the bridge signs with, or that people would take for one of its own: the record of who did what would
-/// mislead.
+/// Names that the bridge uses itself, or that look like its own. They would make the audit misleading.
 const RESERVED: [&str; 14] = [
     ANONYMOUS,
     DecidedBy::BRIDGE_NAME,
@@ -90,7 +88,7 @@ const RESERVED: [&str; 14] = [
     "you",
 ];
 
-/// Whether a name is one of the bridge's own, however it is written.
+/// Whether a name is reserved, ignoring case and punctuation.
 pub(crate) fn is_reserved(name: &str) -> bool {
     let plain = |name: &str| -> String {
         let letters = name.chars().filter(char::is_ascii_alphanumeric);
@@ -260,12 +258,12 @@ pub(super) async fn revoke<D: BridgeService>(
     let revoked = to_the_end(async move {
         let name = revoke.name.clone();
         let revoked = service.commit(revoke).await;
-        // Before its messages are cancelled: what is still on its way finds this, or the row.
+        // Before its messages are cancelled: a request in progress then sees the revocation here or in the row.
         shared.known.revoke(&name);
         if matches!(revoked, Ok(true)) {
             shared.streams.end(&name);
         }
-        // Also where it was revoked before: the daemon may have died between the two.
+        // Also if it was revoked before: the daemon may have crashed between the two steps.
         let revoked = revoked?;
         let stopped = if revoked || was_revoked(&service, &name).await? {
             service.stop_sender(of_token(name), by).await?
@@ -301,7 +299,7 @@ async fn was_revoked<D: BridgeService>(service: &D, name: &str) -> Result<bool, 
     Ok(tokens.iter().any(|token| token.name == name))
 }
 
-/// A caller that hangs up must not leave a token that is revoked in the ledger and known in memory.
+/// Runs to completion even if the caller disconnects: a token must not stay cached after it was revoked in the ledger.
 async fn to_the_end<T: Send + 'static>(
     act: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, ProblemResponse> {

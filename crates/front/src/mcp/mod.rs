@@ -1,7 +1,7 @@
-//! The MCP server: the ancestor's tool `codex_bridge`, small tools beside it, and tasks as resources.
+//! The MCP server: the legacy tool `codex_bridge`, small tools, and tasks as resources.
 //!
-//! One handler for both transports, stdio and `/mcp`; it turns calls into [`Act`](crate::Act)s and knows
-//! no task, no ledger and no Codex. Who may do what is decided by [`Control`](crate::Control).
+//! One handler serves both transports, stdio and `/mcp`. It turns calls into [`Act`](crate::Act)s;
+//! [`Control`](crate::Control) authorises and performs them.
 
 mod arguments;
 mod brief;

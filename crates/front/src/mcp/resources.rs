@@ -10,9 +10,9 @@ use serde_json::Value;
 
 /// All recent tasks.
 const TASKS: &str = "codex-bridge://tasks";
-/// What stands before a task's id.
+/// URI prefix of a task.
 const TASK: &str = "codex-bridge://tasks/";
-/// Most tasks that are listed, each as a resource of its own.
+/// Tasks listed as resources.
 const LISTED: u32 = 50;
 
 const JSON: &str = "application/json";

@@ -1,4 +1,4 @@
-//! The handler of both transports: what it declares, and each call as an act of its caller.
+//! The handler of both transports.
 
 use super::small::{Call, Small};
 use super::wait::{self, Waited};
@@ -17,18 +17,18 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What a model is told about the whole server.
+/// Instructions for the model.
 const INSTRUCTIONS: &str = "Gives tasks to the OpenAI Codex CLI on this machine and controls them. \
     codex_start begins a task and returns its task_id; codex_wait follows it until it ends or Codex asks; \
     codex_respond answers what Codex asks. Tasks go on without you and survive restarts. \
     codex_bridge does the same in one tool, for agents that know it already.";
 
-/// Whose acts the calls are.
+/// The caller of tool calls.
 #[derive(Clone, Debug)]
 pub(super) enum Who {
-    /// Always the same one: whoever started this process.
+    /// The user that started this process.
     Always(Caller),
-    /// The one that the HTTP request was found to come from. A session's first caller does not speak for the others.
+    /// The caller of each HTTP request, not of the session.
     OfRequest,
 }
 
@@ -40,7 +40,6 @@ pub(super) struct McpServer<C> {
 }
 
 impl<C: Control> McpServer<C> {
-    /// A server whose calls go to `control`.
     pub(super) fn new(control: C, who: Who) -> Self {
         Self { control, who }
     }
@@ -112,7 +111,7 @@ impl<C: Control> McpServer<C> {
         })
     }
 
-    /// Every open request, of tasks however old, and of messages of other channels, which answer to their own id.
+    /// All open requests: of tasks, and of messages of other channels under their own id.
     async fn requests(&self, caller: &Caller) -> Result<Value, ControlError> {
         let listed = self.control.act(caller, Act::Requests).await?;
         let asked = listed.get("requests").and_then(Value::as_array);
@@ -131,7 +130,7 @@ impl<C: Control> McpServer<C> {
             };
             let envelope = match self.control.act(caller, act).await {
                 Ok(envelope) => envelope,
-                // It was forgotten since the list was made, and its question with it.
+                // Pruned since the list was read, together with its request.
                 Err(error) if error.kind == ControlErrorKind::Unknown => continue,
                 Err(error) => return Err(error),
             };
@@ -152,16 +151,16 @@ impl<C: Control> McpServer<C> {
     }
 }
 
-/// All tools, the ancestor's first.
+/// All tools, the legacy one first.
 fn tools() -> Vec<Tool> {
     let small = Small::ALL.into_iter().map(Small::tool);
     std::iter::once(codex_bridge::tool()).chain(small).collect()
 }
 
-/// The envelope as text for whoever knows the ancestor, and as structured content for whoever reads that.
-fn told(result: Result<Value, ControlError>) -> CallToolResponse {
+/// The envelope as text, as in the legacy tool, and as structured content.
+fn respond(result: Result<Value, ControlError>) -> CallToolResponse {
     match result {
-        // Control has a few refusals that also show the task.
+        // Some refusals show the task as well.
         Ok(envelope) if envelope.get("success") == Some(&json!(false)) => {
             CallToolResult::structured_error(envelope)
         }
@@ -212,9 +211,9 @@ impl<C: Control> ServerHandler for McpServer<C> {
         if name == codex_bridge::NAME {
             let act = match codex_bridge::act(arguments) {
                 Ok(act) => act,
-                Err(error) => return Ok(told(Err(error))),
+                Err(error) => return Ok(respond(Err(error))),
             };
-            return Ok(told(self.control.act(&caller, act).await));
+            return Ok(respond(self.control.act(&caller, act).await));
         }
         let Some(tool) = Small::named(&name) else {
             return Err(ErrorData::invalid_params(
@@ -222,7 +221,9 @@ impl<C: Control> ServerHandler for McpServer<C> {
                 None,
             ));
         };
-        Ok(told(self.small(tool, arguments, &caller, &context).await))
+        Ok(respond(
+            self.small(tool, arguments, &caller, &context).await,
+        ))
     }
 
     async fn list_resources(
@@ -251,7 +252,7 @@ impl<C: Control> ServerHandler for McpServer<C> {
         Ok(read.into())
     }
 
-    // The library would answer these two with empty results, and what is not declared must not be answered.
+    // Not declared, so refused; the library's default is an empty result.
     async fn list_prompts(
         &self,
         _page: Option<PaginatedRequestParams>,

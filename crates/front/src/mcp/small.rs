@@ -1,4 +1,4 @@
-//! Tools for one purpose each, for models that do better with a short schema than with `codex_bridge`.
+//! Small tools with one purpose each, for models that do better with a short schema than with `codex_bridge`.
 
 use super::arguments::Arguments;
 use super::wait;
@@ -20,20 +20,20 @@ pub(super) enum Small {
     Interrupt,
 }
 
-/// What a call of a small tool asks for.
+/// A parsed call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Call {
-    /// One act, told at once.
+    /// One act, answered at once.
     Do(Act),
-    /// Start, and then wait if that is asked for.
+    /// Start a task, and wait if asked to.
     Start(StartArgs, Option<Duration>),
-    /// Wait until the task ends or asks.
+    /// Wait until a task ends or needs a decision.
     Wait { task_id: String, patience: Duration },
-    /// What Codex waits for, in all recent tasks.
+    /// List open requests of all tasks.
     Requests,
 }
 
-/// What a tool does to the world, as the protocol's hints.
+/// The protocol's hints about a tool's effects.
 enum Effect {
     Looks,
     Adds,
@@ -118,7 +118,7 @@ impl Small {
         }
     }
 
-    /// Parameters with their schema, and which of them are required.
+    /// Parameter schemas, and the required ones.
     fn parameters(self) -> (Value, &'static [&'static str]) {
         let task = json!({"type": "string", "description": "The task's id, codex-..."});
         let seconds = |description: String| json!({"type": "integer", "minimum": 0, "maximum": wait::MAX.as_secs(), "description": description});
@@ -184,7 +184,7 @@ impl Small {
             .with_annotations(self.effect().annotations(self.title()))
     }
 
-    /// What a call asks for.
+    /// Parses a call.
     pub(super) fn call(self, arguments: Option<JsonObject>) -> Result<Call, ControlError> {
         let given = Arguments::new(self.name(), arguments);
         let (properties, _) = self.parameters();

@@ -15,11 +15,11 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Serves standard input and output until the client closes its end, or `stop` is set.
+/// Serves standard input and output until the client closes it or `stop` is cancelled.
 ///
 /// # Errors
 ///
-/// The client began with something that is not the protocol.
+/// The client's first message is not a valid handshake.
 pub async fn serve_stdio<C: Control>(
     control: C,
     caller: Caller,
@@ -29,24 +29,24 @@ pub async fn serve_stdio<C: Control>(
     let running = tokio::select! {
         running = server.serve_with_ct(stdio_pipes(), stop.clone()) => match running {
             Ok(running) => running,
-            // It went away before it began.
+            // The client disconnected before the handshake.
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(error) => return Err(error),
         },
         () = stop.cancelled() => return Ok(()),
     };
-    // How it ended is in the log; there is nobody else to tell.
+    // The reason is in the log.
     let _ended = running.waiting().await;
     Ok(())
 }
 
-/// A prompt of the longest kind, as JSON with every character escaped, fits.
+/// The longest prompt as JSON, with every character escaped.
 const BODY_MAX_BYTES: usize = 8 * 1024 * 1024;
 
 type Service<C> = StreamableHttpService<McpServer<C>, Sessions>;
 
-/// The route. Foreign hosts and origins are refused by the guard in front of all routes, and so is whoever has no
-/// token; the library's own check of hosts knows fewer names and is off.
+/// The route handler. The guard has checked host, origin and token; the library's own host check knows fewer names and is
+/// disabled.
 pub fn route<C: Control, S>(control: C, stop: CancellationToken) -> MethodRouter<S>
 where
     S: Clone + Send + Sync + 'static,

@@ -1,14 +1,13 @@
-//! The fields of a 0.3 card beside those of a 1.0 card: clients of either version read the same document, and neither
-//! minds what it does not know.
+//! Fields of a 0.3 card within a 1.0 card. Clients of both versions read the same document and ignore unknown fields.
 
 use serde_json::{Map, Value, json};
 
 use super::{VERSION, fields, list};
 
-/// The version as 0.3 cards write it, with the patch number.
+/// The version in 0.3 cards, with its patch number.
 const CARD_VERSION: &str = "0.3.0";
 
-/// Adds what a client of 0.3 reads. A card that offers no interface of 0.3 stays as it is.
+/// Adds the fields of 0.3, unless the card offers no interface of 0.3.
 pub(crate) fn beside(card: &mut Value) {
     let Value::Object(card) = card else {
         return;
@@ -29,7 +28,7 @@ pub(crate) fn beside(card: &mut Value) {
         put(to, first.get(from).cloned().unwrap_or_default());
     }
     put("additionalInterfaces", offered.into());
-    // Where nobody can say who it is, there is no card for those who did.
+    // Without authentication there is no extended card.
     let extended = card.get("capabilities").map(fields).unwrap_or_default();
     let secured = card.contains_key("securitySchemes");
     if secured && extended.get("extendedAgentCard") == Some(&true.into()) {
@@ -47,7 +46,7 @@ fn interface(offered: &Value) -> Value {
     json!({"url": offered["url"], "transport": offered["protocolBinding"]})
 }
 
-/// 1.0 names the kind of a scheme by the field it is in, 0.3 by `type`.
+/// 1.0 names the kind of a security scheme by its field, 0.3 by `type`.
 fn secure(card: &mut Map<String, Value>) {
     if let Some(Value::Object(schemes)) = card.get_mut("securitySchemes") {
         for scheme in schemes.values_mut().filter_map(Value::as_object_mut) {

@@ -1,26 +1,26 @@
-//! From 1.0 to 0.3: tasks, messages, events and push configs. It reads only what this server wrote, so nothing fails:
-//! what is not there is left out.
+//! Tasks, messages, events and push configurations from 1.0 to 0.3. The input is written by this server, so nothing
+//! fails: missing fields are left out.
 
 use serde_json::{Map, Value, json};
 
 use super::{WRAPPED, carry, fields, list, pick};
 
-/// Behind these nothing more comes on any stream: 0.3 says so in the event.
+/// States after which every stream ends; 0.3 marks the event as final.
 const OVER: [&str; 4] = ["completed", "canceled", "failed", "rejected"];
-/// Behind this nothing more comes on a stream that a message began; whoever resubscribed waits with the task.
+/// State after which only the stream of a sent message ends; a resubscribed one stays open.
 const ASKED: &str = "input-required";
 
-/// A `StreamResponse`, or the answer to a sent message: both are one of several, which 0.3 tells apart by `kind`.
+/// A `StreamResponse`, or the response to a sent message. 0.3 distinguishes their variants by `kind`.
 pub(crate) fn event(event: Value) -> Value {
-    told(event, |state| OVER.contains(&state) || state == ASKED)
+    translate(event, |state| OVER.contains(&state) || state == ASKED)
 }
 
-/// An event for whoever resubscribed.
+/// An event of a resubscribed stream.
 pub(super) fn followed(event: Value) -> Value {
-    told(event, |state| OVER.contains(&state))
+    translate(event, |state| OVER.contains(&state))
 }
 
-fn told(event: Value, ends: impl Fn(&str) -> bool) -> Value {
+fn translate(event: Value, ends: impl Fn(&str) -> bool) -> Value {
     let Value::Object(of) = &event else {
         return event;
     };

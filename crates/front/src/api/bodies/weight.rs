@@ -1,22 +1,21 @@
-//! What a JSON body becomes once it is read: values take much more memory than their bytes, an empty list eleven times
-//! as much. Counted without building anything, up to a bound.
+//! Estimates the memory of a parsed JSON body. Values take much more than their bytes, an empty list eleven times as
+//! much. Counts without building the values, up to a bound.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// Values that one body may have.
+/// Values in one body.
 pub(super) const VALUES_MAX: usize = 100_000;
-/// What one of them takes in memory, with the room that a growing list keeps free.
+/// Memory of one value, with the spare capacity of a growing list.
 const VALUE_BYTES: usize = 80;
-/// An object counts as so many: its table has room for eleven entries, however few there are.
+/// Values that an object counts as: its table has room for eleven entries, however few there are.
 const OBJECT_VALUES: usize = 8;
 
-/// It has more values than a body may have.
+/// The body has too many values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooManyValues;
 
-/// The bytes that the values of a body take once it is read. What is no JSON counts up to where that shows: whoever
-/// reads it says so.
+/// The memory that the values of a body take. Invalid JSON counts up to its error, which the parser reports later.
 pub(super) fn of(json: &[u8]) -> Result<usize, TooManyValues> {
     let mut values = 0;
     let mut reader = serde_json::Deserializer::from_slice(json);
@@ -28,7 +27,7 @@ pub(super) fn of(json: &[u8]) -> Result<usize, TooManyValues> {
     }
 }
 
-/// Counts one value and those in it.
+/// Counts a value and those in it.
 struct Count<'c>(&'c mut usize);
 
 impl Count<'_> {

@@ -1,5 +1,5 @@
-//! The tokens that were made, kept in memory: a flood of calls without a good one costs the ledger nothing. Making or revoking
-//! one forgets them all, and the next call reads them again.
+//! Cache of the token table, so that a flood of calls with invalid tokens does not reach the ledger. Adding or revoking a
+//! token clears the cache, and the next call reads the table again.
 
 use super::identify::Candidate;
 #[cfg(test)]
@@ -11,23 +11,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long it is remembered that a token was revoked: longer than a body may take to arrive.
+/// How long a revocation is remembered; longer than a body may take to arrive.
 const REVOKED_FOR: Duration = Duration::from_secs(600);
 
-/// What is known of the rows.
+/// The cached rows.
 #[derive(Debug, Default)]
 pub(in crate::api) struct Known(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// How often everything was forgotten.
+    /// Number of times the cache was cleared.
     generation: u64,
     tokens: Option<Arc<[Candidate]>>,
-    /// Tokens that were revoked lately, by name, with the generation since when.
+    /// Recently revoked tokens by name, with the generation of the revocation.
     revoked: HashMap<String, (u64, Instant)>,
 }
 
-/// The token that a request came with. It may be revoked before the body is there.
+/// The token of a request, which may be revoked before its body has arrived.
 #[derive(Clone, Debug)]
 pub(in crate::api) struct TokenUse {
     known: Arc<Known>,
@@ -43,7 +43,7 @@ impl TokenUse {
     }
 }
 
-/// Nothing is kept; whoever reads the rows now gives this back with them.
+/// A cache miss; returned with the rows that were read.
 #[derive(Debug)]
 pub(super) struct Missing(u64);
 
@@ -52,12 +52,11 @@ impl Known {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a request must take before it is found out who calls: whatever is revoked after that counts.
+    /// The current generation. A request takes it before it is identified, so that later revocations count.
     pub(super) fn generation(&self) -> u64 {
         self.lock().generation
     }
 
-    /// A request that came with the token of this name, at this generation.
     pub(super) fn used(self: &Arc<Self>, name: &str, generation: u64) -> TokenUse {
         TokenUse {
             known: Arc::clone(self),
@@ -71,7 +70,7 @@ impl Known {
         kept.tokens.clone().ok_or(Missing(kept.generation))
     }
 
-    /// Keeps what was read, unless a token was made or revoked since it was missing.
+    /// Caches the rows, unless a token was added or revoked since the miss.
     pub(super) fn keep(&self, missing: Missing, tokens: Arc<[Candidate]>) {
         let mut kept = self.lock();
         if kept.generation == missing.0 {
@@ -79,14 +78,14 @@ impl Known {
         }
     }
 
-    /// The rows changed.
+    /// Clears the cache.
     pub(in crate::api) fn forget(&self) {
         let mut kept = self.lock();
         kept.generation += 1;
         kept.tokens = None;
     }
 
-    /// This token is good for nothing any more, also in requests that are under way.
+    /// Revokes a token, also for requests in progress.
     pub(in crate::api) fn revoke(&self, name: &str) {
         let now = Instant::now();
         let mut kept = self.lock();
@@ -98,7 +97,7 @@ impl Known {
         kept.revoked.insert(name.to_owned(), (generation, now));
     }
 
-    /// As after reading the row of this token alone.
+    /// Caches this token alone.
     #[cfg(test)]
     pub(in crate::api) fn hold(&self, token: &str, scopes: &[Scope]) {
         let candidate = Candidate {
