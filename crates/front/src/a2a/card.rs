@@ -1,6 +1,6 @@
 //! The agent card, one document for clients of 1.0 and 0.3.
 
-use super::negotiate::Version;
+use super::negotiate::ProtocolVersion;
 use super::{extension, legacy};
 use crate::{A2aAuth, A2aProfile, A2aSkill, Caller};
 use a2a::{
@@ -26,11 +26,11 @@ const ANYTHING: &str = "*/*";
 
 /// The public card. Clients that name 1.0 get a card of 1.0; all others get one that clients of 0.3 can read as well
 /// (specification 3.6.2).
-pub(crate) fn public(profile: &A2aProfile, base: &str, version: Version) -> Value {
+pub(crate) fn public(profile: &A2aProfile, base: &str, version: ProtocolVersion) -> Value {
     let mut card = document(card(profile, base));
     match version {
-        Version::V1 => {}
-        Version::V03 => legacy::beside(&mut card),
+        ProtocolVersion::V1 => {}
+        ProtocolVersion::V03 => legacy::beside(&mut card),
     }
     card
 }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn card_serves_both_protocol_versions() {
-        let card = public(&A2aProfile::default(), "http://h", Version::V03);
+        let card = public(&A2aProfile::default(), "http://h", ProtocolVersion::V03);
         let read: AgentCard = serde_json::from_value(card.clone()).unwrap();
         assert_eq!(read.supported_interfaces.len(), 3);
         assert_eq!(read.supported_interfaces[1].protocol_binding, "HTTP+JSON");
@@ -163,7 +163,7 @@ mod tests {
             auth: A2aAuth::None,
             ..A2aProfile::default()
         };
-        let card = public(&profile, "http://h", Version::V1);
+        let card = public(&profile, "http://h", ProtocolVersion::V1);
         assert!(card.get("securitySchemes").is_none());
         assert!(card.get("securityRequirements").is_none());
         assert!(card.get("url").is_none(), "who speaks 1.0 is not shown 0.3");

@@ -14,13 +14,13 @@ const A2A_JSON: &str = "application/a2a+json";
 
 /// A version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
+pub(crate) enum ProtocolVersion {
     V1,
     /// The default of clients that name no version.
     V03,
 }
 
-impl Version {
+impl ProtocolVersion {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::V1 => a2a::VERSION,
@@ -30,7 +30,7 @@ impl Version {
 }
 
 /// The version that a request asks for. Patch numbers are ignored.
-pub(crate) fn version(headers: &HeaderMap, uri: &Uri) -> Result<Version, A2aError> {
+pub(crate) fn version(headers: &HeaderMap, uri: &Uri) -> Result<ProtocolVersion, A2aError> {
     let said = match headers.get(VERSION) {
         Some(value) => value.to_str().unwrap_or("?").trim().to_owned(),
         None => query(uri)
@@ -40,8 +40,8 @@ pub(crate) fn version(headers: &HeaderMap, uri: &Uri) -> Result<Version, A2aErro
     };
     let mut numbers = said.split('.');
     match (numbers.next(), numbers.next()) {
-        (Some(""), None) | (Some("0"), Some("3")) => Ok(Version::V03),
-        (Some("1"), Some("0")) => Ok(Version::V1),
+        (Some(""), None) | (Some("0"), Some("3")) => Ok(ProtocolVersion::V03),
+        (Some("1"), Some("0")) => Ok(ProtocolVersion::V1),
         (_, _) => Err(A2aError::version(&said)),
     }
 }
@@ -131,11 +131,11 @@ mod tests {
     fn versions_are_negotiated_and_never_guessed() {
         let plain = Uri::from_static("/a2a");
         for (said, version) in [
-            ("1.0", Some(Version::V1)),
-            ("1.0.1", Some(Version::V1)),
-            ("", Some(Version::V03)),
-            ("0.3", Some(Version::V03)),
-            ("0.3.0", Some(Version::V03)),
+            ("1.0", Some(ProtocolVersion::V1)),
+            ("1.0.1", Some(ProtocolVersion::V1)),
+            ("", Some(ProtocolVersion::V03)),
+            ("0.3", Some(ProtocolVersion::V03)),
+            ("0.3.0", Some(ProtocolVersion::V03)),
             ("1", None),
             ("1.1", None),
             ("0.2", None),
@@ -146,9 +146,9 @@ mod tests {
             assert_eq!(read.ok(), version, "{said:?}");
         }
         let none = HeaderMap::new();
-        assert_eq!(super::version(&none, &plain), Ok(Version::V03));
+        assert_eq!(super::version(&none, &plain), Ok(ProtocolVersion::V03));
         let behind = Uri::from_static("/a2a/tasks?A2A-Version=1.0&pageSize=2");
-        assert_eq!(super::version(&none, &behind), Ok(Version::V1));
+        assert_eq!(super::version(&none, &behind), Ok(ProtocolVersion::V1));
     }
 
     #[test]

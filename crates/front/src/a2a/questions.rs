@@ -24,7 +24,7 @@ const NAMED: [&str; 3] = [REQUEST_ID, DECISION, ANSWERS];
 
 /// Result of using a message as an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answered {
+pub(crate) enum AnswerResult {
     /// Not an answer: there is no request that its sender may decide, or it repeats an earlier message.
     NotAsked,
     /// Accepted; Codex has it, or gets it when it asks again.
@@ -43,7 +43,7 @@ pub(crate) async fn answer<D: BridgeService>(
     view: &TaskSnapshot,
     parsed: &ParsedMessage,
     key: Option<&str>,
-) -> Result<Answered, A2aError> {
+) -> Result<AnswerResult, A2aError> {
     if let Some(key) = key
         && let Some(word) = service
             .repeated_input(caller, &view.task.task_id, key)
@@ -55,9 +55,9 @@ pub(crate) async fn answer<D: BridgeService>(
         return unasked(service, caller, view, parsed).await;
     };
     let request = asked.request;
-    let said = match Said::read(request, parsed) {
+    let said = match ParsedAnswer::read(request, parsed) {
         Ok(said) => said,
-        Err(why) => return Ok(Answered::No { why }),
+        Err(why) => return Ok(AnswerResult::No { why }),
     };
     let answer = NewAnswer {
         from: caller.clone(),
@@ -72,7 +72,9 @@ pub(crate) async fn answer<D: BridgeService>(
     };
     match service.answer_task(answer).await? {
         TaskAnswered::Known(word) => repeated(&word, parsed),
-        TaskAnswered::Judged(DecideOutcome::Applied | DecideOutcome::Granted) => Ok(Answered::Yes),
+        TaskAnswered::Judged(DecideOutcome::Applied | DecideOutcome::Granted) => {
+            Ok(AnswerResult::Yes)
+        }
         TaskAnswered::Judged(DecideOutcome::Refused(refusal)) => refused(refusal, request, parsed),
     }
 }
@@ -82,9 +84,9 @@ fn refused(
     refusal: DecideRefusal,
     request: &Request,
     parsed: &ParsedMessage,
-) -> Result<Answered, A2aError> {
+) -> Result<AnswerResult, A2aError> {
     match refusal {
-        DecideRefusal::Unfit { why } => Ok(Answered::No { why }),
+        DecideRefusal::Unfit { why } => Ok(AnswerResult::No { why }),
         DecideRefusal::NotYours { who } => Err(A2aError::unsupported(format!(
             "only {who} may decide what is asked; nothing was stored"
         ))),
@@ -97,19 +99,19 @@ fn refused(
             if wants_secret(request) || is_decision(parsed) {
                 Err(late())
             } else {
-                Ok(Answered::NotAsked)
+                Ok(AnswerResult::NotAsked)
             }
         }
     }
 }
 
 /// A repeated key must carry the same answer. Repeats of messages are checked by the ledger, which has their text.
-fn repeated(word: &TaskInput, parsed: &ParsedMessage) -> Result<Answered, A2aError> {
+fn repeated(word: &TaskInput, parsed: &ParsedMessage) -> Result<AnswerResult, A2aError> {
     match word.kind {
-        TaskInputKind::Message(_) | TaskInputKind::End => Ok(Answered::NotAsked),
+        TaskInputKind::Message(_) | TaskInputKind::End => Ok(AnswerResult::NotAsked),
         TaskInputKind::Answer(_) => {
             if says_the_same(word, parsed) {
-                Ok(Answered::Yes)
+                Ok(AnswerResult::Yes)
             } else {
                 Err(SubmitError::OtherBody.into())
             }
@@ -130,9 +132,9 @@ async fn unasked<D: BridgeService>(
     caller: &Caller,
     view: &TaskSnapshot,
     parsed: &ParsedMessage,
-) -> Result<Answered, A2aError> {
+) -> Result<AnswerResult, A2aError> {
     if view.now().state.terminal() {
-        return Ok(Answered::NotAsked);
+        return Ok(AnswerResult::NotAsked);
     }
     if is_decision(parsed) {
         return Err(late());
@@ -153,7 +155,7 @@ async fn unasked<D: BridgeService>(
     if theirs.last().is_some_and(|last| missed(last, &caller.name)) {
         Err(late())
     } else {
-        Ok(Answered::NotAsked)
+        Ok(AnswerResult::NotAsked)
     }
 }
 
@@ -201,12 +203,12 @@ fn kept(request: &Request, parsed: &ParsedMessage) -> Result<String, A2aError> {
 
 /// The decision in a message.
 #[derive(Debug, PartialEq)]
-struct Said {
+struct ParsedAnswer {
     decision: RequestDecision,
     answers: Option<Value>,
 }
 
-impl Said {
+impl ParsedAnswer {
     /// A data part is `{"requestId", "decision", "answers"}`, each optional, or the answers alone. Text answers one
     /// question, and is never an approval.
     fn read(request: &Request, parsed: &ParsedMessage) -> Result<Self, String> {
@@ -322,7 +324,7 @@ mod tests {
     }
 
     fn read(wants: Wants, parts: Value) -> Result<(RequestDecision, Option<Value>), String> {
-        let said = Said::read(&request(wants), &parsed(parts))?;
+        let said = ParsedAnswer::read(&request(wants), &parsed(parts))?;
         Ok((said.decision, said.answers))
     }
 

@@ -2,7 +2,7 @@
 
 use super::card;
 use super::error::A2aError;
-use super::negotiate::{self, Version};
+use super::negotiate::{self, ProtocolVersion};
 use super::ops::{self, Call, Done, Op};
 use crate::api::{Context, ProblemResponse, Who};
 use crate::{BridgeService, Caller};
@@ -158,7 +158,8 @@ pub(crate) async fn public_card<D: BridgeService>(
         return ProblemResponse::not_found("there is no such route").into_response();
     }
     let base = negotiate::base(&profile, request.headers(), request.uri());
-    let version = negotiate::version(request.headers(), request.uri()).unwrap_or(Version::V03);
+    let version =
+        negotiate::version(request.headers(), request.uri()).unwrap_or(ProtocolVersion::V03);
     let content = card::public(&profile, &base, version).to_string();
     let etag = card::etag(&content);
     let which = format!("{base} {}", version.as_str());
@@ -221,8 +222,8 @@ async fn run<D: BridgeService>(
     let bytes = negotiate::body(&head, body).await?;
     let call = Call::new(context, caller, &head)?;
     match call.version {
-        Version::V1 => {}
-        Version::V03 => {
+        ProtocolVersion::V1 => {}
+        ProtocolVersion::V03 => {
             let why = "0.3, which is meant where the header A2A-Version is missing, over HTTP+JSON";
             return Err(A2aError::version(why));
         }

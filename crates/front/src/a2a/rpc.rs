@@ -2,7 +2,7 @@
 
 use super::error::A2aError;
 use super::legacy;
-use super::negotiate::{self, Version};
+use super::negotiate::{self, ProtocolVersion};
 use super::ops::{self, Call, Done, Op};
 use crate::BridgeService;
 use crate::api::{Context, Who};
@@ -13,19 +13,19 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
 /// A parsed request.
-struct Asked {
+struct RpcRequest {
     id: Value,
     method: String,
     params: Option<Value>,
 }
 
 /// An error with the id of its request.
-struct Unread {
+struct RpcError {
     id: Value,
     error: Box<A2aError>,
 }
 
-impl Unread {
+impl RpcError {
     fn new(id: Value, error: A2aError) -> Self {
         let error = Box::new(error);
         Self { id, error }
@@ -59,13 +59,13 @@ pub(crate) async fn call<D: BridgeService>(
 }
 
 /// Parses a request. An unreadable one has no id.
-fn read(bytes: &[u8]) -> Result<Asked, Unread> {
+fn read(bytes: &[u8]) -> Result<RpcRequest, RpcError> {
     let unreadable =
-        |error: serde_json::Error| Unread::new(Value::Null, A2aError::parse(&error.to_string()));
+        |error: serde_json::Error| RpcError::new(Value::Null, A2aError::parse(&error.to_string()));
     let body: Value = serde_json::from_slice(bytes).map_err(unreadable)?;
     let Value::Object(mut body) = body else {
         let why = "the body must be one JSON-RPC request; batches are not taken";
-        return Err(Unread::new(Value::Null, A2aError::invalid_request(why)));
+        return Err(RpcError::new(Value::Null, A2aError::invalid_request(why)));
     };
     // A2A has no notifications: a request without an id is answered with a null id.
     let id = match body.remove("id") {
@@ -73,37 +73,40 @@ fn read(bytes: &[u8]) -> Result<Asked, Unread> {
         None => Value::Null,
         Some(_) => {
             let why = "id must be a string or a number";
-            return Err(Unread::new(Value::Null, A2aError::invalid_request(why)));
+            return Err(RpcError::new(Value::Null, A2aError::invalid_request(why)));
         }
     };
     if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return Err(Unread::new(
+        return Err(RpcError::new(
             id,
             A2aError::invalid_request("jsonrpc must be \"2.0\""),
         ));
     }
     match body.remove("method") {
-        Some(Value::String(method)) => Ok(Asked {
+        Some(Value::String(method)) => Ok(RpcRequest {
             id,
             method,
             params: body.remove("params"),
         }),
-        Some(_) | None => Err(Unread::new(
+        Some(_) | None => Err(RpcError::new(
             id,
             A2aError::invalid_request("method must be a string"),
         )),
     }
 }
 
-async fn answer<D: BridgeService>(mut call: Call<D>, asked: Asked) -> Result<Response, A2aError> {
-    if let Some(op) = legacy::Op::named(&asked.method) {
-        call.version = Version::V03;
+async fn answer<D: BridgeService>(
+    mut call: Call<D>,
+    asked: RpcRequest,
+) -> Result<Response, A2aError> {
+    if let Some(op) = legacy::LegacyMethod::named(&asked.method) {
+        call.version = ProtocolVersion::V03;
         return old(&call, op, asked).await;
     }
     let op = Op::named(&asked.method).ok_or_else(|| A2aError::method_not_found(&asked.method))?;
     match call.version {
-        Version::V1 => {}
-        Version::V03 => {
+        ProtocolVersion::V1 => {}
+        ProtocolVersion::V03 => {
             let method = format!(
                 "{} in A2A 0.3, which is spoken where the header A2A-Version is missing",
                 asked.method
@@ -123,8 +126,8 @@ async fn answer<D: BridgeService>(mut call: Call<D>, asked: Asked) -> Result<Res
 /// Calls an operation of 0.3.
 async fn old<D: BridgeService>(
     call: &Call<D>,
-    op: legacy::Op,
-    asked: Asked,
+    op: legacy::LegacyMethod,
+    asked: RpcRequest,
 ) -> Result<Response, A2aError> {
     let (op, params) = legacy::params(op, asked.params).map_err(|why| wrong(why, ""))?;
     let task_id = params.get("taskId").and_then(Value::as_str);
@@ -140,7 +143,7 @@ async fn old<D: BridgeService>(
     })
 }
 
-fn in_0_3(op: legacy::Op, value: Value, task_id: &str) -> Result<Value, A2aError> {
+fn in_0_3(op: legacy::LegacyMethod, value: Value, task_id: &str) -> Result<Value, A2aError> {
     legacy::result(op, value).map_err(|why| wrong(why, task_id))
 }
 

@@ -24,7 +24,7 @@ pub(crate) enum Until {
 }
 
 /// The events of a streaming call.
-pub(crate) enum Events {
+pub(crate) enum EventStream {
     /// A single event, with its sequence number if it has one.
     One(Option<(Option<u64>, Box<StreamResponse>)>),
     /// The stream of a task.
@@ -37,7 +37,7 @@ pub(crate) enum Events {
     },
 }
 
-impl Events {
+impl EventStream {
     pub(crate) fn one(seq: Option<u64>, event: StreamResponse) -> Self {
         Self::One(Some((seq, Box::new(event))))
     }

@@ -40,7 +40,7 @@ pub(crate) struct BodyShare {
     /// The token of the request.
     token: Option<TokenUse>,
     /// Memory reserved for this request's body.
-    taken: Arc<Mutex<Vec<Room>>>,
+    taken: Arc<Mutex<Vec<Reservation>>>,
 }
 
 /// Why a body was not read. Nothing was done.
@@ -111,7 +111,7 @@ impl BodyBudget {
 }
 
 /// Memory reserved for one body.
-type Room = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+type Reservation = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 impl BodyShare {
     #[cfg(test)]
@@ -180,7 +180,7 @@ impl BodyShare {
 
     /// Reserves from the caller's own share first, so that a caller that has used it up does not hold shared memory while
     /// it waits.
-    async fn take(&self, bytes: usize) -> Result<Room, BodyError> {
+    async fn take(&self, bytes: usize) -> Result<Reservation, BodyError> {
         let deadline = after(Instant::now(), BODY_ROOM_DEADLINE);
         let count = u32::try_from(bytes).map_err(|_| BodyError::TooLong)?;
         let take = async |semaphore: &Arc<Semaphore>| {

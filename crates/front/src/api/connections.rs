@@ -59,14 +59,14 @@ impl ConnectionLimits {
 #[derive(Clone, Debug)]
 pub(super) struct Connections {
     limits: ConnectionLimits,
-    open: Arc<Mutex<HashMap<u64, Entry>>>,
+    open: Arc<Mutex<HashMap<u64, ConnectionEntry>>>,
     next_id: Arc<AtomicU64>,
     /// Notified when a connection ends or becomes idle.
     changed: Arc<Notify>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ConnectionEntry {
     address: Option<IpAddr>,
     /// Name of the last valid token.
     caller: Option<String>,
@@ -79,7 +79,7 @@ struct Entry {
     close: CancellationToken,
 }
 
-impl Entry {
+impl ConnectionEntry {
     fn is_idle(&self) -> bool {
         self.busy == 0 && !self.closing
     }
@@ -130,7 +130,7 @@ impl Connections {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, ConnectionEntry>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -172,7 +172,7 @@ impl Connections {
     fn thin_out(&self, address: Option<IpAddr>) {
         let mut open = self.lock();
         let now = Instant::now();
-        let unknown = |entry: &Entry| entry.caller.is_none() && entry.address == address;
+        let unknown = |entry: &ConnectionEntry| entry.caller.is_none() && entry.address == address;
         let count = open
             .values()
             .filter(|entry| unknown(entry) && !entry.closing);
@@ -190,12 +190,16 @@ impl Connections {
         }
     }
 
-    fn enter(&self, open: &mut HashMap<u64, Entry>, address: Option<IpAddr>) -> OpenConnection {
+    fn enter(
+        &self,
+        open: &mut HashMap<u64, ConnectionEntry>,
+        address: Option<IpAddr>,
+    ) -> OpenConnection {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let close = CancellationToken::new();
         open.insert(
             id,
-            Entry {
+            ConnectionEntry {
                 address,
                 caller: None,
                 busy: 0,
@@ -219,7 +223,7 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-fn close(open: &mut HashMap<u64, Entry>, id: u64) {
+fn close(open: &mut HashMap<u64, ConnectionEntry>, id: u64) {
     if let Some(entry) = open.get_mut(&id) {
         entry.closing = true;
         entry.close.cancel();
@@ -227,12 +231,12 @@ fn close(open: &mut HashMap<u64, Entry>, id: u64) {
 }
 
 /// Chooses the longest idle connection of the group with most idle ones.
-fn victim(open: &HashMap<u64, Entry>, now: Instant) -> Victim {
+fn victim(open: &HashMap<u64, ConnectionEntry>, now: Instant) -> Victim {
     let mut counts: HashMap<(bool, String), usize> = HashMap::new();
     for entry in open.values() {
         *counts.entry(entry.holder()).or_default() += 1;
     }
-    let rank = |entry: &Entry| {
+    let rank = |entry: &ConnectionEntry| {
         let holder = entry.holder();
         let count = counts.get(&holder).copied().unwrap_or_default();
         // Without a token first, then the largest group, then the longest idle.

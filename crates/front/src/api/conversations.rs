@@ -1,6 +1,6 @@
 //! Conversations: their JSON form, the list, and one with its messages.
 
-use super::extract::{Page, Params};
+use super::extract::{PageQuery, Params};
 use super::messages::rows_of;
 use super::{Context, ProblemResponse};
 use crate::view::MessageRows;
@@ -66,7 +66,7 @@ impl From<Conversation> for ConversationView {
 
 pub(super) async fn list<D: BridgeService>(
     State(context): State<Context<D>>,
-    Params(page): Params<Page>,
+    Params(page): Params<PageQuery>,
 ) -> Result<Json<ConversationList>, ProblemResponse> {
     let limit = page.limit();
     let before = page.before.map(ConversationId::new);
@@ -76,7 +76,7 @@ pub(super) async fn list<D: BridgeService>(
         .read(move |rows| rows.conversations(before.as_ref(), limit))
         .await?;
     let conversations: Vec<_> = found.into_iter().map(ConversationView::from).collect();
-    let next = Page::next(&conversations, limit, |last| last.conversation_id.clone());
+    let next = PageQuery::next(&conversations, limit, |last| last.conversation_id.clone());
     Ok(Json(ConversationList {
         conversations,
         next,
@@ -86,7 +86,7 @@ pub(super) async fn list<D: BridgeService>(
 pub(super) async fn show<D: BridgeService>(
     State(context): State<Context<D>>,
     Path(id): Path<String>,
-    Params(page): Params<Page>,
+    Params(page): Params<PageQuery>,
 ) -> Result<Json<ConversationStory>, ProblemResponse> {
     let (now, claim, limit) = (context.service.now(), context.service.claim(), page.limit());
     let found = context
@@ -98,7 +98,7 @@ pub(super) async fn show<D: BridgeService>(
         return Err(ProblemResponse::not_found("there is no such conversation"));
     };
     let messages: Vec<MessageView> = messages.into_iter().map(|rows| rows.view(now)).collect();
-    let next = Page::next(&messages, limit, |last| last.message_id.clone());
+    let next = PageQuery::next(&messages, limit, |last| last.message_id.clone());
     Ok(Json(ConversationStory {
         conversation: conversation.into(),
         messages,
@@ -111,7 +111,7 @@ type Story = (Conversation, Vec<MessageRows>);
 fn story(
     rows: &dyn Read,
     id: &ConversationId,
-    page: &Page,
+    page: &PageQuery,
     claim: &Claim,
 ) -> Result<Option<Story>, RowsError> {
     let Some(conversation) = rows.conversation(id)? else {

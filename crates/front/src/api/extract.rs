@@ -122,7 +122,7 @@ const PAGE_DEFAULT: u32 = 50;
 /// Which page of a list, newest first.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Page {
+pub(crate) struct PageQuery {
     /// How many, at most; 50 when absent.
     #[schemars(range(min = 1, max = PAGE_MAX))]
     limit: Option<u32>,
@@ -130,7 +130,7 @@ pub(crate) struct Page {
     pub(crate) before: Option<String>,
 }
 
-impl Page {
+impl PageQuery {
     pub(crate) fn limit(&self) -> u32 {
         self.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX)
     }

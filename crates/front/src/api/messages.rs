@@ -1,6 +1,6 @@
 //! Messages: submit, show, list.
 
-use super::extract::{Body, Page, Params, Who, idempotency_key};
+use super::extract::{Body, PageQuery, Params, Who, idempotency_key};
 use super::{Context, ProblemResponse};
 use crate::story::StoryRows;
 use crate::view::ID_PREFIX_MIN_CHARS;
@@ -76,7 +76,7 @@ fn unknown(message_id: &MessageId) -> ProblemResponse {
 
 pub(super) async fn list<D: BridgeService>(
     State(context): State<Context<D>>,
-    Params(page): Params<Page>,
+    Params(page): Params<PageQuery>,
 ) -> Result<Json<MessageList>, ProblemResponse> {
     let limit = page.limit();
     let before = page.before.map(MessageId::new);
@@ -97,7 +97,7 @@ pub(super) async fn list<D: BridgeService>(
         })
         .await?;
     let messages: Vec<_> = messages.into_iter().map(|rows| rows.view(now)).collect();
-    let next = Page::next(&messages, limit, |last| last.message_id.clone());
+    let next = PageQuery::next(&messages, limit, |last| last.message_id.clone());
     Ok(Json(MessageList { messages, next }))
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Counters {
 
 /// An open connection; uncounted when dropped.
 #[derive(Debug)]
-pub(super) struct OpenConnection(Arc<AtomicU64>);
+pub(super) struct CountedConnection(Arc<AtomicU64>);
 
 impl Counters {
     pub(super) fn panicked(&self) {
@@ -46,9 +46,9 @@ impl Counters {
         *responses.entry(status).or_default() += 1;
     }
 
-    pub(super) fn opened(&self) -> OpenConnection {
+    pub(super) fn opened(&self) -> CountedConnection {
         self.connections.fetch_add(1, Ordering::Relaxed);
-        OpenConnection(Arc::clone(&self.connections))
+        CountedConnection(Arc::clone(&self.connections))
     }
 
     pub(super) fn panics(&self) -> u64 {
@@ -71,7 +71,7 @@ impl Counters {
     }
 }
 
-impl Drop for OpenConnection {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

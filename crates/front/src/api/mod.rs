@@ -69,7 +69,7 @@ pub(crate) struct Context<D> {
     pub(crate) publishers: Publishers,
     /// Last change of the agent card.
     pub(crate) ages: Arc<Ages>,
-    shared: Arc<Shared>,
+    shared: Arc<ApiState>,
 }
 
 impl<D> Context<D> {
@@ -81,9 +81,9 @@ impl<D> Context<D> {
 
 /// State shared by all listeners.
 #[derive(Debug, Default)]
-struct Shared {
+struct ApiState {
     rates: guard::Rates,
-    known: Arc<guard::Known>,
+    known: Arc<guard::TokenCache>,
     /// When the use of each token was last recorded.
     seen: Mutex<HashMap<String, Instant>>,
     streams: streams::Streams,
@@ -105,9 +105,9 @@ pub struct RouteEntry {
 impl<D: BridgeService> Api<D> {
     /// The API of a daemon; open streams end when `stop` is cancelled.
     pub fn new(service: D, stop: CancellationToken) -> Self {
-        let shared = Shared {
+        let shared = ApiState {
             streams: streams::Streams::until(stop.clone()),
-            ..Shared::default()
+            ..ApiState::default()
         };
         Self {
             context: Context {

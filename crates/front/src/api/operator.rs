@@ -1,6 +1,6 @@
 //! Operator actions: dead letters, redrive, discard, cancel, stop a sender, reload the configuration.
 
-use super::extract::{Body, Page, Params, Who};
+use super::extract::{Body, PageQuery, Params, Who};
 use super::messages::{find, view};
 use super::{Context, ProblemResponse};
 use crate::{BridgeService, MessageView, StopRequest};
@@ -115,7 +115,7 @@ impl DeadView {
 
 pub(super) async fn list<D: BridgeService>(
     State(context): State<Context<D>>,
-    Params(page): Params<Page>,
+    Params(page): Params<PageQuery>,
 ) -> Result<Json<DeadList>, ProblemResponse> {
     let limit = page.limit();
     let before = page.before.map(MessageId::new);

@@ -40,7 +40,7 @@ pub enum Trace {
 
 /// The deadline of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum CallDeadline {
     /// As long as [`super::limits::CALL_DEADLINE`].
     Call,
     /// None: it streams as long as the client reads.
@@ -65,7 +65,7 @@ pub(crate) struct Route<D> {
     pub(crate) access: Access,
     pub(crate) summary: &'static str,
     pub(crate) trace: Trace,
-    pub(crate) pace: Pace,
+    pub(crate) pace: CallDeadline,
     pub(crate) query: Option<SchemaOf>,
     pub(crate) body: Option<SchemaOf>,
     pub(crate) good: Good,
@@ -88,7 +88,7 @@ impl<D> Route<D> {
             access,
             summary,
             trace: Trace::Nothing,
-            pace: Pace::Call,
+            pace: CallDeadline::Call,
             query: None,
             body: None,
             good: Good::Media("application/json"),
@@ -135,7 +135,7 @@ impl<D> Route<D> {
     ) -> Self {
         Self {
             verb: Verb::Any,
-            pace: Pace::Stream,
+            pace: CallDeadline::Stream,
             ..Self::post(path, access, trace, summary, handler)
         }
     }
@@ -166,7 +166,7 @@ impl<D> Route<D> {
 
     /// Responds with server-sent events.
     pub(crate) fn streams(mut self) -> Self {
-        self.pace = Pace::Stream;
+        self.pace = CallDeadline::Stream;
         self.headers = &[("Last-Event-ID", "The id of the last event that was seen")];
         self.answers_media("text/event-stream")
     }

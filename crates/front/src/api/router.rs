@@ -3,7 +3,7 @@
 use super::bodies::BodyBudget;
 use super::guard::{Gate, Identity, Listener, TokenUse, enter};
 use super::limits::{BODY_MAX_BYTES, CALL_DEADLINE};
-use super::route::{Access, Pace, Route};
+use super::route::{Access, CallDeadline, Route};
 use super::{Context, ProblemResponse};
 use crate::BridgeService;
 use crate::control::Scope;
@@ -18,9 +18,9 @@ const UNSEEN: &str = "nobody looked who calls";
 
 /// Access rule of a route.
 #[derive(Clone, Debug)]
-struct Rule {
+struct AccessRule {
     access: Access,
-    pace: Pace,
+    pace: CallDeadline,
     bodies: Arc<BodyBudget>,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn router<D: BridgeService>(
 ) -> Router {
     let mut router = Router::new();
     for route in routes {
-        let rule = Rule {
+        let rule = AccessRule {
             access: route.access,
             pace: route.pace,
             bodies: Arc::clone(&context.shared.bodies),
@@ -67,7 +67,7 @@ fn refuse(request: &Request, problem: ProblemResponse) -> ProblemResponse {
 }
 
 /// Checks the scope and applies the deadline. Holds the memory of the body until the response.
-async fn admit(State(rule): State<Rule>, mut request: Request, next: Next) -> Response {
+async fn admit(State(rule): State<AccessRule>, mut request: Request, next: Next) -> Response {
     let mut room = None;
     match (rule.access, request.extensions().get::<Identity>().cloned()) {
         (Access::Public, _) => {}
@@ -92,8 +92,8 @@ async fn admit(State(rule): State<Rule>, mut request: Request, next: Next) -> Re
         }
     }
     let response = match rule.pace {
-        Pace::Stream => next.run(request).await,
-        Pace::Call => match tokio::time::timeout(CALL_DEADLINE, next.run(request)).await {
+        CallDeadline::Stream => next.run(request).await,
+        CallDeadline::Call => match tokio::time::timeout(CALL_DEADLINE, next.run(request)).await {
             Ok(response) => response,
             Err(_) => ProblemResponse::unavailable(
                 "the call took too long; what it began may still happen: look before you ask again",

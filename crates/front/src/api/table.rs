@@ -1,7 +1,7 @@
 //! The table of all routes, from which router, OpenAPI document and the test of refusals are built. New routes are added
 //! here.
 
-use super::extract::Page;
+use super::extract::PageQuery;
 use super::route::{Access, Route, Trace};
 use super::{
     changes, conversations, feed, messages, metrics, openapi, operator, requests, status, tasks,
@@ -79,7 +79,7 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
             "Conversations, newest first",
             |_| get(conversations::list::<D>),
         )
-        .asks::<Page>()
+        .asks::<PageQuery>()
         .answers::<ConversationList>(),
         Route::get(
             "/v1/conversations/{id}",
@@ -87,7 +87,7 @@ fn of_conversations<D: BridgeService>() -> Vec<Route<D>> {
             "One conversation with its messages, newest first",
             |_| get(conversations::show::<D>),
         )
-        .asks::<Page>()
+        .asks::<PageQuery>()
         .answers::<ConversationStory>(),
     ]
 }
@@ -246,7 +246,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
         Route::get("/v1/messages", READ, "Messages, newest first", |_| {
             get(messages::list::<D>)
         })
-        .asks::<Page>()
+        .asks::<PageQuery>()
         .answers::<MessageList>(),
         Route::get(
             "/v1/messages/{id}",
@@ -294,7 +294,7 @@ fn of_messages<D: BridgeService>() -> Vec<Route<D>> {
             "Dead letters and parked messages, newest first",
             |_| get(operator::list::<D>),
         )
-        .asks::<Page>()
+        .asks::<PageQuery>()
         .answers::<DeadList>(),
     ]
 }

@@ -1,6 +1,6 @@
 //! The handler of both transports.
 
-use super::small::{Call, Small};
+use super::small::{Small, SmallCall};
 use super::wait::{self, Waited};
 use super::{brief, codex_bridge, resources};
 use crate::{Act, Caller, Control, ControlError, ControlErrorKind, StartArgs};
@@ -25,7 +25,7 @@ const INSTRUCTIONS: &str = "Gives tasks to the OpenAI Codex CLI on this machine 
 
 /// The caller of tool calls.
 #[derive(Clone, Debug)]
-pub(super) enum Who {
+pub(super) enum CallerSource {
     /// The user that started this process.
     Always(Caller),
     /// The caller of each HTTP request, not of the session.
@@ -36,18 +36,18 @@ pub(super) enum Who {
 #[derive(Clone, Debug)]
 pub(super) struct McpServer<C> {
     control: C,
-    who: Who,
+    who: CallerSource,
 }
 
 impl<C: Control> McpServer<C> {
-    pub(super) fn new(control: C, who: Who) -> Self {
+    pub(super) fn new(control: C, who: CallerSource) -> Self {
         Self { control, who }
     }
 
     fn caller(&self, context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
         match &self.who {
-            Who::Always(caller) => Ok(caller.clone()),
-            Who::OfRequest => context
+            CallerSource::Always(caller) => Ok(caller.clone()),
+            CallerSource::OfRequest => context
                 .extensions
                 .get::<Parts>()
                 .and_then(|parts| parts.extensions.get::<Caller>())
@@ -64,15 +64,15 @@ impl<C: Control> McpServer<C> {
         context: &RequestContext<RoleServer>,
     ) -> Result<Value, ControlError> {
         match tool.call(arguments)? {
-            Call::Do(act @ Act::List { .. }) => {
+            SmallCall::Do(act @ Act::List { .. }) => {
                 Ok(brief::list(&self.control.act(caller, act).await?))
             }
-            Call::Do(act) => Ok(brief::task(&self.control.act(caller, act).await?)),
-            Call::Start(args, patience) => self.start(args, patience, caller, context).await,
-            Call::Wait { task_id, patience } => {
+            SmallCall::Do(act) => Ok(brief::task(&self.control.act(caller, act).await?)),
+            SmallCall::Start(args, patience) => self.start(args, patience, caller, context).await,
+            SmallCall::Wait { task_id, patience } => {
                 self.wait(&task_id, patience, caller, context).await
             }
-            Call::Requests => self.requests(caller).await,
+            SmallCall::Requests => self.requests(caller).await,
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) enum Small {
 
 /// A parsed call.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Call {
+pub(super) enum SmallCall {
     /// One act, answered at once.
     Do(Act),
     /// Start a task, and wait if asked to.
@@ -34,7 +34,7 @@ pub(super) enum Call {
 }
 
 /// The protocol's hints about a tool's effects.
-enum Effect {
+enum ToolEffect {
     Looks,
     Adds,
     Changes,
@@ -110,11 +110,11 @@ impl Small {
         }
     }
 
-    const fn effect(self) -> Effect {
+    const fn effect(self) -> ToolEffect {
         match self {
-            Self::Status | Self::Wait | Self::List | Self::Requests => Effect::Looks,
-            Self::Start | Self::Steer => Effect::Adds,
-            Self::Respond | Self::Interrupt => Effect::Changes,
+            Self::Status | Self::Wait | Self::List | Self::Requests => ToolEffect::Looks,
+            Self::Start | Self::Steer => ToolEffect::Adds,
+            Self::Respond | Self::Interrupt => ToolEffect::Changes,
         }
     }
 
@@ -185,7 +185,7 @@ impl Small {
     }
 
     /// Parses a call.
-    pub(super) fn call(self, arguments: Option<JsonObject>) -> Result<Call, ControlError> {
+    pub(super) fn call(self, arguments: Option<JsonObject>) -> Result<SmallCall, ControlError> {
         let given = Arguments::new(self.name(), arguments);
         let (properties, _) = self.parameters();
         let known: Vec<&str> = properties
@@ -195,7 +195,7 @@ impl Small {
         given.only(&known)?;
         let task_id = || given.needed("task_id");
         Ok(match self {
-            Self::Start => Call::Start(
+            Self::Start => SmallCall::Start(
                 StartArgs {
                     prompt: given.needed("prompt")?,
                     cwd: given.text("cwd")?,
@@ -211,37 +211,37 @@ impl Small {
                     .filter(|seconds| *seconds > 0)
                     .map(wait::patience),
             ),
-            Self::Status => Call::Do(Act::Status {
+            Self::Status => SmallCall::Do(Act::Status {
                 task_id: task_id()?,
             }),
-            Self::Wait => Call::Wait {
+            Self::Wait => SmallCall::Wait {
                 task_id: task_id()?,
                 patience: given
                     .number("timeout_seconds")?
                     .map_or(wait::DEFAULT, wait::patience),
             },
-            Self::List => Call::Do(Act::List {
+            Self::List => SmallCall::Do(Act::List {
                 limit: given.number("limit")?,
             }),
-            Self::Requests => Call::Requests,
-            Self::Respond => Call::Do(Act::Respond {
+            Self::Requests => SmallCall::Requests,
+            Self::Respond => SmallCall::Do(Act::Respond {
                 task_id: task_id()?,
                 request_id: given.needed("request_id")?,
                 decision: Some(given.needed("decision")?),
                 answers: given.object("answers")?,
             }),
-            Self::Steer => Call::Do(Act::Steer {
+            Self::Steer => SmallCall::Do(Act::Steer {
                 task_id: task_id()?,
                 instruction: given.needed("instruction")?,
             }),
-            Self::Interrupt => Call::Do(Act::Interrupt {
+            Self::Interrupt => SmallCall::Do(Act::Interrupt {
                 task_id: task_id()?,
             }),
         })
     }
 }
 
-impl Effect {
+impl ToolEffect {
     fn annotations(&self, title: &str) -> ToolAnnotations {
         let hints = ToolAnnotations::with_title(title);
         match self {

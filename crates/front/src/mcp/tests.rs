@@ -1,6 +1,6 @@
 //! The server as a client of the official SDK sees it, over a control that answers as a script says.
 
-use super::server::{McpServer, Who};
+use super::server::{CallerSource, McpServer};
 use crate::{Act, Caller, Control, ControlError, ControlErrorKind, News, StartArgs, Via};
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientConfig, ClientRequest,
@@ -110,7 +110,10 @@ async fn connect(
     mpsc::UnboundedReceiver<ProgressNotificationParam>,
 ) {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
-    let server = McpServer::new(control.clone(), Who::Always(Caller::local_owner(Via::Mcp)));
+    let server = McpServer::new(
+        control.clone(),
+        CallerSource::Always(Caller::local_owner(Via::Mcp)),
+    );
     tokio::spawn(async move {
         let running = server.serve(theirs).await.unwrap();
         running.waiting().await.unwrap();

@@ -1,6 +1,6 @@
 //! The two transports: stdio for a client that started this process, and streamable HTTP behind `/mcp`.
 
-use super::server::{McpServer, Who};
+use super::server::{CallerSource, McpServer};
 use super::sessions::{CALLER, Sessions};
 use crate::{Caller, Control, Via};
 use axum::body::Body;
@@ -25,7 +25,7 @@ pub async fn serve_stdio<C: Control>(
     caller: Caller,
     stop: CancellationToken,
 ) -> Result<(), ServerInitializeError> {
-    let server = McpServer::new(control, Who::Always(caller));
+    let server = McpServer::new(control, CallerSource::Always(caller));
     let running = tokio::select! {
         running = server.serve_with_ct(stdio_pipes(), stop.clone()) => match running {
             Ok(running) => running,
@@ -55,7 +55,7 @@ where
         .with_max_request_body_bytes(BODY_MAX_BYTES)
         .with_cancellation_token(stop)
         .disable_allowed_hosts();
-    let server = McpServer::new(control, Who::OfRequest);
+    let server = McpServer::new(control, CallerSource::OfRequest);
     let sessions = Arc::new(Sessions::new());
     let service: Service<C> =
         StreamableHttpService::new(move || Ok(server.clone()), sessions, config);

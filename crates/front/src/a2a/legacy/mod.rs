@@ -3,9 +3,8 @@
 //! A pure translation of JSON, so that everything behind it knows one version only. Values are checked once, after it;
 //! only what has no form in 1.0 is refused here.
 
-mod card;
-mod down;
-mod up;
+mod downgrade;
+mod upgrade;
 
 #[cfg(test)]
 mod tests;
@@ -13,8 +12,7 @@ mod tests;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-pub(crate) use card::beside;
-pub(crate) use down::event;
+pub(crate) use downgrade::{beside, event};
 
 /// The version in the card and in `A2A-Version`.
 pub(crate) const VERSION: &str = "0.3";
@@ -25,7 +23,7 @@ const WRAPPED: &str = "data_part_compat";
 
 /// An operation of 0.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Op {
+pub(crate) enum LegacyMethod {
     Send,
     Stream,
     Get,
@@ -40,7 +38,7 @@ pub(crate) enum Op {
     Card,
 }
 
-impl Op {
+impl LegacyMethod {
     /// By the method's name. 1.0 has other names, so the name implies the version.
     pub(crate) fn named(method: &str) -> Option<Self> {
         Some(match method {
@@ -87,39 +85,50 @@ pub(crate) enum Wrong {
 }
 
 /// Translates parameters. Returns the operation as well, which can depend on them.
-pub(crate) fn params(op: Op, params: Option<Value>) -> Result<(Op, Value), Wrong> {
+pub(crate) fn params(
+    op: LegacyMethod,
+    params: Option<Value>,
+) -> Result<(LegacyMethod, Value), Wrong> {
     let given = match params {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(given)) => given,
         Some(_) => return Err(Wrong::Params("params must be an object".to_owned())),
     };
     Ok(match op {
-        Op::Send | Op::Stream => (op, up::send(&given)?),
-        Op::Get => (op, pick(&given, &["id", "historyLength"]).into()),
-        Op::Cancel | Op::Resubscribe => (op, pick(&given, &["id", "metadata"]).into()),
-        Op::SetPush => (op, up::set_push(&given)?),
-        Op::GetPush | Op::AnyPush if given.get(PUSH_ID).is_none_or(Value::is_null) => {
-            (Op::AnyPush, up::push_of_task(&given))
+        LegacyMethod::Send | LegacyMethod::Stream => (op, upgrade::send(&given)?),
+        LegacyMethod::Get => (op, pick(&given, &["id", "historyLength"]).into()),
+        LegacyMethod::Cancel | LegacyMethod::Resubscribe => {
+            (op, pick(&given, &["id", "metadata"]).into())
         }
-        Op::GetPush | Op::AnyPush | Op::DeletePush => (op, up::one_push(&given)),
-        Op::ListPush => (op, up::push_of_task(&given)),
-        Op::Card => (op, json!({})),
+        LegacyMethod::SetPush => (op, upgrade::set_push(&given)?),
+        LegacyMethod::GetPush | LegacyMethod::AnyPush
+            if given.get(PUSH_ID).is_none_or(Value::is_null) =>
+        {
+            (LegacyMethod::AnyPush, upgrade::push_of_task(&given))
+        }
+        LegacyMethod::GetPush | LegacyMethod::AnyPush | LegacyMethod::DeletePush => {
+            (op, upgrade::one_push(&given))
+        }
+        LegacyMethod::ListPush => (op, upgrade::push_of_task(&given)),
+        LegacyMethod::Card => (op, json!({})),
     })
 }
 
 /// Translates a response.
-pub(crate) fn result(op: Op, mut result: Value) -> Result<Value, Wrong> {
+pub(crate) fn result(op: LegacyMethod, mut result: Value) -> Result<Value, Wrong> {
     Ok(match op {
-        Op::Send | Op::Stream | Op::Resubscribe => down::event(result),
-        Op::Get | Op::Cancel => down::task(&result),
-        Op::SetPush | Op::GetPush => down::push(&result),
-        Op::AnyPush => match down::pushes(&result).into_iter().next() {
+        LegacyMethod::Send | LegacyMethod::Stream | LegacyMethod::Resubscribe => {
+            downgrade::event(result)
+        }
+        LegacyMethod::Get | LegacyMethod::Cancel => downgrade::task(&result),
+        LegacyMethod::SetPush | LegacyMethod::GetPush => downgrade::push(&result),
+        LegacyMethod::AnyPush => match downgrade::pushes(&result).into_iter().next() {
             Some(first) => first,
             None => return Err(Wrong::NoPush),
         },
-        Op::ListPush => Value::Array(down::pushes(&result)),
-        Op::DeletePush => Value::Null,
-        Op::Card => {
+        LegacyMethod::ListPush => Value::Array(downgrade::pushes(&result)),
+        LegacyMethod::DeletePush => Value::Null,
+        LegacyMethod::Card => {
             beside(&mut result);
             result
         }
@@ -127,19 +136,19 @@ pub(crate) fn result(op: Op, mut result: Value) -> Result<Value, Wrong> {
 }
 
 /// Translates a stream event.
-pub(crate) fn streamed(op: Op, event: Value) -> Value {
+pub(crate) fn streamed(op: LegacyMethod, event: Value) -> Value {
     match op {
-        Op::Resubscribe => down::followed(event),
-        Op::Send
-        | Op::Stream
-        | Op::Get
-        | Op::Cancel
-        | Op::SetPush
-        | Op::GetPush
-        | Op::AnyPush
-        | Op::ListPush
-        | Op::DeletePush
-        | Op::Card => down::event(event),
+        LegacyMethod::Resubscribe => downgrade::followed(event),
+        LegacyMethod::Send
+        | LegacyMethod::Stream
+        | LegacyMethod::Get
+        | LegacyMethod::Cancel
+        | LegacyMethod::SetPush
+        | LegacyMethod::GetPush
+        | LegacyMethod::AnyPush
+        | LegacyMethod::ListPush
+        | LegacyMethod::DeletePush
+        | LegacyMethod::Card => downgrade::event(event),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Call;
 use crate::a2a::error::A2aError;
-use crate::a2a::sse::{Events, Until};
+use crate::a2a::sse::{EventStream, Until};
 use crate::a2a::task::{self, Detail};
 use crate::{BridgeService, Caller};
 use a2a::{GetTaskRequest, SubscribeToTaskRequest, Task};
@@ -42,7 +42,7 @@ pub(super) async fn get<D: BridgeService>(
 pub(super) async fn subscribe<D: BridgeService>(
     call: &Call<D>,
     request: SubscribeToTaskRequest,
-) -> Result<Events, A2aError> {
+) -> Result<EventStream, A2aError> {
     let view = owned(&call.context.service, &call.caller, &request.id).await?;
     let state = view.now().state;
     // A client that lost the connection just before the end, and resumes, still gets the last events.
@@ -55,7 +55,7 @@ pub(super) async fn subscribe<D: BridgeService>(
         )));
     }
     let permit = call.stream_permit()?;
-    Events::of(call, permit, &view.task.task_id, Until::Over).await
+    EventStream::of(call, permit, &view.task.task_id, Until::Over).await
 }
 
 /// A file of an answer.

@@ -11,8 +11,8 @@ mod wait;
 pub(crate) use find::file;
 
 use super::error::A2aError;
-use super::negotiate::Version;
-use super::sse::Events;
+use super::negotiate::ProtocolVersion;
+use super::sse::EventStream;
 use super::{decode, schema};
 use crate::api::{BodyShare, Context};
 use crate::{BridgeService, Caller};
@@ -29,7 +29,7 @@ pub(crate) struct Call<D> {
     pub(crate) base: String,
     /// The key from the header `Idempotency-Key`.
     pub(crate) key: Option<String>,
-    pub(crate) version: Version,
+    pub(crate) version: ProtocolVersion,
     /// The number of the last event that a subscriber has who goes on behind it ([`super::extension::RESUME`]).
     pub(crate) after: Option<u64>,
     /// Set when the caller hung up: nobody waits for the answer.
@@ -95,7 +95,7 @@ impl Op {
 /// What an operation came to.
 pub(crate) enum Done {
     Value(Value),
-    Events(Box<Events>),
+    Events(Box<EventStream>),
 }
 
 impl Done {
@@ -162,6 +162,6 @@ pub(crate) async fn run<D: BridgeService>(
     }
 }
 
-fn events(events: Events) -> Done {
+fn events(events: EventStream) -> Done {
     Done::Events(Box::new(events))
 }

@@ -5,8 +5,8 @@ use super::find::owned;
 use super::{Call, push, wait};
 use crate::a2a::error::A2aError;
 use crate::a2a::parse::{ParsedMessage, parse};
-use crate::a2a::questions::{self, Answered};
-use crate::a2a::sse::{Events, Until};
+use crate::a2a::questions::{self, AnswerResult};
+use crate::a2a::sse::{EventStream, Until};
 use crate::a2a::stream::{SequencedEvent, StartAt};
 use crate::a2a::task::{self, Detail};
 use crate::{BridgeService, NewTaskInput, SubmitError};
@@ -71,17 +71,17 @@ pub(super) async fn send<D: BridgeService>(
 pub(super) async fn stream<D: BridgeService>(
     call: &Call<D>,
     request: SendMessageRequest,
-) -> Result<Events, A2aError> {
+) -> Result<EventStream, A2aError> {
     let parsed = parse(request.message)?;
     if parsed.is_empty() {
         let said = StreamResponse::Message(nothing(&parsed));
-        return Ok(Events::one(None, said));
+        return Ok(EventStream::one(None, said));
     }
     let configuration = request.configuration.unwrap_or_else(unconfigured);
     // Before anything is stored, and kept: nobody is refused for want of a place after that.
     let permit = call.stream_permit()?;
     match place(call, parsed, configuration).await? {
-        Placed::In(task_id) => match Events::of(call, permit, &task_id, Until::Asked).await {
+        Placed::In(task_id) => match EventStream::of(call, permit, &task_id, Until::Asked).await {
             Ok(events) => Ok(events),
             Err(error) => alone(call, &task_id, &error).await,
         },
@@ -95,7 +95,7 @@ async fn alone<D: BridgeService>(
     call: &Call<D>,
     task_id: &TaskId,
     error: &A2aError,
-) -> Result<Events, A2aError> {
+) -> Result<EventStream, A2aError> {
     let id = task_id.as_str();
     tracing::warn!(
         task = id,
@@ -105,12 +105,16 @@ async fn alone<D: BridgeService>(
     let service = &call.context.service;
     let view = owned(service, &call.caller, id).await?;
     let task = task::task(service, &call.base, &view, Detail::WHOLE).await;
-    Ok(Events::one(None, StreamResponse::Task(task)))
+    Ok(EventStream::one(None, StreamResponse::Task(task)))
 }
 
 /// One event that says what was wrong with an answer. It has the sequence number of the current snapshot, so that its
 /// client can resume from there.
-async fn asked_again<D: BridgeService>(call: &Call<D>, view: &TaskSnapshot, why: &str) -> Events {
+async fn asked_again<D: BridgeService>(
+    call: &Call<D>,
+    view: &TaskSnapshot,
+    why: &str,
+) -> EventStream {
     let context = &call.context;
     let task_id = &view.task.task_id;
     let subscribing =
@@ -126,10 +130,10 @@ async fn asked_again<D: BridgeService>(call: &Call<D>, view: &TaskSnapshot, why:
     {
         let mut task = task.clone();
         say_why(&mut task, why);
-        return Events::one(Some(sequence), StreamResponse::Task(task));
+        return EventStream::one(Some(sequence), StreamResponse::Task(task));
     }
     let task = still_asked(call, view, why, None).await;
-    Events::one(None, StreamResponse::Task(task))
+    EventStream::one(None, StreamResponse::Task(task))
 }
 
 /// The task as it still waits, with what was wrong with the answer before what it asks.
@@ -252,9 +256,9 @@ async fn answer<D: BridgeService>(
     let service = &call.context.service;
     let answered = questions::answer(service, &call.caller, &view, parsed, key).await?;
     Ok(match answered {
-        Answered::NotAsked => None,
-        Answered::Yes => Some(Placed::In(view.task.task_id)),
-        Answered::No { why } => Some(Placed::Misfit {
+        AnswerResult::NotAsked => None,
+        AnswerResult::Yes => Some(Placed::In(view.task.task_id)),
+        AnswerResult::No { why } => Some(Placed::Misfit {
             view: Box::new(view),
             why,
         }),

@@ -16,11 +16,11 @@ const ALWAYS_CHECKED_BYTES: usize = 1024;
 
 /// The drafts of all messages of a task.
 #[derive(Debug, Default)]
-pub(super) struct Drafts(BTreeMap<MessageId, Draft>);
+pub(super) struct Drafts(BTreeMap<MessageId, AnswerDraft>);
 
 /// A Codex item that may become an answer.
 #[derive(Debug)]
-struct Draft {
+struct AnswerDraft {
     item_id: ItemId,
     /// The prefix that may be published.
     shown: String,
@@ -28,7 +28,7 @@ struct Draft {
     held_below: usize,
 }
 
-impl Draft {
+impl AnswerDraft {
     fn of(update: &TextUpdate, before: Option<Self>) -> Self {
         let same = before.filter(|before| before.item_id == update.item_id);
         let held_below = match update.extent {
@@ -66,7 +66,7 @@ impl Drafts {
             (_, Extent::Middle) | (Phase::Commentary, Extent::Head) => None,
             (Phase::Commentary, Extent::Whole) => Some(update.text.clone()),
             (Phase::Final | Phase::Unmarked, Extent::Head | Extent::Whole) => {
-                let draft = Draft::of(update, self.0.remove(message_id));
+                let draft = AnswerDraft::of(update, self.0.remove(message_id));
                 self.0.insert(message_id.clone(), draft);
                 None
             }

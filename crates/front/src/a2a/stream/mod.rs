@@ -19,7 +19,7 @@ use crate::BridgeService;
 use crate::hub::MessageUpdates;
 use bridge_core::deadline::after;
 use bridge_core::value::TaskId;
-use publisher::{Started, TaskPublisher};
+use publisher::{SubscriberStart, TaskPublisher};
 use replay::ReplayEntry;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -88,12 +88,12 @@ impl Publishers {
             let started =
                 started.map_err(|_| A2aError::internal("a look at the task broke off"))?;
             let (first, position) = match started? {
-                Started::Snapshot(event) => {
+                SubscriberStart::Snapshot(event) => {
                     let sequence = event.sequence;
                     (Some(event), sequence)
                 }
-                Started::After(sequence) => (None, sequence),
-                Started::Retired => continue,
+                SubscriberStart::After(sequence) => (None, sequence),
+                SubscriberStart::Retired => continue,
             };
             return Ok(Subscriber {
                 publisher,

@@ -63,7 +63,7 @@ struct PublisherState {
 }
 
 /// The rows of one refresh.
-struct TaskRows {
+struct PublisherRows {
     view: TaskSnapshot,
     /// Items that were not published yet.
     items: Vec<ItemEvent>,
@@ -79,7 +79,7 @@ pub(crate) enum StartAt {
 
 /// Where a subscriber starts.
 #[derive(Debug)]
-pub(super) enum Started {
+pub(super) enum SubscriberStart {
     Snapshot(SequencedEvent),
     After(u64),
     /// Nowhere: this publisher has closed but the task goes on. The next one has to be asked.
@@ -130,11 +130,11 @@ impl TaskPublisher {
         &self,
         service: &D,
         start: StartAt,
-    ) -> Result<Started, A2aError> {
+    ) -> Result<SubscriberStart, A2aError> {
         let mut state = self.state.lock().await;
         if self.replay().is_closed() && (state.is_none() || !self.is_still_over(service).await?) {
             self.invalidate();
-            return Ok(Started::Retired);
+            return Ok(SubscriberStart::Retired);
         }
         self.refresh_state(service, &mut state).await?;
         self.arrived.notify_one();
@@ -145,10 +145,10 @@ impl TaskPublisher {
         if let StartAt::After(sequence) = start
             && replay.reaches(sequence)
         {
-            return Ok(Started::After(sequence));
+            return Ok(SubscriberStart::After(sequence));
         }
         let sequence = replay.last();
-        Ok(Started::Snapshot(SequencedEvent {
+        Ok(SubscriberStart::Snapshot(SequencedEvent {
             sequence,
             event: Arc::new(state.snapshot.event(sequence)),
         }))
@@ -289,7 +289,7 @@ impl TaskPublisher {
     async fn initial_state<D: BridgeService>(
         &self,
         service: &D,
-        rows: TaskRows,
+        rows: PublisherRows,
     ) -> Result<PublisherState, A2aError> {
         let first = self.reserve(service, SEQUENCE_BLOCK).await?;
         *self.replay() = ReplayBuffer::starting_after(first);
@@ -420,7 +420,7 @@ fn read_rows(
     rows: &dyn Read,
     task_id: &TaskId,
     published: Option<&HashMap<MessageId, u32>>,
-) -> Result<Option<TaskRows>, RowsError> {
+) -> Result<Option<PublisherRows>, RowsError> {
     let Some(view) = TaskSnapshot::load(rows, task_id)? else {
         return Ok(None);
     };
@@ -433,7 +433,7 @@ fn read_rows(
         };
         items.extend(rows.events(message_id, after, EVENTS_PER_MESSAGE_MAX)?);
     }
-    Ok(Some(TaskRows { view, items }))
+    Ok(Some(PublisherRows { view, items }))
 }
 
 /// The parts of a task that its artifacts are made of.

@@ -180,9 +180,9 @@ impl Snapshot {
             let last = !now.open.iter().any(|open| is_same(open, target));
             let closes = last && !self.closed.contains(id);
             let chunk = match before {
-                None => Some(Chunk::whole(target)),
+                None => Some(ArtifactChunk::whole(target)),
                 Some(before) if before.parts == target.parts && !closes => None,
-                Some(before) => Some(Chunk::between(before, target)),
+                Some(before) => Some(ArtifactChunk::between(before, target)),
             };
             if let Some(chunk) = chunk {
                 batch.push(self.chunk(target, chunk, last));
@@ -195,7 +195,7 @@ impl Snapshot {
         }
     }
 
-    fn chunk(&self, artifact: &Artifact, chunk: Chunk, last: bool) -> StreamResponse {
+    fn chunk(&self, artifact: &Artifact, chunk: ArtifactChunk, last: bool) -> StreamResponse {
         StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
             task_id: self.rows.id.clone(),
             context_id: self.rows.context_id.clone(),
@@ -216,7 +216,7 @@ impl Snapshot {
             .metadata
             .get_or_insert_default()
             .insert(WITHDRAWN.to_owned(), Value::Bool(true));
-        let chunk = Chunk {
+        let chunk = ArtifactChunk {
             parts: vec![Part::text("")],
             append: false,
         };
@@ -250,12 +250,12 @@ impl EventBatch {
 }
 
 /// The content of one artifact event.
-struct Chunk {
+struct ArtifactChunk {
     parts: Vec<Part>,
     append: bool,
 }
 
-impl Chunk {
+impl ArtifactChunk {
     fn whole(artifact: &Artifact) -> Self {
         Self {
             parts: artifact.parts.clone(),

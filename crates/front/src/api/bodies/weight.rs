@@ -19,7 +19,7 @@ pub(super) struct TooManyValues;
 pub(super) fn of(json: &[u8]) -> Result<usize, TooManyValues> {
     let mut values = 0;
     let mut reader = serde_json::Deserializer::from_slice(json);
-    let _readable = Count(&mut values).deserialize(&mut reader);
+    let _readable = ValueCount(&mut values).deserialize(&mut reader);
     if values > VALUES_MAX {
         Err(TooManyValues)
     } else {
@@ -28,9 +28,9 @@ pub(super) fn of(json: &[u8]) -> Result<usize, TooManyValues> {
 }
 
 /// Counts a value and those in it.
-struct Count<'c>(&'c mut usize);
+struct ValueCount<'c>(&'c mut usize);
 
-impl Count<'_> {
+impl ValueCount<'_> {
     fn add<E: Error>(&mut self, values: usize) -> Result<(), E> {
         *self.0 = self.0.saturating_add(values);
         if *self.0 > VALUES_MAX {
@@ -41,7 +41,7 @@ impl Count<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Count<'_> {
+impl<'de> DeserializeSeed<'de> for ValueCount<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(mut self, reader: D) -> Result<(), D::Error> {
@@ -50,7 +50,7 @@ impl<'de> DeserializeSeed<'de> for Count<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Count<'_> {
+impl<'de> Visitor<'de> for ValueCount<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,14 +82,14 @@ impl<'de> Visitor<'de> for Count<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element_seed(Count(&mut *self.0))?.is_some() {}
+        while list.next_element_seed(ValueCount(&mut *self.0))?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut object: A) -> Result<(), A::Error> {
         self.add(OBJECT_VALUES)?;
         while object.next_key::<IgnoredAny>()?.is_some() {
-            object.next_value_seed(Count(&mut *self.0))?;
+            object.next_value_seed(ValueCount(&mut *self.0))?;
         }
         Ok(())
     }

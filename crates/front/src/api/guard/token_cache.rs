@@ -16,10 +16,10 @@ const REVOKED_FOR: Duration = Duration::from_secs(600);
 
 /// The cached rows.
 #[derive(Debug, Default)]
-pub(in crate::api) struct Known(Mutex<Kept>);
+pub(in crate::api) struct TokenCache(Mutex<CachedTokens>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CachedTokens {
     /// Number of times the cache was cleared.
     generation: u64,
     tokens: Option<Arc<[Candidate]>>,
@@ -30,7 +30,7 @@ struct Kept {
 /// The token of a request, which may be revoked before its body has arrived.
 #[derive(Clone, Debug)]
 pub(in crate::api) struct TokenUse {
-    known: Arc<Known>,
+    known: Arc<TokenCache>,
     name: String,
     generation: u64,
 }
@@ -45,10 +45,10 @@ impl TokenUse {
 
 /// A cache miss; returned with the rows that were read.
 #[derive(Debug)]
-pub(super) struct Missing(u64);
+pub(super) struct CacheMiss(u64);
 
-impl Known {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+impl TokenCache {
+    fn lock(&self) -> MutexGuard<'_, CachedTokens> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -65,13 +65,13 @@ impl Known {
         }
     }
 
-    pub(super) fn look(&self) -> Result<Arc<[Candidate]>, Missing> {
+    pub(super) fn look(&self) -> Result<Arc<[Candidate]>, CacheMiss> {
         let kept = self.lock();
-        kept.tokens.clone().ok_or(Missing(kept.generation))
+        kept.tokens.clone().ok_or(CacheMiss(kept.generation))
     }
 
     /// Caches the rows, unless a token was added or revoked since the miss.
-    pub(super) fn keep(&self, missing: Missing, tokens: Arc<[Candidate]>) {
+    pub(super) fn keep(&self, missing: CacheMiss, tokens: Arc<[Candidate]>) {
         let mut kept = self.lock();
         if kept.generation == missing.0 {
             kept.tokens = Some(tokens);
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn threat_32_revocation_discards_concurrent_token_reads() {
-        let known = Known::default();
+        let known = TokenCache::default();
         let before = known.look().unwrap_err();
         known.forget();
         known.keep(before, Arc::default());
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn f4_a_token_is_revoked_under_way() {
-        let known = Arc::new(Known::default());
+        let known = Arc::new(TokenCache::default());
         let [one, two] = ["one", "two"].map(|name| known.used(name, known.generation()));
         known.forget();
         assert!(!one.is_revoked(), "a token was made");
