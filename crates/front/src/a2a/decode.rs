@@ -65,19 +65,11 @@ impl Decoder {
         if reported {
             return;
         }
-        match kind {
-            Kind::Many(..) => self.refuse(path, "at least one is required"),
-            Kind::Text(_)
-            | Kind::Long
-            | Kind::Bytes
-            | Kind::Time
-            | Kind::Flag
-            | Kind::Whole(..)
-            | Kind::Enum(_)
-            | Kind::Any
-            | Kind::Object
-            | Kind::Message(_) => self.refuse(path, "is required"),
-        }
+        let why = match kind {
+            Kind::Many(..) => "at least one is required",
+            _ => "is required",
+        };
+        self.refuse(path, why);
     }
 
     fn exactly_one(&mut self, path: &str, names: &[&str], read: &Map<String, Value>) {
@@ -207,9 +199,7 @@ fn flag(value: Value) -> Result<Value, String> {
         Value::Bool(flag) => Ok(Value::Bool(flag)),
         Value::String(word) if word == "true" => Ok(Value::Bool(true)),
         Value::String(word) if word == "false" => Ok(Value::Bool(false)),
-        Value::Null | Value::String(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            Err("must be true or false".to_owned())
-        }
+        _ => Err("must be true or false".to_owned()),
     }
 }
 
@@ -217,7 +207,7 @@ fn whole(value: &Value, min: i64, max: i64) -> Result<Value, String> {
     let number = match value {
         Value::Number(number) => number.as_i64().or_else(|| integral(number.as_f64()?)),
         Value::String(text) => text.parse().ok(),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        _ => None,
     };
     match number {
         Some(number) if (min..=max).contains(&number) => Ok(number.into()),
@@ -243,7 +233,7 @@ fn member(value: &Value, names: &[&str]) -> Result<Value, String> {
         Value::Number(number) => number
             .as_u64()
             .and_then(|number| names.get(usize::try_from(number).ok()?)),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        _ => None,
     };
     found.map(|name| Value::from(*name)).ok_or_else(|| {
         let known = names.get(1..).unwrap_or_default().join(", ");

@@ -82,17 +82,7 @@ impl DeadView {
         let (reason, until) = match message.life.state {
             MessageState::Dead { reason } => (reason, None),
             MessageState::Parked { until, reason } => (reason, Some(until.0)),
-            MessageState::Received { .. }
-            | MessageState::Claimed
-            | MessageState::Starting
-            | MessageState::Running { .. }
-            | MessageState::Unclear { .. }
-            | MessageState::Steered { .. }
-            | MessageState::Answered
-            | MessageState::Sending
-            | MessageState::Replied
-            | MessageState::Done
-            | MessageState::Cancelled { .. } => return None,
+            _ => return None,
         };
         let first = message.body.lines().find(|line| !line.trim().is_empty());
         Some(Self {

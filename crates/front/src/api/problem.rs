@@ -8,16 +8,6 @@ use axum::response::{IntoResponse, Response};
 use bridge_core::port::LedgerError;
 use std::time::Duration;
 
-macro_rules! lacks {
-    ($scope:literal) => {
-        concat!(
-            "Bearer realm=\"codex-bridge\", error=\"insufficient_scope\", scope=\"",
-            $scope,
-            "\""
-        )
-    };
-}
-
 /// `Retry-After` when the ledger can't be read.
 const UNSURE_FOR: Duration = Duration::from_secs(5);
 
@@ -164,14 +154,7 @@ impl From<SubmitError> for ProblemResponse {
         let retry_after = match &error {
             SubmitError::Slow { retry_after, .. } => Some(*retry_after),
             SubmitError::OverBudget { retry_after, .. } => *retry_after,
-            SubmitError::Unfit(_)
-            | SubmitError::OtherBody
-            | SubmitError::Full
-            | SubmitError::Revoked
-            | SubmitError::NoRoom(_)
-            | SubmitError::Damaged(_)
-            | SubmitError::Stopping
-            | SubmitError::Ledger(_) => None,
+            _ => None,
         };
         Self {
             retry_after,
@@ -204,26 +187,24 @@ impl IntoResponse for ProblemResponse {
             let seconds = HeaderValue::from(after.as_secs().max(1));
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
         }
-        if let Some(challenge) = challenge {
-            let value = HeaderValue::from_static(challenge.header());
+        if let Some(Ok(challenge)) = challenge.map(|challenge| challenge.header().try_into()) {
             response
                 .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, value);
+                .insert(header::WWW_AUTHENTICATE, challenge);
         }
         response
     }
 }
 
 impl Challenge {
-    fn header(self) -> &'static str {
+    fn header(self) -> String {
+        let realm = r#"Bearer realm="codex-bridge""#;
         match self {
-            Self::Token => "Bearer realm=\"codex-bridge\"",
-            Self::Scope(Scope::Read) => lacks!("read"),
-            Self::Scope(Scope::Send) => lacks!("send"),
-            Self::Scope(Scope::Control) => lacks!("control"),
-            Self::Scope(Scope::Approve) => lacks!("approve"),
-            Self::Scope(Scope::Admin) => lacks!("admin"),
-            Self::Scope(Scope::A2a) => lacks!("a2a"),
+            Self::Token => realm.to_owned(),
+            Self::Scope(scope) => {
+                let scope = scope.as_str();
+                format!(r#"{realm}, error="insufficient_scope", scope="{scope}""#)
+            }
         }
     }
 }

@@ -163,10 +163,7 @@ impl RequestView {
         let verdict = request.state.verdict();
         let state = match &request.state {
             RequestState::Decided(verdict) => verdict.decision.as_str(),
-            RequestState::Open
-            | RequestState::Orphaned
-            | RequestState::Granted(_)
-            | RequestState::Withdrawn { .. } => request.state.as_str(),
+            _ => request.state.as_str(),
         };
         Self {
             request_id: request.request_id.to_string(),
@@ -190,10 +187,7 @@ impl RequestView {
             answers: verdict.and_then(|verdict| shown_answers(request, verdict)),
             why: match &request.state {
                 RequestState::Withdrawn { why } => Some(why.clone()),
-                RequestState::Open
-                | RequestState::Orphaned
-                | RequestState::Decided(_)
-                | RequestState::Granted(_) => None,
+                _ => None,
             },
             attempt: request.attempt,
             incarnation: request.incarnation.to_string(),

@@ -62,10 +62,7 @@ pub(super) async fn read<C: Control>(
         .await
         .map_err(|error| match error.kind {
             ControlErrorKind::Unknown => unknown(uri, &error.message),
-            ControlErrorKind::Invalid
-            | ControlErrorKind::Refused
-            | ControlErrorKind::Forbidden
-            | ControlErrorKind::Unavailable => refused(error),
+            _ => refused(error),
         })?;
     let text = ResourceContents::text(envelope.to_string(), uri).with_mime_type(JSON);
     Ok(ReadResourceResult::new(vec![text]))
@@ -85,9 +82,6 @@ fn unknown(uri: &str, why: &str) -> ErrorData {
 fn refused(error: ControlError) -> ErrorData {
     match error.kind {
         ControlErrorKind::Unavailable => ErrorData::internal_error(error.message, None),
-        ControlErrorKind::Invalid
-        | ControlErrorKind::Unknown
-        | ControlErrorKind::Refused
-        | ControlErrorKind::Forbidden => ErrorData::invalid_request(error.message, None),
+        _ => ErrorData::invalid_request(error.message, None),
     }
 }

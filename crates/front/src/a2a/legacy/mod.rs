@@ -139,16 +139,7 @@ pub(crate) fn result(op: LegacyMethod, mut result: Value) -> Result<Value, Wrong
 pub(crate) fn streamed(op: LegacyMethod, event: Value) -> Value {
     match op {
         LegacyMethod::Resubscribe => downgrade::followed(event),
-        LegacyMethod::Send
-        | LegacyMethod::Stream
-        | LegacyMethod::Get
-        | LegacyMethod::Cancel
-        | LegacyMethod::SetPush
-        | LegacyMethod::GetPush
-        | LegacyMethod::AnyPush
-        | LegacyMethod::ListPush
-        | LegacyMethod::DeletePush
-        | LegacyMethod::Card => downgrade::event(event),
+        _ => downgrade::event(event),
     }
 }
 
