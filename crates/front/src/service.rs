@@ -129,7 +129,7 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     /// Where the talk is kept that a caller calls so: its channel, and its key there.
     fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String);
 
-    /// Keeps where `by`, the owner of a task, wants to be told of it.
+    /// Stores a push configuration of `by`, the owner of a task.
     fn put_push(
         &self,
         push: Push,

@@ -80,7 +80,7 @@ pub struct ReplyView {
 pub struct ActEntryView {
     /// Milliseconds since the epoch.
     pub at: i64,
-    /// Who.
+    /// Who acted.
     pub by: String,
     /// `cancel`, `redrive` or `discard`.
     pub what: String,

@@ -124,7 +124,7 @@ pub struct AnswerView {
     pub text: String,
     /// Files that go with it.
     pub files: Vec<FileView>,
-    /// `live`, `harvested` from Codex's history after a crash, or `shared` with the message whose turn heard it.
+    /// `live`, `harvested` from Codex's history after a crash, or `shared` with the message whose turn it joined.
     pub source: String,
     /// Milliseconds since the epoch.
     pub created_at: i64,

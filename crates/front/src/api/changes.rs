@@ -50,7 +50,7 @@ pub struct MarkView {
 /// `state` on `/v1/events`: a message is somewhere else in its life.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct StateNews {
-    /// Which.
+    /// Id of the message.
     pub message_id: String,
     /// The conversation's key.
     pub conversation: String,
@@ -67,9 +67,9 @@ pub struct StateNews {
 /// `item` on `/v1/events`: something happened in a turn.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ItemNews {
-    /// Of which message.
+    /// Id of the message.
     pub message_id: String,
-    /// What.
+    /// The item.
     #[serde(flatten)]
     pub event: EventView,
 }
@@ -77,9 +77,9 @@ pub struct ItemNews {
 /// `request` on `/v1/events`: Codex asked, or somebody decided.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RequestNews {
-    /// Of which message.
+    /// Id of the message.
     pub message_id: String,
-    /// What.
+    /// The request.
     #[serde(flatten)]
     pub request: RequestView,
 }

@@ -19,7 +19,6 @@ use tokio_util::sync::CancellationToken;
 /// Limits of one listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ConnectionLimits {
-    /// Total.
     pub(super) total: usize,
     /// Idle connections per address without a valid token.
     pub(super) unknown_per_address: usize,

@@ -42,7 +42,7 @@ pub struct ConversationView {
 /// Answer to `GET /v1/conversations/{id}`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ConversationStory {
-    /// Which.
+    /// The conversation.
     #[serde(flatten)]
     pub conversation: ConversationView,
     /// Its messages, newest first.

@@ -205,7 +205,7 @@ fn load(
     Ok((messages, items))
 }
 
-/// `/v1/messages/{id}/events`.
+/// Handles `/v1/messages/{id}/events`.
 pub(super) async fn message_events<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,
@@ -238,7 +238,7 @@ pub(super) async fn message_events<D: BridgeService>(
     }))
 }
 
-/// `/v1/tasks/{id}/events`: the same events over all messages of a task, each with its message.
+/// Handles `/v1/tasks/{id}/events`: the same events over all messages of a task, each with its message.
 pub(super) async fn task_events<D: BridgeService>(
     State(context): State<Context<D>>,
     Who(caller): Who,

@@ -56,7 +56,7 @@ impl fmt::Debug for LocalProcess {
     }
 }
 
-/// `api.sock`.
+/// The listening socket of `api.sock`.
 pub(super) struct Local {
     listener: UnixListener,
     bar: Bar,

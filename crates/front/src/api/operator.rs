@@ -35,7 +35,7 @@ pub struct DeadView {
     pub message_id: String,
     /// `dead`, or `parked` while it waits for a person.
     pub state: String,
-    /// Why.
+    /// Why it is dead or parked.
     pub reason: String,
     /// The conversation's key.
     pub conversation: String,
@@ -62,7 +62,7 @@ pub struct DeadView {
 /// What acting on a message came to.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ActView {
-    /// Which.
+    /// Id of the message.
     pub message_id: String,
     /// `queued`, `delivering` or `continuing` for a redrive; `dropped`; `cancelled` or `stopping`.
     pub outcome: String,

@@ -20,8 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Something Codex asked. What is decided about is told where it is still to be decided, and where one question is
-/// looked at.
+/// An approval request of Codex. Contains the details while it is undecided, and when it is shown alone.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RequestView {
     /// Its outside id.
@@ -131,7 +130,7 @@ impl std::fmt::Debug for DecisionRequest {
 /// Answer to `POST /v1/requests/{id}/decision`: the decision counts.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DecisionView {
-    /// `applied`, or `granted` when Codex is told as soon as it asks again.
+    /// `applied`, or `granted` when Codex gets it as soon as it asks again.
     pub outcome: String,
     /// The question as it is now.
     #[serde(flatten)]

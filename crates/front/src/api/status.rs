@@ -72,7 +72,7 @@ pub struct HealthView {
     pub version: String,
     /// What is known about Codex.
     pub codex: String,
-    /// How the ledger is; absent where that can't be told.
+    /// Health of the ledger; absent if unknown.
     #[serde(default)]
     pub ledger: Option<LedgerView>,
     /// How the channels are that can be away.
@@ -86,7 +86,7 @@ pub struct HealthView {
 /// How a channel is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChannelView {
-    /// Which.
+    /// Name of the channel.
     pub channel: String,
     /// `starting`, `receiving`, `retrying` or `parked`.
     pub state: String,

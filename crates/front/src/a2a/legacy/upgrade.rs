@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{PUSH_ID, WRAPPED, Wrong, carry, list, pick};
 
-/// `MessageSendParams`.
+/// Upgrades `MessageSendParams`.
 pub(super) fn send(given: &Map<String, Value>) -> Result<Value, Wrong> {
     let mut params = pick(given, &["metadata"]);
     if let Some(said) = given.get("message") {
@@ -135,7 +135,7 @@ pub(super) fn push(config: &Map<String, Value>) -> Map<String, Value> {
     to
 }
 
-/// `TaskPushNotificationConfig`.
+/// Upgrades `TaskPushNotificationConfig`.
 pub(super) fn set_push(given: &Map<String, Value>) -> Result<Value, Wrong> {
     let Some(Value::Object(config)) = given.get("pushNotificationConfig") else {
         return wrong("pushNotificationConfig is missing");
