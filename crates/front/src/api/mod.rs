@@ -29,6 +29,7 @@ mod tasks;
 mod tests;
 pub(crate) mod tokens;
 
+pub(crate) use extract::idempotency_key;
 pub use guard::{Hosts, HostsError, Listener, Peer, VIA_HEADER};
 pub use local::{Bar, LocalProcess};
 pub use route::{Access, Trace, Verb};

@@ -1,7 +1,7 @@
 //! The MCP server: the legacy tool `codex_bridge`, small tools, and tasks as resources.
 //!
-//! One handler serves both transports, stdio and `/mcp`. It turns calls into [`Act`](crate::Act)s;
-//! [`Control`](crate::Control) authorises and performs them.
+//! One handler serves both transports, stdio and `/mcp`. Behind `/mcp` calls become [`Act`](crate::Act)s, which
+//! [`Control`](crate::Control) authorises and performs. A stdio server is a proxy: its [`Backend`] forwards to `/mcp`.
 
 mod arguments;
 mod brief;
@@ -16,4 +16,6 @@ mod wait;
 #[cfg(test)]
 mod tests;
 
+pub use server::{Backend, refused};
+pub use small::CallTraits;
 pub use transport::{route, serve_stdio};

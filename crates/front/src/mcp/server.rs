@@ -1,13 +1,14 @@
-//! The handler of both transports.
+//! The handler of both transports, and its backend inside the daemon, where each call is an act of its caller.
 
-use super::small::{Small, SmallCall};
+use super::small::{Small, ToolCall};
 use super::wait::{self, Waited};
 use super::{brief, codex_bridge, resources};
+use crate::api::idempotency_key;
 use crate::{Act, Caller, Control, ControlError, ControlErrorKind, StartArgs};
 use axum::http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
-    CompleteRequestParams, CompleteResult, Implementation, JsonObject, ListPromptsRequestMethod,
+    CompleteRequestParams, CompleteResult, Implementation, ListPromptsRequestMethod,
     ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
     PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
     ServerConfig, Tool,
@@ -15,6 +16,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
+use std::future::Future;
 use std::time::Duration;
 
 /// Instructions for the model.
@@ -23,56 +25,56 @@ const INSTRUCTIONS: &str = "Gives tasks to the OpenAI Codex CLI on this machine 
     codex_respond answers what Codex asks. Tasks go on without you and survive restarts. \
     codex_bridge does the same in one tool, for agents that know it already.";
 
-/// The caller of tool calls.
-#[derive(Clone, Debug)]
-pub(super) enum CallerSource {
-    /// The user that started this process.
-    Always(Caller),
-    /// The caller of each HTTP request, not of the session.
-    OfRequest,
-}
-
-/// The MCP server over some [`Control`].
-#[derive(Clone, Debug)]
-pub(super) struct McpServer<C> {
-    control: C,
-    who: CallerSource,
-}
-
-impl<C: Control> McpServer<C> {
-    pub(super) fn new(control: C, who: CallerSource) -> Self {
-        Self { control, who }
-    }
-
-    fn caller(&self, context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
-        match &self.who {
-            CallerSource::Always(caller) => Ok(caller.clone()),
-            CallerSource::OfRequest => context
-                .extensions
-                .get::<Parts>()
-                .and_then(|parts| parts.extensions.get::<Caller>())
-                .cloned()
-                .ok_or_else(|| ErrorData::internal_error("nobody knows who calls", None)),
-        }
-    }
-
-    async fn small(
+/// Answers the requests that need tasks.
+pub trait Backend: Clone + Send + Sync + 'static {
+    /// Calls a tool.
+    fn call_tool(
         &self,
-        tool: Small,
-        arguments: Option<JsonObject>,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> impl Future<Output = Result<CallToolResponse, ErrorData>> + Send;
+
+    /// Lists the tasks as resources.
+    fn list_resources(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> impl Future<Output = Result<ListResourcesResult, ErrorData>> + Send;
+
+    /// Reads one resource.
+    fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> impl Future<Output = Result<ReadResourceResponse, ErrorData>> + Send;
+}
+
+/// The MCP server of both transports: declares the tools and resources, and leaves the work to its backend.
+#[derive(Clone, Debug)]
+pub(super) struct McpServer<B>(pub(super) B);
+
+/// The backend inside the daemon: each call is an act of the caller of its HTTP request. A session's first caller does
+/// not speak for the others.
+#[derive(Clone, Debug)]
+pub(super) struct ControlBackend<C>(pub(super) C);
+
+impl<C: Control> ControlBackend<C> {
+    async fn call(
+        &self,
+        call: ToolCall,
         caller: &Caller,
         context: &RequestContext<RoleServer>,
     ) -> Result<Value, ControlError> {
-        match tool.call(arguments)? {
-            SmallCall::Do(act @ Act::List { .. }) => {
-                Ok(brief::list(&self.control.act(caller, act).await?))
+        match call {
+            ToolCall::Whole(act) => self.0.act(caller, act).await,
+            ToolCall::Do(act @ Act::List { .. }) => {
+                Ok(brief::list(&self.0.act(caller, act).await?))
             }
-            SmallCall::Do(act) => Ok(brief::task(&self.control.act(caller, act).await?)),
-            SmallCall::Start(args, patience) => self.start(args, patience, caller, context).await,
-            SmallCall::Wait { task_id, patience } => {
+            ToolCall::Do(act) => Ok(brief::task(&self.0.act(caller, act).await?)),
+            ToolCall::Start(args, patience) => self.start(args, patience, caller, context).await,
+            ToolCall::Wait { task_id, patience } => {
                 self.wait(&task_id, patience, caller, context).await
             }
-            SmallCall::Requests => self.requests(caller).await,
+            ToolCall::Requests => self.requests(caller).await,
         }
     }
 
@@ -83,7 +85,7 @@ impl<C: Control> McpServer<C> {
         caller: &Caller,
         context: &RequestContext<RoleServer>,
     ) -> Result<Value, ControlError> {
-        let started = self.control.act(caller, Act::Start(args)).await?;
+        let started = self.0.act(caller, Act::Start(args)).await?;
         let task_id = started.pointer("/task/task_id").and_then(Value::as_str);
         match (patience, task_id) {
             (Some(patience), Some(task_id)) => self.wait(task_id, patience, caller, context).await,
@@ -98,7 +100,7 @@ impl<C: Control> McpServer<C> {
         caller: &Caller,
         context: &RequestContext<RoleServer>,
     ) -> Result<Value, ControlError> {
-        let waited = wait::wait(&self.control, caller, task_id, patience, context).await?;
+        let waited = wait::wait(&self.0, caller, task_id, patience, context).await?;
         Ok(match waited {
             Waited::Settled(envelope) => brief::task(&envelope),
             Waited::StillWorks(envelope) => {
@@ -111,9 +113,9 @@ impl<C: Control> McpServer<C> {
         })
     }
 
-    /// All open requests: of tasks, and of messages of other channels under their own id.
+    /// Every open request, of tasks however old, and of messages of other channels, which answer to their own id.
     async fn requests(&self, caller: &Caller) -> Result<Value, ControlError> {
-        let listed = self.control.act(caller, Act::Requests).await?;
+        let listed = self.0.act(caller, Act::Requests).await?;
         let asked = listed.get("requests").and_then(Value::as_array);
         let mut whose: Vec<String> = Vec::new();
         for request in asked.into_iter().flatten() {
@@ -128,9 +130,9 @@ impl<C: Control> McpServer<C> {
             let act = Act::Status {
                 task_id: task_id.clone(),
             };
-            let envelope = match self.control.act(caller, act).await {
+            let envelope = match self.0.act(caller, act).await {
                 Ok(envelope) => envelope,
-                // Pruned since the list was read, together with its request.
+                // It was forgotten since the list was made, and its question with it.
                 Err(error) if error.kind == ControlErrorKind::Unknown => continue,
                 Err(error) => return Err(error),
             };
@@ -151,6 +153,16 @@ impl<C: Control> McpServer<C> {
     }
 }
 
+fn request_parts(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorData> {
+    let parts = context.extensions.get::<Parts>();
+    parts.ok_or_else(|| ErrorData::internal_error("a request without its HTTP head", None))
+}
+
+fn caller(context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
+    let caller = request_parts(context)?.extensions.get::<Caller>().cloned();
+    caller.ok_or_else(|| ErrorData::internal_error("nobody knows who calls", None))
+}
+
 /// All tools, the legacy one first.
 fn tools() -> Vec<Tool> {
     let small = Small::ALL.into_iter().map(Small::tool);
@@ -158,21 +170,57 @@ fn tools() -> Vec<Tool> {
 }
 
 /// The envelope as text, as in the legacy tool, and as structured content.
-fn respond(result: Result<Value, ControlError>) -> CallToolResponse {
+fn tool_result(result: Result<Value, ControlError>) -> CallToolResponse {
     match result {
-        // Some refusals show the task as well.
+        // Control has a few refusals that also show the task.
         Ok(envelope) if envelope.get("success") == Some(&json!(false)) => {
-            CallToolResult::structured_error(envelope)
+            CallToolResult::structured_error(envelope).into()
         }
-        Ok(envelope) => CallToolResult::structured(envelope),
-        Err(error) => {
-            CallToolResult::structured_error(json!({"success": false, "error": error.message}))
-        }
+        Ok(envelope) => CallToolResult::structured(envelope).into(),
+        Err(error) => refused(&error.message),
     }
-    .into()
 }
 
-impl<C: Control> ServerHandler for McpServer<C> {
+/// The result of a tool call that was not done.
+#[must_use]
+pub fn refused(why: &str) -> CallToolResponse {
+    CallToolResult::structured_error(json!({"success": false, "error": why})).into()
+}
+
+impl<C: Control> Backend for ControlBackend<C> {
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let caller = caller(&context)?;
+        let key = idempotency_key(&request_parts(&context)?.headers)
+            .map_err(|_| ErrorData::invalid_params("Idempotency-Key is no key", None))?;
+        let result = match ToolCall::read(request)? {
+            Ok(call) => self.call(call.with_key(key), &caller, &context).await,
+            Err(error) => Err(error),
+        };
+        Ok(tool_result(result))
+    }
+
+    async fn list_resources(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        resources::list(&self.0, &caller(&context)?).await
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let read = resources::read(&self.0, &caller(&context)?, &request.uri).await?;
+        Ok(read.into())
+    }
+}
+
+impl<B: Backend> ServerHandler for McpServer<B> {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
@@ -204,26 +252,7 @@ impl<C: Control> ServerHandler for McpServer<C> {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let caller = self.caller(&context)?;
-        let CallToolRequestParams {
-            name, arguments, ..
-        } = request;
-        if name == codex_bridge::NAME {
-            let act = match codex_bridge::act(arguments) {
-                Ok(act) => act,
-                Err(error) => return Ok(respond(Err(error))),
-            };
-            return Ok(respond(self.control.act(&caller, act).await));
-        }
-        let Some(tool) = Small::named(&name) else {
-            return Err(ErrorData::invalid_params(
-                format!("there is no tool {name:?}"),
-                None,
-            ));
-        };
-        Ok(respond(
-            self.small(tool, arguments, &caller, &context).await,
-        ))
+        self.0.call_tool(request, context).await
     }
 
     async fn list_resources(
@@ -231,7 +260,7 @@ impl<C: Control> ServerHandler for McpServer<C> {
         _page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        resources::list(&self.control, &self.caller(&context)?).await
+        self.0.list_resources(context).await
     }
 
     async fn list_resource_templates(
@@ -247,12 +276,10 @@ impl<C: Control> ServerHandler for McpServer<C> {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let caller = self.caller(&context)?;
-        let read = resources::read(&self.control, &caller, &request.uri).await?;
-        Ok(read.into())
+        self.0.read_resource(request, context).await
     }
 
-    // Not declared, so refused; the library's default is an empty result.
+    // The library would answer these two with empty results, and what is not declared must not be answered.
     async fn list_prompts(
         &self,
         _page: Option<PaginatedRequestParams>,

@@ -1,9 +1,10 @@
-//! Small tools with one purpose each, for models that do better with a short schema than with `codex_bridge`.
+//! Tools for one purpose each, for models that do better with a short schema than with `codex_bridge`.
 
 use super::arguments::Arguments;
-use super::wait;
+use super::{codex_bridge, wait};
 use crate::{Act, ControlError, StartArgs};
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use rmcp::ErrorData;
+use rmcp::model::{CallToolRequestParams, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -20,20 +21,22 @@ pub(super) enum Small {
     Interrupt,
 }
 
-/// A parsed call.
+/// What a call of a tool asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum SmallCall {
-    /// One act, answered at once.
+pub(super) enum ToolCall {
+    /// `codex_bridge`: one act, answered with its whole envelope.
+    Whole(Act),
+    /// One act, answered briefly.
     Do(Act),
-    /// Start a task, and wait if asked to.
+    /// Start, and then wait if that is asked for.
     Start(StartArgs, Option<Duration>),
-    /// Wait until a task ends or needs a decision.
+    /// Wait until the task ends or asks.
     Wait { task_id: String, patience: Duration },
-    /// List open requests of all tasks.
+    /// What Codex waits for, in all recent tasks.
     Requests,
 }
 
-/// The protocol's hints about a tool's effects.
+/// What a tool does to the world, as the protocol's hints.
 enum ToolEffect {
     Looks,
     Adds,
@@ -118,7 +121,7 @@ impl Small {
         }
     }
 
-    /// Parameter schemas, and the required ones.
+    /// Parameters with their schema, and which of them are required.
     fn parameters(self) -> (Value, &'static [&'static str]) {
         let task = json!({"type": "string", "description": "The task's id, codex-..."});
         let seconds = |description: String| json!({"type": "integer", "minimum": 0, "maximum": wait::MAX.as_secs(), "description": description});
@@ -184,8 +187,8 @@ impl Small {
             .with_annotations(self.effect().annotations(self.title()))
     }
 
-    /// Parses a call.
-    pub(super) fn call(self, arguments: Option<JsonObject>) -> Result<SmallCall, ControlError> {
+    /// What a call asks for.
+    pub(super) fn call(self, arguments: Option<JsonObject>) -> Result<ToolCall, ControlError> {
         let given = Arguments::new(self.name(), arguments);
         let (properties, _) = self.parameters();
         let known: Vec<&str> = properties
@@ -195,7 +198,7 @@ impl Small {
         given.only(&known)?;
         let task_id = || given.needed("task_id");
         Ok(match self {
-            Self::Start => SmallCall::Start(
+            Self::Start => ToolCall::Start(
                 StartArgs {
                     prompt: given.needed("prompt")?,
                     cwd: given.text("cwd")?,
@@ -211,33 +214,94 @@ impl Small {
                     .filter(|seconds| *seconds > 0)
                     .map(wait::patience),
             ),
-            Self::Status => SmallCall::Do(Act::Status {
+            Self::Status => ToolCall::Do(Act::Status {
                 task_id: task_id()?,
             }),
-            Self::Wait => SmallCall::Wait {
+            Self::Wait => ToolCall::Wait {
                 task_id: task_id()?,
                 patience: given
                     .number("timeout_seconds")?
                     .map_or(wait::DEFAULT, wait::patience),
             },
-            Self::List => SmallCall::Do(Act::List {
+            Self::List => ToolCall::Do(Act::List {
                 limit: given.number("limit")?,
             }),
-            Self::Requests => SmallCall::Requests,
-            Self::Respond => SmallCall::Do(Act::Respond {
+            Self::Requests => ToolCall::Requests,
+            Self::Respond => ToolCall::Do(Act::Respond {
                 task_id: task_id()?,
                 request_id: given.needed("request_id")?,
                 decision: Some(given.needed("decision")?),
                 answers: given.object("answers")?,
             }),
-            Self::Steer => SmallCall::Do(Act::Steer {
+            Self::Steer => ToolCall::Do(Act::Steer {
                 task_id: task_id()?,
                 instruction: given.needed("instruction")?,
             }),
-            Self::Interrupt => SmallCall::Do(Act::Interrupt {
+            Self::Interrupt => ToolCall::Do(Act::Interrupt {
                 task_id: task_id()?,
             }),
         })
+    }
+}
+
+impl ToolCall {
+    /// Reads a call of any tool.
+    pub(super) fn read(
+        request: CallToolRequestParams,
+    ) -> Result<Result<Self, ControlError>, ErrorData> {
+        let CallToolRequestParams {
+            name, arguments, ..
+        } = request;
+        if name == codex_bridge::NAME {
+            return Ok(codex_bridge::act(arguments).map(Self::Whole));
+        }
+        match Small::named(&name) {
+            Some(tool) => Ok(tool.call(arguments)),
+            None => Err(ErrorData::invalid_params(
+                format!("there is no tool {name:?}"),
+                None,
+            )),
+        }
+    }
+
+    /// Makes a repeated start the same task.
+    pub(super) fn with_key(mut self, key: Option<String>) -> Self {
+        if let Self::Start(args, _) | Self::Whole(Act::Start(args)) = &mut self {
+            args.key = key;
+        }
+        self
+    }
+}
+
+/// What a proxy must know of a tool call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallTraits {
+    /// A repetition is harmless: the call only reads, or starts a task under the same idempotency key.
+    pub repeatable: bool,
+    /// How long the call waits, and the argument that says so.
+    pub wait: Option<(&'static str, Duration)>,
+}
+
+impl CallTraits {
+    /// Of a call of any tool. One that the daemon will refuse has none.
+    #[must_use]
+    pub fn of(request: &CallToolRequestParams) -> Self {
+        let Ok(Ok(call)) = ToolCall::read(request.clone()) else {
+            return Self::default();
+        };
+        let wait = match &call {
+            ToolCall::Start(_, patience) => patience.map(|patience| ("wait_seconds", patience)),
+            ToolCall::Wait { patience, .. } => Some(("timeout_seconds", *patience)),
+            ToolCall::Whole(_) | ToolCall::Do(_) | ToolCall::Requests => None,
+        };
+        let repeatable = match &call {
+            ToolCall::Whole(act) | ToolCall::Do(act) => matches!(
+                act,
+                Act::Start(_) | Act::Status { .. } | Act::List { .. } | Act::Requests
+            ),
+            ToolCall::Start(..) | ToolCall::Wait { .. } | ToolCall::Requests => true,
+        };
+        Self { repeatable, wait }
     }
 }
 
@@ -249,5 +313,50 @@ impl ToolEffect {
             Self::Adds => hints.read_only(false).destructive(false).open_world(true),
             Self::Changes => hints.read_only(false).destructive(true).open_world(true),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traits(tool: &'static str, arguments: Value) -> CallTraits {
+        let arguments = arguments.as_object().cloned().unwrap();
+        CallTraits::of(&CallToolRequestParams::new(tool).with_arguments(arguments))
+    }
+
+    #[test]
+    fn only_starts_and_reads_are_repeatable() {
+        for (tool, arguments, repeatable) in [
+            ("codex_start", json!({"prompt": "x"}), true),
+            ("codex_list", json!({}), true),
+            ("codex_requests", json!({}), true),
+            ("codex_interrupt", json!({"task_id": "codex-1"}), false),
+            (
+                "codex_steer",
+                json!({"task_id": "codex-1", "instruction": "left"}),
+                false,
+            ),
+            (
+                "codex_bridge",
+                json!({"action": "start", "prompt": "x"}),
+                true,
+            ),
+            ("codex_bridge", json!({"action": "notify_completed"}), false),
+            ("codex_unknown", json!({}), false),
+        ] {
+            let found = traits(tool, arguments).repeatable;
+            assert_eq!(found, repeatable, "{tool}");
+        }
+    }
+
+    #[test]
+    fn waits_are_known_with_their_argument() {
+        let seconds = |seconds| Duration::from_secs(seconds);
+        let waits = traits("codex_wait", json!({"task_id": "codex-1"}));
+        assert_eq!(waits.wait, Some(("timeout_seconds", wait::DEFAULT)));
+        let waits = traits("codex_start", json!({"prompt": "x", "wait_seconds": 7}));
+        assert_eq!(waits.wait, Some(("wait_seconds", seconds(7))));
+        assert_eq!(traits("codex_start", json!({"prompt": "x"})).wait, None);
     }
 }

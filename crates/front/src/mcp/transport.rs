@@ -1,6 +1,6 @@
 //! The two transports: stdio for a client that started this process, and streamable HTTP behind `/mcp`.
 
-use super::server::{CallerSource, McpServer};
+use super::server::{Backend, ControlBackend, McpServer};
 use super::sessions::{CALLER, Sessions};
 use crate::{Caller, Control, Via};
 use axum::body::Body;
@@ -20,12 +20,11 @@ use tokio_util::sync::CancellationToken;
 /// # Errors
 ///
 /// The client's first message is not a valid handshake.
-pub async fn serve_stdio<C: Control>(
-    control: C,
-    caller: Caller,
+pub async fn serve_stdio<B: Backend>(
+    backend: B,
     stop: CancellationToken,
 ) -> Result<(), ServerInitializeError> {
-    let server = McpServer::new(control, CallerSource::Always(caller));
+    let server = McpServer(backend);
     let running = tokio::select! {
         running = server.serve_with_ct(stdio_pipes(), stop.clone()) => match running {
             Ok(running) => running,
@@ -43,7 +42,7 @@ pub async fn serve_stdio<C: Control>(
 /// The longest prompt as JSON, with every character escaped.
 const BODY_MAX_BYTES: usize = 8 * 1024 * 1024;
 
-type Service<C> = StreamableHttpService<McpServer<C>, Sessions>;
+type Service<C> = StreamableHttpService<McpServer<ControlBackend<C>>, Sessions>;
 
 /// The route handler. The guard has checked host, origin and token; the library's own host check knows fewer names and is
 /// disabled.
@@ -55,7 +54,7 @@ where
         .with_max_request_body_bytes(BODY_MAX_BYTES)
         .with_cancellation_token(stop)
         .disable_allowed_hosts();
-    let server = McpServer::new(control, CallerSource::OfRequest);
+    let server = McpServer(ControlBackend(control));
     let sessions = Arc::new(Sessions::new());
     let service: Service<C> =
         StreamableHttpService::new(move || Ok(server.clone()), sessions, config);
