@@ -182,12 +182,12 @@ pub(crate) async fn public_card<D: BridgeService>(
     let max_age = format!("public, max-age={}", card::MAX_AGE_SECONDS);
     let modified = DateTime::from_timestamp_millis(since.0)
         .map(|at| at.format("%a, %d %b %Y %H:%M:%S GMT").to_string());
-    let headers = [
+    let values = [
         (header::CACHE_CONTROL, Some(max_age)),
         (header::ETAG, Some(etag)),
         (header::LAST_MODIFIED, modified),
     ];
-    for (name, value) in headers {
+    for (name, value) in values {
         if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
             headers.insert(name, value);
         }
