@@ -12,7 +12,7 @@ use bridge_core::limits::excerpt;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
     AcceptInput, AnswerTask, Authority, Decide, DecideOutcome, DecideRefusal, InputAccepted,
-    InputTarget, ReserveSequence, TaskAnswered,
+    InputTarget, TaskAnswered,
 };
 use bridge_core::value::{
     A2aTask, Attachment, ChannelId, DecidedBy, ExternalId, MessageId, RequestVerdict, SenderKind,
@@ -391,15 +391,6 @@ impl<L: Ledger> DaemonService<L> {
             ))),
             None => self.commit(answer).await,
         }
-    }
-
-    pub(super) async fn reserve_numbers(
-        &self,
-        task_id: &TaskId,
-        more: u32,
-    ) -> Result<Option<u64>, LedgerError> {
-        let task_id = task_id.clone();
-        self.commit(ReserveSequence { task_id, more }).await
     }
 
     /// What is in one of our copies.

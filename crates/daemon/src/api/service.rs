@@ -71,18 +71,6 @@ impl<L: Ledger> DaemonService<L> {
         }
     }
 
-    /// Commits on a task of its own: a caller that goes away after the commit must not take what follows with it.
-    pub(crate) async fn commit<T: Transition>(
-        &self,
-        transition: T,
-    ) -> Result<T::Outcome, LedgerError> {
-        let daemon = Arc::clone(&self.daemon);
-        let committed = tokio::spawn(async move { daemon.commit(transition).await }).await;
-        committed.map_err(|_| LedgerError::Unavailable {
-            what: "the daemon is stopping".to_owned(),
-        })?
-    }
-
     /// Whether one more may come in. What is in already is known by its key, however closed the door is.
     pub(crate) async fn admit(&self, arrival: &Arrival) -> Result<Option<MessageId>, Pressure> {
         let Err(pressure) = self.gauge.admit() else {
@@ -253,6 +241,15 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         &self.daemon.hub
     }
 
+    async fn commit<T: Transition>(&self, transition: T) -> Result<T::Outcome, LedgerError> {
+        // On a task of its own: a caller that goes away after the commit must not take the effects with it.
+        let daemon = Arc::clone(&self.daemon);
+        let committed = tokio::spawn(async move { daemon.commit(transition).await }).await;
+        committed.map_err(|_| LedgerError::Unavailable {
+            what: "the daemon is stopping".to_owned(),
+        })?
+    }
+
     async fn submit(
         &self,
         message: SubmitRequest,
@@ -299,26 +296,8 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         Some(size(file).ok()?.saturating_add(size(&wal).unwrap_or(0)))
     }
 
-    async fn cancel(&self, message_id: MessageId, by: Actor) -> Result<CancelOutcome, LedgerError> {
-        self.commit(Cancel { message_id, by }).await
-    }
-
     async fn stop_sender(&self, stop: StopRequest, by: Actor) -> Result<Stopped, LedgerError> {
         self.stop_all_of(stop, by).await
-    }
-
-    async fn redrive(
-        &self,
-        message_id: MessageId,
-        by: &str,
-    ) -> Result<RedriveOutcome, LedgerError> {
-        let by = by.to_owned();
-        self.commit(Redrive { message_id, by }).await
-    }
-
-    async fn discard(&self, message_id: MessageId, by: &str) -> Result<bool, LedgerError> {
-        let by = by.to_owned();
-        self.commit(Discard { message_id, by }).await
     }
 
     async fn decide(&self, decide: Decide) -> Result<DecideOutcome, LedgerError> {
@@ -343,18 +322,6 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
             .ok()?;
         self.daemon.settings().secret_registry.learn(&token);
         Some(token)
-    }
-
-    async fn add_token(&self, token: AddToken) -> Result<TokenAdded, LedgerError> {
-        self.commit(token).await
-    }
-
-    async fn revoke_token(&self, token: RevokeToken) -> Result<bool, LedgerError> {
-        self.commit(token).await
-    }
-
-    async fn use_token(&self, token: UseToken) -> Result<(), LedgerError> {
-        self.commit(token).await
     }
 
     fn steps(&self) -> Vec<(&'static str, u64)> {
@@ -418,10 +385,6 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
     fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String) {
         let key = a2a::conversation_key(&from.name, context);
         (ChannelId::new(a2a::CHANNEL), key)
-    }
-
-    async fn reserve_sequence(&self, id: &TaskId, more: u32) -> Result<Option<u64>, LedgerError> {
-        self.reserve_numbers(id, more).await
     }
 
     async fn put_push(&self, push: Push, by: &str) -> Result<PushPut, LedgerError> {

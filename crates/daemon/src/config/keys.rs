@@ -378,20 +378,9 @@ impl Default for ExecConfig {
 }
 
 impl Config {
-    /// Channels that run over `codex exec` as a whole; Molecule's workspaces are resolved one by one.
-    pub(crate) fn exec_channels(&self) -> Vec<String> {
-        let loopback = self.loopback.transport == TurnTransport::Exec;
-        loopback
-            .then(|| "loopback".to_owned())
-            .into_iter()
-            .collect()
-    }
-
     /// Whether anything runs over `codex exec`.
     pub(super) fn uses_exec(&self) -> bool {
-        !self.exec_channels().is_empty()
-            || !self.exec.conversations.is_empty()
-            || self.molecule.uses_exec()
+        !self.exec.conversations.is_empty() || self.molecule.uses_exec()
     }
 }
 

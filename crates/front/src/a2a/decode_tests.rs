@@ -1,11 +1,12 @@
-//! What is read, and what is refused and how it is said.
+//! Accepted spellings, refused values and their messages.
 
 use super::*;
+use crate::a2a::schema;
 use a2a::{ListTasksRequest, PartContent, Role, SendMessageRequest, TaskState};
 use serde_json::json;
 
-fn send(params: Value) -> Result<SendMessageRequest, Fault> {
-    request(Takes::Send, params)
+fn send(params: Value) -> Result<SendMessageRequest, A2aError> {
+    request(&schema::SEND, params)
 }
 
 fn message(extra: Value) -> Value {
@@ -16,10 +17,12 @@ fn message(extra: Value) -> Value {
     json!({"message": message})
 }
 
-fn wrong(fault: &Fault) -> Vec<String> {
-    let rpc = fault.to_rpc();
-    let told = rpc["data"][1]["fieldViolations"].as_array().unwrap().iter();
-    told.map(|told| told["field"].as_str().unwrap().to_owned())
+fn wrong(error: &A2aError) -> Vec<String> {
+    let rpc = error.to_rpc();
+    let violations = rpc["data"][1]["fieldViolations"].as_array().unwrap();
+    let fields = violations.iter();
+    fields
+        .map(|wrong| wrong["field"].as_str().unwrap().to_owned())
         .collect()
 }
 
@@ -62,8 +65,8 @@ fn a_part_has_exactly_one_content() {
         json!([{"text": "a", "url": "https://b"}]),
         json!([{"mediaType": "text/plain"}]),
     ] {
-        let fault = send(message(json!({"parts": parts}))).unwrap_err();
-        assert_eq!(wrong(&fault), ["message.parts[0]"], "{parts}");
+        let error = send(message(json!({"parts": parts}))).unwrap_err();
+        assert_eq!(wrong(&error), ["message.parts[0]"], "{parts}");
     }
     let null = send(message(json!({"parts": [{"data": null}]}))).unwrap();
     assert_eq!(
@@ -92,15 +95,15 @@ fn names_missing_or_invalid_fields() {
         ("messageId", json!("x".repeat(129))),
         ("contextId", json!(3)),
     ] {
-        let fault = send(message(json!({field: value}))).unwrap_err();
-        assert_eq!(wrong(&fault), [format!("message.{field}")], "{value}");
+        let error = send(message(json!({field: value}))).unwrap_err();
+        assert_eq!(wrong(&error), [format!("message.{field}")], "{value}");
     }
 }
 
 #[test]
 fn a_field_under_both_names_is_refused() {
-    let fault = send(message(json!({"message_id": "other"}))).unwrap_err();
-    assert_eq!(wrong(&fault), ["message.messageId"]);
+    let error = send(message(json!({"message_id": "other"}))).unwrap_err();
+    assert_eq!(wrong(&error), ["message.messageId"]);
 }
 
 #[test]
@@ -116,22 +119,22 @@ fn decodes_standard_and_urlsafe_base64() {
         assert_eq!(*content, PartContent::Raw(bytes.to_vec()), "{text}");
     }
     for text in ["a", "a b=", "ä"] {
-        let fault = send(message(json!({"parts": [{"raw": text}]}))).unwrap_err();
-        assert_eq!(wrong(&fault), ["message.parts[0].raw"], "{text}");
+        let error = send(message(json!({"parts": [{"raw": text}]}))).unwrap_err();
+        assert_eq!(wrong(&error), ["message.parts[0].raw"], "{text}");
     }
 }
 
 #[test]
 fn figures_of_a_list_have_their_bounds() {
-    let list = |params| request::<ListTasksRequest>(Takes::List, params);
+    let list = |params| request::<ListTasksRequest>(&schema::LIST, params);
     let read = list(json!({"status": 2, "pageSize": 100, "includeArtifacts": "true"})).unwrap();
     assert_eq!(read.status, Some(TaskState::Working));
     assert_eq!(read.include_artifacts, Some(true));
-    let fault = list(json!({
+    let error = list(json!({
         "pageSize": 150, "historyLength": -5, "status": "TASK_STATE_RUNNING",
     }))
     .unwrap_err();
-    assert_eq!(wrong(&fault), ["status", "pageSize", "historyLength"]);
+    assert_eq!(wrong(&error), ["status", "pageSize", "historyLength"]);
     assert!(list(json!({"statusTimestampAfter": "yesterday"})).is_err());
     assert!(list(json!({"pageSize": 0})).is_err());
     assert!(list(json!({"pageSize": 2.5})).is_err());

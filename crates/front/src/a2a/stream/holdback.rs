@@ -1,5 +1,5 @@
-//! How much of an answer that is still being written may be shown: what more text may turn into something else is held
-//! back. What the whole answer is in the end is decided in `task` and by the core's outcome alone.
+//! Holds back the end of an unfinished answer that more text could turn into something else: JSON data, or the line that
+//! states the outcome. The meaning of the finished answer is decided in `task` and in the core's `outcome`.
 
 use bridge_core::outcome::Outcome;
 use serde::de::IgnoredAny;
@@ -7,9 +7,9 @@ use serde_json::Deserializer;
 
 const FENCE: &str = "```";
 
-/// The beginning of `text` that stays, whatever follows. Without its last word's end: the last piece of an answer must
-/// have something to say.
-pub(super) fn settled(text: &str) -> &str {
+/// The prefix of `text` that stays valid whatever follows. It is at least one character short, so that the last chunk of
+/// an answer is never empty.
+pub(super) fn publishable(text: &str) -> &str {
     if may_be_json(text) {
         return "";
     }
@@ -24,14 +24,14 @@ pub(super) fn settled(text: &str) -> &str {
     kept.get(..last).unwrap_or_default().trim_end()
 }
 
-/// Whether a line may become the one that says what the answer is. An empty one may.
+/// Whether a line may grow into an outcome line. An empty line may.
 fn may_be_outcome(line: &str) -> bool {
     let line = line.trim();
-    let mut said = Outcome::SAID.into_iter();
-    said.any(|outcome| outcome.line().starts_with(line))
+    let mut outcomes = Outcome::SAID.into_iter();
+    outcomes.any(|outcome| outcome.line().starts_with(line))
 }
 
-/// Whether the whole answer may become one JSON object or array, in a code block or not.
+/// Whether the whole answer may become one JSON object or array, with or without a code block.
 fn may_be_json(text: &str) -> bool {
     let text = text.trim_start();
     match text.strip_prefix(FENCE) {
@@ -56,7 +56,7 @@ fn may_be_fenced(rest: &str) -> bool {
     }
 }
 
-/// Whether `text` is the beginning of an object or array, or all of one with only `more` behind it.
+/// Whether `text` is a prefix of an object or array, or a whole one followed by a rest that `more` accepts.
 fn begins_json(text: &str, more: impl Fn(&str) -> bool) -> bool {
     if !text.starts_with(['{', '[']) {
         return false;
@@ -78,11 +78,11 @@ mod tests {
 
     #[test]
     fn text_is_shown_but_for_its_end() {
-        assert_eq!(settled("hello world"), "hello worl");
-        assert_eq!(settled("a\n\nb "), "a");
-        assert_eq!(settled("x"), "");
-        assert_eq!(settled("Grüß Gott ß"), "Grüß Gott");
-        assert_eq!(settled("see [1]\nand [2]"), "see [1]\nand [2");
+        assert_eq!(publishable("hello world"), "hello worl");
+        assert_eq!(publishable("a\n\nb "), "a");
+        assert_eq!(publishable("x"), "");
+        assert_eq!(publishable("Grüß Gott ß"), "Grüß Gott");
+        assert_eq!(publishable("see [1]\nand [2]"), "see [1]\nand [2");
     }
 
     #[test]
@@ -95,15 +95,15 @@ mod tests {
             " [message]",
         ] {
             assert_eq!(
-                settled(&format!("Which one?\n\n{line}")),
+                publishable(&format!("Which one?\n\n{line}")),
                 "Which one",
                 "{line}"
             );
         }
-        assert_eq!(settled("no [rej"), "no [re");
-        assert_eq!(settled("[rejected]\nnot so"), "[rejected]\nnot s");
-        assert_eq!(settled("[mess"), "");
-        assert_eq!(settled("[messy"), "[mess");
+        assert_eq!(publishable("no [rej"), "no [re");
+        assert_eq!(publishable("[rejected]\nnot so"), "[rejected]\nnot s");
+        assert_eq!(publishable("[mess"), "");
+        assert_eq!(publishable("[messy"), "[mess");
     }
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
             "```\n[1]\n```\n",
             "`",
         ] {
-            assert_eq!(settled(text), "", "{text}");
+            assert_eq!(publishable(text), "", "{text}");
         }
         for text in [
             "{not json",
@@ -131,7 +131,7 @@ mod tests {
             "```json\n{}\n``` and so",
             "42 is the",
         ] {
-            assert_ne!(settled(text), "", "{text}");
+            assert_ne!(publishable(text), "", "{text}");
         }
     }
 }

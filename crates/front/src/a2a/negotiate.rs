@@ -1,28 +1,26 @@
-//! What is agreed about before a request is read: the version, what the body says it is, what the answer is called,
-//! and where the caller reached us.
+//! Negotiates a request before it is decoded: protocol version, content types, and the base URL the client used.
 
-use super::fault::Fault;
+use super::error::A2aError;
 use crate::A2aProfile;
 use crate::api::{BodyError, BodyShare};
 use axum::body::{Body, Bytes};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
-/// The header that names the version; it may stand behind the `?` as well.
+/// Header that names the version; accepted as a query parameter as well.
 const VERSION: &str = "a2a-version";
 const JSON: &str = "application/json";
 const A2A_JSON: &str = "application/a2a+json";
 
 /// A version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
+pub(crate) enum ProtocolVersion {
     V1,
-    /// Also whoever says nothing.
+    /// The default of clients that name no version.
     V03,
 }
 
-impl Version {
-    /// As it is written.
+impl ProtocolVersion {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::V1 => a2a::VERSION,
@@ -31,8 +29,8 @@ impl Version {
     }
 }
 
-/// The version that a request asks for. Patch numbers do not count.
-pub(crate) fn version(headers: &HeaderMap, uri: &Uri) -> Result<Version, Fault> {
+/// The version that a request asks for. Patch numbers are ignored.
+pub(crate) fn version(headers: &HeaderMap, uri: &Uri) -> Result<ProtocolVersion, A2aError> {
     let said = match headers.get(VERSION) {
         Some(value) => value.to_str().unwrap_or("?").trim().to_owned(),
         None => query(uri)
@@ -42,41 +40,41 @@ pub(crate) fn version(headers: &HeaderMap, uri: &Uri) -> Result<Version, Fault> 
     };
     let mut numbers = said.split('.');
     match (numbers.next(), numbers.next()) {
-        (Some(""), None) | (Some("0"), Some("3")) => Ok(Version::V03),
-        (Some("1"), Some("0")) => Ok(Version::V1),
-        (_, _) => Err(Fault::version(&said)),
+        (Some(""), None) | (Some("0"), Some("3")) => Ok(ProtocolVersion::V03),
+        (Some("1"), Some("0")) => Ok(ProtocolVersion::V1),
+        (_, _) => Err(A2aError::version(&said)),
     }
 }
 
-/// What is behind the `?`.
+/// The query parameters.
 pub(crate) fn query(uri: &Uri) -> Vec<(String, String)> {
     axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
         .map_or_else(|_| Vec::new(), |pairs| pairs.0)
 }
 
-/// A body, once it says that it is JSON: what it says is looked at before what it is.
-pub(crate) async fn body(head: &Parts, body: Body) -> Result<Bytes, Fault> {
+/// Reads a JSON body. Its content type is checked first.
+pub(crate) async fn body(head: &Parts, body: Body) -> Result<Bytes, A2aError> {
     let said = head.headers.get(header::CONTENT_TYPE);
     if said.is_some_and(|said| !is_json(said)) {
         let said = said.and_then(|said| said.to_str().ok()).unwrap_or("?");
-        return Err(Fault::content_type(said));
+        return Err(A2aError::content_type(said));
     }
-    // Whoever was let in to a route has a share; nobody else's body is read.
+    // Set by the guard: bodies of unauthenticated requests are not read.
     let share = head.extensions.get::<BodyShare>();
-    let share = share.ok_or_else(|| Fault::internal("nobody looked who calls"))?;
+    let share = share.ok_or_else(|| A2aError::internal("the request was not authenticated"))?;
     let bytes = share.read(body).await.map_err(unread)?;
     match said {
-        None if !bytes.is_empty() => Err(Fault::content_type("nothing")),
+        None if !bytes.is_empty() => Err(A2aError::content_type("nothing")),
         None | Some(_) => Ok(bytes),
     }
 }
 
-fn unread(error: BodyError) -> Fault {
+fn unread(error: BodyError) -> A2aError {
     let why = error.to_string();
     match error {
-        BodyError::TooLong | BodyError::TooManyValues => Fault::too_large(why),
-        BodyError::Revoked => Fault::revoked_meanwhile(why),
-        BodyError::Late | BodyError::Broken | BodyError::NoRoom => Fault::unavailable(why),
+        BodyError::TooLong | BodyError::TooManyValues => A2aError::too_large(why),
+        BodyError::Revoked => A2aError::revoked_meanwhile(why),
+        BodyError::Late | BodyError::Broken | BodyError::NoRoom => A2aError::unavailable(why),
     }
 }
 
@@ -88,7 +86,7 @@ fn is_json(said: &HeaderValue) -> bool {
     media.eq_ignore_ascii_case(JSON) || media.eq_ignore_ascii_case(A2A_JSON)
 }
 
-/// What an answer over HTTP+JSON is called: A2A's own name for whoever knows it, and plain JSON for all others.
+/// Content type of an HTTP+JSON answer: A2A's own for clients that use it, otherwise plain JSON.
 pub(crate) fn media(headers: &HeaderMap) -> &'static str {
     let says = |name, wanted: &str| {
         let values = headers.get_all(name).iter();
@@ -103,7 +101,7 @@ pub(crate) fn media(headers: &HeaderMap) -> &'static str {
     }
 }
 
-/// Where the caller reached us, without a slash at the end.
+/// Base URL of this server as the client reached it, without a trailing slash.
 pub(crate) fn base(profile: &A2aProfile, headers: &HeaderMap, uri: &Uri) -> String {
     if let Some(url) = &profile.url {
         return url.trim_end_matches('/').to_owned();
@@ -133,11 +131,11 @@ mod tests {
     fn versions_are_negotiated_and_never_guessed() {
         let plain = Uri::from_static("/a2a");
         for (said, version) in [
-            ("1.0", Some(Version::V1)),
-            ("1.0.1", Some(Version::V1)),
-            ("", Some(Version::V03)),
-            ("0.3", Some(Version::V03)),
-            ("0.3.0", Some(Version::V03)),
+            ("1.0", Some(ProtocolVersion::V1)),
+            ("1.0.1", Some(ProtocolVersion::V1)),
+            ("", Some(ProtocolVersion::V03)),
+            ("0.3", Some(ProtocolVersion::V03)),
+            ("0.3.0", Some(ProtocolVersion::V03)),
             ("1", None),
             ("1.1", None),
             ("0.2", None),
@@ -148,9 +146,9 @@ mod tests {
             assert_eq!(read.ok(), version, "{said:?}");
         }
         let none = HeaderMap::new();
-        assert_eq!(super::version(&none, &plain), Ok(Version::V03));
+        assert_eq!(super::version(&none, &plain), Ok(ProtocolVersion::V03));
         let behind = Uri::from_static("/a2a/tasks?A2A-Version=1.0&pageSize=2");
-        assert_eq!(super::version(&none, &behind), Ok(Version::V1));
+        assert_eq!(super::version(&none, &behind), Ok(ProtocolVersion::V1));
     }
 
     #[test]
@@ -184,7 +182,7 @@ mod tests {
         );
         assert_eq!(read(Some("application/A2A+JSON"), "{}").await, Ok(2));
         assert_eq!(read(None, "").await, Ok(0));
-        let refused = Err(Fault::content_type("text/plain"));
+        let refused = Err(A2aError::content_type("text/plain"));
         assert_eq!(read(Some("text/plain"), "{}").await, refused);
         assert!(read(None, "{}").await.is_err());
     }

@@ -1,16 +1,14 @@
-//! The shapes of requests as the proto of A2A 1.0 has them: names, kinds, what must be there.
-//!
-//! Only what a client may send is here. How a value is read by its shape is in `read`.
+//! Schemas of the requests that clients send, from the proto of A2A 1.0. `decode` applies them.
 
 /// A message of the proto.
 #[derive(Debug)]
-pub(super) struct Shape {
+pub(super) struct Schema {
     pub(super) fields: &'static [Field],
-    /// Names of which exactly one must be there; empty where the message has no such rule.
+    /// Fields of which exactly one must be present; empty if there is no such rule.
     pub(super) one_of: &'static [&'static str],
 }
 
-/// One field by its JSON name; the name of the proto is read too.
+/// A field by its JSON name; the name of the proto is accepted as well.
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) name: &'static str,
@@ -18,26 +16,26 @@ pub(super) struct Field {
     pub(super) required: bool,
 }
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// A text of at most so many characters; whoever needs it needs it with content.
+    /// A text of at most this many characters; not empty if the field is required.
     Text(usize),
-    /// A text as long as a body may be.
+    /// A text bounded only by the size of the body.
     Long,
     Bytes,
     Time,
     Flag,
-    /// A whole number from the first to the second.
+    /// An integer within these bounds.
     Whole(i64, i64),
-    /// Names in the order of their numbers, the first one is "unspecified".
+    /// Names in the order of their numbers; the first is "unspecified".
     Enum(&'static [&'static str]),
     /// Any JSON, null too.
     Any,
     /// A JSON object.
     Object,
-    Message(&'static Shape),
-    /// At most so many.
+    Message(&'static Schema),
+    /// At most this many.
     Many(usize, &'static Kind),
 }
 
@@ -78,8 +76,8 @@ const fn must(name: &'static str, kind: Kind) -> Field {
     }
 }
 
-const fn plain(fields: &'static [Field]) -> Shape {
-    Shape {
+const fn plain(fields: &'static [Field]) -> Schema {
+    Schema {
         fields,
         one_of: &[],
     }
@@ -99,7 +97,7 @@ pub(super) static STATES: [&str; 9] = [
 
 static ROLES: [&str; 3] = ["ROLE_UNSPECIFIED", "ROLE_USER", "ROLE_AGENT"];
 
-static PART: Shape = Shape {
+static PART: Schema = Schema {
     fields: &[
         may("text", Kind::Long),
         may("raw", Kind::Bytes),
@@ -112,7 +110,7 @@ static PART: Shape = Shape {
     one_of: &["text", "raw", "url", "data"],
 };
 
-static MESSAGE: Shape = plain(&[
+static MESSAGE: Schema = plain(&[
     must("messageId", ID),
     may("contextId", ID),
     may("taskId", ID),
@@ -123,12 +121,12 @@ static MESSAGE: Shape = plain(&[
     may("referenceTaskIds", NAMES),
 ]);
 
-static AUTHENTICATION: Shape = plain(&[
+static AUTHENTICATION: Schema = plain(&[
     must("scheme", NAME),
     may("credentials", Kind::Text(SECRET_MAX_CHARS)),
 ]);
 
-static INLINE_PUSH: Shape = plain(&[
+static INLINE_PUSH: Schema = plain(&[
     may("tenant", NAME),
     may("id", ID),
     may("taskId", ID),
@@ -137,27 +135,27 @@ static INLINE_PUSH: Shape = plain(&[
     may("authentication", Kind::Message(&AUTHENTICATION)),
 ]);
 
-static CONFIGURATION: Shape = plain(&[
+static CONFIGURATION: Schema = plain(&[
     may("acceptedOutputModes", NAMES),
     may("taskPushNotificationConfig", Kind::Message(&INLINE_PUSH)),
     may("historyLength", Kind::Whole(0, INT_MAX)),
     may("returnImmediately", Kind::Flag),
 ]);
 
-pub(super) static SEND: Shape = plain(&[
+pub(super) static SEND: Schema = plain(&[
     may("tenant", NAME),
     must("message", Kind::Message(&MESSAGE)),
     may("configuration", Kind::Message(&CONFIGURATION)),
     may("metadata", Kind::Object),
 ]);
 
-pub(super) static GET: Shape = plain(&[
+pub(super) static GET: Schema = plain(&[
     may("tenant", NAME),
     must("id", ID),
     may("historyLength", Kind::Whole(0, INT_MAX)),
 ]);
 
-pub(super) static LIST: Shape = plain(&[
+pub(super) static LIST: Schema = plain(&[
     may("tenant", NAME),
     may("contextId", ID),
     may("status", Kind::Enum(&STATES)),
@@ -168,15 +166,15 @@ pub(super) static LIST: Shape = plain(&[
     may("includeArtifacts", Kind::Flag),
 ]);
 
-pub(super) static CANCEL: Shape = plain(&[
+pub(super) static CANCEL: Schema = plain(&[
     may("tenant", NAME),
     must("id", ID),
     may("metadata", Kind::Object),
 ]);
 
-pub(super) static SUBSCRIBE: Shape = plain(&[may("tenant", NAME), must("id", ID)]);
+pub(super) static SUBSCRIBE: Schema = plain(&[may("tenant", NAME), must("id", ID)]);
 
-pub(super) static CREATE_PUSH: Shape = plain(&[
+pub(super) static CREATE_PUSH: Schema = plain(&[
     may("tenant", NAME),
     may("id", ID),
     must("taskId", ID),
@@ -185,14 +183,14 @@ pub(super) static CREATE_PUSH: Shape = plain(&[
     may("authentication", Kind::Message(&AUTHENTICATION)),
 ]);
 
-pub(super) static ONE_PUSH: Shape =
+pub(super) static ONE_PUSH: Schema =
     plain(&[may("tenant", NAME), must("taskId", ID), must("id", ID)]);
 
-pub(super) static LIST_PUSH: Shape = plain(&[
+pub(super) static LIST_PUSH: Schema = plain(&[
     may("tenant", NAME),
     must("taskId", ID),
     may("pageSize", Kind::Whole(0, INT_MAX)),
     may("pageToken", NAME),
 ]);
 
-pub(super) static EXTENDED_CARD: Shape = plain(&[may("tenant", NAME)]);
+pub(super) static EXTENDED_CARD: Schema = plain(&[may("tenant", NAME)]);

@@ -8,7 +8,8 @@ use bridge_core::value::{
     TaskTerms, Timestamp,
 };
 use bridge_front::{
-    Act, BridgeService, Caller, Control, ControlFault, Grants, Live, News, Scope, TaskService, Via,
+    Act, BridgeService, Caller, Control, ControlErrorKind, Grants, Live, News, Scope, TaskService,
+    Via,
 };
 
 use std::time::Duration;
@@ -72,7 +73,7 @@ async fn threat_1_token_steers_only_own_tasks() {
         let said = control.act(caller, act).await;
         said.map_err(|refusal| refusal.kind).map(drop)
     };
-    let forbidden = Err(ControlFault::Forbidden);
+    let forbidden = Err(ControlErrorKind::Forbidden);
     let ann = token("ann", &[Scope::Control]);
     let ci = token("ci", &[Scope::Control, Scope::Send, Scope::Approve]);
     let admin = token("root", &[Scope::Control, Scope::Admin]);

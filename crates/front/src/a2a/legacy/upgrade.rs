@@ -1,11 +1,10 @@
-//! From 0.3 to 1.0: parameters of requests. What is missing or of a wrong type stays so, and is refused where 1.0 is
-//! checked; refused here is what has a meaning in neither version.
+//! Request parameters from 0.3 to 1.0. Missing and mistyped values are passed on, and refused where 1.0 is checked.
 
 use serde_json::{Map, Value, json};
 
 use super::{PUSH_ID, WRAPPED, Wrong, carry, list, pick};
 
-/// `MessageSendParams`.
+/// Upgrades `MessageSendParams`.
 pub(super) fn send(given: &Map<String, Value>) -> Result<Value, Wrong> {
     let mut params = pick(given, &["metadata"]);
     if let Some(said) = given.get("message") {
@@ -123,7 +122,7 @@ fn file(part: &Map<String, Value>) -> Result<Map<String, Value>, Wrong> {
     Ok(to)
 }
 
-/// `PushNotificationConfig`; 0.3 may name several schemes, and the first is the one we would use.
+/// `PushNotificationConfig`; of several schemes, which 0.3 allows, the first is used.
 pub(super) fn push(config: &Map<String, Value>) -> Map<String, Value> {
     let mut to = pick(config, &["id", "url", "token"]);
     if let Some(Value::Object(how)) = config.get("authentication") {
@@ -136,7 +135,7 @@ pub(super) fn push(config: &Map<String, Value>) -> Map<String, Value> {
     to
 }
 
-/// `TaskPushNotificationConfig`.
+/// Upgrades `TaskPushNotificationConfig`.
 pub(super) fn set_push(given: &Map<String, Value>) -> Result<Value, Wrong> {
     let Some(Value::Object(config)) = given.get("pushNotificationConfig") else {
         return wrong("pushNotificationConfig is missing");

@@ -1,26 +1,25 @@
-//! From 1.0 to 0.3: tasks, messages, events and push configs. It reads only what this server wrote, so nothing fails:
-//! what is not there is left out.
+//! Tasks, messages, events, push configurations and the card from 1.0 to 0.3. The input is written by this server, so
+//! nothing fails: missing fields are left out.
 
+use super::{VERSION, WRAPPED, carry, fields, list, pick};
 use serde_json::{Map, Value, json};
 
-use super::{WRAPPED, carry, fields, list, pick};
-
-/// Behind these nothing more comes on any stream: 0.3 says so in the event.
+/// States after which every stream ends; 0.3 marks the event as final.
 const OVER: [&str; 4] = ["completed", "canceled", "failed", "rejected"];
-/// Behind this nothing more comes on a stream that a message began; whoever resubscribed waits with the task.
+/// State after which only the stream of a sent message ends; a resubscribed one stays open.
 const ASKED: &str = "input-required";
 
-/// A `StreamResponse`, or the answer to a sent message: both are one of several, which 0.3 tells apart by `kind`.
+/// A `StreamResponse`, or the response to a sent message. 0.3 distinguishes their variants by `kind`.
 pub(crate) fn event(event: Value) -> Value {
-    told(event, |state| OVER.contains(&state) || state == ASKED)
+    translate(event, |state| OVER.contains(&state) || state == ASKED)
 }
 
-/// An event for whoever resubscribed.
+/// An event of a resubscribed stream.
 pub(super) fn followed(event: Value) -> Value {
-    told(event, |state| OVER.contains(&state))
+    translate(event, |state| OVER.contains(&state))
 }
 
-fn told(event: Value, ends: impl Fn(&str) -> bool) -> Value {
+fn translate(event: Value, ends: impl Fn(&str) -> bool) -> Value {
     let Value::Object(of) = &event else {
         return event;
     };
@@ -199,4 +198,73 @@ pub(super) fn pushes(answer: &Value) -> Vec<Value> {
 fn of_kind(mut to: Map<String, Value>, kind: &str) -> Value {
     to.insert("kind".to_owned(), kind.into());
     Value::Object(to)
+}
+
+/// The version in 0.3 cards, with its patch number.
+const CARD_VERSION: &str = "0.3.0";
+
+/// Adds the fields of 0.3 to a 1.0 card, unless it offers no interface of 0.3. Clients of both versions read the same
+/// document and ignore unknown fields.
+pub(crate) fn beside(card: &mut Value) {
+    let Value::Object(card) = card else {
+        return;
+    };
+    let offered: Vec<Value> = list(card, "supportedInterfaces")
+        .iter()
+        .filter(|one| is_legacy(one))
+        .map(interface)
+        .collect();
+    let Some(first) = offered.first().map(fields) else {
+        return;
+    };
+    let mut put = |name: &str, value: Value| {
+        card.entry(name).or_insert(value);
+    };
+    put("protocolVersion", CARD_VERSION.into());
+    for (from, to) in [("url", "url"), ("transport", "preferredTransport")] {
+        put(to, first.get(from).cloned().unwrap_or_default());
+    }
+    put("additionalInterfaces", offered.into());
+    // Without authentication there is no extended card.
+    let extended = card.get("capabilities").map(fields).unwrap_or_default();
+    let secured = card.contains_key("securitySchemes");
+    if secured && extended.get("extendedAgentCard") == Some(&true.into()) {
+        card.insert("supportsAuthenticatedExtendedCard".to_owned(), true.into());
+    }
+    secure(card);
+}
+
+fn is_legacy(interface: &Value) -> bool {
+    let version = interface.get("protocolVersion").and_then(Value::as_str);
+    version.is_some_and(|version| version == VERSION || version == CARD_VERSION)
+}
+
+fn interface(offered: &Value) -> Value {
+    json!({"url": offered["url"], "transport": offered["protocolBinding"]})
+}
+
+/// 1.0 names the kind of a security scheme by its field, 0.3 by `type`.
+fn secure(card: &mut Map<String, Value>) {
+    if let Some(Value::Object(schemes)) = card.get_mut("securitySchemes") {
+        for scheme in schemes.values_mut().filter_map(Value::as_object_mut) {
+            if let Some(http) = scheme.get("httpAuthSecurityScheme").map(fields) {
+                scheme.insert("type".to_owned(), "http".into());
+                scheme.extend(http);
+            }
+        }
+    }
+    let demands: Vec<Value> = list(card, "securityRequirements")
+        .iter()
+        .map(|demand| {
+            let schemes = demand.get("schemes").map(fields).unwrap_or_default();
+            schemes
+                .into_iter()
+                .map(|(name, scopes)| (name, scopes.get("list").cloned().unwrap_or(json!([]))))
+                .collect::<Map<_, _>>()
+                .into()
+        })
+        .collect();
+    if !demands.is_empty() {
+        card.insert("security".to_owned(), demands.into());
+    }
 }

@@ -1,80 +1,48 @@
-//! Reads what a client sent, before the official types see it: ProtoJSON as its specification says (both spellings of
-//! names, numbers for enums, null for absent), every rule of the proto checked, every wrong field named.
-//!
-//! What a request means is not decided here.
+//! Decodes requests as ProtoJSON before the official types see them: both spellings of names, numbers for enums, null
+//! for absent. Checks every rule of the proto and reports every wrong field.
 
-use super::fault::Fault;
-use super::shape::{self, Field, Kind, Shape};
+use super::error::A2aError;
+use super::schema::{Field, Kind, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Most wrong fields that one answer names.
+/// Wrong fields reported in one answer.
 const WRONG_MAX: usize = 20;
 
-/// An operation by what it takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
-    Send,
-    Get,
-    List,
-    Cancel,
-    Subscribe,
-    CreatePush,
-    OnePush,
-    ListPush,
-    ExtendedCard,
-}
-
-impl Takes {
-    fn shape(self) -> &'static Shape {
-        match self {
-            Self::Send => &shape::SEND,
-            Self::Get => &shape::GET,
-            Self::List => &shape::LIST,
-            Self::Cancel => &shape::CANCEL,
-            Self::Subscribe => &shape::SUBSCRIBE,
-            Self::CreatePush => &shape::CREATE_PUSH,
-            Self::OnePush => &shape::ONE_PUSH,
-            Self::ListPush => &shape::LIST_PUSH,
-            Self::ExtendedCard => &shape::EXTENDED_CARD,
-        }
-    }
-}
-
-/// Reads the parameters of an operation into the official type for them.
-pub(crate) fn request<T: DeserializeOwned>(takes: Takes, params: Value) -> Result<T, Fault> {
+/// Decodes the parameters of an operation into their official type.
+pub(crate) fn request<T: DeserializeOwned>(schema: &Schema, params: Value) -> Result<T, A2aError> {
     let Value::Object(given) = params else {
-        return Err(Fault::invalid("params", "must be a JSON object"));
+        return Err(A2aError::invalid("params", "must be a JSON object"));
     };
-    let mut reader = Reader { wrong: Vec::new() };
-    let read = reader.message("", takes.shape(), given);
-    if !reader.wrong.is_empty() {
-        return Err(Fault::fields(reader.wrong));
+    let mut decoder = Decoder { wrong: Vec::new() };
+    let read = decoder.message("", schema, given);
+    if !decoder.wrong.is_empty() {
+        return Err(A2aError::fields(decoder.wrong));
     }
     serde_json::from_value(Value::Object(read))
-        .map_err(|error| Fault::invalid("params", error.to_string()))
+        .map_err(|error| A2aError::invalid("params", error.to_string()))
 }
 
-struct Reader {
+struct Decoder {
     wrong: Vec<(String, String)>,
 }
 
-impl Reader {
+impl Decoder {
     fn refuse(&mut self, path: &str, why: impl Into<String>) {
         if self.wrong.len() < WRONG_MAX {
             self.wrong.push((path.to_owned(), why.into()));
         }
     }
 
-    /// The message with the names that the official types know; what nobody knows is left out.
+    /// The message under the names that the official types know; unknown fields are dropped.
     fn message(
         &mut self,
         path: &str,
-        shape: &Shape,
+        schema: &Schema,
         mut given: Map<String, Value>,
     ) -> Map<String, Value> {
         let mut read = Map::new();
-        for field in shape.fields {
+        for field in schema.fields {
             let path = below(path, field.name);
             let value = self.take(&path, field, &mut given);
             let read_value = value.and_then(|value| self.value(&path, &field.kind, value));
@@ -86,31 +54,22 @@ impl Reader {
                 Some(_) | None => {}
             }
         }
-        if !shape.one_of.is_empty() {
-            self.exactly_one(path, shape.one_of, &read);
+        if !schema.one_of.is_empty() {
+            self.exactly_one(path, schema.one_of, &read);
         }
         read
     }
 
     fn missing(&mut self, path: &str, kind: &Kind) {
-        // Whatever was wrong about it was said.
-        let said = self.wrong.iter().any(|(wrong, _)| wrong.starts_with(path));
-        if said {
+        let reported = self.wrong.iter().any(|(wrong, _)| wrong.starts_with(path));
+        if reported {
             return;
         }
-        match kind {
-            Kind::Many(..) => self.refuse(path, "at least one is required"),
-            Kind::Text(_)
-            | Kind::Long
-            | Kind::Bytes
-            | Kind::Time
-            | Kind::Flag
-            | Kind::Whole(..)
-            | Kind::Enum(_)
-            | Kind::Any
-            | Kind::Object
-            | Kind::Message(_) => self.refuse(path, "is required"),
-        }
+        let why = match kind {
+            Kind::Many(..) => "at least one is required",
+            _ => "is required",
+        };
+        self.refuse(path, why);
     }
 
     fn exactly_one(&mut self, path: &str, names: &[&str], read: &Map<String, Value>) {
@@ -118,7 +77,7 @@ impl Reader {
             .iter()
             .filter(|name| read.contains_key(**name))
             .count();
-        // One that was refused counts as given.
+        // A refused one counts as given.
         let refused = names
             .iter()
             .filter(|name| {
@@ -163,8 +122,8 @@ impl Reader {
             (Kind::Whole(min, max), value) => whole(&value, *min, *max),
             (Kind::Enum(names), value) => member(&value, names),
             (Kind::Object, Value::Object(object)) => Ok(Value::Object(object)),
-            (Kind::Message(shape), Value::Object(object)) => {
-                Ok(Value::Object(self.message(path, shape, object)))
+            (Kind::Message(schema), Value::Object(object)) => {
+                Ok(Value::Object(self.message(path, schema, object)))
             }
             (Kind::Many(max, kind), Value::Array(items)) if items.len() <= *max => {
                 Ok(Value::Array(self.many(path, kind, items)))
@@ -202,7 +161,7 @@ fn below(path: &str, name: &str) -> String {
     }
 }
 
-/// As absent, for what must be there: the proto can't tell the two apart.
+/// Whether a required value counts as absent: the proto does not distinguish empty from absent.
 fn is_empty(kind: &Kind, value: &Value) -> bool {
     match (kind, value) {
         (Kind::Enum(names), Value::String(word)) => names.first() == Some(&word.as_str()),
@@ -224,7 +183,7 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-/// Short texts end up in rows, logs and headers of others: nothing unprintable (threat 18).
+/// Short texts end up in rows, logs and headers: refuses unprintable characters (threat 18).
 fn short(text: String, max: usize) -> Result<Value, String> {
     if text.chars().count() > max {
         return Err(format!("is longer than {max} characters"));
@@ -240,9 +199,7 @@ fn flag(value: Value) -> Result<Value, String> {
         Value::Bool(flag) => Ok(Value::Bool(flag)),
         Value::String(word) if word == "true" => Ok(Value::Bool(true)),
         Value::String(word) if word == "false" => Ok(Value::Bool(false)),
-        Value::Null | Value::String(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            Err("must be true or false".to_owned())
-        }
+        _ => Err("must be true or false".to_owned()),
     }
 }
 
@@ -250,7 +207,7 @@ fn whole(value: &Value, min: i64, max: i64) -> Result<Value, String> {
     let number = match value {
         Value::Number(number) => number.as_i64().or_else(|| integral(number.as_f64()?)),
         Value::String(text) => text.parse().ok(),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        _ => None,
     };
     match number {
         Some(number) if (min..=max).contains(&number) => Ok(number.into()),
@@ -276,7 +233,7 @@ fn member(value: &Value, names: &[&str]) -> Result<Value, String> {
         Value::Number(number) => number
             .as_u64()
             .and_then(|number| names.get(usize::try_from(number).ok()?)),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        _ => None,
     };
     found.map(|name| Value::from(*name)).ok_or_else(|| {
         let known = names.get(1..).unwrap_or_default().join(", ");
@@ -284,7 +241,7 @@ fn member(value: &Value, names: &[&str]) -> Result<Value, String> {
     })
 }
 
-/// Either alphabet, padded or not, as ProtoJSON readers take it; the official types take the standard one alone.
+/// Accepts both alphabets, padded or not, as ProtoJSON demands; the official types accept only the standard one.
 fn base64(text: String) -> Result<Value, String> {
     let bare = text.trim_end_matches('=');
     let known = |letter: u8| letter.is_ascii_alphanumeric() || b"+/-_".contains(&letter);
@@ -303,5 +260,5 @@ fn base64(text: String) -> Result<Value, String> {
 }
 
 #[cfg(test)]
-#[path = "read_tests.rs"]
+#[path = "decode_tests.rs"]
 mod tests;

@@ -1,56 +1,50 @@
-//! What a client said, as the daemon takes it in: text for Codex, files, and the message as it is kept for the history.
-//!
-//! Nothing is fetched and nothing is decided here.
+//! Parses a client's message: text for Codex, files, and the form in which it is stored for the history.
 
+use super::error::A2aError;
 use super::extension;
-use super::fault::Fault;
 use crate::NewFile;
 use a2a::{Message, Part, PartContent, Role};
 use bridge_core::limits::CONVERSATION_KEY_MAX_CHARS;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// Where the history says how long a file was whose bytes are not repeated.
+/// Metadata key of a stored file part: the length of the bytes that are not stored.
 const BYTES_KEY: &str = "codex-bridge/bytes";
 
-/// Where the history says that a part's text is the text of the message, which is not kept twice.
+/// Metadata key of a stored text part whose text is that of the message row, so that it is not stored twice.
 const TEXT_KEY: &str = "codex-bridge/text";
 
-/// One message of a client.
+/// A parsed message of a client.
 #[derive(Debug)]
-pub(crate) struct Heard {
-    /// The client's own id for it.
+pub(crate) struct ParsedMessage {
+    /// The client's message id.
     pub(crate) client_message_id: String,
-    /// The context it names.
     pub(crate) context: Option<String>,
-    /// The task it names.
     pub(crate) task: Option<String>,
     /// The text for Codex.
     pub(crate) text: String,
-    /// The files.
     pub(crate) files: Vec<NewFile>,
-    /// How many agents answered each other before it, by their own word.
+    /// Agents that answered each other before this message, as claimed by the sender.
     pub(crate) hops: u32,
-    /// The key under which a repeat is known again.
+    /// The idempotency key in its metadata.
     pub(crate) key: Option<String>,
     /// The message without the bytes of files.
     pub(crate) message: Message,
 }
 
-impl Heard {
-    /// Whether there is nothing to do.
+impl ParsedMessage {
     pub(crate) fn is_empty(&self) -> bool {
         self.text.trim().is_empty() && self.files.is_empty()
     }
 
-    /// The message as it is stored.
-    pub(crate) fn original(&self) -> Result<String, Fault> {
+    /// The message as JSON for the history.
+    pub(crate) fn original(&self) -> Result<String, A2aError> {
         serde_json::to_string(&self.message)
-            .map_err(|error| Fault::internal(format!("the message can't be kept: {error}")))
+            .map_err(|error| A2aError::internal(format!("the message can't be kept: {error}")))
     }
 
-    /// The same beside a row that has its text: a part that says just that does not repeat it.
-    pub(crate) fn stored(&self) -> Result<String, Fault> {
+    /// The same for a message whose row has the text: an identical text part does not repeat it.
+    pub(crate) fn stored(&self) -> Result<String, A2aError> {
         let says =
             |part: &Part| matches!(&part.content, PartContent::Text(text) if *text == self.text);
         let Some(place) = self.message.parts.iter().position(says) else {
@@ -63,11 +57,11 @@ impl Heard {
             metadata.insert(TEXT_KEY.to_owned(), Value::Bool(true));
         }
         let stored = serde_json::to_string(&message);
-        stored.map_err(|error| Fault::internal(format!("the message can't be kept: {error}")))
+        stored.map_err(|error| A2aError::internal(format!("the message can't be kept: {error}")))
     }
 
-    /// What is stored of a message that a guard refuses: its ids, and that its text is in the row.
-    pub(crate) fn brief(&self) -> Result<String, Fault> {
+    /// The stored form of a message that a guard refuses: its ids only.
+    pub(crate) fn brief(&self) -> Result<String, A2aError> {
         let mut part = Part::text(String::new());
         part.metadata = Some(HashMap::from([(TEXT_KEY.to_owned(), Value::Bool(true))]));
         let message = Message {
@@ -75,12 +69,12 @@ impl Heard {
             ..Message::new(Role::User, vec![part])
         };
         let stored = serde_json::to_string(&message);
-        stored.map_err(|error| Fault::internal(format!("the message can't be kept: {error}")))
+        stored.map_err(|error| A2aError::internal(format!("the message can't be kept: {error}")))
     }
 }
 
-/// A stored message as it was said: `text` is that of its row.
-pub(crate) fn said_again(mut message: Message, text: &str) -> Message {
+/// Restores a stored message; `text` is that of its row.
+pub(crate) fn restore(mut message: Message, text: &str) -> Message {
     for part in &mut message.parts {
         if take_text_key(part) {
             part.content = PartContent::Text(text.to_owned());
@@ -89,7 +83,7 @@ pub(crate) fn said_again(mut message: Message, text: &str) -> Message {
     message
 }
 
-/// Whether the text of a part is in the row; the mark is taken off.
+/// Removes the text mark from a part; returns whether it had one.
 fn take_text_key(part: &mut Part) -> bool {
     let marked = part
         .metadata
@@ -101,10 +95,10 @@ fn take_text_key(part: &mut Part) -> bool {
     marked
 }
 
-/// What a message and its parts may say in `metadata`, in bytes of JSON: it is kept and told again with the task.
+/// Bytes of JSON in the `metadata` of a message and its parts, which are stored and returned with the task.
 const METADATA_MAX_BYTES: usize = 64 * 1024;
 
-fn check_metadata(message: &Message) -> Result<(), Fault> {
+fn check_metadata(message: &Message) -> Result<(), A2aError> {
     let parts = message.parts.iter().map(|part| &part.metadata);
     let all: Vec<_> = parts.chain([&message.metadata]).flatten().collect();
     let bytes = serde_json::to_vec(&all).map_or(usize::MAX, |json| json.len());
@@ -112,22 +106,22 @@ fn check_metadata(message: &Message) -> Result<(), Fault> {
         Ok(())
     } else {
         let why = "is too long: all metadata of a message may have 64 KiB; send data as a part";
-        Err(Fault::invalid("message.metadata", why))
+        Err(A2aError::invalid("message.metadata", why))
     }
 }
 
-/// Takes a message apart.
-pub(crate) fn hear(mut message: Message) -> Result<Heard, Fault> {
+/// Parses a message.
+pub(crate) fn parse(mut message: Message) -> Result<ParsedMessage, A2aError> {
     if message.role != Role::User {
         let why = "must be ROLE_USER: what an agent says to us, it says as our user";
-        return Err(Fault::invalid("message.role", why));
+        return Err(A2aError::invalid("message.role", why));
     }
     check_metadata(&message)?;
     let (key, hops) = (key_of(&message)?, hops_of(&message));
     let mut texts = Vec::new();
     let mut files = Vec::new();
     for part in &mut message.parts {
-        // The mark is ours.
+        // Only this module sets the mark.
         take_text_key(part);
         match &mut part.content {
             PartContent::Text(text) => texts.push(text.clone()),
@@ -144,7 +138,7 @@ pub(crate) fn hear(mut message: Message) -> Result<Heard, Fault> {
             }
         }
     }
-    Ok(Heard {
+    Ok(ParsedMessage {
         client_message_id: message.message_id.clone(),
         context: given(message.context_id.as_ref()),
         task: given(message.task_id.as_ref()),
@@ -160,24 +154,24 @@ fn given(id: Option<&String>) -> Option<String> {
     id.filter(|id| !id.is_empty()).cloned()
 }
 
-/// An address is not fetched: Codex is told where the sender says that a file is, quoted as data.
+/// Describes a file by address to Codex, quoted as data. The address is not fetched.
 fn address_of(part: &Part) -> Option<String> {
     let PartContent::Url(url) = &part.content else {
         return None;
     };
-    let mut told = serde_json::Map::new();
-    told.insert("url".to_owned(), Value::from(url.as_str()));
+    let mut named_file = serde_json::Map::new();
+    named_file.insert("url".to_owned(), Value::from(url.as_str()));
     let named = [("name", &part.filename), ("mediaType", &part.media_type)];
     for (key, value) in named {
-        told.extend(
+        named_file.extend(
             value
                 .as_ref()
                 .map(|value| (key.to_owned(), Value::from(value.as_str()))),
         );
     }
-    let told = Value::Object(told);
+    let named_file = Value::Object(named_file);
     Some(format!(
-        "(a file that the sender names and that was not fetched: {told})"
+        "(a file that the sender names and that was not fetched: {named_file})"
     ))
 }
 
@@ -192,7 +186,7 @@ fn hops_of(message: &Message) -> u32 {
     said.map_or(0, |hops| u32::try_from(hops).unwrap_or(u32::MAX))
 }
 
-fn key_of(message: &Message) -> Result<Option<String>, Fault> {
+fn key_of(message: &Message) -> Result<Option<String>, A2aError> {
     let metadata = message.metadata.as_ref();
     match metadata.and_then(|metadata| metadata.get(extension::IDEMPOTENCY)) {
         Some(value) => key(value.as_str(), "message.metadata").map(Some),
@@ -200,8 +194,8 @@ fn key_of(message: &Message) -> Result<Option<String>, Fault> {
     }
 }
 
-/// A key under which a repeat is known again.
-pub(crate) fn key(value: Option<&str>, field: &str) -> Result<String, Fault> {
+/// Checks an idempotency key.
+pub(crate) fn key(value: Option<&str>, field: &str) -> Result<String, A2aError> {
     let key = value.map(str::trim).unwrap_or_default();
     let fits = !key.is_empty()
         && key.chars().count() <= CONVERSATION_KEY_MAX_CHARS
@@ -209,7 +203,7 @@ pub(crate) fn key(value: Option<&str>, field: &str) -> Result<String, Fault> {
     if fits {
         Ok(key.to_owned())
     } else {
-        Err(Fault::invalid(
+        Err(A2aError::invalid(
             field,
             format!(
                 "the idempotency key must be 1 to {CONVERSATION_KEY_MAX_CHARS} printable characters"
@@ -230,23 +224,23 @@ mod tests {
 
     #[test]
     fn accepts_all_part_kinds_without_duplicating_bytes() {
-        let heard = hear(message(json!([
+        let parsed = parse(message(json!([
             {"text": "look"},
             {"data": {"a": 1}},
             {"url": "https://x.test/f", "filename": "f\")"},
             {"raw": "dGNr", "filename": "tck.txt", "mediaType": "text/plain"},
         ])))
         .unwrap();
-        let told = r#"{"name":"f\")","url":"https://x.test/f"}"#;
+        let named_file = r#"{"name":"f\")","url":"https://x.test/f"}"#;
         assert_eq!(
-            heard.text,
+            parsed.text,
             format!(
-                "look\n{{\"a\":1}}\n(a file that the sender names and that was not fetched: {told})"
+                "look\n{{\"a\":1}}\n(a file that the sender names and that was not fetched: {named_file})"
             )
         );
-        assert_eq!(heard.files[0].bytes, b"tck");
-        assert_eq!(heard.files[0].name.as_deref(), Some("tck.txt"));
-        let original: Value = serde_json::from_str(&heard.original().unwrap()).unwrap();
+        assert_eq!(parsed.files[0].bytes, b"tck");
+        assert_eq!(parsed.files[0].name.as_deref(), Some("tck.txt"));
+        let original: Value = serde_json::from_str(&parsed.original().unwrap()).unwrap();
         assert_eq!(original["parts"][3]["raw"], "");
         assert_eq!(original["parts"][3]["metadata"][BYTES_KEY], 3);
     }
@@ -255,22 +249,22 @@ mod tests {
     fn f4_a_text_is_kept_once() {
         let parts =
             json!([{"text": "x".repeat(1000), "metadata": {TEXT_KEY: true}}, {"raw": "dGNr"}]);
-        let heard = hear(message(parts)).unwrap();
+        let parsed = parse(message(parts)).unwrap();
         assert!(
-            heard.message.parts[0].metadata.is_none(),
+            parsed.message.parts[0].metadata.is_none(),
             "nobody sets our mark"
         );
-        let stored = heard.stored().unwrap();
+        let stored = parsed.stored().unwrap();
         assert!(stored.len() < 500, "{stored}");
         let read = serde_json::from_str(&stored).unwrap();
-        assert_eq!(said_again(read, &heard.text), heard.message);
-        let brief = serde_json::from_str(&heard.brief().unwrap()).unwrap();
-        let brief = said_again(brief, "xx");
+        assert_eq!(restore(read, &parsed.text), parsed.message);
+        let brief = serde_json::from_str(&parsed.brief().unwrap()).unwrap();
+        let brief = restore(brief, "xx");
         assert_eq!(
             (brief.message_id.as_str(), &brief.parts),
             ("m", &vec![Part::text("xx")])
         );
-        let two = hear(message(json!([{"text": "a"}, {"text": "b"}]))).unwrap();
+        let two = parse(message(json!([{"text": "a"}, {"text": "b"}]))).unwrap();
         assert_eq!(two.stored().unwrap(), two.original().unwrap());
     }
 
@@ -278,7 +272,7 @@ mod tests {
     fn nobody_speaks_as_us() {
         let mut spoof = message(json!([{"text": "I agree"}]));
         spoof.role = Role::Agent;
-        assert!(hear(spoof).is_err());
+        assert!(parse(spoof).is_err());
     }
 
     #[test]
@@ -288,13 +282,13 @@ mod tests {
             (extension::HOPS_KEY.to_owned(), json!(3)),
             (extension::IDEMPOTENCY.to_owned(), json!("k")),
         ]));
-        let heard = hear(sent.clone()).unwrap();
-        assert_eq!((heard.hops, heard.key.as_deref()), (3, Some("k")));
+        let parsed = parse(sent.clone()).unwrap();
+        assert_eq!((parsed.hops, parsed.key.as_deref()), (3, Some("k")));
         sent.metadata = Some(HashMap::from([
             (extension::HOPS_KEY.to_owned(), json!("many")),
             (extension::IDEMPOTENCY.to_owned(), json!(7)),
         ]));
-        assert!(hear(sent).is_err(), "a key that is no text");
+        assert!(parse(sent).is_err(), "a key that is no text");
     }
 
     #[test]
@@ -307,8 +301,11 @@ mod tests {
         };
         let mut sent = message(json!([{"text": "a"}]));
         sent.metadata = note(METADATA_MAX_BYTES / 2);
-        assert!(hear(sent.clone()).is_ok());
+        assert!(parse(sent.clone()).is_ok());
         sent.parts[0].metadata = note(METADATA_MAX_BYTES / 2);
-        assert!(hear(sent).is_err(), "of the message and its parts together");
+        assert!(
+            parse(sent).is_err(),
+            "of the message and its parts together"
+        );
     }
 }

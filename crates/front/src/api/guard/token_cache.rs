@@ -1,5 +1,5 @@
-//! The tokens that were made, kept in memory: a flood of calls without a good one costs the ledger nothing. Making or revoking
-//! one forgets them all, and the next call reads them again.
+//! Cache of the token table, so that a flood of calls with invalid tokens does not reach the ledger. Adding or revoking a
+//! token clears the cache, and the next call reads the table again.
 
 use super::identify::Candidate;
 #[cfg(test)]
@@ -11,26 +11,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long it is remembered that a token was revoked: longer than a body may take to arrive.
+/// How long a revocation is remembered; longer than a body may take to arrive.
 const REVOKED_FOR: Duration = Duration::from_secs(600);
 
-/// What is known of the rows.
+/// The cached rows.
 #[derive(Debug, Default)]
-pub(in crate::api) struct Known(Mutex<Kept>);
+pub(in crate::api) struct TokenCache(Mutex<CachedTokens>);
 
 #[derive(Debug, Default)]
-struct Kept {
-    /// How often everything was forgotten.
+struct CachedTokens {
+    /// Number of times the cache was cleared.
     generation: u64,
     tokens: Option<Arc<[Candidate]>>,
-    /// Tokens that were revoked lately, by name, with the generation since when.
+    /// Recently revoked tokens by name, with the generation of the revocation.
     revoked: HashMap<String, (u64, Instant)>,
 }
 
-/// The token that a request came with. It may be revoked before the body is there.
+/// The token of a request, which may be revoked before its body has arrived.
 #[derive(Clone, Debug)]
 pub(in crate::api) struct TokenUse {
-    known: Arc<Known>,
+    known: Arc<TokenCache>,
     name: String,
     generation: u64,
 }
@@ -43,21 +43,20 @@ impl TokenUse {
     }
 }
 
-/// Nothing is kept; whoever reads the rows now gives this back with them.
+/// A cache miss; returned with the rows that were read.
 #[derive(Debug)]
-pub(super) struct Missing(u64);
+pub(super) struct CacheMiss(u64);
 
-impl Known {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+impl TokenCache {
+    fn lock(&self) -> MutexGuard<'_, CachedTokens> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a request must take before it is found out who calls: whatever is revoked after that counts.
+    /// The current generation. A request takes it before it is identified, so that later revocations count.
     pub(super) fn generation(&self) -> u64 {
         self.lock().generation
     }
 
-    /// A request that came with the token of this name, at this generation.
     pub(super) fn used(self: &Arc<Self>, name: &str, generation: u64) -> TokenUse {
         TokenUse {
             known: Arc::clone(self),
@@ -66,27 +65,27 @@ impl Known {
         }
     }
 
-    pub(super) fn look(&self) -> Result<Arc<[Candidate]>, Missing> {
+    pub(super) fn look(&self) -> Result<Arc<[Candidate]>, CacheMiss> {
         let kept = self.lock();
-        kept.tokens.clone().ok_or(Missing(kept.generation))
+        kept.tokens.clone().ok_or(CacheMiss(kept.generation))
     }
 
-    /// Keeps what was read, unless a token was made or revoked since it was missing.
-    pub(super) fn keep(&self, missing: Missing, tokens: Arc<[Candidate]>) {
+    /// Caches the rows, unless a token was added or revoked since the miss.
+    pub(super) fn keep(&self, missing: CacheMiss, tokens: Arc<[Candidate]>) {
         let mut kept = self.lock();
         if kept.generation == missing.0 {
             kept.tokens = Some(tokens);
         }
     }
 
-    /// The rows changed.
+    /// Clears the cache.
     pub(in crate::api) fn forget(&self) {
         let mut kept = self.lock();
         kept.generation += 1;
         kept.tokens = None;
     }
 
-    /// This token is good for nothing any more, also in requests that are under way.
+    /// Revokes a token, also for requests in progress.
     pub(in crate::api) fn revoke(&self, name: &str) {
         let now = Instant::now();
         let mut kept = self.lock();
@@ -98,7 +97,7 @@ impl Known {
         kept.revoked.insert(name.to_owned(), (generation, now));
     }
 
-    /// As after reading the row of this token alone.
+    /// Caches this token alone.
     #[cfg(test)]
     pub(in crate::api) fn hold(&self, token: &str, scopes: &[Scope]) {
         let candidate = Candidate {
@@ -120,7 +119,7 @@ mod tests {
 
     #[test]
     fn threat_32_revocation_discards_concurrent_token_reads() {
-        let known = Known::default();
+        let known = TokenCache::default();
         let before = known.look().unwrap_err();
         known.forget();
         known.keep(before, Arc::default());
@@ -131,7 +130,7 @@ mod tests {
 
     #[test]
     fn f4_a_token_is_revoked_under_way() {
-        let known = Arc::new(Known::default());
+        let known = Arc::new(TokenCache::default());
         let [one, two] = ["one", "two"].map(|name| known.used(name, known.generation()));
         known.forget();
         assert!(!one.is_revoked(), "a token was made");

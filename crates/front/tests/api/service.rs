@@ -5,10 +5,10 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use bridge_core::port::{Change, Ledger, LedgerError};
 use bridge_core::step::{
-    AcceptInput, AddToken, AnswerTask, Authority, Cancel, CancelOutcome, Claim, Decide,
-    DecideOutcome, Discard, Extras, InputAccepted, InputTarget, MidTurn, NotifyBegin, Receive,
-    Received, Record, Redrive, RedriveOutcome, ReserveSequence, RevokeToken, RunError, StopSender,
-    TaskAnswered, Tell, TokenAdded, Transition, Tx, UseToken, Verdict,
+    AcceptInput, Action, AddToken, AnswerTask, Authority, Cancel, CancelOutcome, Claim, Decide,
+    DecideOutcome, Extras, InputAccepted, InputTarget, MidTurn, NotifyBegin, Receive, Received,
+    Record, ReserveSequence, RunError, StopSender, TaskAnswered, Tell, TokenAdded, Transition, Tx,
+    Verdict,
 };
 use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{
@@ -72,6 +72,14 @@ impl TestService {
     ) -> Result<T::Outcome, LedgerError> {
         let committed = self.ledger.transact(transition, self.now()).await?;
         Ok(committed.outcome)
+    }
+
+    pub(crate) async fn cancel(
+        &self,
+        message_id: MessageId,
+        by: Actor,
+    ) -> Result<CancelOutcome, LedgerError> {
+        self.commit(Cancel { message_id, by }).await
     }
 
     /// There is a token of this name for A2A.
@@ -201,6 +209,20 @@ impl BridgeService for TestService {
         &self.hub
     }
 
+    async fn commit<T: Transition>(&self, transition: T) -> Result<T::Outcome, LedgerError> {
+        if T::NAME == ReserveSequence::NAME && self.mute.load(Ordering::SeqCst) {
+            let what = "no numbers are left".to_owned();
+            return Err(LedgerError::Unavailable { what });
+        }
+        let committed = self.ledger.transact(transition, self.now()).await?;
+        for action in committed.actions {
+            if let Action::Announce { message_id } = action {
+                self.hub.publish(&message_id, Live::Changed);
+            }
+        }
+        Ok(committed.outcome)
+    }
+
     async fn submit(
         &self,
         _message: SubmitRequest,
@@ -231,13 +253,6 @@ impl BridgeService for TestService {
         None
     }
 
-    async fn cancel(&self, message_id: MessageId, by: Actor) -> Result<CancelOutcome, LedgerError> {
-        let id = message_id.clone();
-        let done = self.does(Cancel { message_id, by }).await;
-        self.hub.publish(&id, Live::Changed);
-        done
-    }
-
     async fn stop_sender(&self, stop: StopRequest, by: Actor) -> Result<Stopped, LedgerError> {
         let batch = self
             .does(StopSender {
@@ -255,34 +270,8 @@ impl BridgeService for TestService {
         })
     }
 
-    async fn redrive(
-        &self,
-        message_id: MessageId,
-        by: &str,
-    ) -> Result<RedriveOutcome, LedgerError> {
-        let by = by.to_owned();
-        self.does(Redrive { message_id, by }).await
-    }
-
-    async fn discard(&self, message_id: MessageId, by: &str) -> Result<bool, LedgerError> {
-        let by = by.to_owned();
-        self.does(Discard { message_id, by }).await
-    }
-
     fn random_token(&self) -> Option<String> {
         Some("random".to_owned())
-    }
-
-    async fn add_token(&self, token: AddToken) -> Result<TokenAdded, LedgerError> {
-        self.does(token).await
-    }
-
-    async fn revoke_token(&self, token: RevokeToken) -> Result<bool, LedgerError> {
-        self.does(token).await
-    }
-
-    async fn use_token(&self, token: UseToken) -> Result<(), LedgerError> {
-        self.does(token).await
     }
 
     async fn decide(&self, decide: Decide) -> Result<DecideOutcome, LedgerError> {
@@ -390,14 +379,6 @@ impl BridgeService for TestService {
 
     fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String) {
         (ChannelId::new("a2a"), format!("{}/{context}", from.name))
-    }
-
-    async fn reserve_sequence(&self, id: &TaskId, more: u32) -> Result<Option<u64>, LedgerError> {
-        if self.mute.load(Ordering::SeqCst) {
-            return Ok(None);
-        }
-        let task_id = id.clone();
-        self.does(ReserveSequence { task_id, more }).await
     }
 
     async fn put_push(&self, push: Push, by: &str) -> Result<PushPut, LedgerError> {

@@ -1,7 +1,7 @@
-//! What everybody who listens to a task knows of it, and what must be told when it is something else now.
+//! The task as its subscribers know it, and the events that bring them up to date. Pure.
 //!
-//! Pure. A listener that takes in every event has exactly the task that is kept here, so a snapshot of it and the
-//! events after it fit together for everybody, whenever they come.
+//! A subscriber that applies every event has exactly this task. A snapshot and the events after it therefore fit
+//! together, whenever a subscriber arrives.
 
 use crate::a2a::extension::SEQUENCE_KEY;
 use a2a::{
@@ -12,37 +12,38 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Says of an artifact that what was shown of it is not part of any answer.
+/// Metadata key of an artifact whose published text is not part of any answer.
 const WITHDRAWN: &str = "codex-bridge/withdrawn";
 
-/// What is known.
+/// The task as subscribers know it.
 #[derive(Clone, Debug)]
-pub(super) struct Scene {
-    /// As rows said it. Shared: it may be long, and every piece of text looks at it.
+pub(super) struct Snapshot {
+    /// The task as rows had it. Shared: it may be large, and every text update reads it.
     rows: Arc<Task>,
-    /// Beside that, the answers that are being written.
+    /// Answers that Codex is still writing.
     open: Vec<Artifact>,
-    /// What was told last: the status of the rows, or what is done while they say that it works.
+    /// The last published status: that of the rows, or a progress line while the task works.
     status: TaskStatus,
-    /// Artifacts whose last piece was told.
+    /// Artifacts whose last chunk was published.
     closed: BTreeSet<String>,
 }
 
-/// How the task is now.
+/// The current task, to compare with the snapshot.
 #[derive(Clone, Debug)]
-pub(super) struct Now {
-    /// As rows say it; the same one as before where they did not change.
+pub(super) struct CurrentTask {
+    /// The task as rows have it; the same `Arc` as before if they did not change.
     pub(super) rows: Arc<Task>,
-    /// What is known of answers that are still being written.
+    /// Answers that Codex is still writing.
     pub(super) open: Vec<Artifact>,
-    /// What Codex did and said on the way since the last time, for people.
-    pub(super) doings: Vec<String>,
+    /// Progress lines since the last comparison.
+    pub(super) progress: Vec<String>,
 }
 
-/// Whether two statuses of rows tell something else; when they were made does not count.
+/// Whether two statuses differ, apart from their timestamps.
 fn differ(one: &TaskStatus, other: &TaskStatus) -> bool {
     fn parts(status: &TaskStatus) -> Option<&[Part]> {
-        status.message.as_ref().map(|said| said.parts.as_slice())
+        let message = status.message.as_ref();
+        message.map(|message| message.parts.as_slice())
     }
     one.state != other.state || parts(one) != parts(other)
 }
@@ -51,35 +52,35 @@ fn made(task: &Task) -> &[Artifact] {
     task.artifacts.as_deref().unwrap_or_default()
 }
 
-impl Scene {
-    /// The beginning: as it is now, with the newest of the doings as what it works on.
-    pub(super) fn new(now: Now) -> Self {
+impl Snapshot {
+    /// A snapshot of the current task, with its newest progress line as status message.
+    pub(super) fn new(now: CurrentTask) -> Self {
         let ids = made(&now.rows).iter().map(|one| one.artifact_id.clone());
-        let mut scene = Self {
+        let mut snapshot = Self {
             closed: ids.collect(),
             status: now.rows.status.clone(),
             open: now.open,
             rows: now.rows,
         };
-        if let (TaskState::Working, None, Some(doing)) = (
-            &scene.status.state,
-            &scene.status.message,
-            now.doings.last(),
+        if let (TaskState::Working, None, Some(line)) = (
+            &snapshot.status.state,
+            &snapshot.status.message,
+            now.progress.last(),
         ) {
-            scene.status.message = Some(scene.says(doing, 0));
+            snapshot.status.message = Some(snapshot.progress_message(line, 0));
         }
-        scene
+        snapshot
     }
 
-    /// All of it, under the number of the event that made it so.
-    pub(super) fn snapshot(&self, seq: u64) -> StreamResponse {
+    /// The whole task as an event; `sequence` is the number of the last event it includes.
+    pub(super) fn event(&self, sequence: u64) -> StreamResponse {
         let mut task = Task::clone(&self.rows);
         task.status = self.status.clone();
         let artifacts = task.artifacts.get_or_insert_default();
         artifacts.extend(self.open.iter().cloned());
         task.metadata
             .get_or_insert_default()
-            .insert(SEQUENCE_KEY.to_owned(), seq.into());
+            .insert(SEQUENCE_KEY.to_owned(), sequence.into());
         StreamResponse::Task(task)
     }
 
@@ -87,9 +88,9 @@ impl Scene {
         &self.status.state
     }
 
-    /// What is to be told, in this order; the first will have the number `next`.
-    pub(super) fn differences(&mut self, now: Now, next: u64) -> Vec<StreamResponse> {
-        let mut told = Telling {
+    /// Updates the snapshot and returns the events for it; the first has the number `next`.
+    pub(super) fn update(&mut self, now: CurrentTask, next: u64) -> Vec<StreamResponse> {
+        let mut batch = EventBatch {
             events: Vec::new(),
             next,
         };
@@ -97,36 +98,37 @@ impl Scene {
         let working = status.state == TaskState::Working;
         let changed = differ(&self.rows.status, status);
         if working && changed {
-            self.status(status.clone(), &mut told);
+            self.status(status.clone(), &mut batch);
         }
-        // What was done until now is told before it waits or ends; whoever is waited for is never told that it works.
+        // Progress comes before the status that ends or pauses the work: a client that must act next should not see
+        // `working` as the latest status.
         if working || self.rows.status.state == TaskState::Working {
-            self.doings(&now, &mut told);
+            self.publish_progress(&now, &mut batch);
         }
-        self.artifacts(&now, &mut told);
+        self.artifacts(&now, &mut batch);
         if changed && !working {
-            self.status(status.clone(), &mut told);
+            self.status(status.clone(), &mut batch);
         }
         self.rows = now.rows;
         self.open = now.open;
-        told.events
+        batch.events
     }
 
-    fn doings(&mut self, now: &Now, told: &mut Telling) {
-        for doing in &now.doings {
-            if self.is_doing(doing) {
+    fn publish_progress(&mut self, now: &CurrentTask, batch: &mut EventBatch) {
+        for line in &now.progress {
+            if self.shows(line) {
                 continue;
             }
             let status = TaskStatus {
                 state: TaskState::Working,
-                message: Some(self.says(doing, told.next)),
+                message: Some(self.progress_message(line, batch.next)),
                 timestamp: now.rows.status.timestamp,
             };
-            self.status(status, told);
+            self.status(status, batch);
         }
     }
 
-    fn status(&mut self, status: TaskStatus, told: &mut Telling) {
+    fn status(&mut self, status: TaskStatus, batch: &mut EventBatch) {
         self.status = status.clone();
         let event = TaskStatusUpdateEvent {
             task_id: self.rows.id.clone(),
@@ -134,16 +136,16 @@ impl Scene {
             status,
             metadata: None,
         };
-        told.push(StreamResponse::StatusUpdate(event));
+        batch.push(StreamResponse::StatusUpdate(event));
     }
 
-    /// Whether the same was told last: Codex says what it does when it begins and when it is done.
-    fn is_doing(&self, doing: &str) -> bool {
+    /// Whether this line is the published status already: an item has the same text when it starts and when it completes.
+    fn shows(&self, line: &str) -> bool {
         let message = self.status.message.as_ref();
-        self.status.state == TaskState::Working && message.and_then(Message::text) == Some(doing)
+        self.status.state == TaskState::Working && message.and_then(Message::text) == Some(line)
     }
 
-    fn says(&self, text: &str, number: u64) -> Message {
+    fn progress_message(&self, text: &str, number: u64) -> Message {
         Message {
             message_id: format!("{}-doing-{number}", self.rows.id),
             context_id: Some(self.rows.context_id.clone()),
@@ -156,9 +158,9 @@ impl Scene {
         }
     }
 
-    fn artifacts(&mut self, now: &Now, told: &mut Telling) {
+    fn artifacts(&mut self, now: &CurrentTask, batch: &mut EventBatch) {
         let (rows, open) = (Arc::clone(&self.rows), std::mem::take(&mut self.open));
-        // Where rows are the same ones, nothing is new but what is being written.
+        // If the rows did not change, only the open answers can have.
         let (before, after) = if Arc::ptr_eq(&rows, &now.rows) {
             (&[][..], &[][..])
         } else {
@@ -169,7 +171,7 @@ impl Scene {
         for gone in &known {
             if !targets.iter().any(|target| is_same(target, gone)) {
                 self.closed.remove(&gone.artifact_id);
-                told.push(self.withdrawal(gone));
+                batch.push(self.withdrawal(gone));
             }
         }
         for target in targets {
@@ -177,13 +179,13 @@ impl Scene {
             let before = known.iter().find(|known| is_same(known, target));
             let last = !now.open.iter().any(|open| is_same(open, target));
             let closes = last && !self.closed.contains(id);
-            let piece = match before {
-                None => Some(Piece::whole(target)),
+            let chunk = match before {
+                None => Some(ArtifactChunk::whole(target)),
                 Some(before) if before.parts == target.parts && !closes => None,
-                Some(before) => Some(Piece::between(before, target)),
+                Some(before) => Some(ArtifactChunk::between(before, target)),
             };
-            if let Some(piece) = piece {
-                told.push(self.chunk(target, piece, last));
+            if let Some(chunk) = chunk {
+                batch.push(self.chunk(target, chunk, last));
             }
             if last {
                 self.closed.insert(id.clone())
@@ -193,32 +195,32 @@ impl Scene {
         }
     }
 
-    fn chunk(&self, artifact: &Artifact, piece: Piece, last: bool) -> StreamResponse {
+    fn chunk(&self, artifact: &Artifact, chunk: ArtifactChunk, last: bool) -> StreamResponse {
         StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
             task_id: self.rows.id.clone(),
             context_id: self.rows.context_id.clone(),
             artifact: Artifact {
-                parts: piece.parts,
+                parts: chunk.parts,
                 ..artifact.clone()
             },
-            append: Some(piece.append),
+            append: Some(chunk.append),
             last_chunk: Some(last),
             metadata: None,
         })
     }
 
-    /// An answer that was begun and will not be: no event takes an artifact away, so it is emptied.
+    /// Empties an answer that was begun and dropped: A2A has no event that removes an artifact.
     fn withdrawal(&self, artifact: &Artifact) -> StreamResponse {
         let mut empty = artifact.clone();
         empty
             .metadata
             .get_or_insert_default()
             .insert(WITHDRAWN.to_owned(), Value::Bool(true));
-        let piece = Piece {
+        let chunk = ArtifactChunk {
             parts: vec![Part::text("")],
             append: false,
         };
-        self.chunk(&empty, piece, true)
+        self.chunk(&empty, chunk, true)
     }
 }
 
@@ -226,13 +228,13 @@ fn is_same(one: &Artifact, other: &Artifact) -> bool {
     one.artifact_id == other.artifact_id
 }
 
-/// Events that get their numbers.
-struct Telling {
+/// Collects events and numbers them.
+struct EventBatch {
     events: Vec<StreamResponse>,
     next: u64,
 }
 
-impl Telling {
+impl EventBatch {
     fn push(&mut self, mut event: StreamResponse) {
         let metadata = match &mut event {
             StreamResponse::StatusUpdate(update) => &mut update.metadata,
@@ -247,13 +249,13 @@ impl Telling {
     }
 }
 
-/// What is told of an artifact.
-struct Piece {
+/// The content of one artifact event.
+struct ArtifactChunk {
     parts: Vec<Part>,
     append: bool,
 }
 
-impl Piece {
+impl ArtifactChunk {
     fn whole(artifact: &Artifact) -> Self {
         Self {
             parts: artifact.parts.clone(),
@@ -261,9 +263,9 @@ impl Piece {
         }
     }
 
-    /// What is new where it only grew, otherwise all of it.
+    /// The appended parts if the artifact only grew, otherwise all of it.
     fn between(before: &Artifact, now: &Artifact) -> Self {
-        match grown(&before.parts, &now.parts) {
+        match appended(&before.parts, &now.parts) {
             Some(parts) if !parts.is_empty() => Self {
                 parts,
                 append: true,
@@ -273,8 +275,8 @@ impl Piece {
     }
 }
 
-/// What `now` has more than `before`; `None` when it is something else.
-fn grown(before: &[Part], now: &[Part]) -> Option<Vec<Part>> {
+/// The parts that `now` appends to `before`; `None` if it does not begin with `before`.
+fn appended(before: &[Part], now: &[Part]) -> Option<Vec<Part>> {
     let Some((end, same)) = before.split_last() else {
         return Some(now.to_vec());
     };

@@ -1,4 +1,4 @@
-//! What requests carry, read with our limits and refused in our words: bodies, queries, who calls.
+//! Extractors of handlers: bodies and queries with our limits and error texts, the caller, and pages of lists.
 
 use super::ProblemResponse;
 use super::bodies::{BodyError, BodyShare};
@@ -8,10 +8,12 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
-use bridge_core::limits::CONVERSATION_KEY_MAX_CHARS;
+use bridge_core::limits::{CONVERSATION_KEY_MAX_CHARS, PAGE_MAX};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// A JSON body that came in time.
+/// A JSON body, read within its deadline.
 #[derive(Debug)]
 pub(crate) struct Body<T>(pub(crate) T);
 
@@ -40,7 +42,7 @@ pub(super) async fn read_body(
     head: &Parts,
     body: axum::body::Body,
 ) -> Result<Bytes, ProblemResponse> {
-    // Whoever was let in to a route has a share; nobody else's body is read.
+    // Set by the guard: bodies of unauthenticated requests are not read.
     let share = head.extensions.get::<BodyShare>();
     let share = share.ok_or_else(|| ProblemResponse::unauthorized("nobody looked who calls"))?;
     share.read(body).await.map_err(ProblemResponse::from)
@@ -63,7 +65,7 @@ impl From<BodyError> for ProblemResponse {
     }
 }
 
-/// What is behind the `?`.
+/// Query parameters.
 #[derive(Debug)]
 pub(crate) struct Params<T>(pub(crate) T);
 
@@ -78,7 +80,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     }
 }
 
-/// Who calls: whoever the guard found out.
+/// The caller that the guard identified.
 #[derive(Debug)]
 pub(crate) struct Who(pub(crate) Caller);
 
@@ -86,14 +88,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Who {
     type Rejection = ProblemResponse;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ProblemResponse> {
-        // Only a public route has no caller, and none of those asks for one.
+        // Only public routes have no caller, and none of those extracts one.
         let caller = parts.extensions.get::<Caller>().cloned();
         let caller = caller.ok_or_else(|| ProblemResponse::unauthorized("nobody looked who calls"));
         caller.map(Self)
     }
 }
 
-/// The sender's own id for what it wants done, if it gave one: a printable name, like all keys.
+/// The `Idempotency-Key` header, if present.
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ProblemResponse> {
     let mut keys = headers.get_all("idempotency-key").iter();
     let Some(key) = keys.next() else {
@@ -111,5 +113,33 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Pro
         Some(_) | None => Err(ProblemResponse::bad_request(format!(
             "Idempotency-Key must be given once, as 1 to {CONVERSATION_KEY_MAX_CHARS} printable characters"
         ))),
+    }
+}
+
+/// Default rows per page.
+const PAGE_DEFAULT: u32 = 50;
+
+/// Which page of a list, newest first.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PageQuery {
+    /// How many, at most; 50 when absent.
+    #[schemars(range(min = 1, max = PAGE_MAX))]
+    limit: Option<u32>,
+    /// Older than this one: the `next` of the page before.
+    pub(crate) before: Option<String>,
+}
+
+impl PageQuery {
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX)
+    }
+
+    /// The `before` of the following page. A full page may be the last one; then the next is empty.
+    pub(crate) fn next<T>(rows: &[T], limit: u32, id: impl Fn(&T) -> String) -> Option<String> {
+        match rows.last() {
+            Some(last) if rows.len() >= limit as usize => Some(id(last)),
+            Some(_) | None => None,
+        }
     }
 }
