@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use bridge_codex::version::{FLOOR, PINNED, Version};
+use bridge_codex::version::{self, FLOOR, PINNED, Version};
 
 use crate::oneshot::{self, End};
 
@@ -202,7 +202,7 @@ pub(crate) fn version_of(path: &Path, vars: Vars<'_>) -> Result<Version, Error> 
 fn codex_version(stdout: &str) -> Option<Version> {
     let mut lines = stdout.lines();
     let line = lines.find(|line| line.starts_with("codex-cli "))?;
-    Version::from_cli(line).ok()
+    version::from_cli(line).ok()
 }
 
 /// Where npm puts the native executable below a `node_modules` directory, on the

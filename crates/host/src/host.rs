@@ -12,7 +12,7 @@ use crate::proven::Proven;
 use crate::shield::{Ground, real};
 use crate::socket_dir;
 use crate::supervise::{Permit, Supervisor};
-use bridge_codex::version::{FLOOR, Version};
+use bridge_codex::version::{self, FLOOR};
 use bridge_codex::wire::ThreadId;
 use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
 use bridge_codex::wire::method::{
@@ -382,8 +382,8 @@ impl<L: Ledger> Host<L> {
             .await
             .map_err(|error| of_call(&error, Deed::Harmless))?;
         connection.notify(INITIALIZED).await;
-        match Version::from_user_agent(&answer.user_agent) {
-            Ok(version) if version.is_supported() => {}
+        match version::from_user_agent(&answer.user_agent) {
+            Ok(version) if version::is_supported(&version) => {}
             Ok(version) => {
                 let reason = format!(
                     "Codex {version} is too old, {FLOOR} is the oldest that works: run `npm install -g @openai/codex@latest`"

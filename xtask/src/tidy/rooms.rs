@@ -21,6 +21,20 @@ pub(super) enum Room {
     Xtask,
 }
 
+/// Crates without clock, file, socket or runtime.
+const PURE: [&str; 10] = [
+    "aho-corasick",
+    "base64",
+    "data-encoding",
+    "percent-encoding",
+    "schemars",
+    "semver",
+    "serde",
+    "serde_json",
+    "sha2",
+    "thiserror",
+];
+
 impl Room {
     const ALL: [Self; 13] = [
         Self::Core,
@@ -113,8 +127,7 @@ impl Room {
     /// The crates from outside that a pure room may use; none stated means any.
     pub(super) fn may_use_external(self) -> Option<&'static [&'static str]> {
         match self {
-            Self::Core => Some(&["sha2", "thiserror"]),
-            Self::Codex => Some(&["serde", "serde_json", "sha2", "thiserror"]),
+            Self::Core | Self::Codex => Some(&PURE),
             Self::Host
             | Self::Store
             | Self::Channel

@@ -148,7 +148,7 @@ pub struct Capabilities {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeResponse {
-    /// `name/0.166.0 (…)`: see [`crate::version::Version::from_user_agent`].
+    /// `name/0.166.0 (…)`: see [`crate::version::from_user_agent`].
     pub user_agent: String,
     pub codex_home: Option<String>,
 }

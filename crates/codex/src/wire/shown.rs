@@ -4,6 +4,7 @@
 //! times, and what is too long to be shown is named by its length and hash. A text of the model can't pass for one of
 //! our lines: what follows its first line is indented. Escaping for a terminal or a chat is the surface's own.
 
+use data_encoding::HEXLOWER;
 use std::fmt::Write;
 
 use serde_json::Value;
@@ -271,10 +272,7 @@ impl Lines {
         }
         self.0.push('\n');
         if shown.len() < value.len() {
-            let hash: String = Sha256::digest(value)
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
+            let hash = HEXLOWER.encode(&Sha256::digest(value));
             let bytes = value.len();
             let _infallible = writeln!(
                 self.0,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use bridge_codex::link::{Event, Link, LinkOptions};
 use bridge_codex::turn::{TurnFold, TurnNews, TurnOutcome};
-use bridge_codex::version::{PINNED, Version};
+use bridge_codex::version::{self, PINNED};
 use bridge_codex::wire::account::AccountReadParams;
 use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
 use bridge_codex::wire::method::{
@@ -133,7 +133,7 @@ impl Replay {
         match request["method"].as_str().unwrap() {
             "initialize" => {
                 let response = read::<Initialize>(result);
-                let version = Version::from_user_agent(&response.user_agent).unwrap();
+                let version = version::from_user_agent(&response.user_agent).unwrap();
                 assert_eq!(version.to_string(), PINNED);
             }
             "thread/start" => self.opened = Some(read::<ThreadStart>(result)),

@@ -3,6 +3,7 @@
 //! Ids are made at the edges (they need randomness) and only carried here; the exceptions are derived from
 //! other ids: a turn's client id, a reply's key, and what stands for the names that `codex exec` gives late or never.
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -126,13 +127,7 @@ impl ReplyKey {
         hash.update(b"reply");
         hash.update(message_id.as_str());
         hash.update(ordinal.to_be_bytes());
-        let hex: String = hash
-            .finalize()
-            .iter()
-            .take(16)
-            .map(|b| format!("{b:02x}"))
-            .collect();
-        Self(hex)
+        Self(HEXLOWER.encode(&hash.finalize()[..16]))
     }
 }
 

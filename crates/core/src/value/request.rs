@@ -4,6 +4,7 @@
 //! decide what is in the rules, what a decision leads to in [`crate::step`].
 
 use super::{Actor, IncarnationId, ItemId, MessageId, RequestId, Tier, Timestamp};
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -87,12 +88,7 @@ impl EffectDigest {
         hash.update(kind.as_str());
         hash.update([0]);
         hash.update(shown);
-        Self(
-            hash.finalize()
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
-        )
+        Self(HEXLOWER.encode(&hash.finalize()))
     }
 
     /// One that was stored.
