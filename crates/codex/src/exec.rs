@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::wire::ids::{ItemId, ThreadId};
 use crate::wire::item::Item;
+use bridge_core::value::{ItemId, ThreadId};
 
 /// Items that say something about the run and touch nothing: a warning, a list of things to do.
 const HARMLESS: [&str; 2] = ["error", "todoList"];
@@ -109,8 +109,8 @@ impl ExecFold {
     fn thread(&mut self, event: &Value) -> ExecNews {
         match event.get("thread_id").and_then(Value::as_str) {
             Some(id) => {
-                self.thread = Some(ThreadId::from(id));
-                ExecNews::Thread(ThreadId::from(id))
+                self.thread = Some(ThreadId::new(id));
+                ExecNews::Thread(ThreadId::new(id))
             }
             None => ExecNews::Alive,
         }
@@ -122,7 +122,7 @@ impl ExecFold {
         };
         let kind = item.get("type").and_then(Value::as_str).unwrap_or_default();
         let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
-        let item_id = ItemId::from(id);
+        let item_id = ItemId::new(id);
         if HARMLESS.contains(&kind) {
             return ExecNews::Alive;
         }
@@ -222,7 +222,7 @@ mod tests {
             r#"{"type":"turn.completed","usage":{"input_tokens":100,"cached_input_tokens":20,"output_tokens":10}}"#,
         ]);
         let item = |id: &str, completed, headline: &str| ExecNews::Item {
-            item_id: ItemId::from(id),
+            item_id: ItemId::new(id),
             completed,
             headline: headline.to_owned(),
             effect: true,

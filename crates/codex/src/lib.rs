@@ -18,5 +18,3 @@ mod text;
 pub mod turn;
 pub mod version;
 pub mod wire;
-
-pub use answer::AgentText;

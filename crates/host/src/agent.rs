@@ -13,14 +13,13 @@ use crate::stream::{CodexStream, ServerStream, clean, interrupt};
 use crate::thread::{load, start};
 use bridge_codex::rpc::Refusal;
 use bridge_codex::turn::TurnFold;
-use bridge_codex::wire::ids::{ClientId, ThreadId, TurnId};
 use bridge_codex::wire::input::UserInput;
 use bridge_codex::wire::method::{TurnStart, TurnStartParams, TurnSteer, TurnSteerParams};
 use bridge_core::port::{
     Agent, AgentError, Ledger, LedgerError, LostTurn, RecordedTurn, RequestKey, Responded, Started,
     Steer, Steered, ThreadSpec, TurnHistory, TurnLookup, TurnSpec, TurnStatus, TurnTransport,
 };
-use bridge_core::value::{self, Class, IncarnationId, RequestVerdict};
+use bridge_core::value::{Class, IncarnationId, RequestVerdict, ThreadId, TurnId};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -124,7 +123,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         Ok(session.incarnation.incarnation_id.clone())
     }
 
-    async fn open_thread(&self, spec: &ThreadSpec) -> Result<value::ThreadId, AgentError> {
+    async fn open_thread(&self, spec: &ThreadSpec) -> Result<ThreadId, AgentError> {
         let host = self.homes.of(spec.codex_home.as_deref())?;
         let session = host.session().await?;
         host.prove_shield(&session, spec).await?;
@@ -133,27 +132,22 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         }
         let operator = operator::read(&session.connection, spec).await?;
         let thread = start(&session, spec, &operator, host.options.new_threads).await?;
-        Ok(value::ThreadId::new(thread.as_str()))
+        Ok(thread)
     }
 
-    async fn resume_thread(
-        &self,
-        thread: &value::ThreadId,
-        spec: &ThreadSpec,
-    ) -> Result<(), AgentError> {
+    async fn resume_thread(&self, thread: &ThreadId, spec: &ThreadSpec) -> Result<(), AgentError> {
         let host = self.homes.of(spec.codex_home.as_deref())?;
         let session = host.session().await?;
         if spec.transport == TurnTransport::Exec {
             host.prove_shield(&session, spec).await?;
             return self.runs.release(&session, thread).await;
         }
-        let thread = ThreadId::from(thread.as_str());
         let threads = &session.connection.threads;
-        if threads.loaded_as(&thread, spec).is_some() {
+        if threads.loaded_as(thread, spec).is_some() {
             return Ok(());
         }
         host.prove_shield(&session, spec).await?;
-        load(&session, &thread, spec).await
+        load(&session, thread, spec).await
     }
 
     async fn start_turn(&self, turn: &TurnSpec) -> Result<Started<CodexStream>, AgentError> {
@@ -165,7 +159,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         }
         let session = host.session().await?;
         let connection = &session.connection;
-        let thread = ThreadId::from(turn.thread.as_str());
+        let thread = turn.thread.clone();
         let Some(allowed) = connection.threads.loaded_as(&thread, &turn.spec) else {
             return Err(fault(
                 Class::Transient,
@@ -177,7 +171,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             let reason = "another program runs a turn on this conversation's thread; the message is answered after it";
             return Err(fault(Class::Capacity { until: None }, reason));
         }
-        let client_id = ClientId::from(turn.client_id.as_str());
+        let client_id = turn.client_id.clone();
         let fold = TurnFold::new(thread.clone(), None, Some(client_id.clone()));
         let frame = session.frame(allowed);
         let mailbox = connection.mailboxes.open(fold, thread.clone(), frame);
@@ -196,7 +190,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             })?;
         mailbox.bind(&thread, started.turn.id.clone());
         Ok(Started {
-            turn_id: value::TurnId::new(started.turn.id.as_str()),
+            turn_id: started.turn.id,
             stream: stream.into(),
         })
     }
@@ -211,7 +205,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
                 stream: None,
             });
         }
-        let thread = ThreadId::from(lost.turn.thread.as_str());
+        let thread = lost.turn.thread.clone();
         let connection = &session.connection;
         let operator = operator::read(connection, &lost.turn.spec).await?;
         let frame = session.frame(Allowed::of(&lost.turn.spec, &operator));
@@ -227,7 +221,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
                 ..
             }) => {
                 // Not marked as loaded: the next turn resumes the thread and compares its power first.
-                mailbox.bind(&thread, TurnId::from(turn_id.as_str()));
+                mailbox.bind(&thread, turn_id.clone());
                 Some(stream.into())
             }
             TurnHistory::Turn(_)
@@ -298,19 +292,17 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         Ok(Responded::Delivered)
     }
 
-    async fn end_life(&self, thread: &value::ThreadId, why: &str) {
-        let thread = ThreadId::from(thread.as_str());
+    async fn end_life(&self, thread: &ThreadId, why: &str) {
         // Where no Codex has the thread, none of them runs its turn.
-        if let Some(host) = self.homes.with_thread(&thread) {
+        if let Some(host) = self.homes.with_thread(thread) {
             host.end_life(why).await;
         }
     }
 
     /// Within 10 s; none is started for it. A Codex that stays silent is asked once more and then given up, and
     /// whoever follows a turn on it hears that.
-    async fn probe(&self, thread: &value::ThreadId) -> Result<(), AgentError> {
-        let thread = ThreadId::from(thread.as_str());
-        match self.having(&thread).present() {
+    async fn probe(&self, thread: &ThreadId) -> Result<(), AgentError> {
+        match self.having(thread).present() {
             Some(session) => {
                 let alive = session.connection.sign_of_life().await;
                 alive.map_err(|error| of_call(&error, Deed::Harmless))
@@ -324,16 +316,15 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             let why = NO_STEER.to_owned();
             return Ok(Steered::Refused { why });
         }
-        let thread_id = ThreadId::from(steer.thread.as_str());
-        let Some(session) = self.having(&thread_id).present() else {
+        let Some(session) = self.having(&steer.thread).present() else {
             let why = "codex is not running, and the turn has ended with it".to_owned();
             return Ok(Steered::Refused { why });
         };
         let params = TurnSteerParams {
-            thread_id,
-            expected_turn_id: TurnId::from(steer.turn_id.as_str()),
+            thread_id: steer.thread.clone(),
+            expected_turn_id: steer.turn_id.clone(),
             input: vec![UserInput::text(steer.text.clone())],
-            client_id: Some(ClientId::from(steer.client_id.as_str())),
+            client_id: Some(steer.client_id.clone()),
         };
         match session.connection.call::<TurnSteer>(params).await {
             Ok(_) => Ok(Steered::Taken),
@@ -343,24 +334,18 @@ impl<L: Ledger> Agent for CodexAgent<L> {
 
     /// The turn ends at once; its stream cleans up what it left running before it tells the end. Here that is done as
     /// well, for a turn that nobody follows or that has just ended.
-    async fn interrupt(
-        &self,
-        thread: &value::ThreadId,
-        turn_id: &value::TurnId,
-    ) -> Result<(), AgentError> {
+    async fn interrupt(&self, thread: &ThreadId, turn_id: &TurnId) -> Result<(), AgentError> {
         if turn_id.is_run() {
             self.runs.stop(turn_id);
             return Ok(());
         }
-        let thread = ThreadId::from(thread.as_str());
-        let Some(session) = self.having(&thread).present() else {
+        let Some(session) = self.having(thread).present() else {
             let reason = "codex is not running, and the turn has ended with it";
             return Err(fault(Class::Transient, reason));
         };
-        let turn_id = TurnId::from(turn_id.as_str());
-        let interrupted = interrupt(&session.connection, &thread, &turn_id).await;
+        let interrupted = interrupt(&session.connection, thread, turn_id).await;
         let cleaned = match &interrupted {
-            Ok(()) | Err(CallError::Refused { .. }) => clean(&session.connection, &thread).await,
+            Ok(()) | Err(CallError::Refused { .. }) => clean(&session.connection, thread).await,
             Err(_) => Ok(()),
         };
         interrupted

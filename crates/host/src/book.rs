@@ -1,10 +1,11 @@
 //! What one connection knows of its threads: which it has loaded, and on which a turn runs, whoever began it.
 
 use crate::power::{Allowed, Reported};
+use bridge_codex::wire::Notification;
 use bridge_codex::wire::notification::ThreadSettingsUpdated;
 use bridge_codex::wire::thread::ThreadStatus;
-use bridge_codex::wire::{Notification, ThreadId};
 use bridge_core::port::ThreadSpec;
+use bridge_core::value::ThreadId;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -150,7 +151,7 @@ mod tests {
             codex_home: None,
             agents: Vec::new(),
         };
-        let (book, thread) = (ThreadBook::default(), ThreadId::from("t"));
+        let (book, thread) = (ThreadBook::default(), ThreadId::new("t"));
         let update = |network: bool| {
             let policy =
                 json!({"type": "workspaceWrite", "writableRoots": [], "networkAccess": network});

@@ -2,10 +2,8 @@
 
 use crate::connection::CallError;
 use bridge_codex::rpc::{INTERNAL_ERROR, INVALID_REQUEST, Refusal, RpcError};
-use bridge_codex::wire::error_info::ClassHint;
-use bridge_codex::wire::turn::TurnError;
 use bridge_core::port::{AgentError, ThreadFailure};
-use bridge_core::value::{Class, Failure, Timestamp};
+use bridge_core::value::{Class, Failure};
 
 /// What a request was about to do: it decides what silence means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,43 +62,6 @@ fn of_refusal(refusal: Refusal, code: i64, words: &str) -> AgentError {
         Refusal::Other if code == INTERNAL_ERROR => fault(Class::Transient, words),
         Refusal::Other => fault(Class::Permanent, words),
     }
-}
-
-/// The failure that a failed turn amounts to. `until` is when the account's limit resets, if that is known.
-pub(crate) fn of_turn(error: &TurnError, until: Option<Timestamp>) -> Failure {
-    let words = match &error.details {
-        Some(details) if !details.is_empty() && !error.message.contains(details.as_str()) => {
-            format!("{} ({details})", error.message)
-        }
-        Some(_) | None => error.message.clone(),
-    };
-    let (class, meaning) = match error.info.class_hint(&error.message) {
-        ClassHint::Auth => (
-            Class::Config,
-            "the model's provider refused the login; run `codex login` (or set the provider's key) and the message is answered",
-        ),
-        ClassHint::RateLimited => (
-            Class::Capacity { until: None },
-            "the model's provider is limiting requests",
-        ),
-        ClassHint::UsageLimit => (
-            Class::Capacity { until },
-            "the account's usage limit is reached",
-        ),
-        ClassHint::ServerError => (Class::Transient, "the model's server failed"),
-        ClassHint::Stream => (Class::Transient, "the connection to the model broke"),
-        ClassHint::ContextWindow => (
-            Class::Permanent,
-            "the conversation no longer fits into the model's context; start a new one with --conversation",
-        ),
-        ClassHint::Sandbox => (
-            Class::Config,
-            "Codex could not set up its sandbox; `codex-bridge doctor` shows what is missing",
-        ),
-        ClassHint::BadRequest => (Class::Permanent, "the model refused the request"),
-        ClassHint::Other => (Class::Transient, "the turn failed"),
-    };
-    Failure::new(class, format!("{meaning}: {words}"))
 }
 
 /// What Codex refused, where only its words are there: a run of `codex exec` says them on stderr.

@@ -6,9 +6,8 @@
 
 use crate::fault::fault;
 use crate::host::{Health, Host, HostOptions, Session};
-use bridge_codex::wire::ThreadId;
 use bridge_core::port::{AgentError, Ledger, LedgerError};
-use bridge_core::value::{Class, IncarnationId};
+use bridge_core::value::{Class, IncarnationId, ThreadId};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

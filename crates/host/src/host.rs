@@ -13,14 +13,13 @@ use crate::shield::{Ground, real};
 use crate::socket_dir;
 use crate::supervise::{Permit, Supervisor};
 use bridge_codex::version::{self, FLOOR};
-use bridge_codex::wire::ThreadId;
 use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, INITIALIZED, Initialize, InitializeParams,
 };
 use bridge_core::port::{AgentError, Ledger, Reads, ThreadSpec};
 use bridge_core::step::{Incarnate, IncarnationGone};
-use bridge_core::value::{Class, Incarnation, IncarnationId, Timestamp, Transport};
+use bridge_core::value::{Class, Incarnation, IncarnationId, ThreadId, Timestamp, Transport};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -4,17 +4,13 @@
 //! person can see it, items queue up to a bound, and a follower that falls further behind loses sight of the turn and
 //! must reconcile.
 
-use crate::fault;
 use crate::power::{Allowed, Reported};
 use crate::questions;
-use bridge_codex::turn::{
-    ItemStage, OpenChanges, Spoken, TurnFold, TurnNews, TurnOutcome, made, spoken,
-};
-use bridge_codex::wire::values::{MessagePhase, TurnStatus as WireStatus};
-use bridge_codex::wire::{Notification, ServerRequest, ThreadId, Turn, TurnId};
+use bridge_codex::turn::{ItemStage, OpenChanges, TurnFold, TurnNews, TurnOutcome, made, spoken};
+use bridge_codex::wire::{Notification, ServerRequest, Turn};
 use bridge_core::deadline::after;
-use bridge_core::port::{ItemNote, Phase, TextUpdate, TurnEnd, TurnEvent, TurnStatus};
-use bridge_core::value::{self, Class, Failure, IncarnationId, Timestamp, Usage};
+use bridge_core::port::{ItemNote, TurnEvent};
+use bridge_core::value::{Class, Failure, IncarnationId, ThreadId, Timestamp, TurnId};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -310,7 +306,7 @@ impl Inner {
         }
         self.unread = false;
         self.text_due = after(now, TEXT_EVERY);
-        fold.writing().cloned().map(said)
+        fold.writing().cloned().map(TurnEvent::Text)
     }
 
     fn ask(&mut self, request: &ServerRequest, frame: &Frame) {
@@ -365,9 +361,8 @@ impl Inner {
             }) => {
                 // Its words are told whole below, or nothing is being written any more.
                 self.unread &= fold.writing().is_some_and(|text| text.item_id != item_id);
-                let item_id = value::ItemId::new(item_id.as_str());
-                if let Some(spoken) = spoken(notification) {
-                    self.push(said(spoken));
+                if let Some(text) = spoken(notification) {
+                    self.push(TurnEvent::Text(text));
                 }
                 let completed = stage == ItemStage::Completed;
                 self.push(TurnEvent::Item(ItemNote {
@@ -382,20 +377,26 @@ impl Inner {
             Some(TurnNews::Retrying { message }) => self.push(TurnEvent::Retrying { message }),
             Some(TurnNews::Completed(outcome)) => {
                 self.unread = false;
-                if outcome.unread && outcome.answer.is_none() {
+                let TurnOutcome {
+                    mut end,
+                    error,
+                    joined,
+                    unread,
+                } = *outcome;
+                if unread && end.answer.is_none() {
                     return self.lose("codex answered in an unknown form");
                 }
-                if outcome.joined {
-                    tracing::warn!(turn_id = %outcome.turn_id.as_str(), "a message was put into a turn that another program had begun on its thread");
+                if joined {
+                    tracing::warn!(turn_id = %end.turn_id, "a message was put into a turn that another program had begun on its thread");
                 }
-                let mut end = end(*outcome, resets_at);
+                end.failure = error.map(|error| error.failure(resets_at));
                 if let Power::Exceeded { why, .. } = &self.power {
                     let reason = format!("{OVERPOWERED}: {why}");
                     end.failure = Some(Failure::new(Class::Config, reason));
                 }
                 self.push(TurnEvent::Ended(end));
             }
-            Some(TurnNews::Started { .. } | TurnNews::Usage(_)) => self.alive = true,
+            Some(TurnNews::Started { .. } | TurnNews::Usage) => self.alive = true,
             None => self.alive |= fold.concerns(notification),
         }
     }
@@ -422,44 +423,6 @@ impl Inner {
 /// The user's own message is no news, and an agent message that just began has no words yet.
 fn is_silent(kind: &str, stage: ItemStage) -> bool {
     kind == "userMessage" || (kind == "agentMessage" && stage == ItemStage::Started)
-}
-
-fn said(spoken: Spoken) -> TurnEvent {
-    TurnEvent::Text(TextUpdate {
-        item_id: value::ItemId::new(spoken.item_id.as_str()),
-        phase: match spoken.phase {
-            Some(MessagePhase::Commentary) => Phase::Commentary,
-            Some(MessagePhase::FinalAnswer) => Phase::Final,
-            Some(MessagePhase::PartialAnswer | MessagePhase::Other(_)) | None => Phase::Unmarked,
-        },
-        extent: spoken.extent,
-        text: spoken.text,
-    })
-}
-
-fn end(outcome: TurnOutcome, resets_at: Option<Timestamp>) -> TurnEnd {
-    let status = match outcome.status {
-        WireStatus::Completed => TurnStatus::Completed,
-        WireStatus::Interrupted => TurnStatus::Interrupted,
-        WireStatus::Failed | WireStatus::InProgress | WireStatus::Other(_) => TurnStatus::Failed,
-    };
-    let failure: Option<Failure> = outcome
-        .error
-        .as_ref()
-        .map(|error| fault::of_turn(error, resets_at));
-    let usage = outcome.usage.map(|usage| usage.turn).unwrap_or_default();
-    TurnEnd {
-        turn_id: value::TurnId::new(outcome.turn_id.as_str()),
-        status,
-        answer: outcome.answer.map(|answer| answer.text),
-        touched: outcome.effects,
-        received: crate::history::client_ids(&outcome.received),
-        failure,
-        usage: Usage {
-            input_tokens: i64::try_from(usage.input_tokens).unwrap_or(i64::MAX),
-            output_tokens: i64::try_from(usage.output_tokens).unwrap_or(i64::MAX),
-        },
-    }
 }
 
 #[cfg(test)]

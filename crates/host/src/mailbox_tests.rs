@@ -26,7 +26,7 @@ pub(crate) fn frame() -> Frame {
 }
 
 fn mailbox() -> Mailbox {
-    let fold = TurnFold::new(ThreadId::from("t"), Some(TurnId::from("u")), None);
+    let fold = TurnFold::new(ThreadId::new("t"), Some(TurnId::new("u")), None);
     Mailbox::folding(fold, frame())
 }
 

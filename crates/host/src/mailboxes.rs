@@ -11,9 +11,9 @@ use crate::reply::{Reply, reply};
 use crate::unconfirmed::Overdue;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::TurnFold;
-use bridge_codex::wire::{Notification, Outcome, ServerRequest, ThreadId};
+use bridge_codex::wire::{Notification, Outcome, ServerRequest};
 use bridge_core::port::{RequestKey, TurnEvent};
-use bridge_core::value::RequestVerdict;
+use bridge_core::value::{RequestVerdict, ThreadId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -237,15 +237,15 @@ mod tests {
     use crate::mailbox::tests::frame;
     use crate::power::Reported;
     use crate::questions::UNHEARD_PATIENCE;
-    use bridge_codex::wire::TurnId;
     use bridge_codex::wire::notification::EffectiveSettings;
     use bridge_codex::wire::values::GrantScope;
     use bridge_core::port::ApprovalRequest;
+    use bridge_core::value::TurnId;
     use bridge_core::value::{RequestDecision, RequestKind, Timestamp};
     use serde_json::{Value, json};
 
     fn thread() -> ThreadId {
-        ThreadId::from("t")
+        ThreadId::new("t")
     }
 
     fn request(id: i64, method: &str, more: Value) -> ServerRequest {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     fn running(boxes: &Mailboxes) -> Arc<Mailbox> {
-        let fold = TurnFold::new(thread(), Some(TurnId::from("u")), None);
+        let fold = TurnFold::new(thread(), Some(TurnId::new("u")), None);
         boxes.open(fold, thread(), frame())
     }
 
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(boxes.next_expiry(), None);
         assert_eq!(boxes.question(&name), None);
         let next = boxes.open_early(thread(), frame());
-        next.bind(&thread(), TurnId::from("u"));
+        next.bind(&thread(), TurnId::new("u"));
         let told = [event(&next).await, event(&next).await];
         assert!(told.contains(&TurnEvent::Resolved(name)), "{told:?}");
     }
@@ -339,7 +339,7 @@ mod tests {
             "changes": [{"path": "/w/a", "kind": {"type": "add"}, "diff": "hello\n"}]});
         let turn = json!({"id": "u", "status": "inProgress", "items": [item], "itemsView": "full"});
         mailbox.recall(&[serde_json::from_value(turn).unwrap()]);
-        mailbox.bind(&thread(), TurnId::from("u"));
+        mailbox.bind(&thread(), TurnId::new("u"));
         let asked = asked(&mailbox).await;
         assert_eq!(
             (asked.kind, asked.key.rpc_id.as_str()),
@@ -375,7 +375,7 @@ mod tests {
         let second = boxes.open_early(thread(), frame());
         // Codex asks again as well.
         boxes.ask(command(0), Instant::now()).unwrap();
-        second.bind(&thread(), TurnId::from("u"));
+        second.bind(&thread(), TurnId::new("u"));
         assert_eq!(asked(&second).await, before);
         boxes.ask(command(1), Instant::now()).unwrap();
         assert_eq!(asked(&second).await.key.rpc_id, "1");
@@ -495,11 +495,11 @@ mod tests {
             "activePermissionProfile": null});
         let found: EffectiveSettings = serde_json::from_value(found).unwrap();
         mailbox.compare(Reported::from(&found));
-        mailbox.bind(&thread(), TurnId::from("u"));
+        mailbox.bind(&thread(), TurnId::new("u"));
         let News::Overpowered { turn_id } = mailbox.next().await else {
             panic!("nobody was told");
         };
-        assert_eq!(turn_id, TurnId::from("u"));
+        assert_eq!(turn_id, TurnId::new("u"));
     }
 
     #[tokio::test]
@@ -519,7 +519,7 @@ mod tests {
         let News::Overpowered { turn_id } = mailbox.next().await else {
             panic!("nobody was told");
         };
-        assert_eq!(turn_id, TurnId::from("u"));
+        assert_eq!(turn_id, TurnId::new("u"));
         let turn =
             json!({"id": "u", "status": "interrupted", "items": [], "itemsView": "notLoaded"});
         let done = json!({"threadId": "t", "turn": turn});

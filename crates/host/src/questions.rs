@@ -11,11 +11,11 @@ use bridge_codex::turn::OpenChanges;
 use bridge_codex::wire::effect::effect;
 use bridge_codex::wire::server_request::RequestKind as WireKind;
 use bridge_codex::wire::shown::Scene;
-use bridge_codex::wire::{Notification, Outcome, ServerRequest, ThreadId};
+use bridge_codex::wire::{Notification, Outcome, ServerRequest};
 use bridge_core::deadline::after;
 use bridge_core::port::{ApprovalRequest, RequestKey};
 use bridge_core::prompt::ASK_AGENT;
-use bridge_core::value::{self, IncarnationId, RequestKind};
+use bridge_core::value::{IncarnationId, RequestKind, ThreadId};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -169,15 +169,14 @@ impl Questions {
 }
 
 fn is_named(request: &ServerRequest, to: &RequestKey) -> bool {
-    request.id.to_string() == to.rpc_id
-        && request.item_id().map(|id| id.as_str()) == to.item_id.as_ref().map(|id| id.as_str())
+    request.id.to_string() == to.rpc_id && request.item_id() == to.item_id.as_ref()
 }
 
 pub(crate) fn name_of(request: &ServerRequest, incarnation: &IncarnationId) -> RequestKey {
     RequestKey {
         incarnation: incarnation.clone(),
         rpc_id: request.id.to_string(),
-        item_id: request.item_id().map(|id| value::ItemId::new(id.as_str())),
+        item_id: request.item_id().cloned(),
     }
 }
 

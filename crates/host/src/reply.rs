@@ -9,8 +9,8 @@
 //! | cancel | Codex ends the turn | we interrupt the turn | we interrupt the turn | we interrupt the turn |
 
 use bridge_codex::wire::values::GrantScope;
-use bridge_codex::wire::{Outcome, ServerRequest, TurnId};
-use bridge_core::value::{RequestDecision, RequestVerdict};
+use bridge_codex::wire::{Outcome, ServerRequest};
+use bridge_core::value::{RequestDecision, RequestVerdict, TurnId};
 use serde_json::Value;
 
 /// What is done about a question.
@@ -96,7 +96,7 @@ mod tests {
             let Reply::Interrupt { turn, .. } = reply else {
                 panic!("{request:?}: {reply:?}");
             };
-            assert_eq!(turn, TurnId::from("u"));
+            assert_eq!(turn, TurnId::new("u"));
         }
     }
 

@@ -4,11 +4,11 @@
 use crate::connection::{CallError, Connection};
 use crate::exec::ExecStream;
 use crate::mailbox::{Mailbox, News};
-use bridge_codex::wire::ids::{ThreadId, TurnId};
 use bridge_codex::wire::method::{BackgroundTerminalsClean, TurnInterrupt, TurnInterruptParams};
 use bridge_codex::wire::thread::ThreadIdParams;
 use bridge_core::deadline::after;
 use bridge_core::port::{TurnEvent, TurnStatus, TurnStream};
+use bridge_core::value::{ThreadId, TurnId};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -224,8 +224,8 @@ mod tests {
         let (sink, texts) = ours.split();
         let (texts, sink) = (Reader::Socket(texts), Writer::Socket(sink));
         let connection = Connection::start(texts, sink, life(), Learned::default());
-        let thread = ThreadId::from("t");
-        let fold = TurnFold::new(thread.clone(), Some(TurnId::from("u")), None);
+        let thread = ThreadId::new("t");
+        let fold = TurnFold::new(thread.clone(), Some(TurnId::new("u")), None);
         let mailbox = connection.mailboxes.open(fold, thread.clone(), frame());
         let settings = json!({"sandboxPolicy": {"type": "dangerFullAccess"}, "approvalPolicy": "on-request",
                               "approvalsReviewer": "user", "activePermissionProfile": null});

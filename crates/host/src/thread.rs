@@ -7,7 +7,6 @@ use crate::host::{NewThreads, Session};
 use crate::operator::{self, Operator};
 use crate::power::{Allowed, Reported, approval};
 use crate::shield::{Ground, Reach, real};
-use bridge_codex::wire::ThreadId;
 use bridge_codex::wire::method::{ThreadResume, ThreadSettingsUpdate, ThreadStart};
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::{
@@ -17,7 +16,7 @@ use bridge_codex::wire::thread::{
 use bridge_codex::wire::values::{ApprovalsReviewer, HistoryMode, SandboxMode, SortDirection};
 use bridge_core::port::{AgentError, Reads, ThreadSpec};
 use bridge_core::prompt::{ASK_AGENT, ask_agent_description};
-use bridge_core::value::{Class, Sandbox};
+use bridge_core::value::{Class, Sandbox, ThreadId};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 

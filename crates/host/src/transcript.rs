@@ -6,9 +6,8 @@
 //! next daemon knows it too. What follows for a message is decided in the core.
 
 use crate::fault::fault;
-use bridge_codex::wire::ThreadId;
 use bridge_core::port::{AgentError, RecordedTurn, TurnHistory, TurnStatus};
-use bridge_core::value::{Class, Incarnation, IncarnationId};
+use bridge_core::value::{Class, Incarnation, IncarnationId, ThreadId};
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -66,7 +65,7 @@ impl Transcripts {
         };
         let mut inner = self.locked();
         for line in text.lines().take(UNSAVED_MAX) {
-            let thread = (line != ALL).then(|| ThreadId::from(line));
+            let thread = (line != ALL).then(|| ThreadId::new(line));
             inner.unsaved.insert((life.incarnation_id.clone(), thread));
         }
     }
@@ -189,7 +188,7 @@ mod tests {
     fn lost_transcript_makes_absence_unreadable() {
         let dir = tempfile::tempdir().unwrap();
         let life = life(dir.path());
-        let thread = ThreadId::from("t");
+        let thread = ThreadId::new("t");
         let first = Transcripts::default();
         first.lost(&life, Some(&thread), "no space");
         let second = Transcripts::default();
@@ -209,10 +208,7 @@ mod tests {
                     "{missing:?}"
                 );
                 assert_eq!(believed("b", &thread, missing.clone()), missing);
-                assert_eq!(
-                    believed("a", &ThreadId::from("x"), missing.clone()),
-                    missing
-                );
+                assert_eq!(believed("a", &ThreadId::new("x"), missing.clone()), missing);
             }
             for there in [turn(TurnStatus::Completed), turn(TurnStatus::InProgress)] {
                 assert_eq!(believed("a", &thread, there.clone()), there);
@@ -246,7 +242,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(&away).unwrap().count(), 0);
         let found = known.believed(
             &IncarnationId::new("a"),
-            &ThreadId::from("t"),
+            &ThreadId::new("t"),
             TurnHistory::Absent,
         );
         assert!(

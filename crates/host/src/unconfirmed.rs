@@ -9,8 +9,9 @@
 //! Only decides; the connection's task writes. `now` is an argument.
 
 use bridge_codex::rpc::RawId;
-use bridge_codex::wire::{ItemId, Outcome, ServerRequest, ThreadId, TurnId};
+use bridge_codex::wire::{Outcome, ServerRequest};
 use bridge_core::deadline::after;
+use bridge_core::value::{ItemId, ThreadId, TurnId};
 use std::collections::HashMap;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -243,7 +244,7 @@ mod tests {
     fn resume(id: i64) -> Overdue {
         Overdue::Resume {
             id: RawId::Integer(id),
-            thread: ThreadId::from("t"),
+            thread: ThreadId::new("t"),
         }
     }
 
@@ -356,12 +357,12 @@ mod tests {
         let call = json!({"callId": "c", "tool": "ask_agent", "arguments": {}});
         book.insert(request(1, "item/tool/call", &call), yes(), start);
         book.insert(command(2), yes(), start);
-        let (thread, other) = (ThreadId::from("t"), TurnId::from("other"));
-        let of_call = book.confirm_item(&thread, &ItemId::from("c"));
+        let (thread, other) = (ThreadId::new("t"), TurnId::new("other"));
+        let of_call = book.confirm_item(&thread, &ItemId::new("c"));
         assert_eq!(of_call.len(), 1);
         assert_eq!(of_call[0].id, RawId::Integer(1));
         assert_eq!(book.confirm_turn(&thread, &other), []);
-        assert_eq!(book.confirm_turn(&thread, &TurnId::from("u")).len(), 2);
+        assert_eq!(book.confirm_turn(&thread, &TurnId::new("u")).len(), 2);
         assert_eq!(book.next_due(), None);
     }
 
@@ -371,10 +372,10 @@ mod tests {
         let more = json!({"command": "ls", "cwd": "/w", "threadId": "other", "itemId": "i0"});
         let elsewhere = request(1, "item/commandExecution/requestApproval", &more);
         book.insert(elsewhere.clone(), yes(), start);
-        let ended = book.confirm_item(&ThreadId::from("t"), &ItemId::from("i0"));
+        let ended = book.confirm_item(&ThreadId::new("t"), &ItemId::new("i0"));
         assert_eq!(ended, [command(0)]);
         assert_eq!(book.len(), 1, "the other thread's answer stays");
-        let ended = book.confirm_item(&ThreadId::from("other"), &ItemId::from("i0"));
+        let ended = book.confirm_item(&ThreadId::new("other"), &ItemId::new("i0"));
         assert_eq!(ended, [elsewhere]);
     }
 }

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use crate::wire::Notification;
-use crate::wire::ids::ItemId;
 use crate::wire::item::{FileUpdate, Item};
 use crate::wire::shown::diff_lines;
 use crate::wire::values::PatchStatus;
+use bridge_core::value::ItemId;
 
 /// Changes that may be open at once.
 const MAX_OPEN: usize = 64;
@@ -99,7 +99,7 @@ mod tests {
     }
 
     fn diff(open: &OpenChanges, id: &str) -> Option<String> {
-        let changes = open.of(&ItemId::from(id))?;
+        let changes = open.of(&ItemId::new(id))?;
         changes.first().map(|change| change.diff.clone())
     }
 

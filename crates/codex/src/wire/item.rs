@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::ReaderVisitor;
-use super::ids::{ClientId, ItemId};
 use super::values::{CommandStatus, MessagePhase, PatchStatus, ToolStatus};
+use bridge_core::value::{ClientId, ItemId};
 
 /// Declares the item kinds once: the enum, its reader, and the list for the schema check.
 macro_rules! items {
@@ -261,7 +261,7 @@ impl Item {
         let kind = field("type");
         Self::read(kind, value).unwrap_or_else(|| {
             Self::Other(OtherItem {
-                id: ItemId::from(field("id")),
+                id: ItemId::new(field("id")),
                 kind: kind.to_owned(),
             })
         })
@@ -324,7 +324,7 @@ mod tests {
             panic!("{item:?}");
         };
         assert_eq!(message.text(), "a\nb");
-        assert_eq!(message.client_id, Some(ClientId::from("m1.1")));
+        assert_eq!(message.client_id, Some(ClientId::new("m1.1")));
         assert_eq!((item.kind(), item.id().as_str()), ("userMessage", "u1"));
     }
 
@@ -350,7 +350,7 @@ mod tests {
             json!({"type": 7, "id": 8}),
         ] {
             let nameless = OtherItem {
-                id: ItemId::from(""),
+                id: ItemId::new(""),
                 kind: String::new(),
             };
             assert_eq!(Item::from_value(&value), Item::Other(nameless));

@@ -9,7 +9,6 @@ use super::account::{
     AccountReadParams, AccountReadResponse, LoginStartParams, LoginStartResponse,
 };
 use super::config::{ConfigReadParams, ConfigReadResponse};
-use super::ids::{ClientId, ThreadId, TurnId};
 use super::input::UserInput;
 use super::policy::SandboxPolicy;
 use super::thread::{
@@ -19,6 +18,7 @@ use super::thread::{
 };
 use super::turn::Turn;
 use super::values::ApprovalPolicy;
+use bridge_core::value::{ClientId, ThreadId, TurnId};
 
 /// For what Codex answers from memory. Measured answers take milliseconds; a burst may lose a
 /// request without any answer, so every request has an end.
@@ -233,8 +233,8 @@ mod tests {
     #[test]
     fn serializes_exact_names_without_unset_fields() {
         let params = TurnStartParams::new(
-            ThreadId::from("t"),
-            ClientId::from("m1.1"),
+            ThreadId::new("t"),
+            ClientId::new("m1.1"),
             vec![UserInput::text("hi\n\"there\"")],
         );
         assert_eq!(

@@ -12,7 +12,6 @@ pub mod effect;
 pub mod error_info;
 mod form;
 mod headline;
-pub mod ids;
 pub mod input;
 pub mod item;
 pub mod method;
@@ -29,7 +28,6 @@ pub mod values;
 
 use serde::de::DeserializeOwned;
 
-pub use ids::{ItemId, ThreadId, TurnId};
 pub use item::Item;
 pub use method::Method;
 pub use notification::Notification;

@@ -7,7 +7,6 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ReaderVisitor;
-use super::ids::{ItemId, ThreadId, TurnId};
 use super::item::{FileUpdate, Item};
 use super::policy::SandboxPolicy;
 use super::thread::{PermissionProfile, Thread, ThreadStatus};
@@ -15,6 +14,7 @@ use super::turn::{Turn, TurnError};
 use super::usage::{RateLimits, ThreadTokenUsage};
 use super::values::{ApprovalPolicy, ApprovalsReviewer, PlanStepStatus};
 use crate::rpc::RawId;
+use bridge_core::value::{ItemId, ThreadId, TurnId};
 
 /// Declares the notifications once: the enum, its reader, and the list for the schema check.
 macro_rules! notifications {
@@ -313,7 +313,7 @@ impl Notification {
             thread_id: params
                 .get("threadId")
                 .and_then(Value::as_str)
-                .map(ThreadId::from),
+                .map(ThreadId::new),
             why: error.to_string(),
         }
     }
@@ -338,7 +338,7 @@ mod tests {
             matches!(broken, Notification::Malformed { .. }),
             "{broken:?}"
         );
-        assert_eq!(broken.thread_id(), Some(&ThreadId::from("t")));
+        assert_eq!(broken.thread_id(), Some(&ThreadId::new("t")));
         for params in [json!(null), json!([]), json!("x"), json!({"threadId": 1})] {
             let broken = Notification::parse("error", &params);
             assert_eq!(broken.method(), "error");
@@ -356,7 +356,7 @@ mod tests {
         };
         let resolved = |request_id| {
             Notification::ServerRequestResolved(ServerRequestResolved {
-                thread_id: ThreadId::from("t"),
+                thread_id: ThreadId::new("t"),
                 request_id,
             })
         };

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ReaderVisitor;
-use super::ids::{ItemId, ThreadId, TurnId};
 use super::values::CommandApprovalKind;
 use crate::rpc::RawId;
+use bridge_core::value::{ItemId, ThreadId, TurnId};
 
 /// One request of Codex. Its id is unique only within one incarnation: each process counts from 0.
 #[derive(Debug, Clone, PartialEq)]
@@ -256,7 +256,7 @@ impl ServerRequest {
         let stray_thread = ["threadId", "conversationId"]
             .into_iter()
             .find_map(|key| params.get(key).and_then(Value::as_str))
-            .map(ThreadId::from);
+            .map(ThreadId::new);
         Self {
             id,
             method,

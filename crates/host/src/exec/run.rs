@@ -21,7 +21,7 @@ use bridge_core::deadline::after;
 use bridge_core::port::{
     AgentError, Extent, ItemNote, Ledger, Phase, TextUpdate, TurnEvent, TurnSpec,
 };
-use bridge_core::value::{self, Class, Incarnation, IncarnationId, ThreadId, Transport, TurnId};
+use bridge_core::value::{Class, Incarnation, IncarnationId, ThreadId, Transport, TurnId};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -197,21 +197,21 @@ impl Run {
     fn is_astray(&self) -> bool {
         let asked = &self.turn.thread;
         let given = self.fold.thread.as_ref();
-        !asked.is_unnamed() && given.is_some_and(|given| given.as_str() != asked.as_str())
+        !asked.is_unnamed() && given.is_some_and(|given| given != asked)
     }
 
     fn told(&self, news: ExecNews) -> TurnEvent {
         match news {
-            ExecNews::Thread(thread) if self.turn.thread.is_unnamed() => TurnEvent::Named {
-                thread: ThreadId::new(thread.as_str()),
-            },
+            ExecNews::Thread(thread) if self.turn.thread.is_unnamed() => {
+                TurnEvent::Named { thread }
+            }
             ExecNews::Item {
                 item_id,
                 completed,
                 headline,
                 effect,
             } => TurnEvent::Item(ItemNote {
-                item_id: value::ItemId::new(item_id.as_str()),
+                item_id,
                 completed,
                 headline,
                 effect,
@@ -222,7 +222,7 @@ impl Run {
                 completed,
                 text,
             } => TurnEvent::Text(TextUpdate {
-                item_id: value::ItemId::new(item_id.as_str()),
+                item_id,
                 phase: Phase::Unmarked,
                 extent: if completed {
                     Extent::Whole
@@ -261,8 +261,9 @@ impl Run {
         heal(host, &self.turn, &ending).await;
         let fresh = self.turn.thread.is_unnamed();
         let named = ending.fold.thread.clone();
-        let thread = named.as_ref().map(|id| ThreadId::new(id.as_str()));
-        let before = thread.and_then(|id| seat.count(&id, fresh, ending.fold.usage));
+        let before = named
+            .as_ref()
+            .and_then(|id| seat.count(id, fresh, ending.fold.usage));
         let stand_in = TurnId::of_run(&self.turn.client_id);
         let turn_id = match (ending.completed(), named) {
             (true, Some(thread)) => newest(host, thread).await,
@@ -272,7 +273,7 @@ impl Run {
     }
 }
 
-async fn newest<L: Ledger>(host: &Host<L>, thread: bridge_codex::wire::ThreadId) -> Option<TurnId> {
+async fn newest<L: Ledger>(host: &Host<L>, thread: ThreadId) -> Option<TurnId> {
     let session = host.session().await.ok()?;
     let found = thread::newest(&session, thread).await;
     if found.is_none() {
@@ -287,7 +288,7 @@ async fn heal<L: Ledger>(host: &Host<L>, turn: &TurnSpec, ending: &Ending) {
     if ending.fold.began || refused != Refusal::Archived {
         return;
     }
-    let thread = bridge_codex::wire::ThreadId::from(turn.thread.as_str());
+    let thread = turn.thread.clone();
     let back = match host.session().await {
         Ok(session) => thread::unarchive(&session, thread).await,
         Err(error) => Err(error),

@@ -5,11 +5,10 @@
 //! does here; and a run that is looked at has ended, so nobody else writes it.
 
 use crate::fault::{Deed, fault, lost, of_call};
-use crate::history::{Listed, older, ours_found, unreadable};
+use crate::history::{Listed, believed, older, unreadable};
 use crate::host::Session;
 use bridge_codex::oracle;
 use bridge_codex::wire::Turn;
-use bridge_codex::wire::ids::{ThreadId, TurnId};
 use bridge_codex::wire::item::Item;
 use bridge_codex::wire::method::{ThreadArchive, ThreadRead, ThreadUnarchive};
 use bridge_codex::wire::thread::{ThreadIdParams, ThreadReadParams, ThreadStatus};
@@ -17,19 +16,19 @@ use bridge_core::port::{
     AgentError, LostTurn, RecordedTurn, ThreadFailure, TurnHistory, TurnStatus,
 };
 use bridge_core::prompt;
-use bridge_core::value::{self, Class};
+use bridge_core::value::{Class, ThreadId, TurnId};
 
 /// Pages of a history that are looked at before it counts as unreadable.
 const PAGES_MAX: usize = 40;
 
 /// Makes sure that a thread can be resumed by a run: it is there, and the app-server does not have its writer.
-pub(super) async fn release(session: &Session, thread: &value::ThreadId) -> Result<(), AgentError> {
+pub(super) async fn release(session: &Session, thread: &ThreadId) -> Result<(), AgentError> {
     if thread.is_unnamed() {
         let words =
             "the run that was to begin this conversation's thread ended before Codex had named it";
         return Err(lost(ThreadFailure::Missing, words));
     }
-    let thread_id = ThreadId::from(thread.as_str());
+    let thread_id = thread.clone();
     let read = ThreadReadParams {
         thread_id: thread_id.clone(),
         include_turns: false,
@@ -65,10 +64,9 @@ pub(super) async fn unarchive(session: &Session, thread_id: ThreadId) -> Result<
 }
 
 /// Codex's id of the newest turn of a thread: `codex exec` does not tell it, and a lost run is looked for behind it.
-pub(super) async fn newest(session: &Session, thread: ThreadId) -> Option<value::TurnId> {
+pub(super) async fn newest(session: &Session, thread: ThreadId) -> Option<TurnId> {
     let (turns, _) = older(session, thread, None).await.ok()??;
-    let turn = turns.last()?;
-    Some(value::TurnId::new(turn.id.as_str()))
+    Some(turns.last()?.id.clone())
 }
 
 /// What became of a run that has ended unseen.
@@ -79,9 +77,7 @@ pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<TurnHisto
             "the run of `codex exec` ended before Codex had named its thread",
         ));
     }
-    let thread = ThreadId::from(thread.as_str());
     let after = lost.after_turn.as_ref();
-    let after = after.map(|turn_id| TurnId::from(turn_id.as_str()));
     let mut turns: Vec<Turn> = Vec::new();
     let mut cursor = None;
     for _ in 0..PAGES_MAX {
@@ -96,17 +92,17 @@ pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<TurnHisto
         page.append(&mut turns);
         turns = page;
         cursor = next;
-        let anchored = turns.iter().any(|turn| Some(&turn.id) == after.as_ref());
+        let anchored = turns.iter().any(|turn| Some(&turn.id) == after);
         if anchored || cursor.is_none() {
             break;
         }
     }
-    let found = behind(&turns, lost.after_turn.as_ref(), &lost.turn.text)?;
+    let found = behind(&turns, after, &lost.turn.text)?;
     if !matches!(found, TurnHistory::Turn(_)) {
         return Ok(found);
     }
     let read = ThreadReadParams {
-        thread_id: thread,
+        thread_id: thread.clone(),
         include_turns: false,
     };
     // What is found must not wait for this: without it the history counts as one that does not list everything.
@@ -122,11 +118,7 @@ pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<TurnHisto
 
 /// Looks behind the last turn that is known. Without it an old turn with the same text would pass for ours, and its
 /// answer for the answer: then the thread's only turn may be ours, and of several none is harvested.
-fn behind(
-    turns: &[Turn],
-    after: Option<&value::TurnId>,
-    text: &str,
-) -> Result<TurnHistory, AgentError> {
+fn behind(turns: &[Turn], after: Option<&TurnId>, text: &str) -> Result<TurnHistory, AgentError> {
     let mut used = turns.iter().rev().filter(|turn| !turn.items.is_empty());
     match (after, used.next(), used.next()) {
         // Of an earlier run nothing is known but that it answered on this thread.
@@ -160,7 +152,7 @@ fn judge(later: &[Turn], text: &str) -> Result<TurnHistory, AgentError> {
     let Some(ours) = ours else {
         return Ok(cut(last));
     };
-    Ok(match ours_found(oracle::of_turn(ours))? {
+    Ok(match believed(oracle::of_turn(ours))? {
         // Nobody runs it any more, whatever its record says.
         TurnHistory::Turn(finding) if finding.status == TurnStatus::InProgress => cut(ours),
         found => found,
@@ -169,7 +161,7 @@ fn judge(later: &[Turn], text: &str) -> Result<TurnHistory, AgentError> {
 
 fn cut(turn: &Turn) -> TurnHistory {
     TurnHistory::Turn(RecordedTurn {
-        turn_id: value::TurnId::new(turn.id.as_str()),
+        turn_id: turn.id.clone(),
         status: TurnStatus::Interrupted,
         answer: None,
         effects: Vec::new(),
@@ -248,21 +240,18 @@ mod tests {
         let old = turn("1", "completed", "ours", "old");
         let new = turn("2", "completed", "ours", "new");
         let both = [old.clone(), new.clone()];
-        let look = |turns: &[Turn], after: Option<value::TurnId>| match behind(
-            turns,
-            after.as_ref(),
-            "ours",
-        ) {
-            Ok(TurnHistory::Turn(finding)) => (finding.status, finding.answer),
-            other => panic!("{other:?}"),
-        };
-        let id = |id: &str| Some(value::TurnId::new(id));
+        let look =
+            |turns: &[Turn], after: Option<TurnId>| match behind(turns, after.as_ref(), "ours") {
+                Ok(TurnHistory::Turn(finding)) => (finding.status, finding.answer),
+                other => panic!("{other:?}"),
+            };
+        let id = |id: &str| Some(TurnId::new(id));
         let harvested = (TurnStatus::Completed, Some("new".to_owned()));
         let cut = (TurnStatus::Interrupted, None);
         assert_eq!(look(&both, id("1")), harvested);
         assert_eq!(look(&[new], None), harvested, "the first of its thread");
         assert_eq!(look(&both, None), cut);
-        let stand_in = value::TurnId::of_run(&value::ClientId::new("x"));
+        let stand_in = TurnId::of_run(&bridge_core::value::ClientId::new("x"));
         assert_eq!(
             look(std::slice::from_ref(&old), Some(stand_in.clone())),
             cut

@@ -60,7 +60,7 @@ impl Ending {
             info: ErrorInfo::Absent,
             details: None,
         };
-        let failure = fault::of_turn(&error, None);
+        let failure = error.failure(None);
         let class = failure.class;
         Failure::new(class, self.words(&failure.reason))
     }
