@@ -4,7 +4,6 @@
 
 use super::errand_files::{keep, remove};
 use super::ids;
-use super::questions::misfit;
 use super::service::{DaemonService, closed};
 use crate::config::{A2aAuthKey, A2aConfig, Config};
 use bridge_channel::a2a::{self, Inbound, arrive, conversation_key, external_id, key_id};
@@ -22,6 +21,7 @@ use bridge_front::{
     A2aAuth, A2aProfile, A2aSkill, ANONYMOUS, BridgeService, Caller, ChannelView, NewAnswer,
     NewErrand, Scope, SubmitError, Via,
 };
+use bridge_host::misfit;
 
 /// What the configuration says about other agents.
 #[derive(Clone, Debug)]

@@ -51,7 +51,6 @@ pub mod term;
 mod terms;
 #[cfg(test)]
 mod tests;
-mod wants;
 mod watchdog;
 mod work;
 

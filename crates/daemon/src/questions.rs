@@ -4,10 +4,6 @@
 use super::Daemon;
 use super::follow::Followed;
 use super::ids::{now, request_id};
-use super::wants::wants;
-use bridge_codex::rpc::RawId;
-use bridge_codex::wire::ServerRequest;
-use bridge_codex::wire::values::GrantScope;
 use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{
     Agent, ApprovalRequest, Ledger, LedgerError, RequestKey, Responded, Sink, Standing,
@@ -17,10 +13,8 @@ use bridge_core::show;
 use bridge_core::step::{Ask, AskOutcome, Deaf, Resolve, Tend, Tended, Told, Unheard};
 use bridge_core::value::{
     Class, Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId,
-    RequestKind, RequestState, RequestVerdict, Timestamp, Wants,
+    RequestKind, RequestState, RequestVerdict, Timestamp,
 };
-use bridge_front::wants_secret;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -141,7 +135,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let at_once = at_once(&judgement, at);
         let deadline = milliseconds(self.settings().approvals.deadline);
         let shown = show::question(&asked.kind, &asked.shown);
-        let mut request = Request {
+        // A chat keeps everything that is written in it, so a secret is not asked for there.
+        let is_secret = asked.kind == RequestKind::UserInput && asked.secret_answer;
+        let deciders = if is_secret {
+            Deciders::Owner
+        } else {
+            judgement.who
+        };
+        let request = Request {
             request_id: request_id(),
             message_id: message_id.clone(),
             attempt: message.life.attempt,
@@ -154,19 +155,15 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             kind: asked.kind,
             shown,
             payload: clip(&asked.payload, REQUEST_PAYLOAD_MAX_CHARS),
-            wants: Wants::Form,
-            deciders: judgement.who,
+            wants: asked.wants,
+            secret_answer: asked.secret_answer,
+            deciders,
             state: RequestState::Open,
             created_at: at,
             deadline: at.plus_ms(deadline),
             reminded: false,
             told_again: 0,
         };
-        request.wants = wants(&request.kind, &request.method, &asked.payload);
-        if request.kind == RequestKind::UserInput && wants_secret(&request) {
-            // What is written in a chat stays there.
-            request.deciders = Deciders::Owner;
-        }
         Some(Ask { request, at_once })
     }
 
@@ -488,7 +485,7 @@ fn milliseconds(time: Duration) -> i64 {
 /// Whether its answer is a secret that is still kept.
 fn holds_secret(request: &Request) -> bool {
     match &request.state {
-        RequestState::Decided(verdict) => verdict.answers.is_some() && wants_secret(request),
+        RequestState::Decided(verdict) => verdict.answers.is_some() && request.secret_answer,
         RequestState::Open
         | RequestState::Orphaned
         | RequestState::Granted(_)
@@ -530,28 +527,6 @@ fn waited(standings: &[Standing], now: Timestamp) -> Duration {
         until = until.max(to);
     }
     Duration::from_millis(u64::try_from(all).unwrap_or(0))
-}
-
-/// Why a decision does not fit its question, as far as the row tells.
-pub(super) fn misfit(request: &Request, verdict: &RequestVerdict) -> Option<String> {
-    let scope = match verdict.decision {
-        RequestDecision::Accept => GrantScope::Turn,
-        RequestDecision::AcceptForSession => GrantScope::Session,
-        RequestDecision::Decline | RequestDecision::Cancel => return None,
-    };
-    let params: Value = serde_json::from_str(&request.payload).ok()?;
-    let asked = ServerRequest::parse(RawId::Integer(0), request.method.clone(), params);
-    let answers = match verdict
-        .answers
-        .as_deref()
-        .map(serde_json::from_str::<Value>)
-    {
-        None => None,
-        Some(Ok(answers)) => Some(answers),
-        Some(Err(error)) => return Some(format!("the answers are not JSON ({error})")),
-    };
-    let answers = answers.as_ref().filter(|answers| !answers.is_null());
-    asked.accept_with(answers, &scope).err()
 }
 
 #[cfg(test)]

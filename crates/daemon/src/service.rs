@@ -3,7 +3,6 @@
 use super::Daemon;
 use super::ids;
 use super::listeners;
-use super::questions::misfit;
 use super::redact::RedactingAgent;
 use bridge_channel::a2a;
 use bridge_channel::local::{self, Inbound};
@@ -26,6 +25,7 @@ use bridge_front::{
     Stopped, SubmitError, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
+use bridge_host::misfit;
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -33,9 +33,7 @@ pub use errand::{A2aAuth, A2aProfile, A2aSkill, NewAnswer, NewErrand, NewFile, P
 pub use hub::{Everything, Hub, Live, Subscription};
 pub use news::{ItemNews, MarkView, RequestNews, StateNews};
 pub use reload::ReloadView;
-pub use request::{
-    DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView, wants_secret,
-};
+pub use request::{DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView};
 pub use service::{
     BridgeService, Health, NewMessage, NewTask, Notified, StartError, Steering, StopRequest,
     Stopped, SubmitError, Submitted, TaskBegun,

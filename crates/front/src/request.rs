@@ -1,7 +1,7 @@
 //! What Codex asks, as JSON: all of the row but secrets. The names are stable: programs read them.
 
 use bridge_core::requester::requester;
-use bridge_core::value::{Message, Request, RequestKind, RequestState, RequestVerdict};
+use bridge_core::value::{Message, Request, RequestState, RequestVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -193,36 +193,9 @@ impl RequestView {
 
 fn told(request: &Request, verdict: &RequestVerdict) -> Option<Value> {
     let answers = verdict.answers.as_deref()?;
-    if wants_secret(request) {
+    if request.secret_answer {
         None
     } else {
         serde_json::from_str(answers).ok()
     }
-}
-
-/// Whether an answer to it must not be shown, logged or kept. What can't be read may want one, and so may every form.
-#[must_use]
-pub fn wants_secret(request: &Request) -> bool {
-    match request.kind {
-        RequestKind::UserInput => {
-            let asked: Option<Value> = serde_json::from_str(&request.payload).ok();
-            let questions = asked
-                .as_ref()
-                .and_then(|asked| asked.get("questions")?.as_array());
-            questions.is_none_or(|questions| questions.iter().any(is_secret))
-        }
-        RequestKind::Elicitation => true,
-        RequestKind::Command
-        | RequestKind::FileChange
-        | RequestKind::Permissions
-        | RequestKind::ToolCall
-        | RequestKind::Other(_) => false,
-    }
-}
-
-fn is_secret(question: &Value) -> bool {
-    let open = question
-        .get("isSecret")
-        .is_none_or(|secret| *secret == Value::Bool(false));
-    !open
 }

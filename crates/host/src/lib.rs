@@ -49,8 +49,11 @@ mod transport;
 mod unconfirmed;
 
 pub use agent::CodexAgent;
+pub use bridge_codex::version;
+pub use bridge_codex::wire::account::Secret;
 pub use homes::HOMES_MAX;
 pub use host::{Health, HostOptions, NewThreads, TransportChoice};
 pub use launch::LaunchOptions;
+pub use reply::misfit;
 pub use stream::CodexStream;
 pub use told::{TellCommand, TellError};

@@ -15,7 +15,7 @@ use bridge_codex::wire::{Notification, Outcome, ServerRequest};
 use bridge_core::deadline::after;
 use bridge_core::port::{ApprovalRequest, RequestKey};
 use bridge_core::prompt::ASK_AGENT;
-use bridge_core::value::{IncarnationId, RequestKind, ThreadId};
+use bridge_core::value::{IncarnationId, RequestKind, ThreadId, Wants};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -199,6 +199,32 @@ pub(crate) fn asked(
         shown: request.shown(&scene),
         effect: effect(request, scene.changes),
         payload: request.params.to_string(),
+        wants: wants(request),
+        secret_answer: wants_secret(request),
+        tool_arguments: match &request.kind {
+            WireKind::ToolCall(call) if call.tool == ASK_AGENT => Some(call.arguments.to_string()),
+            _ => None,
+        },
+    }
+}
+
+/// What an accept must say beside yes.
+fn wants(request: &ServerRequest) -> Wants {
+    match &request.kind {
+        WireKind::Elicitation(form) if form.tool_approval().is_some() => Wants::Approval,
+        WireKind::Elicitation(form) if form.takes_no_content() => Wants::Visit,
+        WireKind::UserInput(asked) if asked.questions.len() == 1 => Wants::Text,
+        WireKind::UserInput(_) | WireKind::Elicitation(_) => Wants::Form,
+        _ => Wants::Approval,
+    }
+}
+
+/// Forms do not say which of their fields are secret.
+fn wants_secret(request: &ServerRequest) -> bool {
+    match &request.kind {
+        WireKind::UserInput(asked) => asked.questions.iter().any(|question| question.is_secret),
+        WireKind::Elicitation(_) => true,
+        _ => false,
     }
 }
 
@@ -234,5 +260,73 @@ pub(crate) fn is_decidable(request: &ServerRequest) -> bool {
         | WireKind::CurrentTime(_)
         | WireKind::Attestation
         | WireKind::Unknown { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn request(method: &str, mut params: Value) -> ServerRequest {
+        for id in ["threadId", "turnId", "itemId"] {
+            params[id] = json!(id);
+        }
+        ServerRequest::parse(RawId::Integer(0), method.to_owned(), params)
+    }
+
+    #[test]
+    fn classifies_approval_text_and_form_requests() {
+        let ask = "item/tool/requestUserInput";
+        let form = "mcpServer/elicitation/request";
+        let question = |id: &str| json!({"id": id, "question": "?"});
+        let asks = |questions: Value| json!({"isBlocking": true, "questions": questions});
+        let elicits = |mode: &str, meta: Value| {
+            json!({"serverName": "s", "mode": mode, "message": "m",
+                "url": "https://example.org", "requestedSchema": {"type": "object", "properties": {}}, "_meta": meta})
+        };
+        let tool = json!({"codex_approval_kind": "mcp_tool_call"});
+        let command = "item/commandExecution/requestApproval";
+        for (method, payload, expected) in [
+            (ask, asks(json!([question("a")])), Wants::Text),
+            (
+                ask,
+                asks(json!([question("a"), question("b")])),
+                Wants::Form,
+            ),
+            (form, elicits("form", tool), Wants::Approval),
+            (form, elicits("form", Value::Null), Wants::Form),
+            (form, elicits("url", Value::Null), Wants::Visit),
+            (command, json!({}), Wants::Approval),
+        ] {
+            assert_eq!(
+                wants(&request(method, payload.clone())),
+                expected,
+                "{payload}"
+            );
+        }
+    }
+
+    #[test]
+    fn secret_questions_and_all_forms_want_secrets() {
+        let asks = |secret: Value| {
+            let questions = json!([{"id": "a", "question": "?"}, {"id": "b", "question": "?", "isSecret": secret}]);
+            request(
+                "item/tool/requestUserInput",
+                json!({"isBlocking": true, "questions": questions}),
+            )
+        };
+        assert!(wants_secret(&asks(json!(true))) && !wants_secret(&asks(json!(false))));
+        // A mark that can't be read makes the whole request unreadable, and nobody is asked.
+        assert!(!is_decidable(&asks(json!("yes"))));
+        let form = json!({"serverName": "s", "mode": "form"});
+        assert!(wants_secret(&request(
+            "mcpServer/elicitation/request",
+            form
+        )));
+        assert!(!wants_secret(&request(
+            "item/commandExecution/requestApproval",
+            json!({})
+        )));
     }
 }

@@ -8,9 +8,10 @@
 //! | decline | the turn goes on | nothing is granted | no answer | the model hears no |
 //! | cancel | Codex ends the turn | we interrupt the turn | we interrupt the turn | we interrupt the turn |
 
+use bridge_codex::rpc::RawId;
 use bridge_codex::wire::values::GrantScope;
 use bridge_codex::wire::{Outcome, ServerRequest};
-use bridge_core::value::{RequestDecision, RequestVerdict, TurnId};
+use bridge_core::value::{Request, RequestDecision, RequestVerdict, TurnId};
 use serde_json::Value;
 
 /// What is done about a question.
@@ -49,11 +50,24 @@ pub(crate) fn reply(request: &ServerRequest, verdict: &RequestVerdict) -> Result
     })
 }
 
+/// Why a decision does not fit its request, as far as the stored request tells. A payload that was cut to fit its
+/// column proves nothing: the request itself is checked again when Codex is answered.
+pub fn misfit(request: &Request, verdict: &RequestVerdict) -> Option<String> {
+    if !verdict.decision.accepts() {
+        return None;
+    }
+    let params: Value = serde_json::from_str(&request.payload).ok()?;
+    let request = ServerRequest::parse(RawId::Integer(0), request.method.clone(), params);
+    reply(&request, verdict).err()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bridge_codex::rpc::RawId;
-    use bridge_core::value::Timestamp;
+    use bridge_core::value::{
+        Deciders, EffectDigest, IncarnationId, MessageId, RequestId, RequestKind, RequestState,
+        Timestamp, Wants,
+    };
     use serde_json::json;
 
     fn request(method: &str, more: &Value) -> ServerRequest {
@@ -109,5 +123,44 @@ mod tests {
         assert_eq!(accept(Some("\"a\"")), Ok(Reply::Say(told)));
         let no = reply(&questions(), &verdict(RequestDecision::Decline, Some("{")));
         assert_eq!(no, Ok(Reply::Say(Outcome::Result(json!({"answers": {}})))));
+    }
+
+    #[test]
+    fn answers_are_validated_against_request() {
+        let asked = Request {
+            request_id: RequestId::new("r"),
+            message_id: MessageId::new("m"),
+            attempt: 1,
+            incarnation: IncarnationId::new("i"),
+            rpc_id: "0".to_owned(),
+            item_id: None,
+            method: "item/tool/requestUserInput".to_owned(),
+            kind: RequestKind::UserInput,
+            headline: "asks".to_owned(),
+            shown: "asks".to_owned(),
+            digest: EffectDigest::of(&RequestKind::UserInput, "asks"),
+            payload: questions().params.to_string(),
+            wants: Wants::Text,
+            secret_answer: false,
+            deciders: Deciders::Owner,
+            state: RequestState::Open,
+            created_at: Timestamp(0),
+            deadline: Timestamp(1_000),
+            reminded: false,
+            told_again: 0,
+        };
+        let accept = |answers| misfit(&asked, &verdict(RequestDecision::Accept, answers));
+        assert_eq!(accept(Some(r#"{"q": "red"}"#)), None);
+        assert_eq!(accept(Some(r#""red""#)), None);
+        for answers in [None, Some("{"), Some("null"), Some(r#"{"other": "red"}"#)] {
+            assert!(accept(answers).is_some(), "{answers:?}");
+        }
+        let no = verdict(RequestDecision::Decline, None);
+        assert_eq!(misfit(&asked, &no), None);
+        let cut = Request {
+            payload: "{\"cut".to_owned(),
+            ..asked.clone()
+        };
+        assert_eq!(misfit(&cut, &verdict(RequestDecision::Accept, None)), None);
     }
 }

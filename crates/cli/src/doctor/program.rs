@@ -1,9 +1,9 @@
 //! The Codex executable: where it was found, which one it is, and whether we know its version.
 
 use super::report::{Check, Report};
-use bridge_codex::version::{FLOOR, PINNED, Version};
 use bridge_daemon::config::{Config, Environment};
 use bridge_host::binary::{self, Binary};
+use bridge_host::version::{FLOOR, PINNED, Version};
 
 const ID: &str = "codex";
 const TITLE: &str = "codex";

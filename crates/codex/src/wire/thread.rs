@@ -349,7 +349,7 @@ mod tests {
                    {"itemsView": "full", "limit": 5, "sortDirection": "desc"}})
         );
         let turn = |id: &str| Turn {
-            id: TurnId::new(id),
+            id: bridge_core::value::TurnId::new(id),
             status: TurnStatus::Completed,
             items: vec![],
             items_view: None,

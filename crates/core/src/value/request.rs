@@ -38,8 +38,10 @@ pub struct Request {
     pub digest: EffectDigest,
     /// The whole payload as Codex sent it.
     pub payload: String,
-    /// What an accept must say beside yes; read from the payload by whoever knows its form.
+    /// What an accept must say beside yes.
     pub wants: Wants,
+    /// Answers must not be shown, logged or kept.
+    pub secret_answer: bool,
     /// Who may decide.
     pub deciders: Deciders,
     /// How far it is.

@@ -5,7 +5,6 @@
 
 use super::fault::Fault;
 use super::hear::Heard;
-use crate::request::wants_secret;
 use crate::{BridgeService, Caller, NewAnswer, SubmitError};
 use a2a::{Message, Part, PartContent};
 use bridge_core::errand::{ErrandMessage, ErrandView};
@@ -92,7 +91,7 @@ fn refused(refusal: DecideRefusal, request: &Request, heard: &Heard) -> Result<A
         | DecideRefusal::Expired
         | DecideRefusal::Withdrawn { .. }
         | DecideRefusal::Unknown => {
-            if wants_secret(request) || is_decision(heard) {
+            if request.secret_answer || is_decision(heard) {
                 Err(late())
             } else {
                 Ok(Answered::NotAsked)
@@ -163,7 +162,7 @@ fn missed(request: &Request, who: &str) -> bool {
         }
         RequestState::Open | RequestState::Orphaned | RequestState::Withdrawn { .. } => false,
     };
-    wants_secret(request) && !answered
+    request.secret_answer && !answered
 }
 
 fn late() -> Fault {
@@ -187,7 +186,7 @@ fn not_kept() -> Vec<Part> {
 
 /// The message as it is kept.
 fn kept(request: &Request, heard: &Heard) -> Result<String, Fault> {
-    if !wants_secret(request) {
+    if !request.secret_answer {
         return heard.original();
     }
     let mut message = heard.message.clone();
@@ -305,6 +304,7 @@ mod tests {
             shown: String::new(),
             payload: json!({"questions": [{"id": "color", "isSecret": false}]}).to_string(),
             wants,
+            secret_answer: false,
             deciders: Deciders::Sender,
             state: RequestState::Open,
             created_at: Timestamp(0),
@@ -380,7 +380,7 @@ mod tests {
         let open = kept(&request(Wants::Text), &said).unwrap();
         assert!(open.contains("hunter2"));
         let secret = Request {
-            payload: json!({"questions": [{"id": "p", "isSecret": true}]}).to_string(),
+            secret_answer: true,
             ..request(Wants::Text)
         };
         let text = kept(&secret, &said).unwrap();

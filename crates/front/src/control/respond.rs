@@ -4,7 +4,6 @@ use super::envelope::{Told, protocol, view};
 use super::rows::TaskRows;
 use super::service::{Done, permit, unavailable};
 use super::{Caller, ControlError, ControlFault, Scope, TaskService};
-use crate::request::wants_secret;
 use crate::service::BridgeService;
 use bridge_core::requester::sent_by;
 use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
@@ -40,7 +39,7 @@ impl<D: BridgeService> TaskService<D> {
             at: self.service.now(),
         };
         // What must not be shown is not said back either: callers keep what they read.
-        let shown = answers.filter(|_| !wants_secret(request));
+        let shown = answers.filter(|_| !request.secret_answer);
         let decide = Decide {
             request_id: request.request_id.clone(),
             verdict,
