@@ -17,12 +17,10 @@ use bridge_channel::a2a::client::{
 use bridge_channel::guard::check_origin;
 use bridge_core::port::{Agent, ApprovalRequest, Ledger, RequestKey, Sink};
 use bridge_core::prompt::ASK_AGENT;
-use bridge_core::value::{
-    ConversationId, MessageId, RequestDecision, RequestKind, RequestVerdict, Tier,
-};
+use bridge_core::value::{ConversationId, MessageId, RequestDecision, RequestVerdict, Tier};
 use futures_util::FutureExt;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
