@@ -14,12 +14,12 @@ const EARLIER_MAX: usize = 32;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Candidates {
     earlier: Vec<String>,
-    part: Part,
+    part: AnswerPart,
 }
 
 /// The latest message of each rank since the last text; older ones are let go, so a long turn costs three texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Part {
+struct AnswerPart {
     marked_final: Option<String>,
     unmarked: Option<String>,
     partial: Option<String>,
@@ -27,7 +27,7 @@ struct Part {
     at_end: bool,
 }
 
-impl Part {
+impl AnswerPart {
     fn best(&self) -> Option<&String> {
         self.marked_final
             .as_ref()
@@ -79,7 +79,7 @@ impl Candidates {
     }
 }
 
-impl Part {
+impl AnswerPart {
     fn message(&mut self, message: &AgentMessage) {
         self.at_end = true;
         let rank = match &message.phase {

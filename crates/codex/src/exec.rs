@@ -64,7 +64,7 @@ pub struct ExecFold {
     pub end: Option<ExecEnd>,
     /// What the thread cost up to here.
     pub usage: Option<ExecUsage>,
-    /// The last error it told, which may have been mended by a retry.
+    /// The last error it reported, which a retry may have repaired.
     pub last_error: Option<String>,
 }
 

@@ -103,7 +103,7 @@ pub struct LinkCounters {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Pending {
+struct PendingCall {
     sent_ms: u64,
     deadline_ms: u64,
 }
@@ -113,7 +113,7 @@ struct Pending {
 pub struct Link {
     options: LinkOptions,
     next: i64,
-    pending: BTreeMap<CallId, Pending>,
+    pending: BTreeMap<CallId, PendingCall>,
     counters: LinkCounters,
 }
 
@@ -158,7 +158,7 @@ impl Link {
         self.next = self.next.saturating_add(1);
         self.pending.insert(
             call,
-            Pending {
+            PendingCall {
                 sent_ms: now_ms,
                 deadline_ms: now_ms.saturating_add(M::deadline_ms()),
             },

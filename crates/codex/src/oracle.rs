@@ -1,8 +1,8 @@
-//! Reads a thread's history: what became of the message with client id C after turn L.
+//! Finds a message in a thread's history after a crash: the turn with client id C after turn L.
 //!
-//! Pure, and only as good as its input: the turns must come from a process that holds the
-//! thread's writer (a reader without it is told `interrupted` of a running turn), oldest first,
-//! with all items. Whether to run again, harvest or ask is decided elsewhere.
+//! Pure, and only as good as its input: the turns must come from a process that holds the thread's writer (Codex reports
+//! a running turn as `interrupted` to any other reader), oldest first, with all items. Missing effects prove nothing:
+//! items that were seen live were missing on disk after a kill. Whether to run again, harvest or ask is decided elsewhere.
 
 use crate::answer::Candidates;
 use crate::turn::MAX_RECEIVED;

@@ -10,7 +10,7 @@ mod spoken;
 use std::collections::BTreeSet;
 
 pub use changes::{OpenChanges, made};
-use spoken::Draft;
+use spoken::TextDraft;
 pub use spoken::{MAX_DRAFT_BYTES, spoken};
 
 use bridge_core::port::{self, TextUpdate, TurnEnd};
@@ -98,7 +98,7 @@ pub struct TurnFold {
     thread_id: ThreadId,
     client_id: Option<ClientId>,
     aim: Aim,
-    draft: Option<Draft>,
+    draft: Option<TextDraft>,
     candidates: Candidates,
     error: Option<TurnError>,
     touched: bool,
@@ -251,12 +251,12 @@ impl TurnFold {
 
     fn item(&mut self, item: &Item, stage: ItemStage) -> TurnNews {
         let effect = item.is_effect();
-        self.hear(item);
+        self.note_user_message(item);
         match stage {
             ItemStage::Started if effect => self.open_effect(item.id()),
             ItemStage::Started => {
                 if let Item::AgentMessage(message) = item {
-                    self.draft = Some(Draft::begun(message));
+                    self.draft = Some(TextDraft::begun(message));
                 }
             }
             ItemStage::Completed => {
@@ -274,8 +274,8 @@ impl TurnFold {
         }
     }
 
-    /// A user message is told twice, when it begins and when it ends.
-    fn hear(&mut self, item: &Item) {
+    /// Codex reports a user message twice, when it begins and when it ends.
+    fn note_user_message(&mut self, item: &Item) {
         let Item::UserMessage(message) = item else {
             return;
         };
@@ -312,7 +312,7 @@ impl TurnFold {
     fn text(&mut self, delta: &ItemDelta) -> Option<TurnNews> {
         let draft = match self.draft.take() {
             Some(draft) if draft.is_of(&delta.item_id) => self.draft.insert(draft),
-            Some(_) | None => self.draft.insert(Draft::joined(&delta.item_id)),
+            Some(_) | None => self.draft.insert(TextDraft::joined(&delta.item_id)),
         };
         draft.push(&delta.delta).then_some(TurnNews::Text)
     }

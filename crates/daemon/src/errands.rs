@@ -21,7 +21,7 @@ use bridge_front::{
     A2aAuth, A2aProfile, A2aSkill, ANONYMOUS, BridgeService, Caller, ChannelView, NewAnswer,
     NewErrand, Scope, SubmitError, Via,
 };
-use bridge_host::misfit;
+use bridge_host::answer_error;
 
 /// What the configuration says about other agents.
 #[derive(Clone, Debug)]
@@ -375,8 +375,8 @@ impl<L: Ledger> DaemonService<L> {
         let asked = self.ledger().read(move |rows| rows.request(&id)).await?;
         let waits = asked.filter(|request| request.state.waits());
         let answer = self.daemon.settings().a2a.judged(answer);
-        let misfit = waits.and_then(|request| misfit(&request, &answer.decide.verdict));
-        match misfit {
+        let error = waits.and_then(|request| answer_error(&request, &answer.decide.verdict));
+        match error {
             Some(why) => Ok(ErrandAnswered::Judged(DecideOutcome::Refused(
                 DecideRefusal::Unfit { why },
             ))),

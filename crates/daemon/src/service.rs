@@ -25,7 +25,7 @@ use bridge_front::{
     Stopped, SubmitError, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
-use bridge_host::misfit;
+use bridge_host::answer_error;
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -330,8 +330,8 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         let ledger = &self.daemon.ledger;
         let asked = ledger.read(move |rows| rows.request(&id)).await?;
         let waits = asked.filter(|request| request.state.waits());
-        let misfit = waits.and_then(|request| misfit(&request, &decide.verdict));
-        match misfit {
+        let error = waits.and_then(|request| answer_error(&request, &decide.verdict));
+        match error {
             Some(why) => Ok(DecideOutcome::Refused(DecideRefusal::Unfit { why })),
             None => self.commit(decide).await,
         }

@@ -1,5 +1,5 @@
 //! What loses its keeper becomes a child of the daemon, so that a command that kills its keeper is still known to be
-//! Codex's (see `descent`). The dead among them are laid to rest here, because nobody else waits for them.
+//! Codex's (see `process_tree`). The dead among them are laid to rest here, because nobody else waits for them.
 //!
 //! A keeper begins a session of its own before it starts Codex, and nobody can join a session that exists: whatever is
 //! below the daemon in another session came from a keeper.

@@ -1,20 +1,20 @@
 //! The core's `Agent` port over Codex: the core's words in, Codex's methods out, and back.
 
 use crate::connection::CallError;
+use crate::error::{CallEffect, agent_error, of_call};
 use crate::exec::{NO_STEER, Runs};
-use crate::fault::{Deed, fault, of_call};
 use crate::history::settled_history;
 use crate::homes::Homes;
 use crate::host::{Health, Host, HostOptions, wall_now};
 use crate::operator;
-use crate::power::Allowed;
-use crate::reply::{Reply, reply};
+use crate::permissions::Permissions;
+use crate::reply::{RequestReply, reply};
 use crate::stream::{CodexStream, ServerStream, clean, interrupt};
 use crate::thread::{load, start};
 use bridge_codex::rpc::Refusal;
 use bridge_codex::turn::TurnFold;
-use bridge_codex::wire::input::UserInput;
 use bridge_codex::wire::method::{TurnStart, TurnStartParams, TurnSteer, TurnSteerParams};
+use bridge_codex::wire::turn::UserInput;
 use bridge_core::port::{
     Agent, AgentError, Ledger, LedgerError, LostTurn, RecordedTurn, RequestKey, Responded, Started,
     Steer, Steered, ThreadSpec, TurnHistory, TurnLookup, TurnSpec, TurnStatus, TurnTransport,
@@ -88,11 +88,11 @@ impl<L: Ledger> CodexAgent<L> {
 
 fn unsteered(error: &CallError) -> Result<Steered, AgentError> {
     let CallError::Refused { error: refused, .. } = error else {
-        return Err(of_call(error, Deed::StartTurn));
+        return Err(of_call(error, CallEffect::StartsTurn));
     };
     match refused.refusal() {
         Refusal::Overloaded | Refusal::Draining | Refusal::BadConfig => {
-            Err(of_call(error, Deed::StartTurn))
+            Err(of_call(error, CallEffect::StartsTurn))
         }
         Refusal::ThreadClosing
         | Refusal::ActiveWriter
@@ -126,7 +126,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     async fn open_thread(&self, spec: &ThreadSpec) -> Result<ThreadId, AgentError> {
         let host = self.homes.of(spec.codex_home.as_deref())?;
         let session = host.session().await?;
-        host.prove_shield(&session, spec).await?;
+        host.ensure_isolation(&session, spec).await?;
         if spec.transport == TurnTransport::Exec {
             return Ok(Runs::unnamed());
         }
@@ -139,14 +139,14 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let host = self.homes.of(spec.codex_home.as_deref())?;
         let session = host.session().await?;
         if spec.transport == TurnTransport::Exec {
-            host.prove_shield(&session, spec).await?;
+            host.ensure_isolation(&session, spec).await?;
             return self.runs.release(&session, thread).await;
         }
         let threads = &session.connection.threads;
         if threads.loaded_as(thread, spec).is_some() {
             return Ok(());
         }
-        host.prove_shield(&session, spec).await?;
+        host.ensure_isolation(&session, spec).await?;
         load(&session, thread, spec).await
     }
 
@@ -161,7 +161,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let connection = &session.connection;
         let thread = turn.thread.clone();
         let Some(allowed) = connection.threads.loaded_as(&thread, &turn.spec) else {
-            return Err(fault(
+            return Err(agent_error(
                 Class::Transient,
                 "codex was started again, or its thread changed, before the turn began",
             ));
@@ -169,7 +169,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         // Codex would put the message into that turn, whose answer is not ours.
         if connection.threads.is_busy(&thread) {
             let reason = "another program runs a turn on this conversation's thread; the message is answered after it";
-            return Err(fault(Class::Capacity { until: None }, reason));
+            return Err(agent_error(Class::Capacity { until: None }, reason));
         }
         let client_id = turn.client_id.clone();
         let fold = TurnFold::new(thread.clone(), None, Some(client_id.clone()));
@@ -182,9 +182,9 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let started = connection
             .call::<TurnStart>(TurnStartParams::new(thread.clone(), client_id, input))
             .await
-            .map_err(|error| of_call(&error, Deed::StartTurn))
-            .inspect_err(|fault| {
-                if fault.thread.is_some() {
+            .map_err(|error| of_call(&error, CallEffect::StartsTurn))
+            .inspect_err(|error| {
+                if error.thread.is_some() {
                     connection.threads.unloaded(&thread);
                 }
             })?;
@@ -208,7 +208,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         let thread = lost.turn.thread.clone();
         let connection = &session.connection;
         let operator = operator::read(connection, &lost.turn.spec).await?;
-        let frame = session.frame(Allowed::of(&lost.turn.spec, &operator));
+        let frame = session.frame(Permissions::of(&lost.turn.spec, &operator));
         let mailbox = connection.mailboxes.open_early(thread.clone(), frame);
         let stream = ServerStream::new(connection.clone(), thread.clone(), Arc::clone(&mailbox));
         let found = settled_history(&session, lost, &operator, &mailbox).await?;
@@ -232,7 +232,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         Ok(TurnLookup { found, stream })
     }
 
-    /// A question belongs to one life of Codex; nothing is started to answer it.
+    /// A request belongs to one incarnation of Codex; no other one is started to answer it.
     async fn respond(
         &self,
         to: &RequestKey,
@@ -243,10 +243,10 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         };
         let connection = &session.connection;
         let mailboxes = &connection.mailboxes;
-        let Some(request) = mailboxes.question(to) else {
+        let Some(request) = mailboxes.open_request(to) else {
             return Ok(match connection.is_open() {
-                // Codex has not confirmed it, and is told again until it does.
-                true if mailboxes.says_already(to, verdict) => Responded::Delivered,
+                // It is not confirmed yet, and sent again until it is.
+                true if mailboxes.is_answered_so(to, verdict) => Responded::Delivered,
                 true => Responded::Gone,
                 false => Responded::Disconnected,
             });
@@ -256,10 +256,10 @@ impl<L: Ledger> Agent for CodexAgent<L> {
             Err(why) => return Ok(Responded::Invalid { why }),
         };
         let said = match (reply, request.thread_id()) {
-            (Reply::Say(outcome), _)
+            (RequestReply::Send(outcome), _)
             | (
-                Reply::Interrupt {
-                    else_say: outcome, ..
+                RequestReply::Interrupt {
+                    fallback: outcome, ..
                 },
                 None,
             ) => {
@@ -268,7 +268,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
                 }
                 Some(outcome)
             }
-            (Reply::Interrupt { turn, else_say }, Some(thread)) => {
+            (RequestReply::Interrupt { turn, fallback }, Some(thread)) => {
                 if !mailboxes.take(&request.id) {
                     return Ok(Responded::Gone);
                 }
@@ -276,8 +276,8 @@ impl<L: Ledger> Agent for CodexAgent<L> {
                     Ok(()) => None,
                     Err(error) => {
                         tracing::debug!(%error, "the turn of a cancelled question was not interrupted");
-                        mailboxes.answered(request.clone(), else_say.clone(), Instant::now());
-                        Some(else_say)
+                        mailboxes.answered(request.clone(), fallback.clone(), Instant::now());
+                        Some(fallback)
                     }
                 }
             }
@@ -305,9 +305,9 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         match self.having(thread).present() {
             Some(session) => {
                 let alive = session.connection.sign_of_life().await;
-                alive.map_err(|error| of_call(&error, Deed::Harmless))
+                alive.map_err(|error| of_call(&error, CallEffect::Repeatable))
             }
-            None => Err(fault(Class::Transient, "codex is not running")),
+            None => Err(agent_error(Class::Transient, "codex is not running")),
         }
     }
 
@@ -341,7 +341,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         }
         let Some(session) = self.having(thread).present() else {
             let reason = "codex is not running, and the turn has ended with it";
-            return Err(fault(Class::Transient, reason));
+            return Err(agent_error(Class::Transient, reason));
         };
         let interrupted = interrupt(&session.connection, thread, turn_id).await;
         let cleaned = match &interrupted {
@@ -350,6 +350,6 @@ impl<L: Ledger> Agent for CodexAgent<L> {
         };
         interrupted
             .and(cleaned)
-            .map_err(|error| of_call(&error, Deed::Harmless))
+            .map_err(|error| of_call(&error, CallEffect::Repeatable))
     }
 }

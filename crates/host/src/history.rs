@@ -1,12 +1,12 @@
-//! What became of a lost turn, read from Codex's history while holding the thread's writer.
+//! Looks up a lost turn in Codex's history while holding the thread's writer lock.
 //!
 //! What the findings mean for the message is decided in the core's reconcile.
 
-use crate::fault::{Deed, fault, of_call};
+use crate::error::{CallEffect, agent_error, of_call};
 use crate::host::Session;
 use crate::mailbox::Mailbox;
 use crate::operator::Operator;
-use crate::power::Reported;
+use crate::permissions::ReportedPermissions;
 use crate::thread::{resume, settings};
 use bridge_codex::oracle::{self, HistoryError};
 use bridge_codex::wire::Turn as WireTurn;
@@ -50,7 +50,7 @@ pub(crate) async fn settled_history(
     loop {
         let found = match history(session, lost, operator, mailbox).await {
             Ok(found) => found,
-            Err(fault) => lost_thread(fault, lost.after_turn.as_ref())?,
+            Err(error) => lost_thread(error, lost.after_turn.as_ref())?,
         };
         match (may_change(&found), pauses.next()) {
             (true, Some(pause)) => tokio::time::sleep(*pause).await,
@@ -71,7 +71,7 @@ fn may_change(found: &TurnHistory) -> bool {
     }
 }
 
-/// Takes the writer, then reads: only a reader that holds the writer is told the truth.
+/// Takes the writer lock, then reads: Codex reports a running turn as interrupted to any other reader.
 async fn history(
     session: &Session,
     lost: &LostTurn,
@@ -80,7 +80,7 @@ async fn history(
 ) -> Result<TurnHistory, AgentError> {
     let thread = lost.turn.thread.clone();
     let spec = &lost.turn.spec;
-    let settings = settings(spec, &session.ground, operator);
+    let settings = settings(spec, &session.isolation, operator);
     let params = ThreadResumeParams::with_newest_turns(thread.clone(), settings, HISTORY_PAGE);
     let resumed = resume(session, params).await?;
     if resumed.initial_turns_page.is_none() {
@@ -89,7 +89,7 @@ async fn history(
         ));
     }
     let (opened, mut turns) = resumed.into_parts(&SortDirection::Descending);
-    mailbox.compare(Reported::from(&opened));
+    mailbox.compare(ReportedPermissions::from(&opened));
     mailbox.recall(&turns);
     let listed = Listed::of(&opened.thread);
     let client_id = &lost.turn.client_id;
@@ -140,7 +140,7 @@ pub(crate) async fn older(
         .connection
         .call::<ThreadTurnsList>(params)
         .await
-        .map_err(|error| of_call(&error, Deed::Harmless))?;
+        .map_err(|error| of_call(&error, CallEffect::Repeatable))?;
     if page.data.is_empty() {
         return Ok(None);
     }
@@ -158,11 +158,11 @@ pub(crate) fn unreadable(why: &str) -> TurnHistory {
 }
 
 /// What a thread that can't be loaded says about a turn. Before its first turn there is no record of it.
-fn lost_thread(fault: AgentError, after_turn: Option<&TurnId>) -> Result<TurnHistory, AgentError> {
-    match (fault.thread, after_turn) {
-        (None, _) => Err(fault),
+fn lost_thread(error: AgentError, after_turn: Option<&TurnId>) -> Result<TurnHistory, AgentError> {
+    match (error.thread, after_turn) {
+        (None, _) => Err(error),
         (Some(ThreadFailure::Missing), None) => Ok(TurnHistory::Absent),
-        (Some(_), _) => Ok(unreadable(&fault.failure.reason)),
+        (Some(_), _) => Ok(unreadable(&error.failure.reason)),
     }
 }
 
@@ -211,7 +211,7 @@ pub(crate) fn believed(
         Err(HistoryError::UnreadableAnswer) => {
             // Running it again would end the same way.
             let reason = "Codex has answered in a form this bridge does not know, so the answer can't be read: use a Codex that `codex-bridge doctor` passes, or a newer codex-bridge; the answer is kept in Codex's thread";
-            Err(fault(Class::Config, reason))
+            Err(agent_error(Class::Config, reason))
         }
     }
 }

@@ -16,15 +16,18 @@ use serde_json::Value;
 
 /// What is done about a question.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Reply {
-    /// Codex is told this.
-    Say(Outcome),
-    /// The turn is interrupted, which settles the question too. `else_say` is for a turn that has ended by itself.
-    Interrupt { turn: TurnId, else_say: Outcome },
+pub(crate) enum RequestReply {
+    /// Send this.
+    Send(Outcome),
+    /// The turn is interrupted, which settles the question too. `fallback` is for a turn that has ended by itself.
+    Interrupt { turn: TurnId, fallback: Outcome },
 }
 
 /// Reads a verdict; an error says why it does not fit.
-pub(crate) fn reply(request: &ServerRequest, verdict: &RequestVerdict) -> Result<Reply, String> {
+pub(crate) fn reply(
+    request: &ServerRequest,
+    verdict: &RequestVerdict,
+) -> Result<RequestReply, String> {
     let answers = match verdict.answers.as_deref() {
         Some(answers) if verdict.decision.accepts() => Some(
             serde_json::from_str::<Value>(answers)
@@ -34,25 +37,29 @@ pub(crate) fn reply(request: &ServerRequest, verdict: &RequestVerdict) -> Result
     };
     let answers = answers.as_ref().filter(|answers| !answers.is_null());
     Ok(match verdict.decision {
-        RequestDecision::Accept => Reply::Say(request.accept_with(answers, &GrantScope::Turn)?),
-        RequestDecision::AcceptForSession => {
-            Reply::Say(request.accept_with(answers, &GrantScope::Session)?)
+        RequestDecision::Accept => {
+            RequestReply::Send(request.accept_with(answers, &GrantScope::Turn)?)
         }
-        RequestDecision::Decline => Reply::Say(request.decline()),
-        RequestDecision::Cancel if request.cancel_ends_turn() => Reply::Say(request.cancel()),
+        RequestDecision::AcceptForSession => {
+            RequestReply::Send(request.accept_with(answers, &GrantScope::Session)?)
+        }
+        RequestDecision::Decline => RequestReply::Send(request.decline()),
+        RequestDecision::Cancel if request.cancel_ends_turn() => {
+            RequestReply::Send(request.cancel())
+        }
         RequestDecision::Cancel => match request.turn_id() {
-            Some(turn) => Reply::Interrupt {
+            Some(turn) => RequestReply::Interrupt {
                 turn: turn.clone(),
-                else_say: request.cancel(),
+                fallback: request.cancel(),
             },
-            None => Reply::Say(request.cancel()),
+            None => RequestReply::Send(request.cancel()),
         },
     })
 }
 
 /// Why a decision does not fit its request, as far as the stored request tells. A payload that was cut to fit its
 /// column proves nothing: the request itself is checked again when Codex is answered.
-pub fn misfit(request: &Request, verdict: &RequestVerdict) -> Option<String> {
+pub fn answer_error(request: &Request, verdict: &RequestVerdict) -> Option<String> {
     if !verdict.decision.accepts() {
         return None;
     }
@@ -99,7 +106,7 @@ mod tests {
         let cancel = verdict(RequestDecision::Cancel, None);
         let command = request("item/commandExecution/requestApproval", &json!({}));
         let said = Outcome::Result(json!({"decision": "cancel"}));
-        assert_eq!(reply(&command, &cancel), Ok(Reply::Say(said)));
+        assert_eq!(reply(&command, &cancel), Ok(RequestReply::Send(said)));
         let asked = json!({"permissions": {}, "serverName": "s", "mode": "form"});
         for request in [
             questions(),
@@ -107,7 +114,7 @@ mod tests {
             request("mcpServer/elicitation/request", &asked),
         ] {
             let reply = reply(&request, &cancel).unwrap();
-            let Reply::Interrupt { turn, .. } = reply else {
+            let RequestReply::Interrupt { turn, .. } = reply else {
                 panic!("{request:?}: {reply:?}");
             };
             assert_eq!(turn, TurnId::new("u"));
@@ -119,10 +126,13 @@ mod tests {
         let accept = |answers| reply(&questions(), &verdict(RequestDecision::Accept, answers));
         assert!(accept(Some("{")).unwrap_err().contains("not JSON"));
         assert!(accept(Some("null")).is_err() && accept(None).is_err());
-        let told = Outcome::Result(json!({"answers": {"q": {"answers": ["a"]}}}));
-        assert_eq!(accept(Some("\"a\"")), Ok(Reply::Say(told)));
+        let sent = Outcome::Result(json!({"answers": {"q": {"answers": ["a"]}}}));
+        assert_eq!(accept(Some("\"a\"")), Ok(RequestReply::Send(sent)));
         let no = reply(&questions(), &verdict(RequestDecision::Decline, Some("{")));
-        assert_eq!(no, Ok(Reply::Say(Outcome::Result(json!({"answers": {}})))));
+        assert_eq!(
+            no,
+            Ok(RequestReply::Send(Outcome::Result(json!({"answers": {}}))))
+        );
     }
 
     #[test]
@@ -149,18 +159,21 @@ mod tests {
             reminded: false,
             told_again: 0,
         };
-        let accept = |answers| misfit(&asked, &verdict(RequestDecision::Accept, answers));
+        let accept = |answers| answer_error(&asked, &verdict(RequestDecision::Accept, answers));
         assert_eq!(accept(Some(r#"{"q": "red"}"#)), None);
         assert_eq!(accept(Some(r#""red""#)), None);
         for answers in [None, Some("{"), Some("null"), Some(r#"{"other": "red"}"#)] {
             assert!(accept(answers).is_some(), "{answers:?}");
         }
         let no = verdict(RequestDecision::Decline, None);
-        assert_eq!(misfit(&asked, &no), None);
+        assert_eq!(answer_error(&asked, &no), None);
         let cut = Request {
             payload: "{\"cut".to_owned(),
             ..asked.clone()
         };
-        assert_eq!(misfit(&cut, &verdict(RequestDecision::Accept, None)), None);
+        assert_eq!(
+            answer_error(&cut, &verdict(RequestDecision::Accept, None)),
+            None
+        );
     }
 }

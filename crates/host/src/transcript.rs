@@ -5,7 +5,7 @@
 //! What is learned is kept for the life it concerns, in memory and beside the sockets of that life, so that the
 //! next daemon knows it too. What follows for a message is decided in the core.
 
-use crate::fault::fault;
+use crate::error::agent_error;
 use bridge_core::port::{AgentError, RecordedTurn, TurnHistory, TurnStatus};
 use bridge_core::value::{Class, Incarnation, IncarnationId, ThreadId};
 use std::collections::HashSet;
@@ -27,18 +27,18 @@ const SPACE_FILE: &str = ".codex-bridge-space";
 /// What is known of histories that are not whole.
 #[derive(Debug, Default)]
 pub(crate) struct Transcripts {
-    inner: Mutex<Inner>,
+    inner: Mutex<TranscriptState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct TranscriptState {
     unsaved: HashSet<(IncarnationId, Option<ThreadId>)>,
     /// What Codex said about it, until there is space again.
     trouble: Option<String>,
 }
 
 impl Transcripts {
-    fn locked(&self) -> MutexGuard<'_, Inner> {
+    fn locked(&self) -> MutexGuard<'_, TranscriptState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -88,7 +88,7 @@ impl Transcripts {
         }
     }
 
-    /// A fault while Codex can't save what it does. `home` is CODEX_HOME.
+    /// An error while Codex can't save what it does. `home` is CODEX_HOME.
     pub(crate) async fn check(&self, home: Option<&Path>) -> Result<(), AgentError> {
         let Some(words) = self.locked().trouble.clone() else {
             return Ok(());
@@ -109,7 +109,7 @@ impl Transcripts {
                     "Codex can't save what it does in {}, and what is not saved can't be recovered after a crash: make space there, and the message is answered (Codex said: {words}; trying it: {error})",
                     home.display()
                 );
-                Err(fault(Class::Config, reason))
+                Err(agent_error(Class::Config, reason))
             }
         }
     }
@@ -234,9 +234,9 @@ mod tests {
         assert_eq!(known.check(Some(dir.path())).await, Ok(()));
         known.lost(&life(dir.path()), None, "no space left on device");
         let away = dir.path().join("away");
-        let fault = known.check(Some(&away)).await.unwrap_err();
-        assert_eq!(fault.failure.class, Class::Config);
-        assert!(fault.failure.reason.contains("no space left"), "{fault}");
+        let error = known.check(Some(&away)).await.unwrap_err();
+        assert_eq!(error.failure.class, Class::Config);
+        assert!(error.failure.reason.contains("no space left"), "{error}");
         std::fs::create_dir(&away).unwrap();
         assert_eq!(known.check(Some(&away)).await, Ok(()));
         assert_eq!(std::fs::read_dir(&away).unwrap().count(), 0);

@@ -24,7 +24,7 @@ pub(crate) enum TransportError {
     #[error("the connection to codex broke: {0}")]
     Socket(#[from] Box<tungstenite::Error>),
     #[error("codex sent something unreadable: {0}")]
-    Frame(#[from] FrameError),
+    TurnContext(#[from] FrameError),
 }
 
 impl From<tungstenite::Error> for TransportError {
@@ -92,7 +92,7 @@ async fn next_frame(
         match frame? {
             Message::Text(text) => return Ok(Some(text.as_str().to_owned())),
             Message::Close(_) => return Ok(None),
-            Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
+            Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::TurnContext(_) => {}
         }
     }
     Ok(None)

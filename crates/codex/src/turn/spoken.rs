@@ -45,12 +45,12 @@ fn phase(message: &AgentMessage) -> Phase {
 
 /// Text of the one message that is being written.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub(super) struct TextDraft {
     pub(super) text: TextUpdate,
     full: bool,
 }
 
-impl Draft {
+impl TextDraft {
     /// A message that begins now.
     pub(super) fn begun(message: &AgentMessage) -> Self {
         Self::new(&message.id, phase(message), Extent::Head)

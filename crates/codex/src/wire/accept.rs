@@ -26,17 +26,17 @@ impl ServerRequest {
             GrantScope::Turn | GrantScope::Other(_) => self.accept(),
         };
         let Some(answers) = answers else {
-            return bare().map_err(|misfit| self.without_answers(&misfit));
+            return bare().map_err(|error| self.without_answers(&error));
         };
         match &self.kind {
             RequestKind::UserInput(asked) => {
                 let given = by_question(asked, answers)?;
-                self.answer(&given).map_err(|misfit| misfit.to_string())
+                self.answer(&given).map_err(|error| error.to_string())
             }
             RequestKind::Elicitation(asked) => self.fill_in_checked(asked, answers),
             RequestKind::Permissions(asked) if is_part(answers, &asked.permissions) => self
                 .grant(answers, scope)
-                .map_err(|misfit| misfit.to_string()),
+                .map_err(|error| error.to_string()),
             RequestKind::Permissions(_) => {
                 Err("more was granted than Codex asks for; grant a part of it".to_owned())
             }
@@ -60,15 +60,15 @@ impl ServerRequest {
             return Err("a tool gives back `text` and `success`".to_owned());
         };
         self.tool_result(text, success)
-            .map_err(|misfit| misfit.to_string())
+            .map_err(|error| error.to_string())
     }
 
-    fn without_answers(&self, misfit: &OutcomeError) -> String {
+    fn without_answers(&self, error: &OutcomeError) -> String {
         if let RequestKind::UserInput(asked) = &self.kind {
             return format!("it asks {}", wanted(&asked.questions));
         }
         let RequestKind::Elicitation(asked) = &self.kind else {
-            return misfit.to_string();
+            return error.to_string();
         };
         if asked.needs_device() {
             NO_DEVICE.to_owned()
@@ -82,11 +82,11 @@ impl ServerRequest {
             return Err(NO_DEVICE.to_owned());
         }
         let schema = asked.requested_schema.as_ref().unwrap_or(&Value::Null);
-        match form::misfit(schema, content) {
+        match form::mismatch(schema, content) {
             Some(why) => Err(why),
             None => self
                 .fill_in(content.clone())
-                .map_err(|misfit| misfit.to_string()),
+                .map_err(|error| error.to_string()),
         }
     }
 }

@@ -82,28 +82,6 @@ impl ErrorInfo {
         "responseTooManyFailedAttempts",
     ];
 
-    /// The HTTP status, where Codex forwards one.
-    pub fn http_status(&self) -> Option<u16> {
-        match self {
-            Self::HttpConnectionFailed { status }
-            | Self::ResponseStreamConnectionFailed { status }
-            | Self::ResponseStreamDisconnected { status }
-            | Self::ResponseTooManyFailedAttempts { status } => *status,
-            Self::Absent
-            | Self::ContextWindowExceeded
-            | Self::SessionBudgetExceeded
-            | Self::UsageLimitExceeded
-            | Self::RateLimitExceeded
-            | Self::ServerOverloaded
-            | Self::ModelNotFound
-            | Self::InternalServerError
-            | Self::Unauthorized
-            | Self::BadRequest
-            | Self::SandboxError
-            | Self::Other(_) => None,
-        }
-    }
-
     /// Sorts the error. 0.166 says `other` for HTTP 400, context overflow and a broken stream, so
     /// `message` is looked at where its words are Codex's own and cannot be a model's.
     pub fn class_hint(&self, message: &str) -> ClassHint {
@@ -287,7 +265,7 @@ mod tests {
         }
         for name in ErrorInfo::OBJECTS {
             let info = read(json!({*name: {"httpStatusCode": 500}}));
-            assert_eq!(info.http_status(), Some(500), "{name}");
+            assert_eq!(info.class_hint(""), ClassHint::ServerError, "{name}");
         }
     }
 

@@ -9,7 +9,6 @@ use super::account::{
     AccountReadParams, AccountReadResponse, LoginStartParams, LoginStartResponse,
 };
 use super::config::{ConfigReadParams, ConfigReadResponse};
-use super::input::UserInput;
 use super::policy::SandboxPolicy;
 use super::thread::{
     Empty, ThreadIdParams, ThreadOpened, ThreadReadParams, ThreadReadResponse, ThreadResumeParams,
@@ -17,6 +16,7 @@ use super::thread::{
     ThreadUnsubscribeResponse, TurnsPage,
 };
 use super::turn::Turn;
+use super::turn::UserInput;
 use super::values::ApprovalPolicy;
 use bridge_core::value::{ClientId, ThreadId, TurnId};
 

@@ -12,7 +12,6 @@ pub mod effect;
 pub mod error_info;
 mod form;
 mod headline;
-pub mod input;
 pub mod item;
 pub mod method;
 pub mod notification;

@@ -208,7 +208,7 @@ pub struct Warning {
 }
 
 impl Warning {
-    /// The disk did not take the history: this thread can no longer answer what became of a turn.
+    /// The disk did not take the history: the history of this thread can no longer be trusted after a crash.
     pub fn is_transcript_lost(&self) -> bool {
         self.message
             .starts_with("Failed to save the conversation transcript")

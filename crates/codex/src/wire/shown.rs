@@ -28,7 +28,7 @@ const NO_DIFF: &str = "the diff is not known";
 
 /// What a request does not say about itself.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene<'a> {
+pub struct RequestScene<'a> {
     /// The sandbox in force, in our words.
     pub sandbox: &'a str,
     /// The files of the item that it is about; from `item/started`, because a request carries none.
@@ -37,8 +37,8 @@ pub struct Scene<'a> {
 
 impl ServerRequest {
     /// The text; the same for the same effect, in every life of Codex.
-    pub fn shown(&self, scene: &Scene<'_>) -> String {
-        let mut lines = Lines::default();
+    pub fn shown(&self, scene: &RequestScene<'_>) -> String {
+        let mut lines = ShownText::default();
         match &self.kind {
             RequestKind::Command(request) => command(&mut lines, request, scene),
             RequestKind::FileChange(request) => files(&mut lines, request, scene),
@@ -93,7 +93,7 @@ impl ServerRequest {
     }
 }
 
-fn command(lines: &mut Lines, request: &CommandApproval, scene: &Scene<'_>) {
+fn command(lines: &mut ShownText, request: &CommandApproval, scene: &RequestScene<'_>) {
     let command = request.command.as_deref().unwrap_or("not told by Codex");
     match request.kind {
         Some(CommandApprovalKind::WriteStdin) => {
@@ -132,7 +132,7 @@ fn outside(sandbox: &str) -> String {
     format!("{sandbox}, and if accepted it may run outside of it")
 }
 
-fn files(lines: &mut Lines, request: &FileChangeApproval, scene: &Scene<'_>) {
+fn files(lines: &mut ShownText, request: &FileChangeApproval, scene: &RequestScene<'_>) {
     match scene.changes.filter(|changes| !changes.is_empty()) {
         Some(changes) => {
             let list: Vec<String> = changes.iter().map(named).collect();
@@ -178,14 +178,14 @@ fn diff(changes: &[FileUpdate]) -> String {
     text
 }
 
-fn permissions(lines: &mut Lines, request: &PermissionsApproval, scene: &Scene<'_>) {
+fn permissions(lines: &mut ShownText, request: &PermissionsApproval, scene: &RequestScene<'_>) {
     lines.put("permissions", &request.permissions.to_string());
     lines.maybe("cwd", request.cwd.as_deref());
     lines.put("sandbox", scene.sandbox);
     lines.maybe("reason", request.reason.as_deref());
 }
 
-fn questions(lines: &mut Lines, request: &UserInputRequest) {
+fn questions(lines: &mut ShownText, request: &UserInputRequest) {
     for question in &request.questions {
         lines.put(
             &format!("question `{}`", plain(&question.id)),
@@ -208,7 +208,7 @@ fn questions(lines: &mut Lines, request: &UserInputRequest) {
     }
 }
 
-fn elicitation(lines: &mut Lines, request: &Elicitation) {
+fn elicitation(lines: &mut ShownText, request: &Elicitation) {
     lines.put("MCP server", &request.server_name);
     lines.maybe("asks", request.message.as_deref());
     if let Some(about) = request.tool_approval() {
@@ -247,9 +247,9 @@ fn plain(text: &str) -> String {
 }
 
 #[derive(Default)]
-struct Lines(String);
+struct ShownText(String);
 
-impl Lines {
+impl ShownText {
     fn put(&mut self, name: &str, value: &str) {
         self.put_within(name, value, MAX_PART_BYTES);
     }
@@ -288,7 +288,7 @@ mod tests {
     use crate::rpc::RawId;
     use serde_json::json;
 
-    const SCENE: Scene<'_> = Scene {
+    const SCENE: RequestScene<'_> = RequestScene {
         sandbox: "read-only",
         changes: None,
     };
@@ -347,7 +347,7 @@ mod tests {
             {"path": "/w/b", "kind": {"type": "update", "move_path": "/w/c"}, "diff": "@@\n-x\n+y"},
         ]))
         .unwrap();
-        let scene = Scene {
+        let scene = RequestScene {
             changes: Some(&changes),
             ..SCENE
         };

@@ -2,7 +2,7 @@
 //!
 //! Folding a running turn belongs to [`crate::turn`].
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::error_info::{ClassHint, ErrorInfo};
 use super::item::Item;
@@ -93,5 +93,27 @@ impl TurnError {
             ClassHint::Other => (Class::Transient, "the turn failed"),
         };
         Failure::new(class, format!("{meaning}: {words}"))
+    }
+}
+
+/// One piece of the input of `turn/start` and `turn/steer`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum UserInput {
+    Text {
+        text: String,
+    },
+    /// A file on the machine Codex runs on.
+    LocalImage {
+        path: String,
+    },
+    Image {
+        url: String,
+    },
+}
+
+impl UserInput {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
     }
 }

@@ -5,7 +5,6 @@
 
 use bridge_codex::wire::account::{AccountReadParams, LoginStartParams, Secret};
 use bridge_codex::wire::config::ConfigReadParams;
-use bridge_codex::wire::input::UserInput;
 use bridge_codex::wire::method::{
     AccountLoginStart, AccountRead, BackgroundTerminalsClean, Capabilities, ClientInfo, ConfigRead,
     Initialize, InitializeParams, Method, ThreadArchive, ThreadRead, ThreadResume,
@@ -17,6 +16,7 @@ use bridge_codex::wire::thread::{
     DynamicTool, ThreadIdParams, ThreadReadParams, ThreadResumeParams, ThreadSettings,
     ThreadSettingsUpdateParams, ThreadStartParams, ThreadTurnsListParams, TurnsPageParams,
 };
+use bridge_codex::wire::turn::UserInput;
 use bridge_codex::wire::values::{
     ApprovalPolicy, ApprovalsReviewer, HistoryMode, ItemsView, SandboxMode, SortDirection,
 };

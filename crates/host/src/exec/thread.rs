@@ -1,10 +1,10 @@
-//! The thread of a run, seen from the app-server beside it: whose writer it is, which turn is its newest, and what
-//! became of a run that was lost.
+//! The thread of a run, seen from the app-server beside it: who holds its writer lock, its newest turn, and the end of
+//! a lost run.
 //!
 //! Only one process may write a thread. The app-server reads all of them without taking the writer, so that is all it
 //! does here; and a run that is looked at has ended, so nobody else writes it.
 
-use crate::fault::{Deed, fault, lost, of_call};
+use crate::error::{CallEffect, agent_error, lost, of_call};
 use crate::history::{Listed, believed, older, unreadable};
 use crate::host::Session;
 use bridge_codex::oracle;
@@ -34,12 +34,12 @@ pub(super) async fn release(session: &Session, thread: &ThreadId) -> Result<(), 
         include_turns: false,
     };
     let read = session.connection.call::<ThreadRead>(read).await;
-    let read = read.map_err(|error| of_call(&error, Deed::Harmless))?;
+    let read = read.map_err(|error| of_call(&error, CallEffect::Repeatable))?;
     match read.thread.status {
         ThreadStatus::NotLoaded => Ok(()),
         ThreadStatus::Active { .. } => {
             let reason = "a turn of this conversation still runs on the app-server; the message is answered after it";
-            Err(fault(Class::Capacity { until: None }, reason))
+            Err(agent_error(Class::Capacity { until: None }, reason))
         }
         // Measured on 0.166: unsubscribing keeps the writer, archiving lets it go, unarchiving does not take it.
         ThreadStatus::Idle | ThreadStatus::SystemError | ThreadStatus::Other(_) => {
@@ -48,7 +48,7 @@ pub(super) async fn release(session: &Session, thread: &ThreadId) -> Result<(), 
             };
             let connection = &session.connection;
             let archived = connection.call::<ThreadArchive>(params()).await;
-            archived.map_err(|error| of_call(&error, Deed::Harmless))?;
+            archived.map_err(|error| of_call(&error, CallEffect::Repeatable))?;
             connection.threads.unloaded(&thread_id);
             unarchive(session, thread_id).await
         }
@@ -60,7 +60,7 @@ pub(super) async fn unarchive(session: &Session, thread_id: ThreadId) -> Result<
     let params = ThreadIdParams { thread_id };
     let back = session.connection.call::<ThreadUnarchive>(params).await;
     back.map(drop)
-        .map_err(|error| of_call(&error, Deed::Harmless))
+        .map_err(|error| of_call(&error, CallEffect::Repeatable))
 }
 
 /// Codex's id of the newest turn of a thread: `codex exec` does not tell it, and a lost run is looked for behind it.
@@ -69,7 +69,7 @@ pub(super) async fn newest(session: &Session, thread: ThreadId) -> Option<TurnId
     Some(turns.last()?.id.clone())
 }
 
-/// What became of a run that has ended unseen.
+/// Finds the end of a run that nobody followed.
 pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<TurnHistory, AgentError> {
     let thread = &lost.turn.thread;
     if thread.is_unnamed() {
@@ -83,10 +83,10 @@ pub(super) async fn look(session: &Session, lost: &LostTurn) -> Result<TurnHisto
     for _ in 0..PAGES_MAX {
         let page = match older(session, thread.clone(), cursor.take()).await {
             Ok(page) => page,
-            Err(fault) if fault.thread.is_some() => {
-                return Ok(unreadable(&fault.failure.reason));
+            Err(error) if error.thread.is_some() => {
+                return Ok(unreadable(&error.failure.reason));
             }
-            Err(fault) => return Err(fault),
+            Err(error) => return Err(error),
         };
         let Some((mut page, next)) = page else { break };
         page.append(&mut turns);

@@ -59,17 +59,17 @@ fn serve(client: &UnixStream, events: &SyncSender<Event>) {
 
 /// A daemon's hold on a keeper: while it lives, Codex is kept.
 #[derive(Debug)]
-pub struct Attachment {
+pub struct KeeperAttachment {
     stream: tokio::net::UnixStream,
 }
 
 /// Attaches to the keeper of an incarnation.
-pub async fn attach(directory: &Path) -> io::Result<Attachment> {
+pub async fn attach(directory: &Path) -> io::Result<KeeperAttachment> {
     let stream = tokio::net::UnixStream::connect(directory.join(super::KEEPER_SOCKET)).await?;
-    Ok(Attachment { stream })
+    Ok(KeeperAttachment { stream })
 }
 
-impl Attachment {
+impl KeeperAttachment {
     /// Asks the keeper to end Codex within `grace`, and waits until the keeper is gone.
     pub async fn stop(mut self, grace: Duration) -> io::Result<()> {
         self.stream

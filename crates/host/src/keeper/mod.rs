@@ -10,7 +10,7 @@ mod prompt;
 mod reap;
 mod stderr;
 
-pub use control::{Attachment, attach};
+pub use control::{KeeperAttachment, attach};
 pub use exec::exec_codex;
 
 use bridge_core::deadline::after;
@@ -45,7 +45,7 @@ pub const KEEPER_SOCKET: &str = "k.sock";
 /// Name of the file with the tail of Codex's stderr.
 pub const STDERR_FILE: &str = "stderr.log";
 
-/// What the keeper is told on its command line.
+/// Command line of the keeper.
 #[derive(Clone, Debug)]
 pub struct KeeperOptions {
     /// The incarnation's directory.

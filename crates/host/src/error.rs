@@ -7,28 +7,28 @@ use bridge_core::value::{Class, Failure};
 
 /// What a request was about to do: it decides what silence means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum CallEffect {
     /// Reading, loading, connecting: repeating it does no harm.
-    Harmless,
+    Repeatable,
     /// Starting a turn: it may have happened.
-    StartTurn,
+    StartsTurn,
 }
 
-/// The fault that a request's error amounts to.
-pub(crate) fn of_call(error: &CallError, deed: Deed) -> AgentError {
-    let lost = match deed {
-        Deed::Harmless => Class::Transient,
-        Deed::StartTurn => Class::Ambiguous,
+/// The error that a request's error amounts to.
+pub(crate) fn of_call(error: &CallError, effect: CallEffect) -> AgentError {
+    let lost = match effect {
+        CallEffect::Repeatable => Class::Transient,
+        CallEffect::StartsTurn => Class::Ambiguous,
     };
     match error {
-        CallError::Closed { .. } | CallError::Silent { .. } => fault(lost, error.to_string()),
+        CallError::Closed { .. } | CallError::Silent { .. } => agent_error(lost, error.to_string()),
         // Codex answered, so what was asked was done.
         CallError::Unreadable { .. } => {
-            let class = match deed {
-                Deed::Harmless => Class::Config,
-                Deed::StartTurn => Class::Ambiguous,
+            let class = match effect {
+                CallEffect::Repeatable => Class::Config,
+                CallEffect::StartsTurn => Class::Ambiguous,
             };
-            fault(class, error.to_string())
+            agent_error(class, error.to_string())
         }
         CallError::Refused { error: refused, .. } => {
             of_refusal(refused.refusal(), refused.code, &error.to_string())
@@ -39,9 +39,9 @@ pub(crate) fn of_call(error: &CallError, deed: Deed) -> AgentError {
 fn of_refusal(refusal: Refusal, code: i64, words: &str) -> AgentError {
     match refusal {
         // Codex's queues are full: nothing is wrong with the message.
-        Refusal::Overloaded => fault(Class::Capacity { until: None }, words),
-        Refusal::Draining | Refusal::ThreadClosing => fault(Class::Transient, words),
-        Refusal::ActiveWriter => fault(
+        Refusal::Overloaded => agent_error(Class::Capacity { until: None }, words),
+        Refusal::Draining | Refusal::ThreadClosing => agent_error(Class::Transient, words),
+        Refusal::ActiveWriter => agent_error(
             Class::Capacity { until: None },
             "another program has this conversation's thread open (a Codex terminal?): close it there, and the message is answered here",
         ),
@@ -50,17 +50,17 @@ fn of_refusal(refusal: Refusal, code: i64, words: &str) -> AgentError {
         | Refusal::InvalidThreadId
         | Refusal::Archived => lost(ThreadFailure::Missing, words),
         Refusal::DamagedRollout => lost(ThreadFailure::Damaged, words),
-        Refusal::InputTooLarge { .. } => fault(Class::Permanent, words),
-        Refusal::BadConfig => fault(
+        Refusal::InputTooLarge { .. } => agent_error(Class::Permanent, words),
+        Refusal::BadConfig => agent_error(
             Class::Config,
             format!(
                 "Codex can't read its configuration: {words}. Mend config.toml in CODEX_HOME; `codex-bridge doctor` checks it"
             ),
         ),
-        Refusal::NotInitialized | Refusal::NeedsExperimental => fault(Class::Bug, words),
-        Refusal::NoActiveTurn | Refusal::OtherTurnActive => fault(Class::Transient, words),
-        Refusal::Other if code == INTERNAL_ERROR => fault(Class::Transient, words),
-        Refusal::Other => fault(Class::Permanent, words),
+        Refusal::NotInitialized | Refusal::NeedsExperimental => agent_error(Class::Bug, words),
+        Refusal::NoActiveTurn | Refusal::OtherTurnActive => agent_error(Class::Transient, words),
+        Refusal::Other if code == INTERNAL_ERROR => agent_error(Class::Transient, words),
+        Refusal::Other => agent_error(Class::Permanent, words),
     }
 }
 
@@ -80,8 +80,8 @@ pub(crate) fn lost(thread: ThreadFailure, words: &str) -> AgentError {
     }
 }
 
-/// A fault of this class.
-pub(crate) fn fault(class: Class, reason: impl AsRef<str>) -> AgentError {
+/// An error of this class.
+pub(crate) fn agent_error(class: Class, reason: impl AsRef<str>) -> AgentError {
     AgentError::new(Failure::new(class, reason))
 }
 
@@ -102,18 +102,18 @@ mod tests {
             method: "turn/start",
             why: "no turn".to_owned(),
         };
-        let class = |deed| of_call(&unreadable, deed).failure.class;
-        assert_eq!(class(Deed::StartTurn), Class::Ambiguous, "it runs");
-        assert_eq!(class(Deed::Harmless), Class::Config);
+        let class = |effect| of_call(&unreadable, effect).failure.class;
+        assert_eq!(class(CallEffect::StartsTurn), Class::Ambiguous, "it runs");
+        assert_eq!(class(CallEffect::Repeatable), Class::Config);
         let silent = CallError::Silent {
             method: "turn/start",
         };
         assert_eq!(
-            of_call(&silent, Deed::StartTurn).failure.class,
+            of_call(&silent, CallEffect::StartsTurn).failure.class,
             Class::Ambiguous
         );
         assert_eq!(
-            of_call(&silent, Deed::Harmless).failure.class,
+            of_call(&silent, CallEffect::Repeatable).failure.class,
             Class::Transient
         );
     }
@@ -122,26 +122,29 @@ mod tests {
     fn refusals_are_never_ambiguous() {
         let gone = of_call(
             &refused("no rollout found for thread id x"),
-            Deed::StartTurn,
+            CallEffect::StartsTurn,
         );
         assert_eq!(gone.thread, Some(ThreadFailure::Missing));
         let writer = of_call(
             &refused("thread x already has an active writer"),
-            Deed::Harmless,
+            CallEffect::Repeatable,
         );
         assert_eq!(writer.failure.class, Class::Capacity { until: None });
         let busy = CallError::Refused {
             method: "turn/start",
             error: RpcError::new(-32001, "Server overloaded; retry later."),
         };
-        let busy = of_call(&busy, Deed::StartTurn);
+        let busy = of_call(&busy, CallEffect::StartsTurn);
         assert_eq!(busy.failure.class, Class::Capacity { until: None });
         let closing =
             refused("thread x is closing; retry thread/resume after the thread is closed");
-        let closing = of_call(&closing, Deed::Harmless);
+        let closing = of_call(&closing, CallEffect::Repeatable);
         assert_eq!(closing.failure.class, Class::Transient);
         assert_eq!(closing.thread, None);
-        let config = of_call(&refused("failed to load configuration: x"), Deed::Harmless);
+        let config = of_call(
+            &refused("failed to load configuration: x"),
+            CallEffect::Repeatable,
+        );
         assert_eq!(config.failure.class, Class::Config);
     }
 }

@@ -1,16 +1,14 @@
-//! The open questions of Codex on one connection: who hears them, how long they wait for somebody who does, and what
-//! they look like in the core's words.
+//! The open approval requests of one connection, and their form in the core.
 //!
-//! A question stays here until it is answered or Codex says that it is settled, so that an answer which does not fit
-//! can be given again; its answer stays in [`Unconfirmed`] until Codex has taken it. What is answered is decided
-//! elsewhere.
+//! A request stays here until it is answered or Codex reports that it is settled, so that a wrong answer can be corrected.
+//! Its answer stays in [`Unconfirmed`] until Codex confirms it. The decision is made elsewhere.
 
 use crate::unconfirmed::Unconfirmed;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::OpenChanges;
 use bridge_codex::wire::effect::effect;
 use bridge_codex::wire::server_request::RequestKind as WireKind;
-use bridge_codex::wire::shown::Scene;
+use bridge_codex::wire::shown::RequestScene;
 use bridge_codex::wire::{Notification, Outcome, ServerRequest};
 use bridge_core::deadline::after;
 use bridge_core::port::{ApprovalRequest, RequestKey};
@@ -19,39 +17,39 @@ use bridge_core::value::{IncarnationId, RequestKind, ThreadId, Wants};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Questions that may be open at the same time on one connection; more are declined at once.
+/// Requests that may be open at the same time on one connection; more are declined at once.
 const OPEN_MAX: usize = 256;
-/// How long a question waits for somebody who follows its thread, before it is declined. A lost turn is looked at again
-/// within seconds; after this nobody comes.
-pub(crate) const UNHEARD_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a request waits for a follower before it is declined. A lost turn is looked up again within seconds; after
+/// this time nobody comes.
+pub(crate) const UNDELIVERED_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The book of one connection.
+/// The requests of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Questions {
+pub(crate) struct OpenRequests {
     open: HashMap<RawId, ServerRequest>,
-    unheard: VecDeque<(Instant, ServerRequest)>,
-    /// What was settled while nobody followed its thread; whoever does next is told.
+    undelivered: VecDeque<(Instant, ServerRequest)>,
+    /// Settled while nobody followed the thread; reported to the next follower.
     settled: VecDeque<ServerRequest>,
-    /// What was answered, until Codex confirms it.
+    /// Answered and not confirmed.
     pub(crate) answered: Unconfirmed,
 }
 
-/// What a notification settles.
+/// The requests that a notification settles.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
-    /// Questions whose answers Codex has.
+    /// Codex has our answers.
     pub(crate) confirmed: Vec<ServerRequest>,
-    /// A question that we did not answer.
+    /// Settled without our answer.
     pub(crate) unanswered: Option<ServerRequest>,
 }
 
-impl Questions {
+impl OpenRequests {
     pub(crate) fn is_full(&self) -> bool {
-        let waiting = self.open.len().saturating_add(self.unheard.len());
+        let waiting = self.open.len().saturating_add(self.undelivered.len());
         waiting.saturating_add(self.answered.len()) >= OPEN_MAX
     }
 
-    /// Notes an answer to a question that is still asked; false when somebody else answered it, or Codex settled it.
+    /// Records an answer. `false` if the request is not open: another caller answered, or Codex settled it.
     pub(crate) fn answer(&mut self, id: &RawId, outcome: Outcome, now: Instant) -> bool {
         let Some(request) = self.close(id) else {
             return false;
@@ -60,45 +58,45 @@ impl Questions {
         true
     }
 
-    /// Somebody follows the thread of this one.
-    pub(crate) fn heard(&mut self, request: ServerRequest) {
+    /// A follower received the request.
+    pub(crate) fn delivered(&mut self, request: ServerRequest) {
         self.open.insert(request.id.clone(), request);
     }
 
     /// Nobody follows its thread yet.
-    pub(crate) fn unheard(&mut self, request: ServerRequest, now: Instant) {
+    pub(crate) fn undelivered(&mut self, request: ServerRequest, now: Instant) {
         self.open.remove(&request.id);
-        self.unheard
-            .push_back((after(now, UNHEARD_PATIENCE), request));
+        self.undelivered
+            .push_back((after(now, UNDELIVERED_TIMEOUT), request));
     }
 
-    /// What waits for somebody who follows this thread.
-    pub(crate) fn take_unheard(&mut self, thread: &ThreadId) -> Vec<ServerRequest> {
+    /// Removes the requests that wait for a follower of this thread.
+    pub(crate) fn take_undelivered(&mut self, thread: &ThreadId) -> Vec<ServerRequest> {
         let (found, rest) = self
-            .unheard
+            .undelivered
             .drain(..)
             .partition(|(_, request)| request.thread_id() == Some(thread));
-        self.unheard = rest;
+        self.undelivered = rest;
         found.into_iter().map(|(_, request)| request).collect()
     }
 
-    /// What is asked on this thread and was told to whoever followed it before.
+    /// Open requests of this thread that an earlier follower received.
     pub(crate) fn open_on(&self, thread: &ThreadId) -> Vec<ServerRequest> {
         let on_it = |request: &&ServerRequest| request.thread_id() == Some(thread);
         self.open.values().filter(on_it).cloned().collect()
     }
 
-    /// What has waited for too long; to be declined.
+    /// Removes the requests that waited too long; the caller declines them.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<ServerRequest> {
         let mut late = Vec::new();
-        while let Some((_, request)) = self.unheard.pop_front_if(|(until, _)| *until <= now) {
+        while let Some((_, request)) = self.undelivered.pop_front_if(|(until, _)| *until <= now) {
             self.settled(request.clone());
             late.push(request);
         }
         late
     }
 
-    /// It was settled, and nobody who follows its thread heard that.
+    /// Keeps a settled request for the next follower.
     pub(crate) fn settled(&mut self, request: ServerRequest) {
         if self.settled.len() >= OPEN_MAX {
             self.settled.pop_front();
@@ -106,7 +104,7 @@ impl Questions {
         self.settled.push_back(request);
     }
 
-    /// What was settled on this thread while nobody followed it.
+    /// Removes the requests of this thread that were settled while nobody followed it.
     pub(crate) fn take_settled(&mut self, thread: &ThreadId) -> Vec<ServerRequest> {
         let (found, rest) = self
             .settled
@@ -116,7 +114,7 @@ impl Questions {
         found.into()
     }
 
-    /// Takes out what a notification settles.
+    /// Removes the requests that a notification settles.
     pub(crate) fn settle(&mut self, notification: &Notification) -> Settled {
         let mut settled = Settled::default();
         match notification {
@@ -138,41 +136,46 @@ impl Questions {
         settled
     }
 
-    /// When a question or an answer has waited for too long.
+    /// When the next request or answer is overdue.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
-        let unheard = self.unheard.front().map(|(until, _)| *until);
-        unheard.into_iter().chain(self.answered.next_due()).min()
+        let undelivered = self.undelivered.front().map(|(until, _)| *until);
+        undelivered
+            .into_iter()
+            .chain(self.answered.next_due())
+            .min()
     }
 
-    /// A question that Codex still asks, by its name; also while nobody follows its thread.
+    /// An open request by its key, with or without a follower.
     pub(crate) fn find(&self, to: &RequestKey) -> Option<&ServerRequest> {
-        let unheard = self.unheard.iter().map(|(_, request)| request);
-        let mut asked = self.open.values().chain(unheard);
-        asked.find(|request| is_named(request, to))
+        let undelivered = self.undelivered.iter().map(|(_, request)| request);
+        let mut asked = self.open.values().chain(undelivered);
+        asked.find(|request| has_key(request, to))
     }
 
-    /// The answer to a question that Codex has not confirmed.
+    /// An unconfirmed answer by the key of its request.
     pub(crate) fn unconfirmed(&self, to: &RequestKey) -> Option<(&ServerRequest, &Outcome)> {
         let mut answers = self.answered.answers();
-        answers.find(|(request, _)| is_named(request, to))
+        answers.find(|(request, _)| has_key(request, to))
     }
 
-    /// It is settled; gives it back if it was still asked.
+    /// Removes and returns an open request.
     pub(crate) fn close(&mut self, id: &RawId) -> Option<ServerRequest> {
         let at = self
-            .unheard
+            .undelivered
             .iter()
             .position(|(_, request)| request.id == *id);
-        let unheard = at.and_then(|at| self.unheard.remove(at));
-        self.open.remove(id).or(unheard.map(|(_, request)| request))
+        let undelivered = at.and_then(|at| self.undelivered.remove(at));
+        self.open
+            .remove(id)
+            .or(undelivered.map(|(_, request)| request))
     }
 }
 
-fn is_named(request: &ServerRequest, to: &RequestKey) -> bool {
+fn has_key(request: &ServerRequest, to: &RequestKey) -> bool {
     request.id.to_string() == to.rpc_id && request.item_id() == to.item_id.as_ref()
 }
 
-pub(crate) fn name_of(request: &ServerRequest, incarnation: &IncarnationId) -> RequestKey {
+pub(crate) fn key_of(request: &ServerRequest, incarnation: &IncarnationId) -> RequestKey {
     RequestKey {
         incarnation: incarnation.clone(),
         rpc_id: request.id.to_string(),
@@ -180,19 +183,19 @@ pub(crate) fn name_of(request: &ServerRequest, incarnation: &IncarnationId) -> R
     }
 }
 
-/// The question in the core's words.
-pub(crate) fn asked(
+/// The request as the core's value.
+pub(crate) fn approval_request(
     request: &ServerRequest,
     incarnation: &IncarnationId,
     sandbox: &str,
     changes: &OpenChanges,
 ) -> ApprovalRequest {
-    let scene = Scene {
+    let scene = RequestScene {
         sandbox,
         changes: request.item_id().and_then(|item_id| changes.of(item_id)),
     };
     ApprovalRequest {
-        key: name_of(request, incarnation),
+        key: key_of(request, incarnation),
         method: request.method.clone(),
         kind: kind_of(request),
         headline: request.headline_in(&scene),
@@ -244,7 +247,7 @@ fn kind_of(request: &ServerRequest) -> RequestKind {
     }
 }
 
-/// Whether somebody can decide it. Other kinds are declined as soon as they come, because waiting could not help.
+/// Whether a person or a rule can decide it. Other kinds are declined at once.
 pub(crate) fn is_decidable(request: &ServerRequest) -> bool {
     match &request.kind {
         WireKind::Command(_)
