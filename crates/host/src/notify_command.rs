@@ -29,7 +29,6 @@ pub enum NotifyCommandError {
     /// It did not start.
     #[error("the command {program} could not be started ({why})")]
     NotStarted {
-        /// Which.
         program: String,
         /// Why not.
         why: String,
@@ -37,7 +36,6 @@ pub enum NotifyCommandError {
     /// It ended, and does not have it.
     #[error("the command {program} ended with {how}: {said}")]
     Failed {
-        /// Which.
         program: String,
         /// Its exit status.
         how: String,
@@ -47,7 +45,6 @@ pub enum NotifyCommandError {
     /// It took too long, and was killed.
     #[error("the command {program} took longer than {seconds} s and was killed")]
     Overrun {
-        /// Which.
         program: String,
         /// Its deadline.
         seconds: u64,

@@ -1,7 +1,7 @@
 //! The keeper's stdin around one run of `codex exec`: first the prompt, then nothing for as long as the daemon wants
 //! the run. Its end is the stdin guard: a daemon that dies, whatever way, ends the run with everything it started.
 
-use super::Event;
+use super::KeeperEvent;
 use std::io::{self, Read, Write};
 use std::process::ChildStdin;
 use std::sync::mpsc::SyncSender;
@@ -11,12 +11,17 @@ use std::time::Duration;
 const RUN_GRACE: Duration = Duration::from_secs(1);
 
 /// Hands the prompt over, and asks for the end of the run when our own stdin ends.
-pub(super) fn hand_over(codex: ChildStdin, bytes: u64, events: SyncSender<Event>) {
+pub(super) fn hand_over(codex: ChildStdin, bytes: u64, events: SyncSender<KeeperEvent>) {
     std::thread::spawn(move || watch(&mut io::stdin().lock(), codex, bytes, &events));
 }
 
 /// The stdin guard is watched also while Codex takes its prompt: one that hangs may never take it.
-fn watch(stdin_guard: &mut impl Read, codex: ChildStdin, bytes: u64, events: &SyncSender<Event>) {
+fn watch(
+    stdin_guard: &mut impl Read,
+    codex: ChildStdin,
+    bytes: u64,
+    events: &SyncSender<KeeperEvent>,
+) {
     let mut prompt = Vec::new();
     let whole = match stdin_guard.by_ref().take(bytes).read_to_end(&mut prompt) {
         Ok(read) => u64::try_from(read) == Ok(bytes),
@@ -30,7 +35,7 @@ fn watch(stdin_guard: &mut impl Read, codex: ChildStdin, bytes: u64, events: &Sy
     } else {
         Some(codex)
     };
-    let _closed = events.send(Event::Stop(RUN_GRACE));
+    let _closed = events.send(KeeperEvent::Stop(RUN_GRACE));
     loop {
         std::thread::park();
     }
@@ -75,6 +80,6 @@ mod tests {
         let event = inbox.recv_timeout(PATIENCE);
         hung.kill().unwrap();
         hung.wait().unwrap();
-        assert!(matches!(event, Ok(Event::Stop(_))));
+        assert!(matches!(event, Ok(KeeperEvent::Stop(_))));
     }
 }
