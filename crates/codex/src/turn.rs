@@ -230,22 +230,7 @@ impl TurnFold {
             }
             Notification::Error(notice) => self.trouble(notice),
             Notification::TokenUsageUpdated(notice) => Some(self.count(&notice.token_usage)),
-            Notification::ThreadStarted(_)
-            | Notification::ThreadStatusChanged(_)
-            | Notification::ThreadClosed(_)
-            | Notification::ThreadArchived(_)
-            | Notification::ThreadSettingsUpdated(_)
-            | Notification::TurnPlanUpdated(_)
-            | Notification::CommandOutputDelta(_)
-            | Notification::PatchUpdated(_)
-            | Notification::Warning(_)
-            | Notification::ConfigWarning(_)
-            | Notification::ServerRequestResolved(_)
-            | Notification::RateLimitsUpdated(_)
-            | Notification::LoginCompleted(_)
-            | Notification::AccountUpdated(_)
-            | Notification::Unknown { .. }
-            | Notification::Malformed { .. } => None,
+            _ => None,
         }
     }
 

@@ -94,19 +94,7 @@ fn unsteered(error: &CallError) -> Result<Steered, AgentError> {
         Refusal::Overloaded | Refusal::Draining | Refusal::BadConfig => {
             Err(of_call(error, CallEffect::StartsTurn))
         }
-        Refusal::ThreadClosing
-        | Refusal::ActiveWriter
-        | Refusal::NoRollout
-        | Refusal::DamagedRollout
-        | Refusal::ThreadNotFound
-        | Refusal::InvalidThreadId
-        | Refusal::Archived
-        | Refusal::InputTooLarge { .. }
-        | Refusal::NoActiveTurn
-        | Refusal::OtherTurnActive
-        | Refusal::NotInitialized
-        | Refusal::NeedsExperimental
-        | Refusal::Other => Ok(Steered::Refused {
+        _ => Ok(Steered::Refused {
             why: error.to_string(),
         }),
     }
@@ -224,10 +212,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
                 mailbox.bind(&thread, turn_id.clone());
                 Some(stream.into())
             }
-            TurnHistory::Turn(_)
-            | TurnHistory::Absent
-            | TurnHistory::Foreign
-            | TurnHistory::Unreadable { .. } => None,
+            _ => None,
         };
         Ok(TurnLookup { found, stream })
     }

@@ -250,6 +250,12 @@ fn kind_of(request: &ServerRequest) -> RequestKind {
 /// Whether a person or a rule can decide it. Other kinds are declined at once.
 pub(crate) fn is_decidable(request: &ServerRequest) -> bool {
     match &request.kind {
+        // The one tool that we offer; the daemon runs it for the turn.
+        WireKind::ToolCall(call) => call.namespace.is_none() && call.tool == ASK_AGENT,
+        WireKind::AuthRefresh(_)
+        | WireKind::CurrentTime(_)
+        | WireKind::Attestation
+        | WireKind::Unknown { .. } => false,
         WireKind::Command(_)
         | WireKind::LegacyExec(_)
         | WireKind::FileChange(_)
@@ -257,12 +263,6 @@ pub(crate) fn is_decidable(request: &ServerRequest) -> bool {
         | WireKind::Permissions(_)
         | WireKind::UserInput(_)
         | WireKind::Elicitation(_) => true,
-        // The one tool that we offer; whoever follows the turn runs it.
-        WireKind::ToolCall(call) => call.namespace.is_none() && call.tool == ASK_AGENT,
-        WireKind::AuthRefresh(_)
-        | WireKind::CurrentTime(_)
-        | WireKind::Attestation
-        | WireKind::Unknown { .. } => false,
     }
 }
 

@@ -62,10 +62,7 @@ pub(crate) async fn settled_history(
 /// Whether a living process may still turn this into something else.
 fn may_change(found: &TurnHistory) -> bool {
     match found {
-        TurnHistory::Turn(finding) => match finding.status {
-            TurnStatus::Interrupted => true,
-            TurnStatus::InProgress | TurnStatus::Completed | TurnStatus::Failed => false,
-        },
+        TurnHistory::Turn(turn) => turn.status == TurnStatus::Interrupted,
         TurnHistory::Absent => true,
         TurnHistory::Foreign | TurnHistory::Unreadable { .. } => false,
     }
@@ -185,17 +182,10 @@ impl Listed {
 
     /// A turn that may have had effects that are not listed counts as one that had some.
     pub(crate) fn mark(self, mut found: TurnHistory) -> TurnHistory {
-        match (self, &mut found) {
-            (Self::Some, TurnHistory::Turn(finding)) if finding.effects.is_empty() => {
-                finding.effects.push(UNLISTED.to_owned());
-            }
-            (
-                Self::Some | Self::All,
-                TurnHistory::Turn(_)
-                | TurnHistory::Absent
-                | TurnHistory::Foreign
-                | TurnHistory::Unreadable { .. },
-            ) => {}
+        if let (Self::Some, TurnHistory::Turn(turn)) = (self, &mut found)
+            && turn.effects.is_empty()
+        {
+            turn.effects.push(UNLISTED.to_owned());
         }
         found
     }

@@ -129,10 +129,7 @@ impl SandboxReach {
 }
 
 fn is_shielded(spec: &ThreadSpec) -> bool {
-    match &spec.reads {
-        Reads::Disk => false,
-        Reads::Shielded { .. } => true,
-    }
+    matches!(spec.reads, Reads::Shielded { .. })
 }
 
 impl Permissions {

@@ -118,13 +118,7 @@ impl ThreadStates {
 }
 
 fn is_busy(status: &ThreadStatus) -> bool {
-    match status {
-        ThreadStatus::Active { .. } => true,
-        ThreadStatus::NotLoaded
-        | ThreadStatus::Idle
-        | ThreadStatus::SystemError
-        | ThreadStatus::Other(_) => false,
-    }
+    matches!(status, ThreadStatus::Active { .. })
 }
 
 #[cfg(test)]

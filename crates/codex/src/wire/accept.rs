@@ -41,14 +41,7 @@ impl ServerRequest {
                 Err("more was granted than Codex asks for; grant a part of it".to_owned())
             }
             RequestKind::ToolCall(_) => self.returned(answers),
-            RequestKind::Command(_)
-            | RequestKind::FileChange(_)
-            | RequestKind::LegacyPatch(_)
-            | RequestKind::LegacyExec(_)
-            | RequestKind::AuthRefresh(_)
-            | RequestKind::Attestation
-            | RequestKind::CurrentTime(_)
-            | RequestKind::Unknown { .. } => Err("it takes no answers, only a decision".to_owned()),
+            _ => Err("it takes no answers, only a decision".to_owned()),
         }
     }
 

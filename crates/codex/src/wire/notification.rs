@@ -291,19 +291,7 @@ impl Notification {
             }
             Self::PatchUpdated(params) => Some(&params.turn_id),
             Self::Error(params) => Some(&params.turn_id),
-            Self::ThreadStarted(_)
-            | Self::ThreadStatusChanged(_)
-            | Self::ThreadClosed(_)
-            | Self::ThreadArchived(_)
-            | Self::ThreadSettingsUpdated(_)
-            | Self::Warning(_)
-            | Self::ConfigWarning(_)
-            | Self::ServerRequestResolved(_)
-            | Self::RateLimitsUpdated(_)
-            | Self::LoginCompleted(_)
-            | Self::AccountUpdated(_)
-            | Self::Unknown { .. }
-            | Self::Malformed { .. } => None,
+            _ => None,
         }
     }
 

@@ -68,13 +68,7 @@ impl ServerRequest {
             RequestKind::Elicitation(asked) if asked.tool_approval().is_some() => {
                 Ok(elicitation("accept", json!({})))
             }
-            RequestKind::Elicitation(_)
-            | RequestKind::UserInput(_)
-            | RequestKind::ToolCall(_)
-            | RequestKind::AuthRefresh(_)
-            | RequestKind::Attestation
-            | RequestKind::CurrentTime(_)
-            | RequestKind::Unknown { .. } => Err(self.mismatch("a bare accept")),
+            _ => Err(self.mismatch("a bare accept")),
         }
     }
 
@@ -95,33 +89,20 @@ impl ServerRequest {
                     "action": "accept", "content": {}, "_meta": {"persist": "session"},
                 })))
             }
-            RequestKind::Elicitation(_)
-            | RequestKind::UserInput(_)
-            | RequestKind::ToolCall(_)
-            | RequestKind::AuthRefresh(_)
-            | RequestKind::Attestation
-            | RequestKind::CurrentTime(_)
-            | RequestKind::Unknown { .. } => Err(self.mismatch("accept for session")),
+            _ => Err(self.mismatch("accept for session")),
         }
     }
 
     /// Whether Codex ends the turn by itself when this is cancelled. After the cancel of any other kind the model goes
     /// on, so the turn must be interrupted.
     pub fn cancel_ends_turn(&self) -> bool {
-        match &self.kind {
+        matches!(
+            self.kind,
             RequestKind::Command(_)
-            | RequestKind::FileChange(_)
-            | RequestKind::LegacyPatch(_)
-            | RequestKind::LegacyExec(_) => true,
-            RequestKind::Permissions(_)
-            | RequestKind::UserInput(_)
-            | RequestKind::Elicitation(_)
-            | RequestKind::ToolCall(_)
-            | RequestKind::AuthRefresh(_)
-            | RequestKind::Attestation
-            | RequestKind::CurrentTime(_)
-            | RequestKind::Unknown { .. } => false,
-        }
+                | RequestKind::FileChange(_)
+                | RequestKind::LegacyPatch(_)
+                | RequestKind::LegacyExec(_)
+        )
     }
 
     /// No, and stop: an approval ends the turn as interrupted. Kinds that know no such answer are
@@ -131,13 +112,7 @@ impl ServerRequest {
             RequestKind::Command(_) | RequestKind::FileChange(_) => decision("cancel"),
             RequestKind::LegacyPatch(_) | RequestKind::LegacyExec(_) => decision("abort"),
             RequestKind::Elicitation(_) => elicitation("cancel", Value::Null),
-            RequestKind::Permissions(_)
-            | RequestKind::UserInput(_)
-            | RequestKind::ToolCall(_)
-            | RequestKind::AuthRefresh(_)
-            | RequestKind::Attestation
-            | RequestKind::CurrentTime(_)
-            | RequestKind::Unknown { .. } => self.decline(),
+            _ => self.decline(),
         }
     }
 

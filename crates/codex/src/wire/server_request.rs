@@ -292,12 +292,7 @@ impl ServerRequest {
             RequestKind::UserInput(request) => Some(&request.turn_id),
             RequestKind::Elicitation(request) => request.turn_id.as_ref(),
             RequestKind::ToolCall(request) => Some(&request.turn_id),
-            RequestKind::CurrentTime(_)
-            | RequestKind::LegacyPatch(_)
-            | RequestKind::LegacyExec(_)
-            | RequestKind::AuthRefresh(_)
-            | RequestKind::Attestation
-            | RequestKind::Unknown { .. } => None,
+            _ => None,
         }
     }
 
@@ -311,11 +306,7 @@ impl ServerRequest {
             RequestKind::ToolCall(request) => Some(&request.call_id),
             RequestKind::LegacyPatch(request) => Some(&request.call_id),
             RequestKind::LegacyExec(request) => Some(&request.call_id),
-            RequestKind::Elicitation(_)
-            | RequestKind::CurrentTime(_)
-            | RequestKind::AuthRefresh(_)
-            | RequestKind::Attestation
-            | RequestKind::Unknown { .. } => None,
+            _ => None,
         }
     }
 }
