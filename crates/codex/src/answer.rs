@@ -9,7 +9,7 @@ use crate::wire::values::{MessagePhase, TurnStatus};
 /// Answers to earlier texts of one turn that are kept; a turn is not given more texts than that.
 const EARLIER_MAX: usize = 32;
 
-/// What may be the answer of a turn. A turn can be given more texts while it runs: each begins a part of its own,
+/// Candidates for the answer of a turn. A turn can be given more texts while it runs: each begins a part of its own,
 /// and what was answered in an earlier part is part of the answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Candidates {
@@ -35,7 +35,7 @@ impl AnswerPart {
             .or(self.partial.as_ref())
     }
 
-    /// What it answered before it was given the next text. A word between two tools is no answer.
+    /// The answer before the next text. A message between two tools is no answer.
     fn closed(self) -> Option<String> {
         let unmarked = self.unmarked.filter(|_| self.at_end);
         self.marked_final.or(unmarked)

@@ -49,7 +49,7 @@ pub struct ExecUsage {
     pub output_tokens: i64,
 }
 
-/// What is known of a run.
+/// The state of a run.
 #[derive(Debug, Default)]
 pub struct ExecFold {
     /// The thread it named.
@@ -62,14 +62,14 @@ pub struct ExecFold {
     pub effects: bool,
     /// How the turn ended; absent while it runs, and for ever when the process died.
     pub end: Option<ExecEnd>,
-    /// What the thread cost up to here.
+    /// Usage of the thread so far.
     pub usage: Option<ExecUsage>,
     /// The last error it reported, which a retry may have repaired.
     pub last_error: Option<String>,
 }
 
 impl ExecFold {
-    /// Takes in one line. What can't be read is a sign of life and nothing more: the end of the process says the rest.
+    /// Takes in one line. An unreadable line is a sign of life and nothing more: the end of the process says the rest.
     pub fn line(&mut self, line: &str) -> ExecNews {
         let Ok(event) = serde_json::from_str::<Value>(line) else {
             return ExecNews::Alive;

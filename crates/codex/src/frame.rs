@@ -14,7 +14,7 @@ pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 /// Capacity kept between lines; a buffer that grew for one huge line is given back.
 const KEPT_CAPACITY: usize = 64 * 1024;
 
-/// What is wrong with a piece of the stream. None of them ends it: the next line is read normally.
+/// A bad piece of the stream. None of them ends it: the next line is read normally.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FrameError {
     #[error("a line longer than {limit} bytes was dropped; restart this codex process")]

@@ -55,7 +55,7 @@ pub enum LinkError {
     },
 }
 
-/// What a text from Codex amounts to.
+/// A message from Codex after the link has sorted it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     Response {
@@ -90,7 +90,7 @@ pub enum Ignored {
     },
 }
 
-/// What was dropped so far, for metrics and `doctor`.
+/// Messages dropped so far, for metrics and `doctor`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     pub late_responses: u64,

@@ -102,7 +102,7 @@ fn is_open_or_cut(status: &TurnStatus) -> bool {
     }
 }
 
-/// What a turn says of itself, for whoever knows by other means that it is theirs: `codex exec` takes no client id.
+/// The finding for a turn that is known to be ours by other means: `codex exec` takes no client id.
 pub fn of_turn(turn: &Turn) -> Result<TurnHistory, HistoryError> {
     let status = match &turn.status {
         TurnStatus::InProgress => port::TurnStatus::InProgress,

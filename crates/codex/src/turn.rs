@@ -37,7 +37,7 @@ pub enum ItemStage {
     Completed,
 }
 
-/// What a notification changed, for people who watch and for the ledger.
+/// The effect of a notification, for watchers and for the ledger.
 ///
 /// Silence is not idleness: a full draft gives no more news. [`TurnFold::concerns`] is the sign of
 /// life.
@@ -104,7 +104,7 @@ pub struct TurnFold {
     touched: bool,
     open_effects: BTreeSet<ItemId>,
     usage: Usage,
-    /// What the thread had used before this turn.
+    /// Usage of the thread before this turn.
     baseline: Option<TokenUsage>,
     received: Vec<ClientId>,
     /// The first user message that was seen: whose it was.

@@ -66,7 +66,7 @@ impl<L: Ledger> CodexAgent<L> {
         self.homes.health()
     }
 
-    /// What the usual Codex said about its configuration since it was started.
+    /// Warnings of the default Codex about its configuration since it was started.
     pub async fn config_warnings(&self) -> Vec<String> {
         self.homes.usual().config_warnings().await
     }
@@ -285,7 +285,7 @@ impl<L: Ledger> Agent for CodexAgent<L> {
     }
 
     /// Within 10 s; none is started for it. A Codex that stays silent is asked once more and then given up, and
-    /// whoever follows a turn on it hears that.
+    /// followers of its turns get an error.
     async fn probe(&self, thread: &ThreadId) -> Result<(), AgentError> {
         match self.having(thread).present() {
             Some(session) => {

@@ -219,7 +219,7 @@ impl Connection {
 
     /// Sends a notification.
     pub(crate) async fn notify(&self, method: &'static str) {
-        // A connection that ended is noticed by whoever waits on it.
+        // Those who wait on the connection notice its end.
         let _gone = self.commands.send(LinkCommand::Notify { method }).await;
     }
 
@@ -253,7 +253,7 @@ impl Connection {
             .unwrap_or_else(|| "it is closing".to_owned())
     }
 
-    /// What Codex said about its configuration.
+    /// Codex's warnings about its configuration.
     pub(crate) fn config_warnings(&self) -> Vec<String> {
         self.warnings
             .lock()

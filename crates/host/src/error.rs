@@ -1,11 +1,11 @@
-//! What Codex's errors mean for a message: every refusal, silence and failed turn gets a class and a sentence.
+//! Classifies Codex's errors: every refusal and every silence gets a class and a sentence.
 
 use crate::connection::CallError;
 use bridge_codex::rpc::{INTERNAL_ERROR, INVALID_REQUEST, Refusal, RpcError};
 use bridge_core::port::{AgentError, ThreadFailure};
 use bridge_core::value::{Class, Failure};
 
-/// What a request was about to do: it decides what silence means.
+/// Whether a request may be repeated; decides the class of a missing answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallEffect {
     /// Reading, loading, connecting: repeating it does no harm.
@@ -64,7 +64,7 @@ fn of_refusal(refusal: Refusal, code: i64, words: &str) -> AgentError {
     }
 }
 
-/// What Codex refused, where only its words are there: a run of `codex exec` says them on stderr.
+/// Recognizes a refusal by its text alone: `codex exec` writes it to stderr.
 pub(crate) fn of_words(words: &str) -> Option<AgentError> {
     match RpcError::new(INVALID_REQUEST, words).refusal() {
         Refusal::Other => None,

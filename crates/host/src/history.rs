@@ -1,6 +1,6 @@
 //! Looks up a lost turn in Codex's history while holding the thread's writer lock.
 //!
-//! What the findings mean for the message is decided in the core's reconcile.
+//! The core's reconcile decides about the message.
 
 use crate::error::{CallEffect, agent_error, of_call};
 use crate::host::Session;
@@ -154,7 +154,7 @@ pub(crate) fn unreadable(why: &str) -> TurnHistory {
     }
 }
 
-/// What a thread that can't be loaded says about a turn. Before its first turn there is no record of it.
+/// The finding for a thread that can't be loaded. Before its first turn a thread has no record.
 fn lost_thread(error: AgentError, after_turn: Option<&TurnId>) -> Result<TurnHistory, AgentError> {
     match (error.thread, after_turn) {
         (None, _) => Err(error),
@@ -191,7 +191,7 @@ impl Listed {
     }
 }
 
-/// What a history that gives no finding means for its message.
+/// Turns a history without a finding into an unreadable one or an error.
 pub(crate) fn believed(
     found: Result<TurnHistory, HistoryError>,
 ) -> Result<TurnHistory, AgentError> {

@@ -91,7 +91,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// What is known of a turn of this life that may do this.
+    /// The context of a turn of this incarnation.
     pub(crate) fn frame(&self, allowed: Permissions) -> TurnContext {
         TurnContext {
             incarnation: self.incarnation.incarnation_id.clone(),
@@ -116,7 +116,7 @@ pub(crate) struct Host<L> {
     origin: Instant,
     pub(crate) learned: Learned,
     state: Mutex<HostState>,
-    /// The session in `state`, for whoever must not wait until a start is over.
+    /// The session in `state`, for callers that must not wait for a start.
     present: std::sync::Mutex<Option<Arc<Session>>>,
     /// When it was last needed.
     used: std::sync::Mutex<tokio::time::Instant>,
@@ -545,7 +545,7 @@ impl<L: Ledger> Host<L> {
         }
     }
 
-    /// What Codex said about its configuration.
+    /// Codex's warnings about its configuration.
     pub(crate) async fn config_warnings(&self) -> Vec<String> {
         match &self.state.lock().await.current {
             Some((session, _)) => session.connection.config_warnings(),

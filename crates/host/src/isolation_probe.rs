@@ -22,11 +22,11 @@ use tokio::time::Instant;
 const DEADLINE: Duration = Duration::from_secs(20);
 /// Lines of stderr in a report.
 const TAIL_LINES: usize = 4;
-/// What no command may see.
+/// In files that no command may read.
 const CANARY: &str = "canary-behind-the-shield";
-/// What a command must see: its own directory.
+/// In the command's own directory.
 const OWN: &str = "own-ground";
-/// What a command must see beside it: a file that is granted.
+/// In a file that is granted.
 const GRANTED: &str = "granted-ground";
 /// Reads the canary by its path, through a link, through the root of its own and the first process; then those in its
 /// own directory that are hidden by name, a directory and a file; then its own file and what is granted beside it. Writes
@@ -45,7 +45,7 @@ pub enum IsolationResult {
     Leaks,
     /// Commands do not run behind it, or do not see their own directory; with the last words of Codex.
     Broken {
-        /// What Codex said.
+        /// The end of its stderr.
         tail: String,
     },
     /// No end within the deadline.

@@ -32,11 +32,11 @@ const TAIL_BYTES: u64 = 2 * 1024;
 pub struct LaunchOptions {
     /// Our own binary, for its keeper mode.
     pub keeper: PathBuf,
-    /// What is started: the native Codex binary, or a launcher of the operator's.
+    /// The native Codex binary, or a launcher of the operator's.
     pub codex: PathBuf,
     /// The native binary behind it; or why it is not known, with what to do. Isolated turns need it.
     pub native: Result<PathBuf, String>,
-    /// What it said its version is.
+    /// As the binary reports it.
     pub codex_version: String,
     /// Where incarnations have their directories; short enough for a socket path.
     pub run_dir: PathBuf,

@@ -48,7 +48,7 @@ pub(crate) struct Mailbox {
     wake: Notify,
 }
 
-/// What a follower receives.
+/// Delivered to the follower.
 #[derive(Debug)]
 pub(crate) enum MailboxEvent {
     Turn(Box<TurnEvent>),
@@ -251,7 +251,7 @@ impl Mailbox {
         }
     }
 
-    /// Whether the turn has ended for whoever follows it: nobody would hear a question any more.
+    /// Whether the turn has ended for its follower, who would not receive a request any more.
     pub(crate) fn is_over(&self) -> bool {
         locked(&self.inner).over
     }

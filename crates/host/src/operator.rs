@@ -1,4 +1,4 @@
-//! What the operator's own Codex configuration says that a thread of ours must respect, or must be kept from.
+//! The parts of the operator's own Codex configuration that a thread of ours must respect, or must be kept from.
 //! It is asked of Codex, never read from a file: only Codex knows what is in force.
 
 use crate::connection::{CallError, Connection};

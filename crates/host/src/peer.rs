@@ -15,7 +15,7 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// What the kernel appends to the path of a program whose file was replaced, by an upgrade for example.
+/// Appended by the kernel to the path of a program whose file was replaced, by an upgrade for example.
 const DELETED: &str = " (deleted)";
 
 /// Why nothing is taken from the process at the other end.

@@ -32,7 +32,7 @@ struct SandboxReach {
     slash_tmp: bool,
 }
 
-/// What Codex says is in force.
+/// Permissions that Codex reports as effective.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReportedPermissions<'a> {
     sandbox: &'a SandboxPolicy,
@@ -110,7 +110,7 @@ impl SandboxReach {
         }
     }
 
-    /// What of another reach is beyond this one. Codex reports a root as its configuration names it, so one that is
+    /// The first part of `other` that is not in `self`. Codex reports a root as its configuration names it, so one that is
     /// spelled otherwise is another one.
     fn exceeded_by(&self, other: &Self) -> Option<String> {
         let excess = |what: &str| format!("{what} was not asked for and Codex reports it");

@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Ancestors that are looked at; nobody nests processes deeper.
 const ANCESTORS_MAX: usize = 256;
-/// What is read of an argument vector; ours begin with what we look for.
+/// Bytes of an argument vector that are read; a keeper's flags come first.
 const ARGS_MAX_BYTES: usize = 8 * 1024;
 /// How often the ancestors are read when one of them ends meanwhile. A busy shell needs two readings at most.
 const WALKS_MAX: usize = 4;
@@ -66,7 +66,7 @@ fn walk(pid: i32, run_dir: &Path) -> Option<bool> {
             Some((parent, None)) => return Hidden::look(parent, pid).is_strangers(),
         };
     }
-    // Whoever hides behind so many is not the operator.
+    // No operator has so many ancestors.
     Some(true)
 }
 

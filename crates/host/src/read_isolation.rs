@@ -13,7 +13,7 @@ pub(crate) const PROFILE: &str = "codex-bridge-shield";
 /// Codex's word for what programs need to run at all.
 const MINIMAL: &str = ":minimal";
 
-/// What that word grants on Linux: something hidden in there must be named.
+/// Granted by [`MINIMAL`] on Linux: a hidden path in there must be denied by name.
 const SYSTEM: [&str; 8] = [
     "/bin",
     "/sbin",
@@ -35,12 +35,12 @@ pub(crate) struct IsolationBase {
     pub(crate) denied: PathBuf,
 }
 
-/// What one thread's commands may reach.
+/// Paths that the commands of one thread may read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadGrants<'a> {
     pub(crate) workdir: &'a str,
     pub(crate) write: bool,
-    /// What may be read beside the working directory.
+    /// Readable beside the working directory.
     pub(crate) also: &'a [String],
     pub(crate) hidden: &'a [String],
 }

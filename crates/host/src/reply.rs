@@ -14,7 +14,7 @@ use bridge_codex::wire::{Outcome, ServerRequest};
 use bridge_core::value::{Request, RequestDecision, RequestVerdict, TurnId};
 use serde_json::Value;
 
-/// What is done about a question.
+/// How a request is answered.
 #[derive(Debug, PartialEq)]
 pub(crate) enum RequestReply {
     /// Send this.

@@ -126,7 +126,7 @@ impl ServerStream {
 }
 
 impl ServerStream {
-    /// What is next in the mailbox; `None` when the turn should have ended by now, however much it has to tell.
+    /// The next event of the mailbox; `None` when an interrupted turn should have ended by now, whatever it still sends.
     async fn news(&self) -> Option<MailboxEvent> {
         match self.ends_by {
             None => Some(self.mailbox.next().await),

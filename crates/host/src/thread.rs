@@ -122,7 +122,7 @@ pub(crate) async fn start(
     Ok(thread)
 }
 
-/// What its model can ask us to do.
+/// Tools of ours that the model may call.
 fn tools(spec: &ThreadSpec) -> Vec<DynamicTool> {
     if spec.agents.is_empty() {
         return Vec::new();
@@ -170,7 +170,7 @@ async fn widen(
     }
 }
 
-/// What Codex reports as effective must not be more than what was asked for.
+/// Refuses a thread with more permissions than requested.
 fn not_more(verdict: Verdict) -> Result<(), AgentError> {
     match verdict {
         None => Ok(()),

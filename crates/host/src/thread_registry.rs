@@ -1,4 +1,4 @@
-//! What one connection knows of its threads: which it has loaded, and on which a turn runs, whoever began it.
+//! The threads of one connection: which are loaded, and on which a turn runs, ours or another program's.
 
 use crate::permissions::{Permissions, ReportedPermissions};
 use bridge_codex::wire::Notification;
@@ -29,7 +29,8 @@ impl ThreadRegistry {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread may do that was loaded over this connection, so that its news arrives here, as one of this kind.
+    /// The permissions of a thread that was loaded over this connection for this kind of spec. Only such a thread's
+    /// notifications arrive here.
     pub(crate) fn loaded_as(&self, thread: &ThreadId, spec: &ThreadSpec) -> Option<Permissions> {
         let allowed = self.locked().loaded.get(thread).cloned();
         allowed.filter(|allowed| allowed.fits(spec))
@@ -103,7 +104,7 @@ impl ThreadStates {
             self.loaded.remove(&update.thread_id);
         }
         if let Some(sender) = self.awaited.remove(&update.thread_id) {
-            // Whoever gave up waiting needs no answer.
+            // A receiver that gave up needs no answer.
             let _gone = sender.send(exceeded);
         }
     }

@@ -21,10 +21,10 @@ const UNSAVED_FILE: &str = "unsaved";
 const ALL: &str = "*";
 /// So much must fit before Codex is given work again: many turns' worth of history.
 const SPACE_BYTES: usize = 1024 * 1024;
-/// What is written in CODEX_HOME to see whether it fits.
+/// Written in CODEX_HOME to see whether there is space.
 const SPACE_FILE: &str = ".codex-bridge-space";
 
-/// What is known of histories that are not whole.
+/// Histories that are known to be incomplete.
 #[derive(Debug, Default)]
 pub(crate) struct Transcripts {
     inner: Mutex<TranscriptState>,
@@ -33,7 +33,7 @@ pub(crate) struct Transcripts {
 #[derive(Debug, Default)]
 struct TranscriptState {
     unsaved: HashSet<(IncarnationId, Option<ThreadId>)>,
-    /// What Codex said about it, until there is space again.
+    /// Codex's message, until there is space again.
     trouble: Option<String>,
 }
 

@@ -38,7 +38,7 @@ struct UnconfirmedAnswer {
     resume: ResumeOutcome,
 }
 
-/// What Codex said when it was to resume the thread for an answer.
+/// Codex's answer to `thread/resume`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ResumeOutcome {
     /// It was not asked to, did not answer, or asked the same again since.
@@ -68,7 +68,7 @@ impl fmt::Debug for UnconfirmedAnswer {
     }
 }
 
-/// What is done about an answer that Codex does not confirm.
+/// The next step for an answer that Codex does not confirm.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Overdue {
     /// Give the same answer once more.
@@ -169,7 +169,7 @@ impl Unconfirmed {
         self.by_id.values().map(|answer| answer.due).min()
     }
 
-    /// What is to be done about the answers whose pause has passed.
+    /// The next steps for answers whose pause has passed.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<Overdue> {
         let late = self.by_id.iter().filter(|(_, answer)| answer.due <= now);
         let late: Vec<RawId> = late.map(|(id, _)| id.clone()).collect();

@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// Longest diff that is shown of a change that was made; the files themselves have the rest.
 const MAX_MADE_BYTES: usize = 32 * 1024;
 
-/// What was changed in files, when a notification says that a change was made; of a long one the beginning.
+/// The diff of a completed file change; of a long one the beginning.
 pub fn made(notification: &Notification) -> Option<String> {
     match notification {
         Notification::ItemCompleted(notice) => match &notice.item {

@@ -1,4 +1,4 @@
-//! What Codex says in a turn: one of its messages while it is written, and when it is whole.
+//! Messages of Codex in a turn: one while it is written, and each once more when it is complete.
 //!
 //! Bounded: a flood of deltas costs one draft. Which of the messages is the answer is not decided here.
 

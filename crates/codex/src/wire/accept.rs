@@ -1,5 +1,5 @@
 //! Accepting with what a person gave beside the yes: answers to questions, the fields of a form, a part of the
-//! permissions. What does not fit is refused with a sentence, so that it can be tried again while Codex still asks.
+//! permissions. An answer that does not fit is refused with a sentence, so that it can be tried again while Codex still asks.
 //!
 //! The bare shapes are in `outcome.rs`.
 
@@ -45,7 +45,7 @@ impl ServerRequest {
         }
     }
 
-    /// What a tool of ours gave back: `{"text": "…", "success": true}`.
+    /// The result of a tool of ours: `{"text": "…", "success": true}`.
     fn returned(&self, answers: &Value) -> Result<Outcome, String> {
         let text = answers.get("text").and_then(Value::as_str);
         let success = answers.get("success").and_then(Value::as_bool);

@@ -37,7 +37,7 @@ pub enum ErrorInfo {
     Other(String),
 }
 
-/// What kind of trouble it is, as far as name, status and words tell.
+/// The kind of error, by its name, status and text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClassHint {
     /// Login missing or refused.

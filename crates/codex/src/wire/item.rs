@@ -74,7 +74,7 @@ items! {
     "exitedReviewMode" => ExitedReviewMode(ReviewMode),
 }
 
-/// What was said to Codex.
+/// A message to Codex.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UserMessage {
@@ -104,7 +104,7 @@ pub struct UserContent {
     pub text: Option<String>,
 }
 
-/// What Codex said.
+/// A message of Codex.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct AgentMessage {
     pub id: ItemId,
@@ -196,7 +196,7 @@ pub struct SubAgentActivity {
     pub agent_path: Option<String>,
 }
 
-/// What a function that a client ran gave back to the model.
+/// The result of a function that a client ran.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct FunctionCallOutput {
     pub id: ItemId,
@@ -247,7 +247,7 @@ pub struct ReviewMode {
     pub id: ItemId,
 }
 
-/// What is left of an item we can not read.
+/// The readable rest of an unknown item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherItem {
     pub id: ItemId,

@@ -1,4 +1,4 @@
-//! What Codex tells without being asked, typed where we act on it.
+//! Codex's notifications, typed where we act on them.
 //!
 //! Everything else is [`Notification::Unknown`]; a known one that does not read is
 //! [`Notification::Malformed`], so that the turn it belongs to can be treated as unclear.
@@ -104,7 +104,7 @@ pub struct ThreadNamed {
     pub thread_id: ThreadId,
 }
 
-/// What the thread's turns may do from now on, whoever changed it.
+/// New permissions of the thread's turns, whichever client changed them.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadSettingsUpdated {

@@ -1,4 +1,4 @@
-//! What Codex asks: approvals, questions, forms, tools.
+//! Requests of Codex: approvals, questions, forms, tools.
 //!
 //! Every request is readable and answerable: what does not read is [`RequestKind::Unknown`], which
 //! can still be declined. The answers are built in `outcome.rs`, the sentences for people in

@@ -23,10 +23,10 @@ pub const MAX_PART_BYTES: usize = 64 * 1024;
 /// Longest diff.
 pub const MAX_DIFF_BYTES: usize = 256 * 1024;
 
-/// What is said of a change whose item was never seen.
+/// Shown for a change whose item was never seen.
 const NO_DIFF: &str = "the diff is not known";
 
-/// What a request does not say about itself.
+/// Facts beside the request that belong into its text.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestScene<'a> {
     /// The sandbox in force, in our words.
@@ -158,7 +158,7 @@ fn named(change: &FileUpdate) -> String {
     }
 }
 
-/// What a change does to files, for whoever watches; of a long one the beginning.
+/// The diff of a change for watchers; of a long one the beginning.
 pub fn diff_lines(changes: &[FileUpdate], limit: usize) -> String {
     head(&diff(changes), limit).to_owned()
 }

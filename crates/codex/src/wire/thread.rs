@@ -41,7 +41,7 @@ impl Thread {
     }
 }
 
-/// What a thread is doing.
+/// Status of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "StatusFields")]
 pub enum ThreadStatus {

@@ -13,7 +13,7 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// What lies between two readings of one counter.
+    /// The difference between two readings of one counter.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// News of a run that may wait for whoever follows it; beyond it Codex waits.
+/// Events of a run that may wait for its follower; beyond it Codex waits.
 const EVENTS_MAX: usize = 64;
 /// Threads whose cost so far is remembered; beyond it all are forgotten, and the next run of each tells no cost.
 const TOTALS_MAX: usize = 4096;
@@ -41,7 +41,7 @@ pub(crate) struct Runs {
 #[derive(Debug, Default)]
 struct RunRegistry {
     running: HashMap<TurnId, (ThreadId, CancellationToken)>,
-    /// What a thread had cost after its last run.
+    /// Usage of a thread after its last run.
     totals: HashMap<ThreadId, ExecUsage>,
     closed: bool,
 }
@@ -50,7 +50,7 @@ fn locked(registry: &Mutex<RunRegistry>) -> MutexGuard<'_, RunRegistry> {
     registry.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The news of one run. Whoever drops it ends the run.
+/// The events of one run. Dropping it ends the run.
 pub(crate) struct ExecStream {
     inbox: mpsc::Receiver<TurnEvent>,
     _stop: DropGuard,
@@ -165,7 +165,7 @@ pub(super) struct RunSlot {
 }
 
 impl RunSlot {
-    /// What the thread had cost before this run, and from now on.
+    /// Returns the usage of the thread before this run, and records the one after it.
     fn count(&self, thread: &ThreadId, fresh: bool, total: Option<ExecUsage>) -> Option<ExecUsage> {
         let mut registry = locked(&self.registry);
         let before = if fresh {

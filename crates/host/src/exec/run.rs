@@ -184,7 +184,7 @@ impl Run {
                     if self.is_astray() {
                         return;
                     }
-                    // Whoever does not listen any more has let go of the run, and `stop` says so.
+                    // A follower that is gone has dropped the stream, which cancels `stop`.
                     let _gone = events.send(self.event(news)).await;
                 }
                 Ok(None) => return,
@@ -239,7 +239,7 @@ impl Run {
         }
     }
 
-    /// What the run's end means, once nothing of it is left.
+    /// The last event, once the process and everything it started is gone.
     async fn end<L: Ledger>(mut self, host: &Host<L>, stopped: bool, slot: &RunSlot) -> TurnEvent {
         let status = self.keeper.wait().await;
         let code = status.ok().and_then(|status| status.code()).unwrap_or(-1);

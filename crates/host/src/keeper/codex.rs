@@ -42,7 +42,7 @@ fn prepare() -> io::Result<()> {
     Ok(())
 }
 
-/// What is known about the end of Codex.
+/// The end of Codex and of the keeper's other children.
 pub(super) struct Exit {
     code: Arc<Mutex<i32>>,
     /// Disconnects when the keeper has no child left.

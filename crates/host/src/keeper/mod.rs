@@ -61,7 +61,7 @@ pub struct KeeperOptions {
     pub args: Vec<String>,
 }
 
-/// What wakes the keeper.
+/// Wakes the keeper's loop.
 enum KeeperEvent {
     Joined,
     Left,
