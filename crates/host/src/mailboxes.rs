@@ -319,7 +319,10 @@ mod tests {
         let next = boxes.open_early(thread(), frame());
         next.bind(&thread(), TurnId::new("u"));
         let reported = [event(&next).await, event(&next).await];
-        assert!(reported.contains(&TurnEvent::Resolved(name)), "{told:?}");
+        assert!(
+            reported.contains(&TurnEvent::Resolved(name)),
+            "{reported:?}"
+        );
     }
 
     #[tokio::test]

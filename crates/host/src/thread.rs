@@ -5,8 +5,7 @@ use crate::error::{CallEffect, agent_error, of_call};
 use crate::host::{NewThreads, Session};
 use crate::operator::{self, Operator};
 use crate::permissions::{Permissions, ReportedPermissions, approval};
-use crate::read_isolation::{IsolationBase, Reach, real};
-use crate::thread_registry::Verdict;
+use crate::read_isolation::{IsolationBase, ReadGrants, real};
 use bridge_codex::wire::method::{ThreadResume, ThreadSettingsUpdate, ThreadStart};
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::{
@@ -34,7 +33,7 @@ pub(crate) fn settings(
         Reads::Disk => (spec.workdir.clone(), Some(mode(spec.sandbox)), Map::new()),
         Reads::Shielded { also, hidden } => {
             let workdir = real(&spec.workdir);
-            let reach = Reach {
+            let reach = ReadGrants {
                 workdir: &workdir,
                 write: spec.sandbox.can_write(),
                 also,
@@ -57,7 +56,7 @@ pub(crate) fn settings(
 }
 
 fn shielded(
-    reach: Reach<'_>,
+    reach: ReadGrants<'_>,
     isolation: &IsolationBase,
     operator: &Operator,
 ) -> Map<String, Value> {
@@ -171,7 +170,7 @@ async fn widen(
 }
 
 /// Refuses a thread with more permissions than requested.
-fn not_more(verdict: Verdict) -> Result<(), AgentError> {
+fn not_more(verdict: Option<String>) -> Result<(), AgentError> {
     match verdict {
         None => Ok(()),
         Some(complaint) => {

@@ -92,7 +92,7 @@ async fn next_frame(
         match frame? {
             Message::Text(text) => return Ok(Some(text.as_str().to_owned())),
             Message::Close(_) => return Ok(None),
-            Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::TurnContext(_) => {}
+            Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
         }
     }
     Ok(None)

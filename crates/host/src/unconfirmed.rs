@@ -74,7 +74,7 @@ pub(crate) enum Overdue {
     /// Give the same answer once more.
     Repeat { id: RawId, outcome: Outcome },
     /// Resume the thread, so that Codex repeats what it still asks.
-    ResumeOutcome { id: RawId, thread: ThreadId },
+    Resume { id: RawId, thread: ThreadId },
     /// Codex resumed the thread and does not ask it any more, or refused to and does not ask it either: the answer
     /// counts as taken.
     Settled(Box<ServerRequest>),
@@ -204,7 +204,7 @@ impl Unconfirmed {
                 id: id.clone(),
                 outcome: answer.outcome.clone(),
             },
-            _ => Overdue::ResumeOutcome {
+            _ => Overdue::Resume {
                 id: id.clone(),
                 thread: thread.clone(),
             },
@@ -244,7 +244,7 @@ mod tests {
     }
 
     fn resume(id: i64) -> Overdue {
-        Overdue::ResumeOutcome {
+        Overdue::Resume {
             id: RawId::Integer(id),
             thread: ThreadId::new("t"),
         }
