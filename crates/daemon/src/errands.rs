@@ -2,10 +2,10 @@
 //!
 //! How an errand stands is derived in the core; what is said about it in A2A's words is the front's.
 
-use super::errand_files::{keep, remove};
-use super::ids;
-use super::service::{DaemonService, closed};
+use crate::api::service::{DaemonService, closed};
 use crate::config::{A2aAuthKey, A2aConfig, Config};
+use crate::intake::files::{keep, remove};
+use crate::process::ids;
 use bridge_channel::a2a::{self, Inbound, arrive, conversation_key, external_id, key_id};
 use bridge_core::limits::excerpt;
 use bridge_core::port::{Ledger, LedgerError};
@@ -75,7 +75,7 @@ impl A2aSettings {
         let named = self.config.peer(&caller.name);
         let named = named.filter(|_| caller.name != ANONYMOUS);
         Peer {
-            tier: named.map_or(Tier::Peer, |peer| peer.tier.tier()),
+            tier: named.map_or(Tier::Peer, |peer| peer.tier),
             kind: SenderKind::Agent,
         }
     }

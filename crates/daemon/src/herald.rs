@@ -2,7 +2,7 @@
 //! only says "look", the intent is on disk before the send, and what could not be said is said later.
 
 use super::Daemon;
-use super::ids::{jitter, now};
+use crate::process::ids::{jitter, now};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Agent, Ledger, LedgerError, Sink};
 use bridge_core::step::{NotifyBegin, NotifyEnd, NotifyStep};

@@ -7,7 +7,7 @@ mod known;
 pub(super) use known::Pushing;
 
 use super::Daemon;
-use super::ids::{jitter, now};
+use crate::process::ids::{jitter, now};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Agent, Ledger, LedgerError, Read, RowsError, Sink};
 use bridge_core::step::{

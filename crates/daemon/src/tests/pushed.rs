@@ -4,8 +4,8 @@
 use super::HOUR;
 use super::agent::Trouble;
 use super::stage::Stage;
-use crate::Settings;
 use crate::courier::{Courier, Delivering};
+use crate::settings::Settings;
 use bridge_core::errand::{ErrandState, ErrandView};
 use bridge_core::limits::{PUSHES_PER_ERRAND_MAX, REPLY_AGE_MAX_MS};
 use bridge_core::port::Read;
@@ -124,10 +124,8 @@ fn life(name: &str) -> [String; 4] {
 impl Stage {
     /// A daemon whose pushes go to these receivers.
     fn pushing(&self, receivers: &Receivers) {
-        let settings = Settings {
-            courier: Arc::new(receivers.clone()),
-            ..Settings::clone(&self.daemon.settings())
-        };
+        let mut settings = Settings::clone(&self.daemon.settings());
+        settings.courier = Arc::new(receivers.clone());
         *self.daemon.settings.write().unwrap() = Arc::new(settings);
         tokio::spawn(Arc::clone(&self.daemon).pushes());
     }
@@ -156,7 +154,7 @@ impl Stage {
             conversation_id: receive.conversation_id.clone(),
             owner: "ann".to_owned(),
             told: 0,
-            created_at: crate::ids::now(),
+            created_at: crate::process::ids::now(),
         };
         let take = TakeErrand {
             receive,
