@@ -3,22 +3,22 @@
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+mod a2a_tasks;
 mod acks;
 mod act;
 mod api;
 pub mod config;
-mod courier;
 mod delivery;
-mod errands;
 pub mod failpoint;
-mod herald;
 mod intake;
 pub mod key;
-mod notice;
+mod notifier;
 pub mod notify;
+mod notify_targets;
 mod process;
 mod prune;
 mod push;
+mod push_client;
 mod redaction;
 mod run;
 mod settings;
@@ -66,8 +66,8 @@ pub(crate) struct Daemon<L, A, S> {
     /// Whether somebody is still to be told of a task: without it nothing wakes them.
     untold: AtomicBool,
     /// Notifications that are on their way.
-    telling: herald::Telling,
-    /// Push notifications of errands.
+    telling: notifier::Telling,
+    /// Push notifications of tasks.
     pushing: Arc<push::Pushing>,
     /// The ledger failed under a transition: what it asks for may have been swallowed.
     doubt: Notify,
@@ -111,7 +111,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             ack_wake: Notify::new(),
             tell_wake: Notify::new(),
             untold: AtomicBool::new(true),
-            telling: herald::Telling::default(),
+            telling: notifier::Telling::default(),
             pushing: Arc::default(),
             doubt: Notify::new(),
             joining: turn::steer::Order::default(),

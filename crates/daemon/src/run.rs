@@ -1,7 +1,7 @@
 //! One life of the daemon: take the state directory, open the ledger, find what was left behind, serve, and stop
 //! without leaving a process or a half-told story.
 
-use super::notice::NotifySettings;
+use super::notify_targets::NotifySettings;
 use crate::Daemon;
 use crate::api::listeners::{self, Listeners};
 use crate::api::reload::{Reloads, Source};

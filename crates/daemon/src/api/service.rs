@@ -12,16 +12,16 @@ use bridge_core::limits::BACKLOG_MAX;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
     AddToken, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, DecideRefusal, Discard,
-    ErrandAnswered, ErrandTaken, MidTurn, Receive, ReceivePage, Received, Redrive, RedriveOutcome,
-    RevokeToken, TokenAdded, Transition, UseToken,
+    InputAccepted, MidTurn, Receive, ReceivePage, Received, Redrive, RedriveOutcome, RevokeToken,
+    TaskAnswered, TokenAdded, Transition, UseToken,
 };
 use bridge_core::value::{
-    Actor, Attachment, ChannelId, ErrandId, ExternalId, MessageId, Push, Task, TaskId, Tier,
-    Timestamp, Word,
+    Actor, Attachment, ChannelId, ExternalId, MessageId, Push, Task, TaskId, TaskInput, Tier,
+    Timestamp,
 };
 use bridge_front::{
-    A2aProfile, BridgeService, Caller, ChannelView, Health, Hub, LedgerView, NewAnswer, NewErrand,
-    NewMessage, NewTask, Notified, PushPut, ReloadView, Scope, StartError, Steering, StopRequest,
+    A2aProfile, BridgeService, Caller, ChannelView, Health, Hub, LedgerView, NewAnswer, NewMessage,
+    NewTask, NewTaskInput, Notified, PushPut, ReloadView, Scope, StartError, Steering, StopRequest,
     Stopped, SubmitError, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
@@ -399,24 +399,24 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         self.a2a_profile()
     }
 
-    async fn take_errand(&self, errand: NewErrand) -> Result<ErrandTaken, SubmitError> {
+    async fn accept_input(&self, task: NewTaskInput) -> Result<InputAccepted, SubmitError> {
         // Whoever hangs up after its words did not take them back.
         let service = self.clone();
-        let taken = tokio::spawn(async move { service.take_word(errand).await }).await;
+        let taken = tokio::spawn(async move { service.take_word(task).await }).await;
         taken.map_err(|_| SubmitError::Stopping)?
     }
 
-    async fn answer_errand(&self, answer: NewAnswer) -> Result<ErrandAnswered, LedgerError> {
+    async fn answer_task(&self, answer: NewAnswer) -> Result<TaskAnswered, LedgerError> {
         self.answer_word(answer).await
     }
 
-    async fn said_before(
+    async fn repeated_input(
         &self,
         from: &Caller,
-        errand_id: &ErrandId,
+        task_id: &TaskId,
         key: &str,
-    ) -> Result<Option<Word>, LedgerError> {
-        self.word_before(from, errand_id, key).await
+    ) -> Result<Option<TaskInput>, LedgerError> {
+        self.word_before(from, task_id, key).await
     }
 
     fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String) {
@@ -424,7 +424,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         (ChannelId::new(a2a::CHANNEL), key)
     }
 
-    async fn reserve_told(&self, id: &ErrandId, more: u32) -> Result<Option<u64>, LedgerError> {
+    async fn reserve_sequence(&self, id: &TaskId, more: u32) -> Result<Option<u64>, LedgerError> {
         self.reserve_numbers(id, more).await
     }
 
@@ -432,7 +432,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         self.daemon.put_push(push, by).await
     }
 
-    async fn drop_push(&self, id: &ErrandId, config: &str, by: &str) -> Result<bool, LedgerError> {
+    async fn drop_push(&self, id: &TaskId, config: &str, by: &str) -> Result<bool, LedgerError> {
         self.daemon.drop_push(id, config, by).await
     }
 

@@ -1,6 +1,6 @@
 //! Randomness and new ids: the things the pure core is given as arguments, beside the [`super::clock`].
 
-use bridge_core::value::{ConversationId, ErrandId, MessageId, RequestId, TaskId};
+use bridge_core::value::{ConversationId, MessageId, RequestId, TaskId};
 use uuid::Uuid;
 
 pub(crate) use crate::process::clock::now;
@@ -20,8 +20,8 @@ pub(crate) fn conversation_id() -> ConversationId {
 }
 
 /// As other agents know the tasks that they give.
-pub(crate) fn errand_id() -> ErrandId {
-    ErrandId::new(Uuid::now_v7().to_string())
+pub(crate) fn a2a_task_id() -> TaskId {
+    TaskId::new(Uuid::now_v7().to_string())
 }
 
 /// As other agents know them: twelve random hexadecimal digits behind a word.

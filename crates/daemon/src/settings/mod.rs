@@ -4,17 +4,17 @@ mod exec;
 mod reads_also;
 mod tasks;
 
+use crate::a2a_tasks::A2aSettings;
 use crate::config::{Config, Places, TierConfig};
-use crate::courier::{Courier, HttpCourier};
-use crate::errands::A2aSettings;
-use crate::notice::NotifySettings;
+use crate::notify_targets::NotifySettings;
 use crate::process::ids;
+use crate::push_client::{HttpPushClient, PushClient};
 use crate::redaction::registry::SecretRegistry;
 use crate::turn::progress::ProgressTimes;
 use bridge_channel::files::{FileStore, MESSAGE_MAX_FILES, outbox_of};
 use bridge_core::budget::Budgets;
 use bridge_core::port::{Reads, ThreadSpec};
-use bridge_core::prompt::{STANDING_INSTRUCTIONS, errand_instructions, outbox_instructions};
+use bridge_core::prompt::{STANDING_INSTRUCTIONS, outbox_instructions, task_instructions};
 use bridge_core::rules::Policy;
 use bridge_core::step::{Claim, MidTurn, Pace, TurnsPerSender};
 use bridge_core::storage::StorageBudget;
@@ -39,7 +39,7 @@ pub(crate) struct Settings {
     pub(crate) policy: Policy,
     /// Other agents.
     pub(crate) a2a: A2aSettings,
-    pub(crate) courier: Arc<dyn Courier>,
+    pub(crate) push_client: Arc<dyn PushClient>,
 
     // From here on as the daemon was started; a reload changes none of it.
     pub(crate) boot_id: BootId,
@@ -91,7 +91,7 @@ impl Settings {
             budgets: Arc::new(config.budgets()),
             policy: config.policy(),
             a2a: A2aSettings::new(config),
-            courier: Arc::new(HttpCourier::new(config)),
+            push_client: Arc::new(HttpPushClient::new(config)),
             boot_id,
             work_root,
             file_store,
@@ -272,7 +272,7 @@ impl Settings {
         }
         if conversation.channel.as_str() == bridge_channel::a2a::CHANNEL {
             instructions.push(' ');
-            instructions.push_str(&errand_instructions());
+            instructions.push_str(&task_instructions());
         }
         if let Some(more) = &tier.instructions {
             instructions.push_str("\n\n");

@@ -6,7 +6,7 @@ use super::agent::{Trouble, Word};
 use super::platform::Mood;
 use super::stage::Stage;
 use crate::config::Config;
-use crate::notice::NotifySettings;
+use crate::notify_targets::NotifySettings;
 use crate::settings::Settings;
 use bridge_core::port::Read;
 use bridge_core::step::{Extras, MidTurn, Receive, StartTask, TaskStarted, Tell, Verdict};

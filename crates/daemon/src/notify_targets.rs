@@ -9,7 +9,7 @@ use bridge_core::value::{
     ChannelId, Class, ConversationId, ExternalId, Failure, Life, Message, MessageId, Reply,
     ReplyKey, ReplyKind, ReplyState, Round, SenderKind, Seq, Task, Tier, Timestamp,
 };
-use bridge_front::Notice;
+use bridge_front::NotificationPayload;
 use bridge_host::{NotifyCommand, NotifyCommandError};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -107,7 +107,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let target = task.notification.target.as_deref().unwrap_or_default();
         let target = Target::parse(target).map_err(|error| gone(&error.to_string()))?;
         let row = task.clone();
-        let notice = self.ledger.read(move |rows| Notice::load(rows, &row)).await;
+        let notice = self
+            .ledger
+            .read(move |rows| NotificationPayload::load(rows, &row))
+            .await;
         let notice = notice
             .map_err(|error| Failure::new(error.class(), error.to_string()))?
             .ok_or_else(|| gone("the task's messages are gone"))?;

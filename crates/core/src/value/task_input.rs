@@ -1,16 +1,16 @@
-//! An errand: one piece of work that another agent gave us, a chain of messages of one conversation; and where its
+//! A task: one piece of work that another agent gave us, a chain of messages of one conversation; and where its
 //! owner wants to be told of it.
 //!
-//! How it stands is never stored here: [`crate::errand`] derives it from its messages and their questions.
+//! How it stands is never stored here: [`crate::task`] derives it from its messages and their questions.
 
-use super::{ChannelId, ConversationId, ErrandId, ExternalId, MessageId, RequestId, Timestamp};
+use super::{ChannelId, ConversationId, ExternalId, MessageId, RequestId, TaskId, Timestamp};
 use std::fmt;
 
-/// One errand.
+/// One task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Errand {
+pub struct A2aTask {
     /// Known outside.
-    pub errand_id: ErrandId,
+    pub task_id: TaskId,
     /// The channel it came from.
     pub channel: ChannelId,
     /// The conversation its messages belong to.
@@ -18,24 +18,24 @@ pub struct Errand {
     /// Who gave it, by the channel's authenticated field: nobody else may know that it exists.
     pub owner: String,
     /// News of it was numbered up to here, at most.
-    pub told: u64,
+    pub sequence: u64,
     /// When it was given.
     pub created_at: Timestamp,
 }
 
-/// One thing that its owner said in an errand.
+/// One thing that its owner said in a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct TaskInput {
     /// In which.
-    pub errand_id: ErrandId,
+    pub task_id: TaskId,
     /// Its place, without gaps, from 1.
     pub ordinal: u32,
     /// The owner's own id for it.
-    pub said_as: String,
+    pub client_message_id: String,
     /// A repeat of it is known again by this, where its owner wants that. What became a message has it there.
-    pub known_as: Option<ExternalId>,
+    pub idempotency_key: Option<ExternalId>,
     /// What it became.
-    pub became: Became,
+    pub kind: TaskInputKind,
     /// What was said, in the channel's own stored form.
     pub original: String,
     /// When it came.
@@ -44,20 +44,20 @@ pub struct Word {
 
 /// What a word of an owner became.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Became {
+pub enum TaskInputKind {
     /// A message.
     Message(MessageId),
     /// The answer to a question of Codex.
-    Decision(RequestId),
-    /// The end of the errand, which waited for its owner's next word and gets none.
-    Stop,
+    Answer(RequestId),
+    /// The end of the task, which waited for its owner's next word and gets none.
+    End,
 }
 
-/// Where the owner of an errand wants to be told how it stands.
+/// Where the owner of a task wants to be told how it stands.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Push {
-    /// Of which errand.
-    pub errand_id: ErrandId,
+    /// Of which task.
+    pub task_id: TaskId,
     /// The owner's, or our own, name for it.
     pub config_id: String,
     /// Where to.
@@ -88,7 +88,7 @@ impl fmt::Debug for Push {
     /// Without what the receiver knows us by.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Push")
-            .field("errand_id", &self.errand_id)
+            .field("task_id", &self.task_id)
             .field("config_id", &self.config_id)
             .field("state", &self.state)
             .field("mark", &self.mark)
@@ -97,7 +97,7 @@ impl fmt::Debug for Push {
     }
 }
 
-/// How far the telling of an errand is.
+/// How far the telling of a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushState {
     /// It waits for news, or for the next try.

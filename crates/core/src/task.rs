@@ -1,22 +1,22 @@
-//! How an errand stands, derived from the rows of its messages, their answers and questions. Pure, and the only place
+//! How a task stands, derived from the rows of its messages, their answers and questions. Pure, and the only place
 //! that says so: fronts and notifications show what this says.
 
 use crate::outcome::{self, Outcome};
 use crate::port::{Read, RowsError};
 use crate::requester;
 use crate::value::{
-    Answer, AnswerSource, Attachment, Became, Errand, ErrandId, ExternalId, Hold, Message,
-    MessageState, ReplyKind, Request, Timestamp, Word,
+    A2aTask, Answer, AnswerSource, Attachment, ExternalId, Hold, Message, MessageState, ReplyKind,
+    Request, TaskId, TaskInput, TaskInputKind, Timestamp,
 };
 
-/// Where an errand is.
+/// Where a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrandState {
+pub enum A2aState {
     /// Taken in; nothing was done yet.
     Submitted,
     /// Codex works on it.
     Working,
-    /// It waits for its owner's next word.
+    /// It waits for its owner's next input.
     InputRequired,
     /// It waits for the owner of this machine.
     AuthRequired,
@@ -30,7 +30,7 @@ pub enum ErrandState {
     Rejected,
 }
 
-impl ErrandState {
+impl A2aState {
     /// Whether nothing more happens to it.
     #[must_use]
     pub fn terminal(self) -> bool {
@@ -55,24 +55,24 @@ impl ErrandState {
     }
 }
 
-/// All that is shown of an errand.
+/// All that is shown of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErrandView {
-    /// The errand.
-    pub errand: Errand,
+pub struct TaskSnapshot {
+    /// The task.
+    pub task: A2aTask,
     /// The key of its conversation.
     pub context: String,
     /// What its owner said, in order.
-    pub words: Vec<Word>,
+    pub inputs: Vec<TaskInput>,
     /// What became of that, in order.
-    pub messages: Vec<ErrandMessage>,
+    pub messages: Vec<TaskMessage>,
     /// When any row of it last changed: lists are in this order.
     pub changed_at: Timestamp,
 }
 
-/// One message of an errand.
+/// One message of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErrandMessage {
+pub struct TaskMessage {
     /// The message.
     pub message: Message,
     /// Its answer.
@@ -85,77 +85,80 @@ pub struct ErrandMessage {
     pub notice: Option<String>,
 }
 
-/// What Codex asks in an errand.
+/// What Codex asks in a task.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'v> {
     /// The question.
     pub request: &'v Request,
     /// The message whose turn asks.
-    pub of: &'v ErrandMessage,
-    /// Whether the owner of the errand may answer it; else it waits for the owner of this machine.
+    pub of: &'v TaskMessage,
+    /// Whether the owner of the task may answer it; else it waits for the owner of this machine.
     pub theirs: bool,
 }
 
-/// How an errand stands.
+/// How a task stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stand {
     /// Where it is.
-    pub state: ErrandState,
+    pub state: A2aState,
     /// What it waits for, or why it ended so.
     pub why: Option<String>,
     /// Since when, as far as rows say.
     pub at: Timestamp,
 }
 
-/// What was said before under this key: a message, or an answer in this errand.
-pub fn said_before(
+/// What was said before under this key: a message, or an answer in this task.
+pub fn repeated_input(
     rows: &dyn Read,
-    errand_id: &ErrandId,
-    known_as: &ExternalId,
-) -> Result<Option<Word>, RowsError> {
-    let Some(errand) = rows.errand(errand_id)? else {
+    task_id: &TaskId,
+    idempotency_key: &ExternalId,
+) -> Result<Option<TaskInput>, RowsError> {
+    let Some(task) = rows.a2a_task(task_id)? else {
         return Ok(None);
     };
-    let Some(message) = rows.message_by_external(&errand.channel, known_as)? else {
-        let words = rows.words(errand_id)?;
-        return Ok(answer_known_as(&words, known_as).cloned());
+    let Some(message) = rows.message_by_external(&task.channel, idempotency_key)? else {
+        let inputs = rows.task_inputs(task_id)?;
+        return Ok(answer_with_key(&inputs, idempotency_key).cloned());
     };
-    let Some(said_in) = rows.errand_of(&message.message_id)? else {
+    let Some(said_in) = rows.task_of_message(&message.message_id)? else {
         return Ok(None);
     };
-    let became = Became::Message(message.message_id);
-    let mut words = rows.words(&said_in)?.into_iter();
-    Ok(words.find(|word| word.became == became))
+    let kind = TaskInputKind::Message(message.message_id);
+    let mut inputs = rows.task_inputs(&said_in)?.into_iter();
+    Ok(inputs.find(|input| input.kind == kind))
 }
 
 /// The answer to a question that was given under this key.
 #[must_use]
-pub fn answer_known_as<'w>(words: &'w [Word], known_as: &ExternalId) -> Option<&'w Word> {
-    let known = |word: &&Word| word.known_as.as_ref() == Some(known_as);
-    words.iter().find(known)
+pub fn answer_with_key<'w>(
+    inputs: &'w [TaskInput],
+    idempotency_key: &ExternalId,
+) -> Option<&'w TaskInput> {
+    let known = |input: &&TaskInput| input.idempotency_key.as_ref() == Some(idempotency_key);
+    inputs.iter().find(known)
 }
 
-impl ErrandView {
+impl TaskSnapshot {
     /// Reads it.
-    pub fn load(rows: &dyn Read, errand_id: &ErrandId) -> Result<Option<Self>, RowsError> {
-        let Some(errand) = rows.errand(errand_id)? else {
+    pub fn load(rows: &dyn Read, task_id: &TaskId) -> Result<Option<Self>, RowsError> {
+        let Some(task) = rows.a2a_task(task_id)? else {
             return Ok(None);
         };
-        let conversation = rows.conversation(&errand.conversation_id)?;
-        let words = rows.words(errand_id)?;
-        let mut messages = Vec::with_capacity(words.len());
-        for word in &words {
-            if let Became::Message(message_id) = &word.became
+        let conversation = rows.conversation(&task.conversation_id)?;
+        let inputs = rows.task_inputs(task_id)?;
+        let mut messages = Vec::with_capacity(inputs.len());
+        for input in &inputs {
+            if let TaskInputKind::Message(message_id) = &input.kind
                 && let Some(message) = rows.message(message_id)?
             {
-                messages.push(ErrandMessage::load(rows, message)?);
+                messages.push(TaskMessage::load(rows, message)?);
             }
         }
         Ok(Some(Self {
             context: conversation.map_or_else(String::new, |known| known.external_key),
-            changed_at: rows.errand_changed(errand_id)?.unwrap_or(errand.created_at),
-            errand,
-            words,
+            changed_at: rows.task_changed(task_id)?.unwrap_or(task.created_at),
+            task,
+            inputs,
             messages,
         }))
     }
@@ -172,8 +175,8 @@ impl ErrandView {
     }
 
     /// Its messages whose answers are shown. A message that a turn took in while it ran has that turn's answer, which is
-    /// shown once; it is shown where the turn was of another errand.
-    pub fn answered(&self) -> impl Iterator<Item = &ErrandMessage> {
+    /// shown once; it is shown where the turn was of another task.
+    pub fn answered(&self) -> impl Iterator<Item = &TaskMessage> {
         let answers = self.messages.iter().filter_map(|one| one.answer.as_ref());
         let own = answers.filter(|answer| answer.source != AnswerSource::Shared);
         self.messages.iter().filter(move |one| {
@@ -184,11 +187,11 @@ impl ErrandView {
         })
     }
 
-    /// The question that it waits for, if Codex asks. What the owner of the errand may answer goes first: the owner of
+    /// The question that it waits for, if Codex asks. What the owner of the task may answer goes first: the owner of
     /// this machine is asked elsewhere too.
     #[must_use]
     pub fn question(&self) -> Option<Asked<'_>> {
-        let open = |one: &&ErrandMessage| one.message.life.state.name().awaits_answer();
+        let open = |one: &&TaskMessage| one.message.life.state.name().awaits_answer();
         let mut asked = self.messages.iter().filter(open).flat_map(|of| {
             let waiting = of.requests.iter().filter(|asked| asked.state.waits());
             waiting.map(move |request| Asked {
@@ -201,24 +204,24 @@ impl ErrandView {
         theirs.or_else(|| asked.next())
     }
 
-    fn asked(&self) -> Option<(ErrandState, Option<String>)> {
+    fn asked(&self) -> Option<(A2aState, Option<String>)> {
         let asked = self.question()?;
         let message = &asked.of.message;
         Some(if asked.theirs {
             let headline = asked.request.headline.clone();
-            (ErrandState::InputRequired, Some(headline))
+            (A2aState::InputRequired, Some(headline))
         } else {
             let whose = requester::requester(message);
             let subject = requester::subject(message, asked.request);
             let why =
                 format!("For {whose}: waits for the owner of this bridge to decide: {subject}");
-            (ErrandState::AuthRequired, Some(why))
+            (A2aState::AuthRequired, Some(why))
         })
     }
 
     /// The first message that is not over says how it stands, and without one the last that is.
-    fn without_questions(&self) -> (ErrandState, Option<String>) {
-        let (mut over, mut begun) = ((ErrandState::Submitted, None), false);
+    fn without_questions(&self) -> (A2aState, Option<String>) {
+        let (mut over, mut begun) = ((A2aState::Submitted, None), false);
         for one in &self.messages {
             let life = &one.message.life;
             let told = |reason: &str| requester::told(&one.message, reason);
@@ -227,18 +230,18 @@ impl ErrandView {
                 MessageState::Claimed
                 | MessageState::Starting
                 | MessageState::Running { .. }
-                | MessageState::Steered { .. } => return (ErrandState::Working, None),
+                | MessageState::Steered { .. } => return (A2aState::Working, None),
                 MessageState::Unclear { hold } => {
-                    return (ErrandState::Working, hold.as_ref().map(reason).map(told));
+                    return (A2aState::Working, hold.as_ref().map(reason).map(told));
                 }
                 MessageState::Parked { reason, .. } => {
-                    return (ErrandState::AuthRequired, Some(told(reason)));
+                    return (A2aState::AuthRequired, Some(told(reason)));
                 }
                 MessageState::Received { hold } => {
                     let state = if begun {
-                        ErrandState::Working
+                        A2aState::Working
                     } else {
-                        ErrandState::Submitted
+                        A2aState::Submitted
                     };
                     return (state, hold.as_ref().map(reason).map(told));
                 }
@@ -247,15 +250,15 @@ impl ErrandView {
                 | MessageState::Replied
                 | MessageState::Done => one.said(),
                 MessageState::Dead { reason } => one.died(reason),
-                MessageState::Cancelled { reason } => (ErrandState::Canceled, Some(told(reason))),
+                MessageState::Cancelled { reason } => (A2aState::Canceled, Some(told(reason))),
             };
         }
         let stopped = self
-            .words
+            .inputs
             .last()
-            .is_some_and(|word| word.became == Became::Stop);
+            .is_some_and(|input| input.kind == TaskInputKind::End);
         if stopped && !over.0.terminal() {
-            (ErrandState::Canceled, Some("it was stopped".to_owned()))
+            (A2aState::Canceled, Some("it was stopped".to_owned()))
         } else {
             over
         }
@@ -266,7 +269,7 @@ fn reason(hold: &Hold) -> &str {
     &hold.failure.reason
 }
 
-impl ErrandMessage {
+impl TaskMessage {
     fn load(rows: &dyn Read, message: Message) -> Result<Self, RowsError> {
         let replies = rows.replies(&message.message_id)?;
         let of = |kind: ReplyKind| replies.iter().filter(move |reply| reply.kind == kind);
@@ -285,7 +288,7 @@ impl ErrandMessage {
         })
     }
 
-    /// Whether there is anything in its answer beside the word for how it ended.
+    /// Whether there is anything in its answer beside the input for how it ended.
     pub(crate) fn says_something(&self) -> bool {
         let text = self
             .answer
@@ -295,21 +298,21 @@ impl ErrandMessage {
     }
 
     /// An answer says itself what it is.
-    fn said(&self) -> (ErrandState, Option<String>) {
+    fn said(&self) -> (A2aState, Option<String>) {
         let answer = self.answer.as_ref();
         match answer.map(|answer| outcome::read(&answer.text)) {
-            Some((Outcome::Asks, text)) => (ErrandState::InputRequired, Some(text.to_owned())),
-            Some((Outcome::Refuses, text)) => (ErrandState::Rejected, Some(text.to_owned())),
-            Some((Outcome::Done | Outcome::Says, _)) | None => (ErrandState::Completed, None),
+            Some((Outcome::Asks, text)) => (A2aState::InputRequired, Some(text.to_owned())),
+            Some((Outcome::Refuses, text)) => (A2aState::Rejected, Some(text.to_owned())),
+            Some((Outcome::Done | Outcome::Says, _)) | None => (A2aState::Completed, None),
         }
     }
 
-    fn died(&self, reason: &str) -> (ErrandState, Option<String>) {
+    fn died(&self, reason: &str) -> (A2aState, Option<String>) {
         let state = match (&self.answer, self.message.life.attempt) {
             // It could not be delivered, and can be read here.
             (Some(_), _) => return self.said(),
-            (None, 0) => ErrandState::Rejected,
-            (None, _) => ErrandState::Failed,
+            (None, 0) => A2aState::Rejected,
+            (None, _) => A2aState::Failed,
         };
         (state, Some(requester::told(&self.message, reason)))
     }

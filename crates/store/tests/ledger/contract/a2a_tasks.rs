@@ -1,55 +1,55 @@
-//! Errands of other agents: a chain of messages with its words, known to its owner alone, gone with its messages.
+//! Tasks of other agents: a chain of messages with its words, known to its owner alone, gone with its messages.
 
 use crate::fixture::Fixture;
 use crate::given::{
     World, Write, answered, attach, begin, claim, conversation, fail, message, request, text,
     verdict,
 };
-use bridge_core::errand::{ErrandState, ErrandView};
-use bridge_core::limits::{ERRAND_WORDS_MAX, PAGE_MAX};
-use bridge_core::port::{Change, ErrandQuery, Ledger, LedgerError, RowsError};
+use bridge_core::limits::{PAGE_MAX, TASK_INPUTS_MAX};
+use bridge_core::port::{Change, Ledger, LedgerError, RowsError, TaskQuery};
 use bridge_core::step::{
-    AnswerErrand, Ask, Authority, Cancel, CancelOutcome, Decide, DecideOutcome, DecideRefusal,
-    ErrandAnswered, ErrandPlace, ErrandTaken, Keep, Prune, ReserveTold, TakeErrand,
+    AcceptInput, AnswerTask, Ask, Authority, Cancel, CancelOutcome, Decide, DecideOutcome,
+    DecideRefusal, InputAccepted, InputTarget, Keep, Prune, ReserveSequence, TaskAnswered,
 };
+use bridge_core::task::{A2aState, TaskSnapshot};
 use bridge_core::value::{
-    Became, ChannelId, Class, Errand, ErrandId, ExternalId, RequestDecision, RequestId,
-    RequestKind, Sandbox, Tier, Timestamp, Word,
+    A2aTask, ChannelId, Class, ExternalId, RequestDecision, RequestId, RequestKind, Sandbox,
+    TaskId, TaskInput, TaskInputKind, Tier, Timestamp,
 };
 
-fn errand(id: &str, owner: &str, key: &str) -> Errand {
-    Errand {
-        errand_id: ErrandId::new(id),
+fn task(id: &str, owner: &str, key: &str) -> A2aTask {
+    A2aTask {
+        task_id: TaskId::new(id),
         channel: ChannelId::new("a2a"),
         conversation_id: conversation(key),
         owner: owner.to_owned(),
-        told: 0,
+        sequence: 0,
         created_at: Timestamp(1_000_000),
     }
 }
 
-fn said(key: &str, id: &str, owner: &str, place: ErrandPlace) -> TakeErrand {
+fn said(key: &str, id: &str, owner: &str, place: InputTarget) -> AcceptInput {
     let mut receive = text(key, id);
     receive.channel = ChannelId::new("a2a");
     receive.sender = owner.to_owned();
     receive.tier = Tier::Peer;
-    TakeErrand {
+    AcceptInput {
         receive,
         place,
-        said_as: format!("their-{id}"),
+        client_message_id: format!("their-{id}"),
         original: format!("{{\"text\":\"o'r \\\"{id}\\\"\"}}"),
         brief: String::new(),
     }
 }
 
-pub(super) fn first(key: &str, id: &str, owner: &str) -> TakeErrand {
-    let place = ErrandPlace::New(errand(&format!("e-{id}"), owner, key));
+pub(super) fn first(key: &str, id: &str, owner: &str) -> AcceptInput {
+    let place = InputTarget::New(task(&format!("e-{id}"), owner, key));
     said(key, id, owner, place)
 }
 
-fn next(errand_id: &str, key: &str, id: &str, owner: &str) -> TakeErrand {
-    let place = ErrandPlace::Old {
-        errand_id: ErrandId::new(errand_id),
+fn next(task_id: &str, key: &str, id: &str, owner: &str) -> AcceptInput {
+    let place = InputTarget::Old {
+        task_id: TaskId::new(task_id),
         owner: owner.to_owned(),
     };
     said(key, id, owner, place)
@@ -65,17 +65,17 @@ pub(super) async fn answers<L: Ledger>(world: &mut World<L>, id: &str, answer: &
     world.does(answered(id, answer, None)).await;
 }
 
-async fn view<L: Ledger>(world: &World<L>, id: &str) -> Option<ErrandView> {
-    let id = ErrandId::new(id);
-    world.reads(move |rows| ErrandView::load(rows, &id)).await
+async fn view<L: Ledger>(world: &World<L>, id: &str) -> Option<TaskSnapshot> {
+    let id = TaskId::new(id);
+    world.reads(move |rows| TaskSnapshot::load(rows, &id)).await
 }
 
-async fn state<L: Ledger>(world: &World<L>, id: &str) -> ErrandState {
+async fn state<L: Ledger>(world: &World<L>, id: &str) -> A2aState {
     view(world, id).await.unwrap().now().state
 }
 
-fn of(owner: &str) -> ErrandQuery {
-    ErrandQuery {
+fn of(owner: &str) -> TaskQuery {
+    TaskQuery {
         owner: owner.to_owned(),
         conversation: None,
         since: None,
@@ -84,13 +84,13 @@ fn of(owner: &str) -> ErrandQuery {
     }
 }
 
-async fn listed<L: Ledger>(world: &World<L>, query: ErrandQuery) -> Vec<(String, Timestamp)> {
-    let found = world.reads(move |rows| rows.errands(&query)).await;
-    let name = |(errand, at): (Errand, Timestamp)| (errand.errand_id.to_string(), at);
+async fn listed<L: Ledger>(world: &World<L>, query: TaskQuery) -> Vec<(String, Timestamp)> {
+    let found = world.reads(move |rows| rows.a2a_tasks(&query)).await;
+    let name = |(task, at): (A2aTask, Timestamp)| (task.task_id.to_string(), at);
     found.into_iter().map(name).collect()
 }
 
-async fn ids<L: Ledger>(world: &World<L>, query: ErrandQuery) -> Vec<String> {
+async fn ids<L: Ledger>(world: &World<L>, query: TaskQuery) -> Vec<String> {
     let found = listed(world, query).await;
     found.into_iter().map(|(id, _)| id).collect()
 }
@@ -99,42 +99,46 @@ fn is_conflict<T>(outcome: Result<T, LedgerError>) -> bool {
     matches!(outcome, Err(LedgerError::Rows(RowsError::Conflict { .. })))
 }
 
-pub(super) async fn an_errand_its_word_and_its_message_are_on_disk_together<F: Fixture>() {
+pub(super) async fn task_input_and_message_commit_together<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
     let taken = world.does(first("c", "m1", "ann")).await;
-    let one = errand("e-m1", "ann", "c");
+    let one = task("e-m1", "ann", "c");
     assert_eq!(
         taken.outcome,
-        ErrandTaken::New {
-            errand: one.clone(),
+        InputAccepted::New {
+            task: one.clone(),
             message_id: message("m1"),
         }
     );
     let view = view(&world, "e-m1").await.unwrap();
-    assert_eq!((&view.errand, view.context.as_str()), (&one, "c"));
-    let word = Word {
-        errand_id: ErrandId::new("e-m1"),
+    assert_eq!((&view.task, view.context.as_str()), (&one, "c"));
+    let word = TaskInput {
+        task_id: TaskId::new("e-m1"),
         ordinal: 1,
-        said_as: "their-m1".to_owned(),
-        known_as: None,
-        became: Became::Message(message("m1")),
+        client_message_id: "their-m1".to_owned(),
+        idempotency_key: None,
+        kind: TaskInputKind::Message(message("m1")),
         original: "{\"text\":\"o'r \\\"m1\\\"\"}".to_owned(),
         at: world.now,
     };
-    assert_eq!(view.words, std::slice::from_ref(&word));
+    assert_eq!(view.inputs, std::slice::from_ref(&word));
     assert_eq!(view.messages.len(), 1);
-    assert_eq!(view.now().state, ErrandState::Submitted);
-    let found = world.reads(|rows| rows.errand_of(&message("m1"))).await;
-    assert_eq!(found, Some(ErrandId::new("e-m1")));
-    let found = world.reads(|rows| rows.errand_of(&message("m2"))).await;
+    assert_eq!(view.now().state, A2aState::Submitted);
+    let found = world
+        .reads(|rows| rows.task_of_message(&message("m1")))
+        .await;
+    assert_eq!(found, Some(TaskId::new("e-m1")));
+    let found = world
+        .reads(|rows| rows.task_of_message(&message("m2")))
+        .await;
     assert_eq!(found, None);
     assert!(is_conflict(
-        world.tries(Write(vec![Change::NewErrand(one)])).await
+        world.tries(Write(vec![Change::NewA2aTask(one)])).await
     ));
     // A second word in the same place, a message in two places, and a word of nothing.
-    let elsewhere = |word: &Word, errand_id: &str, ordinal| Word {
-        errand_id: ErrandId::new(errand_id),
+    let elsewhere = |word: &TaskInput, task_id: &str, ordinal| TaskInput {
+        task_id: TaskId::new(task_id),
         ordinal,
         ..word.clone()
     };
@@ -143,12 +147,12 @@ pub(super) async fn an_errand_its_word_and_its_message_are_on_disk_together<F: F
         elsewhere(&word, "e-m1", 2),
         elsewhere(&word, "e-m9", 1),
     ] {
-        let wrong = Write(vec![Change::NewWord(wrong)]);
+        let wrong = Write(vec![Change::NewTaskInput(wrong)]);
         assert!(is_conflict(world.tries(wrong).await));
     }
 }
 
-pub(super) async fn a_key_that_comes_twice_is_one_word<F: Fixture>() {
+pub(super) async fn repeated_key_is_one_input<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
     let keyed = |id: &str, owner: &str| {
@@ -158,18 +162,18 @@ pub(super) async fn a_key_that_comes_twice_is_one_word<F: Fixture>() {
     };
     world.does(keyed("m1", "ann")).await;
     let again = world.does(keyed("m2", "ann")).await;
-    let known = ErrandTaken::Known {
-        errand: errand("e-m1", "ann", "c"),
+    let known = InputAccepted::Known {
+        task: task("e-m1", "ann", "c"),
         message_id: message("m1"),
     };
     assert_eq!(again.outcome, known);
     assert!(again.actions.is_empty());
     let theirs = world.does(keyed("m3", "bob")).await.outcome;
-    assert_eq!(theirs, ErrandTaken::Unknown);
-    assert_eq!(view(&world, "e-m1").await.unwrap().words.len(), 1);
+    assert_eq!(theirs, InputAccepted::Unknown);
+    assert_eq!(view(&world, "e-m1").await.unwrap().inputs.len(), 1);
     assert_eq!(view(&world, "e-m2").await, None);
     assert_eq!(world.reads(|rows| rows.backlog()).await, 1);
-    // A message of no errand that has the key is somebody else's.
+    // A message of no task that has the key is somebody else's.
     let mut alone = text("c", "m4");
     alone.channel = ChannelId::new("a2a");
     world.does(alone).await;
@@ -179,54 +183,54 @@ pub(super) async fn a_key_that_comes_twice_is_one_word<F: Fixture>() {
     ));
 }
 
-pub(super) async fn a_stranger_s_errand_is_unknown<F: Fixture>() {
+pub(super) async fn foreign_task_is_unknown<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
-    for (errand_id, key, owner) in [
+    for (task_id, key, owner) in [
         ("e-m1", "c", "bob"),
         ("e-m9", "c", "ann"),
         // Of another conversation: a chain does not leave its own.
         ("e-m1", "other", "ann"),
     ] {
-        let taken = world.does(next(errand_id, key, "m2", owner)).await;
-        assert_eq!(taken.outcome, ErrandTaken::Unknown, "{errand_id} {owner}");
+        let taken = world.does(next(task_id, key, "m2", owner)).await;
+        assert_eq!(taken.outcome, InputAccepted::Unknown, "{task_id} {owner}");
         assert!(taken.actions.is_empty());
     }
     assert_eq!(world.reads(|rows| rows.backlog()).await, 1);
     assert!(ids(&world, of("bob")).await.is_empty());
-    let count = world.reads(|rows| rows.errands_count(&of("bob"))).await;
+    let count = world.reads(|rows| rows.a2a_tasks_count(&of("bob"))).await;
     assert_eq!(count, 0);
 }
 
-pub(super) async fn an_errand_goes_on_until_it_is_over<F: Fixture>() {
+pub(super) async fn task_takes_input_until_over<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
     let now = world.now;
     world.does(claim(16, now)).await;
-    assert_eq!(state(&world, "e-m1").await, ErrandState::Working);
+    assert_eq!(state(&world, "e-m1").await, A2aState::Working);
     world.does(begin("m1", Sandbox::ReadOnly)).await;
     world.does(attach("m1")).await;
     let asks = "Which one?\n[input-required]";
     world.does(answered("m1", asks, None)).await;
     let stand = view(&world, "e-m1").await.unwrap().now();
-    assert_eq!(stand.state, ErrandState::InputRequired);
+    assert_eq!(stand.state, A2aState::InputRequired);
     assert_eq!(stand.why.as_deref(), Some("Which one?"));
     world.pass_ms(5);
     let taken = world.does(next("e-m1", "c", "m2", "ann")).await.outcome;
-    assert!(matches!(taken, ErrandTaken::New { .. }));
+    assert!(matches!(taken, InputAccepted::New { .. }));
     let waiting = view(&world, "e-m1").await.unwrap();
     let stand = waiting.now();
-    assert_eq!((stand.state, stand.at), (ErrandState::Working, world.now));
-    let order: Vec<_> = waiting.words.iter().map(|word| word.ordinal).collect();
+    assert_eq!((stand.state, stand.at), (A2aState::Working, world.now));
+    let order: Vec<_> = waiting.inputs.iter().map(|word| word.ordinal).collect();
     assert_eq!(order, [1, 2]);
     answers(&mut world, "m2", "the second").await;
     let stand = view(&world, "e-m1").await.unwrap().now();
-    assert_eq!((stand.state, stand.at), (ErrandState::Completed, world.now));
+    assert_eq!((stand.state, stand.at), (A2aState::Completed, world.now));
     let over = world.does(next("e-m1", "c", "m3", "ann")).await.outcome;
-    assert_eq!(over, ErrandTaken::Over(ErrandState::Completed));
-    // A second errand of the same conversation does not change the first.
+    assert_eq!(over, InputAccepted::Over(A2aState::Completed));
+    // A second task of the same conversation does not change the first.
     world.does(first("c", "m4", "ann")).await;
     world
         .does(Cancel {
@@ -234,18 +238,18 @@ pub(super) async fn an_errand_goes_on_until_it_is_over<F: Fixture>() {
             by: bridge_core::value::Actor::named("ann"),
         })
         .await;
-    assert_eq!(state(&world, "e-m4").await, ErrandState::Canceled);
-    assert_eq!(state(&world, "e-m1").await, ErrandState::Completed);
+    assert_eq!(state(&world, "e-m4").await, A2aState::Canceled);
+    assert_eq!(state(&world, "e-m1").await, A2aState::Completed);
     let over = world.does(next("e-m4", "c", "m5", "ann")).await.outcome;
-    assert_eq!(over, ErrandTaken::Over(ErrandState::Canceled));
+    assert_eq!(over, InputAccepted::Over(A2aState::Canceled));
 }
 
-pub(super) async fn an_errand_that_waits_for_its_owner_can_be_stopped<F: Fixture>() {
+pub(super) async fn waiting_task_can_be_stopped<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
     answers(&mut world, "m1", "Which one?\n[input-required]").await;
-    assert_eq!(state(&world, "e-m1").await, ErrandState::InputRequired);
+    assert_eq!(state(&world, "e-m1").await, A2aState::InputRequired);
     world.pass_ms(5);
     let stop = || Cancel {
         message_id: message("m1"),
@@ -254,10 +258,10 @@ pub(super) async fn an_errand_that_waits_for_its_owner_can_be_stopped<F: Fixture
     let stopped = world.does(stop()).await.outcome;
     assert_eq!(stopped, CancelOutcome::Cancelled);
     let stand = view(&world, "e-m1").await.unwrap().now();
-    assert_eq!((stand.state, stand.at), (ErrandState::Canceled, world.now));
+    assert_eq!((stand.state, stand.at), (A2aState::Canceled, world.now));
     assert_eq!(world.does(stop()).await.outcome, CancelOutcome::TooLate);
     let over = world.does(next("e-m1", "c", "m2", "ann")).await.outcome;
-    assert_eq!(over, ErrandTaken::Over(ErrandState::Canceled));
+    assert_eq!(over, InputAccepted::Over(A2aState::Canceled));
     let act = world.reads(|rows| rows.audit(1)).await;
     assert_eq!(act[0].what, "cancel");
     // An answer that asks nothing is not stopped any more.
@@ -268,27 +272,27 @@ pub(super) async fn an_errand_that_waits_for_its_owner_can_be_stopped<F: Fixture
         by: bridge_core::value::Actor::named("ann"),
     };
     assert_eq!(world.does(late).await.outcome, CancelOutcome::TooLate);
-    assert_eq!(state(&world, "e-m3").await, ErrandState::Completed);
+    assert_eq!(state(&world, "e-m3").await, A2aState::Completed);
 }
 
-pub(super) async fn an_errand_has_so_many_words_and_no_more<F: Fixture>() {
+pub(super) async fn task_inputs_are_bounded<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
-    let filled = (2..=ERRAND_WORDS_MAX).map(|ordinal| {
-        Change::NewWord(Word {
-            errand_id: ErrandId::new("e-m1"),
+    let filled = (2..=TASK_INPUTS_MAX).map(|ordinal| {
+        Change::NewTaskInput(TaskInput {
+            task_id: TaskId::new("e-m1"),
             ordinal: u32::try_from(ordinal).unwrap(),
-            said_as: "more".to_owned(),
-            known_as: None,
-            became: Became::Decision(RequestId::new("r")),
+            client_message_id: "more".to_owned(),
+            idempotency_key: None,
+            kind: TaskInputKind::Answer(RequestId::new("r")),
             original: String::new(),
             at: world.now,
         })
     });
     world.does(Write(filled.collect())).await;
     let full = world.does(next("e-m1", "c", "m2", "ann")).await.outcome;
-    assert_eq!(full, ErrandTaken::Full);
+    assert_eq!(full, InputAccepted::Full);
 }
 
 /// A question of Codex in the turn of `m1`, for which its sender may answer.
@@ -306,15 +310,15 @@ async fn asked<L: Ledger>(world: &mut World<L>, kind: RequestKind) {
     world.does(Ask { request, at_once }).await;
 }
 
-fn refused(refusal: DecideRefusal) -> ErrandAnswered {
-    ErrandAnswered::Judged(DecideOutcome::Refused(refusal))
+fn refused(refusal: DecideRefusal) -> TaskAnswered {
+    TaskAnswered::Judged(DecideOutcome::Refused(refusal))
 }
 
-fn tells(errand_id: &str, key: &str, sender: &str, at: Timestamp) -> AnswerErrand {
+fn tells(task_id: &str, key: &str, sender: &str, at: Timestamp) -> AnswerTask {
     let mut verdict = verdict(RequestDecision::Accept, sender);
     verdict.answers = Some("{}".to_owned());
     verdict.at = at;
-    AnswerErrand {
+    AnswerTask {
         decide: Decide {
             request_id: RequestId::new("r1"),
             verdict,
@@ -324,58 +328,58 @@ fn tells(errand_id: &str, key: &str, sender: &str, at: Timestamp) -> AnswerErran
                 tier: Tier::Peer,
             },
         },
-        errand_id: ErrandId::new(errand_id),
-        said_as: "their-answer".to_owned(),
-        known_as: Some(ExternalId::new("#key:answer")),
+        task_id: TaskId::new(task_id),
+        client_message_id: "their-answer".to_owned(),
+        idempotency_key: Some(ExternalId::new("#key:answer")),
         original: "{}".to_owned(),
     }
 }
 
-pub(super) async fn a_question_is_answered_with_a_word<F: Fixture>() {
+pub(super) async fn input_answers_a_request<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
     world.does(first("c", "m2", "ann")).await;
     asked(&mut world, RequestKind::UserInput).await;
     let stand = view(&world, "e-m1").await.unwrap().now();
-    assert_eq!(stand.state, ErrandState::InputRequired);
+    assert_eq!(stand.state, A2aState::InputRequired);
     assert_eq!(stand.at, world.now, "a question is news");
     world.pass_ms(5);
     let now = world.now;
     let unknown = refused(DecideRefusal::Unknown);
-    for (errand_id, key, sender) in [
+    for (task_id, key, sender) in [
         ("e-m2", "c", "ann"),
         ("e-m9", "c", "ann"),
         ("e-m1", "d", "ann"),
     ] {
-        let told = world.does(tells(errand_id, key, sender, now)).await;
-        assert_eq!(told.outcome, unknown, "{errand_id} {key}");
+        let told = world.does(tells(task_id, key, sender, now)).await;
+        assert_eq!(told.outcome, unknown, "{task_id} {key}");
     }
     let told = world.does(tells("e-m1", "c", "bob", now)).await.outcome;
     assert!(matches!(
         told,
-        ErrandAnswered::Judged(DecideOutcome::Refused(DecideRefusal::NotYours { .. }))
+        TaskAnswered::Judged(DecideOutcome::Refused(DecideRefusal::NotYours { .. }))
     ));
-    assert_eq!(view(&world, "e-m1").await.unwrap().words.len(), 1);
+    assert_eq!(view(&world, "e-m1").await.unwrap().inputs.len(), 1);
     let told = world.does(tells("e-m1", "c", "ann", now)).await.outcome;
-    assert_eq!(told, ErrandAnswered::Judged(DecideOutcome::Applied));
+    assert_eq!(told, TaskAnswered::Judged(DecideOutcome::Applied));
     let view = view(&world, "e-m1").await.unwrap();
-    assert_eq!(view.now().state, ErrandState::Working);
+    assert_eq!(view.now().state, A2aState::Working);
     assert_eq!(view.now().at, now);
-    let became = Became::Decision(RequestId::new("r1"));
-    assert_eq!(view.words.last().map(|word| &word.became), Some(&became));
-    let again = AnswerErrand {
-        known_as: None,
+    let kind = TaskInputKind::Answer(RequestId::new("r1"));
+    assert_eq!(view.inputs.last().map(|word| &word.kind), Some(&kind));
+    let again = AnswerTask {
+        idempotency_key: None,
         ..tells("e-m1", "c", "ann", now)
     };
     let twice = world.does(again).await.outcome;
     assert!(matches!(
         twice,
-        ErrandAnswered::Judged(DecideOutcome::Refused(DecideRefusal::Decided { .. }))
+        TaskAnswered::Judged(DecideOutcome::Refused(DecideRefusal::Decided { .. }))
     ));
 }
 
-pub(super) async fn an_answer_is_known_again_by_its_key_alone<F: Fixture>() {
+pub(super) async fn repeated_answer_is_known_by_key<F: Fixture>() {
     let mut fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
@@ -385,30 +389,30 @@ pub(super) async fn an_answer_is_known_again_by_its_key_alone<F: Fixture>() {
     drop(world);
     fixture.reopen();
     let world = World::over(fixture.ledger());
-    let words = view(&world, "e-m1").await.unwrap().words;
+    let words = view(&world, "e-m1").await.unwrap().inputs;
     let mut again = tells("e-m1", "c", "ann", now);
-    assert_eq!(words[1].known_as, again.known_as);
-    again.said_as = "another-id".to_owned();
-    let known = ErrandAnswered::Known(words[1].clone());
+    assert_eq!(words[1].idempotency_key, again.idempotency_key);
+    again.client_message_id = "another-id".to_owned();
+    let known = TaskAnswered::Known(words[1].clone());
     assert_eq!(world.does(again).await.outcome, known);
     let mut as_message = next("e-m1", "c", "m2", "ann");
     as_message.receive.external_id = ExternalId::new("#key:answer");
     let taken = world.does(as_message).await.outcome;
-    let errand = errand("e-m1", "ann", "c");
-    assert_eq!(taken, ErrandTaken::KnownAnswer { errand });
+    let task = task("e-m1", "ann", "c");
+    assert_eq!(taken, InputAccepted::KnownAnswer { task });
     // Another key is another word, whatever its owner calls it.
     let mut more = next("e-m1", "c", "m3", "ann");
-    more.said_as = "their-answer".to_owned();
+    more.client_message_id = "their-answer".to_owned();
     let taken = world.does(more).await.outcome;
-    assert!(matches!(taken, ErrandTaken::New { .. }));
+    assert!(matches!(taken, InputAccepted::New { .. }));
     let mut wrong = words[0].clone();
-    (wrong.ordinal, wrong.became) = (9, Became::Stop);
-    wrong.known_as = Some(ExternalId::new("#key:stop"));
-    let wrong = Write(vec![Change::NewWord(wrong)]);
+    (wrong.ordinal, wrong.kind) = (9, TaskInputKind::End);
+    wrong.idempotency_key = Some(ExternalId::new("#key:stop"));
+    let wrong = Write(vec![Change::NewTaskInput(wrong)]);
     assert!(world.tries(wrong).await.is_err());
 }
 
-pub(super) async fn a_repeated_message_answers_no_question<F: Fixture>() {
+pub(super) async fn repeated_message_answers_nothing<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
@@ -419,23 +423,23 @@ pub(super) async fn a_repeated_message_answers_no_question<F: Fixture>() {
     let now = world.now;
     let told = world.does(tells("e-m1", "c", "ann", now)).await.outcome;
     let view = view(&world, "e-m1").await.unwrap();
-    assert_eq!(told, ErrandAnswered::Known(view.words[1].clone()));
-    assert_eq!(view.now().state, ErrandState::InputRequired);
+    assert_eq!(told, TaskAnswered::Known(view.inputs[1].clone()));
+    assert_eq!(view.now().state, A2aState::InputRequired);
 }
 
-pub(super) async fn an_approval_is_not_the_errand_owner_s<F: Fixture>() {
+pub(super) async fn task_owner_cannot_approve<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
     asked(&mut world, RequestKind::Command).await;
-    assert_eq!(state(&world, "e-m1").await, ErrandState::AuthRequired);
+    assert_eq!(state(&world, "e-m1").await, A2aState::AuthRequired);
     let now = world.now;
     let told = world.does(tells("e-m1", "c", "ann", now)).await.outcome;
     assert!(matches!(
         told,
-        ErrandAnswered::Judged(DecideOutcome::Refused(DecideRefusal::NotYours { .. }))
+        TaskAnswered::Judged(DecideOutcome::Refused(DecideRefusal::NotYours { .. }))
     ));
-    assert_eq!(state(&world, "e-m1").await, ErrandState::AuthRequired);
+    assert_eq!(state(&world, "e-m1").await, A2aState::AuthRequired);
     world.pass_ms(9);
     let mut verdict = verdict(RequestDecision::Decline, "owner");
     verdict.at = world.now;
@@ -446,14 +450,14 @@ pub(super) async fn an_approval_is_not_the_errand_owner_s<F: Fixture>() {
     };
     world.does(decide).await;
     let stand = view(&world, "e-m1").await.unwrap().now();
-    assert_eq!((stand.state, stand.at), (ErrandState::Working, world.now));
+    assert_eq!((stand.state, stand.at), (A2aState::Working, world.now));
 }
 
-pub(super) async fn numbers_of_news_never_go_back<F: Fixture>() {
+pub(super) async fn event_numbers_never_go_back<F: Fixture>() {
     let mut fixture = F::open();
     let world = World::over(fixture.ledger());
-    let reserve = |more| ReserveTold {
-        errand_id: ErrandId::new("e-m1"),
+    let reserve = |more| ReserveSequence {
+        task_id: TaskId::new("e-m1"),
         more,
     };
     assert_eq!(world.does(reserve(9)).await.outcome, None);
@@ -464,15 +468,15 @@ pub(super) async fn numbers_of_news_never_go_back<F: Fixture>() {
     fixture.reopen();
     let world = World::over(fixture.ledger());
     assert_eq!(world.does(reserve(5)).await.outcome, Some(12));
-    let back = Write(vec![Change::ErrandTold {
-        errand_id: ErrandId::new("e-m1"),
-        told: 15,
+    let back = Write(vec![Change::TaskSequence {
+        task_id: TaskId::new("e-m1"),
+        sequence: 15,
     }]);
     assert!(is_conflict(world.tries(back).await));
-    assert_eq!(view(&world, "e-m1").await.unwrap().errand.told, 16);
+    assert_eq!(view(&world, "e-m1").await.unwrap().task.sequence, 16);
 }
 
-pub(super) async fn errands_are_listed_by_their_newest_change<F: Fixture>() {
+pub(super) async fn tasks_list_by_newest_change<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     for (key, id, owner) in [
@@ -487,7 +491,7 @@ pub(super) async fn errands_are_listed_by_their_newest_change<F: Fixture>() {
     assert_eq!(ids(&world, of("ann")).await, ["e-m3", "e-m2", "e-m1"]);
     let third = world.now.plus_ms(-10);
     // What changes moves to the front; nothing is shown twice or left out behind a mark that was given before.
-    let page = |before: Option<(Timestamp, ErrandId)>| ErrandQuery {
+    let page = |before: Option<(Timestamp, TaskId)>| TaskQuery {
         before,
         limit: 1,
         ..of("ann")
@@ -496,28 +500,28 @@ pub(super) async fn errands_are_listed_by_their_newest_change<F: Fixture>() {
     assert_eq!(newest, [("e-m3".to_owned(), third)]);
     answers(&mut world, "m1", "yes").await;
     assert_eq!(ids(&world, of("ann")).await, ["e-m1", "e-m3", "e-m2"]);
-    let mark = Some((third, ErrandId::new("e-m3")));
+    let mark = Some((third, TaskId::new("e-m3")));
     let rest = listed(&world, page(mark)).await;
     assert_eq!(rest, [("e-m2".to_owned(), third.plus_ms(-10))]);
-    let mark = Some((third.plus_ms(-10), ErrandId::new("e-m2")));
+    let mark = Some((third.plus_ms(-10), TaskId::new("e-m2")));
     assert!(listed(&world, page(mark)).await.is_empty());
     for (query, found) in [
         (
-            ErrandQuery {
+            TaskQuery {
                 conversation: Some(conversation("c")),
                 ..of("ann")
             },
             vec!["e-m1", "e-m3"],
         ),
         (
-            ErrandQuery {
+            TaskQuery {
                 since: Some(third),
                 ..of("ann")
             },
             vec!["e-m1", "e-m3"],
         ),
         (
-            ErrandQuery {
+            TaskQuery {
                 conversation: Some(conversation("c2")),
                 ..of("ann")
             },
@@ -526,13 +530,13 @@ pub(super) async fn errands_are_listed_by_their_newest_change<F: Fixture>() {
     ] {
         assert_eq!(ids(&world, query.clone()).await, found);
         let count = found.len() as u64;
-        let one = ErrandQuery { limit: 1, ..query };
-        let counted = world.reads(move |rows| rows.errands_count(&one)).await;
+        let one = TaskQuery { limit: 1, ..query };
+        let counted = world.reads(move |rows| rows.a2a_tasks_count(&one)).await;
         assert_eq!(counted, count);
     }
 }
 
-pub(super) async fn errands_of_one_time_come_in_pages<F: Fixture>() {
+pub(super) async fn simultaneous_tasks_are_paged<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
     for id in ["m1", "m2", "m3", "m4", "m5"] {
@@ -540,7 +544,7 @@ pub(super) async fn errands_of_one_time_come_in_pages<F: Fixture>() {
     }
     let (mut seen, mut before) = (Vec::new(), None);
     loop {
-        let query = ErrandQuery {
+        let query = TaskQuery {
             before,
             limit: 2,
             ..of("ann")
@@ -549,13 +553,13 @@ pub(super) async fn errands_of_one_time_come_in_pages<F: Fixture>() {
         let Some((id, at)) = page.last() else {
             break;
         };
-        before = Some((*at, ErrandId::new(id.as_str())));
+        before = Some((*at, TaskId::new(id.as_str())));
         seen.extend(page.into_iter().map(|(id, _)| id));
     }
     assert_eq!(seen, ["e-m5", "e-m4", "e-m3", "e-m2", "e-m1"]);
 }
 
-pub(super) async fn an_errand_goes_with_its_last_message<F: Fixture>() {
+pub(super) async fn task_goes_with_its_last_message<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
@@ -575,13 +579,13 @@ pub(super) async fn an_errand_goes_with_its_last_message<F: Fixture>() {
     };
     assert_eq!(world.does(prune(world.now)).await.outcome, 1);
     let view_now = view(&world, "e-m1").await.unwrap();
-    let order: Vec<_> = view_now.words.iter().map(|word| word.ordinal).collect();
+    let order: Vec<_> = view_now.inputs.iter().map(|word| word.ordinal).collect();
     assert_eq!((order, view_now.messages.len()), (vec![2], 1));
     answers(&mut world, "m2", "Again?\n[input-required]").await;
     let reply = world.sends("c").await;
     world.confirms(&reply).await;
     let taken = world.does(next("e-m1", "c", "m3", "ann")).await.outcome;
-    assert!(matches!(taken, ErrandTaken::New { .. }));
+    assert!(matches!(taken, InputAccepted::New { .. }));
     let cancel = Cancel {
         message_id: message("m3"),
         by: bridge_core::value::Actor::named("ann"),
@@ -593,11 +597,13 @@ pub(super) async fn an_errand_goes_with_its_last_message<F: Fixture>() {
     assert_eq!(world.does(prune(world.now)).await.outcome, 2);
     assert_eq!(view(&world, "e-m1").await, None);
     assert!(ids(&world, of("ann")).await.is_empty());
-    let words = world.reads(|rows| rows.words(&ErrandId::new("e-m1"))).await;
+    let words = world
+        .reads(|rows| rows.task_inputs(&TaskId::new("e-m1")))
+        .await;
     assert!(words.is_empty());
 }
 
-pub(super) async fn what_an_errand_came_to_stays_until_it_goes<F: Fixture>() {
+pub(super) async fn result_stays_until_task_goes<F: Fixture>() {
     let fixture = F::open();
     let mut world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
@@ -620,13 +626,13 @@ pub(super) async fn what_an_errand_came_to_stays_until_it_goes<F: Fixture>() {
             redelivery_ms: 0,
         },
     };
-    assert_eq!(state(&world, "e-m1").await, ErrandState::Completed);
+    assert_eq!(state(&world, "e-m1").await, A2aState::Completed);
     world.pass_ms(20_000);
     assert_eq!(world.does(prune(world.now)).await.outcome, 0);
-    assert_eq!(state(&world, "e-m1").await, ErrandState::Completed);
+    assert_eq!(state(&world, "e-m1").await, A2aState::Completed);
     world.pass_ms(40_000);
     assert_eq!(world.does(prune(world.now)).await.outcome, 1);
-    assert_eq!(state(&world, "e-m1").await, ErrandState::Completed);
+    assert_eq!(state(&world, "e-m1").await, A2aState::Completed);
     assert_eq!(world.does(prune(world.now)).await.outcome, 1);
     assert_eq!(view(&world, "e-m1").await, None);
 }

@@ -1,6 +1,6 @@
-//! Errands of other agents at the service: who they are to us, where what they say belongs, and the files they bring.
+//! Tasks of other agents at the service: who they are to us, where what they say belongs, and the files they bring.
 //!
-//! How an errand stands is derived in the core; what is said about it in A2A's words is the front's.
+//! How a task stands is derived in the core; what is said about it in A2A's words is the front's.
 
 use crate::api::service::{DaemonService, closed};
 use crate::config::{A2aAuthKey, A2aConfig, Config};
@@ -10,16 +10,16 @@ use bridge_channel::a2a::{self, Inbound, arrive, conversation_key, external_id, 
 use bridge_core::limits::excerpt;
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AnswerErrand, Authority, Decide, DecideOutcome, DecideRefusal, ErrandAnswered, ErrandPlace,
-    ErrandTaken, ReserveTold, TakeErrand,
+    AcceptInput, AnswerTask, Authority, Decide, DecideOutcome, DecideRefusal, InputAccepted,
+    InputTarget, ReserveSequence, TaskAnswered,
 };
 use bridge_core::value::{
-    Attachment, ChannelId, DecidedBy, Errand, ErrandId, ExternalId, MessageId, RequestVerdict,
-    SenderKind, Tier, Word,
+    A2aTask, Attachment, ChannelId, DecidedBy, ExternalId, MessageId, RequestVerdict, SenderKind,
+    TaskId, TaskInput, Tier,
 };
 use bridge_front::{
     A2aAuth, A2aProfile, A2aSkill, ANONYMOUS, BridgeService, Caller, ChannelView, NewAnswer,
-    NewErrand, Scope, SubmitError, Via,
+    NewTaskInput, Scope, SubmitError, Via,
 };
 use bridge_host::answer_error;
 
@@ -80,12 +80,12 @@ impl A2aSettings {
         }
     }
 
-    /// An answer with the right that its sender has now, which may not be what it had when it gave the errand.
-    fn judged(&self, answer: NewAnswer) -> AnswerErrand {
+    /// An answer with the right that its sender has now, which may not be what it had when it gave the task.
+    fn judged(&self, answer: NewAnswer) -> AnswerTask {
         let tier = self.peer(&answer.from).tier;
         let sender = answer.from.name;
-        AnswerErrand {
-            known_as: answer.key.map(|key| key_id(&sender, &key)),
+        AnswerTask {
+            idempotency_key: answer.key.map(|key| key_id(&sender, &key)),
             decide: Decide {
                 request_id: answer.request_id,
                 verdict: RequestVerdict {
@@ -101,8 +101,8 @@ impl A2aSettings {
                     tier,
                 },
             },
-            errand_id: answer.errand_id,
-            said_as: answer.said_as,
+            task_id: answer.task_id,
+            client_message_id: answer.client_message_id,
             original: answer.original,
         }
     }
@@ -157,25 +157,33 @@ impl<L: Ledger> DaemonService<L> {
     }
 
     /// Takes in what another agent said.
-    pub(super) async fn take_word(&self, mut new: NewErrand) -> Result<ErrandTaken, SubmitError> {
+    pub(super) async fn take_word(
+        &self,
+        mut new: NewTaskInput,
+    ) -> Result<InputAccepted, SubmitError> {
         if self.daemon.stopping.is_cancelled() {
             return Err(SubmitError::Stopping);
         }
         let Some(key) = self.key_of(&new).await? else {
-            return Ok(ErrandTaken::Unknown);
+            return Ok(InputAccepted::Unknown);
         };
         let message_id = ids::message_id();
         let owner = &new.from.name;
         let address = Address {
-            external_id: external_id(owner, &new.said_as, new.key.as_deref(), &message_id),
+            external_id: external_id(
+                owner,
+                &new.client_message_id,
+                new.key.as_deref(),
+                &message_id,
+            ),
             message_id,
             key,
         };
         if let Err(pressure) = self.gauge.admit() {
             let known = self.known_word(&address.external_id).await;
             return match known {
-                Some((errand, message_id)) if errand.owner == *owner => {
-                    let known = ErrandTaken::Known { errand, message_id };
+                Some((task, message_id)) if task.owner == *owner => {
+                    let known = InputAccepted::Known { task, message_id };
                     self.same_word(known, &new.text).await
                 }
                 Some(_) | None => Err(closed(pressure)),
@@ -200,44 +208,44 @@ impl<L: Ledger> DaemonService<L> {
     }
 
     /// Whether a row may name the files that came with a word. After an error the commit may have happened all the same.
-    async fn may_name_files(&self, taken: &Result<ErrandTaken, LedgerError>) -> bool {
+    async fn may_name_files(&self, taken: &Result<InputAccepted, LedgerError>) -> bool {
         match taken {
-            Ok(ErrandTaken::New { message_id, .. }) => {
+            Ok(InputAccepted::New { message_id, .. }) => {
                 let id = message_id.clone();
                 let read = self.daemon.ledger.read(move |rows| rows.message(&id));
                 let message = read.await.ok().flatten();
                 message.is_none_or(|message| !message.attachments.is_empty())
             }
             Ok(
-                ErrandTaken::Known { .. }
-                | ErrandTaken::KnownAnswer { .. }
-                | ErrandTaken::Over(_)
-                | ErrandTaken::Unknown
-                | ErrandTaken::Full
-                | ErrandTaken::OverBudget(_)
-                | ErrandTaken::Revoked,
+                InputAccepted::Known { .. }
+                | InputAccepted::KnownAnswer { .. }
+                | InputAccepted::Over(_)
+                | InputAccepted::Unknown
+                | InputAccepted::Full
+                | InputAccepted::OverBudget(_)
+                | InputAccepted::Revoked,
             )
             | Err(LedgerError::Refused(_)) => false,
             Err(_) => true,
         }
     }
 
-    /// The conversation that a word is said in: that of its errand, or of the context that it names. None where its
-    /// errand is not known to this caller.
-    async fn key_of(&self, new: &NewErrand) -> Result<Option<String>, SubmitError> {
+    /// The conversation that a word is said in: that of its task, or of the context that it names. None where its
+    /// task is not known to this caller.
+    async fn key_of(&self, new: &NewTaskInput) -> Result<Option<String>, SubmitError> {
         let owner = &new.from.name;
         let named = new.context.as_ref();
         let named = named.map(|context| conversation_key(owner, context));
-        let Some(errand_id) = new.errand_id.clone() else {
+        let Some(task_id) = new.task_id.clone() else {
             let fresh = || conversation_key(owner, ids::conversation_id().as_str());
             return Ok(Some(named.unwrap_or_else(fresh)));
         };
         let read = self.daemon.ledger.read(move |rows| {
-            let Some(errand) = rows.errand(&errand_id)? else {
+            let Some(task) = rows.a2a_task(&task_id)? else {
                 return Ok(None);
             };
-            let conversation = rows.conversation(&errand.conversation_id)?;
-            Ok(conversation.map(|found| (errand.owner, found.external_key)))
+            let conversation = rows.conversation(&task.conversation_id)?;
+            Ok(conversation.map(|found| (task.owner, found.external_key)))
         });
         match read.await?.filter(|(of, _)| of == owner) {
             None => Ok(None),
@@ -253,10 +261,10 @@ impl<L: Ledger> DaemonService<L> {
     /// The transition that takes a word in, its files stored.
     fn transition(
         &self,
-        new: NewErrand,
+        new: NewTaskInput,
         files: Vec<Attachment>,
         to: Address,
-    ) -> Result<TakeErrand, SubmitError> {
+    ) -> Result<AcceptInput, SubmitError> {
         let settings = self.daemon.settings();
         let peer = settings.a2a.peer(&new.from);
         let owner = new.from.name;
@@ -272,21 +280,21 @@ impl<L: Ledger> DaemonService<L> {
         };
         let arrival = arrive(inbound).map_err(|refusal| SubmitError::Unfit(refusal.to_string()))?;
         let receive = self.assign_as(arrival, to.message_id);
-        let place = match new.errand_id {
-            Some(errand_id) => ErrandPlace::Old { errand_id, owner },
-            None => ErrandPlace::New(Errand {
-                errand_id: ids::errand_id(),
+        let place = match new.task_id {
+            Some(task_id) => InputTarget::Old { task_id, owner },
+            None => InputTarget::New(A2aTask {
+                task_id: ids::a2a_task_id(),
                 channel: receive.channel.clone(),
                 conversation_id: receive.conversation_id.clone(),
                 owner,
-                told: 0,
+                sequence: 0,
                 created_at: ids::now(),
             }),
         };
-        Ok(TakeErrand {
+        Ok(AcceptInput {
             receive,
             place,
-            said_as: new.said_as,
+            client_message_id: new.client_message_id,
             original: new.original,
             brief: new.brief,
         })
@@ -294,7 +302,7 @@ impl<L: Ledger> DaemonService<L> {
 
     /// Whether there is room for the files of a message: looked at before they are written, because nobody would remove
     /// them soon. The transition that takes the message in decides.
-    async fn has_room(&self, new: &NewErrand) -> Result<(), SubmitError> {
+    async fn has_room(&self, new: &NewTaskInput) -> Result<(), SubmitError> {
         let settings = self.daemon.settings();
         let tier = settings.a2a.peer(&new.from).tier;
         let (channel, sender) = (ChannelId::new(a2a::CHANNEL), new.from.name.clone());
@@ -316,24 +324,28 @@ impl<L: Ledger> DaemonService<L> {
     }
 
     /// What is in already, however closed the door is.
-    async fn known_word(&self, external_id: &ExternalId) -> Option<(Errand, MessageId)> {
+    async fn known_word(&self, external_id: &ExternalId) -> Option<(A2aTask, MessageId)> {
         let (channel, external_id) = (ChannelId::new(a2a::CHANNEL), external_id.clone());
         let known = self.daemon.ledger.read(move |rows| {
             let Some(message) = rows.message_by_external(&channel, &external_id)? else {
                 return Ok(None);
             };
-            let errand = match rows.errand_of(&message.message_id)? {
-                Some(errand_id) => rows.errand(&errand_id)?,
+            let task = match rows.task_of_message(&message.message_id)? {
+                Some(task_id) => rows.a2a_task(&task_id)?,
                 None => None,
             };
-            Ok(errand.map(|errand| (errand, message.message_id)))
+            Ok(task.map(|task| (task, message.message_id)))
         });
         known.await.ok().flatten()
     }
 
     /// A key that was here before must mean the same word: its row has the text.
-    async fn same_word(&self, taken: ErrandTaken, text: &str) -> Result<ErrandTaken, SubmitError> {
-        let ErrandTaken::Known { message_id, .. } = &taken else {
+    async fn same_word(
+        &self,
+        taken: InputAccepted,
+        text: &str,
+    ) -> Result<InputAccepted, SubmitError> {
+        let InputAccepted::Known { message_id, .. } = &taken else {
             return Ok(taken);
         };
         let (message_id, text) = (message_id.clone(), text.to_owned());
@@ -355,29 +367,26 @@ impl<L: Ledger> DaemonService<L> {
     pub(super) async fn word_before(
         &self,
         from: &Caller,
-        errand_id: &ErrandId,
+        task_id: &TaskId,
         key: &str,
-    ) -> Result<Option<Word>, LedgerError> {
-        let (errand_id, known_as) = (errand_id.clone(), key_id(&from.name, key));
+    ) -> Result<Option<TaskInput>, LedgerError> {
+        let (task_id, idempotency_key) = (task_id.clone(), key_id(&from.name, key));
         let read = self
             .daemon
             .ledger
-            .read(move |rows| bridge_core::errand::said_before(rows, &errand_id, &known_as));
+            .read(move |rows| bridge_core::task::repeated_input(rows, &task_id, &idempotency_key));
         read.await
     }
 
     /// Answers a question with a word. What does not fit the question is refused before anything is written.
-    pub(super) async fn answer_word(
-        &self,
-        answer: NewAnswer,
-    ) -> Result<ErrandAnswered, LedgerError> {
+    pub(super) async fn answer_word(&self, answer: NewAnswer) -> Result<TaskAnswered, LedgerError> {
         let id = answer.request_id.clone();
         let asked = self.ledger().read(move |rows| rows.request(&id)).await?;
         let waits = asked.filter(|request| request.state.waits());
         let answer = self.daemon.settings().a2a.judged(answer);
         let error = waits.and_then(|request| answer_error(&request, &answer.decide.verdict));
         match error {
-            Some(why) => Ok(ErrandAnswered::Judged(DecideOutcome::Refused(
+            Some(why) => Ok(TaskAnswered::Judged(DecideOutcome::Refused(
                 DecideRefusal::Unfit { why },
             ))),
             None => self.commit(answer).await,
@@ -386,11 +395,11 @@ impl<L: Ledger> DaemonService<L> {
 
     pub(super) async fn reserve_numbers(
         &self,
-        errand_id: &ErrandId,
+        task_id: &TaskId,
         more: u32,
     ) -> Result<Option<u64>, LedgerError> {
-        let errand_id = errand_id.clone();
-        self.commit(ReserveTold { errand_id, more }).await
+        let task_id = task_id.clone();
+        self.commit(ReserveSequence { task_id, more }).await
     }
 
     /// What is in one of our copies.
@@ -448,12 +457,12 @@ mod tests {
         let tier = |text: &str| {
             let answer = settings(text).judged(NewAnswer {
                 from: holder("boss", &[Scope::A2a]),
-                errand_id: ErrandId::new("e"),
+                task_id: TaskId::new("e"),
                 conversation_id: ConversationId::new("c"),
                 request_id: RequestId::new("r"),
                 decision: RequestDecision::Accept,
                 answers: None,
-                said_as: "m".to_owned(),
+                client_message_id: "m".to_owned(),
                 key: None,
                 original: String::new(),
             });

@@ -1,10 +1,10 @@
-//! What is asked about errands, and about what senders used: values of [`super::Read`].
+//! What is asked about tasks, and about what senders used: values of [`super::Read`].
 
-use crate::value::{ConversationId, ErrandId, Timestamp};
+use crate::value::{ConversationId, TaskId, Timestamp};
 
-/// Which errands are asked for.
+/// Which tasks are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErrandQuery {
+pub struct TaskQuery {
     /// Whose.
     pub owner: String,
     /// Of this conversation only.
@@ -12,7 +12,7 @@ pub struct ErrandQuery {
     /// Changed at this time or later.
     pub since: Option<Timestamp>,
     /// Behind this one in the list.
-    pub before: Option<(Timestamp, ErrandId)>,
+    pub before: Option<(Timestamp, TaskId)>,
     /// At most so many.
     pub limit: u32,
 }

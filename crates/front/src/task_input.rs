@@ -1,19 +1,19 @@
-//! Errands of other agents as a front and the daemon speak of them: what comes in, and who we say we are.
+//! Tasks of other agents as a front and the daemon speak of them: what comes in, and who we say we are.
 
 use crate::Caller;
-use bridge_core::value::{ConversationId, ErrandId, RequestDecision, RequestId};
+use bridge_core::value::{ConversationId, RequestDecision, RequestId, TaskId};
 
 /// What another agent said, checked for its form.
 #[derive(Clone, Debug)]
-pub struct NewErrand {
+pub struct NewTaskInput {
     /// Who says it: what it may do comes from this alone.
     pub from: Caller,
     /// The talk it belongs to; a new one when absent.
     pub context: Option<String>,
-    /// The errand it goes on with; a new one when absent.
-    pub errand_id: Option<ErrandId>,
+    /// The task it goes on with; a new one when absent.
+    pub task_id: Option<TaskId>,
     /// The sender's own id for it. It never tells two apart.
-    pub said_as: String,
+    pub client_message_id: String,
     /// The sender's key, where it wants repeats to be known again.
     pub key: Option<String>,
     /// The text for Codex.
@@ -28,13 +28,13 @@ pub struct NewErrand {
     pub brief: String,
 }
 
-/// What another agent says to a question of Codex in its errand.
+/// What another agent says to a question of Codex in its task.
 #[derive(Clone)]
 pub struct NewAnswer {
     /// Who says it: what it may decide comes from this alone.
     pub from: Caller,
-    /// In which errand.
-    pub errand_id: ErrandId,
+    /// In which task.
+    pub task_id: TaskId,
     /// The conversation of that.
     pub conversation_id: ConversationId,
     /// The question.
@@ -44,7 +44,7 @@ pub struct NewAnswer {
     /// What Codex is told, as JSON.
     pub answers: Option<String>,
     /// The sender's own id for it. It never tells two apart.
-    pub said_as: String,
+    pub client_message_id: String,
     /// The sender's key, where it wants repeats to be known again.
     pub key: Option<String>,
     /// What was said, in the front's stored form.
@@ -56,7 +56,7 @@ impl std::fmt::Debug for NewAnswer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NewAnswer")
             .field("from", &self.from)
-            .field("errand_id", &self.errand_id)
+            .field("task_id", &self.task_id)
             .field("request_id", &self.request_id)
             .field("decision", &self.decision)
             .finish_non_exhaustive()
@@ -149,7 +149,7 @@ pub struct A2aSkill {
 pub enum PushPut {
     /// It is on disk.
     Put,
-    /// There is no such errand of this owner.
+    /// There is no such task of this owner.
     Unknown,
     /// It can't be; nothing was stored.
     Refused {

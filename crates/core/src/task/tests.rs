@@ -1,6 +1,6 @@
-//! Every state of a message, alone and behind another one, and every question, with how the errand then stands.
+//! Every state of a message, alone and behind another one, and every question, with how the task then stands.
 
-use super::ErrandState::{
+use super::A2aState::{
     AuthRequired, Canceled, Completed, Failed, InputRequired, Rejected, Submitted, Working,
 };
 use super::*;
@@ -17,10 +17,10 @@ fn held() -> Option<Hold> {
     })
 }
 
-fn one(state: MessageState, attempt: u32, answer: Option<&str>) -> ErrandMessage {
+fn one(state: MessageState, attempt: u32, answer: Option<&str>) -> TaskMessage {
     let mut message = fixture::message(state, |life| life.attempt = attempt);
     message.tier = Tier::Peer;
-    ErrandMessage {
+    TaskMessage {
         answer: answer.map(|text| Answer {
             message_id: message.message_id.clone(),
             attempt,
@@ -35,18 +35,18 @@ fn one(state: MessageState, attempt: u32, answer: Option<&str>) -> ErrandMessage
     }
 }
 
-fn stands(messages: Vec<ErrandMessage>) -> (ErrandState, Option<String>) {
-    let view = ErrandView {
-        errand: Errand {
-            errand_id: ErrandId::new("e"),
+fn stands(messages: Vec<TaskMessage>) -> (A2aState, Option<String>) {
+    let view = TaskSnapshot {
+        task: A2aTask {
+            task_id: TaskId::new("e"),
             channel: ChannelId::new("a2a"),
             conversation_id: ConversationId::new("c"),
             owner: "peer".to_owned(),
-            told: 0,
+            sequence: 0,
             created_at: Timestamp(0),
         },
         context: "peer/c".to_owned(),
-        words: Vec::new(),
+        inputs: Vec::new(),
         messages,
         changed_at: Timestamp(7),
     };
@@ -56,7 +56,7 @@ fn stands(messages: Vec<ErrandMessage>) -> (ErrandState, Option<String>) {
 }
 
 /// A message in this state as it would be: attempted where it must have been, answered where it is.
-fn usual(state: StateName) -> ErrandMessage {
+fn usual(state: StateName) -> TaskMessage {
     let reason = || "it broke".to_owned();
     let (state, attempt, answer) = match state {
         StateName::Received => (MessageState::Received { hold: None }, 0, None),
@@ -239,23 +239,23 @@ fn owner_approval_is_input_required() {
 #[test]
 fn f10_peers_see_no_local_paths() {
     const PATH: &str = "/root/.local/state/codex-bridge";
-    let why = |tier: Tier, state: StateName, change: &dyn Fn(&mut ErrandMessage)| {
+    let why = |tier: Tier, state: StateName, change: &dyn Fn(&mut TaskMessage)| {
         let mut one = usual(state);
         one.message.tier = tier;
         change(&mut one);
         stands(vec![one]).1.unwrap_or_default()
     };
-    let asked = |one: &mut ErrandMessage| {
+    let asked = |one: &mut TaskMessage| {
         let mut request = asks(RequestKind::Command, Deciders::Owner, RequestState::Open);
         request.headline = format!("run cat {PATH}/token");
         one.requests = vec![request];
     };
-    let dead = |one: &mut ErrandMessage| {
+    let dead = |one: &mut TaskMessage| {
         let reason = format!("can't read {PATH}/ledger.db");
         one.message.life.state = MessageState::Dead { reason };
     };
     for (state, change) in [
-        (StateName::Running, &asked as &dyn Fn(&mut ErrandMessage)),
+        (StateName::Running, &asked as &dyn Fn(&mut TaskMessage)),
         (StateName::Dead, &dead),
     ] {
         let owner = why(Tier::Owner, state, change);

@@ -12,7 +12,7 @@ const SUMMARY_MAX_CHARS: usize = 700;
 
 /// What is told of one task.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Notice {
+pub struct NotificationPayload {
     /// How the task ended.
     pub status: String,
     /// For people.
@@ -21,7 +21,7 @@ pub struct Notice {
     pub body: Value,
 }
 
-impl Notice {
+impl NotificationPayload {
     /// Made from rows; nothing if the task's messages are gone.
     pub fn load(rows: &dyn Read, task: &Task) -> Result<Option<Self>, RowsError> {
         let loaded = TaskRows::load(rows, Subject::Task(Box::new(task.clone())))?;

@@ -1,4 +1,4 @@
-//! How one task_event of an errand goes out: the front says how it looks on the wire, the channel posts it.
+//! How one task_event of a task goes out: the front says how it looks on the wire, the channel posts it.
 
 use crate::config::Config;
 use bridge_channel::a2a::push::{Pushed, Pusher, Receiver};
@@ -13,8 +13,8 @@ use std::pin::Pin;
 /// A delivery under way.
 pub(super) type Delivering<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>>;
 
-/// Tells the owners of errands; a script in tests.
-pub(crate) trait Courier: Debug + Send + Sync {
+/// Tells the owners of tasks; a script in tests.
+pub(crate) trait PushClient: Debug + Send + Sync {
     /// Why nobody can be told there.
     fn check(&self, push: &Push) -> Result<(), String>;
     /// Tells one thing once.
@@ -23,13 +23,13 @@ pub(crate) trait Courier: Debug + Send + Sync {
 
 /// Tells them over HTTP.
 #[derive(Clone, Debug)]
-pub(crate) struct HttpCourier {
+pub(crate) struct HttpPushClient {
     pusher: Pusher,
     /// Where this server is reached, for the addresses of files.
     base: Option<String>,
 }
 
-impl HttpCourier {
+impl HttpPushClient {
     pub(crate) fn new(config: &Config) -> Self {
         let origins = config.a2a.allow_origins.iter();
         let origins = origins.flat_map(|text| check_origin(text));
@@ -40,7 +40,7 @@ impl HttpCourier {
     }
 }
 
-impl Courier for HttpCourier {
+impl PushClient for HttpPushClient {
     fn check(&self, push: &Push) -> Result<(), String> {
         self.pusher.check(receiver(push))
     }
@@ -51,7 +51,7 @@ impl Courier for HttpCourier {
             let Telling {
                 push, task_event, ..
             } = telling;
-            let id = format!("{}/{}", push.errand_id, task_event.mark);
+            let id = format!("{}/{}", push.task_id, task_event.mark);
             let news = Pushed {
                 id: &id,
                 body: &body,
