@@ -21,7 +21,7 @@ pub use api::operator::{
     ActView, DeadList, DeadView, ReloadView, StopSenderRequest, StopSenderView,
 };
 pub use api::requests::{
-    DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView, wants_secret,
+    DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView,
 };
 pub use api::status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use api::tokens::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};

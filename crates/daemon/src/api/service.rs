@@ -4,7 +4,6 @@ use crate::Daemon;
 use crate::api::listeners;
 use crate::process::ids;
 use crate::redaction::RedactingAgent;
-use crate::turn::approvals::answers::answer_problem;
 use bridge_channel::a2a;
 use bridge_channel::local;
 use bridge_channel::molecule::ChannelHealth;
@@ -26,6 +25,7 @@ use bridge_front::{
     SubmitError, SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
+use bridge_host::answer_error;
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -305,8 +305,8 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         let ledger = &self.daemon.ledger;
         let asked = ledger.read(move |rows| rows.request(&id)).await?;
         let waits = asked.filter(|request| request.state.waits());
-        let problem = waits.and_then(|request| answer_problem(&request, &decide.verdict));
-        match problem {
+        let error = waits.and_then(|request| answer_error(&request, &decide.verdict));
+        match error {
             Some(why) => Ok(DecideOutcome::Refused(DecideRefusal::Unfit { why })),
             None => self.commit(decide).await,
         }

@@ -1,7 +1,6 @@
 //! The approval requests of a running turn: judged by the rules, written down, and answered to Codex once they are
 //! decided. What a decision means is the core's; here it only reaches Codex.
 
-pub(crate) mod answers;
 
 use self::answers::wants;
 use crate::Daemon;
@@ -19,9 +18,8 @@ use bridge_core::step::{
 };
 use bridge_core::value::{
     Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId, RequestKind,
-    RequestState, RequestVerdict, Timestamp, Wants,
+    RequestState, RequestVerdict, Timestamp,
 };
-use bridge_front::wants_secret;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -143,7 +141,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let at_once = at_once(&judgement, at);
         let deadline = self.settings().approval_deadline_ms();
         let shown = show::question(&asked.kind, &asked.shown);
-        let mut request = Request {
+        // A chat keeps everything that is written in it, so a secret is not asked for there.
+        let is_secret = asked.kind == RequestKind::UserInput && asked.secret_answer;
+        let deciders = if is_secret {
+            Deciders::Owner
+        } else {
+            judgement.who
+        };
+        let request = Request {
             request_id: request_id(),
             message_id: message.message_id.clone(),
             attempt: message.life.attempt,
@@ -156,19 +161,15 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             kind: asked.kind,
             shown,
             payload: clip(&asked.payload, REQUEST_PAYLOAD_MAX_CHARS),
-            wants: Wants::Form,
-            deciders: judgement.who,
+            wants: asked.wants,
+            secret_answer: asked.secret_answer,
+            deciders,
             state: RequestState::Open,
             created_at: at,
             deadline: at.plus_ms(deadline),
             reminded: false,
             resends: 0,
         };
-        request.wants = wants(&request.kind, &request.method, &asked.payload);
-        if request.kind == RequestKind::UserInput && wants_secret(&request) {
-            // What is written in a chat stays there.
-            request.deciders = Deciders::Owner;
-        }
         Ask { request, at_once }
     }
 
@@ -461,7 +462,7 @@ fn at_once(judgement: &RuleEvaluation, at: Timestamp) -> Option<RequestVerdict> 
 /// Whether its answer is a secret that is still kept.
 fn holds_secret(request: &Request) -> bool {
     match &request.state {
-        RequestState::Decided(verdict) => verdict.answers.is_some() && wants_secret(request),
+        RequestState::Decided(verdict) => verdict.answers.is_some() && request.secret_answer,
         RequestState::Open
         | RequestState::Orphaned
         | RequestState::Granted(_)

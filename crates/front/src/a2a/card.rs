@@ -8,6 +8,7 @@ use a2a::{
     SecurityScheme,
 };
 use bridge_core::value::Timestamp;
+use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -110,12 +111,7 @@ fn skill(skill: &A2aSkill) -> AgentSkill {
 /// ETag of the content.
 pub(crate) fn etag(content: &str) -> String {
     let hash = Sha256::digest(content);
-    let hex: String = hash
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("\"{hex}\"")
+    format!("\"{}\"", HEXLOWER.encode(&hash[..16]))
 }
 
 /// Last change of each card, which follows the configuration.

@@ -5,7 +5,6 @@
 
 use super::error::A2aError;
 use super::parse::ParsedMessage;
-use crate::wants_secret;
 use crate::{BridgeService, Caller, NewAnswer, SubmitError};
 use a2a::{Message, Part, PartContent};
 use bridge_core::port::Ledger;
@@ -96,7 +95,7 @@ fn refused(
         | DecideRefusal::Expired
         | DecideRefusal::Withdrawn { .. }
         | DecideRefusal::Unknown => {
-            if wants_secret(request) || is_decision(parsed) {
+            if request.secret_answer || is_decision(parsed) {
                 Err(late())
             } else {
                 Ok(AnswerResult::NotAsked)
@@ -167,7 +166,7 @@ fn missed(request: &Request, who: &str) -> bool {
         }
         RequestState::Open | RequestState::Orphaned | RequestState::Withdrawn { .. } => false,
     };
-    wants_secret(request) && !answered
+    request.secret_answer && !answered
 }
 
 fn late() -> A2aError {
@@ -191,7 +190,7 @@ fn not_kept() -> Vec<Part> {
 
 /// The stored form of the message.
 fn kept(request: &Request, parsed: &ParsedMessage) -> Result<String, A2aError> {
-    if !wants_secret(request) {
+    if !request.secret_answer {
         return parsed.original();
     }
     let mut message = parsed.message.clone();
@@ -309,6 +308,7 @@ mod tests {
             shown: String::new(),
             payload: json!({"questions": [{"id": "color", "isSecret": false}]}).to_string(),
             wants,
+            secret_answer: false,
             deciders: Deciders::Sender,
             state: RequestState::Open,
             created_at: Timestamp(0),
@@ -384,7 +384,7 @@ mod tests {
         let open = kept(&request(Wants::Text), &said).unwrap();
         assert!(open.contains("hunter2"));
         let secret = Request {
-            payload: json!({"questions": [{"id": "p", "isSecret": true}]}).to_string(),
+            secret_answer: true,
             ..request(Wants::Text)
         };
         let text = kept(&secret, &said).unwrap();

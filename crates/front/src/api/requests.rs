@@ -199,38 +199,11 @@ impl RequestView {
 
 fn shown_answers(request: &Request, verdict: &RequestVerdict) -> Option<Value> {
     let answers = verdict.answers.as_deref()?;
-    if wants_secret(request) {
+    if request.secret_answer {
         None
     } else {
         serde_json::from_str(answers).ok()
     }
-}
-
-/// Whether the answer may be a secret, which is not shown, logged or stored. True for unreadable requests and all forms.
-#[must_use]
-pub fn wants_secret(request: &Request) -> bool {
-    match request.kind {
-        RequestKind::UserInput => {
-            let asked: Option<Value> = serde_json::from_str(&request.payload).ok();
-            let questions = asked
-                .as_ref()
-                .and_then(|asked| asked.get("questions")?.as_array());
-            questions.is_none_or(|questions| questions.iter().any(is_secret))
-        }
-        RequestKind::Elicitation => true,
-        RequestKind::Command
-        | RequestKind::FileChange
-        | RequestKind::Permissions
-        | RequestKind::ToolCall
-        | RequestKind::Other(_) => false,
-    }
-}
-
-fn is_secret(question: &Value) -> bool {
-    let open = question
-        .get("isSecret")
-        .is_none_or(|secret| *secret == Value::Bool(false));
-    !open
 }
 
 /// Default requests per page.

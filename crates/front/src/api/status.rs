@@ -112,9 +112,7 @@ impl SummaryView {
                 | StateName::Steered => &mut summary.working,
                 StateName::Unclear => &mut summary.unclear,
                 StateName::Parked => &mut summary.waiting_for_you,
-                StateName::Answered | StateName::Sending | StateName::Replied => {
-                    &mut summary.sending
-                }
+                StateName::Answered | StateName::Sending => &mut summary.sending,
                 StateName::Done => &mut summary.answered,
                 StateName::Dead => &mut summary.dead,
                 StateName::Cancelled => &mut summary.cancelled,
@@ -145,7 +143,7 @@ impl StatusView {
             oldest_unanswered_at: oldest.map(|at| at.0),
             oldest_unanswered_ms: oldest.map(|at| now.since_ms(at).max(0)),
             suspects: figures.suspects,
-            acks_owed: figures.acks_owed,
+            acks_owed: 0,
             replies_retried: figures.replies_retried,
             requests_waiting: figures.requests_waiting,
             ledger_bytes,

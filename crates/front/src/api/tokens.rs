@@ -11,6 +11,7 @@ use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::requester::ANONYMOUS;
 use bridge_core::step::{AddToken, RevokeToken, StopCause, TokenAdded};
 use bridge_core::value::{DecidedBy, Token};
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -33,20 +34,14 @@ impl TokenHash {
     /// The stored form.
     #[must_use]
     pub fn hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        HEXLOWER.encode(&self.0)
     }
 
     /// Parses the stored form.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
-        let mut bytes = [0; 32];
-        if text.len() != 64 || !text.is_ascii() {
-            return None;
-        }
-        for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
-            *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
-        }
-        Some(Self(bytes))
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?;
+        Some(Self(bytes.try_into().ok()?))
     }
 
     /// Compares in constant time.

@@ -5,7 +5,6 @@ use super::rows::TaskRows;
 use super::service::{Done, permit, unavailable};
 use super::{Caller, ControlError, ControlErrorKind, Scope, TaskService};
 use crate::service::BridgeService;
-use crate::wants_secret;
 use bridge_core::requester::sent_by;
 use bridge_core::step::{Authority, Decide, DecideOutcome, DecideRefusal};
 use bridge_core::value::{DecidedBy, Request, RequestDecision, RequestKind, RequestVerdict};
@@ -40,7 +39,7 @@ impl<D: BridgeService> TaskService<D> {
             at: self.service.now(),
         };
         // What must not be shown is not said back either: callers keep what they read.
-        let shown = answers.filter(|_| !wants_secret(request));
+        let shown = answers.filter(|_| !request.secret_answer);
         let decide = Decide {
             request_id: request.request_id.clone(),
             verdict,

@@ -67,6 +67,7 @@ pub(crate) fn asks(id: &str, at: Timestamp) -> Vec<Change> {
         digest: EffectDigest::of(&RequestKind::Command, "make"),
         kind: RequestKind::Command,
         wants: Wants::Approval,
+        secret_answer: false,
         headline: "run make".to_owned(),
         shown: "make".to_owned(),
         payload: "{}".to_owned(),

@@ -21,6 +21,7 @@ async fn asked(world: &World, secret: bool) -> RequestId {
     let request = Request {
         kind: RequestKind::UserInput,
         wants: Wants::Text,
+        secret_answer: secret,
         deciders: Deciders::Sender,
         payload: json!({"questions": [{"id": "q", "isSecret": secret}]}).to_string(),
         ..request

@@ -1,46 +1,45 @@
-//! What one connection knows of its threads: which it has loaded, and on which a turn runs, whoever began it.
+//! The threads of one connection: which are loaded, and on which a turn runs, ours or another program's.
 
-use crate::power::{Allowed, Reported};
+use crate::permissions::{Permissions, ReportedPermissions};
+use bridge_codex::wire::Notification;
 use bridge_codex::wire::notification::ThreadSettingsUpdated;
 use bridge_codex::wire::thread::ThreadStatus;
-use bridge_codex::wire::{Notification, ThreadId};
 use bridge_core::port::ThreadSpec;
+use bridge_core::value::ThreadId;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 /// The threads of one connection; there are only those that were started or resumed over it.
 #[derive(Debug, Default)]
-pub(crate) struct ThreadBook {
-    inner: Mutex<Inner>,
+pub(crate) struct ThreadRegistry {
+    states: Mutex<ThreadStates>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    loaded: HashMap<ThreadId, Allowed>,
+struct ThreadStates {
+    loaded: HashMap<ThreadId, Permissions>,
     busy: HashSet<ThreadId>,
     /// Who waits for the next report of what a thread may do.
-    awaited: HashMap<ThreadId, oneshot::Sender<Verdict>>,
+    awaited: HashMap<ThreadId, oneshot::Sender<Option<String>>>,
 }
 
-/// Which part of a report is more than what is allowed, as a clause.
-pub(crate) type Verdict = Option<String>;
-
-impl ThreadBook {
-    fn locked(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+impl ThreadRegistry {
+    fn locked(&self) -> MutexGuard<'_, ThreadStates> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread may do that was loaded over this connection, so that its news arrives here, as one of this kind.
-    pub(crate) fn loaded_as(&self, thread: &ThreadId, spec: &ThreadSpec) -> Option<Allowed> {
+    /// The permissions of a thread that was loaded over this connection for this kind of spec. Only such a thread's
+    /// notifications arrive here.
+    pub(crate) fn loaded_as(&self, thread: &ThreadId, spec: &ThreadSpec) -> Option<Permissions> {
         let allowed = self.locked().loaded.get(thread).cloned();
         allowed.filter(|allowed| allowed.fits(spec))
     }
 
     /// Waits for the next report of what a loaded thread may do; to be called before that is changed.
-    pub(crate) fn await_report(&self, thread: &ThreadId) -> oneshot::Receiver<Verdict> {
-        let (told, report) = oneshot::channel();
-        self.locked().awaited.insert(thread.clone(), told);
+    pub(crate) fn await_report(&self, thread: &ThreadId) -> oneshot::Receiver<Option<String>> {
+        let (sender, report) = oneshot::channel();
+        self.locked().awaited.insert(thread.clone(), sender);
         report
     }
 
@@ -50,18 +49,18 @@ impl ThreadBook {
     }
 
     /// A thread was loaded over this connection, and may do this.
-    pub(crate) fn loaded(&self, thread: ThreadId, status: &ThreadStatus, allowed: Allowed) {
-        let mut inner = self.locked();
-        inner.note(&thread, is_busy(status));
-        inner.loaded.insert(thread, allowed);
+    pub(crate) fn loaded(&self, thread: ThreadId, status: &ThreadStatus, allowed: Permissions) {
+        let mut states = self.locked();
+        states.note(&thread, is_busy(status));
+        states.loaded.insert(thread, allowed);
     }
 
     /// Codex says that it has not loaded the thread after all.
     pub(crate) fn unloaded(&self, thread: &ThreadId) {
-        let mut inner = self.locked();
-        inner.loaded.remove(thread);
-        inner.busy.remove(thread);
-        inner.awaited.remove(thread);
+        let mut states = self.locked();
+        states.loaded.remove(thread);
+        states.busy.remove(thread);
+        states.awaited.remove(thread);
     }
 
     /// Whether a turn runs on a thread: Codex would put another one into it without a word.
@@ -92,10 +91,10 @@ impl ThreadBook {
     }
 }
 
-impl Inner {
+impl ThreadStates {
     /// Somebody gave the thread more power: it counts as not loaded, so that it is compared before its next turn.
     fn compare(&mut self, update: &ThreadSettingsUpdated) {
-        let reported = Reported::from(&update.thread_settings);
+        let reported = ReportedPermissions::from(&update.thread_settings);
         let exceeded = self
             .loaded
             .get(&update.thread_id)
@@ -104,9 +103,9 @@ impl Inner {
             tracing::error!(why, thread = %update.thread_id.as_str(), "a thread was given more power than configured");
             self.loaded.remove(&update.thread_id);
         }
-        if let Some(told) = self.awaited.remove(&update.thread_id) {
-            // Whoever gave up waiting needs no answer.
-            let _gone = told.send(exceeded);
+        if let Some(sender) = self.awaited.remove(&update.thread_id) {
+            // A receiver that gave up needs no answer.
+            let _gone = sender.send(exceeded);
         }
     }
 
@@ -120,13 +119,7 @@ impl Inner {
 }
 
 fn is_busy(status: &ThreadStatus) -> bool {
-    match status {
-        ThreadStatus::Active { .. } => true,
-        ThreadStatus::NotLoaded
-        | ThreadStatus::Idle
-        | ThreadStatus::SystemError
-        | ThreadStatus::Other(_) => false,
-    }
+    matches!(status, ThreadStatus::Active { .. })
 }
 
 #[cfg(test)]
@@ -150,7 +143,7 @@ mod tests {
             codex_home: None,
             agents: Vec::new(),
         };
-        let (book, thread) = (ThreadBook::default(), ThreadId::from("t"));
+        let (registry, thread) = (ThreadRegistry::default(), ThreadId::new("t"));
         let update = |network: bool| {
             let policy =
                 json!({"type": "workspaceWrite", "writableRoots": [], "networkAccess": network});
@@ -160,12 +153,12 @@ mod tests {
             Notification::parse("thread/settings/updated", &params)
         };
         for (network, usable) in [(false, true), (true, false)] {
-            let allowed = Allowed::of(&spec, &Operator::default());
-            book.loaded(thread.clone(), &ThreadStatus::Idle, allowed);
-            let report = book.await_report(&thread);
-            book.notice(&update(network));
+            let allowed = Permissions::of(&spec, &Operator::default());
+            registry.loaded(thread.clone(), &ThreadStatus::Idle, allowed);
+            let report = registry.await_report(&thread);
+            registry.notice(&update(network));
             assert_eq!(report.await.unwrap().is_none(), usable);
-            assert_eq!(book.loaded_as(&thread, &spec).is_some(), usable);
+            assert_eq!(registry.loaded_as(&thread, &spec).is_some(), usable);
         }
     }
 }

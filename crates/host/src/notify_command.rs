@@ -1,6 +1,6 @@
-//! Commands of the configuration that are told of something: a few bytes on their standard input, an exit status back.
+//! Runs the notification commands of the configuration: the payload on standard input, an exit status back.
 //!
-//! Nothing of what is told is in their arguments or environment. What it means that one failed is the caller's business.
+//! The payload is never in arguments or environment. The caller decides about failures.
 
 use crate::oneshot::{End, run_with_input, tail};
 use std::ffi::OsString;
@@ -10,9 +10,9 @@ use std::time::Duration;
 /// Lines of its last words that are kept when it failed.
 const LAST_WORDS_LINES: usize = 3;
 
-/// A command that is told of things.
+/// A command that receives notifications.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TellCommand {
+pub struct NotifyCommand {
     /// The program by its absolute path.
     pub program: String,
     /// Its arguments.
@@ -25,11 +25,10 @@ pub struct TellCommand {
 
 /// How telling went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TellError {
+pub enum NotifyCommandError {
     /// It did not start.
     #[error("the command {program} could not be started ({why})")]
     NotStarted {
-        /// Which.
         program: String,
         /// Why not.
         why: String,
@@ -37,7 +36,6 @@ pub enum TellError {
     /// It ended, and does not have it.
     #[error("the command {program} ended with {how}: {said}")]
     Failed {
-        /// Which.
         program: String,
         /// Its exit status.
         how: String,
@@ -47,27 +45,26 @@ pub enum TellError {
     /// It took too long, and was killed.
     #[error("the command {program} took longer than {seconds} s and was killed")]
     Overrun {
-        /// Which.
         program: String,
         /// Its deadline.
         seconds: u64,
     },
 }
 
-impl TellCommand {
+impl NotifyCommand {
     /// Runs it once with these bytes; an exit status of 0 means that it has them.
-    pub async fn tell(&self, input: Vec<u8>) -> Result<(), TellError> {
-        let (told, program) = (self.clone(), self.program.clone());
-        let ran = tokio::task::spawn_blocking(move || told.run(input)).await;
+    pub async fn tell(&self, input: Vec<u8>) -> Result<(), NotifyCommandError> {
+        let (command, program) = (self.clone(), self.program.clone());
+        let ran = tokio::task::spawn_blocking(move || command.run(input)).await;
         ran.unwrap_or_else(|error| {
-            Err(TellError::NotStarted {
+            Err(NotifyCommandError::NotStarted {
                 program,
                 why: error.to_string(),
             })
         })
     }
 
-    fn run(self, input: Vec<u8>) -> Result<(), TellError> {
+    fn run(self, input: Vec<u8>) -> Result<(), NotifyCommandError> {
         let program = self.program;
         let mut command = Command::new(&program);
         command.args(self.args).env_clear().envs(self.env);
@@ -76,16 +73,16 @@ impl TellCommand {
         let ran = run_with_input(command, input, self.deadline);
         match ran {
             Ok((End::Exited(status), _)) if status.success() => Ok(()),
-            Ok((End::Exited(status), output)) => Err(TellError::Failed {
+            Ok((End::Exited(status), output)) => Err(NotifyCommandError::Failed {
                 program,
                 how: status.to_string(),
                 said: tail(&output.stderr, LAST_WORDS_LINES),
             }),
-            Ok((End::Overrun, _)) => Err(TellError::Overrun {
+            Ok((End::Overrun, _)) => Err(NotifyCommandError::Overrun {
                 program,
                 seconds: self.deadline.as_secs(),
             }),
-            Err(error) => Err(TellError::NotStarted {
+            Err(error) => Err(NotifyCommandError::NotStarted {
                 program,
                 why: error.to_string(),
             }),
@@ -97,8 +94,8 @@ impl TellCommand {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, deadline: Duration) -> TellCommand {
-        TellCommand {
+    fn shell(script: &str, deadline: Duration) -> NotifyCommand {
+        NotifyCommand {
             program: "/bin/sh".to_owned(),
             args: vec!["-c".to_owned(), script.to_owned()],
             env: vec![("PATH".into(), "/usr/bin:/bin".into())],
@@ -114,8 +111,8 @@ mod tests {
         let file = directory.path().join("told");
         let script = format!("cat > {0}; env | sort >> {0}", file.display());
         shell(&script, LONG).tell(b"{}\n".to_vec()).await.unwrap();
-        let told = std::fs::read_to_string(&file).unwrap();
-        let names = told.lines().map(|line| line.split('=').next().unwrap());
+        let command = std::fs::read_to_string(&file).unwrap();
+        let names = command.lines().map(|line| line.split('=').next().unwrap());
         let mut names: Vec<_> = names.collect();
         names.retain(|name| !matches!(*name, "PWD" | "SHLVL" | "_" | "OLDPWD"));
         assert_eq!(names, ["{}", "PATH"]);
@@ -124,8 +121,8 @@ mod tests {
     #[tokio::test]
     async fn command_failures_report_cause() {
         let failing = shell("echo no room >&2; exit 3", LONG);
-        let told = failing.tell(vec![b'x'; 1 << 20]);
-        let error = told.await.unwrap_err().to_string();
+        let command = failing.tell(vec![b'x'; 1 << 20]);
+        let error = command.await.unwrap_err().to_string();
         assert!(
             error.contains("status: 3") && error.ends_with("no room"),
             "{error}"
@@ -133,13 +130,16 @@ mod tests {
         let slow = shell("exec sleep 1000", Duration::from_millis(100));
         assert!(matches!(
             slow.tell(Vec::new()).await,
-            Err(TellError::Overrun { .. })
+            Err(NotifyCommandError::Overrun { .. })
         ));
-        let missing = TellCommand {
+        let missing = NotifyCommand {
             program: "/nonexistent/program".to_owned(),
             ..shell("", LONG)
         };
         let missing = missing.tell(Vec::new()).await;
-        assert!(matches!(missing, Err(TellError::NotStarted { .. })));
+        assert!(matches!(
+            missing,
+            Err(NotifyCommandError::NotStarted { .. })
+        ));
     }
 }

@@ -1,7 +1,7 @@
 //! What the end of a run of `codex exec` means for its turn: an answer, a failure that says the exit code and the last
 //! words, or a turn that was stopped.
 
-use crate::fault;
+use crate::error;
 use bridge_codex::exec::{ExecEnd, ExecFold, ExecUsage};
 use bridge_codex::wire::error_info::ErrorInfo;
 use bridge_codex::wire::turn::TurnError;
@@ -13,7 +13,7 @@ const USAGE_ERROR: i32 = 2;
 
 /// All that is known when the process and everything it started is gone.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct RunEnd {
     pub(super) fold: ExecFold,
     /// Whether we ended it.
     pub(super) stopped: bool,
@@ -23,7 +23,7 @@ pub(super) struct Ending {
     pub(super) tail: String,
 }
 
-impl Ending {
+impl RunEnd {
     /// Whether the turn came to its own end, with or without words.
     pub(super) fn completed(&self) -> bool {
         self.fold.end == Some(ExecEnd::Completed)
@@ -39,7 +39,7 @@ impl Ending {
             }
             (None, false) => (TurnStatus::Failed, Some(self.died())),
         };
-        // A process that died may have done more than it told.
+        // A process that died may have done more than it reported.
         let died = self.fold.end.is_none() && !self.stopped && self.fold.began;
         let answer = self.fold.answer.filter(|_| status == TurnStatus::Completed);
         TurnEnd {
@@ -60,7 +60,7 @@ impl Ending {
             info: ErrorInfo::Absent,
             details: None,
         };
-        let failure = fault::of_turn(&error, None);
+        let failure = error.failure(None);
         let class = failure.class;
         Failure::new(class, self.words(&failure.reason))
     }
@@ -70,10 +70,10 @@ impl Ending {
         let refused = if self.fold.began {
             None
         } else {
-            fault::of_words(&self.tail)
+            error::of_words(&self.tail)
         };
         let (class, what) = match (refused, self.code) {
-            (Some(fault), _) => (fault.failure.class, fault.failure.reason),
+            (Some(error), _) => (error.failure.class, error.failure.reason),
             (None, USAGE_ERROR) if !self.fold.began => (
                 Class::Bug,
                 "this Codex does not know the arguments it was started with; `codex-bridge doctor` says which versions work".to_owned(),
@@ -94,7 +94,7 @@ impl Ending {
     }
 }
 
-/// What this run alone cost. Where the beginning is not known nothing is told: the sum of the thread would be wrong.
+/// The usage of this run alone. Zero if the usage before it is unknown: the sum of the thread would be wrong.
 fn usage(thread: Option<ExecUsage>, before: Option<ExecUsage>) -> Usage {
     let (Some(thread), Some(before)) = (thread, before) else {
         return Usage::default();
@@ -115,12 +115,12 @@ fn usage(thread: Option<ExecUsage>, before: Option<ExecUsage>) -> Usage {
 mod tests {
     use super::*;
 
-    fn ending(lines: &[&str], code: i32, tail: &str) -> Ending {
+    fn run_end(lines: &[&str], code: i32, tail: &str) -> RunEnd {
         let mut fold = ExecFold::default();
         for line in lines {
             fold.line(line);
         }
-        Ending {
+        RunEnd {
             fold,
             stopped: false,
             code,
@@ -129,7 +129,7 @@ mod tests {
     }
 
     fn failure(lines: &[&str], code: i32, tail: &str) -> Failure {
-        let end = ending(lines, code, tail).turn_end(TurnId::new("u"), None);
+        let end = run_end(lines, code, tail).turn_end(TurnId::new("u"), None);
         assert_eq!(end.status, TurnStatus::Failed);
         end.failure.unwrap()
     }
@@ -156,15 +156,15 @@ mod tests {
 
     #[test]
     fn only_completed_runs_have_answers() {
-        let end = |ending: Ending| ending.turn_end(TurnId::new("u"), None);
-        let died = end(ending(&[BEGAN, SAID], 137, ""));
+        let end = |run_end: RunEnd| run_end.turn_end(TurnId::new("u"), None);
+        let died = end(run_end(&[BEGAN, SAID], 137, ""));
         assert_eq!((died.answer, died.touched), (None, true));
-        let mut stopped = ending(&[BEGAN, SAID], 143, "");
+        let mut stopped = run_end(&[BEGAN, SAID], 143, "");
         stopped.stopped = true;
         let stopped = end(stopped);
         assert_eq!(stopped.status, TurnStatus::Interrupted);
         assert_eq!((stopped.answer, stopped.touched), (None, false));
-        let done = end(ending(
+        let done = end(run_end(
             &[BEGAN, SAID, r#"{"type":"turn.completed"}"#],
             0,
             "",

@@ -1,21 +1,28 @@
-//! Whether a process was started by a Codex of ours: such a one must not control the bridge that controls it.
+//! Whether a process was started by a Codex of ours: such a process must not control the bridge that controls it.
 //!
-//! A keeper takes in whatever below it loses its parent, so that nothing that Codex starts gets out from under it by
-//! forking; what a killed keeper leaves is a child of the daemon (see `adopted`). Reading `/proc` only; what can't be
-//! read is never taken for a no.
+//! A keeper is a subreaper, so nothing that Codex starts gets out from under it by forking. The daemon is one, too: the
+//! children of a killed keeper become the daemon's ([`adopt_all`]), and [`reap`] waits for the dead among them, because
+//! nobody else does. A keeper begins a session of its own before it starts Codex, and nobody can join a session that
+//! exists: whatever is below the daemon in another session came from a keeper.
+//!
+//! An ancestor that can't be read never counts as a stranger.
 
-use crate::adopted;
-use crate::process::Stat;
+use crate::process::{self, Stat};
+use bridge_core::value::ProcessStamp;
 use nix::errno::Errno;
 use nix::sys::signal::kill;
+use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Ancestors that are looked at; nobody nests processes deeper.
 const ANCESTORS_MAX: usize = 256;
-/// What is read of an argument vector; ours begin with what we look for.
+/// Bytes of an argument vector that are read; a keeper's flags come first.
 const ARGS_MAX_BYTES: usize = 8 * 1024;
 /// How often the ancestors are read when one of them ends meanwhile. A busy shell needs two readings at most.
 const WALKS_MAX: usize = 4;
@@ -34,7 +41,7 @@ pub fn is_kept(pid: i32, run_dir: &Path) -> Result<bool, AncestryUnreadable> {
 
 /// One walk up the ancestors; `None` when one of them ended or changed while it was read.
 fn walk(pid: i32, run_dir: &Path) -> Option<bool> {
-    let own = adopted::own()?;
+    let own = own()?;
     let mut pid = pid;
     let mut stat = living(pid)?;
     for _ in 0..ANCESTORS_MAX {
@@ -50,7 +57,7 @@ fn walk(pid: i32, run_dir: &Path) -> Option<bool> {
         if again != stat {
             return None;
         }
-        if keeper || adopted::is_adopted(&stat, own) {
+        if keeper || is_adopted(&stat, own) {
             return Some(true);
         }
         (pid, stat) = match parent {
@@ -59,7 +66,7 @@ fn walk(pid: i32, run_dir: &Path) -> Option<bool> {
             Some((parent, None)) => return Hidden::look(parent, pid).is_strangers(),
         };
     }
-    // Whoever hides behind so many is not the operator.
+    // No operator has so many ancestors.
     Some(true)
 }
 
@@ -127,6 +134,60 @@ fn keeps(args: &[u8], run_dir: &Path) -> bool {
         })
 }
 
+/// Whoever started a child waits for its end within milliseconds. A child that is still dead after this was adopted; it
+/// costs nothing but its pid meanwhile.
+const REST: Duration = Duration::from_secs(60);
+
+/// From now on processes below this one whose parent ends become its children.
+pub fn adopt_all() -> io::Result<()> {
+    Ok(nix::sys::prctl::set_child_subreaper(true)?)
+}
+
+/// Reaps adopted children that have ended, for ever. Sleeps while no child ends.
+pub async fn reap() -> io::Result<()> {
+    let mut ended = signal(SignalKind::child())?;
+    let mut dead = Vec::new();
+    loop {
+        if dead.is_empty() && ended.recv().await.is_none() {
+            return Ok(());
+        }
+        tokio::time::sleep(REST).await;
+        dead = reap_known(&dead);
+    }
+}
+
+/// Reaps the dead that were seen before, and returns the others.
+fn reap_known(seen: &[ProcessStamp]) -> Vec<ProcessStamp> {
+    let (known, new): (Vec<_>, Vec<_>) = dead().into_iter().partition(|one| seen.contains(one));
+    for one in known {
+        // It is dead and our child, so its pid is its own. Should its starter have waited meanwhile, nothing is left.
+        let _gone = waitpid(Pid::from_raw(one.pid), Some(WaitPidFlag::WNOHANG));
+    }
+    new
+}
+
+/// Our dead children: adopted ones, and those that ended just now.
+fn dead() -> Vec<ProcessStamp> {
+    let own = std::process::id();
+    let ours = |(pid, stat): (i32, Stat)| {
+        let start_ticks = stat.start_ticks;
+        let is_ours = u32::try_from(stat.parent) == Ok(own);
+        (stat.zombie && is_ours).then_some(ProcessStamp { pid, start_ticks })
+    };
+    process::all().filter_map(ours).collect()
+}
+
+/// This process and its session.
+fn own() -> Option<(i32, i32)> {
+    let pid = i32::try_from(std::process::id()).ok()?;
+    Some((pid, Stat::read(pid)?.session))
+}
+
+/// Whether a process is a child of this one that a keeper started, or a keeper.
+fn is_adopted(stat: &Stat, (pid, session): (i32, i32)) -> bool {
+    stat.parent == pid && stat.session != session
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,5 +246,48 @@ mod tests {
         assert_eq!(is_kept(pid, ours), Err(AncestryUnreadable), "a zombie");
         ended.wait().unwrap();
         assert_eq!(is_kept(pid, ours), Err(AncestryUnreadable), "gone");
+    }
+
+    #[test]
+    fn f2_children_of_other_sessions_are_adopted() {
+        let mut own_child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (pid, session) = own().unwrap();
+        let stat = Stat::read(i32::try_from(own_child.id()).unwrap()).unwrap();
+        assert!(!is_adopted(&stat, (pid, session)));
+        let elsewhere = Stat {
+            session: session + 1,
+            ..stat
+        };
+        assert!(is_adopted(&elsewhere, (pid, session)));
+        let of_another = Stat {
+            parent: 1,
+            ..elsewhere
+        };
+        assert!(!is_adopted(&of_another, (pid, session)));
+        drop(own_child.stdin.take());
+        own_child.wait().unwrap();
+    }
+
+    /// Somebody may still wait for one that ended just now.
+    #[test]
+    fn f2_adopted_dead_rest_at_second_look() {
+        let mut child = std::process::Command::new("setsid")
+            .arg("true")
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let ended = nix::sys::wait::WaitPidFlag::WEXITED | nix::sys::wait::WaitPidFlag::WNOWAIT;
+        nix::sys::wait::waitid(nix::sys::wait::Id::Pid(Pid::from_raw(pid)), ended).unwrap();
+        let mut first = reap_known(&[]);
+        // Others have tests with dead children.
+        first.retain(|one| one.pid == pid);
+        assert_eq!(first.len(), 1);
+        let second = reap_known(&first);
+        assert!(!second.iter().any(|one| one.pid == pid), "{second:?}");
+        assert_eq!(Stat::read(pid), None);
+        assert!(child.wait().is_err(), "nothing is left to wait for");
     }
 }

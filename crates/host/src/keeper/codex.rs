@@ -1,14 +1,19 @@
-//! The end of Codex and of everything it started.
+//! The start and the end of Codex.
 //!
-//! The keeper is a subreaper: what Codex leaves behind, also what ran off into a session of its own, becomes
-//! the keeper's child and is ended here.
+//! A process of our own sets itself up and becomes Codex: that needs no unsafe code, which a step between fork and exec
+//! would. The keeper is a subreaper: whatever Codex leaves behind, also in a session of its own, becomes the keeper's
+//! child and is ended here.
 
-use super::Event;
+use super::KeeperEvent;
 use bridge_core::deadline::after;
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,7 +23,26 @@ const SWEEP_DEADLINE: Duration = Duration::from_secs(5);
 /// How often it looks again.
 const SWEEP_PAUSE: Duration = Duration::from_millis(10);
 
-/// What is known about the end of Codex.
+/// Becomes Codex. Returns only when that failed.
+pub fn exec_codex(codex: &Path, args: &[String]) -> io::Error {
+    match prepare() {
+        Ok(()) => Command::new(codex).args(args).exec(),
+        Err(error) => error,
+    }
+}
+
+fn prepare() -> io::Result<()> {
+    nix::unistd::setsid()?;
+    // If the keeper is killed, nobody is left to end Codex: the kernel does it.
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    if nix::unistd::getppid().as_raw() == 1 {
+        return Err(io::Error::other("the keeper is already gone"));
+    }
+    SigSet::empty().thread_set_mask()?;
+    Ok(())
+}
+
+/// The end of Codex and of the keeper's other children.
 pub(super) struct Exit {
     code: Arc<Mutex<i32>>,
     /// Disconnects when the keeper has no child left.
@@ -31,8 +55,8 @@ impl Exit {
     }
 }
 
-/// Reaps every child on a thread of its own, and tells when Codex is gone.
-pub(super) fn watch(codex_pid: i32, events: SyncSender<Event>) -> Exit {
+/// Reaps every child on a thread of its own, and reports when Codex is gone.
+pub(super) fn watch(codex_pid: i32, events: SyncSender<KeeperEvent>) -> Exit {
     let code = Arc::new(Mutex::new(-1));
     let shared = Arc::clone(&code);
     let (alive, childless) = mpsc::sync_channel::<()>(1);
@@ -48,7 +72,7 @@ pub(super) fn watch(codex_pid: i32, events: SyncSender<Event>) -> Exit {
             if pid.as_raw() == codex_pid {
                 *shared.lock().unwrap_or_else(PoisonError::into_inner) = exit;
                 // A closed inbox means the keeper is past caring.
-                let _closed = events.send(Event::Exited);
+                let _closed = events.send(KeeperEvent::Exited);
             }
         }
     });

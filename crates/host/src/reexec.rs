@@ -27,7 +27,7 @@ pub fn start(public: &[(OsString, OsString)], private: &[(OsString, OsString)]) 
     }
 }
 
-/// What was handed to this process, by the value of [`MARKER`]; `None` where the marker was meant for another.
+/// Reads the variables handed to this process, by the value of [`MARKER`]; `None` if the marker is for another one.
 pub fn receive(marker: &OsStr) -> Option<io::Result<Variables>> {
     descriptor(marker).map(received)
 }
@@ -67,7 +67,7 @@ fn exec(public: &[(OsString, OsString)], file: &File) -> io::Result<Infallible> 
     }
 }
 
-/// What the process before us left, once. A descriptor that is not the file of [`hand_over`] belongs to somebody else
+/// Reads the variables that the process before us left, once. A descriptor that is not the file of [`hand_over`] belongs to somebody else
 /// and is not closed.
 fn received(fd: RawFd) -> io::Result<Variables> {
     let path = format!("/proc/self/fd/{fd}");

@@ -1,11 +1,11 @@
-//! What the turns of a thread may do at most, and whether what Codex reports is more than that.
+//! The most that the turns of a thread may do, compared with the permissions that Codex reports.
 //!
 //! Codex ignores an unknown field without a word, an operator's requirements go before what we ask for, and another
 //! client of the same Codex may change a thread of ours; so every report is compared. What is done about it is decided
 //! where the report arrives: `thread` before a turn, `mailbox` during one.
 
 use crate::operator::Operator;
-use crate::shield::{PROFILE, real};
+use crate::read_isolation::{PROFILE, real};
 use bridge_codex::wire::notification::EffectiveSettings;
 use bridge_codex::wire::policy::SandboxPolicy;
 use bridge_codex::wire::thread::ThreadOpened;
@@ -16,32 +16,32 @@ use std::path::{Path, PathBuf};
 
 /// The most that a thread may do.
 #[derive(Clone, Debug)]
-pub(crate) struct Allowed {
+pub(crate) struct Permissions {
     pub(crate) sandbox: Sandbox,
     approval_policy: ApprovalPolicy,
     shielded: bool,
-    reach: Reach,
+    reach: SandboxReach,
 }
 
 /// How far its sandbox reaches. Two sandboxes of one kind may be worlds apart.
 #[derive(Clone, Debug)]
-struct Reach {
+struct SandboxReach {
     network: bool,
     roots: Vec<PathBuf>,
     tmpdir: bool,
     slash_tmp: bool,
 }
 
-/// What Codex says is in force.
+/// Permissions that Codex reports as effective.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reported<'a> {
+pub(crate) struct ReportedPermissions<'a> {
     sandbox: &'a SandboxPolicy,
     approval_policy: &'a WireApproval,
     approvals_reviewer: &'a ApprovalsReviewer,
     profile: Option<&'a str>,
 }
 
-impl<'a> From<&'a ThreadOpened> for Reported<'a> {
+impl<'a> From<&'a ThreadOpened> for ReportedPermissions<'a> {
     fn from(opened: &'a ThreadOpened) -> Self {
         let profile = opened.active_permission_profile.as_ref();
         Self {
@@ -53,7 +53,7 @@ impl<'a> From<&'a ThreadOpened> for Reported<'a> {
     }
 }
 
-impl<'a> From<&'a EffectiveSettings> for Reported<'a> {
+impl<'a> From<&'a EffectiveSettings> for ReportedPermissions<'a> {
     fn from(settings: &'a EffectiveSettings) -> Self {
         let profile = settings.active_permission_profile.as_ref();
         Self {
@@ -81,7 +81,7 @@ pub(crate) fn approval(policy: ApprovalPolicy) -> WireApproval {
     }
 }
 
-impl Reach {
+impl SandboxReach {
     fn of(policy: &SandboxPolicy) -> Self {
         match policy {
             SandboxPolicy::ReadOnly { network_access } => Self {
@@ -110,33 +110,30 @@ impl Reach {
         }
     }
 
-    /// What of another reach is beyond this one. Codex reports a root as its configuration names it, so one that is
+    /// The first part of `other` that is not in `self`. Codex reports a root as its configuration names it, so one that is
     /// spelled otherwise is another one.
     fn exceeded_by(&self, other: &Self) -> Option<String> {
-        let told = |what: &str| format!("{what} was not asked for and Codex reports it");
+        let excess = |what: &str| format!("{what} was not asked for and Codex reports it");
         if other.network && !self.network {
-            return Some(told("network access"));
+            return Some(excess("network access"));
         }
         let root = other.roots.iter().find(|root| !self.roots.contains(root));
         if let Some(root) = root {
-            return Some(told(&format!("writing in `{}`", root.display())));
+            return Some(excess(&format!("writing in `{}`", root.display())));
         }
         if other.slash_tmp && !self.slash_tmp {
-            return Some(told("writing in `/tmp`"));
+            return Some(excess("writing in `/tmp`"));
         }
-        (other.tmpdir && !self.tmpdir).then(|| told("writing in `$TMPDIR`"))
+        (other.tmpdir && !self.tmpdir).then(|| excess("writing in `$TMPDIR`"))
     }
 }
 
 fn is_shielded(spec: &ThreadSpec) -> bool {
-    match &spec.reads {
-        Reads::Disk => false,
-        Reads::Shielded { .. } => true,
-    }
+    matches!(spec.reads, Reads::Shielded { .. })
 }
 
-impl Allowed {
-    /// What this thread may do, with what the operator's configuration adds for those whom no shield holds.
+impl Permissions {
+    /// The permissions of a spec, with the operator's additions for threads without read isolation.
     pub(crate) fn of(spec: &ThreadSpec, operator: &Operator) -> Self {
         let shielded = is_shielded(spec);
         let policy = if shielded {
@@ -144,7 +141,7 @@ impl Allowed {
         } else {
             operator.policy(spec.sandbox)
         };
-        let mut reach = Reach::of(&policy);
+        let mut reach = SandboxReach::of(&policy);
         if spec.sandbox.can_write() {
             let workdir = Path::new(&spec.workdir).to_owned();
             reach.roots.extend([workdir, real(&spec.workdir).into()]);
@@ -165,12 +162,12 @@ impl Allowed {
     }
 
     /// Whether what is in force is what was asked for, no less and no more.
-    pub(crate) fn is_met_by(&self, reported: Reported<'_>) -> bool {
+    pub(crate) fn is_met_by(&self, reported: ReportedPermissions<'_>) -> bool {
         kind(reported.sandbox) == self.sandbox && self.exceeded_by(reported).is_none()
     }
 
     /// Which part of what is in force is more than what was asked for, as a clause.
-    pub(crate) fn exceeded_by(&self, reported: Reported<'_>) -> Option<String> {
+    pub(crate) fn exceeded_by(&self, reported: ReportedPermissions<'_>) -> Option<String> {
         let sandbox = kind(reported.sandbox);
         if sandbox > self.sandbox {
             return Some(format!(
@@ -181,7 +178,7 @@ impl Allowed {
         }
         // Beyond full access there is nothing.
         if self.sandbox != Sandbox::DangerFullAccess
-            && let Some(beyond) = self.reach.exceeded_by(&Reach::of(reported.sandbox))
+            && let Some(beyond) = self.reach.exceeded_by(&SandboxReach::of(reported.sandbox))
         {
             return Some(beyond);
         }
@@ -223,11 +220,11 @@ mod tests {
         .unwrap()
     }
 
-    fn allowed(sandbox: Sandbox, shielded: bool) -> Allowed {
+    fn allowed(sandbox: Sandbox, shielded: bool) -> Permissions {
         let operator = Operator::default();
-        Allowed {
+        Permissions {
             shielded,
-            ..Allowed::of(&spec(sandbox), &operator)
+            ..Permissions::of(&spec(sandbox), &operator)
         }
     }
 
@@ -257,7 +254,7 @@ mod tests {
             {"writable_roots": ["/srv"], "exclude_slash_tmp": true}}});
         let operator =
             Operator::from(serde_json::from_value::<ConfigReadResponse>(config).unwrap());
-        let writer = Allowed::of(&spec(Sandbox::WorkspaceWrite), &operator);
+        let writer = Permissions::of(&spec(Sandbox::WorkspaceWrite), &operator);
         let policy = |roots: Value, network: bool, no_tmp: bool| {
             with_policy(json!({"type": "workspaceWrite", "writableRoots": roots,
                 "networkAccess": network, "excludeSlashTmp": no_tmp}))
@@ -268,17 +265,23 @@ mod tests {
             (policy(json!(["/srv/../etc"]), false, true), "/etc"),
             (policy(json!(["/srv"]), false, false), "/tmp"),
         ] {
-            let complaint = writer.exceeded_by(Reported::from(&reported)).unwrap();
+            let complaint = writer
+                .exceeded_by(ReportedPermissions::from(&reported))
+                .unwrap();
             assert!(complaint.contains(word), "{complaint}");
         }
         let asked = policy(json!(["/srv/", "/w"]), false, true);
-        assert_eq!(writer.exceeded_by(Reported::from(&asked)), None);
+        assert_eq!(writer.exceeded_by(ReportedPermissions::from(&asked)), None);
         let online = with_policy(json!({"type": "readOnly", "networkAccess": true}));
         let reader = allowed(Sandbox::ReadOnly, false);
-        assert!(reader.exceeded_by(Reported::from(&online)).is_some());
-        assert!(!reader.is_met_by(Reported::from(&online)));
+        assert!(
+            reader
+                .exceeded_by(ReportedPermissions::from(&online))
+                .is_some()
+        );
+        assert!(!reader.is_met_by(ReportedPermissions::from(&online)));
         let all = allowed(Sandbox::DangerFullAccess, false);
-        assert_eq!(all.exceeded_by(Reported::from(&online)), None);
+        assert_eq!(all.exceeded_by(ReportedPermissions::from(&online)), None);
     }
 
     #[test]
@@ -306,19 +309,21 @@ mod tests {
                 "decide by itself",
             ),
         ] {
-            let complaint = writer.exceeded_by(Reported::from(&reported)).unwrap();
+            let complaint = writer
+                .exceeded_by(ReportedPermissions::from(&reported))
+                .unwrap();
             assert!(complaint.contains(word), "{complaint}");
         }
         let less = settings("readOnly", "on-request", "user", Value::Null);
-        assert_eq!(writer.exceeded_by(Reported::from(&less)), None);
+        assert_eq!(writer.exceeded_by(ReportedPermissions::from(&less)), None);
     }
 
     #[test]
     fn dropped_read_isolation_exceeds_permissions() {
         let peer = allowed(Sandbox::ReadOnly, true);
         let bare = settings("readOnly", "on-request", "user", Value::Null);
-        assert!(peer.exceeded_by(Reported::from(&bare)).is_some());
+        assert!(peer.exceeded_by(ReportedPermissions::from(&bare)).is_some());
         let held = settings("readOnly", "on-request", "user", json!({"id": PROFILE}));
-        assert_eq!(peer.exceeded_by(Reported::from(&held)), None);
+        assert_eq!(peer.exceeded_by(ReportedPermissions::from(&held)), None);
     }
 }

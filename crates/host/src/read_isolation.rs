@@ -1,8 +1,8 @@
-//! The shield: commands of a thread read the system's own directories, their working directory and what the operator
+//! Read isolation: commands of a thread read the system's own directories, their working directory and what the operator
 //! grants beside it, nothing else.
 //!
 //! It is a permission profile of Codex that is given with the thread, so the operator's config.toml stays as it
-//! is. What was measured is in ADR 0024. Whether a sender is shielded is decided elsewhere.
+//! is. What was measured is in ADR 0024. Which senders are isolated is decided elsewhere.
 
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub(crate) const PROFILE: &str = "codex-bridge-shield";
 /// Codex's word for what programs need to run at all.
 const MINIMAL: &str = ":minimal";
 
-/// What that word grants on Linux: something hidden in there must be named.
+/// Granted by [`MINIMAL`] on Linux: a hidden path in there must be denied by name.
 const SYSTEM: [&str; 8] = [
     "/bin",
     "/sbin",
@@ -25,9 +25,9 @@ const SYSTEM: [&str; 8] = [
     "/run/current-system",
 ];
 
-/// What of this machine the shield depends on.
+/// Paths of this machine that the profile depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ground {
+pub(crate) struct IsolationBase {
     /// The native executable of Codex: its sandbox runs it once more inside.
     pub(crate) codex: PathBuf,
     /// A place that is always denied by name. Only with such an entry do commands stay in the sandbox that the
@@ -35,21 +35,21 @@ pub(crate) struct Ground {
     pub(crate) denied: PathBuf,
 }
 
-/// What one thread's commands may reach.
+/// Paths that the commands of one thread may read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reach<'a> {
+pub(crate) struct ReadGrants<'a> {
     pub(crate) workdir: &'a str,
     pub(crate) write: bool,
-    /// What may be read beside the working directory.
+    /// Readable beside the working directory.
     pub(crate) also: &'a [String],
     pub(crate) hidden: &'a [String],
 }
 
-impl Ground {
-    /// The keys of config.toml that put the shield on.
-    pub(crate) fn profile(&self, reach: Reach<'_>) -> Map<String, Value> {
+impl IsolationBase {
+    /// The keys of config.toml that turn read isolation on.
+    pub(crate) fn profile(&self, grants: ReadGrants<'_>) -> Map<String, Value> {
         let profile = json!({
-            "filesystem": self.filesystem(reach),
+            "filesystem": self.filesystem(grants),
             "network": { "enabled": false },
         });
         let mut profiles = Map::new();
@@ -60,26 +60,26 @@ impl Ground {
         keys
     }
 
-    fn filesystem(&self, reach: Reach<'_>) -> Map<String, Value> {
+    fn filesystem(&self, grants: ReadGrants<'_>) -> Map<String, Value> {
         let codex = self.codex.display().to_string();
-        let granted = granted(reach.workdir, &codex, reach.also);
+        let granted = granted(grants.workdir, &codex, grants.also);
         let mut entries = Map::new();
         entries.insert(self.denied.display().to_string(), "none".into());
-        for place in reach.hidden {
+        for place in grants.hidden {
             if must_be_named(place, &granted) {
                 entries.insert(place.clone(), "none".into());
             }
         }
-        let work = if reach.write { "write" } else { "read" };
+        let work = if grants.write { "write" } else { "read" };
         entries.insert(MINIMAL.to_owned(), "read".into());
         // A narrower entry in the working directory would take away the right to write there.
-        for place in reach.also {
-            if !Path::new(place).starts_with(reach.workdir) {
+        for place in grants.also {
+            if !Path::new(place).starts_with(grants.workdir) {
                 entries.insert(place.clone(), "read".into());
             }
         }
         entries.insert(codex.clone(), "read".into());
-        entries.insert(reach.workdir.to_owned(), work.into());
+        entries.insert(grants.workdir.to_owned(), work.into());
         entries
     }
 
@@ -134,19 +134,19 @@ mod tests {
     }
 
     fn entries_with(workdir: &str, write: bool, also: &[&str], hidden: &[&str]) -> Value {
-        let ground = Ground {
+        let isolation = IsolationBase {
             codex: "/home/u/.npm/codex".into(),
             denied: "/home/u/state/run".into(),
         };
         let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
         let (also, hidden) = (texts(also), texts(hidden));
-        let reach = Reach {
+        let grants = ReadGrants {
             workdir,
             write,
             also: &also,
             hidden: &hidden,
         };
-        let keys = ground.profile(reach);
+        let keys = isolation.profile(grants);
         assert_eq!(keys["default_permissions"], PROFILE);
         let profile = &keys["permissions"][PROFILE];
         assert_eq!(profile["network"]["enabled"], false);
@@ -165,8 +165,8 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_hidden_is_told() {
-        let ground = Ground {
+    fn unhideable_paths_are_reported() {
+        let isolation = IsolationBase {
             codex: "/usr/local/codex/bin/codex".into(),
             denied: "/home/u/state/run".into(),
         };
@@ -178,7 +178,7 @@ mod tests {
             ("/srv/x", "/srv/x/token", false),
         ] {
             let hidden = [hidden.to_owned()];
-            let found = ground.exposed(workdir, &[], &hidden);
+            let found = isolation.exposed(workdir, &[], &hidden);
             assert_eq!(found.is_some(), exposed, "{workdir} {hidden:?}");
         }
     }
