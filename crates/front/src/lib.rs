@@ -20,9 +20,7 @@ pub use api::conversations::{ConversationList, ConversationStory, ConversationVi
 pub use api::operator::{
     ActView, DeadList, DeadView, ReloadView, StopSenderRequest, StopSenderView,
 };
-pub use api::requests::{
-    DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView,
-};
+pub use api::requests::{DecisionRequest, DecisionView, RequestEntry, RequestList, RequestView};
 pub use api::status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use api::tokens::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
 pub use control::{

@@ -157,7 +157,7 @@ mod tests {
             created_at: Timestamp(0),
             deadline: Timestamp(1_000),
             reminded: false,
-            told_again: 0,
+            resends: 0,
         };
         let accept = |answers| answer_error(&asked, &verdict(RequestDecision::Accept, answers));
         assert_eq!(accept(Some(r#"{"q": "red"}"#)), None);

@@ -12,9 +12,8 @@ use bridge_core::channels;
 use bridge_core::limits::{BACKLOG_MAX, STOP_MAX};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AddToken, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, DecideRefusal, Discard, Extras,
-    InputAccepted, MidTurn, Receive, ReceivePage, Received, Redrive, RedriveOutcome, RevokeToken,
-    StopCause, StopSender, TaskAnswered, TokenAdded, Transition, UseToken,
+    Claim, Decide, DecideOutcome, DecideRefusal, Extras, InputAccepted, MidTurn, Receive,
+    ReceivePage, Received, StopCause, StopSender, TaskAnswered, Transition,
 };
 use bridge_core::value::{
     Actor, Attachment, ChannelId, ExternalId, MessageId, Push, Task, TaskId, TaskInput, Timestamp,
@@ -128,7 +127,6 @@ impl<L: Ledger> DaemonService<L> {
             sender: arrival.sender,
             tier: arrival.tier,
             body: arrival.body,
-            ack: arrival.ack,
             mid_turn,
             verdict: arrival.verdict,
         }

@@ -12,7 +12,6 @@ use super::tiers::Tiers;
 use bridge_channel::files::{FILE_MAX_BYTES, MESSAGE_MAX_BYTES};
 use bridge_core::budget::Budgets;
 use bridge_core::limits;
-use bridge_core::port::TurnTransport;
 use bridge_core::step::Keep;
 use bridge_core::value::{Sandbox, Transport};
 use bridge_host::{NewThreads, TransportChoice};

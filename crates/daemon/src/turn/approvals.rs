@@ -1,8 +1,6 @@
 //! The approval requests of a running turn: judged by the rules, written down, and answered to Codex once they are
 //! decided. What a decision means is the core's; here it only reaches Codex.
 
-
-use self::answers::wants;
 use crate::Daemon;
 use crate::process::ids::{now, request_id};
 use crate::turn::follow::Followed;

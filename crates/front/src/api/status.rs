@@ -25,7 +25,7 @@ pub struct StatusView {
     pub oldest_unanswered_ms: Option<i64>,
     /// Unanswered messages under which Codex died before; they are tried one at a time.
     pub suspects: u64,
-    /// Sources that are still to be told that a message is finished.
+    /// Always 0: no channel is owed an ack for a single message.
     pub acks_owed: u64,
     /// Replies that a platform did not take yet.
     pub replies_retried: u64,
