@@ -10,7 +10,6 @@
 pub mod budget;
 pub mod channels;
 pub mod deadline;
-pub mod errand;
 #[cfg(test)]
 mod fixture;
 pub mod limits;
@@ -24,6 +23,7 @@ pub mod secrets;
 pub mod show;
 pub mod step;
 pub mod storage;
+pub mod task;
 pub mod task_events;
 pub mod value;
 pub mod why;

@@ -78,8 +78,8 @@ pub const MESSAGE_ROW_BYTES: u64 = 1024;
 /// What is kept of the text of a message that a guard refused.
 pub const EXCERPT_MAX_CHARS: usize = 500;
 
-/// Words that one errand may have; whoever wants to say more begins another one in the same conversation.
-pub const ERRAND_WORDS_MAX: usize = 500;
+/// Words that one task may have; whoever wants to say more begins another one in the same conversation.
+pub const TASK_INPUTS_MAX: usize = 500;
 
 /// Messages of a conversation that one `/stop` ends; more than that never wait in practice.
 pub const STOP_MAX: u32 = 100;
@@ -134,8 +134,8 @@ pub const WAIT_WORTHWHILE_MS: i64 = 2 * 60_000;
 /// How soon a lost turn is looked at again when the look itself failed.
 pub const RECONCILE_RETRY_MS: i64 = 2_000;
 
-/// Push configurations of one errand: each is told everything.
-pub const PUSHES_PER_ERRAND_MAX: u32 = 16;
+/// Push configurations of one task: each is told everything.
+pub const PUSHES_PER_TASK_MAX: u32 = 16;
 /// Push configurations of one owner through which something may still be told.
 pub const PUSHES_PER_OWNER_MAX: u32 = 1_000;
 

@@ -59,7 +59,7 @@ asked to send."
 /// Part of a thread's developer instructions where another agent waits for a task: what its answer is to that agent,
 /// and how to say that it is none. [`crate::outcome`] reads the lines.
 #[must_use]
-pub fn errand_instructions() -> String {
+pub fn task_instructions() -> String {
     let [done, asks, refuses, says] = Outcome::SAID.map(Outcome::line);
     format!(
         "The messages of this conversation come from another agent, by the A2A protocol. Your final answer goes to it \

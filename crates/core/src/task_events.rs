@@ -1,13 +1,13 @@
-//! What the owner of an errand is told as it goes on, one task_event after the other, derived from rows: what was told last
+//! What the owner of a task is told as it goes on, one task_event after the other, derived from rows: what was told last
 //! is a mark in the owner's push configuration, and what comes behind it in this list is still to be told.
 //!
 //! Old task_events never move, so that a receiver that was away hears the rest in order. Only questions come and go: one
 //! that is settled is not told of any more.
 
-use crate::errand::{ErrandMessage, ErrandState, ErrandView};
 use crate::outcome::{self, Outcome};
 use crate::port::{Read, RowsError};
-use crate::value::{ErrandId, Message, MessageId, Timestamp};
+use crate::task::{A2aState, TaskMessage, TaskSnapshot};
+use crate::value::{Message, MessageId, TaskId, Timestamp};
 use std::collections::HashSet;
 
 /// The mark of a configuration that begins with what is not there yet.
@@ -16,7 +16,7 @@ pub const FROM_NOW: &str = "now";
 /// One thing to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskEvent {
-    /// Its name among the task_events of its errand; stable.
+    /// Its name among the task_events of its task; stable.
     pub mark: String,
     /// What is told.
     pub what: What,
@@ -25,32 +25,32 @@ pub struct TaskEvent {
 /// What a task_event tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// How the errand stood.
+    /// How the task stood.
     Stood {
         /// Where.
-        state: ErrandState,
+        state: A2aState,
         /// Since when.
         at: Timestamp,
     },
-    /// How it stands now: [`ErrandView::now`] says the rest.
-    Stands(ErrandState),
+    /// How it stands now: [`TaskSnapshot::now`] says the rest.
+    Stands(A2aState),
     /// A message was answered, and there is something to show.
     Answered(MessageId),
 }
 
-/// An errand with all that its task_events are derived from.
+/// A task with all that its task_events are derived from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
-    /// The errand.
-    pub view: ErrandView,
+    /// The task.
+    pub view: TaskSnapshot,
     /// When the first turn of its first message began; not known where no turn of its first attempt was.
     pub began: Option<Timestamp>,
 }
 
 impl Timeline {
     /// Reads it.
-    pub fn load(rows: &dyn Read, errand_id: &ErrandId) -> Result<Option<Self>, RowsError> {
-        let Some(view) = ErrandView::load(rows, errand_id)? else {
+    pub fn load(rows: &dyn Read, task_id: &TaskId) -> Result<Option<Self>, RowsError> {
+        let Some(view) = TaskSnapshot::load(rows, task_id)? else {
             return Ok(None);
         };
         let began = match view.messages.first() {
@@ -63,7 +63,7 @@ impl Timeline {
         }))
     }
 
-    /// Whether nothing more happens to the errand.
+    /// Whether nothing more happens to the task.
     #[must_use]
     pub fn over(&self) -> bool {
         self.view.now().state.terminal()
@@ -89,7 +89,7 @@ impl Timeline {
                 let asked = outcome::read(&answer.text).0 == Outcome::Asks;
                 let next = messages.peek();
                 if asked && next.is_some_and(|next| next.message.received_at >= at) {
-                    dated.push((at, stood(id, ErrandState::InputRequired, at)));
+                    dated.push((at, stood(id, A2aState::InputRequired, at)));
                 }
             }
             first = false;
@@ -103,19 +103,19 @@ impl Timeline {
         told
     }
 
-    fn of_message(&self, one: &ErrandMessage, first: bool, to: &mut Vec<(Timestamp, TaskEvent)>) {
+    fn of_message(&self, one: &TaskMessage, first: bool, to: &mut Vec<(Timestamp, TaskEvent)>) {
         let message = &one.message;
         let (id, came) = (&message.message_id, message.received_at);
         if !first {
-            to.push((came, stood(id, ErrandState::Working, came)));
+            to.push((came, stood(id, A2aState::Working, came)));
             return;
         }
-        to.push((came, stood(id, ErrandState::Submitted, came)));
+        to.push((came, stood(id, A2aState::Submitted, came)));
         if was_begun(message) {
             let answered = one.answer.as_ref().map(|answer| answer.created_at);
             let at = self.began.or(answered).unwrap_or(message.life.updated_at);
             // It has its place behind the beginning, whenever that is known: a turn may be lost, and begun again.
-            to.push((came, stood(id, ErrandState::Working, at.max(came))));
+            to.push((came, stood(id, A2aState::Working, at.max(came))));
         }
     }
 
@@ -155,14 +155,14 @@ pub fn behind<'t>(task_events: &'t [TaskEvent], mark: Option<&str>) -> Option<&'
     }
     // What it names is not so any more: a question was settled, or a dead letter was sent again. The work went on.
     let message = mark.split('/').next().unwrap_or_default();
-    let working = format!("{message}/{}", word(ErrandState::Working));
+    let working = format!("{message}/{}", word(A2aState::Working));
     let resumed = task_events
         .iter()
         .find(|task_event| task_event.mark == working);
     resumed.or(task_events.last())
 }
 
-fn id_of(one: &ErrandMessage) -> &MessageId {
+fn id_of(one: &TaskMessage) -> &MessageId {
     &one.message.message_id
 }
 
@@ -177,21 +177,21 @@ fn task_event(message_id: &MessageId, name: &str, what: What) -> TaskEvent {
     }
 }
 
-fn stood(message_id: &MessageId, state: ErrandState, at: Timestamp) -> TaskEvent {
+fn stood(message_id: &MessageId, state: A2aState, at: Timestamp) -> TaskEvent {
     task_event(message_id, word(state), What::Stood { state, at })
 }
 
 /// The stored word.
-fn word(state: ErrandState) -> &'static str {
+fn word(state: A2aState) -> &'static str {
     match state {
-        ErrandState::Submitted => "submitted",
-        ErrandState::Working => "working",
-        ErrandState::InputRequired => "input-required",
-        ErrandState::AuthRequired => "auth-required",
-        ErrandState::Completed => "completed",
-        ErrandState::Failed => "failed",
-        ErrandState::Canceled => "canceled",
-        ErrandState::Rejected => "rejected",
+        A2aState::Submitted => "submitted",
+        A2aState::Working => "working",
+        A2aState::InputRequired => "input-required",
+        A2aState::AuthRequired => "auth-required",
+        A2aState::Completed => "completed",
+        A2aState::Failed => "failed",
+        A2aState::Canceled => "canceled",
+        A2aState::Rejected => "rejected",
     }
 }
 

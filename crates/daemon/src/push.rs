@@ -1,4 +1,4 @@
-//! Push notifications: owners of errands are told how they stand, task_event by task_event, at least once and in order. It lives
+//! Push notifications: owners of tasks are told how they stand, task_event by task_event, at least once and in order. It lives
 //! on rows alone: a wake-up only says where to look, the intent is on disk before the send, and what could not be said
 //! is said later.
 
@@ -7,14 +7,14 @@ mod known;
 pub(super) use known::Pushing;
 
 use super::Daemon;
-use super::ids::{jitter, now};
+use crate::process::ids::{jitter, now};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Agent, Ledger, LedgerError, Read, RowsError, Sink};
 use bridge_core::step::{
     DropPush, PushBegin, PushEnd, PushStep, PushStored, PutPush, Telling, push_has_work,
 };
 use bridge_core::task_events::Timeline;
-use bridge_core::value::{Class, ErrandId, Failure, Push, PushState, Timestamp};
+use bridge_core::value::{Class, Failure, Push, PushState, TaskId, Timestamp};
 use bridge_front::PushPut;
 use known::{Key, Look, Place};
 use std::sync::Arc;
@@ -52,14 +52,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         push: Push,
         by: &str,
     ) -> Result<PushPut, LedgerError> {
-        if let Err(why) = self.settings().courier.check(&push) {
+        if let Err(why) = self.settings().push_client.check(&push) {
             return Ok(PushPut::Refused { why });
         }
         let by = by.to_owned();
-        let errand_id = push.errand_id.clone();
+        let task_id = push.task_id.clone();
         Ok(match self.commit(PutPush { push, by }).await? {
             PushStored::Stored => {
-                self.pushing.look(&errand_id);
+                self.pushing.look(&task_id);
                 PushPut::Put
             }
             PushStored::Unknown => PushPut::Unknown,
@@ -74,12 +74,12 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Forgets one.
     pub(super) async fn drop_push(
         self: &Arc<Self>,
-        errand_id: &ErrandId,
+        task_id: &TaskId,
         config_id: &str,
         by: &str,
     ) -> Result<bool, LedgerError> {
         self.commit(DropPush {
-            errand_id: errand_id.clone(),
+            task_id: task_id.clone(),
             config_id: config_id.to_owned(),
             by: by.to_owned(),
         })
@@ -121,26 +121,26 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
             let read = self.ledger.read(move |rows| {
                 let mut pushes = Vec::new();
-                for (errand_id, config_id) in &next {
-                    pushes.extend(rows.push(errand_id, config_id)?);
+                for (task_id, config_id) in &next {
+                    pushes.extend(rows.push(task_id, config_id)?);
                 }
                 found(rows, pushes)
             });
             self.consider(read.await?);
         }
         match look {
-            Look::At { messages, errands } if messages.is_empty() && errands.is_empty() => {}
+            Look::At { messages, tasks } if messages.is_empty() && tasks.is_empty() => {}
             Look::At {
                 messages,
-                mut errands,
+                mut tasks,
             } => {
                 let read = self.ledger.read(move |rows| {
                     for message_id in &messages {
-                        errands.extend(rows.errand_of(message_id)?);
+                        tasks.extend(rows.task_of_message(message_id)?);
                     }
                     let mut pushes = Vec::new();
-                    for errand_id in &errands {
-                        pushes.extend(rows.pushes_of(errand_id)?);
+                    for task_id in &tasks {
+                        pushes.extend(rows.pushes_of(task_id)?);
                     }
                     found(rows, pushes)
                 });
@@ -186,8 +186,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             let daemon = Arc::clone(self);
             self.spawn_for(place.key.0.clone(), async move {
                 if let Err(error) = daemon.push_all(&place).await {
-                    let errand_id = &place.key.0;
-                    tracing::error!(%error, %errand_id, "a push notification met a fault of the ledger");
+                    let task_id = &place.key.0;
+                    tracing::error!(%error, %task_id, "a push notification met a fault of the ledger");
                 }
             });
         }
@@ -195,10 +195,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     /// Tells everything that there is to tell, one after the other.
     async fn push_all(self: &Arc<Self>, place: &Place) -> Result<(), LedgerError> {
-        let (errand_id, config_id) = &place.key;
+        let (task_id, config_id) = &place.key;
         while !self.stopping.is_cancelled() {
             let begin = PushBegin {
-                errand_id: errand_id.clone(),
+                task_id: task_id.clone(),
                 config_id: config_id.clone(),
             };
             let telling = match self.commit(begin).await? {
@@ -233,20 +233,18 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 
     async fn push_once(self: &Arc<Self>, telling: &Telling) -> Ended {
         let Push {
-            errand_id,
-            config_id,
-            ..
+            task_id, config_id, ..
         } = &telling.push;
-        let courier = Arc::clone(&self.settings().courier);
+        let push_client = Arc::clone(&self.settings().push_client);
         let failure = if telling.push.unreadable {
             Some(unreadable())
         } else {
-            courier.deliver(telling).await.err()
+            push_client.deliver(telling).await.err()
         };
         let said = failure.clone();
         // Must not be lost: what was taken would be told again.
         let ended = self.insist(PushEnd {
-            errand_id: errand_id.clone(),
+            task_id: task_id.clone(),
             config_id: config_id.clone(),
             mark: telling.task_event.mark.clone(),
             failure,
@@ -262,10 +260,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             let (class, tries) = (failure.class.as_str(), telling.push.tries);
             match ended {
                 Ended::Stands(PushState::Dead { .. }) => {
-                    tracing::error!(%errand_id, reason, class, tries, "push notifications are given up");
+                    tracing::error!(%task_id, reason, class, tries, "push notifications are given up");
                 }
                 Ended::Stands(_) | Ended::Replaced | Ended::Unwritten => {
-                    tracing::warn!(%errand_id, reason, class, tries, "a push notification was not taken")
+                    tracing::warn!(%task_id, reason, class, tries, "a push notification was not taken")
                 }
             }
         }
@@ -282,7 +280,7 @@ fn unreadable() -> Failure {
 }
 
 fn key_of(push: &Push) -> Key {
-    (push.errand_id.clone(), push.config_id.clone())
+    (push.task_id.clone(), push.config_id.clone())
 }
 
 /// Those of them that are to be considered. Most have nothing to tell, and that is found out without a write.
@@ -301,16 +299,16 @@ fn found(rows: &dyn Read, pushes: Vec<Push>) -> Result<Vec<Found>, RowsError> {
             }
             PushState::Waiting { .. } | PushState::Sending | PushState::Closed => {}
         }
-        let same = |known: &Timeline| known.view.errand.errand_id == push.errand_id;
+        let same = |known: &Timeline| known.view.task.task_id == push.task_id;
         if !last.as_ref().is_some_and(same) {
-            last = Timeline::load(rows, &push.errand_id)?;
+            last = Timeline::load(rows, &push.task_id)?;
         }
         if let Some(timeline) = &last
             && push_has_work(&push, timeline)
         {
             found.push(Found::Work {
                 key: key_of(&push),
-                owner: timeline.view.errand.owner.clone(),
+                owner: timeline.view.task.owner.clone(),
             });
         }
     }

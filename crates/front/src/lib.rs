@@ -10,7 +10,6 @@ pub mod api;
 mod control;
 mod conversation;
 mod dead;
-mod errand;
 mod hub;
 pub mod mcp;
 mod news;
@@ -20,16 +19,16 @@ mod service;
 mod status;
 mod stop;
 mod story;
+mod task_input;
 mod token;
 mod view;
 
 pub use control::{
     ANONYMOUS, Act, Caller, Control, ControlError, ControlFault, Grants, LocalProgram, News,
-    Notice, Scope, ServiceNews, StartArgs, TaskService, Via, prompt_summary,
+    NotificationPayload, Scope, ServiceNews, StartArgs, TaskService, Via, prompt_summary,
 };
 pub use conversation::{ConversationList, ConversationStory, ConversationView};
 pub use dead::{ActView, DeadList, DeadView};
-pub use errand::{A2aAuth, A2aProfile, A2aSkill, NewAnswer, NewErrand, NewFile, PushPut};
 pub use hub::{Everything, Hub, Live, Subscription};
 pub use news::{ItemNews, MarkView, RequestNews, StateNews};
 pub use reload::ReloadView;
@@ -43,6 +42,7 @@ pub use service::{
 pub use status::{ChannelView, HealthView, StatusView, SummaryView};
 pub use stop::{StopSenderRequest, StopSenderView};
 pub use story::{AckView, ActEntryView, AttemptView, ReplyView, StoryView};
+pub use task_input::{A2aAuth, A2aProfile, A2aSkill, NewAnswer, NewFile, NewTaskInput, PushPut};
 pub use token::{NewToken, TokenHash, TokenList, TokenMade, TokenRevoked, TokenView};
 pub use view::{
     AnswerView, EventView, FailureView, FileView, HoldView, LedgerView, MessageList, MessageView,

@@ -1,17 +1,17 @@
 //! The service: what a front needs from the daemon behind it.
 
 use crate::{
-    A2aProfile, Caller, ChannelView, Hub, LedgerView, NewAnswer, NewErrand, PushPut, ReloadView,
+    A2aProfile, Caller, ChannelView, Hub, LedgerView, NewAnswer, NewTaskInput, PushPut, ReloadView,
 };
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AddToken, CancelOutcome, Claim, Decide, DecideOutcome, ErrandAnswered, ErrandTaken,
-    RedriveOutcome, RevokeToken, StopCause, TokenAdded, UseToken,
+    AddToken, CancelOutcome, Claim, Decide, DecideOutcome, InputAccepted, RedriveOutcome,
+    RevokeToken, StopCause, TaskAnswered, TokenAdded, UseToken,
 };
 use bridge_core::storage::OverBudget;
 use bridge_core::value::{
-    Actor, ApprovalPolicy, Attachment, ChannelId, ErrandId, MessageId, NotifyState, Push, Sandbox,
-    Task, TaskId, Timestamp, Word,
+    Actor, ApprovalPolicy, Attachment, ChannelId, MessageId, NotifyState, Push, Sandbox, Task,
+    TaskId, TaskInput, Timestamp,
 };
 use std::future::Future;
 use std::time::Duration;
@@ -139,46 +139,46 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     fn a2a(&self) -> A2aProfile;
 
     /// Takes in what another agent said; when this resolves, it is on disk.
-    fn take_errand(
+    fn accept_input(
         &self,
-        errand: NewErrand,
-    ) -> impl Future<Output = Result<ErrandTaken, SubmitError>> + Send;
+        task: NewTaskInput,
+    ) -> impl Future<Output = Result<InputAccepted, SubmitError>> + Send;
 
-    /// Answers a question of Codex with a word of an errand's owner, by the right that the owner has now.
-    fn answer_errand(
+    /// Answers a question of Codex with a word of a task's owner, by the right that the owner has now.
+    fn answer_task(
         &self,
         answer: NewAnswer,
-    ) -> impl Future<Output = Result<ErrandAnswered, LedgerError>> + Send;
+    ) -> impl Future<Output = Result<TaskAnswered, LedgerError>> + Send;
 
-    /// What a caller said before under this key: a message, or an answer in this errand.
-    fn said_before(
+    /// What a caller said before under this key: a message, or an answer in this task.
+    fn repeated_input(
         &self,
         from: &Caller,
-        errand_id: &ErrandId,
+        task_id: &TaskId,
         key: &str,
-    ) -> impl Future<Output = Result<Option<Word>, LedgerError>> + Send;
+    ) -> impl Future<Output = Result<Option<TaskInput>, LedgerError>> + Send;
 
     /// Where the talk is kept that a caller calls so: its channel, and its key there.
     fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String);
 
-    /// Reserves numbers for news of an errand: the first of them, `None` when there is no such errand.
-    fn reserve_told(
+    /// Reserves numbers for news of a task: the first of them, `None` when there is no such task.
+    fn reserve_sequence(
         &self,
-        errand_id: &ErrandId,
+        task_id: &TaskId,
         more: u32,
     ) -> impl Future<Output = Result<Option<u64>, LedgerError>> + Send;
 
-    /// Keeps where `by`, the owner of an errand, wants to be told of it.
+    /// Keeps where `by`, the owner of a task, wants to be told of it.
     fn put_push(
         &self,
         push: Push,
         by: &str,
     ) -> impl Future<Output = Result<PushPut, LedgerError>> + Send;
 
-    /// Forgets one; `false` when `by` has no such errand. One that is not there is fine.
+    /// Forgets one; `false` when `by` has no such task. One that is not there is fine.
     fn drop_push(
         &self,
-        errand_id: &ErrandId,
+        task_id: &TaskId,
         config_id: &str,
         by: &str,
     ) -> impl Future<Output = Result<bool, LedgerError>> + Send;

@@ -311,40 +311,40 @@ CREATE TABLE cursor (
 ) STRICT, WITHOUT ROWID;
 
 -- A2A tasks. `changed_at` is derived by the store: the newest change of any message of the task.
-CREATE TABLE errand (
+CREATE TABLE a2a_task (
     row             INTEGER PRIMARY KEY,
-    errand_id       TEXT NOT NULL UNIQUE,
+    task_id         TEXT NOT NULL UNIQUE,
     channel         TEXT NOT NULL,
     conversation_id TEXT NOT NULL REFERENCES conversation,
     owner           TEXT NOT NULL,
-    told            INTEGER NOT NULL CHECK (told >= 0),
+    sequence        INTEGER NOT NULL CHECK (sequence >= 0),
     created_at      INTEGER NOT NULL,
     changed_at      INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX errand_owner ON errand (owner, changed_at, errand_id);
-CREATE INDEX errand_conversation ON errand (owner, conversation_id, changed_at, errand_id);
+CREATE INDEX a2a_task_owner ON a2a_task (owner, changed_at, task_id);
+CREATE INDEX a2a_task_conversation ON a2a_task (owner, conversation_id, changed_at, task_id);
 
--- What a word became is a message, or the answer to a request, or, with neither, the end of the errand. `known_as` is the
--- idempotency key of an answer; that of a message is its `external_id`.
-CREATE TABLE word (
-    errand_id  TEXT NOT NULL REFERENCES errand (errand_id),
-    ordinal    INTEGER NOT NULL CHECK (ordinal >= 1),
-    said_as    TEXT NOT NULL,
-    known_as   TEXT,
-    message_id TEXT UNIQUE REFERENCES message (message_id),
-    request_id TEXT,
-    original   TEXT NOT NULL,
-    original_sum INTEGER NOT NULL,
-    at         INTEGER NOT NULL,
-    PRIMARY KEY (errand_id, ordinal),
+-- An input is a message, or the answer to a request, or, with neither, the end of the task. `idempotency_key` is the
+-- key of an answer; that of a message is its `external_id`.
+CREATE TABLE task_input (
+    task_id           TEXT NOT NULL REFERENCES a2a_task (task_id),
+    ordinal           INTEGER NOT NULL CHECK (ordinal >= 1),
+    client_message_id TEXT NOT NULL,
+    idempotency_key   TEXT,
+    message_id        TEXT UNIQUE REFERENCES message (message_id),
+    request_id        TEXT,
+    original          TEXT NOT NULL,
+    original_sum      INTEGER NOT NULL,
+    at                INTEGER NOT NULL,
+    PRIMARY KEY (task_id, ordinal),
     CHECK (message_id IS NULL OR request_id IS NULL),
-    CHECK (known_as IS NULL OR request_id IS NOT NULL)
+    CHECK (idempotency_key IS NULL OR request_id IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
 -- `mark` names the last event that was delivered. Address, token and credentials are encrypted.
 CREATE TABLE push (
-    errand_id    TEXT NOT NULL REFERENCES errand (errand_id),
+    task_id      TEXT NOT NULL REFERENCES a2a_task (task_id),
     config_id    TEXT NOT NULL,
     url          TEXT NOT NULL,
     token        TEXT,
@@ -359,13 +359,13 @@ CREATE TABLE push (
     first_try_at INTEGER,
     error        TEXT,
     created_at   INTEGER NOT NULL,
-    PRIMARY KEY (errand_id, config_id),
+    PRIMARY KEY (task_id, config_id),
     CHECK (not_before IS NULL OR state = 'waiting'),
     CHECK ((state = 'dead') = (dead_at IS NOT NULL)),
     CHECK ((scheme IS NULL) = (credentials IS NULL))
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX push_open ON push (errand_id, config_id) WHERE state = 'waiting' OR state = 'sending';
+CREATE INDEX push_open ON push (task_id, config_id) WHERE state = 'waiting' OR state = 'sending';
 
 -- Bytes that a sender stored within an hour, kept for a day: for `bytes_per_day`.
 CREATE TABLE stored_bytes (

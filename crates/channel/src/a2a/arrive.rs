@@ -69,7 +69,7 @@ pub fn conversation_key(peer: &str, context: &str) -> String {
 #[must_use]
 pub fn external_id(
     peer: &str,
-    said_as: &str,
+    client_message_id: &str,
     key: Option<&str>,
     message_id: &MessageId,
 ) -> ExternalId {
@@ -77,9 +77,10 @@ pub fn external_id(
         Some(key) => key_id(peer, key),
         // What holds the sign could pass for another's.
         None => {
-            let said_as = Some(said_as).filter(|said_as| !said_as.contains(END));
-            let said_as = said_as.unwrap_or_default();
-            ExternalId::new(format!("{said_as}{END}{message_id}"))
+            let client_message_id = Some(client_message_id)
+                .filter(|client_message_id| !client_message_id.contains(END));
+            let client_message_id = client_message_id.unwrap_or_default();
+            ExternalId::new(format!("{client_message_id}{END}{message_id}"))
         }
     }
 }
@@ -113,8 +114,8 @@ mod tests {
 
     #[test]
     fn idempotency_key_identifies_message_per_peer() {
-        let id = |peer: &str, said_as: &str, key: Option<&str>, own: &str| {
-            external_id(peer, said_as, key, &MessageId::new(own))
+        let id = |peer: &str, client_message_id: &str, key: Option<&str>, own: &str| {
+            external_id(peer, client_message_id, key, &MessageId::new(own))
         };
         assert_ne!(id("ann", "m", None, "1"), id("ann", "m", None, "2"));
         assert_eq!(

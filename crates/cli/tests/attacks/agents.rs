@@ -105,7 +105,7 @@ async fn names_of_this_machine_are_not_called() {
         let answer = agent.rpc("SendMessage", &params).await;
         let id = answer["result"]["task"]["id"].as_str();
         let id = id.unwrap_or_else(|| panic!("a name is judged when it is called: {answer}"));
-        let tried = format!("errand_id={id} reason=");
+        let tried = format!("task_id={id} reason=");
         target.fake.daemon.log.wait_for(&tried).await;
     }
     let log = target.fake.daemon.log.text();

@@ -1,10 +1,10 @@
 //! The closed list of what a transaction may write. What it may read is in `rows`; nothing else is ever written.
 
 use crate::value::{
-    Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId, Incarnation,
+    A2aTask, Answer, AuditEntry, ChannelId, Conversation, ConversationId, Incarnation,
     IncarnationId, ItemEvent, Life, Message, MessageId, Notification, NotifyState, Push, Reply,
     ReplyState, ReplyStateName, Request, RequestId, RequestState, RequestStateName, Round, Seq,
-    StateName, Task, TaskId, ThreadId, Timestamp, Token, Turn, TurnId, Word,
+    StateName, Task, TaskId, TaskInput, ThreadId, Timestamp, Token, Turn, TurnId,
 };
 
 /// Which requests a change is about.
@@ -197,27 +197,27 @@ pub enum Change {
         /// The notification.
         to: Notification,
     },
-    /// Inserts an errand.
-    NewErrand(Errand),
-    /// Inserts what its owner said in an errand.
-    NewWord(Word),
-    /// Records how far news of an errand may be numbered; it only grows.
-    ErrandTold {
+    /// Inserts a task.
+    NewA2aTask(A2aTask),
+    /// Inserts what its owner said in a task.
+    NewTaskInput(TaskInput),
+    /// Records how far news of a task may be numbered; it only grows.
+    TaskSequence {
         /// Which.
-        errand_id: ErrandId,
+        task_id: TaskId,
         /// Up to here.
-        told: u64,
+        sequence: u64,
     },
     /// Inserts or replaces a push configuration.
     PutPush(Push),
     /// Removes a push configuration.
     DropPush {
-        /// Of which errand.
-        errand_id: ErrandId,
+        /// Of which task.
+        task_id: TaskId,
         /// Which.
         config: String,
     },
-    /// Removes all push configurations of the errands of an owner; there may be none.
+    /// Removes all push configurations of the tasks of an owner; there may be none.
     DropPushesOf {
         /// Whose.
         owner: String,

@@ -5,10 +5,10 @@
 
 mod agent;
 mod change;
-mod errands;
 mod ledger;
 mod rows;
 mod sink;
+mod tasks;
 
 pub use agent::{
     Agent, AgentError, ApprovalRequest, Extent, ItemNote, LostTurn, Phase, Reads, RecordedTurn,
@@ -16,7 +16,6 @@ pub use agent::{
     TurnEvent, TurnHistory, TurnLookup, TurnSpec, TurnStatus, TurnStream, TurnTransport,
 };
 pub use change::{Change, OldRecords, RequestsOf, StoredBytes};
-pub use errands::{ErrandQuery, Spent};
 pub use ledger::{Committed, Ledger, LedgerError};
 pub use rows::{
     Exchange, Figures, Flight, Head, HeadFilter, Heard, Kept, Read, Rows, RowsError, Standing,
@@ -24,6 +23,7 @@ pub use rows::{
 };
 pub(crate) use rows::{from_owner, is_among, only_reads};
 pub use sink::{Approach, OnUnknown, Probe, Sink, SinkClass, SinkFault, SinkTraits};
+pub use tasks::{Spent, TaskQuery};
 
 /// The log target of the moments in a message's life, for whoever wants to know where its time went: an operator turns
 /// it on by name (`info,bridge_trace=debug`), and all edges tell theirs under the same one. Off, a moment costs one

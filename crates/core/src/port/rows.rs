@@ -4,14 +4,14 @@
 //! talks to the [`super::Ledger`]. Each store implements both traits over one open transaction.
 
 use super::change::Change;
-use super::errands::{ErrandQuery, Spent};
+use super::tasks::{Spent, TaskQuery};
 use crate::budget::DayBudget;
 use crate::storage::StoredHour;
 use crate::value::{
-    Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, Errand, ErrandId,
-    ExternalId, Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, Push, Reply,
-    Request, RequestId, RequestState, Round, Sandbox, SenderKind, Seq, StateName, Task, TaskId,
-    Tier, Timestamp, Token, Turn, Twin, Word,
+    A2aTask, Answer, AuditEntry, ChannelId, Class, Conversation, ConversationId, ExternalId,
+    Incarnation, IncarnationId, ItemEvent, ItemId, Message, MessageId, Push, Reply, Request,
+    RequestId, RequestState, Round, Sandbox, SenderKind, Seq, StateName, Task, TaskId, TaskInput,
+    Tier, Timestamp, Token, Turn, Twin,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -510,18 +510,18 @@ pub trait Read {
     fn next_unreminded(&self) -> Result<Option<Timestamp>, RowsError>;
     /// Codex processes that are not known to have ended.
     fn live_incarnations(&self) -> Result<Vec<Incarnation>, RowsError>;
-    /// An errand by its id.
-    fn errand(&self, errand_id: &ErrandId) -> Result<Option<Errand>, RowsError>;
-    /// What its owner said in an errand, in order.
-    fn words(&self, errand_id: &ErrandId) -> Result<Vec<Word>, RowsError>;
-    /// When a row of an errand or its messages last changed.
-    fn errand_changed(&self, errand_id: &ErrandId) -> Result<Option<Timestamp>, RowsError>;
-    /// The errand that a message belongs to.
-    fn errand_of(&self, message_id: &MessageId) -> Result<Option<ErrandId>, RowsError>;
-    /// Errands of an owner with the time of their newest change, newest first.
-    fn errands(&self, query: &ErrandQuery) -> Result<Vec<(Errand, Timestamp)>, RowsError>;
-    /// How many such errands there are, whatever `before` and `limit` say.
-    fn errands_count(&self, query: &ErrandQuery) -> Result<u64, RowsError>;
+    /// A task by its id.
+    fn a2a_task(&self, task_id: &TaskId) -> Result<Option<A2aTask>, RowsError>;
+    /// What its owner said in a task, in order.
+    fn task_inputs(&self, task_id: &TaskId) -> Result<Vec<TaskInput>, RowsError>;
+    /// When a row of a task or its messages last changed.
+    fn task_changed(&self, task_id: &TaskId) -> Result<Option<Timestamp>, RowsError>;
+    /// The task that a message belongs to.
+    fn task_of_message(&self, message_id: &MessageId) -> Result<Option<TaskId>, RowsError>;
+    /// Tasks of an owner with the time of their newest change, newest first.
+    fn a2a_tasks(&self, query: &TaskQuery) -> Result<Vec<(A2aTask, Timestamp)>, RowsError>;
+    /// How many such tasks there are, whatever `before` and `limit` say.
+    fn a2a_tasks_count(&self, query: &TaskQuery) -> Result<u64, RowsError>;
     /// What a sender's turns cost after a time; claimed messages count already.
     fn spent(
         &self,
@@ -552,15 +552,15 @@ pub trait Read {
         budget: DayBudget,
     ) -> Result<Option<Timestamp>, RowsError>;
     /// One push configuration.
-    fn push(&self, errand_id: &ErrandId, config_id: &str) -> Result<Option<Push>, RowsError>;
-    /// The push configurations of an errand, by name.
-    fn pushes_of(&self, errand_id: &ErrandId) -> Result<Vec<Push>, RowsError>;
-    /// How many push configurations of errands of this owner are neither closed nor dead.
+    fn push(&self, task_id: &TaskId, config_id: &str) -> Result<Option<Push>, RowsError>;
+    /// The push configurations of a task, by name.
+    fn pushes_of(&self, task_id: &TaskId) -> Result<Vec<Push>, RowsError>;
+    /// How many push configurations of tasks of this owner are neither closed nor dead.
     fn pushes_held(&self, owner: &str) -> Result<u64, RowsError>;
     /// Push configurations that are neither closed nor dead, behind this one.
     fn pushes_open(
         &self,
-        after: Option<(&ErrandId, &str)>,
+        after: Option<(&TaskId, &str)>,
         limit: u32,
     ) -> Result<Vec<Push>, RowsError>;
 }

@@ -1,13 +1,14 @@
 //! Cancel: a person stops a message (T14). What has not begun ends here; what runs is interrupted, and ends as
 //! cancelled when its turn has ended, because until then the thread is not free. Stopping an answer that asks back ends
-//! the errand that waits for the next word.
+//! the task that waits for the next word.
 
 use super::outbox::Outbox;
-use super::{Action, Decision, Refused, Transition, errand};
-use crate::errand::ErrandView;
+use super::{Action, Decision, Refused, Transition, task_input};
 use crate::port::{Change, Read, RowsError};
+use crate::task::TaskSnapshot;
 use crate::value::{
-    Actor, AuditEntry, Became, Life, Message, MessageId, MessageState, StateName, Timestamp, Word,
+    Actor, AuditEntry, Life, Message, MessageId, MessageState, StateName, TaskInput, TaskInputKind,
+    Timestamp,
 };
 
 /// Stops a message.
@@ -26,7 +27,7 @@ pub enum CancelOutcome {
     Cancelled,
     /// Its turn is being interrupted; its answer still counts if it comes first.
     Stopping,
-    /// Its text was given to the turn of this message: that one can be stopped. Of an errand of whoever asks, it is
+    /// Its text was given to the turn of this message: that one can be stopped. Of a task of whoever asks, it is
     /// over when that turn ends, however it ends.
     Steered(MessageId),
     /// It is answered or over: there is nothing to stop.
@@ -38,9 +39,9 @@ pub enum CancelOutcome {
 pub struct CancelView {
     message: Option<Message>,
     replies: usize,
-    /// The errand that the message is the last word of.
-    errand: Option<ErrandView>,
-    /// It was given to the turn of another one, and is of an errand of whoever stops it.
+    /// The task that the message is the last word of.
+    task: Option<TaskSnapshot>,
+    /// It was given to the turn of another one, and is of a task of whoever stops it.
     own_follower: bool,
 }
 
@@ -50,7 +51,7 @@ impl CancelView {
         Self {
             message: Some(message),
             replies,
-            errand: None,
+            task: None,
             own_follower: false,
         }
     }
@@ -72,16 +73,16 @@ impl Transition for Cancel {
     fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
         let message = rows.message(&self.message_id)?;
         let answered = |message: &Message| !message.life.state.name().awaits_answer();
-        let errand = match message.as_ref().filter(|message| answered(message)) {
-            Some(message) => match rows.errand_of(&message.message_id)? {
-                Some(errand_id) => ErrandView::load(rows, &errand_id)?,
+        let task = match message.as_ref().filter(|message| answered(message)) {
+            Some(message) => match rows.task_of_message(&message.message_id)? {
+                Some(task_id) => TaskSnapshot::load(rows, &task_id)?,
                 None => None,
             },
             None => None,
         };
         let own_follower = match &message {
             Some(message) if message.life.state.name() == StateName::Steered => {
-                self.owns_errand_of(rows, &message.message_id)?
+                self.owns_task_of(rows, &message.message_id)?
             }
             Some(_) | None => false,
         };
@@ -89,7 +90,7 @@ impl Transition for Cancel {
             own_follower,
             replies: rows.replies(&self.message_id)?.len(),
             message,
-            errand: errand.filter(|errand| self.is_last_of(errand)),
+            task: task.filter(|task| self.is_last_of(task)),
         })
     }
 
@@ -110,7 +111,7 @@ impl Cancel {
         let CancelView {
             message: Some(message),
             replies,
-            errand,
+            task,
             own_follower,
         } = view
         else {
@@ -143,39 +144,39 @@ impl Cancel {
             | MessageState::Sending
             | MessageState::Done
             | MessageState::Dead { .. }
-            | MessageState::Cancelled { .. } => Ok(match errand {
-                Some(errand) if !errand.now().state.terminal() => self.end(&errand, now),
+            | MessageState::Cancelled { .. } => Ok(match task {
+                Some(task) if !task.now().state.terminal() => self.end(&task, now),
                 Some(_) | None => Decision::nothing(CancelOutcome::TooLate),
             }),
         }
     }
 
-    fn owns_errand_of(&self, rows: &dyn Read, id: &MessageId) -> Result<bool, RowsError> {
-        let errand = match rows.errand_of(id)? {
-            Some(errand_id) => rows.errand(&errand_id)?,
+    fn owns_task_of(&self, rows: &dyn Read, id: &MessageId) -> Result<bool, RowsError> {
+        let task = match rows.task_of_message(id)? {
+            Some(task_id) => rows.a2a_task(&task_id)?,
             None => None,
         };
-        Ok(errand.is_some_and(|errand| errand.owner == self.by.name))
+        Ok(task.is_some_and(|task| task.owner == self.by.name))
     }
 
-    fn is_last_of(&self, errand: &ErrandView) -> bool {
-        let last = errand.messages.last();
+    fn is_last_of(&self, task: &TaskSnapshot) -> bool {
+        let last = task.messages.last();
         last.is_some_and(|last| last.message.message_id == self.message_id)
     }
 
     /// Nothing runs, and nothing more is said.
-    fn end(&self, errand: &ErrandView, now: Timestamp) -> Decision<CancelOutcome> {
-        let stop = Word {
-            errand_id: errand.errand.errand_id.clone(),
-            ordinal: errand::next_ordinal(&errand.words),
-            said_as: Self::NAME.to_owned(),
-            known_as: None,
-            became: Became::Stop,
+    fn end(&self, task: &TaskSnapshot, now: Timestamp) -> Decision<CancelOutcome> {
+        let stop = TaskInput {
+            task_id: task.task.task_id.clone(),
+            ordinal: task_input::next_ordinal(&task.inputs),
+            client_message_id: Self::NAME.to_owned(),
+            idempotency_key: None,
+            kind: TaskInputKind::End,
             original: String::new(),
             at: now,
         };
         Decision {
-            changes: vec![self.audit(now), Change::NewWord(stop)],
+            changes: vec![self.audit(now), Change::NewTaskInput(stop)],
             actions: vec![Action::Announce {
                 message_id: self.message_id.clone(),
             }],

@@ -1,4 +1,4 @@
-//! Push configurations of errands: where an owner wants to be told, and the telling. Its intent is on disk before the
+//! Push configurations of tasks: where an owner wants to be told, and the telling. Its intent is on disk before the
 //! send, what was taken is a mark that only moves forward, and a receiver that is away for too long is given up.
 
 use super::note::event;
@@ -7,9 +7,9 @@ use super::{Action, Decision, Refused, Transition};
 use crate::limits;
 use crate::port::{Change, Read, RowsError};
 use crate::task_events::{FROM_NOW, TaskEvent, Timeline, behind};
-use crate::value::{ErrandId, EventKind, Failure, Push, PushState, Timestamp};
+use crate::value::{EventKind, Failure, Push, PushState, TaskId, Timestamp};
 
-/// Keeps where the owner of an errand wants to be told of it.
+/// Keeps where the owner of a task wants to be told of it.
 #[derive(Clone, Debug)]
 pub struct PutPush {
     /// The configuration. Without a mark everything is told, with [`FROM_NOW`] what comes from now on; one that takes
@@ -24,7 +24,7 @@ pub struct PutPush {
 pub enum PushStored {
     /// It is on disk.
     Stored,
-    /// There is no such errand of this owner; nothing was stored.
+    /// There is no such task of this owner; nothing was stored.
     Unknown,
     /// There are too many; nothing was stored.
     Full {
@@ -50,7 +50,7 @@ impl Transition for PutPush {
     const NAME: &'static str = "put_push";
 
     fn load(&self, rows: &dyn Read) -> Result<PutView, RowsError> {
-        let id = &self.push.errand_id;
+        let id = &self.push.task_id;
         Ok(PutView {
             timeline: Timeline::load(rows, id)?,
             there: rows.pushes_of(id)?.len(),
@@ -62,15 +62,15 @@ impl Transition for PutPush {
     fn decide(self, view: PutView, _now: Timestamp) -> Result<Decision<PushStored>, Refused> {
         let timeline = view
             .timeline
-            .filter(|timeline| timeline.view.errand.owner == self.by);
+            .filter(|timeline| timeline.view.task.owner == self.by);
         let Some(timeline) = timeline else {
             return Ok(Decision::nothing(PushStored::Unknown));
         };
         let full = |max, of| Ok(Decision::nothing(PushStored::Full { max, of }));
         let new = view.replaced.is_none();
         let opened = !view.replaced.as_ref().is_some_and(|it| it.state.is_open());
-        if new && view.there >= limits::PUSHES_PER_ERRAND_MAX as usize {
-            return full(limits::PUSHES_PER_ERRAND_MAX, "one task");
+        if new && view.there >= limits::PUSHES_PER_TASK_MAX as usize {
+            return full(limits::PUSHES_PER_TASK_MAX, "one task");
         }
         if opened && view.held >= u64::from(limits::PUSHES_PER_OWNER_MAX) {
             return full(
@@ -105,8 +105,8 @@ impl Transition for PutPush {
 /// Forgets a configuration.
 #[derive(Clone, Debug)]
 pub struct DropPush {
-    /// Of which errand.
-    pub errand_id: ErrandId,
+    /// Of which task.
+    pub task_id: TaskId,
     /// Which.
     pub config_id: String,
     /// Who asks.
@@ -115,20 +115,20 @@ pub struct DropPush {
 
 impl Transition for DropPush {
     type View = (bool, bool);
-    /// Whether `by` has such an errand; a configuration that is not there is fine.
+    /// Whether `by` has such a task; a configuration that is not there is fine.
     type Outcome = bool;
     const NAME: &'static str = "drop_push";
 
     fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        let errand = rows.errand(&self.errand_id)?;
-        let own = errand.is_some_and(|errand| errand.owner == self.by);
-        let there = rows.push(&self.errand_id, &self.config_id)?.is_some();
+        let task = rows.a2a_task(&self.task_id)?;
+        let own = task.is_some_and(|task| task.owner == self.by);
+        let there = rows.push(&self.task_id, &self.config_id)?.is_some();
         Ok((own, there))
     }
 
     fn decide(self, (own, there): (bool, bool), _: Timestamp) -> Result<Decision<bool>, Refused> {
         let gone = (own && there).then_some(Change::DropPush {
-            errand_id: self.errand_id,
+            task_id: self.task_id,
             config: self.config_id,
         });
         Ok(Decision {
@@ -142,8 +142,8 @@ impl Transition for DropPush {
 /// Begins to tell the next thing.
 #[derive(Clone, Debug)]
 pub struct PushBegin {
-    /// Of which errand.
-    pub errand_id: ErrandId,
+    /// Of which task.
+    pub task_id: TaskId,
     /// Through which configuration.
     pub config_id: String,
 }
@@ -176,8 +176,8 @@ impl Transition for PushBegin {
     const NAME: &'static str = "push_begin";
 
     fn load(&self, rows: &dyn Read) -> Result<Self::View, RowsError> {
-        let push = rows.push(&self.errand_id, &self.config_id)?;
-        let timeline = Timeline::load(rows, &self.errand_id)?;
+        let push = rows.push(&self.task_id, &self.config_id)?;
+        let timeline = Timeline::load(rows, &self.task_id)?;
         Ok(push.zip(timeline))
     }
 
@@ -234,7 +234,7 @@ pub fn push_has_work(push: &Push, timeline: &Timeline) -> bool {
     }
 }
 
-/// Everything was told: of an errand that is over, nothing more comes.
+/// Everything was told: of a task that is over, nothing more comes.
 fn rests(push: Push, timeline: &Timeline) -> Decision<PushStep> {
     let state = quiet(timeline);
     let change = (push.state != state).then_some(Change::PutPush(Push {
@@ -261,8 +261,8 @@ fn quiet(timeline: &Timeline) -> PushState {
 /// Journals what became of a send.
 #[derive(Clone, Debug)]
 pub struct PushEnd {
-    /// Of which errand.
-    pub errand_id: ErrandId,
+    /// Of which task.
+    pub task_id: TaskId,
     /// Through which configuration.
     pub config_id: String,
     /// What was told.
@@ -288,7 +288,7 @@ impl Transition for PushEnd {
     const NAME: &'static str = "push_end";
 
     fn load(&self, rows: &dyn Read) -> Result<EndView, RowsError> {
-        let timeline = Timeline::load(rows, &self.errand_id)?;
+        let timeline = Timeline::load(rows, &self.task_id)?;
         let last = timeline
             .as_ref()
             .and_then(|timeline| timeline.view.messages.last());
@@ -297,7 +297,7 @@ impl Transition for PushEnd {
                 Some(last) => rows.last_event(&last.message.message_id)?,
                 None => 0,
             },
-            push: rows.push(&self.errand_id, &self.config_id)?,
+            push: rows.push(&self.task_id, &self.config_id)?,
             timeline,
         })
     }

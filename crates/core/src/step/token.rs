@@ -2,19 +2,19 @@
 
 use super::{Decision, Refused, Transition};
 use crate::limits::TOKENS_MAX;
-use crate::port::{Change, ErrandQuery, Read, RowsError};
+use crate::port::{Change, Read, RowsError, TaskQuery};
 use crate::value::{AuditEntry, Timestamp, Token};
 
 /// Makes a token known.
 #[derive(Clone, Debug)]
 pub struct AddToken {
-    /// Its name; that of a revoked one may be used again, with `rotate` where it owns errands.
+    /// Its name; that of a revoked one may be used again, with `rotate` where it owns tasks.
     pub name: String,
     /// Its SHA-256 in hexadecimal.
     pub hash: String,
     /// What it is good for.
     pub scopes: Vec<String>,
-    /// It is for whoever held the name before: errands are their owner's by its name alone.
+    /// It is for whoever held the name before: tasks are their owner's by its name alone.
     pub rotate: bool,
     /// Who.
     pub by: String,
@@ -27,10 +27,10 @@ pub enum TokenAdded {
     Added,
     /// Another one has the name.
     Taken,
-    /// There are errands of a holder before, which whoever gets this one would see and go on with.
+    /// There are tasks of a holder before, which whoever gets this one would see and go on with.
     Owns {
         /// How many.
-        errands: u64,
+        tasks: u64,
     },
     /// There are too many.
     Full,
@@ -40,7 +40,7 @@ pub enum TokenAdded {
 #[derive(Debug)]
 pub struct AddView {
     tokens: Vec<Token>,
-    errands: u64,
+    tasks: u64,
 }
 
 impl Transition for AddToken {
@@ -49,7 +49,7 @@ impl Transition for AddToken {
     const NAME: &'static str = "add-token";
 
     fn load(&self, rows: &dyn Read) -> Result<AddView, RowsError> {
-        let theirs = ErrandQuery {
+        let theirs = TaskQuery {
             owner: self.name.clone(),
             conversation: None,
             since: None,
@@ -58,7 +58,7 @@ impl Transition for AddToken {
         };
         Ok(AddView {
             tokens: rows.tokens()?,
-            errands: rows.errands_count(&theirs)?,
+            tasks: rows.a2a_tasks_count(&theirs)?,
         })
     }
 
@@ -67,9 +67,9 @@ impl Transition for AddToken {
         if live().any(|token| token.name == self.name) {
             return Ok(Decision::nothing(TokenAdded::Taken));
         }
-        if view.errands > 0 && !self.rotate {
-            let errands = view.errands;
-            return Ok(Decision::nothing(TokenAdded::Owns { errands }));
+        if view.tasks > 0 && !self.rotate {
+            let tasks = view.tasks;
+            return Ok(Decision::nothing(TokenAdded::Owns { tasks }));
         }
         if live().count() >= TOKENS_MAX {
             return Ok(Decision::nothing(TokenAdded::Full));

@@ -3,17 +3,17 @@
 use super::*;
 use crate::fixture;
 use crate::value::{
-    Answer, AnswerSource, ChannelId, ConversationId, Deciders, Errand, Failure, Hold, MessageState,
-    Request, RequestId, RequestKind, RequestState, Tier,
+    A2aTask, Answer, AnswerSource, ChannelId, ConversationId, Deciders, Failure, Hold,
+    MessageState, Request, RequestId, RequestKind, RequestState, Tier,
 };
 
-fn one(name: &str, came: i64, state: MessageState, attempt: u32) -> ErrandMessage {
+fn one(name: &str, came: i64, state: MessageState, attempt: u32) -> TaskMessage {
     let mut message = fixture::message(state, |life| life.attempt = attempt);
     message.message_id = MessageId::new(name);
     message.tier = Tier::Peer;
     message.received_at = Timestamp(came);
     message.life.updated_at = Timestamp(came + 100);
-    ErrandMessage {
+    TaskMessage {
         message,
         answer: None,
         files: Vec::new(),
@@ -22,8 +22,8 @@ fn one(name: &str, came: i64, state: MessageState, attempt: u32) -> ErrandMessag
     }
 }
 
-fn answered(name: &str, came: i64, at: i64, text: &str) -> ErrandMessage {
-    ErrandMessage {
+fn answered(name: &str, came: i64, at: i64, text: &str) -> TaskMessage {
+    TaskMessage {
         answer: Some(Answer {
             message_id: MessageId::new(name),
             attempt: 1,
@@ -49,21 +49,21 @@ fn asks(deciders: Deciders) -> Request {
     }
 }
 
-fn timeline(messages: Vec<ErrandMessage>) -> Timeline {
-    let errand = Errand {
-        errand_id: ErrandId::new("e"),
+fn timeline(messages: Vec<TaskMessage>) -> Timeline {
+    let task = A2aTask {
+        task_id: TaskId::new("e"),
         channel: ChannelId::new("a2a"),
         conversation_id: ConversationId::new("c"),
         owner: "ann".to_owned(),
-        told: 0,
+        sequence: 0,
         created_at: Timestamp(0),
     };
     Timeline {
-        view: ErrandView {
-            errand,
+        view: TaskSnapshot {
+            task,
             context: "ann/x".to_owned(),
             changed_at: Timestamp(5),
-            words: Vec::new(),
+            inputs: Vec::new(),
             messages,
         },
         began: Some(Timestamp(5)),
@@ -214,7 +214,7 @@ fn answer_is_published_once_if_any() {
     assert_eq!(heard(&both, None), [&told[..], &["m2/completed"]].concat());
     let alone = timeline(vec![steered]);
     let told = ["m2/submitted", "m2/working", "m2/answer", "m2/completed"];
-    assert_eq!(heard(&alone, None), told, "the turn was another errand's");
+    assert_eq!(heard(&alone, None), told, "the turn was another task's");
     let silent = timeline(vec![answered("m1", 1, 9, "[rejected]")]);
     let told = ["m1/submitted", "m1/working", "m1/rejected"];
     assert_eq!(heard(&silent, None), told);

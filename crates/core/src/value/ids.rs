@@ -54,10 +54,8 @@ text_id! {
     BootId;
     /// Known to the outside for one question that Codex asks; unguessable.
     RequestId;
-    /// A task of the control surfaces.
+    /// A task; `codex-` and twelve digits for one that was started here, a UUIDv7 for one of another agent.
     TaskId;
-    /// A piece of work that another agent gave us (UUIDv7).
-    ErrandId;
     /// What we send as `clientUserMessageId`: Codex gives it back after a crash.
     ClientId;
     /// Identity of one outbound piece, the same for every try.

@@ -10,7 +10,6 @@ mod audit;
 mod class;
 mod command;
 mod conversation;
-mod errand;
 mod event;
 mod ids;
 mod incarnation;
@@ -18,6 +17,7 @@ mod message;
 mod reply;
 mod request;
 mod task;
+mod task_input;
 mod time;
 mod token;
 mod turn;
@@ -31,11 +31,10 @@ pub use audit::{
 pub use class::{Class, Failure};
 pub use command::Command;
 pub use conversation::{ApprovalPolicy, Conversation, Sandbox, Tier};
-pub use errand::{Became, Errand, Push, PushState, Word};
 pub use event::{EventKind, ItemEvent};
 pub use ids::{
-    BootId, ChannelId, ClientId, ConversationId, Epoch, ErrandId, ExternalId, IncarnationId,
-    ItemId, MessageId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
+    BootId, ChannelId, ClientId, ConversationId, Epoch, ExternalId, IncarnationId, ItemId,
+    MessageId, ReplyKey, RequestId, Round, Seq, TaskId, ThreadId, TurnId,
 };
 pub use incarnation::{Incarnation, ProcessStamp, Transport};
 pub use message::{Hold, Life, Message, MessageState, NextInput, SenderKind, StateName};
@@ -45,6 +44,7 @@ pub use request::{
     RequestState, RequestStateName, Verdict as RequestVerdict, Wants,
 };
 pub use task::{AskedDigest, Notification, NotifyState, ReadAccess, Task, TaskTerms};
+pub use task_input::{A2aTask, Push, PushState, TaskInput, TaskInputKind};
 pub use time::Timestamp;
 pub use token::Token;
 pub use turn::{CutPolicy, Turn, TurnState, Usage};

@@ -63,8 +63,8 @@ impl Case {
             Vec::new()
         };
         asked.retain(|request| request.state.waits());
-        let mut given_up = match rows.errand_of(message_id)? {
-            Some(errand_id) => rows.pushes_of(&errand_id)?,
+        let mut given_up = match rows.task_of_message(message_id)? {
+            Some(task_id) => rows.pushes_of(&task_id)?,
             None => Vec::new(),
         };
         given_up.retain(|push| matches!(push.state, PushState::Dead { .. }));

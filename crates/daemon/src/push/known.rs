@@ -1,7 +1,7 @@
 //! What the loop of push notifications knows beside the rows: where to look, who is being told, and who waits for a place
 //! among those. All of it may be lost: the next walk over the rows finds it again.
 
-use bridge_core::value::{ErrandId, MessageId, Timestamp};
+use bridge_core::value::{MessageId, TaskId, Timestamp};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use tokio::sync::Notify;
 const GOING_MAX: usize = 16;
 /// Receivers of one owner among them: one that is slow does not hold up the others.
 const GOING_OF_OWNER_MAX: usize = 4;
-/// Messages and errands whose change is remembered one by one; beyond it everything is looked at.
+/// Messages and tasks whose change is remembered one by one; beyond it everything is looked at.
 const CHANGED_MAX: usize = 1_024;
 /// Those who wait for a place by name; beyond it everything is looked at when all of them had theirs.
 const WAITING_MAX: usize = 1_024;
 
-/// A configuration by its errand and name.
-pub(super) type Key = (ErrandId, String);
+/// A configuration by its task and name.
+pub(super) type Key = (TaskId, String);
 
 /// What the loop knows.
 #[derive(Debug, Default)]
@@ -32,8 +32,8 @@ struct Known {
     any: bool,
     /// Messages that changed.
     changed: HashSet<MessageId>,
-    /// Errands whose configurations are new, or were asked for while they were told.
-    asked: HashSet<ErrandId>,
+    /// Tasks whose configurations are new, or were asked for while they were told.
+    asked: HashSet<TaskId>,
     /// When everything is to be looked at: a pause is over, or there was too much to remember.
     due: Option<Timestamp>,
     /// Those that are being told now.
@@ -57,7 +57,7 @@ pub(super) enum Look {
     All,
     At {
         messages: Vec<MessageId>,
-        errands: HashSet<ErrandId>,
+        tasks: HashSet<TaskId>,
     },
 }
 
@@ -120,12 +120,12 @@ impl Pushing {
         self.wake.notify_one();
     }
 
-    /// A configuration of an errand is new.
-    pub(super) fn look(&self, errand_id: &ErrandId) {
+    /// A configuration of a task is new.
+    pub(super) fn look(&self, task_id: &TaskId) {
         let mut known = self.known();
         known.any = true;
         if known.asked.len() < CHANGED_MAX {
-            _ = known.asked.insert(errand_id.clone())
+            _ = known.asked.insert(task_id.clone())
         } else {
             known.due_at(Timestamp(0))
         }
@@ -148,14 +148,14 @@ impl Pushing {
     pub(super) fn next(&self, all: bool) -> Look {
         let mut known = self.known();
         let messages = mem::take(&mut known.changed);
-        let errands = mem::take(&mut known.asked);
+        let tasks = mem::take(&mut known.asked);
         if all {
             known.due = None;
             Look::All
         } else {
             Look::At {
                 messages: messages.into_iter().collect(),
-                errands,
+                tasks,
             }
         }
     }

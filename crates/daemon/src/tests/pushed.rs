@@ -1,21 +1,21 @@
-//! What the owners of errands are pushed while receivers are away for hours and days, the daemon dies and the ledger
+//! What the owners of tasks are pushed while receivers are away for hours and days, the daemon dies and the ledger
 //! fails.
 
 use super::HOUR;
 use super::agent::Trouble;
 use super::stage::Stage;
-use crate::Settings;
-use crate::courier::{Courier, Delivering};
-use bridge_core::errand::{ErrandState, ErrandView};
-use bridge_core::limits::{PUSHES_PER_ERRAND_MAX, REPLY_AGE_MAX_MS};
+use crate::push_client::{Delivering, PushClient};
+use crate::settings::Settings;
+use bridge_core::limits::{PUSHES_PER_TASK_MAX, REPLY_AGE_MAX_MS};
 use bridge_core::port::Read;
 use bridge_core::step::{
-    ErrandPlace, ErrandTaken, Extras, MidTurn, Receive, TakeErrand, Telling, Verdict,
+    AcceptInput, Extras, InputAccepted, InputTarget, MidTurn, Receive, Telling, Verdict,
 };
+use bridge_core::task::{A2aState, TaskSnapshot};
 use bridge_core::task_events::FROM_NOW;
 use bridge_core::value::{
-    ChannelId, Class, ConversationId, Errand, ErrandId, ExternalId, Failure, MessageId, Push,
-    PushState, SenderKind, StateName, Tier, Timestamp,
+    A2aTask, ChannelId, Class, ConversationId, ExternalId, Failure, MessageId, Push, PushState,
+    SenderKind, StateName, TaskId, Tier, Timestamp,
 };
 use bridge_front::PushPut;
 use bridge_front::a2a::pushed;
@@ -33,7 +33,7 @@ struct Known {
     tries: u32,
     going: u32,
     most: u32,
-    /// By errand and configuration, as it came.
+    /// By task and configuration, as it came.
     got: Vec<(String, String)>,
     /// The same, as it looks on the wire.
     bodies: Vec<(String, String)>,
@@ -64,7 +64,7 @@ impl Receivers {
     }
 }
 
-impl Courier for Receivers {
+impl PushClient for Receivers {
     fn check(&self, _push: &Push) -> Result<(), String> {
         Ok(())
     }
@@ -100,7 +100,7 @@ impl Courier for Receivers {
 
 fn push(name: &str, config: &str) -> Push {
     Push {
-        errand_id: ErrandId::new(format!("e-{name}")),
+        task_id: TaskId::new(format!("e-{name}")),
         config_id: config.to_owned(),
         url: "https://hooks.example.com/push?key=hunter2".to_owned(),
         token: Some("hunter2".to_owned()),
@@ -116,7 +116,7 @@ fn push(name: &str, config: &str) -> Push {
     }
 }
 
-/// All that there is to tell of an errand of one message.
+/// All that there is to tell of a task of one message.
 fn life(name: &str) -> [String; 4] {
     ["submitted", "working", "answer", "completed"].map(|step| format!("m-{name}/{step}"))
 }
@@ -124,15 +124,13 @@ fn life(name: &str) -> [String; 4] {
 impl Stage {
     /// A daemon whose pushes go to these receivers.
     fn pushing(&self, receivers: &Receivers) {
-        let settings = Settings {
-            courier: Arc::new(receivers.clone()),
-            ..Settings::clone(&self.daemon.settings())
-        };
+        let mut settings = Settings::clone(&self.daemon.settings());
+        settings.push_client = Arc::new(receivers.clone());
         *self.daemon.settings.write().unwrap() = Arc::new(settings);
         tokio::spawn(Arc::clone(&self.daemon).pushes());
     }
 
-    /// An agent gives an errand.
+    /// An agent gives a task.
     async fn given(&self, name: &str) {
         let receive = Receive {
             message_id: MessageId::new(format!("m-{name}")),
@@ -149,23 +147,23 @@ impl Stage {
             verdict: Verdict::Fit,
             extras: Extras::default(),
         };
-        let errand = Errand {
-            errand_id: ErrandId::new(format!("e-{name}")),
+        let task = A2aTask {
+            task_id: TaskId::new(format!("e-{name}")),
             channel: receive.channel.clone(),
             conversation_id: receive.conversation_id.clone(),
             owner: "ann".to_owned(),
-            told: 0,
-            created_at: crate::ids::now(),
+            sequence: 0,
+            created_at: crate::process::ids::now(),
         };
-        let take = TakeErrand {
+        let take = AcceptInput {
             receive,
-            place: ErrandPlace::New(errand),
-            said_as: name.to_owned(),
+            place: InputTarget::New(task),
+            client_message_id: name.to_owned(),
             original: "{}".to_owned(),
             brief: String::new(),
         };
         let taken = self.daemon.commit(take).await.unwrap();
-        assert!(matches!(taken, ErrandTaken::New { .. }), "{taken:?}");
+        assert!(matches!(taken, InputAccepted::New { .. }), "{taken:?}");
     }
 
     async fn wants(&self, push: Push) -> PushPut {
@@ -174,7 +172,7 @@ impl Stage {
 
     fn kept(&self, name: &str, config: &str) -> Push {
         let rows = self.ledger.inner().snapshot().unwrap();
-        let id = ErrandId::new(format!("e-{name}"));
+        let id = TaskId::new(format!("e-{name}"));
         rows.push(&id, config).unwrap().unwrap()
     }
 
@@ -309,8 +307,8 @@ async fn p15_push_is_abandoned_after_a_day() {
     assert!(said.contains("\"p\" are given up after"), "{said}");
     assert!(said.contains("nobody is there"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
-    let view = ErrandView::load(&rows, &ErrandId::new("e-one")).unwrap();
-    assert_eq!(view.unwrap().now().state, ErrandState::Completed);
+    let view = TaskSnapshot::load(&rows, &TaskId::new("e-one")).unwrap();
+    assert_eq!(view.unwrap().now().state, A2aState::Completed);
     assert!(
         !stage
             .reaches(HOUR, || receivers.known().tries > tries)
@@ -377,7 +375,7 @@ async fn push_limits_concurrency_and_configs() {
     stage.given("one").await;
     stage.done("one").await;
     receivers.slow(Some(MINUTE));
-    for n in 0..PUSHES_PER_ERRAND_MAX {
+    for n in 0..PUSHES_PER_TASK_MAX {
         assert_eq!(
             stage.wants(push("one", &format!("p{n}"))).await,
             PushPut::Put
@@ -388,12 +386,12 @@ async fn push_limits_concurrency_and_configs() {
     assert_eq!(stage.wants(push("one", "p0")).await, PushPut::Put);
     let strangers = stage.daemon.put_push(push("one", "x"), "bob").await;
     assert_eq!(strangers, Ok(PushPut::Unknown));
-    let all = 4 * PUSHES_PER_ERRAND_MAX as usize;
+    let all = 4 * PUSHES_PER_TASK_MAX as usize;
     stage
         .until("all of it", || receivers.known().got.len() >= all)
         .await;
     assert_eq!(receivers.known().most, 4);
-    for n in 0..PUSHES_PER_ERRAND_MAX {
+    for n in 0..PUSHES_PER_TASK_MAX {
         let mut got = receivers.got(&format!("p{n}"));
         got.dedup();
         assert!(got.ends_with(&life("one")), "{got:?}");
@@ -409,7 +407,7 @@ async fn dropped_push_sends_nothing_more() {
     stage.given("one").await;
     stage.wants(push("one", "p")).await;
     stage.until("a try", || receivers.known().tries > 2).await;
-    let id = ErrandId::new("e-one");
+    let id = TaskId::new("e-one");
     assert_eq!(stage.daemon.drop_push(&id, "p", "bob").await, Ok(false));
     for _ in 0..2 {
         assert_eq!(stage.daemon.drop_push(&id, "p", "ann").await, Ok(true));

@@ -5,9 +5,9 @@ use super::HOUR;
 use super::agent::{Trouble, Word};
 use super::platform::Mood;
 use super::stage::Stage;
-use crate::Settings;
 use crate::config::Config;
-use crate::notice::NotifySettings;
+use crate::notify_targets::NotifySettings;
+use crate::settings::Settings;
 use bridge_core::port::Read;
 use bridge_core::step::{Extras, MidTurn, Receive, StartTask, TaskStarted, Tell, Verdict};
 use bridge_core::value::{
@@ -26,10 +26,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 impl Stage {
     fn tells(&self, notify: NotifySettings) {
-        let settings = Settings {
-            notify,
-            ..Settings::clone(&self.daemon.settings())
-        };
+        let mut settings = Settings::clone(&self.daemon.settings());
+        settings.notify = notify;
         *self.daemon.settings.write().unwrap() = Arc::new(settings);
     }
 

@@ -20,7 +20,7 @@ const TEXT_KEY: &str = "codex-bridge/text";
 #[derive(Debug)]
 pub(crate) struct Heard {
     /// The client's own id for it.
-    pub(crate) said_as: String,
+    pub(crate) client_message_id: String,
     /// The context it names.
     pub(crate) context: Option<String>,
     /// The task it names.
@@ -145,7 +145,7 @@ pub(crate) fn hear(mut message: Message) -> Result<Heard, Fault> {
         }
     }
     Ok(Heard {
-        said_as: message.message_id.clone(),
+        client_message_id: message.message_id.clone(),
         context: given(message.context_id.as_ref()),
         task: given(message.task_id.as_ref()),
         text: texts.join("\n"),

@@ -1,6 +1,6 @@
 //! Codex as an agent among agents: A2A 1.0 over JSON-RPC and HTTP+JSON, and 0.3 where clients still speak it.
 //!
-//! A task of A2A is an errand here, its context a conversation. Both bindings are thin over the same operations, and
+//! A task of A2A is a task here, its context a conversation. Both bindings are thin over the same operations, and
 //! what a client is told is derived from rows.
 
 mod call;

@@ -1,4 +1,4 @@
-//! What is pushed to the owner of an errand, as it looks on the wire: an event of the stream in 1.0, the task itself in
+//! What is pushed to the owner of a task, as it looks on the wire: an event of the stream in 1.0, the task itself in
 //! 0.3. Long or not, files are named by their addresses: a receiver that wants them asks for them.
 
 use super::{legacy, task};
@@ -6,8 +6,8 @@ use a2a::{
     Artifact, Part, StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatus,
     TaskStatusUpdateEvent,
 };
-use bridge_core::errand::{ErrandMessage, ErrandState, ErrandView};
 use bridge_core::step::Telling;
+use bridge_core::task::{A2aState, TaskMessage, TaskSnapshot};
 use bridge_core::task_events::What;
 use bridge_core::value::{Attachment, MessageId};
 use chrono::DateTime;
@@ -28,8 +28,8 @@ pub fn pushed(base: Option<&str>, telling: &Telling) -> Value {
     if old { legacy::event(event) } else { event }
 }
 
-fn event(base: Option<&str>, view: &ErrandView, what: &What) -> StreamResponse {
-    let task_id = view.errand.errand_id.to_string();
+fn event(base: Option<&str>, view: &TaskSnapshot, what: &What) -> StreamResponse {
+    let task_id = view.task.task_id.to_string();
     let context_id = task::context_of(view).to_owned();
     if let What::Answered(message_id) = what
         && let Some(artifact) = artifact_of(base, view, message_id)
@@ -51,7 +51,7 @@ fn event(base: Option<&str>, view: &ErrandView, what: &What) -> StreamResponse {
     })
 }
 
-fn status(view: &ErrandView, what: &What) -> TaskStatus {
+fn status(view: &TaskSnapshot, what: &What) -> TaskStatus {
     match what {
         What::Stood { state, at } => TaskStatus {
             state: task::state(*state),
@@ -64,11 +64,11 @@ fn status(view: &ErrandView, what: &What) -> TaskStatus {
         },
         // How it ended is told next, and once.
         What::Answered(message_id) => {
-            let of = |one: &&ErrandMessage| one.message.message_id == *message_id;
+            let of = |one: &&TaskMessage| one.message.message_id == *message_id;
             let answer = view.messages.iter().find(of);
             let answer = answer.and_then(|one| one.answer.as_ref());
             TaskStatus {
-                state: task::state(ErrandState::Working),
+                state: task::state(A2aState::Working),
                 message: None,
                 timestamp: answer
                     .and_then(|answer| DateTime::from_timestamp_millis(answer.created_at.0)),
@@ -77,7 +77,7 @@ fn status(view: &ErrandView, what: &What) -> TaskStatus {
     }
 }
 
-fn whole(base: Option<&str>, view: &ErrandView, what: &What) -> Task {
+fn whole(base: Option<&str>, view: &TaskSnapshot, what: &What) -> Task {
     let shown = match what {
         What::Stood { .. } => Vec::new(),
         What::Stands(_) | What::Answered(_) => {
@@ -88,7 +88,7 @@ fn whole(base: Option<&str>, view: &ErrandView, what: &What) -> Task {
         }
     };
     Task {
-        id: view.errand.errand_id.to_string(),
+        id: view.task.task_id.to_string(),
         context_id: task::context_of(view).to_owned(),
         status: status(view, what),
         artifacts: (!shown.is_empty()).then_some(shown),
@@ -97,18 +97,18 @@ fn whole(base: Option<&str>, view: &ErrandView, what: &What) -> Task {
     }
 }
 
-fn artifact_of(base: Option<&str>, view: &ErrandView, id: &MessageId) -> Option<Artifact> {
+fn artifact_of(base: Option<&str>, view: &TaskSnapshot, id: &MessageId) -> Option<Artifact> {
     let one = view.answered().find(|one| one.message.message_id == *id)?;
     artifact(base, view, one)
 }
 
-fn artifact(base: Option<&str>, view: &ErrandView, one: &ErrandMessage) -> Option<Artifact> {
+fn artifact(base: Option<&str>, view: &TaskSnapshot, one: &TaskMessage) -> Option<Artifact> {
     let mut parts = task::answer_parts(one.answer.as_ref()?);
     match base {
         Some(base) => {
-            let (errand_id, message_id) = (&view.errand.errand_id, &one.message.message_id);
+            let (task_id, message_id) = (&view.task.task_id, &one.message.message_id);
             let files = one.files.iter().enumerate().map(|(n, file)| {
-                let address = task::address(base, errand_id, message_id, n);
+                let address = task::address(base, task_id, message_id, n);
                 task::named(Part::url(address), file)
             });
             parts.extend(files);

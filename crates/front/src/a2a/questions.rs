@@ -8,10 +8,10 @@ use super::hear::Heard;
 use crate::request::wants_secret;
 use crate::{BridgeService, Caller, NewAnswer, SubmitError};
 use a2a::{Message, Part, PartContent};
-use bridge_core::errand::{ErrandMessage, ErrandView};
 use bridge_core::port::Ledger;
-use bridge_core::step::{DecideOutcome, DecideRefusal, ErrandAnswered};
-use bridge_core::value::{Became, Request, RequestDecision, RequestState, Word};
+use bridge_core::step::{DecideOutcome, DecideRefusal, TaskAnswered};
+use bridge_core::task::{TaskMessage, TaskSnapshot};
+use bridge_core::value::{Request, RequestDecision, RequestState, TaskInput, TaskInputKind};
 use serde_json::{Map, Value};
 
 /// Stands in the history for an answer that may not be kept.
@@ -40,13 +40,13 @@ pub(crate) enum Answered {
 pub(crate) async fn answer<D: BridgeService>(
     service: &D,
     caller: &Caller,
-    view: &ErrandView,
+    view: &TaskSnapshot,
     heard: &Heard,
     key: Option<&str>,
 ) -> Result<Answered, Fault> {
     if let Some(key) = key
         && let Some(word) = service
-            .said_before(caller, &view.errand.errand_id, key)
+            .repeated_input(caller, &view.task.task_id, key)
             .await?
     {
         return repeated(&word, heard);
@@ -61,21 +61,19 @@ pub(crate) async fn answer<D: BridgeService>(
     };
     let answer = NewAnswer {
         from: caller.clone(),
-        errand_id: view.errand.errand_id.clone(),
-        conversation_id: view.errand.conversation_id.clone(),
+        task_id: view.task.task_id.clone(),
+        conversation_id: view.task.conversation_id.clone(),
         request_id: request.request_id.clone(),
         decision: said.decision,
         answers: said.answers.map(|answers| answers.to_string()),
-        said_as: heard.said_as.clone(),
+        client_message_id: heard.client_message_id.clone(),
         key: key.map(str::to_owned),
         original: kept(request, heard)?,
     };
-    match service.answer_errand(answer).await? {
-        ErrandAnswered::Known(word) => repeated(&word, heard),
-        ErrandAnswered::Judged(DecideOutcome::Applied | DecideOutcome::Granted) => {
-            Ok(Answered::Yes)
-        }
-        ErrandAnswered::Judged(DecideOutcome::Refused(refusal)) => refused(refusal, request, heard),
+    match service.answer_task(answer).await? {
+        TaskAnswered::Known(word) => repeated(&word, heard),
+        TaskAnswered::Judged(DecideOutcome::Applied | DecideOutcome::Granted) => Ok(Answered::Yes),
+        TaskAnswered::Judged(DecideOutcome::Refused(refusal)) => refused(refusal, request, heard),
     }
 }
 
@@ -102,10 +100,10 @@ fn refused(refusal: DecideRefusal, request: &Request, heard: &Heard) -> Result<A
 }
 
 /// A key that was here before must mean the same word. What became a message is told by the ledger, which has its text.
-fn repeated(word: &Word, heard: &Heard) -> Result<Answered, Fault> {
-    match word.became {
-        Became::Message(_) | Became::Stop => Ok(Answered::NotAsked),
-        Became::Decision(_) => {
+fn repeated(word: &TaskInput, heard: &Heard) -> Result<Answered, Fault> {
+    match word.kind {
+        TaskInputKind::Message(_) | TaskInputKind::End => Ok(Answered::NotAsked),
+        TaskInputKind::Answer(_) => {
             if says_the_same(word, heard) {
                 Ok(Answered::Yes)
             } else {
@@ -115,7 +113,7 @@ fn repeated(word: &Word, heard: &Heard) -> Result<Answered, Fault> {
     }
 }
 
-fn says_the_same(word: &Word, heard: &Heard) -> bool {
+fn says_the_same(word: &TaskInput, heard: &Heard) -> bool {
     let Ok(before) = serde_json::from_str::<Message>(&word.original) else {
         return true;
     };
@@ -126,7 +124,7 @@ fn says_the_same(word: &Word, heard: &Heard) -> bool {
 async fn unasked<D: BridgeService>(
     service: &D,
     caller: &Caller,
-    view: &ErrandView,
+    view: &TaskSnapshot,
     heard: &Heard,
 ) -> Result<Answered, Fault> {
     if view.now().state.terminal() {
@@ -135,7 +133,7 @@ async fn unasked<D: BridgeService>(
     if is_decision(heard) {
         return Err(late());
     }
-    let open = |one: &&ErrandMessage| one.message.life.state.name().awaits_answer();
+    let open = |one: &&TaskMessage| one.message.life.state.name().awaits_answer();
     let open = view.messages.iter().filter(open);
     let open = open.map(|one| (one.message.message_id.clone(), one.message.tier));
     let open: Vec<_> = open.collect();

@@ -8,7 +8,7 @@ use crate::api::Seat;
 use a2a::{StreamResponse, TaskState};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use bridge_core::value::ErrandId;
+use bridge_core::value::TaskId;
 use futures_util::stream;
 use serde_json::Value;
 use std::convert::Infallible;
@@ -47,7 +47,7 @@ impl Events {
     pub(crate) async fn of<D: BridgeService>(
         call: &Call<D>,
         seat: Seat,
-        errand_id: &ErrandId,
+        task_id: &TaskId,
         until: Until,
     ) -> Result<Self, Fault> {
         let context = &call.context;
@@ -56,7 +56,7 @@ impl Events {
         let begin = after.map_or(From::Snapshot, From::After);
         let listener = context
             .tellers
-            .listen(&context.service, errand_id, &call.base, begin)
+            .listen(&context.service, task_id, &call.base, begin)
             .await?;
         Ok(Self::Many {
             listener,

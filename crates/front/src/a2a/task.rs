@@ -1,13 +1,15 @@
-//! An errand as the task of A2A: status, history and artifacts, derived from its rows. How it stands is the core's
+//! A task as the task of A2A: status, history and artifacts, derived from its rows. How it stands is the core's
 //! word; how that looks on the wire is here, for answers and streams alike.
 
 use super::extension;
 use super::hear::said_again;
 use crate::BridgeService;
 use a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
-use bridge_core::errand::{ErrandMessage, ErrandState, ErrandView, Stand};
 use bridge_core::outcome;
-use bridge_core::value::{Answer, Attachment, Became, ErrandId, MessageId, Request, Word};
+use bridge_core::task::{A2aState, Stand, TaskMessage, TaskSnapshot};
+use bridge_core::value::{
+    Answer, Attachment, MessageId, Request, TaskId, TaskInput, TaskInputKind,
+};
 use chrono::DateTime;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -38,7 +40,7 @@ impl Detail {
 pub(crate) async fn task<D: BridgeService>(
     service: &D,
     base: &str,
-    view: &ErrandView,
+    view: &TaskSnapshot,
     detail: Detail,
 ) -> Task {
     let artifacts = if detail.artifacts {
@@ -47,7 +49,7 @@ pub(crate) async fn task<D: BridgeService>(
         None
     };
     Task {
-        id: view.errand.errand_id.to_string(),
+        id: view.task.task_id.to_string(),
         context_id: context_of(view).to_owned(),
         status: status(view),
         artifacts,
@@ -57,42 +59,42 @@ pub(crate) async fn task<D: BridgeService>(
 }
 
 /// The context as its owner knows it: the key of the conversation without the owner's own name in front.
-pub(crate) fn context_of(view: &ErrandView) -> &str {
-    let own = view.context.strip_prefix(view.errand.owner.as_str());
+pub(crate) fn context_of(view: &TaskSnapshot) -> &str {
+    let own = view.context.strip_prefix(view.task.owner.as_str());
     own.and_then(|rest| rest.strip_prefix('/'))
         .unwrap_or(&view.context)
 }
 
 /// The word for a state.
-pub(crate) fn state(state: ErrandState) -> TaskState {
+pub(crate) fn state(state: A2aState) -> TaskState {
     match state {
-        ErrandState::Submitted => TaskState::Submitted,
-        ErrandState::Working => TaskState::Working,
-        ErrandState::InputRequired => TaskState::InputRequired,
-        ErrandState::AuthRequired => TaskState::AuthRequired,
-        ErrandState::Completed => TaskState::Completed,
-        ErrandState::Failed => TaskState::Failed,
-        ErrandState::Canceled => TaskState::Canceled,
-        ErrandState::Rejected => TaskState::Rejected,
+        A2aState::Submitted => TaskState::Submitted,
+        A2aState::Working => TaskState::Working,
+        A2aState::InputRequired => TaskState::InputRequired,
+        A2aState::AuthRequired => TaskState::AuthRequired,
+        A2aState::Completed => TaskState::Completed,
+        A2aState::Failed => TaskState::Failed,
+        A2aState::Canceled => TaskState::Canceled,
+        A2aState::Rejected => TaskState::Rejected,
     }
 }
 
 /// The word for a state, for people.
-pub(crate) fn word(state: ErrandState) -> &'static str {
+pub(crate) fn word(state: A2aState) -> &'static str {
     match state {
-        ErrandState::Submitted => "submitted",
-        ErrandState::Working => "working",
-        ErrandState::InputRequired => "input-required",
-        ErrandState::AuthRequired => "auth-required",
-        ErrandState::Completed => "completed",
-        ErrandState::Failed => "failed",
-        ErrandState::Canceled => "canceled",
-        ErrandState::Rejected => "rejected",
+        A2aState::Submitted => "submitted",
+        A2aState::Working => "working",
+        A2aState::InputRequired => "input-required",
+        A2aState::AuthRequired => "auth-required",
+        A2aState::Completed => "completed",
+        A2aState::Failed => "failed",
+        A2aState::Canceled => "canceled",
+        A2aState::Rejected => "rejected",
     }
 }
 
 /// How it stands now.
-pub(crate) fn status(view: &ErrandView) -> TaskStatus {
+pub(crate) fn status(view: &TaskSnapshot) -> TaskStatus {
     let stand = view.now();
     TaskStatus {
         state: state(stand.state),
@@ -101,12 +103,12 @@ pub(crate) fn status(view: &ErrandView) -> TaskStatus {
     }
 }
 
-fn status_message(view: &ErrandView, stand: &Stand) -> Option<Message> {
+fn status_message(view: &TaskSnapshot, stand: &Stand) -> Option<Message> {
     let why = stand.why.as_ref().filter(|why| !why.trim().is_empty());
     let mut parts: Vec<Part> = why.map(Part::text).into_iter().collect();
     let asked = view.question().filter(|asked| asked.theirs);
     let mut message = Message {
-        message_id: format!("{}-status-{}", view.errand.errand_id, stand.at.0),
+        message_id: format!("{}-status-{}", view.task.task_id, stand.at.0),
         ..said(view, Vec::new())
     };
     if let Some(asked) = asked {
@@ -135,11 +137,11 @@ fn question_part(request: &Request) -> Part {
 }
 
 /// What we say in a task.
-fn said(view: &ErrandView, parts: Vec<Part>) -> Message {
+fn said(view: &TaskSnapshot, parts: Vec<Part>) -> Message {
     Message {
         message_id: String::new(),
         context_id: Some(context_of(view).to_owned()),
-        task_id: Some(view.errand.errand_id.to_string()),
+        task_id: Some(view.task.task_id.to_string()),
         role: Role::Agent,
         parts,
         metadata: None,
@@ -149,11 +151,11 @@ fn said(view: &ErrandView, parts: Vec<Part>) -> Message {
 }
 
 /// What was said, each answer behind what it answers, and behind what Codex was told while it worked on it.
-pub(crate) fn history(view: &ErrandView) -> Vec<Message> {
-    let mut told = Vec::with_capacity(view.words.len() * 2);
+pub(crate) fn history(view: &TaskSnapshot) -> Vec<Message> {
+    let mut told = Vec::with_capacity(view.inputs.len() * 2);
     let mut answer = None;
-    for word in &view.words {
-        if let Became::Message(message_id) = &word.became {
+    for word in &view.inputs {
+        if let TaskInputKind::Message(message_id) = &word.kind {
             told.extend(answer.take());
             let one = view
                 .answered()
@@ -167,14 +169,14 @@ pub(crate) fn history(view: &ErrandView) -> Vec<Message> {
 }
 
 /// A word as it was said, with the ids that it has now.
-fn original(view: &ErrandView, word: &Word) -> Option<Message> {
+fn original(view: &TaskSnapshot, word: &TaskInput) -> Option<Message> {
     let message: Message = serde_json::from_str(&word.original).ok()?;
-    let row = match &word.became {
-        Became::Message(message_id) => {
+    let row = match &word.kind {
+        TaskInputKind::Message(message_id) => {
             let mut rows = view.messages.iter();
             rows.find(|one| one.message.message_id == *message_id)
         }
-        Became::Decision(_) | Became::Stop => None,
+        TaskInputKind::Answer(_) | TaskInputKind::End => None,
     };
     let message = match row {
         Some(row) => said_again(message, &row.message.body),
@@ -182,13 +184,13 @@ fn original(view: &ErrandView, word: &Word) -> Option<Message> {
     };
     Some(Message {
         context_id: Some(context_of(view).to_owned()),
-        task_id: Some(view.errand.errand_id.to_string()),
+        task_id: Some(view.task.task_id.to_string()),
         ..message
     })
 }
 
 /// The answer to one message as a message of ours; files are in the artifact alone.
-pub(crate) fn answer_message(view: &ErrandView, one: &ErrandMessage) -> Option<Message> {
+pub(crate) fn answer_message(view: &TaskSnapshot, one: &TaskMessage) -> Option<Message> {
     let parts = answer_parts(one.answer.as_ref()?);
     (!parts.is_empty()).then(|| Message {
         message_id: format!("{}-answer", one.message.message_id),
@@ -203,10 +205,14 @@ fn newest(history: Vec<Message>, wanted: Option<i32>) -> Option<Vec<Message>> {
     (!told.is_empty()).then_some(told)
 }
 
-async fn artifacts<D: BridgeService>(service: &D, base: &str, view: &ErrandView) -> Vec<Artifact> {
+async fn artifacts<D: BridgeService>(
+    service: &D,
+    base: &str,
+    view: &TaskSnapshot,
+) -> Vec<Artifact> {
     let mut artifacts = Vec::new();
     for one in view.answered() {
-        artifacts.extend(artifact(service, base, &view.errand.errand_id, one).await);
+        artifacts.extend(artifact(service, base, &view.task.task_id, one).await);
     }
     artifacts
 }
@@ -215,11 +221,11 @@ async fn artifacts<D: BridgeService>(service: &D, base: &str, view: &ErrandView)
 pub(crate) async fn artifact<D: BridgeService>(
     service: &D,
     base: &str,
-    errand_id: &ErrandId,
-    one: &ErrandMessage,
+    task_id: &TaskId,
+    one: &TaskMessage,
 ) -> Option<Artifact> {
     let mut parts = answer_parts(one.answer.as_ref()?);
-    parts.extend(file_parts(service, base, errand_id, one).await);
+    parts.extend(file_parts(service, base, task_id, one).await);
     (!parts.is_empty()).then(|| Artifact {
         artifact_id: one.message.message_id.to_string(),
         name: Some(ARTIFACT_NAME.to_owned()),
@@ -244,8 +250,8 @@ pub(crate) fn answer_parts(answer: &Answer) -> Vec<Part> {
 pub(crate) async fn file_parts<D: BridgeService>(
     service: &D,
     base: &str,
-    errand_id: &ErrandId,
-    one: &ErrandMessage,
+    task_id: &TaskId,
+    one: &TaskMessage,
 ) -> Vec<Part> {
     let mut parts = Vec::with_capacity(one.files.len());
     for (n, file) in one.files.iter().enumerate() {
@@ -256,7 +262,7 @@ pub(crate) async fn file_parts<D: BridgeService>(
         };
         let part = match bytes {
             Some(bytes) => Part::raw(bytes),
-            None => Part::url(address(base, errand_id, &one.message.message_id, n)),
+            None => Part::url(address(base, task_id, &one.message.message_id, n)),
         };
         parts.push(named(part, file));
     }
@@ -268,13 +274,8 @@ pub(crate) fn named(part: Part, file: &Attachment) -> Part {
         .with_media_type(file.media_type.as_str())
 }
 
-pub(crate) fn address(
-    base: &str,
-    errand_id: &ErrandId,
-    message_id: &MessageId,
-    n: usize,
-) -> String {
-    format!("{base}/a2a/tasks/{errand_id}/files/{message_id}/{n}")
+pub(crate) fn address(base: &str, task_id: &TaskId, message_id: &MessageId, n: usize) -> String {
+    format!("{base}/a2a/tasks/{task_id}/files/{message_id}/{n}")
 }
 
 fn whole_json(text: &str) -> Option<Value> {

@@ -8,7 +8,7 @@ use super::route::{Access, Route, Trace, Verb};
 use super::{Api, Hosts, Listener, router, table};
 use crate::control::Scope;
 use crate::{
-    A2aProfile, BridgeService, Caller, Health, Hub, NewAnswer, NewErrand, NewMessage, NewTask,
+    A2aProfile, BridgeService, Caller, Health, Hub, NewAnswer, NewMessage, NewTask, NewTaskInput,
     Notified, PushPut, ReloadView, StartError, Steering, StopRequest, Stopped, SubmitError,
     Submitted, TaskBegun,
 };
@@ -18,11 +18,11 @@ use axum::http::{Method, Request, Response, StatusCode, header};
 use axum::routing::get;
 use bridge_core::port::{Committed, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{
-    AddToken, CancelOutcome, Claim, Decide, DecideOutcome, ErrandAnswered, ErrandTaken,
-    RedriveOutcome, RevokeToken, TokenAdded, Transition, UseToken,
+    AddToken, CancelOutcome, Claim, Decide, DecideOutcome, InputAccepted, RedriveOutcome,
+    RevokeToken, TaskAnswered, TokenAdded, Transition, UseToken,
 };
 use bridge_core::value::{
-    Actor, Attachment, ChannelId, Epoch, ErrandId, MessageId, Push, Task, TaskId, Timestamp, Word,
+    Actor, Attachment, ChannelId, Epoch, MessageId, Push, Task, TaskId, TaskInput, Timestamp,
 };
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -170,20 +170,20 @@ impl BridgeService for EmptyService {
         A2aProfile::default()
     }
 
-    async fn take_errand(&self, _errand: NewErrand) -> Result<ErrandTaken, SubmitError> {
+    async fn accept_input(&self, _task: NewTaskInput) -> Result<InputAccepted, SubmitError> {
         Err(SubmitError::Stopping)
     }
 
-    async fn answer_errand(&self, _answer: NewAnswer) -> Result<ErrandAnswered, LedgerError> {
+    async fn answer_task(&self, _answer: NewAnswer) -> Result<TaskAnswered, LedgerError> {
         Err(unbuilt())
     }
 
-    async fn said_before(
+    async fn repeated_input(
         &self,
         _: &Caller,
-        _: &ErrandId,
+        _: &TaskId,
         _key: &str,
-    ) -> Result<Option<Word>, LedgerError> {
+    ) -> Result<Option<TaskInput>, LedgerError> {
         Err(unbuilt())
     }
 
@@ -191,7 +191,7 @@ impl BridgeService for EmptyService {
         (ChannelId::new("a2a"), format!("{}/{context}", from.name))
     }
 
-    async fn reserve_told(&self, _: &ErrandId, _more: u32) -> Result<Option<u64>, LedgerError> {
+    async fn reserve_sequence(&self, _: &TaskId, _more: u32) -> Result<Option<u64>, LedgerError> {
         Err(unbuilt())
     }
 
@@ -199,7 +199,7 @@ impl BridgeService for EmptyService {
         Err(unbuilt())
     }
 
-    async fn drop_push(&self, _: &ErrandId, _: &str, _by: &str) -> Result<bool, LedgerError> {
+    async fn drop_push(&self, _: &TaskId, _: &str, _by: &str) -> Result<bool, LedgerError> {
         Err(unbuilt())
     }
 

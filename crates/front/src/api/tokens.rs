@@ -69,8 +69,8 @@ pub(super) async fn add<D: BridgeService>(
         TokenAdded::Taken => Err(ProblemResponse::ambiguous(format!(
             "there is a token {name} already: revoke it first, or choose another name"
         ))),
-        TokenAdded::Owns { errands } => Err(ProblemResponse::ambiguous(format!(
-            "{name} has {errands} tasks from before, which whoever gets this token would see and go on with: choose \
+        TokenAdded::Owns { tasks } => Err(ProblemResponse::ambiguous(format!(
+            "{name} has {tasks} tasks from before, which whoever gets this token would see and go on with: choose \
              another name, or say that it is for the same agent (`rotate`)"
         ))),
         TokenAdded::Full => Err(ProblemResponse::ambiguous(

@@ -2,7 +2,7 @@
 
 use super::envelope::{notification_word, seconds};
 use super::service::{Done, unavailable};
-use super::{Caller, Notice, TaskService};
+use super::{Caller, NotificationPayload, TaskService};
 use crate::service::{BridgeService, Notified};
 use bridge_core::limits::PAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
@@ -56,7 +56,13 @@ impl<D: BridgeService> TaskService<D> {
         }))
     }
 
-    async fn tell_one(&self, caller: &Caller, task: Task, notice: &Notice, way: Way) -> Done {
+    async fn tell_one(
+        &self,
+        caller: &Caller,
+        task: Task,
+        notice: &NotificationPayload,
+        way: Way,
+    ) -> Done {
         let mut told = json!({
             "task_id": task.task_id.to_string(),
             "status": notice.status,
@@ -119,7 +125,7 @@ fn put(told: &mut Value, key: &str, value: Value) {
 }
 
 /// Finished tasks of which nobody was told, oldest first; also those without a target that nobody was shown.
-fn due(rows: &dyn Read, limit: u32) -> Result<Vec<(Task, Notice)>, RowsError> {
+fn due(rows: &dyn Read, limit: u32) -> Result<Vec<(Task, NotificationPayload)>, RowsError> {
     let mut tasks = rows.tasks(None, PAGE_MAX)?;
     for untold in rows.untold_tasks(None, PAGE_MAX)? {
         if tasks.iter().all(|task| task.task_id != untold.task_id) {
@@ -140,7 +146,7 @@ fn due(rows: &dyn Read, limit: u32) -> Result<Vec<(Task, Notice)>, RowsError> {
         if !rows.unanswered_of(&task.conversation_id, 1)?.is_empty() {
             continue;
         }
-        if let Some(notice) = Notice::load(rows, &task)? {
+        if let Some(notice) = NotificationPayload::load(rows, &task)? {
             due.push((task, notice));
         }
     }

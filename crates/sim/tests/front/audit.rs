@@ -6,10 +6,10 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use bridge_core::port::{Change, Ledger};
 use bridge_core::value::{
-    AuditEntry, Became, BootId, ChannelId, ClientId, ConversationId, Deciders, EffectDigest, Epoch,
-    Errand, ErrandId, IncarnationId, Life, MessageId, MessageState, Request as Asked, RequestId,
-    RequestKind, RequestState, Sandbox, StateName, ThreadId, Timestamp, Turn, TurnId, TurnState,
-    Usage, Wants, Word,
+    A2aTask, AuditEntry, BootId, ChannelId, ClientId, ConversationId, Deciders, EffectDigest,
+    Epoch, IncarnationId, Life, MessageId, MessageState, Request as Asked, RequestId, RequestKind,
+    RequestState, Sandbox, StateName, TaskId, TaskInput, TaskInputKind, ThreadId, Timestamp, Turn,
+    TurnId, TurnState, Usage, Wants,
 };
 use bridge_front::BridgeService;
 use bridge_front::api::{Api, Trace, Verb};
@@ -85,27 +85,27 @@ fn over(id: &str, at: Timestamp) -> Vec<Change> {
     vec![becomes(id, MessageState::Dead { reason }, at)]
 }
 
-/// The message is an errand of whoever calls.
+/// The message is a task of whoever calls.
 fn given(id: &str, at: Timestamp) -> Vec<Change> {
-    let errand_id = ErrandId::new("e1");
-    let errand = Errand {
-        errand_id: errand_id.clone(),
+    let task_id = TaskId::new("e1");
+    let task = A2aTask {
+        task_id: task_id.clone(),
         channel: ChannelId::new("a2a"),
         conversation_id: ConversationId::new(format!("c-{id}")),
         owner: "local owner".to_owned(),
-        told: 0,
+        sequence: 0,
         created_at: at,
     };
-    let word = Word {
-        errand_id,
+    let word = TaskInput {
+        task_id,
         ordinal: 1,
-        said_as: "mine".to_owned(),
-        known_as: None,
-        became: Became::Message(MessageId::new(id)),
+        client_message_id: "mine".to_owned(),
+        idempotency_key: None,
+        kind: TaskInputKind::Message(MessageId::new(id)),
         original: String::new(),
         at,
     };
-    vec![Change::NewErrand(errand), Change::NewWord(word)]
+    vec![Change::NewA2aTask(task), Change::NewTaskInput(word)]
 }
 
 /// Where a route acts: the rows, what is filled into its path, and its body.

@@ -3,22 +3,22 @@
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use bridge_core::errand::ErrandView;
 use bridge_core::port::{Change, Ledger, LedgerError, Read, RowsError};
 use bridge_core::step::{
-    AddToken, AnswerErrand, Authority, Cancel, CancelOutcome, Claim, Decide, DecideOutcome,
-    Decision, Discard, ErrandAnswered, ErrandPlace, ErrandTaken, Extras, MidTurn, NotifyBegin,
-    Receive, Received, Record, Redrive, RedriveOutcome, Refused, ReserveTold, RevokeToken,
-    StopSender, TakeErrand, Tell, TokenAdded, Transition, UseToken, Verdict,
+    AcceptInput, AddToken, AnswerTask, Authority, Cancel, CancelOutcome, Claim, Decide,
+    DecideOutcome, Decision, Discard, Extras, InputAccepted, InputTarget, MidTurn, NotifyBegin,
+    Receive, Received, Record, Redrive, RedriveOutcome, Refused, ReserveSequence, RevokeToken,
+    StopSender, TaskAnswered, Tell, TokenAdded, Transition, UseToken, Verdict,
 };
+use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{
-    Actor, Attachment, AuditEntry, ChannelId, ConversationId, Errand, ErrandId, ExternalId,
-    MessageId, Push, RequestVerdict, SenderKind, Task, TaskId, Tier, Timestamp, Word,
+    A2aTask, Actor, Attachment, AuditEntry, ChannelId, ConversationId, ExternalId, MessageId, Push,
+    RequestVerdict, SenderKind, Task, TaskId, TaskInput, Tier, Timestamp,
 };
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
-    A2aProfile, BridgeService, Caller, Health, Hub, Live, NewAnswer, NewErrand, NewMessage,
-    NewTask, Notified, PushPut, ReloadView, StartError, Steering, StopRequest, Stopped,
+    A2aProfile, BridgeService, Caller, Health, Hub, Live, NewAnswer, NewMessage, NewTask,
+    NewTaskInput, Notified, PushPut, ReloadView, StartError, Steering, StopRequest, Stopped,
     SubmitError, Submitted, TaskBegun, TokenHash,
 };
 use bridge_testkit::MemoryLedger;
@@ -36,8 +36,8 @@ pub(crate) struct TestService {
     ledger: MemoryLedger,
     hub: Hub,
     now: Arc<AtomicI64>,
-    errands: Arc<AtomicU64>,
-    /// No numbers are left for news of errands.
+    tasks: Arc<AtomicU64>,
+    /// No numbers are left for news of tasks.
     mute: Arc<AtomicBool>,
 }
 
@@ -47,12 +47,12 @@ impl TestService {
             ledger: MemoryLedger::new(),
             hub: Hub::default(),
             now: Arc::new(AtomicI64::new(1_000_000_000)),
-            errands: Arc::default(),
+            tasks: Arc::default(),
             mute: Arc::default(),
         }
     }
 
-    /// From now on no stream of an errand can begin.
+    /// From now on no stream of a task can begin.
     pub(crate) fn falls_mute(&self) {
         self.mute.store(true, Ordering::SeqCst);
     }
@@ -104,13 +104,13 @@ impl TestService {
 }
 
 impl TestService {
-    /// As the daemon takes in what another agent said: messages are `m1`, `m2`, their errands `e1`, `e2`.
-    async fn errand(&self, new: NewErrand) -> TakeErrand {
-        let n = self.errands.fetch_add(1, Ordering::SeqCst) + 1;
+    /// As the daemon takes in what another agent said: messages are `m1`, `m2`, their tasks `e1`, `e2`.
+    async fn task(&self, new: NewTaskInput) -> AcceptInput {
+        let n = self.tasks.fetch_add(1, Ordering::SeqCst) + 1;
         let owner = new.from.name;
-        let old = new.errand_id.clone();
+        let old = new.task_id.clone();
         let old = self.ledger.read(move |rows| match old {
-            Some(id) => ErrandView::load(rows, &id),
+            Some(id) => TaskSnapshot::load(rows, &id),
             None => Ok(None),
         });
         let key = match (old.await.unwrap(), new.context) {
@@ -121,7 +121,7 @@ impl TestService {
         let id = format!("m{n}");
         let external_id = match new.key {
             Some(key) => key_id(&owner, &key),
-            None => ExternalId::new(format!("{}#{id}", new.said_as)),
+            None => ExternalId::new(format!("{}#{id}", new.client_message_id)),
         };
         let receive = Receive {
             conversation_id: ConversationId::new(format!("c-{key}")),
@@ -132,20 +132,20 @@ impl TestService {
             body: new.text,
             ..message(&id, "a2a", &owner)
         };
-        TakeErrand {
-            place: match new.errand_id {
-                Some(errand_id) => ErrandPlace::Old { errand_id, owner },
-                None => ErrandPlace::New(Errand {
-                    errand_id: ErrandId::new(format!("e{n}")),
+        AcceptInput {
+            place: match new.task_id {
+                Some(task_id) => InputTarget::Old { task_id, owner },
+                None => InputTarget::New(A2aTask {
+                    task_id: TaskId::new(format!("e{n}")),
                     channel: receive.channel.clone(),
                     conversation_id: receive.conversation_id.clone(),
                     owner,
-                    told: 0,
+                    sequence: 0,
                     created_at: self.now(),
                 }),
             },
             receive,
-            said_as: new.said_as,
+            client_message_id: new.client_message_id,
             original: new.original,
             brief: new.brief,
         }
@@ -342,18 +342,18 @@ impl BridgeService for TestService {
         A2aProfile::default()
     }
 
-    async fn take_errand(&self, errand: NewErrand) -> Result<ErrandTaken, SubmitError> {
-        let taken = self.does(self.errand(errand).await).await?;
-        if let ErrandTaken::New { message_id, .. } = &taken {
+    async fn accept_input(&self, task: NewTaskInput) -> Result<InputAccepted, SubmitError> {
+        let taken = self.does(self.task(task).await).await?;
+        if let InputAccepted::New { message_id, .. } = &taken {
             self.hub.publish(message_id, Live::Changed);
         }
         Ok(taken)
     }
 
-    async fn answer_errand(&self, answer: NewAnswer) -> Result<ErrandAnswered, LedgerError> {
+    async fn answer_task(&self, answer: NewAnswer) -> Result<TaskAnswered, LedgerError> {
         let sender = answer.from.name;
-        let done = self.does(AnswerErrand {
-            known_as: answer.key.map(|key| key_id(&sender, &key)),
+        let done = self.does(AnswerTask {
+            idempotency_key: answer.key.map(|key| key_id(&sender, &key)),
             decide: Decide {
                 request_id: answer.request_id,
                 verdict: RequestVerdict {
@@ -369,23 +369,23 @@ impl BridgeService for TestService {
                     tier: Tier::Peer,
                 },
             },
-            errand_id: answer.errand_id,
-            said_as: answer.said_as,
+            task_id: answer.task_id,
+            client_message_id: answer.client_message_id,
             original: answer.original,
         });
         done.await
     }
 
-    async fn said_before(
+    async fn repeated_input(
         &self,
         from: &Caller,
-        errand_id: &ErrandId,
+        task_id: &TaskId,
         key: &str,
-    ) -> Result<Option<Word>, LedgerError> {
-        let (errand_id, known_as) = (errand_id.clone(), key_id(&from.name, key));
+    ) -> Result<Option<TaskInput>, LedgerError> {
+        let (task_id, idempotency_key) = (task_id.clone(), key_id(&from.name, key));
         let read = self
             .ledger
-            .read(move |rows| bridge_core::errand::said_before(rows, &errand_id, &known_as));
+            .read(move |rows| bridge_core::task::repeated_input(rows, &task_id, &idempotency_key));
         read.await
     }
 
@@ -393,12 +393,12 @@ impl BridgeService for TestService {
         (ChannelId::new("a2a"), format!("{}/{context}", from.name))
     }
 
-    async fn reserve_told(&self, id: &ErrandId, more: u32) -> Result<Option<u64>, LedgerError> {
+    async fn reserve_sequence(&self, id: &TaskId, more: u32) -> Result<Option<u64>, LedgerError> {
         if self.mute.load(Ordering::SeqCst) {
             return Ok(None);
         }
-        let errand_id = id.clone();
-        self.does(ReserveTold { errand_id, more }).await
+        let task_id = id.clone();
+        self.does(ReserveSequence { task_id, more }).await
     }
 
     async fn put_push(&self, push: Push, by: &str) -> Result<PushPut, LedgerError> {
@@ -406,12 +406,12 @@ impl BridgeService for TestService {
             let why = "it leads into a private network".to_owned();
             return Ok(PushPut::Refused { why });
         }
-        let errand_id = push.errand_id.clone();
+        let task_id = push.task_id.clone();
         let known = self
             .ledger
-            .read(move |rows| rows.errand(&errand_id))
+            .read(move |rows| rows.a2a_task(&task_id))
             .await?;
-        if known.is_some_and(|errand| errand.owner == by) {
+        if known.is_some_and(|task| task.owner == by) {
             self.does(Put(vec![Change::PutPush(push)])).await?;
             Ok(PushPut::Put)
         } else {
@@ -419,19 +419,19 @@ impl BridgeService for TestService {
         }
     }
 
-    async fn drop_push(&self, id: &ErrandId, name: &str, by: &str) -> Result<bool, LedgerError> {
-        let (errand_id, config_id) = (id.clone(), name.to_owned());
-        let wanted = (errand_id.clone(), config_id.clone());
+    async fn drop_push(&self, id: &TaskId, name: &str, by: &str) -> Result<bool, LedgerError> {
+        let (task_id, config_id) = (id.clone(), name.to_owned());
+        let wanted = (task_id.clone(), config_id.clone());
         let (known, push) = self
             .ledger
-            .read(move |rows| Ok((rows.errand(&wanted.0)?, rows.push(&wanted.0, &wanted.1)?)))
+            .read(move |rows| Ok((rows.a2a_task(&wanted.0)?, rows.push(&wanted.0, &wanted.1)?)))
             .await?;
-        if known.is_none_or(|errand| errand.owner != by) {
+        if known.is_none_or(|task| task.owner != by) {
             return Ok(false);
         }
         if push.is_some() {
             let drop = Change::DropPush {
-                errand_id,
+                task_id,
                 config: config_id,
             };
             self.does(Put(vec![drop])).await?;

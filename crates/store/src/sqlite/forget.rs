@@ -1,7 +1,7 @@
 //! Removing: finished messages with everything that hangs on them, and old records. What may go is decided by the
 //! core; the guards here only refuse what is not finished.
 
-use super::{audit, errand, sql, stored};
+use super::{a2a_task, audit, sql, stored};
 use crate::key::LedgerKey;
 use bridge_core::port::{OldRecords, RowsError};
 use bridge_core::value::{MessageId, StateName};
@@ -20,7 +20,7 @@ const OF_MESSAGE: [&str; 8] = [
 ];
 
 pub(super) fn message(conn: &Connection, id: &MessageId, from: StateName) -> Result<(), RowsError> {
-    errand::forget(conn, id)?;
+    a2a_task::forget(conn, id)?;
     for statement in OF_MESSAGE {
         sql::run(conn, statement, [id.as_str()])?;
     }

@@ -4,7 +4,7 @@
 
 use super::fields::{Fields, failure_columns};
 use super::place::{self, Moves, Standing};
-use super::{attached, errand, sql, sums};
+use super::{a2a_task, attached, sql, sums};
 use bridge_core::port::RowsError;
 use bridge_core::value::{
     ChannelId, ConversationId, ExternalId, Failure, Hold, Life, Message, MessageId, MessageState,
@@ -291,7 +291,7 @@ pub(super) fn live(
     let own: [&dyn ToSql; 2] = [&id.as_str(), &from.as_str()];
     if place::same_spot(from, life.state.name()) {
         with_life(&own, life, |columns| sql::write(conn, LIVE, columns, what))?;
-        return errand::touch(conn, id, life.updated_at);
+        return a2a_task::touch(conn, id, life.updated_at);
     }
     let standing = Standing::of(&life.state);
     let Some(moves) = moves(conn, id, standing, held(&life.state))? else {
@@ -302,7 +302,7 @@ pub(super) fn live(
     with_life(&own, life, |columns| {
         sql::write(conn, LIVE_ELSEWHERE, columns, what)
     })?;
-    errand::touch(conn, id, life.updated_at)?;
+    a2a_task::touch(conn, id, life.updated_at)?;
     moves.write(conn)
 }
 

@@ -3,6 +3,7 @@
 //! Opening is in `open`, the schema's versions in `migrate`, threads in `writer` and `reader`. Stored forms
 //! are the tables' own, one file per table; nothing outside this folder knows a column.
 
+mod a2a_task;
 mod answer;
 mod attached;
 mod audit;
@@ -10,7 +11,6 @@ mod backup;
 mod check;
 mod conversation;
 mod cursor;
-mod errand;
 mod event;
 mod fields;
 mod figures;

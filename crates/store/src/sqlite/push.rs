@@ -1,4 +1,4 @@
-//! The `push` table: where owners of errands want to be told how they stand.
+//! The `push` table: where owners of tasks want to be told how they stand.
 
 use super::fields::Fields;
 use super::seal::{self, Place};
@@ -6,10 +6,10 @@ use super::sql;
 use crate::key::{LedgerKey, Unreadable};
 use crate::page;
 use bridge_core::port::RowsError;
-use bridge_core::value::{ErrandId, Push, PushState};
+use bridge_core::value::{Push, PushState, TaskId};
 use rusqlite::{Connection, Row, params};
 
-const COLUMNS: &str = "errand_id, config_id, url, token, scheme, credentials, version, state, \
+const COLUMNS: &str = "task_id, config_id, url, token, scheme, credentials, version, state, \
                        not_before, dead_at, mark, tries, first_try_at, error, created_at";
 
 /// Begins the state of a row, before its times are known.
@@ -35,8 +35,8 @@ impl Word {
 
 /// As it is stored: address and credentials are encrypted.
 fn read(row: &Row<'_>) -> Result<Push, RowsError> {
-    let mut fields = Fields::of("push of errand", row);
-    let errand_id = fields.id(ErrandId::new)?;
+    let mut fields = Fields::of("push of task", row);
+    let task_id = fields.id(TaskId::new)?;
     let config_id = fields.next()?;
     let url = fields.next()?;
     let token = fields.next()?;
@@ -53,7 +53,7 @@ fn read(row: &Row<'_>) -> Result<Push, RowsError> {
         },
     };
     Ok(Push {
-        errand_id,
+        task_id,
         config_id,
         url,
         token,
@@ -91,14 +91,14 @@ fn opened(key: &LedgerKey, stored: Push) -> Push {
 type Secrets = (String, Option<String>, Option<(String, String)>);
 
 fn secrets(key: &LedgerKey, stored: &Push) -> Result<Secrets, Unreadable> {
-    let (errand, config) = (stored.errand_id.as_str(), stored.config_id.as_str());
-    let url = seal::open(key, &Place::push_url(errand, config), &stored.url)?;
+    let (task, config) = (stored.task_id.as_str(), stored.config_id.as_str());
+    let url = seal::open(key, &Place::push_url(task, config), &stored.url)?;
     let token = stored.token.as_deref().map(|token| {
-        let place = Place::push_token(errand, config, &url);
+        let place = Place::push_token(task, config, &url);
         seal::open(key, &place, token)
     });
     let authorization = stored.authorization.as_ref().map(|(scheme, credentials)| {
-        let place = Place::push_credentials(errand, config, &url);
+        let place = Place::push_credentials(task, config, &url);
         Ok((scheme.clone(), seal::open(key, &place, credentials)?))
     });
     Ok((url.clone(), token.transpose()?, authorization.transpose()?))
@@ -107,26 +107,26 @@ fn secrets(key: &LedgerKey, stored: &Push) -> Result<Secrets, Unreadable> {
 pub(super) fn one(
     conn: &Connection,
     key: &LedgerKey,
-    errand_id: &ErrandId,
+    task_id: &TaskId,
     config_id: &str,
 ) -> Result<Option<Push>, RowsError> {
-    let query = format!("SELECT {COLUMNS} FROM push WHERE errand_id = ?1 AND config_id = ?2");
-    let stored = sql::one(conn, &query, params![errand_id.as_str(), config_id], read)?;
+    let query = format!("SELECT {COLUMNS} FROM push WHERE task_id = ?1 AND config_id = ?2");
+    let stored = sql::one(conn, &query, params![task_id.as_str(), config_id], read)?;
     Ok(stored.map(|stored| opened(key, stored)))
 }
 
 pub(super) fn of(
     conn: &Connection,
     key: &LedgerKey,
-    errand_id: &ErrandId,
+    task_id: &TaskId,
 ) -> Result<Vec<Push>, RowsError> {
-    let query = format!("SELECT {COLUMNS} FROM push WHERE errand_id = ?1 ORDER BY config_id");
-    let stored = sql::many(conn, &query, [errand_id.as_str()], read)?;
+    let query = format!("SELECT {COLUMNS} FROM push WHERE task_id = ?1 ORDER BY config_id");
+    let stored = sql::many(conn, &query, [task_id.as_str()], read)?;
     Ok(stored.into_iter().map(|push| opened(key, push)).collect())
 }
 
 /// From the open ones to their owners: an owner's history is long, and what is open of it is not.
-pub(super) const HELD: &str = "SELECT count(*) FROM push INDEXED BY push_open CROSS JOIN errand USING (errand_id) \
+pub(super) const HELD: &str = "SELECT count(*) FROM push INDEXED BY push_open CROSS JOIN a2a_task USING (task_id) \
                                WHERE owner = ?1 AND (state = 'waiting' OR state = 'sending')";
 
 pub(super) fn held(conn: &Connection, owner: &str) -> Result<u64, RowsError> {
@@ -137,19 +137,19 @@ pub(super) fn held(conn: &Connection, owner: &str) -> Result<u64, RowsError> {
 pub(super) fn open(
     conn: &Connection,
     key: &LedgerKey,
-    after: Option<(&ErrandId, &str)>,
+    after: Option<(&TaskId, &str)>,
     limit: u32,
 ) -> Result<Vec<Push>, RowsError> {
-    let (errand_id, config_id) = match after {
-        Some((errand_id, config_id)) => (Some(errand_id.as_str()), config_id),
+    let (task_id, config_id) = match after {
+        Some((task_id, config_id)) => (Some(task_id.as_str()), config_id),
         None => (None, ""),
     };
     let query = format!(
         "SELECT {COLUMNS} FROM push WHERE (state = 'waiting' OR state = 'sending') \
-         AND (?1 IS NULL OR (errand_id, config_id) > (?1, ?2)) \
-         ORDER BY errand_id, config_id LIMIT ?3"
+         AND (?1 IS NULL OR (task_id, config_id) > (?1, ?2)) \
+         ORDER BY task_id, config_id LIMIT ?3"
     );
-    let page = params![errand_id, config_id, page(limit)];
+    let page = params![task_id, config_id, page(limit)];
     let stored = sql::many(conn, &query, page, read)?;
     Ok(stored.into_iter().map(|push| opened(key, push)).collect())
 }
@@ -167,25 +167,25 @@ pub(super) fn put(conn: &Connection, key: &LedgerKey, push: &Push) -> Result<(),
         return moved(conn, push);
     }
     let (not_before, dead_at) = times(push.state);
-    let (errand, config) = (push.errand_id.as_str(), push.config_id.as_str());
+    let (task, config) = (push.task_id.as_str(), push.config_id.as_str());
     let token = push.token.as_deref().map(|token| {
-        let place = Place::push_token(errand, config, &push.url);
+        let place = Place::push_token(task, config, &push.url);
         seal::seal(key, &place, token)
     });
     let (scheme, credentials) = push.authorization.as_ref().map(|(a, b)| (a, b)).unzip();
     let credentials = credentials.map(|credentials| {
-        let place = Place::push_credentials(errand, config, &push.url);
+        let place = Place::push_credentials(task, config, &push.url);
         seal::seal(key, &place, credentials)
     });
     sql::write(
         conn,
-        "INSERT OR REPLACE INTO push (errand_id, config_id, url, token, scheme, credentials, \
+        "INSERT OR REPLACE INTO push (task_id, config_id, url, token, scheme, credentials, \
          version, state, not_before, dead_at, mark, tries, first_try_at, error, created_at) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         params![
-            errand,
+            task,
             config,
-            seal::seal(key, &Place::push_url(errand, config), &push.url)?,
+            seal::seal(key, &Place::push_url(task, config), &push.url)?,
             token.transpose()?,
             scheme,
             credentials.transpose()?,
@@ -199,7 +199,7 @@ pub(super) fn put(conn: &Connection, key: &LedgerKey, push: &Push) -> Result<(),
             push.error,
             push.created_at.0,
         ],
-        || format!("push {config} of errand {errand}"),
+        || format!("push {config} of task {task}"),
     )
 }
 
@@ -209,9 +209,9 @@ fn moved(conn: &Connection, push: &Push) -> Result<(), RowsError> {
     sql::write(
         conn,
         "UPDATE push SET state = ?3, not_before = ?4, dead_at = ?5, mark = ?6, tries = ?7, first_try_at = ?8, \
-         error = ?9 WHERE errand_id = ?1 AND config_id = ?2",
+         error = ?9 WHERE task_id = ?1 AND config_id = ?2",
         params![
-            push.errand_id.as_str(),
+            push.task_id.as_str(),
             push.config_id,
             push.state.as_str(),
             not_before,
@@ -221,27 +221,27 @@ fn moved(conn: &Connection, push: &Push) -> Result<(), RowsError> {
             push.first_try_at.map(|at| at.0),
             push.error,
         ],
-        || format!("push {} of errand {}", push.config_id, push.errand_id),
+        || format!("push {} of task {}", push.config_id, push.task_id),
     )
 }
 
 pub(super) fn remove(
     conn: &Connection,
-    errand_id: &ErrandId,
+    task_id: &TaskId,
     config_id: &str,
 ) -> Result<(), RowsError> {
     sql::write(
         conn,
-        "DELETE FROM push WHERE errand_id = ?1 AND config_id = ?2",
-        params![errand_id.as_str(), config_id],
-        || format!("end of push {config_id} of errand {errand_id}"),
+        "DELETE FROM push WHERE task_id = ?1 AND config_id = ?2",
+        params![task_id.as_str(), config_id],
+        || format!("end of push {config_id} of task {task_id}"),
     )
 }
 
 pub(super) fn remove_all_of(conn: &Connection, owner: &str) -> Result<(), RowsError> {
     sql::run(
         conn,
-        "DELETE FROM push WHERE errand_id IN (SELECT errand_id FROM errand WHERE owner = ?1)",
+        "DELETE FROM push WHERE task_id IN (SELECT task_id FROM a2a_task WHERE owner = ?1)",
         [owner],
     )
 }

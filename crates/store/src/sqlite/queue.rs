@@ -123,12 +123,12 @@ const FINISHED_IN_STATE: &str = select_message!(
      ORDER BY message_id DESC LIMIT ?3"
 );
 
-/// An errand stands as its newest message does, so that one goes last: never before an earlier one that is kept longer.
+/// A task stands as its newest message does, so that one goes last: never before an earlier one that is kept longer.
 pub(super) const FORGETTABLE: &str = "SELECT message_id FROM message INDEXED BY message_finished \
      WHERE queue IS NULL AND state = ?1 AND updated_at < ?2 \
      AND NOT EXISTS (SELECT 1 FROM reply WHERE reply.message_id = message.message_id \
          AND state IN ('queued', 'sending')) \
-     AND NOT EXISTS (SELECT 1 FROM word AS its JOIN word AS earlier USING (errand_id) \
+     AND NOT EXISTS (SELECT 1 FROM task_input AS its JOIN task_input AS earlier USING (task_id) \
          JOIN message AS older ON older.message_id = earlier.message_id \
          WHERE its.message_id = message.message_id AND earlier.ordinal < its.ordinal \
          AND NOT (older.queue IS NULL AND (older.state = 'dead') = (?1 = 'dead') AND older.updated_at < ?2)) \

@@ -3,20 +3,20 @@
 //! No SQL here. Where one job of a batch must be undoable alone, its first write opens a savepoint.
 
 use super::{
-    answer, attached, audit, conversation, cursor, errand, event, figures, forget, incarnation,
+    a2a_task, answer, attached, audit, conversation, cursor, event, figures, forget, incarnation,
     message, pages, push, queue, reply, request, spend, sql, stored, task, token, turn,
 };
 use crate::key::LedgerKey;
 use bridge_core::budget::DayBudget;
 use bridge_core::port::{
-    Change, ErrandQuery, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, Rows, RowsError,
-    Spent, Standing, StateCount,
+    Change, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, Rows, RowsError, Spent,
+    Standing, StateCount, TaskQuery,
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
-    Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Push, Reply, Request, RequestId,
-    Round, SenderKind, Seq, StateName, Task, TaskId, Timestamp, Token, Turn, Twin, Word,
+    A2aTask, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, Message, MessageId, Push, Reply, Request, RequestId, Round,
+    SenderKind, Seq, StateName, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
 };
 use rusqlite::Connection;
 
@@ -172,11 +172,13 @@ impl Rows for SqliteRows<'_> {
             Change::ToldAgain { request_id } => request::told_again(conn, request_id),
             Change::Orphan(of) => request::orphan(conn, of),
             Change::Withdraw { message_id, why } => request::withdraw(conn, message_id, why),
-            Change::NewErrand(new) => errand::insert(conn, new),
-            Change::NewWord(word) => errand::insert_word(conn, word),
-            Change::ErrandTold { errand_id, told } => errand::told(conn, errand_id, *told),
+            Change::NewA2aTask(new) => a2a_task::insert(conn, new),
+            Change::NewTaskInput(word) => a2a_task::insert_input(conn, word),
+            Change::TaskSequence { task_id, sequence } => {
+                a2a_task::sequence(conn, task_id, *sequence)
+            }
             Change::PutPush(new) => push::put(conn, key, new),
-            Change::DropPush { errand_id, config } => push::remove(conn, errand_id, config),
+            Change::DropPush { task_id, config } => push::remove(conn, task_id, config),
             Change::DropPushesOf { owner } => push::remove_all_of(conn, owner),
             Change::NewIncarnation(incarnation) => incarnation::insert(conn, incarnation),
             Change::IncarnationEnded { incarnation_id, at } => {
@@ -525,28 +527,28 @@ impl Read for SqliteRows<'_> {
         incarnation::live(self.conn)
     }
 
-    fn errand(&self, errand_id: &ErrandId) -> Result<Option<Errand>, RowsError> {
-        errand::by_id(self.conn, errand_id)
+    fn a2a_task(&self, task_id: &TaskId) -> Result<Option<A2aTask>, RowsError> {
+        a2a_task::by_id(self.conn, task_id)
     }
 
-    fn words(&self, errand_id: &ErrandId) -> Result<Vec<Word>, RowsError> {
-        errand::words(self.conn, errand_id)
+    fn task_inputs(&self, task_id: &TaskId) -> Result<Vec<TaskInput>, RowsError> {
+        a2a_task::inputs(self.conn, task_id)
     }
 
-    fn errand_changed(&self, errand_id: &ErrandId) -> Result<Option<Timestamp>, RowsError> {
-        errand::changed(self.conn, errand_id)
+    fn task_changed(&self, task_id: &TaskId) -> Result<Option<Timestamp>, RowsError> {
+        a2a_task::changed(self.conn, task_id)
     }
 
-    fn errand_of(&self, message_id: &MessageId) -> Result<Option<ErrandId>, RowsError> {
-        errand::of(self.conn, message_id)
+    fn task_of_message(&self, message_id: &MessageId) -> Result<Option<TaskId>, RowsError> {
+        a2a_task::of(self.conn, message_id)
     }
 
-    fn errands(&self, query: &ErrandQuery) -> Result<Vec<(Errand, Timestamp)>, RowsError> {
-        errand::list(self.conn, query)
+    fn a2a_tasks(&self, query: &TaskQuery) -> Result<Vec<(A2aTask, Timestamp)>, RowsError> {
+        a2a_task::list(self.conn, query)
     }
 
-    fn errands_count(&self, query: &ErrandQuery) -> Result<u64, RowsError> {
-        errand::count(self.conn, query)
+    fn a2a_tasks_count(&self, query: &TaskQuery) -> Result<u64, RowsError> {
+        a2a_task::count(self.conn, query)
     }
 
     fn stored(&self, channel: &ChannelId, sender: &str) -> Result<Vec<StoredHour>, RowsError> {
@@ -582,12 +584,12 @@ impl Read for SqliteRows<'_> {
         spend::reached(self.conn, channel, sender, since, budget)
     }
 
-    fn push(&self, errand_id: &ErrandId, config_id: &str) -> Result<Option<Push>, RowsError> {
-        push::one(self.conn, self.key, errand_id, config_id)
+    fn push(&self, task_id: &TaskId, config_id: &str) -> Result<Option<Push>, RowsError> {
+        push::one(self.conn, self.key, task_id, config_id)
     }
 
-    fn pushes_of(&self, errand_id: &ErrandId) -> Result<Vec<Push>, RowsError> {
-        push::of(self.conn, self.key, errand_id)
+    fn pushes_of(&self, task_id: &TaskId) -> Result<Vec<Push>, RowsError> {
+        push::of(self.conn, self.key, task_id)
     }
 
     fn pushes_held(&self, owner: &str) -> Result<u64, RowsError> {
@@ -596,7 +598,7 @@ impl Read for SqliteRows<'_> {
 
     fn pushes_open(
         &self,
-        after: Option<(&ErrandId, &str)>,
+        after: Option<(&TaskId, &str)>,
         limit: u32,
     ) -> Result<Vec<Push>, RowsError> {
         push::open(self.conn, self.key, after, limit)

@@ -22,16 +22,16 @@ impl Place {
         Self(place)
     }
 
-    pub(super) fn push_url(errand_id: &str, config_id: &str) -> Self {
-        Self::of(&["push", "url", errand_id, config_id])
+    pub(super) fn push_url(task_id: &str, config_id: &str) -> Self {
+        Self::of(&["push", "url", task_id, config_id])
     }
 
-    pub(super) fn push_token(errand_id: &str, config_id: &str, url: &str) -> Self {
-        Self::of(&["push", "token", errand_id, config_id, url])
+    pub(super) fn push_token(task_id: &str, config_id: &str, url: &str) -> Self {
+        Self::of(&["push", "token", task_id, config_id, url])
     }
 
-    pub(super) fn push_credentials(errand_id: &str, config_id: &str, url: &str) -> Self {
-        Self::of(&["push", "credentials", errand_id, config_id, url])
+    pub(super) fn push_credentials(task_id: &str, config_id: &str, url: &str) -> Self {
+        Self::of(&["push", "credentials", task_id, config_id, url])
     }
 
     pub(super) fn answers(request_id: &str) -> Self {
@@ -52,7 +52,7 @@ pub(super) fn open(key: &LedgerKey, place: &Place, stored: &str) -> Result<Strin
 
 /// One row of `push` as it is stored.
 struct StoredPush {
-    errand_id: String,
+    task_id: String,
     config_id: String,
     url: String,
     token: Option<String>,
@@ -61,12 +61,12 @@ struct StoredPush {
 
 impl StoredPush {
     fn all(conn: &Connection) -> Result<Vec<Self>, RowsError> {
-        let query = "SELECT errand_id, config_id, url, token, credentials FROM push";
+        let query = "SELECT task_id, config_id, url, token, credentials FROM push";
         sql::many(conn, query, [], |row| {
             let text = |at| row.get(at).map_err(sql::failed);
             let maybe = |at| row.get(at).map_err(sql::failed);
             Ok(Self {
-                errand_id: text(0)?,
+                task_id: text(0)?,
                 config_id: text(1)?,
                 url: text(2)?,
                 token: maybe(3)?,
@@ -76,17 +76,17 @@ impl StoredPush {
     }
 
     fn is_readable(&self, key: &LedgerKey) -> bool {
-        let (errand, config) = (&self.errand_id, &self.config_id);
-        let Ok(url) = open(key, &Place::push_url(errand, config), &self.url) else {
+        let (task, config) = (&self.task_id, &self.config_id);
+        let Ok(url) = open(key, &Place::push_url(task, config), &self.url) else {
             return false;
         };
         let readable = |place: Place, stored: &Option<String>| {
             let stored = stored.as_ref();
             stored.is_none_or(|stored| open(key, &place, stored).is_ok())
         };
-        readable(Place::push_token(errand, config, &url), &self.token)
+        readable(Place::push_token(task, config, &url), &self.token)
             && readable(
-                Place::push_credentials(errand, config, &url),
+                Place::push_credentials(task, config, &url),
                 &self.credentials,
             )
     }

@@ -35,8 +35,8 @@ const TEXTS: [(&str, &str); 4] = [
     ),
     ("answer to", "SELECT message_id, text, text_sum FROM answer"),
     (
-        "word",
-        "SELECT errand_id || '/' || ordinal, original, original_sum FROM word",
+        "task_input",
+        "SELECT task_id || '/' || ordinal, original, original_sum FROM task_input",
     ),
 ];
 

@@ -1,7 +1,7 @@
 //! How SQLite runs the hot queries: from partial indexes, without sorting, and without compiling them anew.
 
 use super::open::{Options, open};
-use super::{conversation, errand, message, pages, place, push, queue, reply, spend, stored};
+use super::{a2a_task, conversation, message, pages, place, push, queue, reply, spend, stored};
 use crate::key::for_tests;
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus};
@@ -116,10 +116,10 @@ const HOT: [&str; 42] = [
     message::BY_EXTERNAL,
     message::LIVE,
     message::LIVE_ELSEWHERE,
-    errand::OF_OWNER,
-    errand::OF_CONVERSATION,
-    errand::WORDS,
-    errand::TOUCH,
+    a2a_task::OF_OWNER,
+    a2a_task::OF_CONVERSATION,
+    a2a_task::INPUTS,
+    a2a_task::TOUCH,
     spend::TURNS,
     stored::HOURS,
     super::token::BY_NAME,
@@ -152,8 +152,8 @@ fn hot_queries_avoid_scans_and_sorts() {
         queue::UNANSWERED_BEFORE,
         queue::UNANSWERED_OF,
         queue::UNANSWERED_OF_SENDER,
-        errand::COUNT_OF_OWNER,
-        errand::COUNT_OF_CONVERSATION,
+        a2a_task::COUNT_OF_OWNER,
+        a2a_task::COUNT_OF_CONVERSATION,
         spend::CLAIMED,
         push::HELD,
     ] {

@@ -2,11 +2,11 @@
 //! without the key.
 
 use crate::given::{World, Write, key, request, text};
-use crate::rig::{Place, errand};
+use crate::rig::{Place, task};
 use bridge_core::port::{Change, Ledger};
 use bridge_core::step::{Keep, Prune, Record};
 use bridge_core::value::{
-    AuditEntry, ErrandId, Push, PushState, RequestDecision, RequestState, RequestVerdict, Timestamp,
+    AuditEntry, Push, PushState, RequestDecision, RequestState, RequestVerdict, TaskId, Timestamp,
 };
 use bridge_store::key::{KEY_BYTES, KeyAge};
 use bridge_store::sqlite::{
@@ -32,9 +32,9 @@ fn existing_key() -> LedgerKey {
     LedgerKey::from_bytes(&[7; KEY_BYTES], KeyAge::Existing).unwrap()
 }
 
-fn push(errand: &str) -> Push {
+fn push(task: &str) -> Push {
     Push {
-        errand_id: ErrandId::new(format!("e-{errand}")),
+        task_id: TaskId::new(format!("e-{task}")),
         config_id: "c".to_owned(),
         url: format!("https://example.com/{}", CANARIES[2]),
         token: Some(CANARIES[0].to_owned()),
@@ -64,7 +64,7 @@ fn decided() -> RequestState {
 async fn fill(ledger: &SqliteLedger) {
     let world = World::over(ledger);
     for name in ["m1", "m2"] {
-        world.does(errand(name)).await;
+        world.does(task(name)).await;
         world.does(Write(vec![Change::PutPush(push(name))])).await;
     }
     world.does(text("r", "asked")).await;
@@ -73,8 +73,8 @@ async fn fill(ledger: &SqliteLedger) {
     world.does(Write(vec![Change::NewRequest(asked)])).await;
 }
 
-async fn kept(ledger: &SqliteLedger, errand: &str) -> Push {
-    let id = ErrandId::new(format!("e-{errand}"));
+async fn kept(ledger: &SqliteLedger, task: &str) -> Push {
+    let id = TaskId::new(format!("e-{task}"));
     let read = ledger.read(move |rows| rows.push(&id, "c"));
     read.await.unwrap().unwrap()
 }
@@ -118,11 +118,11 @@ async fn f1_push_credentials_are_encrypted() {
 #[tokio::test]
 async fn f1_moved_or_redirected_credentials_are_refused() {
     for deed in [
-        "UPDATE push SET token = (SELECT token FROM push WHERE errand_id = 'e-m2') WHERE errand_id = 'e-m1'",
-        "UPDATE push SET token = credentials WHERE errand_id = 'e-m1'",
-        "UPDATE push SET url = (SELECT url FROM push WHERE errand_id = 'e-m2') WHERE errand_id = 'e-m1'",
-        "UPDATE push SET url = 'https://evil.example.com/' WHERE errand_id = 'e-m1'",
-        "UPDATE push SET token = 'in the clear' WHERE errand_id = 'e-m1'",
+        "UPDATE push SET token = (SELECT token FROM push WHERE task_id = 'e-m2') WHERE task_id = 'e-m1'",
+        "UPDATE push SET token = credentials WHERE task_id = 'e-m1'",
+        "UPDATE push SET url = (SELECT url FROM push WHERE task_id = 'e-m2') WHERE task_id = 'e-m1'",
+        "UPDATE push SET url = 'https://evil.example.com/' WHERE task_id = 'e-m1'",
+        "UPDATE push SET token = 'in the clear' WHERE task_id = 'e-m1'",
     ] {
         let place = Place::new();
         let ledger = place.open();

@@ -2,11 +2,11 @@
 //! kept as it was.
 
 use crate::given::{World, answered, attach, begin, key, text};
-use crate::rig::{Messages, Place, errand, every_state, finishes, messages, one_file, waits};
-use bridge_core::errand::ErrandView;
+use crate::rig::{Messages, Place, every_state, finishes, messages, one_file, task, waits};
 use bridge_core::port::{HeadFilter, Read, RowsError};
-use bridge_core::step::ReserveTold;
-use bridge_core::value::{ErrandId, MessageId, Sandbox, Timestamp};
+use bridge_core::step::ReserveSequence;
+use bridge_core::task::TaskSnapshot;
+use bridge_core::value::{MessageId, Sandbox, TaskId, Timestamp};
 use bridge_store::sqlite::{RecoverError, Recovered, Report, Soundness, recover};
 use bridge_store::{OpenError, Options, SqliteLedger};
 use rusqlite::Connection;
@@ -297,18 +297,18 @@ async fn backup_fills_gaps_without_rerunning_turns() {
     assert_eq!((table.kept, table.from_backup), (0, 2));
 }
 
-/// Who owns the errand that a message is of, if it can be read.
+/// Who owns the task that a message is of, if it can be read.
 fn owner_of(rows: &dyn Read, id: &str) -> Result<Option<String>, RowsError> {
-    let Some(errand_id) = rows.errand_of(&MessageId::new(id))? else {
+    let Some(task_id) = rows.task_of_message(&MessageId::new(id))? else {
         return Ok(None);
     };
-    let view = ErrandView::load(rows, &errand_id)?;
-    Ok(Some(view.unwrap().errand.owner))
+    let view = TaskSnapshot::load(rows, &task_id)?;
+    Ok(Some(view.unwrap().task.owner))
 }
 
 async fn told(ledger: &SqliteLedger, id: &str, more: u32) -> u64 {
-    let reserve = ReserveTold {
-        errand_id: ErrandId::new(id),
+    let reserve = ReserveSequence {
+        task_id: TaskId::new(id),
         more,
     };
     World::over(ledger).does(reserve).await.outcome.unwrap()
@@ -318,7 +318,7 @@ async fn told(ledger: &SqliteLedger, id: &str, more: u32) -> u64 {
 async fn recovery_never_reuses_event_numbers() {
     let place = Place::new();
     let ledger = place.open();
-    World::over(&ledger).does(errand("m1")).await;
+    World::over(&ledger).does(task("m1")).await;
     assert_eq!(told(&ledger, "e-m1", 10).await, 1);
     let backup = one_file(&place.path, "backup.db");
     assert_eq!(told(&ledger, "e-m1", 100).await, 11);
@@ -328,9 +328,9 @@ async fn recovery_never_reuses_event_numbers() {
     let recovered = damaged.open();
     assert!(told(&recovered, "e-m1", 1).await > 110);
     let world = World::over(&recovered);
-    let view = world.reads(|rows| ErrandView::load(rows, &ErrandId::new("e-m1")));
+    let view = world.reads(|rows| TaskSnapshot::load(rows, &TaskId::new("e-m1")));
     let view = view.await.unwrap();
-    assert_eq!(view.words[0].original, "m1 as it was said");
+    assert_eq!(view.inputs[0].original, "m1 as it was said");
 }
 
 #[tokio::test]
@@ -338,15 +338,15 @@ async fn lost_task_row_is_rebuilt_from_inputs() {
     let place = Place::new();
     let ledger = place.open();
     let world = World::over(&ledger);
-    world.does(errand("m1")).await;
-    world.does(errand("m2")).await;
+    world.does(task("m1")).await;
+    world.does(task("m2")).await;
     told(&ledger, "e-m1", 100).await;
     let damaged = Place::new();
     fs::rename(one_file(&place.path, "now.db"), &damaged.path).unwrap();
     let conn = Connection::open(&damaged.path).unwrap();
     conn.execute_batch(
-        "PRAGMA foreign_keys = OFF; DELETE FROM errand WHERE errand_id = 'e-m1'; \
-         DELETE FROM word WHERE errand_id = 'e-m2'",
+        "PRAGMA foreign_keys = OFF; DELETE FROM a2a_task WHERE task_id = 'e-m1'; \
+         DELETE FROM task_input WHERE task_id = 'e-m2'",
     )
     .unwrap();
     drop(conn);
@@ -358,8 +358,8 @@ async fn lost_task_row_is_rebuilt_from_inputs() {
     let world = World::over(&recovered);
     let owner = world.reads(|rows| owner_of(rows, "m1")).await;
     assert_eq!(owner.as_deref(), Some("ann"));
-    let wordless = world.reads(|rows| rows.errand(&ErrandId::new("e-m2")));
-    assert_eq!(wordless.await, None);
+    let inputless = world.reads(|rows| rows.a2a_task(&TaskId::new("e-m2")));
+    assert_eq!(inputless.await, None);
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use crate::given::{World, answered, attach, begin, fail, key, note, request, text};
 use bridge_core::port::Ledger;
-use bridge_core::step::{Ask, Begin, ErrandPlace, Receive, TakeErrand};
-use bridge_core::value::{Class, Errand, ErrandId, Sandbox, ThreadId, Timestamp};
+use bridge_core::step::{AcceptInput, Ask, Begin, InputTarget, Receive};
+use bridge_core::value::{A2aTask, Class, Sandbox, TaskId, ThreadId, Timestamp};
 use bridge_store::{Options, SqliteLedger};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ pub(crate) async fn every_state<L: Ledger>(ledger: &L) {
         world.receives(&[("received", &id)]).await;
     }
     for n in 0..12 {
-        world.does(errand(&format!("errand{n}"))).await;
+        world.does(task(&format!("task{n}"))).await;
     }
     let long = Receive {
         body: "long text ".repeat(2_000),
@@ -91,20 +91,20 @@ pub(crate) async fn every_state<L: Ledger>(ledger: &L) {
     world.does(long).await;
 }
 
-/// The first word of an errand of ann, whose message has its name.
-pub(crate) fn errand(id: &str) -> TakeErrand {
-    let receive = text("errands", id);
-    TakeErrand {
-        place: ErrandPlace::New(Errand {
-            errand_id: ErrandId::new(format!("e-{id}")),
+/// The first word of a task of ann, whose message has its name.
+pub(crate) fn task(id: &str) -> AcceptInput {
+    let receive = text("tasks", id);
+    AcceptInput {
+        place: InputTarget::New(A2aTask {
+            task_id: TaskId::new(format!("e-{id}")),
             channel: receive.channel.clone(),
             conversation_id: receive.conversation_id.clone(),
             owner: receive.sender.clone(),
-            told: 0,
+            sequence: 0,
             created_at: Timestamp(1),
         }),
         receive,
-        said_as: "their own id".to_owned(),
+        client_message_id: "their own id".to_owned(),
         original: format!("{id} as it was said"),
         brief: String::new(),
     }

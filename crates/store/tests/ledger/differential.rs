@@ -11,18 +11,18 @@ use crate::view::everything;
 use bridge_core::budget::{Budgets, DayBudget};
 use bridge_core::port::{Change, Ledger, Read, TurnHistory, TurnStatus};
 use bridge_core::step::{
-    AddToken, AnswerErrand, Answered, Ask, Authority, Bind, Blind, Cancel, Claim, Confirm, Deaf,
-    Decide, Discard, DropPush, ErrandPlace, Fail, Incarnate, IncarnationGone, Join, Keep, Leave,
-    MidTurn, Prune, PushBegin, PushEnd, PutPush, Redrive, Refuse, ReserveTold, Resume, RevokeToken,
-    Send, StopCause, StopSender, Suspend, TakeErrand, Tend, Told, Transition, TurnsPerSender,
-    Unbind, Unheard, Verdict,
+    AcceptInput, AddToken, AnswerTask, Answered, Ask, Authority, Bind, Blind, Cancel, Claim,
+    Confirm, Deaf, Decide, Discard, DropPush, Fail, Incarnate, IncarnationGone, InputTarget, Join,
+    Keep, Leave, MidTurn, Prune, PushBegin, PushEnd, PutPush, Redrive, Refuse, ReserveSequence,
+    Resume, RevokeToken, Send, StopCause, StopSender, Suspend, Tend, Told, Transition,
+    TurnsPerSender, Unbind, Unheard, Verdict,
 };
 use bridge_core::storage::StorageBudget;
 use bridge_core::task_events::{FROM_NOW, behind};
 use bridge_core::value::{
-    Actor, BootId, ChannelId, Class, ClientId, CutPolicy, Errand, ErrandId, ExternalId,
-    IncarnationId, Push, PushState, RequestDecision, RequestId, Sandbox, SenderKind, StateName,
-    ThreadId, Tier, Timestamp, Usage,
+    A2aTask, Actor, BootId, ChannelId, Class, ClientId, CutPolicy, ExternalId, IncarnationId, Push,
+    PushState, RequestDecision, RequestId, Sandbox, SenderKind, StateName, TaskId, ThreadId, Tier,
+    Timestamp, Usage,
 };
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -158,48 +158,48 @@ impl Pair {
             return self.both(text).await;
         }
         let owner = text.sender.clone();
-        let errand_id = ErrandId::new(format!("e{}", self.dice.below(4)));
+        let task_id = TaskId::new(format!("e{}", self.dice.below(4)));
         let place = if self.dice.one_in(2) {
-            ErrandPlace::New(Errand {
-                errand_id,
+            InputTarget::New(A2aTask {
+                task_id,
                 channel: text.channel.clone(),
                 conversation_id: text.conversation_id.clone(),
                 owner,
-                told: 0,
+                sequence: 0,
                 created_at: self.now,
             })
         } else {
-            ErrandPlace::Old { errand_id, owner }
+            InputTarget::Old { task_id, owner }
         };
-        self.both(TakeErrand {
+        self.both(AcceptInput {
             receive: text,
             place,
-            said_as: id,
+            client_message_id: id,
             original: "said".to_owned(),
             brief: String::new(),
         })
         .await;
     }
 
-    /// Numbers for news of an errand, or a word of its owner that answers a question.
-    async fn errand(&mut self, name: &str) {
-        let errand_id = ErrandId::new(format!("e{}", self.dice.below(4)));
+    /// Numbers for news of a task, or a word of its owner that answers a question.
+    async fn a2a_task(&mut self, name: &str) {
+        let task_id = TaskId::new(format!("e{}", self.dice.below(4)));
         if self.dice.one_in(2) {
-            return self.both(ReserveTold { errand_id, more: 3 }).await;
+            return self.both(ReserveSequence { task_id, more: 3 }).await;
         }
         let mut verdict = verdict(self.dice.choose(&RequestDecision::ALL), "ann");
         verdict.answers = Some("{}".to_owned());
         verdict.at = self.now;
-        let known_as = self.dice.choose(&[None, Some(ExternalId::new("x-answer"))]);
-        self.both(AnswerErrand {
+        let idempotency_key = self.dice.choose(&[None, Some(ExternalId::new("x-answer"))]);
+        self.both(AnswerTask {
             decide: Decide {
                 request_id: RequestId::new(format!("r-{name}")),
                 verdict,
                 authority: Authority::Owner,
             },
-            errand_id,
-            said_as: "answer".to_owned(),
-            known_as,
+            task_id,
+            client_message_id: "answer".to_owned(),
+            idempotency_key,
             original: "yes".to_owned(),
         })
         .await;
@@ -207,13 +207,13 @@ impl Pair {
 
     /// Where an owner wants to be told, and the telling; now and then an owner loses its token.
     async fn push(&mut self) {
-        let errand_id = ErrandId::new(format!("e{}", self.dice.below(4)));
+        let task_id = TaskId::new(format!("e{}", self.dice.below(4)));
         let config_id = self.dice.choose(&["p".to_owned(), "q".to_owned()]);
         let by = self.dice.choose(&["ann".to_owned(), "bob".to_owned()]);
         match self.dice.below(8) {
             0..3 => {
                 let push = Push {
-                    errand_id,
+                    task_id,
                     config_id,
                     url: "https://hooks.example.com/".to_owned(),
                     token: self.dice.choose(&[None, Some("t".to_owned())]),
@@ -231,7 +231,7 @@ impl Pair {
             }
             3 => {
                 self.both(DropPush {
-                    errand_id,
+                    task_id,
                     config_id,
                     by,
                 })
@@ -257,13 +257,13 @@ impl Pair {
                     .await;
                 }
             }
-            _ => self.tell(errand_id, config_id).await,
+            _ => self.tell(task_id, config_id).await,
         }
     }
 
-    async fn tell(&mut self, errand_id: ErrandId, config_id: String) {
+    async fn tell(&mut self, task_id: TaskId, config_id: String) {
         let begin = PushBegin {
-            errand_id: errand_id.clone(),
+            task_id: task_id.clone(),
             config_id: config_id.clone(),
         };
         self.both(begin.clone()).await;
@@ -279,7 +279,7 @@ impl Pair {
         let class = self.class();
         let away = self.dice.one_in(4);
         self.both(PushEnd {
-            errand_id,
+            task_id,
             config_id,
             mark: told.mark.clone(),
             failure: away.then(|| failure(class)),
@@ -570,7 +570,7 @@ impl Pair {
             .choose(&[ThreadId::new("thread"), ThreadId::new("other")]);
         let name = format!("i{}", self.dice.below(3));
         match self.dice.below(15) {
-            8..10 => self.errand(&name).await,
+            8..10 => self.a2a_task(&name).await,
             10..15 => self.push().await,
             0 => {
                 self.both(Bind {

@@ -1,9 +1,9 @@
 //! Everything a reader can learn from a ledger, as text: two equal views mean equal ledgers.
 
 use bridge_core::budget::DayBudget;
-use bridge_core::errand::ErrandView;
 use bridge_core::limits::PAGE_MAX;
-use bridge_core::port::{ErrandQuery, HeadFilter, Ledger, Read, RowsError};
+use bridge_core::port::{HeadFilter, Ledger, Read, RowsError, TaskQuery};
+use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{ChannelId, Message, StateName, Tier, Timestamp};
 use std::fmt::Debug;
 
@@ -58,31 +58,31 @@ impl View {
         self.add("next deadline", rows.next_deadline()?);
         self.add("unreminded", rows.unreminded_request(now.plus_ms(-5_000))?);
         self.add("next unreminded", rows.next_unreminded()?);
-        self.errands(rows, now)
+        self.a2a_tasks(rows, now)
     }
 
-    fn errands(&mut self, rows: &dyn Read, now: Timestamp) -> Result<(), RowsError> {
+    fn a2a_tasks(&mut self, rows: &dyn Read, now: Timestamp) -> Result<(), RowsError> {
         self.add("pushes", rows.pushes_open(None, PAGE_MAX)?);
         for owner in ["ann", "bob"] {
             self.add("held", rows.pushes_held(owner)?);
-            let mut query = ErrandQuery {
+            let mut query = TaskQuery {
                 owner: owner.to_owned(),
                 conversation: None,
                 since: None,
                 before: None,
                 limit: 2,
             };
-            let newest = rows.errands(&query)?;
-            self.add("errands counted", rows.errands_count(&query)?);
-            if let Some((errand, at)) = newest.last().cloned() {
-                query.before = Some((at, errand.errand_id));
-                self.add("older errands", rows.errands(&query)?);
-                query.conversation = Some(errand.conversation_id);
+            let newest = rows.a2a_tasks(&query)?;
+            self.add("tasks counted", rows.a2a_tasks_count(&query)?);
+            if let Some((task, at)) = newest.last().cloned() {
+                query.before = Some((at, task.task_id));
+                self.add("older tasks", rows.a2a_tasks(&query)?);
+                query.conversation = Some(task.conversation_id);
                 query.since = Some(at.plus_ms(-20_000));
-                self.add("errands of one conversation", rows.errands(&query)?);
-                self.add("counted", rows.errands_count(&query)?);
+                self.add("tasks of one conversation", rows.a2a_tasks(&query)?);
+                self.add("counted", rows.a2a_tasks_count(&query)?);
             }
-            self.add("errands", newest);
+            self.add("a2a tasks", newest);
             let local = ChannelId::new("local");
             let since = now.plus_ms(-30_000);
             self.add("spent", rows.spent(&local, owner, since)?);
@@ -173,9 +173,9 @@ impl View {
         self.add("older", rows.older_messages(id, 2)?);
         self.add("changed", rows.changed_since(message.life.updated_at, 3)?);
         self.requests(rows, message)?;
-        if let Some(errand_id) = rows.errand_of(id)? {
-            self.add("errand", ErrandView::load(rows, &errand_id)?);
-            self.add("pushes of", rows.pushes_of(&errand_id)?);
+        if let Some(task_id) = rows.task_of_message(id)? {
+            self.add("a2a task", TaskSnapshot::load(rows, &task_id)?);
+            self.add("pushes of", rows.pushes_of(&task_id)?);
         }
         self.add("after", rows.unfinished(Some(id), 2)?);
         let conversation = &message.conversation_id;

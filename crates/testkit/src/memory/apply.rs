@@ -84,11 +84,11 @@ impl Rows for MemoryRows {
             Change::ToldAgain { request_id } => self.tell_again(request_id)?,
             Change::Orphan(of) => self.orphan(of),
             Change::Withdraw { message_id, why } => self.withdraw(message_id, why),
-            Change::NewErrand(new) => self.new_errand(new)?,
-            Change::NewWord(word) => self.new_word(word)?,
-            Change::ErrandTold { errand_id, told } => self.errand_told(errand_id, *told)?,
+            Change::NewA2aTask(new) => self.new_a2a_task(new)?,
+            Change::NewTaskInput(word) => self.new_input(word)?,
+            Change::TaskSequence { task_id, sequence } => self.task_sequence(task_id, *sequence)?,
             Change::PutPush(new) => self.put_push(new)?,
-            Change::DropPush { errand_id, config } => self.drop_push(errand_id, config)?,
+            Change::DropPush { task_id, config } => self.drop_push(task_id, config)?,
             Change::DropPushesOf { owner } => self.drop_pushes_of(owner),
             Change::NewIncarnation(incarnation) => self.new_incarnation(incarnation)?,
             Change::IncarnationEnded { incarnation_id, at } => {
@@ -245,7 +245,7 @@ impl MemoryRows {
             ..message.clone()
         };
         self.write_message(message);
-        self.touch_errand(id, life.updated_at);
+        self.touch_task(id, life.updated_at);
         Ok(())
     }
 

@@ -67,7 +67,7 @@ impl MemoryRows {
             }
             self.asked.remove(&key);
         }
-        self.forget_word(id)?;
+        self.forget_input(id)?;
         self.forget_task(id);
         self.answers.remove(id);
         self.messages.remove(id);

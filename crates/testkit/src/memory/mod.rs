@@ -3,8 +3,8 @@
 //! [`MemoryRows`] is the rows alone, usable without any runtime; [`MemoryLedger`] shares them between tasks.
 //! Nothing here survives the process.
 
+mod a2a_task;
 mod apply;
-mod errand;
 mod facts;
 mod figures;
 mod flight;

@@ -7,14 +7,14 @@ use super::request::standing;
 use super::{MemoryRows, figures};
 use bridge_core::budget::DayBudget;
 use bridge_core::port::{
-    ErrandQuery, Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, RowsError, Spent,
-    Standing, StateCount,
+    Exchange, Figures, Flight, Head, HeadFilter, Heard, Read, RowsError, Spent, Standing,
+    StateCount, TaskQuery,
 };
 use bridge_core::storage::StoredHour;
 use bridge_core::value::{
-    Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Push, Reply, Request, RequestId,
-    Round, SenderKind, Seq, StateName, Task, TaskId, Timestamp, Token, Turn, Twin, Word,
+    A2aTask, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, Message, MessageId, Push, Reply, Request, RequestId, Round,
+    SenderKind, Seq, StateName, Task, TaskId, TaskInput, Timestamp, Token, Turn, Twin,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
@@ -390,7 +390,7 @@ impl Read for MemoryRows {
             .filter(|message| state.finished() && message.life.state.name() == state)
             .filter(|message| message.life.updated_at < before)
             .filter(|message| self.settled(&message.message_id))
-            .filter(|message| self.may_leave_its_errand(&message.message_id, state, before))
+            .filter(|message| self.may_leave_its_task(&message.message_id, state, before))
             .collect();
         old.sort_by_key(|message| (message.life.updated_at, &message.message_id));
         Ok(old
@@ -594,28 +594,28 @@ impl Read for MemoryRows {
         Ok(live)
     }
 
-    fn errand(&self, errand_id: &ErrandId) -> Result<Option<Errand>, RowsError> {
-        Ok(self.find_errand(errand_id))
+    fn a2a_task(&self, task_id: &TaskId) -> Result<Option<A2aTask>, RowsError> {
+        Ok(self.find_a2a_task(task_id))
     }
 
-    fn words(&self, errand_id: &ErrandId) -> Result<Vec<Word>, RowsError> {
-        Ok(self.words_of(errand_id))
+    fn task_inputs(&self, task_id: &TaskId) -> Result<Vec<TaskInput>, RowsError> {
+        Ok(self.inputs_of(task_id))
     }
 
-    fn errand_changed(&self, errand_id: &ErrandId) -> Result<Option<Timestamp>, RowsError> {
-        Ok(self.errand_changed_at(errand_id))
+    fn task_changed(&self, task_id: &TaskId) -> Result<Option<Timestamp>, RowsError> {
+        Ok(self.task_changed_at(task_id))
     }
 
-    fn errand_of(&self, message_id: &MessageId) -> Result<Option<ErrandId>, RowsError> {
-        Ok(self.errand_with(message_id))
+    fn task_of_message(&self, message_id: &MessageId) -> Result<Option<TaskId>, RowsError> {
+        Ok(self.task_with(message_id))
     }
 
-    fn errands(&self, query: &ErrandQuery) -> Result<Vec<(Errand, Timestamp)>, RowsError> {
-        Ok(self.list_errands(query))
+    fn a2a_tasks(&self, query: &TaskQuery) -> Result<Vec<(A2aTask, Timestamp)>, RowsError> {
+        Ok(self.list_a2a_tasks(query))
     }
 
-    fn errands_count(&self, query: &ErrandQuery) -> Result<u64, RowsError> {
-        Ok(self.count_errands(query))
+    fn a2a_tasks_count(&self, query: &TaskQuery) -> Result<u64, RowsError> {
+        Ok(self.count_a2a_tasks(query))
     }
 
     fn spent(
@@ -657,12 +657,12 @@ impl Read for MemoryRows {
         Ok(self.reached_by(channel, sender, since, budget))
     }
 
-    fn push(&self, errand_id: &ErrandId, config_id: &str) -> Result<Option<Push>, RowsError> {
-        Ok(self.find_push(errand_id, config_id))
+    fn push(&self, task_id: &TaskId, config_id: &str) -> Result<Option<Push>, RowsError> {
+        Ok(self.find_push(task_id, config_id))
     }
 
-    fn pushes_of(&self, errand_id: &ErrandId) -> Result<Vec<Push>, RowsError> {
-        Ok(self.list_pushes(errand_id))
+    fn pushes_of(&self, task_id: &TaskId) -> Result<Vec<Push>, RowsError> {
+        Ok(self.list_pushes(task_id))
     }
 
     fn pushes_held(&self, owner: &str) -> Result<u64, RowsError> {
@@ -671,7 +671,7 @@ impl Read for MemoryRows {
 
     fn pushes_open(
         &self,
-        after: Option<(&ErrandId, &str)>,
+        after: Option<(&TaskId, &str)>,
         limit: u32,
     ) -> Result<Vec<Push>, RowsError> {
         Ok(self.open_pushes(after, limit))

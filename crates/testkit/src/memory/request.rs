@@ -99,7 +99,7 @@ impl MemoryRows {
         let row = last.map_or(1, |last| last + 1);
         self.asked.put((message_id.clone(), row), id.clone());
         self.requests.put(id.clone(), request.clone());
-        self.touch_errand(message_id, request.created_at);
+        self.touch_task(message_id, request.created_at);
         Ok(())
     }
 
@@ -122,7 +122,7 @@ impl MemoryRows {
         };
         self.requests.put(id.clone(), request);
         if let Some(verdict) = to.verdict() {
-            self.touch_errand_by_request(id, verdict.at);
+            self.touch_task_by_request(id, verdict.at);
         }
         Ok(())
     }

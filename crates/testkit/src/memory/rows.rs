@@ -7,9 +7,9 @@ use super::table::{Table, Transactional};
 use bridge_core::port::Committed;
 use bridge_core::step::{RunError, Transition};
 use bridge_core::value::{
-    Answer, AuditEntry, ChannelId, Conversation, ConversationId, Errand, ErrandId, ExternalId,
-    Incarnation, IncarnationId, ItemEvent, Message, MessageId, Push, Reply, ReplyKey, Request,
-    RequestId, Round, Seq, Task, Timestamp, Token, Turn, Word,
+    A2aTask, Answer, AuditEntry, ChannelId, Conversation, ConversationId, ExternalId, Incarnation,
+    IncarnationId, ItemEvent, Message, MessageId, Push, Reply, ReplyKey, Request, RequestId, Round,
+    Seq, Task, TaskId, TaskInput, Timestamp, Token, Turn,
 };
 
 /// The rows of a ledger, without a runtime. Copies are cheap: tables are shared until one side writes.
@@ -49,12 +49,12 @@ pub struct MemoryRows {
     pub(super) tasks: Table<u64, Task>,
     pub(super) tokens: Table<String, Token>,
     /// With the time of the newest change of any of its messages.
-    pub(super) errands: Table<ErrandId, (Errand, Timestamp)>,
-    pub(super) words: Table<(ErrandId, u32), Word>,
+    pub(super) a2a_tasks: Table<TaskId, (A2aTask, Timestamp)>,
+    pub(super) inputs: Table<(TaskId, u32), TaskInput>,
     /// Words by the message that they became.
-    pub(super) worded: Table<MessageId, (ErrandId, u32)>,
-    /// By errand and name.
-    pub(super) pushes: Table<(ErrandId, String), Push>,
+    pub(super) input_of: Table<MessageId, (TaskId, u32)>,
+    /// By task and name.
+    pub(super) pushes: Table<(TaskId, String), Push>,
     /// Bytes by channel, sender and hour.
     pub(super) stored: Table<(ChannelId, String, Timestamp), u64>,
 }
@@ -107,9 +107,9 @@ impl MemoryRows {
             cursors,
             tasks,
             tokens,
-            errands,
-            words,
-            worded,
+            a2a_tasks,
+            inputs,
+            input_of,
             pushes,
             stored,
         } = self;
@@ -135,9 +135,9 @@ impl MemoryRows {
             cursors,
             tasks,
             tokens,
-            errands,
-            words,
-            worded,
+            a2a_tasks,
+            inputs,
+            input_of,
             pushes,
             stored,
         ];

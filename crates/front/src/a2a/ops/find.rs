@@ -6,23 +6,23 @@ use crate::a2a::sse::{Events, Until};
 use crate::a2a::task::{self, Detail};
 use crate::{BridgeService, Caller};
 use a2a::{GetTaskRequest, SubscribeToTaskRequest, Task};
-use bridge_core::errand::ErrandView;
 use bridge_core::port::Ledger;
-use bridge_core::value::{Attachment, ErrandId};
+use bridge_core::task::TaskSnapshot;
+use bridge_core::value::{Attachment, TaskId};
 
 /// The task with this id, for its owner. To everybody else it is as unknown as one that never was.
 pub(super) async fn owned<D: BridgeService>(
     service: &D,
     caller: &Caller,
     id: &str,
-) -> Result<ErrandView, Fault> {
-    let errand_id = ErrandId::new(id);
+) -> Result<TaskSnapshot, Fault> {
+    let task_id = TaskId::new(id);
     let found = service
         .ledger()
-        .read(move |rows| ErrandView::load(rows, &errand_id))
+        .read(move |rows| TaskSnapshot::load(rows, &task_id))
         .await?;
     found
-        .filter(|view| view.errand.owner == caller.name)
+        .filter(|view| view.task.owner == caller.name)
         .ok_or_else(|| Fault::task_not_found(id))
 }
 
@@ -47,7 +47,7 @@ pub(super) async fn subscribe<D: BridgeService>(
     let state = view.now().state;
     // Whoever lost the connection just before the end, and asks for our way to go on, hears the end.
     let tellers = &call.context.tellers;
-    let known = |seq| tellers.remembers(&view.errand.errand_id, seq);
+    let known = |seq| tellers.remembers(&view.task.task_id, seq);
     if state.terminal() && !call.after.is_some_and(known) {
         return Err(Fault::unsupported(format!(
             "the task is over ({}): nothing more happens to it, get it instead",
@@ -55,7 +55,7 @@ pub(super) async fn subscribe<D: BridgeService>(
         )));
     }
     let seat = call.sit()?;
-    Events::of(call, seat, &view.errand.errand_id, Until::Over).await
+    Events::of(call, seat, &view.task.task_id, Until::Over).await
 }
 
 /// A file of an answer.

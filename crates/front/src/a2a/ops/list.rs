@@ -8,9 +8,9 @@ use crate::BridgeService;
 use crate::a2a::fault::Fault;
 use crate::a2a::task::{self, Detail};
 use a2a::{ListTasksRequest, ListTasksResponse, TaskState};
-use bridge_core::errand::ErrandView;
-use bridge_core::port::{ErrandQuery, Ledger, Read, RowsError};
-use bridge_core::value::{ChannelId, ConversationId, ErrandId, Timestamp};
+use bridge_core::port::{Ledger, Read, RowsError, TaskQuery};
+use bridge_core::task::TaskSnapshot;
+use bridge_core::value::{ChannelId, ConversationId, TaskId, Timestamp};
 
 /// Tasks of a page where nobody says how many.
 const PAGE_DEFAULT: u32 = 50;
@@ -20,12 +20,12 @@ const LOOKED_AT_MAX: u32 = 1_000;
 const LOOKED_AT_ONCE: u32 = 100;
 
 /// Where a task is in the list.
-type Place = (Timestamp, ErrandId);
+type Place = (Timestamp, TaskId);
 
 /// One page.
 #[derive(Default)]
 struct Page {
-    views: Vec<ErrandView>,
+    views: Vec<TaskSnapshot>,
     next: String,
     total: u64,
 }
@@ -42,7 +42,7 @@ pub(super) async fn list<D: BridgeService>(
             (Some(place), counted)
         }
     };
-    let mut query = ErrandQuery {
+    let mut query = TaskQuery {
         owner: call.caller.name.clone(),
         conversation: None,
         since: request
@@ -101,38 +101,39 @@ async fn conversation<D: BridgeService>(
     Ok(found.map(|conversation| conversation.conversation_id))
 }
 
-fn plain(rows: &dyn Read, query: &ErrandQuery) -> Result<Page, RowsError> {
-    let one_more = ErrandQuery {
+fn plain(rows: &dyn Read, query: &TaskQuery) -> Result<Page, RowsError> {
+    let one_more = TaskQuery {
         limit: query.limit.saturating_add(1),
         ..query.clone()
     };
-    let mut found = rows.errands(&one_more)?;
+    let mut found = rows.a2a_tasks(&one_more)?;
     let size = usize::try_from(query.limit).unwrap_or(usize::MAX);
     let more = found.len() > size;
     found.truncate(size);
     let last = found.last().filter(|_| more);
-    let next = last.map_or_else(String::new, |(errand, at)| token(*at, &errand.errand_id));
+    let next = last.map_or_else(String::new, |(task, at)| token(*at, &task.task_id));
     let mut views = Vec::with_capacity(found.len());
-    for (errand, _) in &found {
-        views.extend(ErrandView::load(rows, &errand.errand_id)?);
+    for (task, _) in &found {
+        views.extend(TaskSnapshot::load(rows, &task.task_id)?);
     }
     Ok(Page {
         views,
         next,
-        total: rows.errands_count(query)?,
+        total: rows.a2a_tasks_count(query)?,
     })
 }
 
 /// A page of those that stand so. Others use the ledger between two looks.
 async fn filtered<D: BridgeService>(
     service: &D,
-    mut query: ErrandQuery,
+    mut query: TaskQuery,
     status: TaskState,
     counted: u64,
 ) -> Result<Page, Fault> {
     let size = usize::try_from(query.limit).unwrap_or(usize::MAX);
     query.limit = LOOKED_AT_ONCE;
-    let (mut views, mut total, mut looked): (Vec<ErrandView>, u64, u32) = (Vec::new(), counted, 0);
+    let (mut views, mut total, mut looked): (Vec<TaskSnapshot>, u64, u32) =
+        (Vec::new(), counted, 0);
     let mut end = None;
     loop {
         let (behind, wanted) = (query.clone(), status.clone());
@@ -167,7 +168,7 @@ async fn filtered<D: BridgeService>(
 /// What one look at some tasks found.
 struct Look {
     /// Those that stand so, as many as there is room for.
-    views: Vec<ErrandView>,
+    views: Vec<TaskSnapshot>,
     /// How many stand so.
     fit: u64,
     /// The place of the last one in `views`.
@@ -178,11 +179,11 @@ struct Look {
 
 fn look(
     rows: &dyn Read,
-    query: &ErrandQuery,
+    query: &TaskQuery,
     status: &TaskState,
     room: usize,
 ) -> Result<Look, RowsError> {
-    let found = rows.errands(query)?;
+    let found = rows.a2a_tasks(query)?;
     let more = found.len() >= usize::try_from(query.limit).unwrap_or(usize::MAX);
     let mut look = Look {
         views: Vec::new(),
@@ -190,9 +191,9 @@ fn look(
         end: None,
         last: None,
     };
-    for (errand, at) in found {
-        let place = (at, errand.errand_id);
-        let view = ErrandView::load(rows, &place.1)?;
+    for (task, at) in found {
+        let place = (at, task.task_id);
+        let view = TaskSnapshot::load(rows, &place.1)?;
         look.last = Some(place.clone()).filter(|_| more);
         let Some(view) = view.filter(|view| task::state(view.now().state) == *status) else {
             continue;
@@ -207,7 +208,7 @@ fn look(
 }
 
 /// Where the next page begins: behind this one.
-fn token(at: Timestamp, id: &ErrandId) -> String {
+fn token(at: Timestamp, id: &TaskId) -> String {
     format!("{}~{id}", at.0)
 }
 
@@ -220,7 +221,7 @@ fn read_token(token: &str) -> Result<(Place, u64), Fault> {
             Some(told) => told.parse::<u32>().ok()?,
             None => 0,
         };
-        let place = (Timestamp(at), ErrandId::new(id));
+        let place = (Timestamp(at), TaskId::new(id));
         words.next().is_none().then_some((place, u64::from(told)))
     };
     read().ok_or_else(|| Fault::invalid("pageToken", "is none that this server gave"))

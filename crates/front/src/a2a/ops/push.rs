@@ -10,17 +10,17 @@ use a2a::{
     GetTaskPushNotificationConfigRequest, ListTaskPushNotificationConfigsRequest,
     ListTaskPushNotificationConfigsResponse, TaskPushNotificationConfig,
 };
-use bridge_core::limits::{PUSHES_PER_ERRAND_MAX, PUSHES_PER_OWNER_MAX};
+use bridge_core::limits::{PUSHES_PER_OWNER_MAX, PUSHES_PER_TASK_MAX};
 use bridge_core::port::{Ledger, Read};
 use bridge_core::task_events::{FROM_NOW, Timeline};
-use bridge_core::value::{ErrandId, Push, PushState};
+use bridge_core::value::{Push, PushState, TaskId};
 
 pub(super) async fn create<D: BridgeService>(
     call: &Call<D>,
     config: TaskPushNotificationConfig,
 ) -> Result<TaskPushNotificationConfig, Fault> {
     let view = owned(&call.context.service, &call.caller, &config.task_id).await?;
-    put(call, &view.errand.errand_id, config, Since::Now, "url").await
+    put(call, &view.task.task_id, config, Since::Now, "url").await
 }
 
 /// What a new configuration is told first.
@@ -38,10 +38,10 @@ impl Since {
     /// Behind what there is to tell of a task now.
     pub(super) async fn now_of<D: BridgeService>(
         call: &Call<D>,
-        id: &ErrandId,
+        id: &TaskId,
     ) -> Result<Self, Fault> {
-        let errand_id = id.clone();
-        let read = move |rows: &dyn Read| Timeline::load(rows, &errand_id);
+        let task_id = id.clone();
+        let read = move |rows: &dyn Read| Timeline::load(rows, &task_id);
         let timeline = call.context.service.ledger().read(read).await?;
         let last = timeline.and_then(|timeline| timeline.task_events().pop());
         Ok(Self::Behind(last.map(|task_event| task_event.mark)))
@@ -64,19 +64,19 @@ pub(super) fn inline(
 /// Keeps a configuration; `field` is what is wrong when its address may not be.
 pub(super) async fn put<D: BridgeService>(
     call: &Call<D>,
-    errand_id: &ErrandId,
+    task_id: &TaskId,
     config: TaskPushNotificationConfig,
     since: Since,
     field: &str,
 ) -> Result<TaskPushNotificationConfig, Fault> {
-    let push = wanted(call, errand_id, config, since);
+    let push = wanted(call, task_id, config, since);
     let put = call
         .context
         .service
         .put_push(push.clone(), &call.caller.name);
     match put.await? {
         PushPut::Put => Ok(shown(push)),
-        PushPut::Unknown => Err(Fault::task_not_found(errand_id.as_str())),
+        PushPut::Unknown => Err(Fault::task_not_found(task_id.as_str())),
         PushPut::Refused { why } => Err(Fault::invalid(field, why)),
     }
 }
@@ -84,28 +84,28 @@ pub(super) async fn put<D: BridgeService>(
 /// Whether a configuration could be kept, asked before its message is stored: nothing is done for one that is refused.
 pub(super) async fn check<D: BridgeService>(
     call: &Call<D>,
-    errand_id: Option<&ErrandId>,
+    task_id: Option<&TaskId>,
     config: &TaskPushNotificationConfig,
     field: &str,
 ) -> Result<(), Fault> {
-    let nobodys = ErrandId::new("");
+    let nobodys = TaskId::new("");
     let push = wanted(call, &nobodys, config.clone(), Since::Beginning);
-    let errand_id = errand_id.cloned().unwrap_or(nobodys);
+    let task_id = task_id.cloned().unwrap_or(nobodys);
     let (config_id, owner) = (push.config_id.clone(), call.caller.name.clone());
     let service = &call.context.service;
     if let PushPut::Refused { why } = service.put_push(push, &owner).await? {
         return Err(Fault::invalid(field, why));
     }
     let counted = service.ledger().read(move |rows| {
-        let known = rows.push(&errand_id, &config_id)?.is_some();
+        let known = rows.push(&task_id, &config_id)?.is_some();
         Ok((
             known,
-            rows.pushes_of(&errand_id)?.len(),
+            rows.pushes_of(&task_id)?.len(),
             rows.pushes_held(&owner)?,
         ))
     });
     let (known, here, held) = counted.await?;
-    let full = here >= PUSHES_PER_ERRAND_MAX as usize || held >= u64::from(PUSHES_PER_OWNER_MAX);
+    let full = here >= PUSHES_PER_TASK_MAX as usize || held >= u64::from(PUSHES_PER_OWNER_MAX);
     if full && !known {
         Err(Fault::invalid(
             field,
@@ -118,13 +118,13 @@ pub(super) async fn check<D: BridgeService>(
 
 fn wanted<D: BridgeService>(
     call: &Call<D>,
-    errand_id: &ErrandId,
+    task_id: &TaskId,
     config: TaskPushNotificationConfig,
     since: Since,
 ) -> Push {
     let id = config.id.filter(|id| !id.is_empty());
     Push {
-        errand_id: errand_id.clone(),
+        task_id: task_id.clone(),
         config_id: id.unwrap_or_else(a2a::new_artifact_id),
         url: config.url,
         token: config.token.filter(|token| !token.is_empty()),
@@ -152,8 +152,8 @@ pub(super) async fn get<D: BridgeService>(
 ) -> Result<TaskPushNotificationConfig, Fault> {
     let service = &call.context.service;
     let view = owned(service, &call.caller, &request.task_id).await?;
-    let (errand_id, config_id) = (view.errand.errand_id, request.id.clone());
-    let read = move |rows: &dyn Read| rows.push(&errand_id, &config_id);
+    let (task_id, config_id) = (view.task.task_id, request.id.clone());
+    let read = move |rows: &dyn Read| rows.push(&task_id, &config_id);
     let found = service.ledger().read(read).await?;
     found
         .map(shown)
@@ -167,8 +167,8 @@ pub(super) async fn list<D: BridgeService>(
 ) -> Result<ListTaskPushNotificationConfigsResponse, Fault> {
     let service = &call.context.service;
     let view = owned(service, &call.caller, &request.task_id).await?;
-    let errand_id = view.errand.errand_id;
-    let read = move |rows: &dyn Read| rows.pushes_of(&errand_id);
+    let task_id = view.task.task_id;
+    let read = move |rows: &dyn Read| rows.pushes_of(&task_id);
     let found = service.ledger().read(read).await?;
     Ok(ListTaskPushNotificationConfigsResponse {
         configs: found.into_iter().map(shown).collect(),
@@ -181,10 +181,10 @@ pub(super) async fn delete<D: BridgeService>(
     call: &Call<D>,
     request: DeleteTaskPushNotificationConfigRequest,
 ) -> Result<(), Fault> {
-    let errand_id = ErrandId::new(request.task_id.as_str());
+    let task_id = TaskId::new(request.task_id.as_str());
     let service = &call.context.service;
     if service
-        .drop_push(&errand_id, &request.id, &call.caller.name)
+        .drop_push(&task_id, &request.id, &call.caller.name)
         .await?
     {
         Ok(())
@@ -198,7 +198,7 @@ fn shown(push: Push) -> TaskPushNotificationConfig {
     TaskPushNotificationConfig {
         url: push.url,
         id: Some(push.config_id),
-        task_id: push.errand_id.to_string(),
+        task_id: push.task_id.to_string(),
         token: push.token,
         authentication: push
             .authorization

@@ -9,15 +9,15 @@ use crate::a2a::questions::{self, Answered};
 use crate::a2a::sse::{Events, Until};
 use crate::a2a::stream::{From, Told};
 use crate::a2a::task::{self, Detail};
-use crate::{BridgeService, NewErrand, SubmitError};
+use crate::{BridgeService, NewTaskInput, SubmitError};
 use a2a::{
     Message, Part, Role, SendMessageConfiguration, SendMessageRequest, SendMessageResponse,
     StreamResponse, Task,
 };
-use bridge_core::errand::{ErrandState, ErrandView};
 use bridge_core::outcome::{self, Outcome};
-use bridge_core::step::ErrandTaken;
-use bridge_core::value::ErrandId;
+use bridge_core::step::InputAccepted;
+use bridge_core::task::{A2aState, TaskSnapshot};
+use bridge_core::value::TaskId;
 use std::time::Duration;
 
 /// How long a caller that wants the end may wait for it: as long as a turn may take. After it the task says how it
@@ -41,14 +41,14 @@ pub(super) async fn send<D: BridgeService>(
     // Whoever waits has a place among those that are waited for.
     let seat = if blocking { Some(call.sit()?) } else { None };
     let history = configuration.history_length;
-    let errand_id = match place(call, heard, configuration).await? {
-        Placed::In(errand_id) => errand_id,
+    let task_id = match place(call, heard, configuration).await? {
+        Placed::In(task_id) => task_id,
         Placed::Misfit { view, why } => {
             let task = still_asked(call, &view, &why, history).await;
             return Ok(SendMessageResponse::Task(task));
         }
     };
-    let id = errand_id.as_str();
+    let id = task_id.as_str();
     let view = match &seat {
         Some(seat) => wait::until(call, Some(seat), id, SEND_WAIT, rests).await?,
         None => owned(&call.context.service, &call.caller, id).await?,
@@ -77,9 +77,9 @@ pub(super) async fn stream<D: BridgeService>(
     // Before anything is stored, and kept: nobody is refused for want of a place after that.
     let seat = call.sit()?;
     match place(call, heard, configuration).await? {
-        Placed::In(errand_id) => match Events::of(call, seat, &errand_id, Until::Asked).await {
+        Placed::In(task_id) => match Events::of(call, seat, &task_id, Until::Asked).await {
             Ok(events) => Ok(events),
-            Err(fault) => alone(call, &errand_id, &fault).await,
+            Err(fault) => alone(call, &task_id, &fault).await,
         },
         Placed::Misfit { view, why } => Ok(asked_again(call, &view, &why).await),
     }
@@ -89,10 +89,10 @@ pub(super) async fn stream<D: BridgeService>(
 /// nothing was done.
 async fn alone<D: BridgeService>(
     call: &Call<D>,
-    errand_id: &ErrandId,
+    task_id: &TaskId,
     fault: &Fault,
 ) -> Result<Events, Fault> {
-    let id = errand_id.as_str();
+    let id = task_id.as_str();
     tracing::warn!(
         task = id,
         ?fault,
@@ -106,12 +106,12 @@ async fn alone<D: BridgeService>(
 
 /// One event that says what was wrong with an answer. It has the number of the snapshot that every listener begins
 /// with, so that its client may go on from there.
-async fn asked_again<D: BridgeService>(call: &Call<D>, view: &ErrandView, why: &str) -> Events {
+async fn asked_again<D: BridgeService>(call: &Call<D>, view: &TaskSnapshot, why: &str) -> Events {
     let context = &call.context;
-    let errand_id = &view.errand.errand_id;
+    let task_id = &view.task.task_id;
     let listening = context
         .tellers
-        .listen(&context.service, errand_id, &call.base, From::Snapshot);
+        .listen(&context.service, task_id, &call.base, From::Snapshot);
     let told = match listening.await {
         Ok(mut listener) => listener.next().await,
         Err(_) => None,
@@ -130,7 +130,7 @@ async fn asked_again<D: BridgeService>(call: &Call<D>, view: &ErrandView, why: &
 /// The task as it still waits, with what was wrong with the answer before what it asks.
 async fn still_asked<D: BridgeService>(
     call: &Call<D>,
-    view: &ErrandView,
+    view: &TaskSnapshot,
     why: &str,
     history: Option<i32>,
 ) -> Task {
@@ -162,16 +162,16 @@ fn unconfigured() -> SendMessageConfiguration {
 }
 
 /// Whether its caller is waited for, or nothing more happens.
-fn rests(view: &ErrandView) -> bool {
+fn rests(view: &TaskSnapshot) -> bool {
     let state = view.now().state;
     state.terminal() || state.interrupted()
 }
 
 /// The plain reply that the last answer is, if it is one. Files are of the task: with them the task is the answer.
-fn said(view: &ErrandView) -> Option<Message> {
+fn said(view: &TaskSnapshot) -> Option<Message> {
     let last = view.messages.last().filter(|last| last.files.is_empty())?;
     let (outcome, _) = outcome::read(&last.answer.as_ref()?.text);
-    let over = view.now().state == ErrandState::Completed;
+    let over = view.now().state == A2aState::Completed;
     match outcome {
         Outcome::Says if over => task::answer_message(view, last),
         Outcome::Says | Outcome::Done | Outcome::Asks | Outcome::Refuses => None,
@@ -190,9 +190,12 @@ fn nothing(heard: &Heard) -> Message {
 /// Where a message is.
 enum Placed {
     /// In this task, as its next message or as the answer to a question.
-    In(ErrandId),
+    In(TaskId),
     /// Nowhere: the task waits for an answer, and this is none.
-    Misfit { view: Box<ErrandView>, why: String },
+    Misfit {
+        view: Box<TaskSnapshot>,
+        why: String,
+    },
 }
 
 /// Puts a message where it belongs; when this resolves, it is on disk.
@@ -205,16 +208,16 @@ async fn place<D: BridgeService>(
     let keyed = key.is_some();
     let config = configuration.task_push_notification_config;
     let config = config.map(|config| push::inline(config, key.map(String::as_str)));
-    let errand_id = heard.task.as_deref().map(ErrandId::new);
+    let task_id = heard.task.as_deref().map(TaskId::new);
     let mut since = push::Since::Beginning;
     let mut answered = None;
     if let Some(id) = &heard.task {
         let view = owned(&call.context.service, &call.caller, id).await?;
         fits(&view, &heard, keyed)?;
         if let Some(config) = &config {
-            push::check(call, errand_id.as_ref(), config, PUSH_FIELD).await?;
+            push::check(call, task_id.as_ref(), config, PUSH_FIELD).await?;
             // As it was before the message, so that nothing that comes of it is missed.
-            since = push::Since::now_of(call, &view.errand.errand_id).await?;
+            since = push::Since::now_of(call, &view.task.task_id).await?;
         }
         answered = answer(call, &heard, view, key.map(String::as_str)).await?;
     } else if let Some(config) = &config {
@@ -228,8 +231,8 @@ async fn place<D: BridgeService>(
     if let Some(room) = &call.room {
         room.release();
     }
-    if let (Placed::In(errand_id), Some(config)) = (&placed, config) {
-        push::put(call, errand_id, config, since, PUSH_FIELD).await?;
+    if let (Placed::In(task_id), Some(config)) = (&placed, config) {
+        push::put(call, task_id, config, since, PUSH_FIELD).await?;
     }
     Ok(placed)
 }
@@ -238,14 +241,14 @@ async fn place<D: BridgeService>(
 async fn answer<D: BridgeService>(
     call: &Call<D>,
     heard: &Heard,
-    view: ErrandView,
+    view: TaskSnapshot,
     key: Option<&str>,
 ) -> Result<Option<Placed>, Fault> {
     let service = &call.context.service;
     let answered = questions::answer(service, &call.caller, &view, heard, key).await?;
     Ok(match answered {
         Answered::NotAsked => None,
-        Answered::Yes => Some(Placed::In(view.errand.errand_id)),
+        Answered::Yes => Some(Placed::In(view.task.task_id)),
         Answered::No { why } => Some(Placed::Misfit {
             view: Box::new(view),
             why,
@@ -254,7 +257,7 @@ async fn answer<D: BridgeService>(
 }
 
 /// Whether a message may go on with a task. One with a key may be a repeat of what ended it: the ledger knows.
-fn fits(view: &ErrandView, heard: &Heard, keyed: bool) -> Result<(), Fault> {
+fn fits(view: &TaskSnapshot, heard: &Heard, keyed: bool) -> Result<(), Fault> {
     let context = task::context_of(view);
     if heard.context.as_ref().is_some_and(|named| named != context) {
         let why = "is not the context of the task; leave it out, or name that one";
@@ -268,21 +271,21 @@ fn fits(view: &ErrandView, heard: &Heard, keyed: bool) -> Result<(), Fault> {
     }
 }
 
-fn over(state: ErrandState) -> Fault {
+fn over(state: A2aState) -> Fault {
     Fault::unsupported(format!(
         "the task is over ({}) and takes no more messages; begin a new one in its context",
         task::word(state)
     ))
 }
 
-async fn take<D: BridgeService>(call: &Call<D>, heard: Heard) -> Result<ErrandId, Fault> {
+async fn take<D: BridgeService>(call: &Call<D>, heard: Heard) -> Result<TaskId, Fault> {
     let (original, brief) = (heard.stored()?, heard.brief()?);
-    let task = heard.task.clone();
-    let errand = NewErrand {
+    let named = heard.task.clone();
+    let input = NewTaskInput {
         from: call.caller.clone(),
         context: heard.context,
-        errand_id: heard.task.map(ErrandId::new),
-        said_as: heard.said_as,
+        task_id: heard.task.map(TaskId::new),
+        client_message_id: heard.client_message_id,
         key: call.key.clone().or(heard.key),
         text: heard.text,
         files: heard.files,
@@ -290,18 +293,18 @@ async fn take<D: BridgeService>(call: &Call<D>, heard: Heard) -> Result<ErrandId
         original,
         brief,
     };
-    match call.context.service.take_errand(errand).await? {
-        ErrandTaken::New { errand, .. }
-        | ErrandTaken::Known { errand, .. }
-        | ErrandTaken::KnownAnswer { errand } => Ok(errand.errand_id),
-        ErrandTaken::Over(state) => Err(over(state)),
-        ErrandTaken::Unknown => Err(Fault::task_not_found(task.as_deref().unwrap_or_default())),
-        ErrandTaken::OverBudget(over) => {
+    match call.context.service.accept_input(input).await? {
+        InputAccepted::New { task, .. }
+        | InputAccepted::Known { task, .. }
+        | InputAccepted::KnownAnswer { task } => Ok(task.task_id),
+        InputAccepted::Over(state) => Err(over(state)),
+        InputAccepted::Unknown => Err(Fault::task_not_found(named.as_deref().unwrap_or_default())),
+        InputAccepted::OverBudget(over) => {
             let now = call.context.service.now();
             Err(SubmitError::over_budget(over, now).into())
         }
-        ErrandTaken::Revoked => Err(SubmitError::Revoked.into()),
-        ErrandTaken::Full => Err(Fault::full(
+        InputAccepted::Revoked => Err(SubmitError::Revoked.into()),
+        InputAccepted::Full => Err(Fault::full(
             "too many messages wait already; nothing was stored, send it again later",
         )),
     }

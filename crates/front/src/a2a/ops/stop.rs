@@ -7,8 +7,8 @@ use crate::BridgeService;
 use crate::a2a::fault::Fault;
 use crate::a2a::task::{self, Detail};
 use a2a::{CancelTaskRequest, Task};
-use bridge_core::errand::{ErrandMessage, ErrandView};
 use bridge_core::step::CancelOutcome;
+use bridge_core::task::{TaskMessage, TaskSnapshot};
 use bridge_core::value::MessageId;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) async fn cancel<D: BridgeService>(
         return Err(not_alone(&request.id));
     }
     stop(call, &view).await?;
-    let over = |view: &ErrandView| view.now().state.terminal();
+    let over = |view: &TaskSnapshot| view.now().state.terminal();
     // Stopping is refused to nobody for want of a place.
     let seat = call.sit().ok();
     let view = wait::until(call, seat.as_ref(), &request.id, STOP_WAIT, over).await?;
@@ -38,7 +38,7 @@ pub(super) async fn cancel<D: BridgeService>(
 }
 
 /// Whether a text of the task was given to the running turn of another task, which is not stopped for this one.
-fn carried_by_another(view: &ErrandView) -> bool {
+fn carried_by_another(view: &TaskSnapshot) -> bool {
     let mut leaders = view
         .messages
         .iter()
@@ -46,7 +46,7 @@ fn carried_by_another(view: &ErrandView) -> bool {
     leaders.any(|leader| !has(view, leader))
 }
 
-fn has(view: &ErrandView, message_id: &MessageId) -> bool {
+fn has(view: &TaskSnapshot, message_id: &MessageId) -> bool {
     let mut messages = view.messages.iter();
     messages.any(|one| one.message.message_id == *message_id)
 }
@@ -58,8 +58,8 @@ fn not_alone(id: &str) -> Fault {
 
 /// What has no answer yet, newest first, so that nothing begins because something before it was stopped; without such,
 /// the last one, whose answer asks back.
-fn to_stop(view: &ErrandView) -> Vec<MessageId> {
-    let id = |one: &ErrandMessage| one.message.message_id.clone();
+fn to_stop(view: &TaskSnapshot) -> Vec<MessageId> {
+    let id = |one: &TaskMessage| one.message.message_id.clone();
     let unfinished: Vec<MessageId> = view
         .messages
         .iter()
@@ -76,7 +76,7 @@ fn to_stop(view: &ErrandView) -> Vec<MessageId> {
 
 /// Stops all of it on a task of its own: a caller that hangs up leaves no half of it behind. A message that was given
 /// to the turn of another one ends with that turn.
-async fn stop<D: BridgeService>(call: &Call<D>, view: &ErrandView) -> Result<(), Fault> {
+async fn stop<D: BridgeService>(call: &Call<D>, view: &TaskSnapshot) -> Result<(), Fault> {
     let (service, by) = (call.context.service.clone(), call.caller.actor());
     let view = view.clone();
     let stopping = tokio::spawn(async move {
@@ -92,7 +92,7 @@ async fn stop<D: BridgeService>(call: &Call<D>, view: &ErrandView) -> Result<(),
             }
         }
         if left {
-            Err(not_alone(view.errand.errand_id.as_str()))
+            Err(not_alone(view.task.task_id.as_str()))
         } else {
             Ok(())
         }

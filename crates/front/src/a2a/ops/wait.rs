@@ -6,7 +6,7 @@ use crate::a2a::fault::Fault;
 use crate::api::Seat;
 use crate::{BridgeService, Subscription};
 use bridge_core::deadline::after;
-use bridge_core::errand::ErrandView;
+use bridge_core::task::TaskSnapshot;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -20,8 +20,8 @@ pub(super) async fn until<D: BridgeService>(
     seat: Option<&Seat>,
     id: &str,
     longest: Duration,
-    enough: impl Fn(&ErrandView) -> bool,
-) -> Result<ErrandView, Fault> {
+    enough: impl Fn(&TaskSnapshot) -> bool,
+) -> Result<TaskSnapshot, Fault> {
     let service = &call.context.service;
     let deadline = after(Instant::now(), longest);
     let stop = seat.map_or_else(|| call.context.stop.clone(), Seat::stop);

@@ -1,4 +1,4 @@
-//! The newest events of one errand, for all that listen: each reads at its own place, so that one buffer is enough, and
+//! The newest events of one task, for all that listen: each reads at its own place, so that one buffer is enough, and
 //! whoever falls behind it is told so and asks again.
 
 use a2a::StreamResponse;

@@ -1,11 +1,11 @@
-//! What Codex is writing for the messages of an errand: kept while it may become their answer. Pure.
+//! What Codex is writing for the messages of a task: kept while it may become their answer. Pure.
 
 use super::hold;
 use super::scene::Now;
 use crate::a2a::task::ARTIFACT_NAME;
 use a2a::{Artifact, Part, Task};
-use bridge_core::errand::ErrandView;
 use bridge_core::port::{Extent, Phase, TextUpdate};
+use bridge_core::task::TaskSnapshot;
 use bridge_core::value::{ItemId, MessageId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Drafts {
     }
 
     /// Forgets what was written in turns that are over or cut.
-    pub(super) fn keep_flying(&mut self, view: &ErrandView) {
+    pub(super) fn keep_flying(&mut self, view: &TaskSnapshot) {
         self.0.retain(|message_id, _| {
             let mut messages = view.messages.iter();
             let found = messages.find(|one| one.message.message_id == *message_id);

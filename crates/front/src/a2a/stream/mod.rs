@@ -1,4 +1,4 @@
-//! News of errands for whoever listens: each errand that somebody listens to has one teller, whose numbered events all
+//! News of tasks for whoever listens: each task that somebody listens to has one teller, whose numbered events all
 //! of its listeners read. Rows are the truth: a listener that missed something begins again with a snapshot.
 
 mod book;
@@ -16,7 +16,7 @@ use super::fault::Fault;
 use crate::{BridgeService, Live, Subscription};
 use book::Entry;
 use bridge_core::deadline::after;
-use bridge_core::value::{ErrandId, MessageId};
+use bridge_core::value::{MessageId, TaskId};
 use futures_util::FutureExt;
 use futures_util::future::select_all;
 use std::collections::HashMap;
@@ -27,27 +27,27 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
-/// Errands that are told of at the same time.
+/// Tasks that are told of at the same time.
 const TELLERS_MAX: usize = 512;
 /// How often a listener that came to a teller of the past is given another one.
 const SEATS_TRIED: usize = 3;
-/// Listeners of one errand.
+/// Listeners of one task.
 const LISTENERS_MAX: usize = 64;
-/// How often rows are looked at without news: a new word of an errand announces itself to nobody here.
+/// How often rows are looked at without news: a new word of a task announces itself to nobody here.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long a teller stays when nobody listens, for a listener that lost its connection.
 const LINGER: Duration = Duration::from_secs(30);
 
-type Known = Arc<Mutex<HashMap<ErrandId, Arc<Teller>>>>;
+type Known = Arc<Mutex<HashMap<TaskId, Arc<Teller>>>>;
 
-/// The tellers of all errands that somebody listens to.
+/// The tellers of all tasks that somebody listens to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tellers {
     known: Known,
     stop: CancellationToken,
 }
 
-/// One that listens to an errand.
+/// One that listens to a task.
 #[derive(Debug)]
 pub(crate) struct Listener {
     teller: Arc<Teller>,
@@ -63,21 +63,21 @@ impl Tellers {
         Self { known, stop }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ErrandId, Arc<Teller>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Arc<Teller>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Listens to an errand that the caller may know. Its first news is the task as it is when this resolves, or what
+    /// Listens to a task that the caller may know. Its first news is the task as it is when this resolves, or what
     /// comes behind the number that the caller has. `base` is where this server is reached.
     pub(crate) async fn listen<D: BridgeService>(
         &self,
         service: &D,
-        errand_id: &ErrandId,
+        task_id: &TaskId,
         base: &str,
         from: From,
     ) -> Result<Listener, Fault> {
         for _ in 0..SEATS_TRIED {
-            let (teller, written) = self.seat(service, errand_id, base)?;
+            let (teller, written) = self.seat(service, task_id, base)?;
             // On a task of its own: a look that its caller breaks off half-way would be missing for all others.
             let (looking, service) = (Arc::clone(&teller), service.clone());
             let begun = tokio::spawn(async move { looking.begin(&service, from).await }).await;
@@ -102,21 +102,21 @@ impl Tellers {
         ))
     }
 
-    /// Whether what comes behind a number is still known here, also of an errand that is over.
-    pub(crate) fn remembers(&self, errand_id: &ErrandId, seq: u64) -> bool {
-        let teller = self.lock().get(errand_id).cloned();
+    /// Whether what comes behind a number is still known here, also of a task that is over.
+    pub(crate) fn remembers(&self, task_id: &TaskId, seq: u64) -> bool {
+        let teller = self.lock().get(task_id).cloned();
         teller.is_some_and(|teller| teller.book().reaches(seq))
     }
 
-    /// The errand's teller; one that begins now if there is none.
+    /// The task's teller; one that begins now if there is none.
     fn seat<D: BridgeService>(
         &self,
         service: &D,
-        errand_id: &ErrandId,
+        task_id: &TaskId,
         base: &str,
     ) -> Result<(Arc<Teller>, watch::Receiver<u64>), Fault> {
         let mut known = self.lock();
-        if let Some(teller) = known.get(errand_id)
+        if let Some(teller) = known.get(task_id)
             && !teller.book().is_torn()
         {
             return if teller.listeners() < LISTENERS_MAX {
@@ -127,14 +127,14 @@ impl Tellers {
                 ))
             };
         }
-        if !has_room(&mut known, errand_id, TELLERS_MAX) {
+        if !has_room(&mut known, task_id, TELLERS_MAX) {
             return Err(Fault::full(
                 "too many tasks are streamed already; ask for the task instead, or again later",
             ));
         }
-        let teller = Arc::new(Teller::new(errand_id.clone(), base.to_owned()));
+        let teller = Arc::new(Teller::new(task_id.clone(), base.to_owned()));
         let written = teller.listen();
-        known.insert(errand_id.clone(), Arc::clone(&teller));
+        known.insert(task_id.clone(), Arc::clone(&teller));
         tokio::spawn(self.clone().run(service.clone(), Arc::clone(&teller)));
         Ok((teller, written))
     }
@@ -220,8 +220,8 @@ impl Listener {
 
 /// Whether one more fits in. Where all places are taken, the one that nobody listened to for longest goes: tellers that
 /// stay for somebody who may come back never keep out whoever comes.
-fn has_room(known: &mut HashMap<ErrandId, Arc<Teller>>, errand_id: &ErrandId, most: usize) -> bool {
-    if known.len() < most || known.contains_key(errand_id) {
+fn has_room(known: &mut HashMap<TaskId, Arc<Teller>>, task_id: &TaskId, most: usize) -> bool {
+    if known.len() < most || known.contains_key(task_id) {
         return true;
     }
     let idle = known.values().filter(|teller| teller.listeners() == 0);
@@ -234,8 +234,8 @@ fn has_room(known: &mut HashMap<ErrandId, Arc<Teller>>, errand_id: &ErrandId, mo
 }
 
 /// Another one may have taken its place.
-fn remove(known: &mut HashMap<ErrandId, Arc<Teller>>, teller: &Arc<Teller>) {
-    let id = teller.errand_id();
+fn remove(known: &mut HashMap<TaskId, Arc<Teller>>, teller: &Arc<Teller>) {
+    let id = teller.task_id();
     if known
         .get(id)
         .is_some_and(|known| Arc::ptr_eq(known, teller))

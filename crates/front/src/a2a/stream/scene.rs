@@ -1,4 +1,4 @@
-//! What everybody who listens to an errand knows of it, and what must be told when it is something else now.
+//! What everybody who listens to a task knows of it, and what must be told when it is something else now.
 //!
 //! Pure. A listener that takes in every event has exactly the task that is kept here, so a snapshot of it and the
 //! events after it fit together for everybody, whenever they come.
@@ -28,7 +28,7 @@ pub(super) struct Scene {
     closed: BTreeSet<String>,
 }
 
-/// How the errand is now.
+/// How the task is now.
 #[derive(Clone, Debug)]
 pub(super) struct Now {
     /// As rows say it; the same one as before where they did not change.

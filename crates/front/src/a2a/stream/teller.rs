@@ -1,4 +1,4 @@
-//! The teller of one errand: looks at its rows and hears what Codex says, and writes what is new into the book that all
+//! The teller of one task: looks at its rows and hears what Codex says, and writes what is new into the book that all
 //! its listeners read. One at a time may look, so everybody hears the same in the same order.
 
 use super::book::{Book, Told};
@@ -8,10 +8,10 @@ use crate::a2a::fault::Fault;
 use crate::a2a::task::{Detail, task};
 use crate::{BridgeService, Live, Subscription};
 use a2a::{Task, TaskState};
-use bridge_core::errand::ErrandView;
 use bridge_core::limits::EVENTS_PER_MESSAGE_MAX;
 use bridge_core::port::{Ledger, Read, RowsError};
-use bridge_core::value::{Answer, Attachment, ErrandId, EventKind, ItemEvent, MessageId};
+use bridge_core::task::TaskSnapshot;
+use bridge_core::value::{Answer, Attachment, EventKind, ItemEvent, MessageId, TaskId};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
@@ -20,20 +20,20 @@ use tokio::time::Instant;
 /// Numbers that are reserved at a time: each time costs one commit, and a restart leaves the rest unused.
 const BLOCK: u32 = 256;
 
-/// Messages of one errand whose live news is heard at the same time; rows tell of the others.
+/// Messages of one task whose live news is heard at the same time; rows tell of the others.
 const HEARD_MAX: usize = 16;
 
-/// The teller of one errand.
+/// The teller of one task.
 #[derive(Debug)]
 pub(super) struct Teller {
-    errand_id: ErrandId,
+    task_id: TaskId,
     /// Where the first listener reached us: long files have addresses.
     base: String,
     mind: tokio::sync::Mutex<Option<Mind>>,
     book: Mutex<Book>,
     /// Rises with every event; whoever holds a receiver listens.
     written: watch::Sender<u64>,
-    /// Somebody came, and may have brought a new word of the errand.
+    /// Somebody came, and may have brought a new word of the task.
     came: Notify,
     /// News of messages that nobody listens to yet.
     fresh: Mutex<Vec<(MessageId, Subscription)>>,
@@ -45,7 +45,7 @@ pub(super) struct Teller {
 #[derive(Debug)]
 struct Mind {
     scene: Scene,
-    view: ErrandView,
+    view: TaskSnapshot,
     /// As rows say it.
     task: Arc<Task>,
     drafts: Drafts,
@@ -59,7 +59,7 @@ struct Mind {
 
 /// What rows say.
 struct Rows {
-    view: ErrandView,
+    view: TaskSnapshot,
     events: Vec<ItemEvent>,
 }
 
@@ -73,9 +73,9 @@ pub(crate) enum From {
 }
 
 impl Teller {
-    pub(super) fn new(errand_id: ErrandId, base: String) -> Self {
+    pub(super) fn new(task_id: TaskId, base: String) -> Self {
         Self {
-            errand_id,
+            task_id,
             base,
             mind: tokio::sync::Mutex::default(),
             book: Mutex::default(),
@@ -108,8 +108,8 @@ impl Teller {
         self.written.receiver_count()
     }
 
-    pub(super) fn errand_id(&self) -> &ErrandId {
-        &self.errand_id
+    pub(super) fn task_id(&self) -> &TaskId {
+        &self.task_id
     }
 
     /// Looks, and says where somebody who comes now begins: a snapshot of the task, or the number behind which it has
@@ -144,13 +144,13 @@ impl Teller {
 
     /// Whether rows still say that it is over: a message that died may be given another try.
     async fn stays_over<D: BridgeService>(&self, service: &D) -> Result<bool, Fault> {
-        let id = self.errand_id.clone();
+        let id = self.task_id.clone();
         let read = service
             .ledger()
-            .read(move |rows| ErrandView::load(rows, &id));
+            .read(move |rows| TaskSnapshot::load(rows, &id));
         match read.await? {
             Some(view) => Ok(view.now().state.terminal()),
-            None => Err(Fault::task_not_found(self.errand_id.as_str())),
+            None => Err(Fault::task_not_found(self.task_id.as_str())),
         }
     }
 
@@ -223,13 +223,13 @@ impl Teller {
             return Ok(());
         }
         let seen = mind.as_ref().map(|mind| mind.seen.clone());
-        let id = self.errand_id.clone();
+        let id = self.task_id.clone();
         let read = service
             .ledger()
             .read(move |rows| read_rows(rows, &id, seen.as_ref()));
         let Some(rows) = read.await? else {
             self.tear();
-            return Err(Fault::task_not_found(self.errand_id.as_str()));
+            return Err(Fault::task_not_found(self.task_id.as_str()));
         };
         match mind {
             None => *mind = Some(self.wake(service, rows).await?),
@@ -257,7 +257,7 @@ impl Teller {
         &self,
         service: &D,
         known: &Mind,
-        view: &ErrandView,
+        view: &TaskSnapshot,
     ) -> Task {
         let same = answers(&known.view).eq(answers(view));
         let detail = Detail {
@@ -348,8 +348,8 @@ impl Teller {
     }
 
     async fn reserve<D: BridgeService>(&self, service: &D, more: u32) -> Result<u64, Fault> {
-        let first = service.reserve_told(&self.errand_id, more).await?;
-        first.ok_or_else(|| Fault::task_not_found(self.errand_id.as_str()))
+        let first = service.reserve_sequence(&self.task_id, more).await?;
+        first.ok_or_else(|| Fault::task_not_found(self.task_id.as_str()))
     }
 
     /// Nothing more comes; whoever listens hears what is left.
@@ -378,7 +378,7 @@ impl Teller {
 pub(super) enum Begin {
     With(Told),
     Behind(u64),
-    /// With another teller: this one has ended, and the errand has not.
+    /// With another teller: this one has ended, and the task has not.
     Anew,
 }
 
@@ -397,13 +397,13 @@ impl Mind {
     }
 }
 
-/// The errand, and what happened in its turns since; at the first look only the newest of it.
+/// The task, and what happened in its turns since; at the first look only the newest of it.
 fn read_rows(
     rows: &dyn Read,
-    errand_id: &ErrandId,
+    task_id: &TaskId,
     seen: Option<&HashMap<MessageId, u32>>,
 ) -> Result<Option<Rows>, RowsError> {
-    let Some(view) = ErrandView::load(rows, errand_id)? else {
+    let Some(view) = TaskSnapshot::load(rows, task_id)? else {
         return Ok(None);
     };
     let mut events = Vec::new();
@@ -420,7 +420,7 @@ fn read_rows(
 
 /// What artifacts are made of.
 fn answers(
-    view: &ErrandView,
+    view: &TaskSnapshot,
 ) -> impl Iterator<Item = (&MessageId, Option<&Answer>, &[Attachment])> {
     let messages = view.messages.iter();
     messages.map(|one| {

@@ -5,7 +5,7 @@ use super::book::{Book, Entry};
 use super::draft::Drafts;
 use super::scene::Scene;
 use super::teller::Teller;
-use super::{ErrandId, has_room};
+use super::{TaskId, has_room};
 use crate::a2a::extension::SEQUENCE_KEY as SEQUENCE;
 use crate::a2a::task::answer_parts;
 use a2a::{Artifact, Part, PartContent, StreamResponse, Task, TaskState, TaskStatus};
@@ -422,21 +422,21 @@ fn growing_answer_is_streamed_once() {
 #[tokio::test(start_paused = true)]
 async fn evicts_oldest_publisher_without_listeners() {
     let mut known = HashMap::new();
-    let seat = |n: usize| Arc::new(Teller::new(ErrandId::new(n.to_string()), String::new()));
+    let seat = |n: usize| Arc::new(Teller::new(TaskId::new(n.to_string()), String::new()));
     let tellers = [seat(0), seat(1), seat(2)];
     for teller in &tellers {
-        known.insert(teller.errand_id().clone(), Arc::clone(teller));
+        known.insert(teller.task_id().clone(), Arc::clone(teller));
         teller.is_heard();
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
     }
     let first = tellers[0].listen();
-    let fourth = ErrandId::new("3");
+    let fourth = TaskId::new("3");
     assert!(has_room(&mut known, &fourth, 4));
-    assert!(has_room(&mut known, tellers[0].errand_id(), 3));
+    assert!(has_room(&mut known, tellers[0].task_id(), 3));
     assert_eq!(known.len(), 3, "nobody had to go");
     assert!(has_room(&mut known, &fourth, 3));
     assert!(tellers[1].book().is_torn(), "the oldest that nobody hears");
-    assert!(!known.contains_key(tellers[1].errand_id()));
+    assert!(!known.contains_key(tellers[1].task_id()));
     assert!(!tellers[0].book().is_torn() && !tellers[2].book().is_torn());
     let third = tellers[2].listen();
     assert!(!has_room(&mut known, &fourth, 2), "all are heard");

@@ -3,7 +3,7 @@
 use super::{World, says, state};
 use crate::service::Put;
 use bridge_core::port::{Change, Ledger};
-use bridge_core::value::{Errand, ErrandId};
+use bridge_core::value::{A2aTask, TaskId};
 use bridge_front::BridgeService;
 use serde_json::{Value, json};
 
@@ -112,13 +112,13 @@ async fn sparse_filter_returns_continuation_token() {
     let known = world
         .service
         .ledger()
-        .read(|rows| rows.errand(&ErrandId::new("e1")))
+        .read(|rows| rows.a2a_task(&TaskId::new("e1")))
         .await;
     let known = known.unwrap().unwrap();
     world.service.pass_ms(1_000);
     let newer = (0..1_050).map(|n| {
-        Change::NewErrand(Errand {
-            errand_id: ErrandId::new(format!("n{n}")),
+        Change::NewA2aTask(A2aTask {
+            task_id: TaskId::new(format!("n{n}")),
             created_at: world.service.now(),
             ..known.clone()
         })

@@ -5,7 +5,7 @@ use super::{World, by, says, says_in};
 use bridge_core::port::Ledger;
 use bridge_core::step::Telling;
 use bridge_core::task_events::{Timeline, What};
-use bridge_core::value::ErrandId;
+use bridge_core::value::TaskId;
 use bridge_front::BridgeService;
 use serde_json::{Value, json};
 
@@ -129,7 +129,7 @@ async fn files_that_have_no_address_are_named() {
         .answers_with("m1", "here", vec![file("a.txt", "tck", 3)])
         .await;
     let read = world.service.ledger().read(|rows| {
-        let id = ErrandId::new("e1");
+        let id = TaskId::new("e1");
         Ok((rows.push(&id, "c")?, Timeline::load(rows, &id)?))
     });
     let (push, timeline) = read.await.unwrap();

@@ -6,7 +6,7 @@
 //! version of the schema here.
 
 use super::report::{Notice, Report, TableReport};
-use super::salvage::{Found, Identity, TOLD_LEAP};
+use super::salvage::{Found, Identity, SEQUENCE_LEAP};
 use crate::key::LedgerKey;
 use crate::sqlite::{audit, sums};
 use bridge_core::port::RowsError;
@@ -40,7 +40,13 @@ const LOST_TEXT: &str = "(this text was lost when the ledger was damaged)";
 
 /// Tables whose rows belong to a message.
 const CHILDREN: [&str; 7] = [
-    "turn", "answer", "reply", "request", "event", "task", "word",
+    "turn",
+    "answer",
+    "reply",
+    "request",
+    "event",
+    "task",
+    "task_input",
 ];
 
 /// Brings the rows in order and says what was done.
@@ -55,7 +61,7 @@ pub(super) fn mend(new: &Connection, found: Found, setting: &Setting<'_>) -> Res
     mender.lost(&found.identities)?;
     mender.orphans()?;
     mender.conversations()?;
-    mender.errands()?;
+    mender.tasks()?;
     mender.texts()?;
     mender.stale(&found.stale)?;
     mender.flights()?;
@@ -183,20 +189,21 @@ impl Mender<'_> {
         Ok(())
     }
 
-    /// An errand whose row was lost is made again from its words: its owner is whoever sent its messages. One without
+    /// A task whose row was lost is made again from its inputs: its owner is whoever sent its messages. One without
     /// a message is nothing, and so is what hangs on it.
-    fn errands(&mut self) -> Result<(), Error> {
+    fn tasks(&mut self) -> Result<(), Error> {
         self.new.execute(
-            "INSERT INTO errand (errand_id, channel, conversation_id, owner, told, created_at, changed_at) \
-             SELECT errand_id, channel, conversation_id, sender, ?1, at, max(updated_at) \
-             FROM word JOIN message USING (message_id) \
-             WHERE errand_id NOT IN (SELECT errand_id FROM errand) AND sender <> '(lost)' GROUP BY errand_id",
-            [TOLD_LEAP],
+            "INSERT INTO a2a_task (task_id, channel, conversation_id, owner, sequence, created_at, changed_at) \
+             SELECT task_id, channel, conversation_id, sender, ?1, at, max(updated_at) \
+             FROM task_input JOIN message USING (message_id) \
+             WHERE task_id NOT IN (SELECT task_id FROM a2a_task) AND sender <> '(lost)' GROUP BY task_id",
+            [SEQUENCE_LEAP],
         )?;
-        let wordless = "errand_id NOT IN (SELECT errand_id FROM word WHERE message_id IS NOT NULL)";
-        self.drop_rows("errand", wordless)?;
-        let orphaned = "errand_id NOT IN (SELECT errand_id FROM errand)";
-        self.drop_rows("word", orphaned)?;
+        let inputless =
+            "task_id NOT IN (SELECT task_id FROM task_input WHERE message_id IS NOT NULL)";
+        self.drop_rows("a2a_task", inputless)?;
+        let orphaned = "task_id NOT IN (SELECT task_id FROM a2a_task)";
+        self.drop_rows("task_input", orphaned)?;
         self.drop_rows("push", orphaned)
     }
 

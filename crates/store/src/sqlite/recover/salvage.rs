@@ -28,7 +28,7 @@ const PROBES_MAX: u32 = 1_000_000;
 const BEYOND_END: i64 = 10_000;
 
 /// How far numbers of news leap where it is not known which were given: more than anybody can have been told.
-pub(super) const TOLD_LEAP: i64 = 1 << 40;
+pub(super) const SEQUENCE_LEAP: i64 = 1 << 40;
 
 /// Where rows come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,7 +211,7 @@ fn tables(new: &Connection) -> Result<Vec<Table>, Error> {
         });
     }
     // Those first that the others belong to: they are asked for the keys that these name.
-    let parents = ["message", "conversation", "reply", "errand"];
+    let parents = ["message", "conversation", "reply", "a2a_task"];
     tables.sort_by_key(|table| !parents.contains(&table.name.as_str()));
     Ok(tables)
 }
@@ -364,7 +364,7 @@ impl Taking<'_, '_> {
         let named = match key.as_str() {
             "message_id" => "SELECT message_id FROM message",
             "conversation_id" => "SELECT DISTINCT conversation_id FROM message",
-            "errand_id" => "SELECT errand_id FROM errand",
+            "task_id" => "SELECT task_id FROM a2a_task",
             _ => return Ok(()),
         };
         let mut ids = self.salvage.new.prepare(named)?;
@@ -408,7 +408,7 @@ impl Taking<'_, '_> {
             // It is not what was stored any more, and we say so ourselves.
             self.set(&mut values, "row_sum", Value::Null);
         }
-        if origin == Origin::Backup && self.table.name == "errand" {
+        if origin == Origin::Backup && self.table.name == "a2a_task" {
             self.leap(&mut values);
         }
         if !self.is_as_stored(&values) {
@@ -479,11 +479,15 @@ impl Taking<'_, '_> {
         owned.is_some() && owned == owner(self.salvage.new)
     }
 
-    /// News of an errand was numbered after the backup was made, and no number is given twice.
+    /// News of a task was numbered after the backup was made, and no number is given twice.
     fn leap(&self, values: &mut [Value]) {
-        let at = self.table.columns.iter().position(|name| name == "told");
-        if let Some(Value::Integer(told)) = at.and_then(|at| values.get_mut(at)) {
-            *told = told.saturating_add(TOLD_LEAP);
+        let at = self
+            .table
+            .columns
+            .iter()
+            .position(|name| name == "sequence");
+        if let Some(Value::Integer(sequence)) = at.and_then(|at| values.get_mut(at)) {
+            *sequence = sequence.saturating_add(SEQUENCE_LEAP);
         }
     }
 

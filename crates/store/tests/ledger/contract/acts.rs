@@ -12,8 +12,8 @@ use bridge_core::step::{
     Lose, MidTurn, Prune, Receive, Received, Reconcile, Redrive, RedriveOutcome, Refuse, Verdict,
 };
 use bridge_core::value::{
-    Actor, AnswerSource, Became, ChannelId, Class, ClientId, CutPolicy, Errand, ErrandId, Failure,
-    MessageState, NextInput, Sandbox, Seq, StateName, Timestamp, Word,
+    A2aTask, Actor, AnswerSource, ChannelId, Class, ClientId, CutPolicy, Failure, MessageState,
+    NextInput, Sandbox, Seq, StateName, TaskId, TaskInput, TaskInputKind, Timestamp,
 };
 
 pub(super) async fn a_finished_row_shown_again_changes_nothing<F: Fixture>() {
@@ -258,24 +258,24 @@ pub(super) async fn a_follower_that_is_stopped_gets_no_turn_of_its_own<F: Fixtur
         let fixture = F::open();
         let mut world = World::over(fixture.ledger());
         let client_id = steers(&mut world).await;
-        let errand = Errand {
-            errand_id: ErrandId::new("e"),
+        let task = A2aTask {
+            task_id: TaskId::new("e"),
             channel: ChannelId::new("local"),
             conversation_id: conversation("a"),
             owner: "me".to_owned(),
-            told: 0,
+            sequence: 0,
             created_at: world.now,
         };
-        let word = Word {
-            errand_id: errand.errand_id.clone(),
+        let word = TaskInput {
+            task_id: task.task_id.clone(),
             ordinal: 1,
-            said_as: "m2".to_owned(),
-            known_as: None,
-            became: Became::Message(message("m2")),
+            client_message_id: "m2".to_owned(),
+            idempotency_key: None,
+            kind: TaskInputKind::Message(message("m2")),
             original: "{}".to_owned(),
             at: world.now,
         };
-        let rows = vec![Change::NewErrand(errand), Change::NewWord(word)];
+        let rows = vec![Change::NewA2aTask(task), Change::NewTaskInput(word)];
         world.does(Write(rows)).await;
         let cancel = |id: &str, by: &str| Cancel {
             message_id: message(id),

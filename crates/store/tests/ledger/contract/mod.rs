@@ -1,10 +1,10 @@
 //! What every ledger promises. Each function is one promise; `contract!` runs all of them on each store.
 
+mod a2a_tasks;
 mod acts;
 mod budgets;
 mod claim;
 mod door;
-mod errands;
 mod fail;
 mod guards;
 mod life;
@@ -176,7 +176,7 @@ contract! {
         }
         surface {
             tokens_are_made_seen_and_revoked,
-            a_name_that_owns_errands_is_given_to_nobody_else_unasked,
+            a_name_that_owns_tasks_is_given_to_nobody_else_unasked,
             there_are_so_many_tokens_and_no_more,
             pages_go_back_in_time,
             what_changed_lately_is_found,
@@ -197,22 +197,22 @@ contract! {
             tokens_count_also_of_turns_without_an_answer,
             what_is_claimed_counts_before_its_turn_begins,
         }
-        errands {
-            an_errand_its_word_and_its_message_are_on_disk_together,
-            a_key_that_comes_twice_is_one_word,
-            a_stranger_s_errand_is_unknown,
-            an_errand_goes_on_until_it_is_over,
-            an_errand_that_waits_for_its_owner_can_be_stopped,
-            an_errand_has_so_many_words_and_no_more,
-            a_question_is_answered_with_a_word,
-            an_answer_is_known_again_by_its_key_alone,
-            a_repeated_message_answers_no_question,
-            an_approval_is_not_the_errand_owner_s,
-            numbers_of_news_never_go_back,
-            errands_are_listed_by_their_newest_change,
-            errands_of_one_time_come_in_pages,
-            an_errand_goes_with_its_last_message,
-            what_an_errand_came_to_stays_until_it_goes,
+        a2a_tasks {
+            task_input_and_message_commit_together,
+            repeated_key_is_one_input,
+            foreign_task_is_unknown,
+            task_takes_input_until_over,
+            waiting_task_can_be_stopped,
+            task_inputs_are_bounded,
+            input_answers_a_request,
+            repeated_answer_is_known_by_key,
+            repeated_message_answers_nothing,
+            task_owner_cannot_approve,
+            event_numbers_never_go_back,
+            tasks_list_by_newest_change,
+            simultaneous_tasks_are_paged,
+            task_goes_with_its_last_message,
+            result_stays_until_task_goes,
         }
         pushes {
             a_push_configuration_comes_back_as_it_was_put,

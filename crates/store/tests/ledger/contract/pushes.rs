@@ -1,18 +1,18 @@
-//! Where owners of errands want to be told: kept for them alone, told in order over restarts, given up after a day.
+//! Where owners of tasks want to be told: kept for them alone, told in order over restarts, given up after a day.
 
-use super::errands::{answers, first};
+use super::a2a_tasks::{answers, first};
 use crate::fixture::Fixture;
 use crate::given::{World, Write, failure, message};
-use bridge_core::limits::{PUSHES_PER_ERRAND_MAX, PUSHES_PER_OWNER_MAX, REPLY_AGE_MAX_MS};
+use bridge_core::limits::{PUSHES_PER_OWNER_MAX, PUSHES_PER_TASK_MAX, REPLY_AGE_MAX_MS};
 use bridge_core::port::{Change, Ledger};
 use bridge_core::step::{
     AddToken, DropPush, PushBegin, PushEnd, PushStep, PushStored, PutPush, RevokeToken, Telling,
 };
-use bridge_core::value::{Class, ErrandId, Push, PushState, Timestamp};
+use bridge_core::value::{Class, Push, PushState, TaskId, Timestamp};
 
-fn push(errand_id: &str, config_id: &str) -> Push {
+fn push(task_id: &str, config_id: &str) -> Push {
     Push {
-        errand_id: ErrandId::new(errand_id),
+        task_id: TaskId::new(task_id),
         config_id: config_id.to_owned(),
         url: "https://hooks.example.com/o'r \"?key=1".to_owned(),
         token: Some("t'oken".to_owned()),
@@ -28,33 +28,33 @@ fn push(errand_id: &str, config_id: &str) -> Push {
     }
 }
 
-fn put(errand_id: &str, config_id: &str) -> PutPush {
+fn put(task_id: &str, config_id: &str) -> PutPush {
     PutPush {
-        push: push(errand_id, config_id),
+        push: push(task_id, config_id),
         by: "ann".to_owned(),
     }
 }
 
-async fn kept<L: Ledger>(world: &World<L>, errand_id: &str, config_id: &str) -> Option<Push> {
-    let (errand_id, config_id) = (ErrandId::new(errand_id), config_id.to_owned());
+async fn kept<L: Ledger>(world: &World<L>, task_id: &str, config_id: &str) -> Option<Push> {
+    let (task_id, config_id) = (TaskId::new(task_id), config_id.to_owned());
     world
-        .reads(move |rows| rows.push(&errand_id, &config_id))
+        .reads(move |rows| rows.push(&task_id, &config_id))
         .await
 }
 
 async fn open<L: Ledger>(world: &World<L>, after: Option<(&str, &str)>, limit: u32) -> Vec<String> {
-    let after = after.map(|(id, config)| (ErrandId::new(id), config.to_owned()));
+    let after = after.map(|(id, config)| (TaskId::new(id), config.to_owned()));
     let found = world.reads(move |rows| {
         let after = after.as_ref().map(|(id, config)| (id, config.as_str()));
         rows.pushes_open(after, limit)
     });
-    let name = |push: Push| format!("{}/{}", push.errand_id, push.config_id);
+    let name = |push: Push| format!("{}/{}", push.task_id, push.config_id);
     found.await.into_iter().map(name).collect()
 }
 
 fn begin(config_id: &str) -> PushBegin {
     PushBegin {
-        errand_id: ErrandId::new("e-m1"),
+        task_id: TaskId::new("e-m1"),
         config_id: config_id.to_owned(),
     }
 }
@@ -68,7 +68,7 @@ async fn telling<L: Ledger>(world: &World<L>) -> Telling {
 
 fn end(telling: &Telling, class: Option<Class>) -> PushEnd {
     PushEnd {
-        errand_id: telling.push.errand_id.clone(),
+        task_id: telling.push.task_id.clone(),
         config_id: telling.push.config_id.clone(),
         mark: telling.task_event.mark.clone(),
         failure: class.map(failure),
@@ -92,7 +92,7 @@ pub(super) async fn a_push_configuration_comes_back_as_it_was_put<F: Fixture>() 
     fixture.reopen();
     let world = World::over(fixture.ledger());
     assert_eq!(kept(&world, "e-m1", "p").await, Some(push("e-m1", "p")));
-    let id = ErrandId::new("e-m1");
+    let id = TaskId::new("e-m1");
     let of = world.reads(move |rows| rows.pushes_of(&id)).await;
     assert_eq!(of, ["", "p", "q"].map(|config| push("e-m1", config)));
     assert_eq!(open(&world, None, 2).await, ["e-m1/", "e-m1/p"]);
@@ -116,7 +116,7 @@ pub(super) async fn a_push_configuration_comes_back_as_it_was_put<F: Fixture>() 
     let again = kept(&world, "e-m1", "p").await.unwrap();
     assert_eq!((again.mark, again.tries), (other.mark, 0));
     let dropped = |by: &str| DropPush {
-        errand_id: ErrandId::new("e-m1"),
+        task_id: TaskId::new("e-m1"),
         config_id: "p".to_owned(),
         by: by.to_owned(),
     };
@@ -197,7 +197,7 @@ pub(super) async fn an_owner_has_so_many_push_configurations_and_no_more<F: Fixt
     let fixture = F::open();
     let world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
-    for n in 0..PUSHES_PER_ERRAND_MAX {
+    for n in 0..PUSHES_PER_TASK_MAX {
         let stored = world.does(put("e-m1", &format!("p{n}"))).await.outcome;
         assert_eq!(stored, PushStored::Stored);
     }
@@ -206,7 +206,7 @@ pub(super) async fn an_owner_has_so_many_push_configurations_and_no_more<F: Fixt
     let same = world.does(put("e-m1", "p0")).await.outcome;
     assert_eq!(same, PushStored::Stored);
     world.does(first("d", "m2", "ann")).await;
-    let many = (PUSHES_PER_ERRAND_MAX..PUSHES_PER_OWNER_MAX)
+    let many = (PUSHES_PER_TASK_MAX..PUSHES_PER_OWNER_MAX)
         .map(|n| Change::PutPush(push("e-m2", &format!("p{n}"))));
     world.does(Write(many.collect())).await;
     let held = world.reads(|rows| rows.pushes_held("ann")).await;

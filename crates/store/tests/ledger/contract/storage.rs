@@ -1,6 +1,6 @@
 //! What one sender may store within a day, and what ends when a sender is stopped.
 
-use super::errands::first;
+use super::a2a_tasks::first;
 use super::tasks::{more, start};
 use crate::fixture::Fixture;
 use crate::given::{World, attach, begin, message, text};
@@ -9,7 +9,7 @@ use bridge_core::limits::{
 };
 use bridge_core::port::Ledger;
 use bridge_core::step::{
-    Action, AddToken, ErrandTaken, Join, Keep, MidTurn, Prune, Receive, Received, RevokeToken,
+    Action, AddToken, InputAccepted, Join, Keep, MidTurn, Prune, Receive, Received, RevokeToken,
     SenderStopped, SteerStored, StopCause, StopSender, TaskStarted,
 };
 use bridge_core::storage::{StorageBudget, StoredHour, hour_of};
@@ -152,14 +152,14 @@ pub(super) async fn f4_a_refused_message_is_kept_as_excerpt<F: Fixture>() {
     take.original = "o".repeat(50_000);
     take.brief = "brief".to_owned();
     let taken = world.does(take).await.outcome;
-    assert!(matches!(taken, ErrandTaken::New { .. }), "{taken:?}");
+    assert!(matches!(taken, InputAccepted::New { .. }), "{taken:?}");
     let kept = world.message("m1").await;
     assert_eq!(kept.life.state.name(), StateName::Dead);
     assert!(kept.body.starts_with("öö") && kept.body.contains("500 of 20000 characters"));
     assert!(kept.body.chars().count() < 2 * EXCERPT_MAX_CHARS);
     let words = world
-        .reads(|rows| match rows.errand_of(&message("m1"))? {
-            Some(errand_id) => rows.words(&errand_id),
+        .reads(|rows| match rows.task_of_message(&message("m1"))? {
+            Some(task_id) => rows.task_inputs(&task_id),
             None => Ok(Vec::new()),
         })
         .await;
@@ -293,8 +293,8 @@ pub(super) async fn f4_a_revoked_token_takes_nothing_in<F: Fixture>() {
     assert_eq!(late, Received::Revoked);
     let known = world.does(text("c", "m1")).await.outcome;
     assert_eq!(known, Received::Duplicate(message("m1")));
-    let errand = world.does(first("e", "m3", "ann")).await.outcome;
-    assert_eq!(errand, ErrandTaken::Revoked);
+    let task = world.does(first("e", "m3", "ann")).await.outcome;
+    assert_eq!(task, InputAccepted::Revoked);
     let task = world.does(start("t2", None)).await.outcome;
     assert_eq!(task, TaskStarted::Revoked);
     let steered = world.does(more("t1", "t3")).await.outcome;

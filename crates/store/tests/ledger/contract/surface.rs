@@ -1,6 +1,6 @@
 //! What the API's surface rests on: tokens, pages back in time, and what changed lately.
 
-use super::errands::first;
+use super::a2a_tasks::first;
 use crate::fixture::Fixture;
 use crate::given::{World, answered, conversation, fail, message, note, text};
 use bridge_core::limits::TOKENS_MAX;
@@ -79,11 +79,11 @@ pub(super) async fn tokens_are_made_seen_and_revoked<F: Fixture>() {
     );
 }
 
-pub(super) async fn a_name_that_owns_errands_is_given_to_nobody_else_unasked<F: Fixture>() {
+pub(super) async fn a_name_that_owns_tasks_is_given_to_nobody_else_unasked<F: Fixture>() {
     let fixture = F::open();
     let world = World::over(fixture.ledger());
     world.does(first("c", "m1", "ann")).await;
-    let owns = TokenAdded::Owns { errands: 1 };
+    let owns = TokenAdded::Owns { tasks: 1 };
     assert_eq!(world.does(add("ann", "h1")).await.outcome, owns);
     assert!(tokens(&world).await.is_empty());
     assert_eq!(

@@ -1,0 +1,248 @@
+//! How a notification goes out, by its target: a webhook, a workspace of a Molecule platform, a command of the
+//! configuration, or the row itself.
+
+use super::Daemon;
+use crate::config::Config;
+use bridge_channel::notify::{Delivery, Target, Webhook};
+use bridge_core::port::{Agent, Approach, Ledger, Probe, Sink, SinkClass};
+use bridge_core::value::{
+    ChannelId, Class, ConversationId, ExternalId, Failure, Life, Message, MessageId, Reply,
+    ReplyKey, ReplyKind, ReplyState, Round, SenderKind, Seq, Task, Tier, Timestamp,
+};
+use bridge_front::NotificationPayload;
+use bridge_host::{TellCommand, TellError};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// What begins the channel of a workspace.
+const MOLECULE: &str = "molecule:";
+/// What begins the id of a notification; the rest is the task's.
+const ID_PREFIX: &str = "msg_";
+/// The place of a notification among the replies of a task's first message: none ever has it.
+const ORDINAL: u32 = u32::MAX;
+
+/// Why a command that was running when the daemon died is not run again.
+const CUT: &str = "the command was running when the daemon ended, and may have done its work: look, and run it again with `codex-bridge notify-completed` if it did not";
+
+/// Who can be told.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NotifySettings {
+    /// Calls webhooks.
+    pub(crate) webhook: Option<Webhook>,
+    /// Commands by their names.
+    commands: BTreeMap<String, TellCommand>,
+    /// The workspaces that are served.
+    molecules: Vec<ChannelId>,
+}
+
+impl NotifySettings {
+    pub(crate) fn new(config: &Config, env: &[(OsString, OsString)]) -> Self {
+        let commands = config.notify.command.iter().filter_map(|command| {
+            let (program, args) = command.argv.split_first()?;
+            let told = TellCommand {
+                program: program.clone(),
+                args: args.to_vec(),
+                env: env.to_vec(),
+                deadline: Duration::from_secs(command.timeout_secs),
+            };
+            Some((command.name.clone(), told))
+        });
+        Self {
+            webhook: Some(config.notify.webhook()),
+            commands: commands.collect(),
+            molecules: Vec::new(),
+        }
+    }
+
+    /// With the workspaces that can be told something.
+    pub(crate) fn through(mut self, molecules: impl Iterator<Item = ChannelId>) -> Self {
+        self.molecules = molecules.collect();
+        self
+    }
+
+    /// Whether a target can be told, as far as that is known before.
+    pub(super) fn check(&self, target: &str) -> Result<(), String> {
+        match Target::parse(target).map_err(|error| error.to_string())? {
+            Target::Local => Ok(()),
+            Target::Webhook(url) => match &self.webhook {
+                Some(webhook) => webhook.check(&url),
+                None => Err("there are no webhooks here".to_owned()),
+            },
+            Target::Molecule(_) if self.molecules.is_empty() => Err(
+                "notify target molecule:…: no workspace of a Molecule platform is configured"
+                    .to_owned(),
+            ),
+            Target::Molecule(_) => Ok(()),
+            Target::Command(name) => match self.commands.get(&name) {
+                Some(_) => Ok(()),
+                None => Err(format!(
+                    "unknown notify target command:{name}: the configuration has no [[notify.command]] of that name"
+                )),
+            },
+        }
+    }
+
+    /// Through which channel a workspace is told, and as what.
+    fn way(&self, workspace: &str) -> Option<(ChannelId, SenderKind)> {
+        let own = format!("{MOLECULE}{workspace}");
+        match self
+            .molecules
+            .iter()
+            .find(|channel| channel.as_str() == own)
+        {
+            Some(own) => Some((own.clone(), SenderKind::Person)),
+            None => Some((self.molecules.first()?.clone(), SenderKind::Agent)),
+        }
+    }
+}
+
+fn gone(what: &str) -> Failure {
+    Failure::new(Class::Permanent, what)
+}
+
+impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
+    /// Tells the target once. `again`: an earlier send may have arrived.
+    pub(super) async fn hand_over_notice(&self, task: &Task, again: bool) -> Result<(), Failure> {
+        let target = task.notification.target.as_deref().unwrap_or_default();
+        let target = Target::parse(target).map_err(|error| gone(&error.to_string()))?;
+        let row = task.clone();
+        let notice = self
+            .ledger
+            .read(move |rows| NotificationPayload::load(rows, &row))
+            .await;
+        let notice = notice
+            .map_err(|error| Failure::new(error.class(), error.to_string()))?
+            .ok_or_else(|| gone("the task's messages are gone"))?;
+        let id = format!("{ID_PREFIX}{}", task.task_id);
+        let settings = self.settings();
+        let settings = &settings.notify;
+        match target {
+            Target::Local => Ok(()),
+            Target::Webhook(url) => {
+                let webhook = settings.webhook.as_ref();
+                let webhook = webhook.ok_or_else(|| gone("there are no webhooks here"))?;
+                let body = notice.body.to_string();
+                webhook
+                    .deliver(
+                        &url,
+                        Delivery {
+                            id: &id,
+                            body: &body,
+                        },
+                    )
+                    .await
+            }
+            Target::Command(_) if again => Err(gone(CUT)),
+            Target::Command(name) => {
+                let command = settings.commands.get(&name).ok_or_else(|| {
+                    let reason = format!(
+                        "the configuration has no [[notify.command]] {name} any more: put it back"
+                    );
+                    Failure::new(Class::Config, reason)
+                })?;
+                let mut body = notice.body;
+                body["id"] = serde_json::Value::String(id);
+                body["text"] = serde_json::Value::String(notice.text);
+                let told = command.tell(format!("{body}\n").into_bytes()).await;
+                told.map_err(|error| command_failure(&error))
+            }
+            Target::Molecule(workspace) => {
+                let way = settings.way(&workspace).ok_or_else(|| {
+                    let reason = "no workspace of a Molecule platform is configured any more";
+                    Failure::new(Class::Config, reason)
+                })?;
+                self.tell_workspace(task, &workspace, way, notice.text, again)
+                    .await
+            }
+        }
+    }
+
+    /// Tells a workspace as a reply would be: a bubble on the own canvas, a message to a peer.
+    async fn tell_workspace(
+        &self,
+        task: &Task,
+        workspace: &str,
+        (channel, kind): (ChannelId, SenderKind),
+        text: String,
+        again: bool,
+    ) -> Result<(), Failure> {
+        let message = as_message(task, channel, kind, workspace);
+        let reply = as_reply(task, text);
+        let class = self.sink.traits(&message).class;
+        let doubtful = match class {
+            // A look costs nothing, and an earlier try may have been seen.
+            SinkClass::Probeable => again || task.notification.tries > 1,
+            SinkClass::Idempotent | SinkClass::Blind { .. } => again,
+        };
+        let sent = match class.approach(doubtful) {
+            Approach::Send => self.sink.send(&message, &reply).await.map(drop),
+            Approach::Probe => match self.sink.probe(&message, &reply, &[]).await {
+                Ok(Probe::Present { .. }) => Ok(()),
+                Ok(Probe::Absent) => self.sink.send(&message, &reply).await.map(drop),
+                Err(fault) => Err(fault),
+            },
+            Approach::GiveUp(failure) => return Err(failure),
+        };
+        let failure = match sent {
+            Ok(()) => return Ok(()),
+            Err(fault) => fault.failure,
+        };
+        match (class.approach(true), failure.class == Class::Ambiguous) {
+            // It may have arrived, and nothing will ever tell.
+            (Approach::GiveUp(hold), true) => Err(hold),
+            (Approach::GiveUp(_) | Approach::Send | Approach::Probe, _) => Err(failure),
+        }
+    }
+}
+
+fn command_failure(error: &TellError) -> Failure {
+    let class = match error {
+        TellError::NotStarted { .. } => Class::Config,
+        TellError::Failed { .. } => Class::Transient,
+        // It may have done its work, and would take as long again: a person looks, and asks for it.
+        TellError::Overrun { .. } => Class::Permanent,
+    };
+    Failure::new(class, error.to_string())
+}
+
+/// The words of a notification as the reply that a channel knows how to send.
+fn as_reply(task: &Task, text: String) -> Reply {
+    let first_try = task.notification.first_try_at;
+    Reply {
+        message_id: task.message_id.clone(),
+        ordinal: ORDINAL,
+        key: ReplyKey::of(&task.message_id, ORDINAL),
+        conversation_id: task.conversation_id.clone(),
+        seq: Seq(0),
+        kind: ReplyKind::Notice,
+        body: text,
+        attachments: Vec::new(),
+        state: ReplyState::Sending,
+        tries: task.notification.tries,
+        first_try_at: first_try,
+        created_at: first_try.unwrap_or(task.created_at),
+    }
+}
+
+/// Whom that reply answers, as far as a channel looks at it.
+fn as_message(task: &Task, channel: ChannelId, kind: SenderKind, workspace: &str) -> Message {
+    let at: Timestamp = task.created_at;
+    Message {
+        message_id: MessageId::new(task.message_id.as_str()),
+        conversation_id: ConversationId::new(task.conversation_id.as_str()),
+        seq: Seq(0),
+        channel,
+        external_id: ExternalId::new(format!("notify:{}", task.task_id)),
+        kind,
+        sender: workspace.to_owned(),
+        tier: Tier::Peer,
+        body: String::new(),
+        attachments: Vec::new(),
+        said_at: at,
+        hops: 0,
+        round: Round(0),
+        received_at: at,
+        life: Life::new(at),
+    }
+}
