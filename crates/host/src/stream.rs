@@ -17,9 +17,9 @@ use tokio::time::{Instant, timeout_at};
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The events of one turn.
-pub struct CodexStream(Source);
+pub struct CodexStream(TurnSource);
 
-enum Source {
+enum TurnSource {
     Server(ServerStream),
     Run(ExecStream),
 }
@@ -54,21 +54,21 @@ impl std::fmt::Debug for CodexStream {
 
 impl From<ServerStream> for CodexStream {
     fn from(stream: ServerStream) -> Self {
-        Self(Source::Server(stream))
+        Self(TurnSource::Server(stream))
     }
 }
 
 impl From<ExecStream> for CodexStream {
     fn from(stream: ExecStream) -> Self {
-        Self(Source::Run(stream))
+        Self(TurnSource::Run(stream))
     }
 }
 
 impl TurnStream for CodexStream {
     async fn next(&mut self) -> TurnEvent {
         match &mut self.0 {
-            Source::Server(stream) => stream.next().await,
-            Source::Run(stream) => stream.next().await,
+            TurnSource::Server(stream) => stream.next().await,
+            TurnSource::Run(stream) => stream.next().await,
         }
     }
 }
