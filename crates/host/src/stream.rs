@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::connection::Learned;
     use crate::mailbox::tests::frame;
-    use crate::transport::{Reader, Writer};
+    use crate::transport::{TransportReader, TransportWriter};
     use bridge_codex::turn::TurnFold;
     use bridge_codex::wire::Notification;
     use bridge_core::value::{
@@ -224,7 +224,10 @@ mod tests {
             }
         });
         let (sink, texts) = ours.split();
-        let (texts, sink) = (Reader::Socket(texts), Writer::Socket(sink));
+        let (texts, sink) = (
+            TransportReader::Socket(texts),
+            TransportWriter::Socket(sink),
+        );
         let connection = Connection::start(texts, sink, life(), Learned::default());
         let thread = ThreadId::new("t");
         let fold = TurnFold::new(thread.clone(), Some(TurnId::new("u")), None);
