@@ -12,7 +12,7 @@ const EARLIER_MAX: usize = 32;
 /// Candidates for the answer of a turn. A turn can be given more texts while it runs: each begins a part of its own,
 /// and what was answered in an earlier part is part of the answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Candidates {
+pub(crate) struct AnswerCandidates {
     earlier: Vec<String>,
     part: AnswerPart,
 }
@@ -42,7 +42,7 @@ impl AnswerPart {
     }
 }
 
-impl Candidates {
+impl AnswerCandidates {
     /// Takes in a completed item. The same message twice changes nothing.
     pub(crate) fn consider(&mut self, item: &Item) {
         match item {
@@ -97,8 +97,8 @@ mod tests {
     use super::*;
     use bridge_core::value::ItemId;
 
-    fn candidates(messages: &[(&str, Option<MessagePhase>)]) -> Candidates {
-        let mut candidates = Candidates::default();
+    fn candidates(messages: &[(&str, Option<MessagePhase>)]) -> AnswerCandidates {
+        let mut candidates = AnswerCandidates::default();
         for (text, phase) in messages {
             candidates.part.message(&AgentMessage {
                 id: ItemId::new(*text),
@@ -109,7 +109,7 @@ mod tests {
         candidates
     }
 
-    fn picked(candidates: &Candidates, status: TurnStatus) -> Option<String> {
+    fn picked(candidates: &AnswerCandidates, status: TurnStatus) -> Option<String> {
         candidates.pick(&status)
     }
 
@@ -142,17 +142,20 @@ mod tests {
     fn commentary_alone_is_no_answer() {
         let said = candidates(&[("a", Some(MessagePhase::Commentary))]);
         assert_eq!(picked(&said, TurnStatus::Completed), None);
-        assert_eq!(Candidates::default().pick(&TurnStatus::Completed), None);
+        assert_eq!(
+            AnswerCandidates::default().pick(&TurnStatus::Completed),
+            None
+        );
     }
 
     /// What a turn said before and after it was given a second text.
     fn given(
         before: &[(&str, Option<MessagePhase>)],
         after: &[(&str, Option<MessagePhase>)],
-    ) -> Candidates {
+    ) -> AnswerCandidates {
         let mut first = candidates(before);
         first.next_part();
-        Candidates {
+        AnswerCandidates {
             part: candidates(after).part,
             ..first
         }

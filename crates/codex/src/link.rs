@@ -10,9 +10,9 @@ use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::rpc::{self, Incoming, RawId, RpcError};
+use crate::rpc::{self, RawId, RpcError, RpcMessage};
 use crate::text::one_line;
-use crate::wire::{Method, Notification, Outcome, ServerRequest};
+use crate::wire::{Method, Notification, RequestOutcome, ServerRequest};
 
 /// Requests that may wait at once. Codex's queues hold 128; a burst over stdio beyond that loses
 /// requests without any answer (measured: 92 of 500), at 200 none was lost.
@@ -57,7 +57,7 @@ pub enum LinkError {
 
 /// A message from Codex after the link has sorted it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub enum LinkEvent {
     Response {
         call: CallId,
         result: Result<Value, RpcError>,
@@ -173,26 +173,26 @@ impl Link {
     }
 
     /// The text that answers a request of Codex, with its id exactly as it came.
-    pub fn respond(&self, id: &RawId, outcome: Outcome) -> String {
+    pub fn respond(&self, id: &RawId, outcome: RequestOutcome) -> String {
         let (member, value) = match outcome {
-            Outcome::Result(result) => ("result", result),
-            Outcome::Error(error) => ("error", Value::from(error)),
+            RequestOutcome::Result(result) => ("result", result),
+            RequestOutcome::Error(error) => ("error", Value::from(error)),
         };
         let id = ("id".to_owned(), Value::from(id.clone()));
         Value::Object([id, (member.to_owned(), value)].into_iter().collect()).to_string()
     }
 
     /// Sorts one text from Codex.
-    pub fn handle(&mut self, text: &str, now_ms: u64) -> Event {
+    pub fn handle(&mut self, text: &str, now_ms: u64) -> LinkEvent {
         match rpc::parse(text) {
-            Incoming::Response { id, result } => self.response(id, result, now_ms),
-            Incoming::Request { id, method, params } => {
-                Event::Request(ServerRequest::parse(id, method, params))
+            RpcMessage::Response { id, result } => self.response(id, result, now_ms),
+            RpcMessage::Request { id, method, params } => {
+                LinkEvent::Request(ServerRequest::parse(id, method, params))
             }
-            Incoming::Notification { method, params } => self.notification(&method, &params),
-            Incoming::Malformed { why } => {
+            RpcMessage::Notification { method, params } => self.notification(&method, &params),
+            RpcMessage::Malformed { why } => {
                 self.counters.malformed_lines += 1;
-                Event::Ignored(Ignored::Malformed { why })
+                LinkEvent::Ignored(Ignored::Malformed { why })
             }
         }
     }
@@ -226,14 +226,14 @@ impl Link {
         &self.counters
     }
 
-    fn response(&mut self, id: RawId, result: Result<Value, RpcError>, now_ms: u64) -> Event {
+    fn response(&mut self, id: RawId, result: Result<Value, RpcError>, now_ms: u64) -> LinkEvent {
         let RawId::Integer(number) = id else {
             self.counters.foreign_responses += 1;
-            return Event::Ignored(Ignored::ForeignResponse { id });
+            return LinkEvent::Ignored(Ignored::ForeignResponse { id });
         };
         let call = CallId(number);
         if let Some(pending) = self.pending.remove(&call) {
-            return Event::Response {
+            return LinkEvent::Response {
                 call,
                 result,
                 elapsed_ms: now_ms.saturating_sub(pending.sent_ms),
@@ -241,23 +241,23 @@ impl Link {
         }
         if (1..self.next).contains(&number) {
             self.counters.late_responses += 1;
-            return Event::Ignored(Ignored::LateResponse { call });
+            return LinkEvent::Ignored(Ignored::LateResponse { call });
         }
         self.counters.foreign_responses += 1;
-        Event::Ignored(Ignored::ForeignResponse { id })
+        LinkEvent::Ignored(Ignored::ForeignResponse { id })
     }
 
-    fn notification(&mut self, method: &str, params: &Value) -> Event {
+    fn notification(&mut self, method: &str, params: &Value) -> LinkEvent {
         match Notification::parse(method, params) {
             Notification::Unknown { method } => {
                 self.count_unknown(&method);
-                Event::Ignored(Ignored::UnknownNotification { method })
+                LinkEvent::Ignored(Ignored::UnknownNotification { method })
             }
             malformed @ Notification::Malformed { .. } => {
                 self.counters.malformed_notifications += 1;
-                Event::Notification(malformed)
+                LinkEvent::Notification(malformed)
             }
-            known => Event::Notification(known),
+            known => LinkEvent::Notification(known),
         }
     }
 

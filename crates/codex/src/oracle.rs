@@ -4,7 +4,7 @@
 //! a running turn as `interrupted` to any other reader), oldest first, with all items. Missing effects prove nothing:
 //! items that were seen live were missing on disk after a kill. Whether to run again, harvest or ask is decided elsewhere.
 
-use crate::answer::Candidates;
+use crate::answer::AnswerCandidates;
 use crate::turn::MAX_RECEIVED;
 use crate::wire::Turn;
 use crate::wire::item::Item;
@@ -137,7 +137,7 @@ pub fn of_turn(turn: &Turn) -> Result<TurnHistory, HistoryError> {
 }
 
 fn answer(turn: &Turn) -> Option<String> {
-    let mut candidates = Candidates::default();
+    let mut candidates = AnswerCandidates::default();
     for item in &turn.items {
         candidates.consider(item);
     }

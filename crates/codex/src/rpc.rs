@@ -1,4 +1,4 @@
-//! JSON-RPC as Codex speaks it: one text becomes one [`Incoming`], and back.
+//! JSON-RPC as Codex speaks it: one text becomes one [`RpcMessage`], and back.
 //!
 //! Codex leaves the `jsonrpc` member out. What a method means belongs to [`crate::wire`]; which
 //! request a response answers belongs to [`crate::link`].
@@ -78,7 +78,7 @@ impl From<RpcError> for Value {
 ///
 /// Most refusals share the code -32600, so the text decides; what no rule knows is `Other`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RpcRefusal {
     /// Nothing happened; send again later.
     Overloaded,
     /// The process is on its way out; nothing happened.
@@ -124,19 +124,19 @@ impl RpcError {
     }
 
     /// Sorts the refusal by code, data and the words measured on the real binary.
-    pub fn refusal(&self) -> Refusal {
+    pub fn refusal(&self) -> RpcRefusal {
         if self.code == OVERLOADED {
-            return Refusal::Overloaded;
+            return RpcRefusal::Overloaded;
         }
         if self.data_text("input_error_code") == Some("input_too_large") {
-            return Refusal::InputTooLarge {
+            return RpcRefusal::InputTooLarge {
                 max_chars: self.data_field("max_chars").and_then(Value::as_u64),
             };
         }
         WORDS
             .iter()
             .find(|(words, _)| self.message.contains(words))
-            .map_or(Refusal::Other, |(_, refusal)| *refusal)
+            .map_or(RpcRefusal::Other, |(_, refusal)| *refusal)
     }
 
     /// Whether this is how a Codex refuses a method that it does not have. Measured: it names the method as an
@@ -173,34 +173,37 @@ impl RpcError {
 }
 
 /// Words of Codex 0.150-0.166, most specific first.
-const WORDS: &[(&str, Refusal)] = &[
-    ("is closing; retry", Refusal::ThreadClosing),
-    ("already has an active writer", Refusal::ActiveWriter),
-    ("no rollout found", Refusal::NoRollout),
+const WORDS: &[(&str, RpcRefusal)] = &[
+    ("is closing; retry", RpcRefusal::ThreadClosing),
+    ("already has an active writer", RpcRefusal::ActiveWriter),
+    ("no rollout found", RpcRefusal::NoRollout),
     // A legacy thread that had a record, which is gone.
-    ("failed to resolve rollout path", Refusal::DamagedRollout),
-    ("rollout at ", Refusal::DamagedRollout),
-    ("failed to read session metadata", Refusal::DamagedRollout),
-    ("thread not found", Refusal::ThreadNotFound),
-    ("thread not loaded", Refusal::ThreadNotFound),
-    ("invalid thread id", Refusal::InvalidThreadId),
-    ("is archived", Refusal::Archived),
-    ("no active turn to", Refusal::NoActiveTurn),
-    ("expected active turn id", Refusal::OtherTurnActive),
-    ("failed to load configuration", Refusal::BadConfig),
-    ("failed to read configuration layers", Refusal::BadConfig),
-    ("invalid configuration: ", Refusal::BadConfig),
-    ("Not initialized", Refusal::NotInitialized),
+    ("failed to resolve rollout path", RpcRefusal::DamagedRollout),
+    ("rollout at ", RpcRefusal::DamagedRollout),
+    (
+        "failed to read session metadata",
+        RpcRefusal::DamagedRollout,
+    ),
+    ("thread not found", RpcRefusal::ThreadNotFound),
+    ("thread not loaded", RpcRefusal::ThreadNotFound),
+    ("invalid thread id", RpcRefusal::InvalidThreadId),
+    ("is archived", RpcRefusal::Archived),
+    ("no active turn to", RpcRefusal::NoActiveTurn),
+    ("expected active turn id", RpcRefusal::OtherTurnActive),
+    ("failed to load configuration", RpcRefusal::BadConfig),
+    ("failed to read configuration layers", RpcRefusal::BadConfig),
+    ("invalid configuration: ", RpcRefusal::BadConfig),
+    ("Not initialized", RpcRefusal::NotInitialized),
     (
         "requires experimentalApi capability",
-        Refusal::NeedsExperimental,
+        RpcRefusal::NeedsExperimental,
     ),
-    ("Server is draining", Refusal::Draining),
+    ("Server is draining", RpcRefusal::Draining),
 ];
 
 /// One message from Codex.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Incoming {
+pub enum RpcMessage {
     Response {
         id: RawId,
         result: Result<Value, RpcError>,
@@ -220,8 +223,8 @@ pub enum Incoming {
     },
 }
 
-/// Reads one text. Never fails: what cannot be read is [`Incoming::Malformed`].
-pub fn parse(text: &str) -> Incoming {
+/// Reads one text. Never fails: what cannot be read is [`RpcMessage::Malformed`].
+pub fn parse(text: &str) -> RpcMessage {
     match serde_json::from_str(text) {
         Ok(Value::Object(message)) => classify(message),
         Ok(other) => malformed("not a json object", &other.to_string()),
@@ -229,13 +232,13 @@ pub fn parse(text: &str) -> Incoming {
     }
 }
 
-fn classify(mut message: Map<String, Value>) -> Incoming {
+fn classify(mut message: Map<String, Value>) -> RpcMessage {
     let id = message.remove("id");
     let params = message.remove("params").unwrap_or(Value::Null);
     match (message.remove("method"), id) {
-        (Some(Value::String(method)), None) => Incoming::Notification { method, params },
+        (Some(Value::String(method)), None) => RpcMessage::Notification { method, params },
         (Some(Value::String(method)), Some(id)) => match raw_id(id) {
-            Ok(id) => Incoming::Request { id, method, params },
+            Ok(id) => RpcMessage::Request { id, method, params },
             Err(id) => malformed("request id is neither integer nor string", &id.to_string()),
         },
         (Some(other), _) => malformed("method is not a string", &other.to_string()),
@@ -247,13 +250,13 @@ fn classify(mut message: Map<String, Value>) -> Incoming {
     }
 }
 
-fn response(id: RawId, mut message: Map<String, Value>) -> Incoming {
+fn response(id: RawId, mut message: Map<String, Value>) -> RpcMessage {
     match (message.remove("error"), message.remove("result")) {
-        (Some(error), _) if !error.is_null() => Incoming::Response {
+        (Some(error), _) if !error.is_null() => RpcMessage::Response {
             id,
             result: Err(RpcError::from_value(error)),
         },
-        (_, Some(result)) => Incoming::Response {
+        (_, Some(result)) => RpcMessage::Response {
             id,
             result: Ok(result),
         },
@@ -269,8 +272,8 @@ fn raw_id(id: Value) -> Result<RawId, Value> {
     }
 }
 
-fn malformed(why: &str, near: &str) -> Incoming {
-    Incoming::Malformed {
+fn malformed(why: &str, near: &str) -> RpcMessage {
+    RpcMessage::Malformed {
         why: format!("{why}: {}", one_line(near, MAX_WHY_BYTES)),
     }
 }
@@ -287,7 +290,7 @@ mod tests {
             let id: RawId = serde_json::from_str(text).unwrap();
             assert_eq!(serde_json::to_string(&id).unwrap(), text);
             let line = format!(r#"{{"id":{text},"method":"x","params":{{}}}}"#);
-            let Incoming::Request { id: parsed, .. } = parse(&line) else {
+            let RpcMessage::Request { id: parsed, .. } = parse(&line) else {
                 panic!("{line}");
             };
             assert_eq!(parsed, id);
@@ -299,14 +302,14 @@ mod tests {
     fn sorts_the_four_kinds() {
         assert_eq!(
             parse(r#"{"jsonrpc":"2.0","id":1,"result":null,"error":null}"#),
-            Incoming::Response {
+            RpcMessage::Response {
                 id: RawId::Integer(1),
                 result: Ok(Value::Null)
             }
         );
         assert_eq!(
             parse(r#"{"id":1,"error":{"code":-32001,"message":"busy","data":[1]}}"#),
-            Incoming::Response {
+            RpcMessage::Response {
                 id: RawId::Integer(1),
                 result: Err(RpcError {
                     code: -32001,
@@ -317,7 +320,7 @@ mod tests {
         );
         assert_eq!(
             parse(r#"{"method":"initialized","emittedAtMs":1}"#),
-            Incoming::Notification {
+            RpcMessage::Notification {
                 method: "initialized".to_owned(),
                 params: Value::Null
             }
@@ -345,7 +348,7 @@ mod tests {
             &deep,
             &long,
         ] {
-            let Incoming::Malformed { why } = parse(text) else {
+            let RpcMessage::Malformed { why } = parse(text) else {
                 panic!("{text}");
             };
             assert!(why.len() < 400, "{why}");
@@ -354,7 +357,7 @@ mod tests {
 
     #[test]
     fn malformed_error_still_ends_request() {
-        let Incoming::Response { result, .. } = parse(r#"{"id":1,"error":"boom"}"#) else {
+        let RpcMessage::Response { result, .. } = parse(r#"{"id":1,"error":"boom"}"#) else {
             panic!();
         };
         assert_eq!(result, Err(RpcError::new(INTERNAL_ERROR, "\"boom\"")));
@@ -365,49 +368,49 @@ mod tests {
         let refusal = |code, message: &str| RpcError::new(code, message).refusal();
         assert_eq!(
             refusal(OVERLOADED, "Server overloaded; retry later."),
-            Refusal::Overloaded
+            RpcRefusal::Overloaded
         );
         for (message, expected) in [
             (
                 "thread 01a1 already has an active writer",
-                Refusal::ActiveWriter,
+                RpcRefusal::ActiveWriter,
             ),
             (
                 "thread 01a1 is closing; retry thread/resume after the thread is closed",
-                Refusal::ThreadClosing,
+                RpcRefusal::ThreadClosing,
             ),
-            ("no rollout found for thread id 01a1", Refusal::NoRollout),
+            ("no rollout found for thread id 01a1", RpcRefusal::NoRollout),
             (
                 "failed to resolve rollout path `/x`: file does not exist",
-                Refusal::DamagedRollout,
+                RpcRefusal::DamagedRollout,
             ),
             (
                 "rollout at /h/sessions/r.jsonl is empty",
-                Refusal::DamagedRollout,
+                RpcRefusal::DamagedRollout,
             ),
-            ("thread not found: 01a1", Refusal::ThreadNotFound),
-            ("invalid thread id: x", Refusal::InvalidThreadId),
-            ("session 01a1 is archived", Refusal::Archived),
-            ("no active turn to interrupt", Refusal::NoActiveTurn),
-            ("no active turn to steer", Refusal::NoActiveTurn),
+            ("thread not found: 01a1", RpcRefusal::ThreadNotFound),
+            ("invalid thread id: x", RpcRefusal::InvalidThreadId),
+            ("session 01a1 is archived", RpcRefusal::Archived),
+            ("no active turn to interrupt", RpcRefusal::NoActiveTurn),
+            ("no active turn to steer", RpcRefusal::NoActiveTurn),
             (
                 "expected active turn id X but found Y",
-                Refusal::OtherTurnActive,
+                RpcRefusal::OtherTurnActive,
             ),
-            ("failed to load configuration: bad", Refusal::BadConfig),
-            ("Not initialized", Refusal::NotInitialized),
+            ("failed to load configuration: bad", RpcRefusal::BadConfig),
+            ("Not initialized", RpcRefusal::NotInitialized),
             (
                 "thread/queue/list requires experimentalApi capability",
-                Refusal::NeedsExperimental,
+                RpcRefusal::NeedsExperimental,
             ),
-            ("Invalid request: unknown variant", Refusal::Other),
+            ("Invalid request: unknown variant", RpcRefusal::Other),
             (
                 "failed to read configuration layers: /h/config.toml:1:9: extra `=`",
-                Refusal::BadConfig,
+                RpcRefusal::BadConfig,
             ),
             (
                 "invalid configuration: invalid type: integer `3`, expected a string",
-                Refusal::BadConfig,
+                RpcRefusal::BadConfig,
             ),
         ] {
             assert_eq!(refusal(INVALID_REQUEST, message), expected, "{message}");
@@ -418,7 +421,7 @@ mod tests {
         };
         assert_eq!(
             too_large.refusal(),
-            Refusal::InputTooLarge {
+            RpcRefusal::InputTooLarge {
                 max_chars: Some(1_048_576)
             }
         );

@@ -15,7 +15,7 @@ pub use spoken::{MAX_DRAFT_BYTES, spoken};
 
 use bridge_core::port::{self, TextUpdate, TurnEnd};
 
-use crate::answer::Candidates;
+use crate::answer::AnswerCandidates;
 use crate::wire::item::Item;
 use crate::wire::notification::{ErrorNotice, ItemDelta, TurnNotice};
 use crate::wire::turn::TurnError;
@@ -99,7 +99,7 @@ pub struct TurnFold {
     client_id: Option<ClientId>,
     aim: Aim,
     draft: Option<TextDraft>,
-    candidates: Candidates,
+    candidates: AnswerCandidates,
     error: Option<TurnError>,
     touched: bool,
     open_effects: BTreeSet<ItemId>,
@@ -121,7 +121,7 @@ impl TurnFold {
             client_id,
             aim: turn_id.map_or(Aim::Unknown { begun: None }, Aim::Expected),
             draft: None,
-            candidates: Candidates::default(),
+            candidates: AnswerCandidates::default(),
             error: None,
             touched: false,
             open_effects: BTreeSet::new(),

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use bridge_codex::frame::LineReader;
-use bridge_codex::link::{Event, Link, LinkOptions, MAX_COUNTED_METHODS};
+use bridge_codex::link::{Link, LinkEvent, LinkOptions, MAX_COUNTED_METHODS};
 use bridge_codex::oracle::history;
 use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::{Item, Notification, ServerRequest, Turn};
@@ -120,18 +120,18 @@ fn bend_bytes(bytes: &mut Vec<u8>, random: &mut Random) {
 
 fn digest(link: &mut Link, fold: &mut TurnFold, text: &str) {
     match link.handle(text, 0) {
-        Event::Request(request) => digest_request(link, &request),
-        Event::Notification(notification) => {
+        LinkEvent::Request(request) => digest_request(link, &request),
+        LinkEvent::Notification(notification) => {
             fold.concerns(&notification);
             fold.apply(&notification);
             digest_items(&notification);
         }
-        Event::Response { result, .. } => {
+        LinkEvent::Response { result, .. } => {
             if let Ok(value) = result {
                 digest_history(&value);
             }
         }
-        Event::Ignored(_) => {}
+        LinkEvent::Ignored(_) => {}
     }
 }
 

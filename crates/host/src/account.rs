@@ -12,20 +12,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What Codex has reported about the account.
 #[derive(Debug, Default)]
-pub(crate) struct Account {
-    inner: Mutex<Inner>,
+pub(crate) struct AccountState {
+    inner: Mutex<AccountLimits>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct AccountLimits {
     /// When the windows that are used up reset, in Unix seconds, as Codex said last.
     resets_at: Option<i64>,
     /// A turn failed for it, and until when no other needs to.
     reached: Option<Timestamp>,
 }
 
-impl Account {
-    fn locked(&self) -> MutexGuard<'_, Inner> {
+impl AccountState {
+    fn locked(&self) -> MutexGuard<'_, AccountLimits> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -42,7 +42,7 @@ impl Account {
                 }
             }
             Notification::AccountUpdated(_) | Notification::LoginCompleted(_) => {
-                *inner = Inner::default();
+                *inner = AccountLimits::default();
             }
             Notification::TurnCompleted(notice) => {
                 let error = notice.turn.error.as_ref();
@@ -73,7 +73,7 @@ impl Account {
     }
 }
 
-impl Inner {
+impl AccountLimits {
     fn reset_after(&self, now: Timestamp) -> Option<Timestamp> {
         self.resets_at
             .map(|seconds| Timestamp(seconds.saturating_mul(1000)))
@@ -108,8 +108,8 @@ mod tests {
         )
     }
 
-    fn reached() -> Account {
-        let account = Account::default();
+    fn reached() -> AccountState {
+        let account = AccountState::default();
         account.notice(&limits(100, 1_500), NOW);
         assert_eq!(account.check(NOW), Ok(()), "no turn has failed for it yet");
         account.notice(&failed("usageLimitExceeded"), NOW);
@@ -127,11 +127,11 @@ mod tests {
 
     #[test]
     fn ignores_other_failures_and_expired_limits() {
-        let account = Account::default();
+        let account = AccountState::default();
         account.notice(&limits(100, 1_500), NOW);
         account.notice(&failed("internalServerError"), NOW);
         assert_eq!(account.check(NOW), Ok(()));
-        let past = Account::default();
+        let past = AccountState::default();
         past.notice(&limits(100, 900), NOW);
         past.notice(&failed("usageLimitExceeded"), NOW);
         assert_eq!(past.check(NOW), Ok(()));

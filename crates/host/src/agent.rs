@@ -5,13 +5,13 @@ use crate::error::{CallEffect, agent_error, of_call};
 use crate::exec::{NO_STEER, Runs};
 use crate::history::settled_history;
 use crate::homes::Homes;
-use crate::host::{Health, Host, HostOptions, wall_now};
+use crate::host::{CodexHealth, Host, HostOptions, wall_now};
 use crate::operator;
 use crate::permissions::Permissions;
 use crate::reply::{RequestReply, reply};
 use crate::stream::{CodexStream, ServerStream, clean, interrupt};
 use crate::thread::{load, start};
-use bridge_codex::rpc::Refusal;
+use bridge_codex::rpc::RpcRefusal;
 use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::method::{TurnStart, TurnStartParams, TurnSteer, TurnSteerParams};
 use bridge_codex::wire::turn::UserInput;
@@ -57,12 +57,12 @@ impl<L: Ledger> CodexAgent<L> {
     }
 
     /// How the usual Codex is.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> CodexHealth {
         self.homes.usual().health()
     }
 
     /// How the Codex of each other CODEX_HOME is that has one now.
-    pub fn homes(&self) -> Vec<(String, Health)> {
+    pub fn homes(&self) -> Vec<(String, CodexHealth)> {
         self.homes.health()
     }
 
@@ -91,7 +91,7 @@ fn unsteered(error: &CallError) -> Result<Steered, AgentError> {
         return Err(of_call(error, CallEffect::StartsTurn));
     };
     match refused.refusal() {
-        Refusal::Overloaded | Refusal::Draining | Refusal::BadConfig => {
+        RpcRefusal::Overloaded | RpcRefusal::Draining | RpcRefusal::BadConfig => {
             Err(of_call(error, CallEffect::StartsTurn))
         }
         _ => Ok(Steered::Refused {

@@ -9,7 +9,7 @@ use bridge_codex::turn::OpenChanges;
 use bridge_codex::wire::effect::effect;
 use bridge_codex::wire::server_request::RequestKind as WireKind;
 use bridge_codex::wire::shown::RequestScene;
-use bridge_codex::wire::{Notification, Outcome, ServerRequest};
+use bridge_codex::wire::{Notification, RequestOutcome, ServerRequest};
 use bridge_core::deadline::after;
 use bridge_core::port::{ApprovalRequest, RequestKey};
 use bridge_core::prompt::ASK_AGENT;
@@ -25,7 +25,7 @@ pub(crate) const UNDELIVERED_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The requests of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct OpenRequests {
+pub(crate) struct ConnectionRequests {
     open: HashMap<RawId, ServerRequest>,
     undelivered: VecDeque<(Instant, ServerRequest)>,
     /// Settled while nobody followed the thread; reported to the next follower.
@@ -43,14 +43,14 @@ pub(crate) struct Settled {
     pub(crate) unanswered: Option<ServerRequest>,
 }
 
-impl OpenRequests {
+impl ConnectionRequests {
     pub(crate) fn is_full(&self) -> bool {
         let waiting = self.open.len().saturating_add(self.undelivered.len());
         waiting.saturating_add(self.answered.len()) >= OPEN_MAX
     }
 
     /// Records an answer. `false` if the request is not open: another caller answered, or Codex settled it.
-    pub(crate) fn answer(&mut self, id: &RawId, outcome: Outcome, now: Instant) -> bool {
+    pub(crate) fn answer(&mut self, id: &RawId, outcome: RequestOutcome, now: Instant) -> bool {
         let Some(request) = self.close(id) else {
             return false;
         };
@@ -153,7 +153,7 @@ impl OpenRequests {
     }
 
     /// An unconfirmed answer by the key of its request.
-    pub(crate) fn unconfirmed(&self, to: &RequestKey) -> Option<(&ServerRequest, &Outcome)> {
+    pub(crate) fn unconfirmed(&self, to: &RequestKey) -> Option<(&ServerRequest, &RequestOutcome)> {
         let mut answers = self.answered.answers();
         answers.find(|(request, _)| has_key(request, to))
     }

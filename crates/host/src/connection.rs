@@ -1,21 +1,21 @@
 //! One connection to one Codex process: a task owns the link, sends requests with deadlines and routes notifications to
 //! the mailboxes of their threads. When the connection ends, every waiter gets an error at once.
 
-use crate::account::Account;
+use crate::account::AccountState;
 use crate::approvals;
 use crate::backlog::{Backlog, Filler, backlog};
 use crate::host::wall_now;
 use crate::mailboxes::{Mailboxes, RequestRefused};
 use crate::thread_registry::ThreadRegistry;
 use crate::transcript::Transcripts;
-use crate::transport::{Reader, Writer};
+use crate::transport::{TransportReader, TransportWriter};
 use crate::unconfirmed::Overdue;
-use bridge_codex::link::{CallId, Event, Ignored, Link, LinkError, LinkOptions, MAX_IN_FLIGHT};
+use bridge_codex::link::{CallId, Ignored, Link, LinkError, LinkEvent, LinkOptions, MAX_IN_FLIGHT};
 use bridge_codex::rpc::{RawId, RpcError};
 use bridge_codex::wire::account::AccountReadParams;
 use bridge_codex::wire::method::{AccountRead, ThreadResume};
 use bridge_codex::wire::thread::{ThreadResumeParams, ThreadSettings};
-use bridge_codex::wire::{Method, Notification, Outcome, ServerRequest};
+use bridge_codex::wire::{Method, Notification, RequestOutcome, ServerRequest};
 use bridge_core::deadline::after;
 use bridge_core::port::TRACE;
 use bridge_core::value::{Incarnation, ThreadId};
@@ -67,7 +67,7 @@ enum LinkCommand {
     },
     Respond {
         id: RawId,
-        outcome: Outcome,
+        outcome: RequestOutcome,
     },
     Close {
         why: String,
@@ -96,7 +96,7 @@ pub(crate) struct Connection {
 /// State that outlives a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Learned {
-    pub(crate) account: Arc<Account>,
+    pub(crate) account: Arc<AccountState>,
     pub(crate) transcripts: Arc<Transcripts>,
 }
 
@@ -106,8 +106,8 @@ const WARNINGS_MAX: usize = 16;
 impl Connection {
     /// Starts the tasks of a connection.
     pub(crate) fn start(
-        reader: Reader,
-        writer: Writer,
+        reader: TransportReader,
+        writer: TransportWriter,
         life: Incarnation,
         learned: Learned,
     ) -> Self {
@@ -224,7 +224,11 @@ impl Connection {
     }
 
     /// Answers something Codex asked.
-    pub(crate) async fn respond(&self, id: RawId, outcome: Outcome) -> Result<(), CallError> {
+    pub(crate) async fn respond(
+        &self,
+        id: RawId,
+        outcome: RequestOutcome,
+    ) -> Result<(), CallError> {
         self.commands
             .send(LinkCommand::Respond { id, outcome })
             .await
@@ -262,7 +266,7 @@ impl Connection {
     }
 }
 
-async fn read(mut reader: Reader, texts: Filler<Result<String, String>>) {
+async fn read(mut reader: TransportReader, texts: Filler<Result<String, String>>) {
     loop {
         let text = match reader.next().await {
             Ok(Some(text)) => Ok(text),
@@ -276,7 +280,7 @@ async fn read(mut reader: Reader, texts: Filler<Result<String, String>>) {
     }
 }
 
-async fn write(mut writer: Writer, mut outbox: mpsc::Receiver<String>) {
+async fn write(mut writer: TransportWriter, mut outbox: mpsc::Receiver<String>) {
     while let Some(text) = outbox.recv().await {
         if let Err(error) = writer.send(text).await {
             tracing::debug!(%error, "writing to codex failed");
@@ -468,23 +472,23 @@ impl LinkTask {
 
     fn text(&mut self, text: &str) -> Result<(), String> {
         match self.link.handle(text, self.now_ms()) {
-            Event::Response { call, result, .. } => {
+            LinkEvent::Response { call, result, .. } => {
                 if let Some(id) = self.resumes.remove(&call) {
                     self.resume_answered(&id, result.as_ref().err());
                 }
                 self.settle(call, result.map_err(CallFailure::Refused));
                 Ok(())
             }
-            Event::Notification(notification) => {
+            LinkEvent::Notification(notification) => {
                 self.notice(&notification);
                 Ok(())
             }
-            Event::Request(request) => self.request(request),
-            Event::Ignored(Ignored::UnknownNotification { method }) => {
+            LinkEvent::Request(request) => self.request(request),
+            LinkEvent::Ignored(Ignored::UnknownNotification { method }) => {
                 tracing::trace!(method, "notification ignored");
                 Ok(())
             }
-            Event::Ignored(ignored) => {
+            LinkEvent::Ignored(ignored) => {
                 tracing::warn!(?ignored, "a text of codex was dropped");
                 Ok(())
             }

@@ -1,7 +1,7 @@
 //! Classifies Codex's errors: every refusal and every silence gets a class and a sentence.
 
 use crate::connection::CallError;
-use bridge_codex::rpc::{INTERNAL_ERROR, INVALID_REQUEST, Refusal, RpcError};
+use bridge_codex::rpc::{INTERNAL_ERROR, INVALID_REQUEST, RpcError, RpcRefusal};
 use bridge_core::port::{AgentError, ThreadFailure};
 use bridge_core::value::{Class, Failure};
 
@@ -36,38 +36,42 @@ pub(crate) fn of_call(error: &CallError, effect: CallEffect) -> AgentError {
     }
 }
 
-fn of_refusal(refusal: Refusal, code: i64, words: &str) -> AgentError {
+fn of_refusal(refusal: RpcRefusal, code: i64, words: &str) -> AgentError {
     match refusal {
         // Codex's queues are full: nothing is wrong with the message.
-        Refusal::Overloaded => agent_error(Class::Capacity { until: None }, words),
-        Refusal::Draining | Refusal::ThreadClosing => agent_error(Class::Transient, words),
-        Refusal::ActiveWriter => agent_error(
+        RpcRefusal::Overloaded => agent_error(Class::Capacity { until: None }, words),
+        RpcRefusal::Draining | RpcRefusal::ThreadClosing => agent_error(Class::Transient, words),
+        RpcRefusal::ActiveWriter => agent_error(
             Class::Capacity { until: None },
             "another program has this conversation's thread open (a Codex terminal?): close it there, and the message is answered here",
         ),
-        Refusal::NoRollout
-        | Refusal::ThreadNotFound
-        | Refusal::InvalidThreadId
-        | Refusal::Archived => lost(ThreadFailure::Missing, words),
-        Refusal::DamagedRollout => lost(ThreadFailure::Damaged, words),
-        Refusal::InputTooLarge { .. } => agent_error(Class::Permanent, words),
-        Refusal::BadConfig => agent_error(
+        RpcRefusal::NoRollout
+        | RpcRefusal::ThreadNotFound
+        | RpcRefusal::InvalidThreadId
+        | RpcRefusal::Archived => lost(ThreadFailure::Missing, words),
+        RpcRefusal::DamagedRollout => lost(ThreadFailure::Damaged, words),
+        RpcRefusal::InputTooLarge { .. } => agent_error(Class::Permanent, words),
+        RpcRefusal::BadConfig => agent_error(
             Class::Config,
             format!(
                 "Codex can't read its configuration: {words}. Mend config.toml in CODEX_HOME; `codex-bridge doctor` checks it"
             ),
         ),
-        Refusal::NotInitialized | Refusal::NeedsExperimental => agent_error(Class::Bug, words),
-        Refusal::NoActiveTurn | Refusal::OtherTurnActive => agent_error(Class::Transient, words),
-        Refusal::Other if code == INTERNAL_ERROR => agent_error(Class::Transient, words),
-        Refusal::Other => agent_error(Class::Permanent, words),
+        RpcRefusal::NotInitialized | RpcRefusal::NeedsExperimental => {
+            agent_error(Class::Bug, words)
+        }
+        RpcRefusal::NoActiveTurn | RpcRefusal::OtherTurnActive => {
+            agent_error(Class::Transient, words)
+        }
+        RpcRefusal::Other if code == INTERNAL_ERROR => agent_error(Class::Transient, words),
+        RpcRefusal::Other => agent_error(Class::Permanent, words),
     }
 }
 
 /// Recognizes a refusal by its text alone: `codex exec` writes it to stderr.
 pub(crate) fn of_words(words: &str) -> Option<AgentError> {
     match RpcError::new(INVALID_REQUEST, words).refusal() {
-        Refusal::Other => None,
+        RpcRefusal::Other => None,
         refusal => Some(of_refusal(refusal, INVALID_REQUEST, words)),
     }
 }

@@ -5,7 +5,7 @@
 //! The Codex of another home is started when it is needed and ended when nobody needed it for the linger.
 
 use crate::error::agent_error;
-use crate::host::{Health, Host, HostOptions, Session};
+use crate::host::{CodexHealth, Host, HostOptions, Session};
 use bridge_core::port::{AgentError, Ledger, LedgerError};
 use bridge_core::value::{Class, IncarnationId, ThreadId};
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ impl<L: Ledger> Homes<L> {
     }
 
     /// How the Codex of each other home is.
-    pub(crate) fn health(&self) -> Vec<(String, Health)> {
+    pub(crate) fn health(&self) -> Vec<(String, CodexHealth)> {
         let of = |(home, host): (&String, &Arc<Host<L>>)| (home.clone(), host.health());
         locked(&self.extra).iter().map(of).collect()
     }

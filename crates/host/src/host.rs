@@ -71,7 +71,7 @@ pub struct HostOptions {
 
 /// How the host is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
+pub struct CodexHealth {
     /// Whether Codex can take turns.
     pub ready: bool,
     /// A line for people.
@@ -130,18 +130,18 @@ struct HostState {
     /// Why the newest life is over pipes although the socket was wanted.
     pipes_because: Option<String>,
     logged_in: bool,
-    health: Option<Health>,
+    health: Option<CodexHealth>,
     /// How the newest life ended, or why it did not begin.
     last_end: Option<String>,
     stopped: bool,
 }
 
 impl HostState {
-    fn ready(&self, incarnation: &Incarnation) -> Health {
+    fn ready(&self, incarnation: &Incarnation) -> CodexHealth {
         let detail = describe(incarnation);
         let because = self.pipes_because.as_ref();
         let because = because.filter(|_| incarnation.transport == Transport::Stdio);
-        Health {
+        CodexHealth {
             ready: true,
             detail: match because {
                 Some(why) => format!("{detail}, so its turns end with the daemon: {why}"),
@@ -244,7 +244,7 @@ impl<L: Ledger> Host<L> {
         let started = self.restart(&mut state).await;
         state.health = Some(match &started {
             Ok(session) => state.ready(&session.incarnation),
-            Err(error) => Health {
+            Err(error) => CodexHealth {
                 ready: false,
                 detail: error.to_string(),
             },
@@ -459,7 +459,7 @@ impl<L: Ledger> Host<L> {
         state.logged_in = logged_in;
         state.health = Some(match &found {
             Ok(()) => state.ready(&session.incarnation),
-            Err(error) => Health {
+            Err(error) => CodexHealth {
                 ready: false,
                 detail: error.to_string(),
             },
@@ -526,14 +526,14 @@ impl<L: Ledger> Host<L> {
     }
 
     /// How the host is, without waiting for a start that is under way.
-    pub(crate) fn health(&self) -> Health {
-        let starting = || Health {
+    pub(crate) fn health(&self) -> CodexHealth {
+        let starting = || CodexHealth {
             ready: false,
             detail: "codex is being started".to_owned(),
         };
         match self.state.try_lock() {
             Ok(state) => match (&state.current, &state.health) {
-                (Some((session, _)), _) if !session.connection.is_open() => Health {
+                (Some((session, _)), _) if !session.connection.is_open() => CodexHealth {
                     ready: false,
                     detail: "codex is gone and starts again with the next message".to_owned(),
                 },

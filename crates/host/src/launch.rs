@@ -5,7 +5,7 @@
 use crate::keeper::{self, CODEX_SOCKET, KeeperAttachment, STDERR_FILE};
 use crate::process;
 use crate::socket_dir;
-use crate::transport::{self, Reader, TransportError, Writer};
+use crate::transport::{self, TransportError, TransportReader, TransportWriter};
 use bridge_core::value::{Incarnation, IncarnationId, ProcessStamp, Timestamp, Transport};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -51,8 +51,8 @@ pub struct LaunchOptions {
 /// A Codex process we can talk to.
 pub(crate) struct Launched {
     pub(crate) incarnation: Incarnation,
-    pub(crate) reader: Reader,
-    pub(crate) writer: Writer,
+    pub(crate) reader: TransportReader,
+    pub(crate) writer: TransportWriter,
     pub(crate) hold: KeeperHold,
 }
 
@@ -236,7 +236,7 @@ fn spawn_keeper(
 async fn attach_new(
     child: &mut Child,
     directory: &Path,
-) -> Result<(Reader, Writer, KeeperHold), LaunchError> {
+) -> Result<(TransportReader, TransportWriter, KeeperHold), LaunchError> {
     let stdout = child.stdout.take().ok_or_else(exited)?;
     let mut line = String::new();
     let mut stdout = BufReader::new(stdout);
@@ -252,7 +252,9 @@ async fn attach_new(
 }
 
 /// Connects to keeper and Codex. A process that is frozen accepts a connection and then says nothing.
-async fn connect(directory: &Path) -> Result<(Reader, Writer, KeeperHold), LaunchError> {
+async fn connect(
+    directory: &Path,
+) -> Result<(TransportReader, TransportWriter, KeeperHold), LaunchError> {
     let both = async {
         let attachment = keeper::attach(directory).await?;
         let (reader, writer) = transport::connect(&directory.join(CODEX_SOCKET)).await?;
@@ -264,7 +266,9 @@ async fn connect(directory: &Path) -> Result<(Reader, Writer, KeeperHold), Launc
     }
 }
 
-fn take_pipes(child: &mut Child) -> Result<(Reader, Writer, KeeperHold), LaunchError> {
+fn take_pipes(
+    child: &mut Child,
+) -> Result<(TransportReader, TransportWriter, KeeperHold), LaunchError> {
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(io::Error::other("the pipes of codex are missing").into());
     };

@@ -3,15 +3,15 @@
 //! A request for a thread without a follower waits for one: after a broken connection Codex repeats its requests as soon
 //! as the thread is loaded, which may be before it is known which of its turns is ours.
 
-use crate::account::Account;
-use crate::approvals::{self, OpenRequests};
+use crate::account::AccountState;
+use crate::approvals::{self, ConnectionRequests};
 use crate::host::wall_now;
 use crate::mailbox::{Mailbox, TurnContext};
 use crate::reply::{RequestReply, reply};
 use crate::unconfirmed::Overdue;
 use bridge_codex::rpc::RawId;
 use bridge_codex::turn::TurnFold;
-use bridge_codex::wire::{Notification, Outcome, ServerRequest};
+use bridge_codex::wire::{Notification, RequestOutcome, ServerRequest};
 use bridge_core::port::{RequestKey, TurnEvent};
 use bridge_core::value::{RequestVerdict, ThreadId};
 use std::collections::HashMap;
@@ -22,8 +22,8 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct Mailboxes {
     by_thread: Mutex<HashMap<ThreadId, Arc<Mailbox>>>,
-    requests: Mutex<OpenRequests>,
-    account: Arc<Account>,
+    requests: Mutex<ConnectionRequests>,
+    account: Arc<AccountState>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -31,7 +31,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Mailboxes {
-    pub(crate) fn new(account: Arc<Account>) -> Self {
+    pub(crate) fn new(account: Arc<AccountState>) -> Self {
         Self {
             account,
             ..Self::default()
@@ -174,12 +174,12 @@ impl Mailboxes {
     }
 
     /// Records the answer that is about to be sent. `false` if another caller answered, or Codex settled the request.
-    pub(crate) fn answer(&self, id: &RawId, outcome: Outcome, now: Instant) -> bool {
+    pub(crate) fn answer(&self, id: &RawId, outcome: RequestOutcome, now: Instant) -> bool {
         locked(&self.requests).answer(id, outcome, now)
     }
 
     /// Records the answer to a request that was removed with [`Mailboxes::take`].
-    pub(crate) fn answered(&self, request: ServerRequest, outcome: Outcome, now: Instant) {
+    pub(crate) fn answered(&self, request: ServerRequest, outcome: RequestOutcome, now: Instant) {
         let mut requests = locked(&self.requests);
         requests.answered.insert(request, outcome, now);
     }
@@ -227,7 +227,7 @@ impl Mailboxes {
 #[derive(Debug, PartialEq)]
 pub(crate) enum RequestRefused {
     /// It was answered before; send this answer again.
-    Answered(Outcome, RawId),
+    Answered(RequestOutcome, RawId),
     /// Nobody can decide it.
     Undecidable(Box<ServerRequest>),
 }
@@ -409,8 +409,8 @@ mod tests {
         assert_eq!(asked(&mailbox).await.key.rpc_id, "1");
     }
 
-    fn yes() -> Outcome {
-        Outcome::Result(json!({"decision": "accept"}))
+    fn yes() -> RequestOutcome {
+        RequestOutcome::Result(json!({"decision": "accept"}))
     }
 
     #[tokio::test]

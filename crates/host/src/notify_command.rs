@@ -12,7 +12,7 @@ const LAST_WORDS_LINES: usize = 3;
 
 /// A command that receives notifications.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotifyCommand {
+pub struct NotifyProgram {
     /// The program by its absolute path.
     pub program: String,
     /// Its arguments.
@@ -25,7 +25,7 @@ pub struct NotifyCommand {
 
 /// How telling went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotifyCommandError {
+pub enum NotifyProgramError {
     /// It did not start.
     #[error("the command {program} could not be started ({why})")]
     NotStarted {
@@ -51,20 +51,20 @@ pub enum NotifyCommandError {
     },
 }
 
-impl NotifyCommand {
+impl NotifyProgram {
     /// Runs it once with these bytes; an exit status of 0 means that it has them.
-    pub async fn tell(&self, input: Vec<u8>) -> Result<(), NotifyCommandError> {
+    pub async fn tell(&self, input: Vec<u8>) -> Result<(), NotifyProgramError> {
         let (command, program) = (self.clone(), self.program.clone());
         let ran = tokio::task::spawn_blocking(move || command.run(input)).await;
         ran.unwrap_or_else(|error| {
-            Err(NotifyCommandError::NotStarted {
+            Err(NotifyProgramError::NotStarted {
                 program,
                 why: error.to_string(),
             })
         })
     }
 
-    fn run(self, input: Vec<u8>) -> Result<(), NotifyCommandError> {
+    fn run(self, input: Vec<u8>) -> Result<(), NotifyProgramError> {
         let program = self.program;
         let mut command = Command::new(&program);
         command.args(self.args).env_clear().envs(self.env);
@@ -73,16 +73,16 @@ impl NotifyCommand {
         let ran = run_with_input(command, input, self.deadline);
         match ran {
             Ok((End::Exited(status), _)) if status.success() => Ok(()),
-            Ok((End::Exited(status), output)) => Err(NotifyCommandError::Failed {
+            Ok((End::Exited(status), output)) => Err(NotifyProgramError::Failed {
                 program,
                 how: status.to_string(),
                 said: tail(&output.stderr, LAST_WORDS_LINES),
             }),
-            Ok((End::Overrun, _)) => Err(NotifyCommandError::Overrun {
+            Ok((End::Overrun, _)) => Err(NotifyProgramError::Overrun {
                 program,
                 seconds: self.deadline.as_secs(),
             }),
-            Err(error) => Err(NotifyCommandError::NotStarted {
+            Err(error) => Err(NotifyProgramError::NotStarted {
                 program,
                 why: error.to_string(),
             }),
@@ -94,8 +94,8 @@ impl NotifyCommand {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, deadline: Duration) -> NotifyCommand {
-        NotifyCommand {
+    fn shell(script: &str, deadline: Duration) -> NotifyProgram {
+        NotifyProgram {
             program: "/bin/sh".to_owned(),
             args: vec!["-c".to_owned(), script.to_owned()],
             env: vec![("PATH".into(), "/usr/bin:/bin".into())],
@@ -130,16 +130,16 @@ mod tests {
         let slow = shell("exec sleep 1000", Duration::from_millis(100));
         assert!(matches!(
             slow.tell(Vec::new()).await,
-            Err(NotifyCommandError::Overrun { .. })
+            Err(NotifyProgramError::Overrun { .. })
         ));
-        let missing = NotifyCommand {
+        let missing = NotifyProgram {
             program: "/nonexistent/program".to_owned(),
             ..shell("", LONG)
         };
         let missing = missing.tell(Vec::new()).await;
         assert!(matches!(
             missing,
-            Err(NotifyCommandError::NotStarted { .. })
+            Err(NotifyProgramError::NotStarted { .. })
         ));
     }
 }

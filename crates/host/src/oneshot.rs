@@ -49,13 +49,13 @@ pub(crate) enum End {
 }
 
 #[derive(Clone, Copy)]
-enum Stream {
+enum OutputStream {
     Stdout,
     Stderr,
 }
 
 struct Chunk {
-    stream: Stream,
+    stream: OutputStream,
     bytes: Vec<u8>,
 }
 
@@ -129,8 +129,8 @@ fn to_the_end(
 impl Output {
     fn keep(&mut self, chunk: &Chunk) {
         let kept = match chunk.stream {
-            Stream::Stdout => &mut self.stdout,
-            Stream::Stderr => &mut self.stderr,
+            OutputStream::Stdout => &mut self.stdout,
+            OutputStream::Stderr => &mut self.stderr,
         };
         kept.extend_from_slice(&chunk.bytes);
         let surplus = kept.len().saturating_sub(KEPT_BYTES);
@@ -141,15 +141,19 @@ impl Output {
 fn read_streams(child: &mut Child) -> Receiver<Chunk> {
     let (sender, receiver) = sync_channel(CHUNKS_WAITING);
     if let Some(stdout) = child.stdout.take() {
-        read_stream(stdout, Stream::Stdout, sender.clone());
+        read_stream(stdout, OutputStream::Stdout, sender.clone());
     }
     if let Some(stderr) = child.stderr.take() {
-        read_stream(stderr, Stream::Stderr, sender);
+        read_stream(stderr, OutputStream::Stderr, sender);
     }
     receiver
 }
 
-fn read_stream(mut pipe: impl Read + Send + 'static, stream: Stream, sender: SyncSender<Chunk>) {
+fn read_stream(
+    mut pipe: impl Read + Send + 'static,
+    stream: OutputStream,
+    sender: SyncSender<Chunk>,
+) {
     thread::spawn(move || {
         let mut buffer = [0; CHUNK_BYTES];
         loop {

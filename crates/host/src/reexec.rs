@@ -17,7 +17,7 @@ pub const MARKER: &str = "CODEX_BRIDGE_PRIVATE_ENV";
 /// More than the kernel lets a program start with.
 const HANDED_MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-type Variables = Vec<(OsString, OsString)>;
+type EnvVars = Vec<(OsString, OsString)>;
 
 /// Starts the program again with `public` in its environment, and hands `private` over. Returns only if that fails.
 pub fn start(public: &[(OsString, OsString)], private: &[(OsString, OsString)]) -> io::Error {
@@ -28,7 +28,7 @@ pub fn start(public: &[(OsString, OsString)], private: &[(OsString, OsString)]) 
 }
 
 /// Reads the variables handed to this process, by the value of [`MARKER`]; `None` if the marker is for another one.
-pub fn receive(marker: &OsStr) -> Option<io::Result<Variables>> {
+pub fn receive(marker: &OsStr) -> Option<io::Result<EnvVars>> {
     descriptor(marker).map(received)
 }
 
@@ -69,7 +69,7 @@ fn exec(public: &[(OsString, OsString)], file: &File) -> io::Result<Infallible> 
 
 /// Reads the variables that the process before us left, once. A descriptor that is not the file of [`hand_over`] belongs to somebody else
 /// and is not closed.
-fn received(fd: RawFd) -> io::Result<Variables> {
+fn received(fd: RawFd) -> io::Result<EnvVars> {
     let path = format!("/proc/self/fd/{fd}");
     if !std::fs::read_link(&path)?.starts_with("/memfd:environment (deleted)") {
         return Err(io::Error::other(
@@ -84,7 +84,7 @@ fn received(fd: RawFd) -> io::Result<Variables> {
     Ok(parse(&bytes))
 }
 
-fn parse(bytes: &[u8]) -> Variables {
+fn parse(bytes: &[u8]) -> EnvVars {
     let variables = bytes
         .split(|byte| *byte == 0)
         .filter(|line| !line.is_empty());
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn f2_handed_variables_come_back_whole() {
         let odd = OsString::from_vec(vec![0xff, b'=', b'\n']);
-        let given: Variables = vec![
+        let given: EnvVars = vec![
             ("A".into(), "b=c".into()),
             ("EMPTY".into(), OsString::new()),
             ("ODD".into(), odd),

@@ -10,7 +10,7 @@
 
 use bridge_codex::rpc::RawId;
 use bridge_codex::wire::values::GrantScope;
-use bridge_codex::wire::{Outcome, ServerRequest};
+use bridge_codex::wire::{RequestOutcome, ServerRequest};
 use bridge_core::value::{Request, RequestDecision, RequestVerdict, TurnId};
 use serde_json::Value;
 
@@ -18,9 +18,12 @@ use serde_json::Value;
 #[derive(Debug, PartialEq)]
 pub(crate) enum RequestReply {
     /// Send this.
-    Send(Outcome),
+    Send(RequestOutcome),
     /// The turn is interrupted, which settles the question too. `fallback` is for a turn that has ended by itself.
-    Interrupt { turn: TurnId, fallback: Outcome },
+    Interrupt {
+        turn: TurnId,
+        fallback: RequestOutcome,
+    },
 }
 
 /// Reads a verdict; an error says why it does not fit.
@@ -105,7 +108,7 @@ mod tests {
     fn cancel_ends_the_turn_of_every_kind() {
         let cancel = verdict(RequestDecision::Cancel, None);
         let command = request("item/commandExecution/requestApproval", &json!({}));
-        let said = Outcome::Result(json!({"decision": "cancel"}));
+        let said = RequestOutcome::Result(json!({"decision": "cancel"}));
         assert_eq!(reply(&command, &cancel), Ok(RequestReply::Send(said)));
         let asked = json!({"permissions": {}, "serverName": "s", "mode": "form"});
         for request in [
@@ -126,12 +129,14 @@ mod tests {
         let accept = |answers| reply(&questions(), &verdict(RequestDecision::Accept, answers));
         assert!(accept(Some("{")).unwrap_err().contains("not JSON"));
         assert!(accept(Some("null")).is_err() && accept(None).is_err());
-        let sent = Outcome::Result(json!({"answers": {"q": {"answers": ["a"]}}}));
+        let sent = RequestOutcome::Result(json!({"answers": {"q": {"answers": ["a"]}}}));
         assert_eq!(accept(Some("\"a\"")), Ok(RequestReply::Send(sent)));
         let no = reply(&questions(), &verdict(RequestDecision::Decline, Some("{")));
         assert_eq!(
             no,
-            Ok(RequestReply::Send(Outcome::Result(json!({"answers": {}}))))
+            Ok(RequestReply::Send(RequestOutcome::Result(
+                json!({"answers": {}})
+            )))
         );
     }
 

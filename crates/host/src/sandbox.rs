@@ -32,7 +32,7 @@ const NOISE: &str = "could not create PATH aliases";
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct SandboxReport {
     /// Commands that may only read.
     pub read_only: Finding,
     /// Commands that may write where they work.
@@ -87,7 +87,11 @@ struct Room {
 /// # Errors
 ///
 /// The scratch directory can't be used, or Codex can't be started at all.
-pub fn probe(codex: &Path, env: &[(OsString, OsString)], scratch: &Path) -> io::Result<Report> {
+pub fn probe(
+    codex: &Path,
+    env: &[(OsString, OsString)],
+    scratch: &Path,
+) -> io::Result<SandboxReport> {
     probe_beside(Path::new(TEMPORARY), codex, env, scratch)
 }
 
@@ -96,7 +100,7 @@ fn probe_beside(
     codex: &Path,
     env: &[(OsString, OsString)],
     scratch: &Path,
-) -> io::Result<Report> {
+) -> io::Result<SandboxReport> {
     let scratch = &scratch.canonicalize()?;
     let elsewhere_tried = !scratch.starts_with(temporary.canonicalize()?);
     let try_mode = |mode, name| -> io::Result<Finding> {
@@ -104,7 +108,7 @@ fn probe_beside(
         let (end, said) = run(codex, env, mode, &room)?;
         Ok(judge(mode, &end, &said, &room, elsewhere_tried))
     };
-    Ok(Report {
+    Ok(SandboxReport {
         read_only: try_mode(Mode::ReadOnly, "read-only")?,
         workspace_write: try_mode(Mode::WorkspaceWrite, "workspace-write")?,
         elsewhere_tried,
@@ -186,7 +190,7 @@ mod tests {
     use crate::binary::tests::Tree;
 
     /// What is found of a program that is called as Codex is; `body` has the sandboxed command as arguments.
-    fn report(body: &str) -> Report {
+    fn report(body: &str) -> SandboxReport {
         let tree = Tree::new();
         let script = format!("#!/bin/sh\nprofile=$3; cd \"$5\"; shift 6\n{body}\n");
         let codex = tree.file("codex", "755", &script);

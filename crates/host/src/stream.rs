@@ -17,9 +17,9 @@ use tokio::time::{Instant, timeout_at};
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The events of one turn.
-pub struct CodexStream(Source);
+pub struct CodexStream(TurnSource);
 
-enum Source {
+enum TurnSource {
     Server(ServerStream),
     Run(ExecStream),
 }
@@ -54,21 +54,21 @@ impl std::fmt::Debug for CodexStream {
 
 impl From<ServerStream> for CodexStream {
     fn from(stream: ServerStream) -> Self {
-        Self(Source::Server(stream))
+        Self(TurnSource::Server(stream))
     }
 }
 
 impl From<ExecStream> for CodexStream {
     fn from(stream: ExecStream) -> Self {
-        Self(Source::Run(stream))
+        Self(TurnSource::Run(stream))
     }
 }
 
 impl TurnStream for CodexStream {
     async fn next(&mut self) -> TurnEvent {
         match &mut self.0 {
-            Source::Server(stream) => stream.next().await,
-            Source::Run(stream) => stream.next().await,
+            TurnSource::Server(stream) => stream.next().await,
+            TurnSource::Run(stream) => stream.next().await,
         }
     }
 }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::connection::Learned;
     use crate::mailbox::tests::frame;
-    use crate::transport::{Reader, Writer};
+    use crate::transport::{TransportReader, TransportWriter};
     use bridge_codex::turn::TurnFold;
     use bridge_codex::wire::Notification;
     use bridge_core::value::{
@@ -224,7 +224,10 @@ mod tests {
             }
         });
         let (sink, texts) = ours.split();
-        let (texts, sink) = (Reader::Socket(texts), Writer::Socket(sink));
+        let (texts, sink) = (
+            TransportReader::Socket(texts),
+            TransportWriter::Socket(sink),
+        );
         let connection = Connection::start(texts, sink, life(), Learned::default());
         let thread = ThreadId::new("t");
         let fold = TurnFold::new(thread.clone(), Some(TurnId::new("u")), None);

@@ -34,13 +34,13 @@ impl From<tungstenite::Error> for TransportError {
 }
 
 /// Texts from Codex.
-pub(crate) enum Reader {
+pub(crate) enum TransportReader {
     Socket(SplitStream<WebSocketStream<UnixStream>>),
     Stdio(Box<Pipe>),
 }
 
 /// Texts to Codex.
-pub(crate) enum Writer {
+pub(crate) enum TransportWriter {
     Socket(SplitSink<WebSocketStream<UnixStream>, Message>),
     Stdio(ChildStdin),
 }
@@ -54,7 +54,9 @@ pub(crate) struct Pipe {
 }
 
 /// Connects to the socket of a running Codex.
-pub(crate) async fn connect(socket: &Path) -> Result<(Reader, Writer), TransportError> {
+pub(crate) async fn connect(
+    socket: &Path,
+) -> Result<(TransportReader, TransportWriter), TransportError> {
     let stream = UnixStream::connect(socket).await?;
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_LINE_BYTES))
@@ -63,18 +65,21 @@ pub(crate) async fn connect(socket: &Path) -> Result<(Reader, Writer), Transport
         tokio_tungstenite::client_async_with_config("ws://localhost/", stream, Some(config))
             .await?;
     let (writer, reader) = socket.split();
-    Ok((Reader::Socket(reader), Writer::Socket(writer)))
+    Ok((
+        TransportReader::Socket(reader),
+        TransportWriter::Socket(writer),
+    ))
 }
 
 /// Takes the pipes of a Codex that was just started.
-pub(crate) fn pipes(stdin: ChildStdin, stdout: ChildStdout) -> (Reader, Writer) {
+pub(crate) fn pipes(stdin: ChildStdin, stdout: ChildStdout) -> (TransportReader, TransportWriter) {
     (
-        Reader::Stdio(Box::new(Pipe::of(stdout))),
-        Writer::Stdio(stdin),
+        TransportReader::Stdio(Box::new(Pipe::of(stdout))),
+        TransportWriter::Stdio(stdin),
     )
 }
 
-impl Reader {
+impl TransportReader {
     /// The next text; `None` when Codex closed the connection. A line that can't be read is an error of its
     /// own only where the stream can't go on after it.
     pub(crate) async fn next(&mut self) -> Result<Option<String>, TransportError> {
@@ -128,7 +133,7 @@ impl Pipe {
     }
 }
 
-impl Writer {
+impl TransportWriter {
     /// Writes one text.
     pub(crate) async fn send(&mut self, text: String) -> Result<(), TransportError> {
         match self {

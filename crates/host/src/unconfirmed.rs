@@ -9,7 +9,7 @@
 //! Only decides; the connection's task writes. `now` is an argument.
 
 use bridge_codex::rpc::RawId;
-use bridge_codex::wire::{Outcome, ServerRequest};
+use bridge_codex::wire::{RequestOutcome, ServerRequest};
 use bridge_core::deadline::after;
 use bridge_core::value::{ItemId, ThreadId, TurnId};
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ const PAUSES: [Duration; 4] = [
 /// An answer under way. It may be a secret, so it has no printed form.
 struct UnconfirmedAnswer {
     request: ServerRequest,
-    outcome: Outcome,
+    outcome: RequestOutcome,
     since: Instant,
     due: Instant,
     /// How many of [`PAUSES`] have passed.
@@ -72,7 +72,7 @@ impl fmt::Debug for UnconfirmedAnswer {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Overdue {
     /// Give the same answer once more.
-    Repeat { id: RawId, outcome: Outcome },
+    Repeat { id: RawId, outcome: RequestOutcome },
     /// Resume the thread, so that Codex repeats what it still asks.
     Resume { id: RawId, thread: ThreadId },
     /// Codex resumed the thread and does not ask it any more, or refused to and does not ask it either: the answer
@@ -93,7 +93,7 @@ impl Unconfirmed {
         self.by_id.len()
     }
 
-    pub(crate) fn insert(&mut self, request: ServerRequest, outcome: Outcome, now: Instant) {
+    pub(crate) fn insert(&mut self, request: ServerRequest, outcome: RequestOutcome, now: Instant) {
         let answer = UnconfirmedAnswer {
             outcome,
             since: now,
@@ -105,13 +105,13 @@ impl Unconfirmed {
         self.by_id.insert(answer.request.id.clone(), answer);
     }
 
-    pub(crate) fn answers(&self) -> impl Iterator<Item = (&ServerRequest, &Outcome)> {
+    pub(crate) fn answers(&self) -> impl Iterator<Item = (&ServerRequest, &RequestOutcome)> {
         let answers = self.by_id.values();
         answers.map(|answer| (&answer.request, &answer.outcome))
     }
 
     /// The answer to repeat when Codex asks the same again. The same id for anything else is a new request.
-    pub(crate) fn asked_again(&mut self, request: &ServerRequest) -> Option<Outcome> {
+    pub(crate) fn asked_again(&mut self, request: &ServerRequest) -> Option<RequestOutcome> {
         let answer = self.by_id.get_mut(&request.id)?;
         if answer.request != *request {
             self.by_id.remove(&request.id);
@@ -232,8 +232,8 @@ mod tests {
         request(id, "item/commandExecution/requestApproval", &params)
     }
 
-    fn yes() -> Outcome {
-        Outcome::Result(json!({"decision": "accept"}))
+    fn yes() -> RequestOutcome {
+        RequestOutcome::Result(json!({"decision": "accept"}))
     }
 
     fn repeat(id: i64) -> Overdue {

@@ -2,7 +2,7 @@
 //! asked for. No mailbox, no socket.
 
 use anyhow::{Context, bail, ensure};
-use bridge_codex::link::{Event, Link, LinkOptions};
+use bridge_codex::link::{Link, LinkEvent, LinkOptions};
 use bridge_codex::turn::{TurnFold, TurnNews};
 use bridge_core::value::{ThreadId, TurnId};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ fn text(method: &str, mut params: Value) -> String {
 
 fn take(link: &mut Link, turn: &mut TurnFold, text: &str) -> anyhow::Result<Option<TurnNews>> {
     match link.handle(text, 0) {
-        Event::Notification(notification) => Ok(turn.apply(&notification)),
+        LinkEvent::Notification(notification) => Ok(turn.apply(&notification)),
         other => bail!("not a notification: {other:?}"),
     }
 }

@@ -5,7 +5,7 @@ use super::report::{Check, Topic};
 use bridge_core::value::Sandbox;
 use bridge_daemon::config::Config;
 use bridge_host::binary::Binary;
-use bridge_host::sandbox::{Finding, Report, probe};
+use bridge_host::sandbox::{Finding, SandboxReport, probe};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -86,7 +86,7 @@ pub(super) async fn check(
 }
 
 /// A sandbox that no tier uses may be broken.
-fn judge(report: &Report, used: Sandbox) -> Check {
+fn judge(report: &SandboxReport, used: Sandbox) -> Check {
     let findings = [
         (Sandbox::ReadOnly, &report.read_only),
         (Sandbox::WorkspaceWrite, &report.workspace_write),
@@ -141,8 +141,8 @@ mod tests {
     use super::super::report::CheckStatus;
     use super::*;
 
-    fn report(read_only: Finding, workspace_write: Finding) -> Report {
-        Report {
+    fn report(read_only: Finding, workspace_write: Finding) -> SandboxReport {
+        SandboxReport {
             read_only,
             workspace_write,
             elsewhere_tried: true,

@@ -39,7 +39,7 @@ fn response_is_matched_to_request() {
     );
     assert_eq!(
         link.handle(&reply(call), 130),
-        Event::Response {
+        LinkEvent::Response {
             call,
             result: Ok(json!({})),
             elapsed_ms: 30
@@ -59,16 +59,16 @@ fn responses_are_matched_by_integer_id_only() {
     ] {
         assert!(matches!(
             link.handle(foreign, 0),
-            Event::Ignored(Ignored::ForeignResponse { .. })
+            LinkEvent::Ignored(Ignored::ForeignResponse { .. })
         ));
     }
     assert!(matches!(
         link.handle(&reply(call), 0),
-        Event::Response { .. }
+        LinkEvent::Response { .. }
     ));
     assert_eq!(
         link.handle(&reply(call), 0),
-        Event::Ignored(Ignored::LateResponse { call })
+        LinkEvent::Ignored(Ignored::LateResponse { call })
     );
     assert_eq!(link.counters().foreign_responses, 3);
     assert_eq!(link.counters().late_responses, 1);
@@ -96,7 +96,7 @@ fn requests_expire_in_deadline_order() {
     assert_eq!(link.next_deadline(), Some(QUICK_MS + 5));
     assert!(matches!(
         link.handle(&reply(early), QUICK_MS),
-        Event::Ignored(Ignored::LateResponse { .. })
+        LinkEvent::Ignored(Ignored::LateResponse { .. })
     ));
     assert_eq!(link.fail_all(), [later]);
     assert_eq!(link.next_deadline(), None);
@@ -108,7 +108,7 @@ fn response_echoes_the_request_id() {
     let mut link = link(64);
     for id in ["0", "\"0\"", "10"] {
         let text = format!(r#"{{"id":{id},"method":"new/thing","params":{{}}}}"#);
-        let Event::Request(request) = link.handle(&text, 0) else {
+        let LinkEvent::Request(request) = link.handle(&text, 0) else {
             panic!("{text}");
         };
         let answer = link.respond(&request.id, request.decline());
@@ -119,7 +119,7 @@ fn response_echoes_the_request_id() {
             )
         );
     }
-    let outcome = Outcome::Result(json!({"decision": "accept"}));
+    let outcome = RequestOutcome::Result(json!({"decision": "accept"}));
     assert_eq!(
         link.respond(&RawId::Integer(0), outcome),
         r#"{"id":0,"result":{"decision":"accept"}}"#
@@ -134,7 +134,7 @@ fn unknown_notifications_are_counted_within_bounds() {
         let event = link.handle(&format!(r#"{{"method":"new/{n}","params":{{}}}}"#), 0);
         assert!(matches!(
             event,
-            Event::Ignored(Ignored::UnknownNotification { .. })
+            LinkEvent::Ignored(Ignored::UnknownNotification { .. })
         ));
     }
     link.handle(r#"{"method":"new/0"}"#, 0);
@@ -151,14 +151,14 @@ fn malformed_notification_is_forwarded_and_counted() {
         r#"{"method":"turn/completed","params":{"threadId":"t"}}"#,
         0,
     );
-    let Event::Notification(notification) = event else {
+    let LinkEvent::Notification(notification) = event else {
         panic!("{event:?}");
     };
     assert_eq!(notification.thread_id(), Some(&ThreadId::new("t")));
     assert_eq!(link.counters().malformed_notifications, 1);
     assert!(matches!(
         link.handle("{", 0),
-        Event::Ignored(Ignored::Malformed { .. })
+        LinkEvent::Ignored(Ignored::Malformed { .. })
     ));
     assert_eq!(link.counters().malformed_lines, 1);
 }

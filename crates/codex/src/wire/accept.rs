@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::form;
-use super::outcome::{Outcome, OutcomeError};
-use super::server_request::{Elicitation, Question, RequestKind, ServerRequest, UserInputRequest};
+use super::outcome::{OutcomeError, RequestOutcome};
+use super::server_request::{
+    Elicitation, RequestKind, ServerRequest, UserInputRequest, UserQuestion,
+};
 use super::values::GrantScope;
 
 impl ServerRequest {
@@ -20,7 +22,7 @@ impl ServerRequest {
         &self,
         answers: Option<&Value>,
         scope: &GrantScope,
-    ) -> Result<Outcome, String> {
+    ) -> Result<RequestOutcome, String> {
         let bare = || match scope {
             GrantScope::Session => self.accept_for_session(),
             GrantScope::Turn | GrantScope::Other(_) => self.accept(),
@@ -46,7 +48,7 @@ impl ServerRequest {
     }
 
     /// The result of a tool of ours: `{"text": "…", "success": true}`.
-    fn returned(&self, answers: &Value) -> Result<Outcome, String> {
+    fn returned(&self, answers: &Value) -> Result<RequestOutcome, String> {
         let text = answers.get("text").and_then(Value::as_str);
         let success = answers.get("success").and_then(Value::as_bool);
         let (Some(text), Some(success)) = (text, success) else {
@@ -70,7 +72,11 @@ impl ServerRequest {
         }
     }
 
-    fn fill_in_checked(&self, asked: &Elicitation, content: &Value) -> Result<Outcome, String> {
+    fn fill_in_checked(
+        &self,
+        asked: &Elicitation,
+        content: &Value,
+    ) -> Result<RequestOutcome, String> {
         if asked.needs_device() {
             return Err(NO_DEVICE.to_owned());
         }
@@ -86,7 +92,7 @@ impl ServerRequest {
 
 const NO_DEVICE: &str = "it wants a proof of this device, which this bridge does not have; decline it, and do it in Codex's own app";
 
-fn wanted(questions: &[Question]) -> String {
+fn wanted(questions: &[UserQuestion]) -> String {
     let ids: Vec<String> = questions.iter().map(|q| format!("`{}`", q.id)).collect();
     format!("for answers by question: {}", ids.join(", "))
 }
@@ -125,7 +131,7 @@ fn by_question(
         .collect()
 }
 
-fn answer_of(question: &Question, given: &Map<String, Value>) -> Result<Vec<String>, String> {
+fn answer_of(question: &UserQuestion, given: &Map<String, Value>) -> Result<Vec<String>, String> {
     let id = &question.id;
     let value = given
         .get(id)
@@ -200,8 +206,8 @@ mod tests {
 
     fn given(request: &ServerRequest, answers: Value) -> Result<Value, String> {
         match request.accept_with(Some(&answers), &GrantScope::Turn)? {
-            Outcome::Result(value) => Ok(value),
-            Outcome::Error(error) => Err(error.message),
+            RequestOutcome::Result(value) => Ok(value),
+            RequestOutcome::Error(error) => Err(error.message),
         }
     }
 
@@ -274,8 +280,9 @@ mod tests {
         );
         assert!(asked.accept_with(None, &GrantScope::Turn).is_err());
         let tool = form(json!({"codex_approval_kind": "mcp_tool_call"}));
-        let accepted =
-            |meta| Outcome::Result(json!({"action": "accept", "content": {}, "_meta": meta}));
+        let accepted = |meta| {
+            RequestOutcome::Result(json!({"action": "accept", "content": {}, "_meta": meta}))
+        };
         assert_eq!(
             tool.accept_with(None, &GrantScope::Turn),
             Ok(accepted(Value::Null))

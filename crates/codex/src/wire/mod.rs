@@ -30,7 +30,7 @@ use serde::de::DeserializeOwned;
 pub use item::Item;
 pub use method::Method;
 pub use notification::Notification;
-pub use outcome::Outcome;
+pub use outcome::RequestOutcome;
 pub use server_request::ServerRequest;
 pub use thread::Thread;
 pub use turn::Turn;

@@ -15,7 +15,7 @@ use crate::rpc::{METHOD_NOT_FOUND, RpcError};
 
 /// The answer to a request of Codex.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum RequestOutcome {
     Result(Value),
     Error(RpcError),
 }
@@ -34,7 +34,7 @@ const REJECTION: &str = "rejected by user";
 impl ServerRequest {
     /// The refusal: the turn goes on and the model gets to know. Exists for every kind; a kind we do
     /// not know gets a JSON-RPC error, which Codex takes as a refusal too.
-    pub fn decline(&self) -> Outcome {
+    pub fn decline(&self) -> RequestOutcome {
         match &self.kind {
             RequestKind::Command(_) | RequestKind::FileChange(_) => decision("decline"),
             RequestKind::Permissions(_) => permissions(&json!({}), &GrantScope::Turn),
@@ -42,12 +42,12 @@ impl ServerRequest {
             RequestKind::Elicitation(_) => elicitation("decline", Value::Null),
             RequestKind::ToolCall(_) => tool_output("this tool is not available", false),
             RequestKind::LegacyPatch(_) | RequestKind::LegacyExec(_) => {
-                Outcome::Result(json!({"decision": {"denied": {"rejection": REJECTION}}}))
+                RequestOutcome::Result(json!({"decision": {"denied": {"rejection": REJECTION}}}))
             }
             RequestKind::AuthRefresh(_)
             | RequestKind::Attestation
             | RequestKind::CurrentTime(_)
-            | RequestKind::Unknown { .. } => Outcome::Error(RpcError::new(
+            | RequestKind::Unknown { .. } => RequestOutcome::Error(RpcError::new(
                 METHOD_NOT_FOUND,
                 format!("{} is not offered by this client", self.method),
             )),
@@ -55,7 +55,7 @@ impl ServerRequest {
     }
 
     /// Yes, this once. Permissions are granted as asked, until the turn ends.
-    pub fn accept(&self) -> Result<Outcome, OutcomeError> {
+    pub fn accept(&self) -> Result<RequestOutcome, OutcomeError> {
         match &self.kind {
             RequestKind::Command(_) | RequestKind::FileChange(_) => Ok(decision("accept")),
             RequestKind::Permissions(asked) => {
@@ -73,7 +73,7 @@ impl ServerRequest {
     }
 
     /// Yes, and the same thing need not be asked again in this session.
-    pub fn accept_for_session(&self) -> Result<Outcome, OutcomeError> {
+    pub fn accept_for_session(&self) -> Result<RequestOutcome, OutcomeError> {
         match &self.kind {
             RequestKind::Command(_) | RequestKind::FileChange(_) => {
                 Ok(decision("acceptForSession"))
@@ -85,7 +85,7 @@ impl ServerRequest {
                 Ok(decision("approved_for_session"))
             }
             RequestKind::Elicitation(asked) if asked.tool_approval().is_some() => {
-                Ok(Outcome::Result(json!({
+                Ok(RequestOutcome::Result(json!({
                     "action": "accept", "content": {}, "_meta": {"persist": "session"},
                 })))
             }
@@ -107,7 +107,7 @@ impl ServerRequest {
 
     /// No, and stop: an approval ends the turn as interrupted. Kinds that know no such answer are
     /// declined; see [`ServerRequest::cancel_ends_turn`].
-    pub fn cancel(&self) -> Outcome {
+    pub fn cancel(&self) -> RequestOutcome {
         match &self.kind {
             RequestKind::Command(_) | RequestKind::FileChange(_) => decision("cancel"),
             RequestKind::LegacyPatch(_) | RequestKind::LegacyExec(_) => decision("abort"),
@@ -117,7 +117,11 @@ impl ServerRequest {
     }
 
     /// Grants a part of the permissions asked for.
-    pub fn grant(&self, granted: &Value, scope: &GrantScope) -> Result<Outcome, OutcomeError> {
+    pub fn grant(
+        &self,
+        granted: &Value,
+        scope: &GrantScope,
+    ) -> Result<RequestOutcome, OutcomeError> {
         let RequestKind::Permissions(_) = &self.kind else {
             return Err(self.mismatch("a permission grant"));
         };
@@ -125,7 +129,10 @@ impl ServerRequest {
     }
 
     /// Answers Codex's questions, by question id.
-    pub fn answer(&self, given: &BTreeMap<String, Vec<String>>) -> Result<Outcome, OutcomeError> {
+    pub fn answer(
+        &self,
+        given: &BTreeMap<String, Vec<String>>,
+    ) -> Result<RequestOutcome, OutcomeError> {
         let RequestKind::UserInput(_) = &self.kind else {
             return Err(self.mismatch("an answer to questions"));
         };
@@ -133,7 +140,7 @@ impl ServerRequest {
     }
 
     /// Fills in the form of an MCP server.
-    pub fn fill_in(&self, content: Value) -> Result<Outcome, OutcomeError> {
+    pub fn fill_in(&self, content: Value) -> Result<RequestOutcome, OutcomeError> {
         let RequestKind::Elicitation(_) = &self.kind else {
             return Err(self.mismatch("form content"));
         };
@@ -141,7 +148,7 @@ impl ServerRequest {
     }
 
     /// Gives back what a tool of ours returned.
-    pub fn tool_result(&self, text: &str, success: bool) -> Result<Outcome, OutcomeError> {
+    pub fn tool_result(&self, text: &str, success: bool) -> Result<RequestOutcome, OutcomeError> {
         let RequestKind::ToolCall(_) = &self.kind else {
             return Err(self.mismatch("a tool result"));
         };
@@ -149,11 +156,11 @@ impl ServerRequest {
     }
 
     /// Tells the time, in unix seconds.
-    pub fn tell_time(&self, now_s: i64) -> Result<Outcome, OutcomeError> {
+    pub fn tell_time(&self, now_s: i64) -> Result<RequestOutcome, OutcomeError> {
         let RequestKind::CurrentTime(_) = &self.kind else {
             return Err(self.mismatch("the time"));
         };
-        Ok(Outcome::Result(json!({"currentTimeAt": now_s})))
+        Ok(RequestOutcome::Result(json!({"currentTimeAt": now_s})))
     }
 
     fn mismatch(&self, decision: &'static str) -> OutcomeError {
@@ -164,28 +171,28 @@ impl ServerRequest {
     }
 }
 
-fn decision(word: &str) -> Outcome {
-    Outcome::Result(json!({"decision": word}))
+fn decision(word: &str) -> RequestOutcome {
+    RequestOutcome::Result(json!({"decision": word}))
 }
 
-fn permissions(granted: &Value, scope: &GrantScope) -> Outcome {
-    Outcome::Result(json!({"permissions": granted, "scope": scope}))
+fn permissions(granted: &Value, scope: &GrantScope) -> RequestOutcome {
+    RequestOutcome::Result(json!({"permissions": granted, "scope": scope}))
 }
 
-fn answers(given: &BTreeMap<String, Vec<String>>) -> Outcome {
+fn answers(given: &BTreeMap<String, Vec<String>>) -> RequestOutcome {
     let answers: BTreeMap<&String, Value> = given
         .iter()
         .map(|(question, answers)| (question, json!({"answers": answers})))
         .collect();
-    Outcome::Result(json!({"answers": answers}))
+    RequestOutcome::Result(json!({"answers": answers}))
 }
 
-fn elicitation(action: &str, content: Value) -> Outcome {
-    Outcome::Result(json!({"action": action, "content": content, "_meta": null}))
+fn elicitation(action: &str, content: Value) -> RequestOutcome {
+    RequestOutcome::Result(json!({"action": action, "content": content, "_meta": null}))
 }
 
-fn tool_output(text: &str, success: bool) -> Outcome {
-    Outcome::Result(json!({
+fn tool_output(text: &str, success: bool) -> RequestOutcome {
+    RequestOutcome::Result(json!({
         "contentItems": [{"type": "inputText", "text": text}],
         "success": success,
     }))
@@ -233,15 +240,15 @@ mod tests {
             "item/permissions/requestApproval",
             about(json!({"permissions": asked})),
         );
-        let granted = |scope| Outcome::Result(json!({"permissions": asked, "scope": scope}));
+        let granted = |scope| RequestOutcome::Result(json!({"permissions": asked, "scope": scope}));
         assert_eq!(request.accept(), Ok(granted("turn")));
         assert_eq!(request.accept_for_session(), Ok(granted("session")));
-        let nothing = Outcome::Result(json!({"permissions": {}, "scope": "turn"}));
+        let nothing = RequestOutcome::Result(json!({"permissions": {}, "scope": "turn"}));
         assert_eq!(request.decline(), nothing);
         assert_eq!(request.cancel(), nothing);
         assert_eq!(
             request.grant(&json!({}), &GrantScope::Session),
-            Ok(Outcome::Result(
+            Ok(RequestOutcome::Result(
                 json!({"permissions": {}, "scope": "session"})
             ))
         );
@@ -256,11 +263,14 @@ mod tests {
         let given = BTreeMap::from([("color".to_owned(), vec!["Red".to_owned()])]);
         assert_eq!(
             request.answer(&given),
-            Ok(Outcome::Result(
+            Ok(RequestOutcome::Result(
                 json!({"answers": {"color": {"answers": ["Red"]}}})
             ))
         );
-        assert_eq!(request.decline(), Outcome::Result(json!({"answers": {}})));
+        assert_eq!(
+            request.decline(),
+            RequestOutcome::Result(json!({"answers": {}}))
+        );
         assert!(request.accept().is_err());
     }
 
@@ -279,7 +289,7 @@ mod tests {
         );
         assert_eq!(
             asked("form").fill_in(json!({"name": "x"})),
-            Ok(Outcome::Result(
+            Ok(RequestOutcome::Result(
                 json!({"action": "accept", "content": {"name": "x"}, "_meta": null})
             ))
         );
@@ -295,7 +305,7 @@ mod tests {
             request("attestation/generate", json!({})),
         ] {
             assert!(
-                matches!(request.decline(), Outcome::Error(_)),
+                matches!(request.decline(), RequestOutcome::Error(_)),
                 "{request:?}"
             );
             assert_eq!(request.cancel(), request.decline());

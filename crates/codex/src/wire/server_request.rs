@@ -137,14 +137,14 @@ pub struct UserInputRequest {
     pub thread_id: ThreadId,
     pub turn_id: TurnId,
     pub item_id: ItemId,
-    pub questions: Vec<Question>,
+    pub questions: Vec<UserQuestion>,
     /// Codex goes on by itself after this time.
     pub auto_resolution_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Question {
+pub struct UserQuestion {
     pub id: String,
     #[serde(default)]
     pub header: String,

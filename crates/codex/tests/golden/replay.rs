@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use bridge_codex::link::{Event, Link, LinkOptions};
+use bridge_codex::link::{Link, LinkEvent, LinkOptions};
 use bridge_codex::turn::{TurnFold, TurnNews, TurnOutcome};
 use bridge_codex::version::{self, PINNED};
 use bridge_codex::wire::account::AccountReadParams;
@@ -14,7 +14,7 @@ use bridge_codex::wire::method::{
 };
 use bridge_codex::wire::thread::ThreadOpened;
 use bridge_codex::wire::values::TurnStatus;
-use bridge_codex::wire::{Outcome, ServerRequest};
+use bridge_codex::wire::{RequestOutcome, ServerRequest};
 use bridge_core::value::{ClientId, ThreadId, TurnId};
 use serde_json::Value;
 
@@ -82,7 +82,7 @@ impl Replay {
     /// The recorded answer must be the one that our builder makes for that decision.
     fn answered(&self, message: &Value) {
         let asked = self.asked.as_ref().expect("an answer follows a request");
-        let ours: Outcome = match message["result"]["decision"].as_str() {
+        let ours: RequestOutcome = match message["result"]["decision"].as_str() {
             Some("accept") => asked.accept().unwrap(),
             Some("decline") => asked.decline(),
             Some("cancel") => asked.cancel(),
@@ -94,16 +94,16 @@ impl Replay {
 
     fn incoming(&mut self, message: &Value) {
         match self.link.handle(&message.to_string(), 1) {
-            Event::Response { result, .. } => {
+            LinkEvent::Response { result, .. } => {
                 let id = message["id"].as_i64().unwrap();
                 let request = self.sent[&id].clone();
                 self.response(&request, &result.unwrap());
             }
-            Event::Request(request) => {
+            LinkEvent::Request(request) => {
                 self.news.push(format!("asks: {}", request.headline()));
                 self.asked = Some(request);
             }
-            Event::Notification(notification) => {
+            LinkEvent::Notification(notification) => {
                 for fold in &mut self.folds {
                     match fold.apply(&notification) {
                         Some(TurnNews::Completed(outcome)) => self.outcomes.push(*outcome),
@@ -125,7 +125,7 @@ impl Replay {
                     }
                 }
             }
-            Event::Ignored(_) => {}
+            LinkEvent::Ignored(_) => {}
         }
     }
 

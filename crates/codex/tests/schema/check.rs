@@ -12,7 +12,7 @@ use bridge_codex::wire::server_request::{METHODS, RequestKind};
 use bridge_codex::wire::thread::ThreadStatus;
 use bridge_codex::wire::values::{GrantScope, each_word_list};
 use bridge_codex::wire::{
-    Outcome, ReaderVisitor, ServerRequest, item, notification, server_request,
+    ReaderVisitor, RequestOutcome, ServerRequest, item, notification, server_request,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -198,7 +198,7 @@ fn answers(schema: &Schema) -> Vec<String> {
         for least in minimal::values(asked) {
             let request = ServerRequest::parse(RawId::Integer(0), method.to_owned(), least);
             for outcome in every_answer(&request) {
-                if let Outcome::Result(result) = outcome {
+                if let RequestOutcome::Result(result) = outcome {
                     found.extend(written::complaints(&result, response, method));
                 } else if is_decidable(&request) {
                     found.push(format!("{method}: has no refusal of its own"));
@@ -209,7 +209,7 @@ fn answers(schema: &Schema) -> Vec<String> {
     found
 }
 
-fn every_answer(request: &ServerRequest) -> Vec<Outcome> {
+fn every_answer(request: &ServerRequest) -> Vec<RequestOutcome> {
     let given = BTreeMap::from([("q".to_owned(), vec!["a".to_owned()])]);
     let granted = json!({"network": {"enabled": true}});
     let maybe = [

@@ -15,7 +15,7 @@ use crate::process;
 use crate::thread::settings;
 use crate::transport::Pipe;
 use bridge_codex::exec::{ExecFold, ExecNews};
-use bridge_codex::rpc::{INVALID_REQUEST, Refusal, RpcError};
+use bridge_codex::rpc::{INVALID_REQUEST, RpcError, RpcRefusal};
 use bridge_codex::wire::thread::ThreadSettings;
 use bridge_core::deadline::after;
 use bridge_core::port::{
@@ -288,7 +288,7 @@ async fn newest<L: Ledger>(host: &Host<L>, thread: ThreadId) -> Option<TurnId> {
 /// A thread that was let go of, and was left archived by a crash in between, is brought back: the next try has it.
 async fn heal<L: Ledger>(host: &Host<L>, turn: &TurnSpec, run_end: &RunEnd) {
     let refused = RpcError::new(INVALID_REQUEST, run_end.tail.as_str()).refusal();
-    if run_end.fold.began || refused != Refusal::Archived {
+    if run_end.fold.began || refused != RpcRefusal::Archived {
         return;
     }
     let thread = turn.thread.clone();

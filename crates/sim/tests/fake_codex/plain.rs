@@ -1,7 +1,7 @@
 //! Messages as our wire types read them, without what differs from run to run: ids become numbers in the order
 //! of their appearance, times and places become words. Equal texts mean that the bridge can't tell the two apart.
 
-use bridge_codex::rpc::{self, Incoming};
+use bridge_codex::rpc::{self, RpcMessage};
 use bridge_codex::version;
 use bridge_codex::wire::Notification;
 use bridge_codex::wire::method::{self, Method, MethodVisitor};
@@ -37,8 +37,8 @@ impl Plain {
     /// Takes in one message; `asked` is the method whose answer is waited for.
     pub(crate) fn take(&mut self, asked: &str, line: &str) {
         match rpc::parse(line) {
-            Incoming::Notification { method, .. } if NOT_COMPARED.contains(&method.as_str()) => {}
-            Incoming::Notification { method, params } => {
+            RpcMessage::Notification { method, .. } if NOT_COMPARED.contains(&method.as_str()) => {}
+            RpcMessage::Notification { method, params } => {
                 match Notification::parse(&method, &params) {
                     Notification::Unknown { .. } => {}
                     Notification::Malformed { why, .. } => panic!("{why}: {line}"),
@@ -48,7 +48,7 @@ impl Plain {
                     }
                 }
             }
-            Incoming::Response { result, .. } => {
+            RpcMessage::Response { result, .. } => {
                 let read = match result {
                     Ok(result) => format!("answer to {asked}: {}", answer(asked, &result)),
                     Err(error) => format!("refusal of {asked}: {error:?}"),
@@ -56,7 +56,9 @@ impl Plain {
                 let plain = self.plain(&read);
                 self.answers.push(plain);
             }
-            other @ (Incoming::Request { .. } | Incoming::Malformed { .. }) => panic!("{other:?}"),
+            other @ (RpcMessage::Request { .. } | RpcMessage::Malformed { .. }) => {
+                panic!("{other:?}")
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use bridge_channel::a2a::client::fuzz as agent;
 use bridge_channel::molecule::fuzz as molecule;
 use bridge_codex::exec::ExecFold;
 use bridge_codex::frame::LineReader;
-use bridge_codex::link::{Event, Link, LinkOptions};
+use bridge_codex::link::{Link, LinkEvent, LinkOptions};
 use bridge_codex::oracle::history;
 use bridge_codex::turn::TurnFold;
 use bridge_codex::wire::{Notification, ServerRequest, Turn};
@@ -192,8 +192,8 @@ impl Target for Codex {
 impl Codex {
     fn digest(&mut self, fold: &mut TurnFold, text: &str) -> Result<String, String> {
         Ok(match self.link.handle(text, 0) {
-            Event::Request(request) => check_request(&self.link, &request)?,
-            Event::Notification(notification) => {
+            LinkEvent::Request(request) => check_request(&self.link, &request)?,
+            LinkEvent::Notification(notification) => {
                 if let Some(thread) = thread_of(text) {
                     *fold = TurnFold::new(ThreadId::new(thread.as_str()), None, None);
                 }
@@ -203,13 +203,13 @@ impl Codex {
                 check_items(&notification)?;
                 format!("{} {} ", before_quotes(&kind), before_quotes(&news))
             }
-            Event::Response { result, .. } => {
+            LinkEvent::Response { result, .. } => {
                 if let Ok(value) = &result {
                     read_history(value);
                 }
                 format!("response {} ", result.is_ok())
             }
-            Event::Ignored(why) => {
+            LinkEvent::Ignored(why) => {
                 if let Ok(value) = serde_json::from_str::<Value>(text) {
                     read_history(&value["result"]);
                 }
