@@ -8,7 +8,7 @@ use super::route::{Access, Route, Trace, Verb};
 use super::{Api, Hosts, Listener, router, table};
 use crate::control::Scope;
 use crate::{
-    A2aProfile, BridgeService, Caller, Health, Hub, NewAnswer, NewTask, NewTaskInput, Notified,
+    A2aProfile, BridgeService, Caller, HealthView, Hub, NewAnswer, NewTask, NewTaskInput, Notified,
     PushPut, ReloadView, StartError, Steering, StopRequest, Stopped, SubmitError, SubmitRequest,
     Submitted, TaskBegun,
 };
@@ -185,8 +185,8 @@ impl BridgeService for EmptyService {
         Err("not built".to_owned())
     }
 
-    async fn health(&self) -> Health {
-        Health {
+    async fn health(&self) -> HealthView {
+        HealthView {
             ready: true,
             reload: None,
             detail: "ready".to_owned(),
