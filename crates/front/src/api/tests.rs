@@ -3,7 +3,7 @@
 mod bodies;
 mod floods;
 
-use super::guard::Peer;
+use super::guard::ConnectionPeer;
 use super::route::{Access, Route, Trace, Verb};
 use super::{Api, Hosts, Listener, router, table};
 use crate::control::Scope;
@@ -214,7 +214,7 @@ fn tcp() -> Listener {
 
 /// Another address for every call, so that only the test of rates meets a rate.
 fn request(method: &Method, path: &str, address: u32) -> axum::http::request::Builder {
-    let peer = Peer {
+    let peer = ConnectionPeer {
         address: Some(std::net::Ipv4Addr::from_bits(0x0a00_0000 + address).into()),
         process: None,
     };
