@@ -29,8 +29,8 @@ pub use control::{
 };
 pub use hub::{AllChanges, Hub, Live, Subscription};
 pub use service::{
-    BridgeService, Health, NewTask, Notified, StartError, Steering, StopRequest, Stopped,
-    SubmitError, Submitted, TaskBegun,
+    BridgeService, NewTask, Notified, StartError, Steering, StopRequest, Stopped, SubmitError,
+    Submitted, TaskBegun,
 };
 pub use story::{AckView, ActEntryView, AttemptView, ReplyView, StoryView};
 pub use task_input::{A2aAuth, A2aProfile, A2aSkill, NewAnswer, NewFile, NewTaskInput, PushPut};

@@ -1,7 +1,7 @@
 //! [`BridgeService`]: the daemon as the fronts use it.
 
 use crate::{
-    A2aProfile, Caller, ChannelView, Hub, LedgerView, NewAnswer, NewTaskInput, PushPut, ReloadView,
+    A2aProfile, Caller, HealthView, Hub, NewAnswer, NewTaskInput, PushPut, ReloadView,
     SubmitRequest,
 };
 use bridge_core::port::{Ledger, LedgerError};
@@ -152,7 +152,7 @@ pub trait BridgeService: Clone + Send + Sync + 'static {
     fn read_file(&self, file: &Attachment) -> impl Future<Output = Result<Vec<u8>, String>> + Send;
 
     /// Health of the daemon.
-    fn health(&self) -> impl Future<Output = Health> + Send;
+    fn health(&self) -> impl Future<Output = HealthView> + Send;
 }
 
 /// The messages to stop.
@@ -302,23 +302,4 @@ impl SubmitError {
                 .map(Duration::from_millis),
         }
     }
-}
-
-/// Health of the daemon.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
-    /// Whether it can answer messages now.
-    pub ready: bool,
-    /// Why not, or a remark.
-    pub detail: String,
-    pub pid: u32,
-    pub version: String,
-    /// One line about Codex.
-    pub codex: String,
-    /// Health of the ledger, if known.
-    pub ledger: Option<LedgerView>,
-    /// Health of channels with a connection.
-    pub channels: Vec<ChannelView>,
-    /// The last reload, if there was one.
-    pub reload: Option<ReloadView>,
 }

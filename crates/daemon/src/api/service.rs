@@ -19,9 +19,9 @@ use bridge_core::value::{
     Actor, Attachment, ChannelId, ExternalId, MessageId, Push, Task, TaskId, TaskInput, Timestamp,
 };
 use bridge_front::{
-    A2aProfile, BridgeService, Caller, ChannelView, Health, Hub, LedgerView, NewAnswer, NewTask,
-    NewTaskInput, Notified, PushPut, ReloadView, Scope, StartError, Steering, StopRequest, Stopped,
-    SubmitError, SubmitRequest, Submitted, TaskBegun,
+    A2aProfile, BridgeService, Caller, ChannelView, HealthView, Hub, LedgerView, NewAnswer,
+    NewTask, NewTaskInput, Notified, PushPut, ReloadView, Scope, StartError, Steering, StopRequest,
+    Stopped, SubmitError, SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
 use bridge_host::answer_error;
@@ -397,7 +397,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         self.read_copy(file).await
     }
 
-    async fn health(&self) -> Health {
+    async fn health(&self) -> HealthView {
         let codex = self.daemon.agent.inner().health();
         let stopping = self.daemon.stopping.is_cancelled();
         let closed = self
@@ -405,7 +405,7 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
             .admit()
             .err()
             .map(|pressure| pressure.to_string());
-        Health {
+        HealthView {
             ready: codex.ready && !stopping && closed.is_none(),
             detail: match (stopping, &closed, codex.ready) {
                 (true, _, _) => "the daemon is stopping".to_owned(),

@@ -20,12 +20,12 @@ struct RpcRequest {
 }
 
 /// An error with the id of its request.
-struct RpcError {
+struct RpcFailure {
     id: Value,
     error: Box<A2aError>,
 }
 
-impl RpcError {
+impl RpcFailure {
     fn new(id: Value, error: A2aError) -> Self {
         let error = Box::new(error);
         Self { id, error }
@@ -59,13 +59,14 @@ pub(crate) async fn call<D: BridgeService>(
 }
 
 /// Parses a request. An unreadable one has no id.
-fn read(bytes: &[u8]) -> Result<RpcRequest, RpcError> {
-    let unreadable =
-        |error: serde_json::Error| RpcError::new(Value::Null, A2aError::parse(&error.to_string()));
+fn read(bytes: &[u8]) -> Result<RpcRequest, RpcFailure> {
+    let unreadable = |error: serde_json::Error| {
+        RpcFailure::new(Value::Null, A2aError::parse(&error.to_string()))
+    };
     let body: Value = serde_json::from_slice(bytes).map_err(unreadable)?;
     let Value::Object(mut body) = body else {
         let why = "the body must be one JSON-RPC request; batches are not taken";
-        return Err(RpcError::new(Value::Null, A2aError::invalid_request(why)));
+        return Err(RpcFailure::new(Value::Null, A2aError::invalid_request(why)));
     };
     // A2A has no notifications: a request without an id is answered with a null id.
     let id = match body.remove("id") {
@@ -73,11 +74,11 @@ fn read(bytes: &[u8]) -> Result<RpcRequest, RpcError> {
         None => Value::Null,
         Some(_) => {
             let why = "id must be a string or a number";
-            return Err(RpcError::new(Value::Null, A2aError::invalid_request(why)));
+            return Err(RpcFailure::new(Value::Null, A2aError::invalid_request(why)));
         }
     };
     if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return Err(RpcError::new(
+        return Err(RpcFailure::new(
             id,
             A2aError::invalid_request("jsonrpc must be \"2.0\""),
         ));
@@ -88,7 +89,7 @@ fn read(bytes: &[u8]) -> Result<RpcRequest, RpcError> {
             method,
             params: body.remove("params"),
         }),
-        Some(_) | None => Err(RpcError::new(
+        Some(_) | None => Err(RpcFailure::new(
             id,
             A2aError::invalid_request("method must be a string"),
         )),

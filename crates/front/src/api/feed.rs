@@ -36,9 +36,9 @@ const CURSOR_MAX_BYTES: usize = 2_048;
 
 /// The ordinal of the newest published item of each message, by the message's sequence number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Cursor(BTreeMap<i64, u32>);
+struct FeedCursor(BTreeMap<i64, u32>);
 
-impl Cursor {
+impl FeedCursor {
     fn parse(text: &str) -> Self {
         if text.len() > CURSOR_MAX_BYTES {
             return Self::default();
@@ -61,7 +61,7 @@ enum FeedEvent {
     Item {
         item: ItemEvent,
         /// The position after this item.
-        cursor: Cursor,
+        cursor: FeedCursor,
     },
     Text(MessageId, Arc<TextUpdate>),
     Diff(MessageId, Arc<str>),
@@ -75,7 +75,7 @@ enum FeedEvent {
 struct Feed<D> {
     service: D,
     subject: Subject,
-    cursor: Cursor,
+    cursor: FeedCursor,
     /// Ordinal after which a message is read that has no entry in the cursor.
     start: u32,
     updates: MessageUpdates,
@@ -89,7 +89,7 @@ struct Feed<D> {
 }
 
 impl<D: BridgeService> Feed<D> {
-    fn new(service: D, subject: Subject, cursor: Cursor, start: u32) -> Self {
+    fn new(service: D, subject: Subject, cursor: FeedCursor, start: u32) -> Self {
         let every = match &subject {
             Subject::Task(_) => TASK_POLL,
             Subject::Message(_) => MESSAGE_POLL,
@@ -190,7 +190,7 @@ type FeedRows = (Vec<Message>, Vec<(i64, ItemEvent)>);
 fn load(
     rows: &dyn Read,
     subject: &Subject,
-    cursor: &Cursor,
+    cursor: &FeedCursor,
     start: u32,
 ) -> Result<FeedRows, RowsError> {
     let messages = subject.messages(rows)?;
@@ -218,7 +218,7 @@ pub(super) async fn message_events<D: BridgeService>(
         .and_then(|id| id.parse().ok())
         .unwrap_or(0);
     let subject = Subject::Message(message_id.clone());
-    let mut feed = Feed::new(context.service, subject, Cursor::default(), start);
+    let mut feed = Feed::new(context.service, subject, FeedCursor::default(), start);
     if !feed.updates.follow(&[message_id]) {
         return Err(ProblemResponse::unavailable(
             "too many messages are being watched; ask again later",
@@ -250,7 +250,7 @@ pub(super) async fn task_events<D: BridgeService>(
     let ledger = context.service.ledger();
     let found = ledger.read(move |rows| Subject::find(rows, &named)).await?;
     let subject = found.map_err(|not| not.of(&id))?;
-    let cursor = last_event_id(&headers).map_or_else(Cursor::default, Cursor::parse);
+    let cursor = last_event_id(&headers).map_or_else(FeedCursor::default, FeedCursor::parse);
     let feed = Feed::new(context.service, subject, cursor, 0);
     Ok(respond(feed, permit, |event| match event {
         FeedEvent::Item { item, cursor } => {
@@ -317,13 +317,16 @@ mod tests {
 
     #[test]
     fn event_cursor_round_trips() {
-        let cursor = Cursor(BTreeMap::from([(1, 12), (2, 3)]));
+        let cursor = FeedCursor(BTreeMap::from([(1, 12), (2, 3)]));
         assert_eq!(cursor.text(), "1:12,2:3");
-        assert_eq!(Cursor::parse("1:12,2:3"), cursor);
+        assert_eq!(FeedCursor::parse("1:12,2:3"), cursor);
         assert_eq!(
-            Cursor::parse("x,1:2,3:-1,:"),
-            Cursor(BTreeMap::from([(1, 2)]))
+            FeedCursor::parse("x,1:2,3:-1,:"),
+            FeedCursor(BTreeMap::from([(1, 2)]))
         );
-        assert_eq!(Cursor::parse(&"1:1,".repeat(1_000)), Cursor::default());
+        assert_eq!(
+            FeedCursor::parse(&"1:1,".repeat(1_000)),
+            FeedCursor::default()
+        );
     }
 }

@@ -4,7 +4,7 @@
 //! connect. The guard checks the others again at each request.
 
 use super::ProblemResponse;
-use super::guard::Peer;
+use super::guard::ConnectionPeer;
 use super::limits::{HEAD_MAX_BYTES, REFUSAL_DEADLINE, REFUSAL_LOGGED_EVERY, REFUSALS_MAX};
 use super::server::{Socket, refuse};
 use crate::control::LocalProgram;
@@ -100,13 +100,13 @@ impl Socket for Local {
     type Io = UnixStream;
     const FIRST_BYTE: Option<Duration> = None;
 
-    async fn accept(&self) -> io::Result<(UnixStream, Peer)> {
+    async fn accept(&self) -> io::Result<(UnixStream, ConnectionPeer)> {
         loop {
             let (stream, _) = self.listener.accept().await?;
             let process = (self.bar.0)(&stream);
             match process.inspect() {
                 Ok(_) => {
-                    let peer = Peer {
+                    let peer = ConnectionPeer {
                         address: None,
                         process: Some(process),
                     };

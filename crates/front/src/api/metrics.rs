@@ -3,7 +3,7 @@
 //! No label contains an id, a name or a text of a user.
 
 use super::{Context, ProblemResponse};
-use crate::{BridgeService, Health, LedgerView};
+use crate::{BridgeService, HealthView, LedgerView};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
@@ -172,7 +172,7 @@ impl MetricsText {
         );
     }
 
-    fn add_health(&mut self, health: &Health) {
+    fn add_health(&mut self, health: &HealthView) {
         self.labelled(
             ("info", "gauge", "Which version runs."),
             "version",

@@ -30,7 +30,7 @@ mod tests;
 pub(crate) mod tokens;
 
 pub(crate) use extract::idempotency_key;
-pub use guard::{Hosts, HostsError, Listener, Peer, VIA_HEADER};
+pub use guard::{ConnectionPeer, Hosts, HostsError, Listener, VIA_HEADER};
 pub use local::{Bar, LocalProcess};
 pub use route::{Access, Trace, Verb};
 pub(crate) use server::Gone;

@@ -224,7 +224,7 @@ enum Which {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RequestPage {
+pub(super) struct RequestQuery {
     /// `open` for those that somebody may decide, `all` for all.
     #[serde(default)]
     state: Which,
@@ -236,7 +236,7 @@ pub(super) struct RequestPage {
 
 pub(super) async fn list<D: BridgeService>(
     State(context): State<Context<D>>,
-    Params(page): Params<RequestPage>,
+    Params(page): Params<RequestQuery>,
 ) -> Result<Json<RequestList>, ProblemResponse> {
     let limit = page.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX);
     let before = page.before.map(RequestId::new);

@@ -1,7 +1,7 @@
 //! Accepts and serves connections: bounded in number and head size, with deadlines for clients that neither send nor read.
 
 use super::connections::{ConnectionLimits, Connections, Full, OpenConnection, UnderWay};
-use super::guard::{A2A_PATH, Peer, coarse};
+use super::guard::{A2A_PATH, ConnectionPeer, coarse};
 use super::limits::{
     ACCEPT_PAUSE, FIRST_BYTE_DEADLINE, HEAD_DEADLINE, HEAD_MAX_BYTES, HEADERS_MAX,
     REFUSAL_DEADLINE, REFUSAL_MAX_BYTES, REFUSALS_MAX, STALL_DEADLINE,
@@ -38,18 +38,18 @@ pub(super) trait Socket: Send + Sync + 'static {
     /// How long a connection may stay open before it sends its first byte.
     const FIRST_BYTE: Option<Duration>;
 
-    fn accept(&self) -> impl Future<Output = io::Result<(Self::Io, Peer)>> + Send;
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Io, ConnectionPeer)>> + Send;
 }
 
 impl Socket for TcpListener {
     type Io = TcpStream;
     const FIRST_BYTE: Option<Duration> = Some(FIRST_BYTE_DEADLINE);
 
-    async fn accept(&self) -> io::Result<(TcpStream, Peer)> {
+    async fn accept(&self) -> io::Result<(TcpStream, ConnectionPeer)> {
         let (stream, address) = Self::accept(self).await?;
         // Server-sent events are small and should not be delayed.
         let _slower = stream.set_nodelay(true);
-        let peer = Peer {
+        let peer = ConnectionPeer {
             address: Some(address.ip()),
             process: None,
         };
@@ -175,7 +175,7 @@ impl HttpBody for Held {
 
 async fn converse<Io>(
     stream: Io,
-    peer: Peer,
+    peer: ConnectionPeer,
     open: Arc<OpenConnection>,
     router: Router,
     stop: CancellationToken,
@@ -286,7 +286,7 @@ mod tests {
             let connections = Connections::new(ConnectionLimits::local(1));
             let open = connections.admit(None).await.unwrap();
             let far = Patient::new(far, STALL_DEADLINE).with_first_byte(TcpListener::FIRST_BYTE);
-            converse(far, Peer::default(), Arc::new(open), router, stop).await;
+            converse(far, ConnectionPeer::default(), Arc::new(open), router, stop).await;
         });
         near
     }

@@ -1,7 +1,7 @@
 //! Health and counts of the daemon. Field names are stable: programs read them. Contains no message content.
 
 use super::{Context, ProblemResponse};
-use crate::{BridgeService, Health, LedgerView, ReloadView};
+use crate::{BridgeService, LedgerView, ReloadView};
 use axum::Json;
 use axum::extract::State;
 use bridge_core::port::{Figures, Ledger, StateCount};
@@ -187,22 +187,8 @@ pub(super) async fn status<D: BridgeService>(
         Err(_) if !health.ready => Default::default(),
         read => read?,
     };
-    let health = view(health);
     let bytes = context.service.ledger_bytes();
     Ok(Json(StatusView::new(health, &counts, figures, bytes, now)))
-}
-
-fn view(health: Health) -> HealthView {
-    HealthView {
-        ready: health.ready,
-        detail: health.detail,
-        pid: health.pid,
-        version: health.version,
-        codex: health.codex,
-        ledger: health.ledger,
-        reload: health.reload,
-        channels: health.channels,
-    }
 }
 
 #[cfg(test)]

@@ -308,7 +308,7 @@ fn of_requests<D: BridgeService>() -> Vec<Route<D>> {
             "What Codex asks, newest first",
             |_| get(requests::list::<D>),
         )
-        .asks::<requests::RequestPage>()
+        .asks::<requests::RequestQuery>()
         .answers::<RequestList>(),
         Route::get(
             "/v1/requests/{id}",

@@ -3,12 +3,12 @@
 mod bodies;
 mod floods;
 
-use super::guard::Peer;
+use super::guard::ConnectionPeer;
 use super::route::{Access, Route, Trace, Verb};
 use super::{Api, Hosts, Listener, router, table};
 use crate::control::Scope;
 use crate::{
-    A2aProfile, BridgeService, Caller, Health, Hub, NewAnswer, NewTask, NewTaskInput, Notified,
+    A2aProfile, BridgeService, Caller, HealthView, Hub, NewAnswer, NewTask, NewTaskInput, Notified,
     PushPut, ReloadView, StartError, Steering, StopRequest, Stopped, SubmitError, SubmitRequest,
     Submitted, TaskBegun,
 };
@@ -185,8 +185,8 @@ impl BridgeService for EmptyService {
         Err("not built".to_owned())
     }
 
-    async fn health(&self) -> Health {
-        Health {
+    async fn health(&self) -> HealthView {
+        HealthView {
             ready: true,
             reload: None,
             detail: "ready".to_owned(),
@@ -214,7 +214,7 @@ fn tcp() -> Listener {
 
 /// Another address for every call, so that only the test of rates meets a rate.
 fn request(method: &Method, path: &str, address: u32) -> axum::http::request::Builder {
-    let peer = Peer {
+    let peer = ConnectionPeer {
         address: Some(std::net::Ipv4Addr::from_bits(0x0a00_0000 + address).into()),
         process: None,
     };

@@ -1,6 +1,6 @@
 //! The handler of both transports, and its backend inside the daemon, where each call is an act of its caller.
 
-use super::small::{Small, ToolCall};
+use super::small::{McpCall, Small};
 use super::wait::{self, Waited};
 use super::{brief, codex_bridge, resources};
 use crate::api::idempotency_key;
@@ -60,21 +60,19 @@ pub(super) struct ControlBackend<C>(pub(super) C);
 impl<C: Control> ControlBackend<C> {
     async fn call(
         &self,
-        call: ToolCall,
+        call: McpCall,
         caller: &Caller,
         context: &RequestContext<RoleServer>,
     ) -> Result<Value, ControlError> {
         match call {
-            ToolCall::Whole(act) => self.0.act(caller, act).await,
-            ToolCall::Do(act @ Act::List { .. }) => {
-                Ok(brief::list(&self.0.act(caller, act).await?))
-            }
-            ToolCall::Do(act) => Ok(brief::task(&self.0.act(caller, act).await?)),
-            ToolCall::Start(args, patience) => self.start(args, patience, caller, context).await,
-            ToolCall::Wait { task_id, patience } => {
+            McpCall::Whole(act) => self.0.act(caller, act).await,
+            McpCall::Do(act @ Act::List { .. }) => Ok(brief::list(&self.0.act(caller, act).await?)),
+            McpCall::Do(act) => Ok(brief::task(&self.0.act(caller, act).await?)),
+            McpCall::Start(args, patience) => self.start(args, patience, caller, context).await,
+            McpCall::Wait { task_id, patience } => {
                 self.wait(&task_id, patience, caller, context).await
             }
-            ToolCall::Requests => self.requests(caller).await,
+            McpCall::Requests => self.requests(caller).await,
         }
     }
 
@@ -196,7 +194,7 @@ impl<C: Control> Backend for ControlBackend<C> {
         let caller = caller(&context)?;
         let key = idempotency_key(&request_parts(&context)?.headers)
             .map_err(|_| ErrorData::invalid_params("Idempotency-Key is no key", None))?;
-        let result = match ToolCall::read(request)? {
+        let result = match McpCall::read(request)? {
             Ok(call) => self.call(call.with_key(key), &caller, &context).await,
             Err(error) => Err(error),
         };

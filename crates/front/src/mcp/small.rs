@@ -23,7 +23,7 @@ pub(super) enum Small {
 
 /// What a call of a tool asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum ToolCall {
+pub(super) enum McpCall {
     /// `codex_bridge`: one act, answered with its whole envelope.
     Whole(Act),
     /// One act, answered briefly.
@@ -188,7 +188,7 @@ impl Small {
     }
 
     /// What a call asks for.
-    pub(super) fn call(self, arguments: Option<JsonObject>) -> Result<ToolCall, ControlError> {
+    pub(super) fn call(self, arguments: Option<JsonObject>) -> Result<McpCall, ControlError> {
         let given = Arguments::new(self.name(), arguments);
         let (properties, _) = self.parameters();
         let known: Vec<&str> = properties
@@ -198,7 +198,7 @@ impl Small {
         given.only(&known)?;
         let task_id = || given.needed("task_id");
         Ok(match self {
-            Self::Start => ToolCall::Start(
+            Self::Start => McpCall::Start(
                 StartArgs {
                     prompt: given.needed("prompt")?,
                     cwd: given.text("cwd")?,
@@ -214,37 +214,37 @@ impl Small {
                     .filter(|seconds| *seconds > 0)
                     .map(wait::patience),
             ),
-            Self::Status => ToolCall::Do(Act::Status {
+            Self::Status => McpCall::Do(Act::Status {
                 task_id: task_id()?,
             }),
-            Self::Wait => ToolCall::Wait {
+            Self::Wait => McpCall::Wait {
                 task_id: task_id()?,
                 patience: given
                     .number("timeout_seconds")?
                     .map_or(wait::DEFAULT, wait::patience),
             },
-            Self::List => ToolCall::Do(Act::List {
+            Self::List => McpCall::Do(Act::List {
                 limit: given.number("limit")?,
             }),
-            Self::Requests => ToolCall::Requests,
-            Self::Respond => ToolCall::Do(Act::Respond {
+            Self::Requests => McpCall::Requests,
+            Self::Respond => McpCall::Do(Act::Respond {
                 task_id: task_id()?,
                 request_id: given.needed("request_id")?,
                 decision: Some(given.needed("decision")?),
                 answers: given.object("answers")?,
             }),
-            Self::Steer => ToolCall::Do(Act::Steer {
+            Self::Steer => McpCall::Do(Act::Steer {
                 task_id: task_id()?,
                 instruction: given.needed("instruction")?,
             }),
-            Self::Interrupt => ToolCall::Do(Act::Interrupt {
+            Self::Interrupt => McpCall::Do(Act::Interrupt {
                 task_id: task_id()?,
             }),
         })
     }
 }
 
-impl ToolCall {
+impl McpCall {
     /// Reads a call of any tool.
     pub(super) fn read(
         request: CallToolRequestParams,
@@ -286,20 +286,20 @@ impl CallTraits {
     /// Of a call of any tool. One that the daemon will refuse has none.
     #[must_use]
     pub fn of(request: &CallToolRequestParams) -> Self {
-        let Ok(Ok(call)) = ToolCall::read(request.clone()) else {
+        let Ok(Ok(call)) = McpCall::read(request.clone()) else {
             return Self::default();
         };
         let wait = match &call {
-            ToolCall::Start(_, patience) => patience.map(|patience| ("wait_seconds", patience)),
-            ToolCall::Wait { patience, .. } => Some(("timeout_seconds", *patience)),
-            ToolCall::Whole(_) | ToolCall::Do(_) | ToolCall::Requests => None,
+            McpCall::Start(_, patience) => patience.map(|patience| ("wait_seconds", patience)),
+            McpCall::Wait { patience, .. } => Some(("timeout_seconds", *patience)),
+            McpCall::Whole(_) | McpCall::Do(_) | McpCall::Requests => None,
         };
         let repeatable = match &call {
-            ToolCall::Whole(act) | ToolCall::Do(act) => matches!(
+            McpCall::Whole(act) | McpCall::Do(act) => matches!(
                 act,
                 Act::Start(_) | Act::Status { .. } | Act::List { .. } | Act::Requests
             ),
-            ToolCall::Start(..) | ToolCall::Wait { .. } | ToolCall::Requests => true,
+            McpCall::Start(..) | McpCall::Wait { .. } | McpCall::Requests => true,
         };
         Self { repeatable, wait }
     }

@@ -17,7 +17,7 @@ use bridge_core::value::{
 };
 use bridge_front::api::{Api, Listener};
 use bridge_front::{
-    A2aProfile, BridgeService, Caller, Health, Hub, Live, NewAnswer, NewTask, NewTaskInput,
+    A2aProfile, BridgeService, Caller, HealthView, Hub, Live, NewAnswer, NewTask, NewTaskInput,
     Notified, PushPut, ReloadView, StartError, Steering, StopRequest, Stopped, SubmitError,
     SubmitRequest, Submitted, TaskBegun, TokenHash,
 };
@@ -427,8 +427,8 @@ impl BridgeService for TestService {
         }
     }
 
-    async fn health(&self) -> Health {
-        Health {
+    async fn health(&self) -> HealthView {
+        HealthView {
             ready: true,
             reload: None,
             detail: "ready".to_owned(),

@@ -43,7 +43,7 @@ pub enum Listener {
 
 /// The other end of a connection.
 #[derive(Clone, Debug, Default)]
-pub struct Peer {
+pub struct ConnectionPeer {
     pub address: Option<IpAddr>,
     /// The process that opened a connection of `api.sock`.
     pub process: Option<LocalProcess>,
@@ -77,7 +77,7 @@ pub(super) async fn enter<D: BridgeService>(
 async fn check<D: BridgeService>(gate: &Gate<D>, mut request: Request, next: Next) -> Response {
     let peer = request
         .extensions_mut()
-        .remove::<Peer>()
+        .remove::<ConnectionPeer>()
         .unwrap_or_default();
     // At every request: the process may have ended and left its socket to another one.
     let program = match peer.process.map(|process| process.inspect()).transpose() {
