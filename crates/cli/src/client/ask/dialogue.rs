@@ -3,7 +3,7 @@
 //! Nothing is ever accepted by Enter alone, and what was typed for one question never counts for another.
 
 use super::fields::{self, FormField};
-use super::request::ApprovalRequest;
+use super::request::ApprovalView;
 use serde_json::{Map, Value, json};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -36,14 +36,14 @@ enum DialogueStage {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Dialogue {
-    pub(crate) question: ApprovalRequest,
+    pub(crate) question: ApprovalView,
     fields: Vec<FormField>,
     stage: DialogueStage,
     filled: Map<String, Value>,
 }
 
 impl Dialogue {
-    pub(crate) fn new(question: ApprovalRequest) -> Self {
+    pub(crate) fn new(question: ApprovalView) -> Self {
         let fields = match question.kind.as_str() {
             "user_input" => fields::of_questions(&question),
             "elicitation" => fields::of_form(&question),
@@ -225,11 +225,11 @@ mod tests {
     use super::*;
 
     fn dialogue(kind: &str, payload: Value) -> Dialogue {
-        Dialogue::new(ApprovalRequest {
+        Dialogue::new(ApprovalView {
             code: "k3x9qz".to_owned(),
             kind: kind.to_owned(),
             payload,
-            ..ApprovalRequest::default()
+            ..ApprovalView::default()
         })
     }
 

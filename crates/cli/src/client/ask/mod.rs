@@ -6,7 +6,7 @@ mod fields;
 mod keys;
 mod request;
 
-pub(crate) use request::{AnswerBy, ApprovalRequest};
+pub(crate) use request::{AnswerBy, ApprovalView};
 
 use crate::client::api::{ApiClient, ClientError};
 use crate::client::screen::Screen;
@@ -23,7 +23,7 @@ pub(crate) enum RequestFilter {
 }
 
 impl RequestFilter {
-    fn matches(&self, question: &ApprovalRequest) -> bool {
+    fn matches(&self, question: &ApprovalView) -> bool {
         match self {
             Self::All => true,
             Self::Messages(ids) => ids.contains(&question.message_id),
@@ -49,7 +49,7 @@ pub(crate) struct Asker<'a> {
     mode: AskMode,
     keys: Keyboard,
     /// Requests that were shown, or wait to be.
-    known: BTreeMap<String, ApprovalRequest>,
+    known: BTreeMap<String, ApprovalView>,
     /// Requests that wait for their prompt, in order.
     waiting: Vec<String>,
     talk: Option<Dialogue>,
@@ -209,7 +209,7 @@ impl<'a> Asker<'a> {
 
     async fn decide(
         &mut self,
-        question: ApprovalRequest,
+        question: ApprovalView,
         choice: DialogueDecision,
         screen: &mut Screen,
     ) {
@@ -245,7 +245,7 @@ impl<'a> Asker<'a> {
     }
 }
 
-fn show(question: &ApprovalRequest, answer_by: AnswerBy, screen: &mut Screen) {
+fn show(question: &ApprovalView, answer_by: AnswerBy, screen: &mut Screen) {
     let now = jiff::Timestamp::now().as_millisecond();
     let lines = question.lines(answer_by, now, screen.paint(), screen.width());
     screen.lines(&lines);

@@ -3,7 +3,7 @@
 use super::{answered, refused};
 use crate::cli::{DecideArgs, RequestsArgs, RespondArgs};
 use crate::client::api::{ApiClient, ClientError, checked};
-use crate::client::ask::{AnswerBy, ApprovalRequest};
+use crate::client::ask::{AnswerBy, ApprovalView};
 use crate::client::output::{print, print_json};
 use anyhow::bail;
 use bridge_core::limits::PAGE_MAX;
@@ -23,13 +23,13 @@ pub(super) async fn list(
     let path = format!("/v1/requests?state={state}&limit={PAGE_MAX}");
     let page: Value = client.get(&path).await?;
     args.output.show(&page, ExitCode::SUCCESS, |page| {
-        let questions: Vec<ApprovalRequest> =
+        let questions: Vec<ApprovalView> =
             serde_json::from_value(page["requests"].clone()).unwrap_or_default();
         list_words(&questions, Paint::stdout(no_color))
     })
 }
 
-fn list_words(questions: &[ApprovalRequest], paint: Paint) -> String {
+fn list_words(questions: &[ApprovalView], paint: Paint) -> String {
     if questions.is_empty() {
         return "Codex asks nothing".to_owned();
     }
@@ -110,10 +110,7 @@ fn decided(decision: &str) -> &'static str {
 
 /// The open question that a code or the beginning of an id means, or why there is none. For a closed one that is who
 /// decided.
-async fn find(
-    client: &ApiClient,
-    code: &str,
-) -> Result<Result<ApprovalRequest, String>, ClientError> {
+async fn find(client: &ApiClient, code: &str) -> Result<Result<ApprovalView, String>, ClientError> {
     let code = checked(code)?.to_ascii_lowercase();
     if code.len() < BEGINNING_MIN {
         return Ok(Err(format!(
@@ -121,7 +118,7 @@ async fn find(
         )));
     }
     let is_it =
-        |question: &ApprovalRequest| question.request_id.to_ascii_lowercase().starts_with(&code);
+        |question: &ApprovalView| question.request_id.to_ascii_lowercase().starts_with(&code);
     let mut open = client.open_requests().await?;
     open.retain(is_it);
     if open.len() > 1 {
