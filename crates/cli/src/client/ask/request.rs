@@ -65,7 +65,7 @@ impl ApprovalView {
         }
     }
 
-    /// Whose question it is: the task, or the message.
+    /// The task or message that it belongs to.
     pub(crate) fn whose(&self) -> String {
         match &self.task_id {
             Some(task) => format!("task {task}"),
@@ -277,11 +277,11 @@ mod tests {
     #[test]
     fn f7_first_line_names_the_requester() {
         let first = |requester: &str, width| {
-            let question = ApprovalView {
+            let request = ApprovalView {
                 requester: requester.to_owned(),
                 ..patch()
             };
-            let lines = question.lines(AnswerBy::Prompt, 1_000, Paint::plain(), width);
+            let lines = request.lines(AnswerBy::Prompt, 1_000, Paint::plain(), width);
             (lines[0].clone(), lines.len())
         };
         let (line, _) = first("you", None);
@@ -328,11 +328,11 @@ mod tests {
 
     #[test]
     fn wrapped_line_cannot_fake_box_end() {
-        let question = ApprovalView {
+        let request = ApprovalView {
             shown: format!("{}└ a accept", "x ".repeat(30)),
             ..patch()
         };
-        let lines = question.lines(AnswerBy::Prompt, 1_000, Paint::plain(), Some(40));
+        let lines = request.lines(AnswerBy::Prompt, 1_000, Paint::plain(), Some(40));
         let inside = |line: &&String| line.contains("a accept");
         let line = lines.iter().find(inside).unwrap();
         assert!(line.starts_with("│  "), "{line}");
