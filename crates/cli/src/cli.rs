@@ -28,7 +28,7 @@ use std::path::PathBuf;
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -66,7 +66,7 @@ impl Common {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Run the daemon in the foreground, with its log on stderr
     Run(RunArgs),
     /// Show everything on this machine: a scripted model, a private Codex, two conversations

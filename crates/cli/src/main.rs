@@ -20,7 +20,9 @@ use bridge_daemon::config::{self, Environment};
 use bridge_daemon::state::{StateDir, StateError};
 use bridge_daemon::term;
 use clap::{CommandFactory, Parser};
-use cli::{ApiCommand, Cli, Command, Common, ConfigCommand, ControlCommand, SendArgs, StatusArgs};
+use cli::{
+    ApiCommand, Cli, CliCommand, Common, ConfigCommand, ControlCommand, SendArgs, StatusArgs,
+};
 use client::{ApiClient, ClientError, SendOptions};
 use std::io::Read;
 use std::path::PathBuf;
@@ -34,16 +36,16 @@ const STDIN_MAX_BYTES: usize = 4 * bridge_core::limits::MESSAGE_MAX_CHARS;
 fn main() -> ExitCode {
     let Cli { command, common } = Cli::parse();
     match command {
-        Command::Keeper(args) => keeper::keep(args),
-        Command::KeeperExec(args) => keeper::exec(&args),
+        CliCommand::Keeper(args) => keeper::keep(args),
+        CliCommand::KeeperExec(args) => keeper::exec(&args),
         command => run(command, common).unwrap_or_else(|error| complain(&format!("{error:#}"))),
     }
 }
 
-fn run(command: Command, common: Common) -> anyhow::Result<ExitCode> {
+fn run(command: CliCommand, common: Common) -> anyhow::Result<ExitCode> {
     let (runtime, environment) = prepare(&command).context("start")?;
     let state_dir = environment.state_dir(common.state_dir.as_deref());
-    let reads_stdin = matches!(command, Command::Mcp(_));
+    let reads_stdin = matches!(command, CliCommand::Mcp(_));
     let done = runtime.block_on(dispatch(command, common, environment));
     if reads_stdin {
         // A read of standard input can't be called off, and nothing else is left to wait for.
@@ -66,7 +68,7 @@ fn explain(error: &ClientError, state_dir: Option<PathBuf>) -> anyhow::Error {
 }
 
 /// A process that runs a daemon keeps its memory and its environment to itself, from before it knows any secret.
-fn prepare(command: &Command) -> anyhow::Result<(Runtime, Environment)> {
+fn prepare(command: &CliCommand) -> anyhow::Result<(Runtime, Environment)> {
     let environment = match command {
         command if runs_daemon(command) => {
             serve::harden().context("keep this process's memory from others")?;
@@ -78,66 +80,66 @@ fn prepare(command: &Command) -> anyhow::Result<(Runtime, Environment)> {
     Ok((Runtime::new()?, environment))
 }
 
-fn runs_daemon(command: &Command) -> bool {
+fn runs_daemon(command: &CliCommand) -> bool {
     match command {
         #[cfg(feature = "demo")]
-        Command::Demo(_) => true,
-        _ => matches!(command, Command::Run(_) | Command::Mcp(_)),
+        CliCommand::Demo(_) => true,
+        _ => matches!(command, CliCommand::Run(_) | CliCommand::Mcp(_)),
     }
 }
 
 async fn dispatch(
-    command: Command,
+    command: CliCommand,
     common: Common,
     environment: Environment,
 ) -> anyhow::Result<ExitCode> {
     let no_color = environment.no_color();
     let api = || connect(&common, &environment);
     match command {
-        Command::Run(args) => serve::run(args, &common, environment).await,
+        CliCommand::Run(args) => serve::run(args, &common, environment).await,
         #[cfg(feature = "demo")]
-        Command::Demo(args) => {
+        CliCommand::Demo(args) => {
             Ok(bridge_demo::demo::<client::ApiDemoClient>(args, environment).await)
         }
         #[cfg(feature = "demo")]
-        Command::Drill(args) => Ok(bridge_demo::drill(args, environment).await),
-        Command::Mcp(args) => mcp::run(args, common, environment).await,
-        Command::Doctor(args) => Ok(doctor::run(args, &common, &environment).await),
-        Command::Backup(args) => upkeep::backup(&args, &common, &environment),
-        Command::Recover(args) => upkeep::recover(&args, &common, &environment),
-        Command::Config(ConfigCommand::Check(output)) => {
+        CliCommand::Drill(args) => Ok(bridge_demo::drill(args, environment).await),
+        CliCommand::Mcp(args) => mcp::run(args, common, environment).await,
+        CliCommand::Doctor(args) => Ok(doctor::run(args, &common, &environment).await),
+        CliCommand::Backup(args) => upkeep::backup(&args, &common, &environment),
+        CliCommand::Recover(args) => upkeep::recover(&args, &common, &environment),
+        CliCommand::Config(ConfigCommand::Check(output)) => {
             let (file, state_dir) = (common.config.as_deref(), common.state_dir.as_deref());
             Ok(config::check(file, &environment, state_dir, output.json))
         }
-        Command::Config(ConfigCommand::Schema) => Ok(config::print_schema()),
-        Command::Audit(args) => audit::run(&args, &common, &environment),
-        Command::Reload(output) => client::reload(&api()?, output).await,
-        Command::Policy(command) => policy::run(command, &common, &environment),
-        Command::Api(ApiCommand::Schema) => Ok(bridge_daemon::print_openapi()),
-        Command::Api(ApiCommand::Permissions) => permissions::print(),
-        Command::Service(command) => service::run(&command, &common, &environment),
-        Command::Send(args) => send(&api()?, args, no_color).await,
-        Command::Call(mut args) => {
+        CliCommand::Config(ConfigCommand::Schema) => Ok(config::print_schema()),
+        CliCommand::Audit(args) => audit::run(&args, &common, &environment),
+        CliCommand::Reload(output) => client::reload(&api()?, output).await,
+        CliCommand::Policy(command) => policy::run(command, &common, &environment),
+        CliCommand::Api(ApiCommand::Schema) => Ok(bridge_daemon::print_openapi()),
+        CliCommand::Api(ApiCommand::Permissions) => permissions::print(),
+        CliCommand::Service(command) => service::run(&command, &common, &environment),
+        CliCommand::Send(args) => send(&api()?, args, no_color).await,
+        CliCommand::Call(mut args) => {
             let text = text_or_stdin(std::mem::take(&mut args.text)).context("not sent")?;
             call::run(args, text, no_color).await
         }
-        Command::Show(args) => client::show(&api()?, &args, no_color).await,
-        Command::Why(args) => client::why(&api()?, &args, no_color).await,
+        CliCommand::Show(args) => client::show(&api()?, &args, no_color).await,
+        CliCommand::Why(args) => client::why(&api()?, &args, no_color).await,
         // It needs no daemon.
-        Command::Control(ControlCommand::Completions { shell }) => completions(shell),
-        Command::Control(command) => client::control(&api()?, command, no_color).await,
-        Command::Interrupt(args) if client::is_task(&args.id) => {
+        CliCommand::Control(ControlCommand::Completions { shell }) => completions(shell),
+        CliCommand::Control(command) => client::control(&api()?, command, no_color).await,
+        CliCommand::Interrupt(args) if client::is_task(&args.id) => {
             client::interrupt_task(&api()?, &args).await
         }
-        Command::Interrupt(args) => client::interrupt(&api()?, &args).await,
-        Command::Dead(command) => client::dead(&api()?, command, no_color).await,
-        Command::Status(StatusArgs {
+        CliCommand::Interrupt(args) => client::interrupt(&api()?, &args).await,
+        CliCommand::Dead(command) => client::dead(&api()?, command, no_color).await,
+        CliCommand::Status(StatusArgs {
             task: Some(task),
             output,
         }) => client::task_status(&api()?, &task, output, no_color).await,
-        Command::Status(args) => client::status(&api()?, args.output, no_color).await,
+        CliCommand::Status(args) => client::status(&api()?, args.output, no_color).await,
         // Handled before the runtime starts.
-        Command::Keeper(_) | Command::KeeperExec(_) => Ok(ExitCode::FAILURE),
+        CliCommand::Keeper(_) | CliCommand::KeeperExec(_) => Ok(ExitCode::FAILURE),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Calls to the API over the daemon's unix socket.
 
-use super::ask::ApprovalRequest;
+use super::ask::ApprovalView;
 use super::sse::SseEvents;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -308,7 +308,7 @@ impl ApiClient {
     }
 
     /// All open approval requests.
-    pub(crate) async fn open_requests(&self) -> Result<Vec<ApprovalRequest>, ClientError> {
+    pub(crate) async fn open_requests(&self) -> Result<Vec<ApprovalView>, ClientError> {
         let mut open = Vec::new();
         let mut path = format!("/v1/requests?state=open&limit={PAGE_MAX}");
         loop {
@@ -325,13 +325,13 @@ impl ApiClient {
     }
 
     /// The newest approval requests, also decided ones.
-    pub(super) async fn newest_requests(&self) -> Result<Vec<ApprovalRequest>, ClientError> {
+    pub(super) async fn newest_requests(&self) -> Result<Vec<ApprovalView>, ClientError> {
         let path = format!("/v1/requests?state=all&limit={PAGE_MAX}");
         Ok(self.get::<RequestPage>(&path).await?.requests)
     }
 
     /// One approval request.
-    pub(super) async fn request(&self, id: &str) -> Result<ApprovalRequest, ClientError> {
+    pub(super) async fn request(&self, id: &str) -> Result<ApprovalView, ClientError> {
         self.get(&format!("/v1/requests/{}", checked(id)?)).await
     }
 
@@ -407,7 +407,7 @@ impl ApiClient {
 
 #[derive(Debug, Deserialize)]
 struct RequestPage {
-    requests: Vec<ApprovalRequest>,
+    requests: Vec<ApprovalView>,
     #[serde(default)]
     next: Option<String>,
 }

@@ -3,7 +3,7 @@
 use super::api::ApiClient;
 use super::control::start_task;
 use super::progress::SendProgress;
-use super::send::{SendOptions, SendOutcome, Sender};
+use super::send::{FollowOutcome, SendOptions, Sender};
 use super::watch::{WatchTarget, Watcher};
 use anyhow::{Context, bail};
 use bridge_core::deadline::after;
@@ -48,16 +48,16 @@ impl DemoClient for ApiDemoClient {
         let outcome = sender.follow(&message_id, &mut progress).await?;
         progress.clear();
         match outcome {
-            SendOutcome::Answered(message) => {
+            FollowOutcome::Answered(message) => {
                 let answer = message
                     .answer
                     .context("an answered message has an answer")?;
                 Ok(answer.text)
             }
-            SendOutcome::Unanswered(message) | SendOutcome::Held(message) => {
+            FollowOutcome::Unanswered(message) | FollowOutcome::Held(message) => {
                 bail!("{}", message.why.now)
             }
-            SendOutcome::StillWorking(message_id) => bail!("message {message_id} took too long"),
+            FollowOutcome::StillWorking(message_id) => bail!("message {message_id} took too long"),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::api::{ApiClient, ClientError, MessageAct};
 use super::output::{print, print_json};
 use super::progress::SendProgress;
-use super::send::{EXIT_LATER, SendOutcome, Sender};
+use super::send::{EXIT_LATER, FollowOutcome, Sender};
 use crate::cli::InterruptArgs;
 use bridge_core::deadline::after;
 use bridge_daemon::term::{self, escape};
@@ -82,20 +82,20 @@ async fn ending(client: &ApiClient, id: &str, wait: Duration) -> Result<StopRepo
     };
     let mut progress = SendProgress::new(true, true);
     Ok(match sender.follow(id, &mut progress).await? {
-        SendOutcome::Answered(_) => {
+        FollowOutcome::Answered(_) => {
             let detail = format!("its answer came first; `codex-bridge show {id}` prints it");
             StopReport::new(id, "answered", detail)
         }
-        SendOutcome::Unanswered(message) if message.state == "cancelled" => {
+        FollowOutcome::Unanswered(message) if message.state == "cancelled" => {
             StopReport::new(id, "cancelled", "its turn was interrupted and has ended")
         }
-        SendOutcome::Unanswered(message) => StopReport::new(id, "dead", message.why.now),
-        SendOutcome::Held(message) => StopReport::new(
+        FollowOutcome::Unanswered(message) => StopReport::new(id, "dead", message.why.now),
+        FollowOutcome::Held(message) => StopReport::new(
             id,
             "stopping",
             format!("{}; {}", message.why.now, message.why.next),
         ),
-        SendOutcome::StillWorking(_) => {
+        FollowOutcome::StillWorking(_) => {
             let detail = format!("its turn has not ended yet; see `codex-bridge why {id}`");
             StopReport::new(id, "stopping", detail)
         }

@@ -35,7 +35,7 @@ pub(crate) struct SendOptions {
 
 /// How waiting for a message ended.
 #[derive(Clone, Debug)]
-pub(crate) enum SendOutcome {
+pub(crate) enum FollowOutcome {
     /// It has its answer.
     Answered(Box<MessageView>),
     /// It is finished without an answer.
@@ -89,10 +89,10 @@ pub(crate) async fn send(client: &ApiClient, options: SendOptions) -> anyhow::Re
     };
     progress.clear();
     match followed {
-        Ok(SendOutcome::StillWorking(message_id)) if options.json => {
+        Ok(FollowOutcome::StillWorking(message_id)) if options.json => {
             match client.message(&message_id).await {
                 Ok(message) => print_json(&message, ExitCode::from(EXIT_LATER)),
-                Err(_) => report(SendOutcome::StillWorking(message_id), true, paint),
+                Err(_) => report(FollowOutcome::StillWorking(message_id), true, paint),
             }
         }
         Ok(outcome) => report(outcome, options.json, paint),
@@ -114,17 +114,17 @@ pub(super) fn leaving(id: &str) -> String {
     )
 }
 
-fn report(outcome: SendOutcome, json: bool, paint: Paint) -> anyhow::Result<ExitCode> {
+fn report(outcome: FollowOutcome, json: bool, paint: Paint) -> anyhow::Result<ExitCode> {
     let (message, code) = match outcome {
-        SendOutcome::Answered(message) => (message, ExitCode::SUCCESS),
-        SendOutcome::Unanswered(message) if message.state == "cancelled" => {
+        FollowOutcome::Answered(message) => (message, ExitCode::SUCCESS),
+        FollowOutcome::Unanswered(message) if message.state == "cancelled" => {
             if !json {
                 let hint = "it was not answered; send it again if it is still wanted";
                 tell_reason("stopped:", &message, hint, paint);
             }
             (message, ExitCode::from(EXIT_STOPPED))
         }
-        SendOutcome::Unanswered(message) => {
+        FollowOutcome::Unanswered(message) => {
             if !json {
                 let id = &message.message_id;
                 let hint = format!("`codex-bridge why {id}` says more");
@@ -132,7 +132,7 @@ fn report(outcome: SendOutcome, json: bool, paint: Paint) -> anyhow::Result<Exit
             }
             (message, ExitCode::FAILURE)
         }
-        SendOutcome::Held(message) => {
+        FollowOutcome::Held(message) => {
             if !json {
                 let id = &message.message_id;
                 let (title, hint) = match (&message.hold, message.state.as_str()) {
@@ -147,7 +147,7 @@ fn report(outcome: SendOutcome, json: bool, paint: Paint) -> anyhow::Result<Exit
             }
             (message, ExitCode::from(EXIT_LATER))
         }
-        SendOutcome::StillWorking(message_id) => {
+        FollowOutcome::StillWorking(message_id) => {
             term::complain(&format!(
                 "{} the answer is not there yet; see it later with `codex-bridge show {message_id}`",
                 paint.yellow("still working:")
@@ -212,7 +212,7 @@ impl Sender<'_> {
         &self,
         message_id: &str,
         progress: &mut SendProgress,
-    ) -> Result<SendOutcome, ClientError> {
+    ) -> Result<FollowOutcome, ClientError> {
         let mut nobody = Asker::new(self.client, AskMode::Silent);
         self.attend(message_id, progress, &mut nobody).await
     }
@@ -223,13 +223,13 @@ impl Sender<'_> {
         message_id: &str,
         progress: &mut SendProgress,
         asker: &mut Asker<'_>,
-    ) -> Result<SendOutcome, ClientError> {
+    ) -> Result<FollowOutcome, ClientError> {
         let mut seen = 0;
         let mut pause = RETRY_MIN;
         loop {
             let watched = self.watch(message_id, &mut seen, progress, asker);
             let error = match tokio::time::timeout_at(self.deadline, watched).await {
-                Err(_elapsed) => return Ok(SendOutcome::StillWorking(message_id.to_owned())),
+                Err(_elapsed) => return Ok(FollowOutcome::StillWorking(message_id.to_owned())),
                 Ok(Ok(Some(outcome))) => return Ok(outcome),
                 Ok(Ok(None)) => None,
                 Ok(Err(error)) if error.may_pass() => Some(error),
@@ -241,7 +241,7 @@ impl Sender<'_> {
                 );
             }
             if after(Instant::now(), pause) >= self.deadline {
-                return Ok(SendOutcome::StillWorking(message_id.to_owned()));
+                return Ok(FollowOutcome::StillWorking(message_id.to_owned()));
             }
             tokio::time::sleep(pause).await;
             pause = pause.saturating_mul(2).min(RETRY_MAX);
@@ -255,7 +255,7 @@ impl Sender<'_> {
         seen: &mut u32,
         progress: &mut SendProgress,
         asker: &mut Asker<'_>,
-    ) -> Result<Option<SendOutcome>, ClientError> {
+    ) -> Result<Option<FollowOutcome>, ClientError> {
         let filter = RequestFilter::Messages([message_id.to_owned()].into());
         let mut stream = self.client.events(message_id, *seen).await?;
         loop {
@@ -298,7 +298,7 @@ fn on_event(
     event: &SseEvent,
     seen: &mut u32,
     progress: &mut SendProgress,
-) -> Result<Option<SendOutcome>, ClientError> {
+) -> Result<Option<FollowOutcome>, ClientError> {
     match event.name.as_str() {
         "item" => {
             let item: EventView = parse(&event.data)?;
@@ -311,7 +311,7 @@ fn on_event(
             let message: MessageView = parse(&event.data)?;
             progress.state(&message);
             if !message.worth_waiting {
-                return Ok(Some(SendOutcome::Held(Box::new(message))));
+                return Ok(Some(FollowOutcome::Held(Box::new(message))));
             }
         }
         "end" => {
@@ -327,8 +327,8 @@ fn on_event(
                 );
             }
             return Ok(Some(match message.answer {
-                Some(_) => SendOutcome::Answered(Box::new(message)),
-                None => SendOutcome::Unanswered(Box::new(message)),
+                Some(_) => FollowOutcome::Answered(Box::new(message)),
+                None => FollowOutcome::Unanswered(Box::new(message)),
             }));
         }
         _ => {}

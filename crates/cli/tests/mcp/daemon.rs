@@ -3,6 +3,8 @@
 use crate::rig::Mcp;
 use crate::world::{Daemon, Lines, World, freeze, gone, signal};
 use nix::sys::signal::Signal;
+use rmcp::model::{ErrorCode, ReadResourceRequestParams};
+use rmcp::service::ServiceError;
 use serde_json::json;
 
 #[tokio::test]
@@ -111,6 +113,21 @@ async fn start_survives_daemon_death_as_one_task() {
     assert_eq!(done["answer"], "once", "{done:#}");
     let listed = mcp.client.done("codex_list", json!({})).await;
     assert_eq!(listed["tasks"].as_array().unwrap().len(), 1, "{listed:#}");
+    assert_eq!(mcp.close().await, Some(0));
+}
+
+/// The daemon is asked in a revision that has no code of its own for it; this client's has one.
+#[tokio::test]
+async fn unknown_resource_keeps_its_error_code() {
+    let world = World::new().await;
+    let mcp = Mcp::start(&world).await;
+    assert_eq!(mcp.client.0.list_all_resources().await.unwrap().len(), 1);
+    let unknown = ReadResourceRequestParams::new("codex-bridge://tasks/codex-0 ü");
+    let read = mcp.client.0.read_resource(unknown).await;
+    let Err(ServiceError::McpError(error)) = read else {
+        panic!("{read:?}");
+    };
+    assert_eq!(error.code, ErrorCode::RESOURCE_NOT_FOUND, "{error}");
     assert_eq!(mcp.close().await, Some(0));
 }
 

@@ -1,10 +1,10 @@
 //! `drill`: a user's own proof of delivery. The real daemon and the real Codex are killed again and again while
 //! messages come in, replies are refused or their receipts lost, and old rows are shown again; then everything must
-//! become quiet, and what was seen from outside is counted. Our own tables are never asked. What happens when is
-//! decided in `bridge_sim::drill`; here are our own daemon, the report and the exit code.
+//! become quiet, and what was seen from outside is counted; the ledger is not consulted. `bridge_sim::drill` decides
+//! what happens when; here are the daemon, the report and the exit code.
 
+mod daemon;
 mod report;
-mod stage;
 
 use crate::args::DrillArgs;
 use crate::demo::codex::find_or_install;
@@ -13,8 +13,8 @@ use anyhow::Context;
 use bridge_daemon::config::Environment;
 use bridge_daemon::term::{self, Paint, escape};
 use bridge_sim::drill::{Play, Rhythm};
-use report::{Figures, Report};
-use stage::OwnStage;
+use daemon::DrillDaemon;
+use report::{DrillReport, DrillSettings};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub async fn run(args: DrillArgs, environment: Environment) -> ExitCode {
     }
 }
 
-async fn drill(args: DrillArgs, environment: &Environment) -> anyhow::Result<Report> {
+async fn drill(args: DrillArgs, environment: &Environment) -> anyhow::Result<DrillReport> {
     let paint = Paint::stderr(environment.no_color());
     let explicit = args.codex_bin.as_deref();
     let codex = find_or_install(explicit, environment, paint, term::complain).await?;
@@ -60,14 +60,16 @@ async fn drill(args: DrillArgs, environment: &Environment) -> anyhow::Result<Rep
     term::complain(&format!(
         "Drilling for {words} with seed {seed}, then until everything is quiet. Ctrl-C stops it."
     ));
-    let (stage, scene) = OwnStage::set(codex, &args, seed).await.context("set up")?;
+    let (stage, scene) = DrillDaemon::prepare(codex, &args, seed)
+        .await
+        .context("set up")?;
     let mut play = Play::new(stage, scene, seed);
     let played = tokio::select! {
         played = play.run(rhythm) => played.map_err(anyhow::Error::from),
         () = interrupted() => Err(anyhow::anyhow!("interrupted")),
     };
     match played {
-        Ok(()) => close(play, Figures::new(&args, seed)).await,
+        Ok(()) => close(play, DrillSettings::new(&args, seed)).await,
         Err(error) => {
             abandon(play).await;
             Err(error)
@@ -76,13 +78,16 @@ async fn drill(args: DrillArgs, environment: &Environment) -> anyhow::Result<Rep
 }
 
 /// Clears up, and counts what was seen; the directory is kept if a promise was broken.
-async fn close(mut play: Play<OwnStage>, figures: Figures) -> anyhow::Result<Report> {
+async fn close(
+    mut play: Play<DrillDaemon>,
+    settings: DrillSettings,
+) -> anyhow::Result<DrillReport> {
     if let Err(error) = play.stage.stop_daemon().await {
         play.add_problem(error.to_string());
     }
     play.stage.clear().await;
     let (stage, outcome) = play.close()?;
-    let mut report = Report::new(figures, outcome);
+    let mut report = DrillReport::new(settings, outcome);
     if !report.keeps() {
         stage.remove()?;
     } else {
@@ -94,14 +99,14 @@ async fn close(mut play: Play<OwnStage>, figures: Figures) -> anyhow::Result<Rep
 }
 
 /// Ends everything without counting.
-async fn abandon(mut play: Play<OwnStage>) {
+async fn abandon(mut play: Play<DrillDaemon>) {
     play.stage.clear().await;
     if let Err(error) = play.stage.remove() {
         term::complain(&format!("{error:#}"));
     }
 }
 
-/// A seed that nobody chose, short enough to type.
+/// A random seed, short enough to type.
 fn any_seed() -> u64 {
     let (high, _) = uuid::Uuid::new_v4().as_u64_pair();
     high % 1_000_000

@@ -1,4 +1,4 @@
-//! What a drill showed, as a table for people and as JSON for programs; and whether every promise was kept.
+//! The report of a drill, as a table for people and as JSON for programs; and whether every promise was kept.
 
 use crate::args::{DrillArgs, DrillSink, DrillTransport};
 use bridge_daemon::term::Paint;
@@ -14,9 +14,9 @@ const DEAD_FEW: usize = 3;
 /// Violations that are named one by one.
 const NAMED_MAX: usize = 20;
 
-/// How it was drilled.
+/// The settings of a drill.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Figures {
+pub(super) struct DrillSettings {
     seed: u64,
     minutes: f64,
     /// Instead of the minutes.
@@ -27,7 +27,7 @@ pub(super) struct Figures {
     keep: bool,
 }
 
-impl Figures {
+impl DrillSettings {
     pub(super) fn new(args: &DrillArgs, seed: u64) -> Self {
         Self {
             seed,
@@ -40,33 +40,33 @@ impl Figures {
     }
 }
 
-/// What it showed.
+/// The report of a drill.
 #[derive(Debug)]
-pub(super) struct Report {
-    figures: Figures,
+pub(super) struct DrillReport {
+    settings: DrillSettings,
     outcome: Outcome,
     /// The directory that is kept because something went wrong.
     pub(super) kept: Option<PathBuf>,
 }
 
 /// One line of the table.
-struct Line {
+struct ReportLine {
     key: &'static str,
     words: &'static str,
-    value: Number,
+    value: ReportValue,
     /// More than none of it breaks a promise.
     broken: bool,
 }
 
 /// A value of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Number {
+enum ReportValue {
     Count(u64),
     /// So many for each of something.
     Each(f64),
 }
 
-impl Number {
+impl ReportValue {
     fn of(count: usize) -> Self {
         Self::Count(u64::try_from(count).unwrap_or(u64::MAX))
     }
@@ -87,8 +87,8 @@ impl Number {
     }
 }
 
-fn plain(key: &'static str, words: &'static str, value: Number) -> Line {
-    Line {
+fn plain(key: &'static str, words: &'static str, value: ReportValue) -> ReportLine {
+    ReportLine {
         key,
         words,
         value,
@@ -96,8 +96,8 @@ fn plain(key: &'static str, words: &'static str, value: Number) -> Line {
     }
 }
 
-impl Report {
-    pub(super) fn new(figures: Figures, mut outcome: Outcome) -> Self {
+impl DrillReport {
+    pub(super) fn new(settings: DrillSettings, mut outcome: Outcome) -> Self {
         let (verdict, problems) = (&outcome.verdict, &mut outcome.problems);
         if verdict.sent == 0 {
             problems.push("nothing was sent, so nothing was shown".to_owned());
@@ -110,7 +110,7 @@ impl Report {
             problems.push("sent is not answered and dead together".to_owned());
         }
         Self {
-            figures,
+            settings,
             outcome,
             kept: None,
         }
@@ -121,9 +121,9 @@ impl Report {
         &self.outcome.history
     }
 
-    /// Whether the directory is kept: always where somebody must look what went wrong.
+    /// Whether the directory is kept: always after a failure.
     pub(super) fn keeps(&self) -> bool {
-        self.figures.keep || !self.passed()
+        self.settings.keep || !self.passed()
     }
 
     /// Whether every promise was kept.
@@ -131,7 +131,7 @@ impl Report {
         self.outcome.problems.is_empty() && self.outcome.verdict.violations.is_empty()
     }
 
-    fn lines(&self) -> Vec<Line> {
+    fn lines(&self) -> Vec<ReportLine> {
         let mut lines = promises(&self.outcome.verdict);
         lines.extend(self.costs());
         let kills = self.outcome.kills;
@@ -139,44 +139,48 @@ impl Report {
             plain(
                 "daemon_kills",
                 "kills of the daemon",
-                Number::of(kills.daemon),
+                ReportValue::of(kills.daemon),
             ),
-            plain("codex_kills", "kills of Codex", Number::of(kills.codex)),
+            plain(
+                "codex_kills",
+                "kills of Codex",
+                ReportValue::of(kills.codex),
+            ),
             plain(
                 "longest_delay_ms",
                 "longest delay (ms)",
-                Number::Count(self.outcome.verdict.longest_delay_ms),
+                ReportValue::Count(self.outcome.verdict.longest_delay_ms),
             ),
         ]);
         lines.extend(self.outcome.quiet_after.map(|quiet| {
             plain(
                 "quiet_after_ms",
                 "quiet after the last fault (ms)",
-                Number::Count(u64::try_from(quiet.as_millis()).unwrap_or(u64::MAX)),
+                ReportValue::Count(u64::try_from(quiet.as_millis()).unwrap_or(u64::MAX)),
             )
         }));
         lines
     }
 
     /// What the model was asked; per answer only where there is one.
-    fn costs(&self) -> Vec<Line> {
+    fn costs(&self) -> Vec<ReportLine> {
         let (verdict, cost) = (&self.outcome.verdict, self.outcome.cost);
         let mut lines = vec![
-            plain("model_calls", "model calls", Number::of(cost.calls)),
+            plain("model_calls", "model calls", ReportValue::of(cost.calls)),
             plain(
                 "model_calls_needed",
                 "model calls without any fault",
-                Number::of(cost.needed),
+                ReportValue::of(cost.needed),
             ),
             plain(
                 "model_calls_beyond",
                 "turns begun beyond one per message",
-                Number::of(verdict.calls_beyond),
+                ReportValue::of(verdict.calls_beyond),
             ),
             plain(
                 "input_tokens",
                 "input tokens (bytes sent / 4)",
-                Number::Count(cost.input_tokens()),
+                ReportValue::Count(cost.input_tokens()),
             ),
         ];
         let each = [
@@ -192,8 +196,9 @@ impl Report {
             ),
         ];
         lines.extend(
-            each.into_iter()
-                .filter_map(|(key, words, share)| Some(plain(key, words, Number::Each(share?)))),
+            each.into_iter().filter_map(|(key, words, share)| {
+                Some(plain(key, words, ReportValue::Each(share?)))
+            }),
         );
         lines
     }
@@ -224,7 +229,7 @@ impl Report {
         } else {
             paint.red("A promise was broken.")
         });
-        text.push_str(&format!(" Seed {}.", self.figures.seed));
+        text.push_str(&format!(" Seed {}.", self.settings.seed));
         match &self.kept {
             None => {}
             Some(kept) => text.push_str(&format!(
@@ -236,17 +241,17 @@ impl Report {
     }
 
     pub(super) fn json(&self) -> String {
-        let figures = &self.figures;
+        let settings = &self.settings;
         let mut report = json!({
             "passed": self.passed(),
-            "seed": figures.seed,
-            "minutes": figures.messages.is_none().then_some(figures.minutes),
-            "messages": figures.messages,
-            "transport": match figures.transport {
+            "seed": settings.seed,
+            "minutes": settings.messages.is_none().then_some(settings.minutes),
+            "messages": settings.messages,
+            "transport": match settings.transport {
                 DrillTransport::Socket => "socket",
                 DrillTransport::Stdio => "stdio",
             },
-            "sink": match figures.sink {
+            "sink": match settings.sink {
                 DrillSink::Idempotent => "idempotent",
                 DrillSink::Probeable => "probeable",
             },
@@ -266,18 +271,18 @@ impl Report {
 }
 
 /// Who got what, and every promise with how often it was broken.
-fn promises(verdict: &Verdict) -> Vec<Line> {
-    let broken = |key, words, kind: fn(&Violation) -> bool| Line {
+fn promises(verdict: &Verdict) -> Vec<ReportLine> {
+    let broken = |key, words, kind: fn(&Violation) -> bool| ReportLine {
         broken: verdict.count(kind) > 0,
-        ..plain(key, words, Number::of(verdict.count(kind)))
+        ..plain(key, words, ReportValue::of(verdict.count(kind)))
     };
     vec![
-        plain("sent", "sent", Number::of(verdict.sent)),
-        plain("answered", "answered", Number::of(verdict.answered)),
+        plain("sent", "sent", ReportValue::of(verdict.sent)),
+        plain("answered", "answered", ReportValue::of(verdict.answered)),
         plain(
             "dead",
             "dead (with a visible notice)",
-            Number::of(verdict.dead),
+            ReportValue::of(verdict.dead),
         ),
         broken("lost", "lost", |v| matches!(v, Violation::Lost { .. })),
         broken("doubled", "doubled (a reply seen twice)", |v| {
@@ -305,8 +310,8 @@ mod tests {
     use bridge_sim::history::RowId;
     use std::time::Duration;
 
-    fn report(verdict: Verdict) -> Report {
-        let figures = Figures {
+    fn report(verdict: Verdict) -> DrillReport {
+        let settings = DrillSettings {
             seed: 7,
             minutes: 1.0,
             messages: None,
@@ -328,7 +333,7 @@ mod tests {
             },
             ..Outcome::default()
         };
-        Report::new(figures, outcome)
+        DrillReport::new(settings, outcome)
     }
 
     fn good() -> Verdict {

@@ -3,7 +3,7 @@
 //! Nothing is ever accepted by Enter alone, and what was typed for one question never counts for another.
 
 use super::fields::{self, FormField};
-use super::request::ApprovalRequest;
+use super::request::ApprovalView;
 use serde_json::{Map, Value, json};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -36,17 +36,17 @@ enum DialogueStage {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Dialogue {
-    pub(crate) question: ApprovalRequest,
+    pub(crate) request: ApprovalView,
     fields: Vec<FormField>,
     stage: DialogueStage,
     filled: Map<String, Value>,
 }
 
 impl Dialogue {
-    pub(crate) fn new(question: ApprovalRequest) -> Self {
-        let fields = match question.kind.as_str() {
-            "user_input" => fields::of_questions(&question),
-            "elicitation" => fields::of_form(&question),
+    pub(crate) fn new(request: ApprovalView) -> Self {
+        let fields = match request.kind.as_str() {
+            "user_input" => fields::of_questions(&request),
+            "elicitation" => fields::of_form(&request),
             _ => Vec::new(),
         };
         let stage = if fields.is_empty() {
@@ -55,7 +55,7 @@ impl Dialogue {
             DialogueStage::Fill(0)
         };
         Self {
-            question,
+            request,
             fields,
             stage,
             filled: Map::new(),
@@ -64,7 +64,7 @@ impl Dialogue {
 
     /// What is asked now: lines above the prompt, then the prompt itself.
     pub(crate) fn ask(&self) -> (Vec<String>, String) {
-        let code = self.question.handle();
+        let code = self.request.handle();
         let Some(field) = self.field() else {
             let session = if self.for_session() {
                 "s for the session, "
@@ -125,9 +125,9 @@ impl Dialogue {
     }
 
     fn for_session(&self) -> bool {
-        self.question.is_tool_approval()
+        self.request.is_tool_approval()
             || matches!(
-                self.question.kind.as_str(),
+                self.request.kind.as_str(),
                 "command" | "file_change" | "permissions"
             )
     }
@@ -173,7 +173,7 @@ impl Dialogue {
                 Err(why) => return DialogueStep::Again(why),
             },
         };
-        let asked = self.question.kind == "user_input";
+        let asked = self.request.kind == "user_input";
         if let Some(value) = value {
             let value = if asked {
                 json!({ "answers": [value] })
@@ -225,11 +225,11 @@ mod tests {
     use super::*;
 
     fn dialogue(kind: &str, payload: Value) -> Dialogue {
-        Dialogue::new(ApprovalRequest {
+        Dialogue::new(ApprovalView {
             code: "k3x9qz".to_owned(),
             kind: kind.to_owned(),
             payload,
-            ..ApprovalRequest::default()
+            ..ApprovalView::default()
         })
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Tolerant: a schema that this does not know becomes a text field, and the daemon says if the answer does not fit.
 
-use super::request::ApprovalRequest;
+use super::request::ApprovalView;
 use serde_json::{Map, Value};
 
 /// One thing to fill in.
@@ -38,7 +38,7 @@ pub(crate) enum Typed {
 }
 
 /// The questions that Codex asks the user.
-pub(super) fn of_questions(question: &ApprovalRequest) -> Vec<FormField> {
+pub(super) fn of_questions(question: &ApprovalView) -> Vec<FormField> {
     let sent = question.sent();
     let questions = sent["questions"].as_array().cloned().unwrap_or_default();
     questions.iter().map(of_question).collect()
@@ -65,7 +65,7 @@ fn of_question(question: &Value) -> FormField {
 }
 
 /// The fields of an MCP server's form; none where it only wants a yes.
-pub(super) fn of_form(question: &ApprovalRequest) -> Vec<FormField> {
+pub(super) fn of_form(question: &ApprovalView) -> Vec<FormField> {
     let sent = question.sent();
     let schema = &sent["requestedSchema"];
     let empty = Map::new();

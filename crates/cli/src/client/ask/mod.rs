@@ -6,7 +6,7 @@ mod fields;
 mod keys;
 mod request;
 
-pub(crate) use request::{AnswerBy, ApprovalRequest};
+pub(crate) use request::{AnswerBy, ApprovalView};
 
 use crate::client::api::{ApiClient, ClientError};
 use crate::client::screen::Screen;
@@ -23,10 +23,10 @@ pub(crate) enum RequestFilter {
 }
 
 impl RequestFilter {
-    fn matches(&self, question: &ApprovalRequest) -> bool {
+    fn matches(&self, request: &ApprovalView) -> bool {
         match self {
             Self::All => true,
-            Self::Messages(ids) => ids.contains(&question.message_id),
+            Self::Messages(ids) => ids.contains(&request.message_id),
         }
     }
 }
@@ -49,7 +49,7 @@ pub(crate) struct Asker<'a> {
     mode: AskMode,
     keys: Keyboard,
     /// Requests that were shown, or wait to be.
-    known: BTreeMap<String, ApprovalRequest>,
+    known: BTreeMap<String, ApprovalView>,
     /// Requests that wait for their prompt, in order.
     waiting: Vec<String>,
     talk: Option<Dialogue>,
@@ -96,19 +96,19 @@ impl<'a> Asker<'a> {
             .open_requests()
             .await?
             .into_iter()
-            .filter(|question| filter.matches(question))
-            .map(|question| (question.request_id.clone(), question))
+            .filter(|request| filter.matches(request))
+            .map(|request| (request.request_id.clone(), request))
             .collect();
         let gone = self.known.keys().filter(|id| !open.contains_key(*id));
         for id in gone.cloned().collect::<Vec<_>>() {
             self.take_back(&id, screen).await;
         }
-        for (id, question) in open {
+        for (id, request) in open {
             if !self.known.contains_key(&id) {
                 if self.mode == AskMode::Show {
-                    show(&question, AnswerBy::Command, screen);
+                    show(&request, AnswerBy::Command, screen);
                 }
-                self.known.insert(id.clone(), question);
+                self.known.insert(id.clone(), request);
                 self.waiting.push(id);
             }
         }
@@ -124,7 +124,7 @@ impl<'a> Asker<'a> {
         let asked = self
             .talk
             .as_ref()
-            .is_some_and(|talk| talk.question.request_id == id);
+            .is_some_and(|talk| talk.request.request_id == id);
         if asked {
             self.talk = None;
             self.keys.show();
@@ -143,11 +143,11 @@ impl<'a> Asker<'a> {
             return;
         }
         let id = self.waiting.remove(0);
-        let Some(question) = self.known.get(&id).cloned() else {
+        let Some(request) = self.known.get(&id).cloned() else {
             return;
         };
-        show(&question, AnswerBy::Prompt, screen);
-        let talk = Dialogue::new(question);
+        show(&request, AnswerBy::Prompt, screen);
+        let talk = Dialogue::new(request);
         self.keys.forget();
         self.prompt(&talk, screen);
         self.talk = Some(talk);
@@ -194,14 +194,14 @@ impl<'a> Asker<'a> {
                 self.talk = Some(talk);
             }
             DialogueStep::Later => {
-                let question = &talk.question;
-                let code = question.handle();
+                let request = &talk.request;
+                let code = request.handle();
                 let said = format!("{code} stays open; `codex-bridge requests` shows it");
                 screen.lines(&[screen.paint().dim(&said)]);
                 self.ask_next(screen);
             }
             DialogueStep::Done(choice) => {
-                self.decide(talk.question, choice, screen).await;
+                self.decide(talk.request, choice, screen).await;
                 self.ask_next(screen);
             }
         }
@@ -209,13 +209,13 @@ impl<'a> Asker<'a> {
 
     async fn decide(
         &mut self,
-        question: ApprovalRequest,
+        request: ApprovalView,
         choice: DialogueDecision,
         screen: &mut Screen,
     ) {
         let DialogueDecision { decision, answers } = choice;
-        let id = question.request_id.clone();
-        let code = question.handle().to_owned();
+        let id = request.request_id.clone();
+        let code = request.handle().to_owned();
         match self.client.decide(&id, decision, answers).await {
             Ok(_) => {
                 self.known.remove(&id);
@@ -237,7 +237,7 @@ impl<'a> Asker<'a> {
                 }
                 // Still open: it is asked again. Decided elsewhere: the next look takes it back.
                 let still = self.client.request(&id).await;
-                if still.is_ok_and(|question| question.is_open()) {
+                if still.is_ok_and(|request| request.is_open()) {
                     self.waiting.push(id);
                 }
             }
@@ -245,8 +245,8 @@ impl<'a> Asker<'a> {
     }
 }
 
-fn show(question: &ApprovalRequest, answer_by: AnswerBy, screen: &mut Screen) {
+fn show(request: &ApprovalView, answer_by: AnswerBy, screen: &mut Screen) {
     let now = jiff::Timestamp::now().as_millisecond();
-    let lines = question.lines(answer_by, now, screen.paint(), screen.width());
+    let lines = request.lines(answer_by, now, screen.paint(), screen.width());
     screen.lines(&lines);
 }

@@ -12,7 +12,7 @@ const WIDTH_MIN: usize = 20;
 /// A request of Codex, with all that is decided about.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(crate) struct ApprovalRequest {
+pub(crate) struct ApprovalView {
     pub(crate) request_id: String,
     /// Its beginning, which people type.
     pub(crate) code: String,
@@ -51,7 +51,7 @@ pub(crate) enum AnswerBy {
     Command,
 }
 
-impl ApprovalRequest {
+impl ApprovalView {
     /// Whether Codex waits for a decision, or would if it lived.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state.as_str(), "open" | "orphaned")
@@ -65,7 +65,7 @@ impl ApprovalRequest {
         }
     }
 
-    /// Whose question it is: the task, or the message.
+    /// The task or message that it belongs to.
     pub(crate) fn whose(&self) -> String {
         match &self.task_id {
             Some(task) => format!("task {task}"),
@@ -239,8 +239,8 @@ impl ApprovalRequest {
 mod tests {
     use super::*;
 
-    fn patch() -> ApprovalRequest {
-        ApprovalRequest {
+    fn patch() -> ApprovalView {
+        ApprovalView {
             request_id: "k3x9qzaaaaaaaaaaaaaaaaaaaa".to_owned(),
             code: "k3x9qz".to_owned(),
             message_id: "0199".to_owned(),
@@ -251,7 +251,7 @@ mod tests {
                 .to_owned(),
             deadline: 61_000,
             state: "open".to_owned(),
-            ..ApprovalRequest::default()
+            ..ApprovalView::default()
         }
     }
 
@@ -277,11 +277,11 @@ mod tests {
     #[test]
     fn f7_first_line_names_the_requester() {
         let first = |requester: &str, width| {
-            let question = ApprovalRequest {
+            let request = ApprovalView {
                 requester: requester.to_owned(),
                 ..patch()
             };
-            let lines = question.lines(AnswerBy::Prompt, 1_000, Paint::plain(), width);
+            let lines = request.lines(AnswerBy::Prompt, 1_000, Paint::plain(), width);
             (lines[0].clone(), lines.len())
         };
         let (line, _) = first("you", None);
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn mcp_tool_elicitation_renders_as_approval() {
-        let of = |wants: &str| ApprovalRequest {
+        let of = |wants: &str| ApprovalView {
             kind: "elicitation".to_owned(),
             wants: wants.to_owned(),
             ..patch()
@@ -328,11 +328,11 @@ mod tests {
 
     #[test]
     fn wrapped_line_cannot_fake_box_end() {
-        let question = ApprovalRequest {
+        let request = ApprovalView {
             shown: format!("{}└ a accept", "x ".repeat(30)),
             ..patch()
         };
-        let lines = question.lines(AnswerBy::Prompt, 1_000, Paint::plain(), Some(40));
+        let lines = request.lines(AnswerBy::Prompt, 1_000, Paint::plain(), Some(40));
         let inside = |line: &&String| line.contains("a accept");
         let line = lines.iter().find(inside).unwrap();
         assert!(line.starts_with("│  "), "{line}");
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn outcome_names_decider_and_channel() {
-        let decided = ApprovalRequest {
+        let decided = ApprovalView {
             state: "decline".to_owned(),
             by: Some("ada".to_owned()),
             via: Some("http".to_owned()),

@@ -29,7 +29,10 @@ fn notified_words(envelope: &Value) -> (String, ExitCode) {
         .any(|one| text(one, "notification_status") == "failed");
     let code = exit_code(!failed);
     if sent.is_empty() {
-        return ("no finished task is still to be told of".to_owned(), code);
+        return (
+            "no finished task has a notification to send".to_owned(),
+            code,
+        );
     }
     let line = |one: &Value| {
         let state = text(one, "notification_status");

@@ -3,7 +3,7 @@
 use super::{answered, refused};
 use crate::cli::{DecideArgs, RequestsArgs, RespondArgs};
 use crate::client::api::{ApiClient, ClientError, checked};
-use crate::client::ask::{AnswerBy, ApprovalRequest};
+use crate::client::ask::{AnswerBy, ApprovalView};
 use crate::client::output::{print, print_json};
 use anyhow::bail;
 use bridge_core::limits::PAGE_MAX;
@@ -23,27 +23,27 @@ pub(super) async fn list(
     let path = format!("/v1/requests?state={state}&limit={PAGE_MAX}");
     let page: Value = client.get(&path).await?;
     args.output.show(&page, ExitCode::SUCCESS, |page| {
-        let questions: Vec<ApprovalRequest> =
+        let requests: Vec<ApprovalView> =
             serde_json::from_value(page["requests"].clone()).unwrap_or_default();
-        list_words(&questions, Paint::stdout(no_color))
+        list_words(&requests, Paint::stdout(no_color))
     })
 }
 
-fn list_words(questions: &[ApprovalRequest], paint: Paint) -> String {
-    if questions.is_empty() {
+fn list_words(requests: &[ApprovalView], paint: Paint) -> String {
+    if requests.is_empty() {
         return "Codex asks nothing".to_owned();
     }
     let now = super::task::now_ms();
     let mut lines = Vec::new();
-    for question in questions {
-        if question.is_open() {
-            lines.extend(question.lines(AnswerBy::Command, now, paint, None));
+    for request in requests {
+        if request.is_open() {
+            lines.extend(request.lines(AnswerBy::Command, now, paint, None));
         } else {
             let said = format!(
                 "for {}: {}: {}",
-                question.requester(),
-                question.outcome(),
-                question.headline
+                request.requester(),
+                request.outcome(),
+                request.headline
             );
             lines.push(paint.dim(&escape_line(&said)));
         }
@@ -75,23 +75,23 @@ pub(super) async fn decide(
     args: &DecideArgs,
     decision: &str,
 ) -> anyhow::Result<ExitCode> {
-    let question = match find(client, &args.code).await? {
-        Ok(question) => question,
+    let request = match find(client, &args.code).await? {
+        Ok(request) => request,
         Err(why) if args.output.json => {
             let problem = json!({ "success": false, "error": why });
             return print_json(&problem, ExitCode::FAILURE);
         }
         Err(why) => bail!("nothing was answered: {why}"),
     };
-    match client.decide(&question.request_id, decision, None).await {
+    match client.decide(&request.request_id, decision, None).await {
         Ok(answer) if args.output.json => print_json(&answer, ExitCode::SUCCESS),
         Ok(_) => {
-            let code = question.handle();
+            let code = request.handle();
             let said = format!(
                 "{code}: {}, for {}: {}",
                 decided(decision),
-                question.requester(),
-                question.headline
+                request.requester(),
+                request.headline
             );
             print(&escape_line(&said), ExitCode::SUCCESS)
         }
@@ -108,20 +108,16 @@ fn decided(decision: &str) -> &'static str {
     }
 }
 
-/// The open question that a code or the beginning of an id means, or why there is none. For a closed one that is who
+/// The open request that a code or the beginning of an id means, or why there is none. For a closed one that is who
 /// decided.
-async fn find(
-    client: &ApiClient,
-    code: &str,
-) -> Result<Result<ApprovalRequest, String>, ClientError> {
+async fn find(client: &ApiClient, code: &str) -> Result<Result<ApprovalView, String>, ClientError> {
     let code = checked(code)?.to_ascii_lowercase();
     if code.len() < BEGINNING_MIN {
         return Ok(Err(format!(
             "{code:?} is too short for a code; `codex-bridge requests` shows them"
         )));
     }
-    let is_it =
-        |question: &ApprovalRequest| question.request_id.to_ascii_lowercase().starts_with(&code);
+    let is_it = |request: &ApprovalView| request.request_id.to_ascii_lowercase().starts_with(&code);
     let mut open = client.open_requests().await?;
     open.retain(is_it);
     if open.len() > 1 {
@@ -130,12 +126,12 @@ async fn find(
             open.len()
         )));
     }
-    if let Some(question) = open.pop() {
-        return Ok(Ok(question));
+    if let Some(request) = open.pop() {
+        return Ok(Ok(request));
     }
     let past = client.newest_requests().await?;
-    Ok(Err(match past.iter().find(|question| is_it(question)) {
-        Some(question) => format!("{}; only the first answer counts", question.outcome()),
+    Ok(Err(match past.iter().find(|request| is_it(request)) {
+        Some(request) => format!("{}; only the first answer counts", request.outcome()),
         None => {
             format!("nothing with the code {code} is asked; `codex-bridge requests` shows what is")
         }

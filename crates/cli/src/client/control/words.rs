@@ -1,6 +1,6 @@
 //! Tasks in words: state, last events, approval requests. Pure: the daemon's envelope in, lines out.
 
-use super::super::ask::{AnswerBy, ApprovalRequest};
+use super::super::ask::{AnswerBy, ApprovalView};
 use bridge_daemon::term::{Paint, escape, escape_line, span, when};
 use serde_json::Value;
 
@@ -112,7 +112,7 @@ fn event_line(event: &Value, paint: Paint) -> String {
 }
 
 /// What the task asks. The envelope's times are seconds.
-fn questions(task: &Value) -> Vec<ApprovalRequest> {
+fn questions(task: &Value) -> Vec<ApprovalView> {
     let pending = task["pending_requests"].as_array().into_iter().flatten();
     let read = |asked: &Value| {
         let mut asked = asked.clone();

@@ -116,8 +116,7 @@ impl WatchLines {
                 (vec![line(many, &name, "■", &ended(message), paint)], None)
             }
             WatchEvent::Reset => {
-                let said =
-                    "some news are too old to be told; `codex-bridge show ID` has the whole story";
+                let said = "some events are too old to be shown; `codex-bridge show ID` has the whole story";
                 (vec![paint.yellow(said)], None)
             }
             WatchEvent::End(_) | WatchEvent::RequestChanged | WatchEvent::Other => {

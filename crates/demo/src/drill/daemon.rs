@@ -1,5 +1,5 @@
-//! What `drill` puts on the stage, in one private directory: a CODEX_HOME, and our own binary as a daemon that can be
-//! killed and started again.
+//! The daemon of `drill`: our own binary with a CODEX_HOME in one private directory, which can be killed and started
+//! again.
 
 use crate::args::{DrillArgs, DrillSink, DrillTransport};
 use anyhow::{Context, bail};
@@ -23,7 +23,7 @@ const GONE_PAUSE: Duration = Duration::from_millis(20);
 /// So many looks in a row must find nothing: a process that changes its parent while we look may be missed by one.
 const GONE_LOOKS: u32 = 3;
 
-/// Variables that would make the private daemon somebody else's.
+/// Variables that would point the private daemon at the user's own setup.
 const NOT_FOR_THE_DAEMON: [&str; 11] = [
     "CODEX_BRIDGE_CODEX_BIN",
     "CODEX_BRIDGE_STATE_DIR",
@@ -39,15 +39,15 @@ const NOT_FOR_THE_DAEMON: [&str; 11] = [
 ];
 
 #[derive(Debug)]
-pub(super) struct OwnStage {
+pub(super) struct DrillDaemon {
     directory: TempDir,
     daemon: Option<OwnChild>,
     orphans: Orphans,
 }
 
-impl OwnStage {
-    /// Sets up everything, and starts the daemon.
-    pub(super) async fn set(
+impl DrillDaemon {
+    /// Starts the model, the platform and the daemon.
+    pub(super) async fn prepare(
         codex: PathBuf,
         args: &DrillArgs,
         seed: u64,
@@ -67,12 +67,12 @@ impl OwnStage {
             daemon: None,
             orphans: Orphans::adopt_all()?,
         };
-        stage.furnish(&codex, args, &scene)?;
+        stage.write_config(&codex, args, &scene)?;
         stage.start().context("start the daemon")?;
         Ok((stage, scene))
     }
 
-    fn furnish(&self, codex: &Path, args: &DrillArgs, scene: &Scene) -> anyhow::Result<()> {
+    fn write_config(&self, codex: &Path, args: &DrillArgs, scene: &Scene) -> anyhow::Result<()> {
         for name in ["home", "person", "tmp"] {
             std::fs::create_dir(self.path().join(name))?;
         }
@@ -85,10 +85,10 @@ impl OwnStage {
             DrillTransport::Stdio => "stdio",
         };
         let quoted = |path: &Path| serde_json::Value::from(path.display().to_string()).to_string();
-        // What is restarted a hundred times on purpose needs a wider limit and shorter pauses, and few turns at a
-        // time, or on a small machine each would last from one kill to the next. Peers may do here what owners may. A
-        // chat is told nothing of what a turn does: what is seen there is counted. Nothing else differs from an
-        // ordinary daemon.
+        // A daemon that is restarted a hundred times on purpose needs a wider limit and shorter pauses, and few turns
+        // at a time, or on a small machine each would last from one kill to the next. Peers may do here what owners
+        // may. Chats get no notices about progress, because every message there is counted. Nothing else differs from
+        // an ordinary daemon.
         let config = format!(
             "[daemon]\nturns_max = 2\nturns_reserved = 0\nturns_per_sender = 2\ndrain_secs = 10\n\n\
              [codex]\nbin = {bin}\nhome = {home}\ntransport = \"{transport}\"\nlinger_secs = 60\nrestarts_per_minute = 600\n\n\
@@ -173,13 +173,13 @@ impl OwnStage {
         self.directory.close().context("remove the directory")
     }
 
-    /// Keeps the directory, for whoever looks what went wrong.
+    /// Keeps the directory for an investigation.
     pub(super) fn keep(self) -> PathBuf {
         self.directory.keep()
     }
 }
 
-impl Stage for OwnStage {
+impl Stage for DrillDaemon {
     fn start(&mut self) -> io::Result<()> {
         let log = OpenOptions::new()
             .create(true)
@@ -198,7 +198,7 @@ impl Stage for OwnStage {
             // Codex keeps a lock of its sandbox in the temporary directory.
             env: vec![
                 ("TMPDIR".into(), at("tmp")),
-                // A login shell that is killed in somebody's profile leaves locks there.
+                // A login shell that is killed while it reads the user's profile leaves locks there.
                 ("HOME".into(), at("person")),
                 ("NO_COLOR".into(), "1".into()),
             ],
