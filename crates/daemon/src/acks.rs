@@ -109,7 +109,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Class::Capacity { until: Some(until) } => until.max(soonest),
             _ => soonest,
         };
-        pauses.insert(message.channel, Pause { tries, until });
+        pauses.insert(message.channel.clone(), Pause { tries, until });
         Ok(())
     }
 }
