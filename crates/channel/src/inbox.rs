@@ -5,7 +5,7 @@
 use bridge_core::limits::{CONVERSATION_KEY_MAX_CHARS, MESSAGE_MAX_CHARS};
 use bridge_core::port::LedgerError;
 use bridge_core::step::{Extras, Received, Verdict};
-use bridge_core::value::{AckMode, ChannelId, ExternalId, SenderKind, Tier};
+use bridge_core::value::{ChannelId, ExternalId, SenderKind, Tier};
 use std::future::Future;
 
 /// Takes custody of what a source shows. The daemon implements it; sources call it.
@@ -72,8 +72,6 @@ pub struct Arrival {
     pub tier: Tier,
     /// The text.
     pub body: String,
-    /// What is owed to the source.
-    pub ack: AckMode,
     /// Whether the channel found it fit.
     pub verdict: Verdict,
     /// What only some channels know of.

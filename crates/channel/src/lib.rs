@@ -14,7 +14,6 @@ mod hook;
 mod http;
 mod inbox;
 pub mod local;
-pub mod loopback;
 pub mod molecule;
 pub mod notify;
 mod poll;

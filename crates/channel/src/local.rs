@@ -6,9 +6,7 @@
 use crate::inbox::{Arrival, Refusal, check_key, check_text};
 use bridge_core::port::{Probe, Sink, SinkClass, SinkFault, SinkTraits};
 use bridge_core::step::{Extras, Verdict};
-use bridge_core::value::{
-    AckMode, ChannelId, Command, ExternalId, Message, Reply, SenderKind, Tier, Twin,
-};
+use bridge_core::value::{ChannelId, Command, ExternalId, Message, Reply, SenderKind, Tier, Twin};
 
 /// The channel's id in the ledger.
 pub const CHANNEL: &str = bridge_core::channels::LOCAL;
@@ -69,7 +67,6 @@ pub fn arrive(
         kind: SenderKind::Person,
         sender,
         tier: if is_owner { Tier::Owner } else { Tier::Tool },
-        ack: AckMode::None,
         verdict: Verdict::Fit,
         extras: Extras {
             // Whoever holds a token for sending does not hold one for deciding.
@@ -104,11 +101,6 @@ impl Sink for LocalSink {
     ) -> Result<Probe, SinkFault> {
         let receipt = receipt(reply);
         Ok(Probe::Present { receipt })
-    }
-
-    /// Nobody waits for one: taking the text in was the receipt.
-    async fn acknowledge(&self, _message: &Message) -> Result<(), SinkFault> {
-        Ok(())
     }
 }
 

@@ -117,7 +117,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     let daemon = Arc::clone(self);
                     self.spawn_for(request_id.clone(), daemon.answer(request_id));
                 }
-                Action::Acknowledge { .. } => self.ack_wake.notify_one(),
                 Action::Announce { message_id } => {
                     self.hub.publish(&message_id, Live::Changed);
                     self.look_for_ends();

@@ -4,7 +4,6 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod a2a_tasks;
-mod acks;
 mod act;
 mod api;
 pub mod config;
@@ -53,8 +52,6 @@ pub(crate) struct Daemon<L, A, S> {
     /// How the configuration is read again; set once the daemon is whole.
     reloads: OnceLock<api::reload::Reloads>,
     pub(crate) turns: turn::Turns,
-    /// Wakes the ack lane.
-    ack_wake: Notify,
     /// Wakes the notifications.
     tell_wake: Notify,
     /// Whether somebody is still to be told of a task: without it nothing wakes them.
@@ -87,7 +84,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             settings: RwLock::new(Arc::new(settings)),
             reloads: OnceLock::new(),
             turns: turn::Turns::default(),
-            ack_wake: Notify::new(),
             tell_wake: Notify::new(),
             untold: AtomicBool::new(true),
             telling: notifier::Telling::default(),

@@ -18,12 +18,11 @@ use crate::state::{Lock, StateDir};
 use anyhow::Context;
 use bridge_channel::Channels;
 use bridge_channel::files::FileStore;
-use bridge_channel::loopback::Loopback;
 use bridge_channel::molecule::{Molecule, Origin};
 use bridge_channel::notify::Webhook;
-use bridge_codex::wire::account::Secret;
 use bridge_core::port::{Agent, Ledger, TurnTransport};
-use bridge_host::{CodexAgent, HostOptions, LaunchOptions, adopted, binary, launcher};
+use bridge_host::Secret;
+use bridge_host::{CodexAgent, HostOptions, LaunchOptions, binary, launcher, process_tree};
 use bridge_store::sqlite::Soundness;
 use bridge_store::{KeyAge, SqliteLedger};
 use std::ffi::OsString;
@@ -174,18 +173,11 @@ impl Loops {
     fn start<L: Ledger>(daemon: &Arc<CodexDaemon<L>>, inbox: DaemonService<L>) -> Self {
         let mut loops = vec![
             tokio::spawn(Arc::clone(daemon).schedule()),
-            tokio::spawn(Arc::clone(daemon).acks()),
             tokio::spawn(Arc::clone(daemon).prune()),
             tokio::spawn(Arc::clone(daemon).rescue()),
             tokio::spawn(Arc::clone(daemon).notifications()),
             tokio::spawn(Arc::clone(daemon).pushes()),
         ];
-        if let Some(loopback) = daemon.sink.loopback.clone() {
-            let (inbox, stop) = (inbox.clone(), daemon.stopping.clone());
-            loops.push(tokio::spawn(
-                async move { loopback.fetch(inbox, stop).await },
-            ));
-        }
         for molecule in daemon.sink.molecule.clone() {
             let (inbox, stop) = (inbox.clone(), daemon.stopping.clone());
             let (present, inbox_of_presence) = (molecule.clone(), inbox.clone());
@@ -364,9 +356,9 @@ async fn start(
 
 /// Takes in what a killed keeper leaves behind, so that it is still known to be Codex's.
 fn adopt_orphans() -> anyhow::Result<JoinHandle<()>> {
-    adopted::adopt_all().context("become the parent of processes that lose theirs")?;
+    process_tree::adopt_all().context("become the parent of processes that lose theirs")?;
     Ok(tokio::spawn(async {
-        if let Err(error) = adopted::reap().await {
+        if let Err(error) = process_tree::reap().await {
             tracing::warn!(%error, "ended processes that lost their parent stay in the process table");
         }
     }))
@@ -406,13 +398,11 @@ fn heir(workspace: &Workspace) -> Heir {
 }
 
 fn open_channels(options: &RunOptions) -> anyhow::Result<Channels> {
-    let loopback = options.config.loopback.settings();
     let molecule = options
         .molecule
         .iter()
         .map(|workspace| Molecule::open(workspace.settings.clone()));
     Ok(Channels {
-        loopback: loopback.map(Loopback::open).transpose()?,
         molecule: molecule.collect::<Result<_, _>>()?,
     })
 }

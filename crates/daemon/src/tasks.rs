@@ -13,7 +13,9 @@ use bridge_core::value::{
     ApprovalPolicy, AskedDigest, ChannelId, Class, Conversation, ConversationId, EventKind,
     ExternalId, Failure, Message, MessageId, Notification, NotifyState, Sandbox, StateName, Task,
 };
-use bridge_front::{NewTask, StartError, Steering, SubmitError, TaskBegun, prompt_summary};
+use bridge_front::{
+    BridgeService, NewTask, StartError, Steering, SubmitError, TaskBegun, prompt_summary,
+};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -11,6 +11,7 @@ use bridge_front::api::{Api, Bar, Hosts, LocalProcess, RouteEntry};
 use bridge_front::{BridgeService, LocalProgram, Scope};
 use bridge_host::peer::{Ours, PeerProcess, PeerProgram};
 use bridge_store::SqliteLedger;
+use data_encoding::HEXLOWER;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -195,8 +196,7 @@ fn remove(path: &Path) {
 pub(crate) fn random_token() -> io::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    let hex = bytes.iter().map(|byte| format!("{byte:02x}"));
-    Ok(format!("{TOKEN_PREFIX}{}", hex.collect::<String>()))
+    Ok(format!("{TOKEN_PREFIX}{}", HEXLOWER.encode(&bytes)))
 }
 
 /// Removes the owner's token as earlier versions kept it. Its value has no row, so it is accepted nowhere.

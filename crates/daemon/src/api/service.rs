@@ -4,7 +4,6 @@ use crate::Daemon;
 use crate::api::listeners;
 use crate::process::ids;
 use crate::redaction::RedactingAgent;
-use crate::turn::approvals::answers::answer_problem;
 use bridge_channel::a2a;
 use bridge_channel::local;
 use bridge_channel::molecule::ChannelHealth;
@@ -13,9 +12,8 @@ use bridge_core::channels;
 use bridge_core::limits::{BACKLOG_MAX, STOP_MAX};
 use bridge_core::port::{Ledger, LedgerError};
 use bridge_core::step::{
-    AddToken, Cancel, CancelOutcome, Claim, Decide, DecideOutcome, DecideRefusal, Discard, Extras,
-    InputAccepted, MidTurn, Receive, ReceivePage, Received, Redrive, RedriveOutcome, RevokeToken,
-    StopCause, StopSender, TaskAnswered, TokenAdded, Transition, UseToken,
+    Claim, Decide, DecideOutcome, DecideRefusal, Extras, InputAccepted, MidTurn, Receive,
+    ReceivePage, Received, StopCause, StopSender, TaskAnswered, Transition,
 };
 use bridge_core::value::{
     Actor, Attachment, ChannelId, ExternalId, MessageId, Push, Task, TaskId, TaskInput, Timestamp,
@@ -26,6 +24,7 @@ use bridge_front::{
     SubmitError, SubmitRequest, Submitted, TaskBegun,
 };
 use bridge_host::CodexAgent;
+use bridge_host::answer_error;
 use bridge_store::sqlite::{self, Gauge, Pressure, Vitals};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -69,18 +68,6 @@ impl<L: Ledger> DaemonService<L> {
             gauge,
             file,
         }
-    }
-
-    /// Commits on a task of its own: a caller that goes away after the commit must not take what follows with it.
-    pub(crate) async fn commit<T: Transition>(
-        &self,
-        transition: T,
-    ) -> Result<T::Outcome, LedgerError> {
-        let daemon = Arc::clone(&self.daemon);
-        let committed = tokio::spawn(async move { daemon.commit(transition).await }).await;
-        committed.map_err(|_| LedgerError::Unavailable {
-            what: "the daemon is stopping".to_owned(),
-        })?
     }
 
     /// Whether one more may come in. What is in already is known by its key, however closed the door is.
@@ -140,7 +127,6 @@ impl<L: Ledger> DaemonService<L> {
             sender: arrival.sender,
             tier: arrival.tier,
             body: arrival.body,
-            ack: arrival.ack,
             mid_turn,
             verdict: arrival.verdict,
         }
@@ -253,6 +239,15 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         &self.daemon.hub
     }
 
+    async fn commit<T: Transition>(&self, transition: T) -> Result<T::Outcome, LedgerError> {
+        // On a task of its own: a caller that goes away after the commit must not take the effects with it.
+        let daemon = Arc::clone(&self.daemon);
+        let committed = tokio::spawn(async move { daemon.commit(transition).await }).await;
+        committed.map_err(|_| LedgerError::Unavailable {
+            what: "the daemon is stopping".to_owned(),
+        })?
+    }
+
     async fn submit(
         &self,
         message: SubmitRequest,
@@ -299,26 +294,8 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         Some(size(file).ok()?.saturating_add(size(&wal).unwrap_or(0)))
     }
 
-    async fn cancel(&self, message_id: MessageId, by: Actor) -> Result<CancelOutcome, LedgerError> {
-        self.commit(Cancel { message_id, by }).await
-    }
-
     async fn stop_sender(&self, stop: StopRequest, by: Actor) -> Result<Stopped, LedgerError> {
         self.stop_all_of(stop, by).await
-    }
-
-    async fn redrive(
-        &self,
-        message_id: MessageId,
-        by: &str,
-    ) -> Result<RedriveOutcome, LedgerError> {
-        let by = by.to_owned();
-        self.commit(Redrive { message_id, by }).await
-    }
-
-    async fn discard(&self, message_id: MessageId, by: &str) -> Result<bool, LedgerError> {
-        let by = by.to_owned();
-        self.commit(Discard { message_id, by }).await
     }
 
     async fn decide(&self, decide: Decide) -> Result<DecideOutcome, LedgerError> {
@@ -326,8 +303,8 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
         let ledger = &self.daemon.ledger;
         let asked = ledger.read(move |rows| rows.request(&id)).await?;
         let waits = asked.filter(|request| request.state.waits());
-        let problem = waits.and_then(|request| answer_problem(&request, &decide.verdict));
-        match problem {
+        let error = waits.and_then(|request| answer_error(&request, &decide.verdict));
+        match error {
             Some(why) => Ok(DecideOutcome::Refused(DecideRefusal::Unfit { why })),
             None => self.commit(decide).await,
         }
@@ -343,18 +320,6 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
             .ok()?;
         self.daemon.settings().secret_registry.learn(&token);
         Some(token)
-    }
-
-    async fn add_token(&self, token: AddToken) -> Result<TokenAdded, LedgerError> {
-        self.commit(token).await
-    }
-
-    async fn revoke_token(&self, token: RevokeToken) -> Result<bool, LedgerError> {
-        self.commit(token).await
-    }
-
-    async fn use_token(&self, token: UseToken) -> Result<(), LedgerError> {
-        self.commit(token).await
     }
 
     fn steps(&self) -> Vec<(&'static str, u64)> {
@@ -418,10 +383,6 @@ impl<L: Ledger> BridgeService for DaemonService<L> {
     fn talk(&self, from: &Caller, context: &str) -> (ChannelId, String) {
         let key = a2a::conversation_key(&from.name, context);
         (ChannelId::new(a2a::CHANNEL), key)
-    }
-
-    async fn reserve_sequence(&self, id: &TaskId, more: u32) -> Result<Option<u64>, LedgerError> {
-        self.reserve_numbers(id, more).await
     }
 
     async fn put_push(&self, push: Push, by: &str) -> Result<PushPut, LedgerError> {

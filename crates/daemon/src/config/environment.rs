@@ -4,7 +4,7 @@
 //! Secrets among the variables never reach a debug print: only names do.
 
 use super::keys::Config;
-use bridge_codex::wire::account::Secret;
+use bridge_host::Secret;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};

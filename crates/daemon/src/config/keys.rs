@@ -5,7 +5,6 @@
 
 use super::a2a::A2aConfig;
 use super::http::HttpConfig;
-use super::loopback::LoopbackConfig;
 use super::molecule::MoleculeConfig;
 use super::rules::{ApprovalsConfig, RuleConfig};
 use super::tasks::{NotifyConfig, TasksConfig};
@@ -13,7 +12,6 @@ use super::tiers::Tiers;
 use bridge_channel::files::{FILE_MAX_BYTES, MESSAGE_MAX_BYTES};
 use bridge_core::budget::Budgets;
 use bridge_core::limits;
-use bridge_core::port::TurnTransport;
 use bridge_core::step::Keep;
 use bridge_core::value::{Sandbox, Transport};
 use bridge_host::{NewThreads, TransportChoice};
@@ -62,8 +60,6 @@ pub struct Config {
     pub molecule: MoleculeConfig,
     /// Files that come with messages and go with answers.
     pub files: FilesConfig,
-    /// A platform on this machine: what `drill` and the tests run, and a template for real ones.
-    pub loopback: LoopbackConfig,
     /// The HTTP API over TCP, for holders of a token.
     pub http: HttpConfig,
     /// Other agents that call this one, and those that it may call, over A2A.
@@ -381,20 +377,9 @@ impl Default for ExecConfig {
 }
 
 impl Config {
-    /// Channels that run over `codex exec` as a whole; Molecule's workspaces are resolved one by one.
-    pub(crate) fn exec_channels(&self) -> Vec<String> {
-        let loopback = self.loopback.transport == TurnTransport::Exec;
-        loopback
-            .then(|| "loopback".to_owned())
-            .into_iter()
-            .collect()
-    }
-
     /// Whether anything runs over `codex exec`.
     pub(super) fn uses_exec(&self) -> bool {
-        !self.exec_channels().is_empty()
-            || !self.exec.conversations.is_empty()
-            || self.molecule.uses_exec()
+        !self.exec.conversations.is_empty() || self.molecule.uses_exec()
     }
 }
 

@@ -171,7 +171,7 @@ impl Loaded {
     /// Whether a channel is on whose senders may be peers.
     fn serves_peers(&self) -> bool {
         let agents = self.config.a2a.enabled && self.config.http.listen.is_some();
-        self.config.loopback.url.is_some() || !self.molecule.is_empty() || agents
+        !self.molecule.is_empty() || agents
     }
 
     /// What a directory that turns work in must not hold.

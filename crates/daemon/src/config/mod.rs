@@ -12,7 +12,6 @@ mod file;
 mod http;
 mod keys;
 mod load;
-mod loopback;
 mod molecule;
 mod parse;
 mod places;

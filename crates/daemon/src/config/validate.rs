@@ -57,9 +57,6 @@ pub(super) fn problems(config: &Config, origins: &Origins, places: &Places) -> V
     if let Some(what) = config.exec.problem() {
         say("exec.conversations", what);
     }
-    if let Some((key, what)) = config.loopback.problem() {
-        say(key, what);
-    }
     for (key, what) in config.http.problems() {
         say(key, what);
     }

@@ -104,6 +104,7 @@ impl Filter {
             headline: self.text(&asked.headline),
             shown: self.text(&asked.shown),
             payload: self.text(&asked.payload),
+            tool_arguments: asked.tool_arguments.map(|text| self.text(&text)),
             ..asked
         }
     }

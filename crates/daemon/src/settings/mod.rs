@@ -97,7 +97,7 @@ impl Settings {
             secret_registry: Arc::default(),
             places: Places::default(),
             notify: NotifySettings::default(),
-            exec_channels: config.exec_channels(),
+            exec_channels: Vec::new(),
             hidden: Vec::new(),
         }
     }

@@ -1,9 +1,6 @@
 //! The approval requests of a running turn: judged by the rules, written down, and answered to Codex once they are
 //! decided. What a decision means is the core's; here it only reaches Codex.
 
-pub(crate) mod answers;
-
-use self::answers::wants;
 use crate::Daemon;
 use crate::process::ids::{now, request_id};
 use crate::turn::follow::Followed;
@@ -11,14 +8,16 @@ use bridge_core::limits::{REQUEST_PAYLOAD_MAX_CHARS, clip};
 use bridge_core::port::{
     Agent, ApprovalRequest, Ledger, LedgerError, RequestKey, Responded, Sink, Standing,
 };
-use bridge_core::rules::{Case, Judgement, Ruling};
+use bridge_core::rules::{Case, RuleDecision, RuleEvaluation};
 use bridge_core::show;
-use bridge_core::step::{Ask, AskOutcome, Deaf, Resolve, Tend, Tended, Told, Unheard};
+use bridge_core::step::{
+    AnswerDelivered, AnswerUndelivered, Ask, AskOutcome, ExpireOutcome, ExpireRequests, Resolve,
+    UndeliveredReason,
+};
 use bridge_core::value::{
     Deciders, EffectDigest, Message, MessageId, Request, RequestDecision, RequestId, RequestKind,
-    RequestState, RequestVerdict, Timestamp, Wants,
+    RequestState, RequestVerdict, Timestamp,
 };
-use bridge_front::wants_secret;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -76,7 +75,7 @@ pub(crate) struct AskedBefore {
 #[derive(Clone, Debug)]
 struct ResponseAttempt {
     request_id: RequestId,
-    told_again: u32,
+    resends: u32,
 }
 
 /// What it means that Codex does not know a request.
@@ -110,17 +109,17 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Some(AskOutcome::Answer {
                 request_id,
                 verdict,
-                told_again,
+                resends,
             }) => {
                 tracing::info!(%message_id, %request_id, via = %verdict.via, decision = verdict.decision.as_str(), "codex asks, and is answered");
                 let attempt = ResponseAttempt {
                     request_id,
-                    told_again,
+                    resends,
                 };
                 let responded = self.respond_at_once(&to, &attempt, &verdict).await;
                 if responded == Some(Responded::Disconnected) {
                     // A person's decision that was kept for this request is kept for the next one like it.
-                    self.not_delivered(attempt, Deaf::Cut).await;
+                    self.not_delivered(attempt, UndeliveredReason::Cut).await;
                 }
             }
             None if self.halt.is_cancelled() => {}
@@ -140,7 +139,14 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let at_once = at_once(&judgement, at);
         let deadline = self.settings().approval_deadline_ms();
         let shown = show::question(&asked.kind, &asked.shown);
-        let mut request = Request {
+        // A chat keeps everything that is written in it, so a secret is not asked for there.
+        let is_secret = asked.kind == RequestKind::UserInput && asked.secret_answer;
+        let deciders = if is_secret {
+            Deciders::Owner
+        } else {
+            judgement.who
+        };
+        let request = Request {
             request_id: request_id(),
             message_id: message.message_id.clone(),
             attempt: message.life.attempt,
@@ -153,19 +159,15 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             kind: asked.kind,
             shown,
             payload: clip(&asked.payload, REQUEST_PAYLOAD_MAX_CHARS),
-            wants: Wants::Form,
-            deciders: judgement.who,
+            wants: asked.wants,
+            secret_answer: asked.secret_answer,
+            deciders,
             state: RequestState::Open,
             created_at: at,
             deadline: at.plus_ms(deadline),
             reminded: false,
-            told_again: 0,
+            resends: 0,
         };
-        request.wants = wants(&request.kind, &request.method, &asked.payload);
-        if request.kind == RequestKind::UserInput && wants_secret(&request) {
-            // What is written in a chat stays there.
-            request.deciders = Deciders::Owner;
-        }
         Ask { request, at_once }
     }
 
@@ -195,7 +197,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             Responded::Gone => self.forget_secret(request_id).await,
             Responded::Invalid { why } => {
                 let why = why.clone();
-                self.not_delivered(attempt.clone(), Deaf::Unfit { why })
+                self.not_delivered(attempt.clone(), UndeliveredReason::Unfit { why })
                     .await;
             }
             Responded::Delivered | Responded::Disconnected => {}
@@ -203,16 +205,16 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         Some(responded)
     }
 
-    async fn not_delivered(self: &Arc<Self>, attempt: ResponseAttempt, because: Deaf) {
+    async fn not_delivered(self: &Arc<Self>, attempt: ResponseAttempt, because: UndeliveredReason) {
         let ResponseAttempt {
             request_id,
-            told_again,
+            resends,
         } = attempt;
         tracing::info!(%request_id, ?because, "codex did not take a decision");
-        self.settle(Unheard {
+        self.settle(AnswerUndelivered {
             request_id,
             because,
-            told_again,
+            resends,
         })
         .await;
     }
@@ -232,22 +234,22 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 None
             }
             Ok(Responded::Gone) => match self.unknown(&request) {
-                Unknown::Gone => Some(Deaf::Gone),
+                Unknown::Gone => Some(UndeliveredReason::Gone),
                 Unknown::NotYet => None,
-                Unknown::NotFollowed => Some(Deaf::Cut),
+                Unknown::NotFollowed => Some(UndeliveredReason::Cut),
             },
-            Ok(Responded::Disconnected) => Some(Deaf::Cut),
-            Ok(Responded::Invalid { why }) => Some(Deaf::Unfit { why }),
+            Ok(Responded::Disconnected) => Some(UndeliveredReason::Cut),
+            Ok(Responded::Invalid { why }) => Some(UndeliveredReason::Unfit { why }),
             Err(error) => {
                 tracing::warn!(%error, %request_id, "a decision could not be given to codex");
                 None
             }
         };
         if let Some(because) = because {
-            let told_again = request.told_again;
+            let resends = request.resends;
             let attempt = ResponseAttempt {
                 request_id,
-                told_again,
+                resends,
             };
             self.not_delivered(attempt, because).await;
         }
@@ -311,7 +313,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         for request in requests {
             if holds_secret(&request) {
                 let request_id = request.request_id;
-                self.settle(Told { request_id }).await;
+                self.settle(AnswerDelivered { request_id }).await;
             }
         }
     }
@@ -398,15 +400,15 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Settles the requests whose time has come; returns when the next one is due.
     pub(crate) async fn tend(self: &Arc<Self>) -> Option<Timestamp> {
         for _ in 0..TEND_MAX {
-            let tend = Tend {
+            let tend = ExpireRequests {
                 now: now(),
                 reminder_ms: self.settings().approval_reminder_ms(),
             };
             match self.commit(tend).await {
-                Ok(Tended::Did(request_id)) => {
+                Ok(ExpireOutcome::Did(request_id)) => {
                     tracing::info!(%request_id, "a question of codex was not decided in time, or is told of again");
                 }
-                Ok(Tended::Idle { next_due }) => return next_due,
+                Ok(ExpireOutcome::Idle { next_due }) => return next_due,
                 Err(error) => {
                     tracing::error!(%error, "open questions can't be looked at");
                     return Some(now().plus_ms(TEND_PAUSE_MS));
@@ -429,7 +431,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     };
                     let attempt = ResponseAttempt {
                         request_id: standing.request_id,
-                        told_again: standing.told_again,
+                        resends: standing.resends,
                     };
                     // Codex may have it already: what does not reach it now is no grant.
                     self.respond_at_once(&to, &attempt, verdict).await;
@@ -442,11 +444,11 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 }
 
 /// What the rules decide without a person.
-fn at_once(judgement: &Judgement, at: Timestamp) -> Option<RequestVerdict> {
+fn at_once(judgement: &RuleEvaluation, at: Timestamp) -> Option<RequestVerdict> {
     let decision = match judgement.ruling {
-        Ruling::Ask => return None,
-        Ruling::Allow => RequestDecision::Accept,
-        Ruling::Deny => RequestDecision::Decline,
+        RuleDecision::Ask => return None,
+        RuleDecision::Allow => RequestDecision::Accept,
+        RuleDecision::Deny => RequestDecision::Decline,
     };
     let via = match &judgement.because {
         Some(rule) => format!("rule {rule}"),
@@ -458,7 +460,7 @@ fn at_once(judgement: &Judgement, at: Timestamp) -> Option<RequestVerdict> {
 /// Whether its answer is a secret that is still kept.
 fn holds_secret(request: &Request) -> bool {
     match &request.state {
-        RequestState::Decided(verdict) => verdict.answers.is_some() && wants_secret(request),
+        RequestState::Decided(verdict) => verdict.answers.is_some() && request.secret_answer,
         RequestState::Open
         | RequestState::Orphaned
         | RequestState::Granted(_)

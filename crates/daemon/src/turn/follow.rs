@@ -274,7 +274,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                     message_id: message_id.clone(),
                     turn_id: end.turn_id,
                     text: parcel.complete(answer),
-                    heard: [turn.received.as_slice(), &end.received].concat(),
+                    received: [turn.received.as_slice(), &end.received].concat(),
                     usage: end.usage,
                     reply_max_chars: self.reply_max_chars(&turn.claimed),
                 };

@@ -11,7 +11,7 @@ use bridge_core::port::{
 };
 use bridge_core::prompt::turn_text;
 use bridge_core::retry::backoff_ms;
-use bridge_core::step::{Blind, Reconcile};
+use bridge_core::step::{DeferReconcile, Reconcile};
 use bridge_core::value::{Failure, MessageId, StateName, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 LOOK_PAUSE_MAX_MS,
                 jitter(),
             );
-            self.settle(Blind {
+            self.settle(DeferReconcile {
                 message_id: message_id.clone(),
                 failure,
                 until: now().plus_ms(pause),

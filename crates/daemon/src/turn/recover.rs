@@ -67,7 +67,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
             }
         }
         self.reopen_lanes().await?;
-        self.ack_wake.notify_one();
         Ok(found)
     }
 
@@ -149,7 +148,6 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         self.answer_again().await?;
         self.reopen_lanes().await?;
         self.turns.wake();
-        self.ack_wake.notify_one();
         Ok(())
     }
 

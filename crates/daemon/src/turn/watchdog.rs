@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use bridge_core::port::{ApprovalRequest, ItemNote};
     use bridge_core::rules::Effect;
-    use bridge_core::value::IncarnationId;
+    use bridge_core::value::{IncarnationId, Wants};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -282,6 +282,9 @@ mod tests {
             shown: String::new(),
             effect: Effect::default(),
             payload: "{}".to_owned(),
+            wants: Wants::Approval,
+            secret_answer: false,
+            tool_arguments: None,
         })
     }
 

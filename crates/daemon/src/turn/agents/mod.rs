@@ -16,17 +16,12 @@ use bridge_channel::a2a::client::{
     Ask, Client, Fault, Patience, Peer, Progress, Question, State, Trust, token_in,
 };
 use bridge_channel::guard::check_origin;
-use bridge_codex::rpc::RawId;
-use bridge_codex::wire::ServerRequest;
-use bridge_codex::wire::server_request::RequestKind as WireKind;
 use bridge_core::port::{Agent, ApprovalRequest, Ledger, RequestKey, Sink};
 use bridge_core::prompt::ASK_AGENT;
-use bridge_core::value::{
-    ConversationId, MessageId, RequestDecision, RequestKind, RequestVerdict, Tier,
-};
+use bridge_core::value::{ConversationId, MessageId, RequestDecision, RequestVerdict, Tier};
 use futures_util::FutureExt;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -136,19 +131,6 @@ struct Wanted {
     task: Option<String>,
 }
 
-/// The arguments of a call of our tool.
-fn arguments(asked: &ApprovalRequest) -> Option<Value> {
-    if asked.kind != RequestKind::ToolCall {
-        return None;
-    }
-    let params = serde_json::from_str(&asked.payload).ok()?;
-    let request = ServerRequest::parse(RawId::Integer(0), asked.method.clone(), params);
-    match request.kind {
-        WireKind::ToolCall(call) if call.tool == ASK_AGENT => Some(call.arguments),
-        _ => None,
-    }
-}
-
 impl Settings {
     /// Whom the turns of a tier may ask.
     pub(crate) fn agents_of(&self, tier: Tier) -> &[AgentConfig] {
@@ -207,7 +189,7 @@ fn derived(name: &str) -> String {
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     /// Begins a call of our tool, beside the turn; says whether it was one.
     pub(crate) async fn called(self: &Arc<Self>, turn: &Followed, asked: &ApprovalRequest) -> bool {
-        let Some(arguments) = arguments(asked) else {
+        let Some(arguments) = asked.tool_arguments.clone() else {
             return false;
         };
         let to = asked.key.clone();
@@ -240,7 +222,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         &self,
         cause: &MessageId,
         to: &RequestKey,
-        arguments: Value,
+        arguments: String,
         over: CancellationToken,
     ) {
         let asking = self.ask_agent(cause, to, arguments, over);
@@ -269,10 +251,10 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         &self,
         cause: &MessageId,
         to: &RequestKey,
-        arguments: Value,
+        arguments: String,
         over: CancellationToken,
     ) -> Returned {
-        let wanted: Wanted = match serde_json::from_value(arguments) {
+        let wanted: Wanted = match serde_json::from_str(&arguments) {
             Ok(wanted) => wanted,
             Err(error) => return Returned::failed(format!("the arguments do not fit: {error}")),
         };
