@@ -338,8 +338,8 @@ async fn start(
         codex_version: codex.version.to_string(),
         resumed,
     };
-    // Nobody needs to listen.
-    let _unheard = ready.send(said);
+    // The receiver may be gone; the daemon serves all the same.
+    let _delivered = ready.send(said);
     // Tracked, so that a stop waits for a start of Codex that is under way.
     daemon.tasks.spawn(check_codex(Arc::clone(&daemon)));
     let ledger_check = tokio::spawn(check_ledger(Arc::clone(&daemon)));

@@ -36,7 +36,6 @@ pub(crate) struct Settings {
     tool: TierSettings,
     budgets: Arc<Budgets>,
     pub(crate) policy: Policy,
-    /// Other agents.
     pub(crate) a2a: A2aSettings,
     pub(crate) push_client: Arc<dyn PushClient>,
 

@@ -60,9 +60,9 @@ impl Followed {
 /// How long a turn may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TurnTimeouts {
-    /// In all.
+    /// From its start to its end.
     pub(crate) timeout: Duration,
-    /// Without a sign of it.
+    /// Without an event.
     pub(crate) idle: Duration,
 }
 

@@ -1,6 +1,6 @@
-//! When a running turn has had enough: its time is used up, or it was silent for too long.
+//! Decides when a running turn is ended: its time is used up, or it was silent for too long. `follow` acts on it.
 //!
-//! Decides only; who interrupts and ends is `follow`. The idle clock stands still while a command runs, because a
+//! The idle clock stands still while a command runs, because a
 //! long build says nothing for a long time. A command whose approval request Codex has not settled does not run yet.
 
 use bridge_core::deadline::after;
@@ -137,16 +137,12 @@ impl Watchdog {
     }
 
     fn item(&mut self, item_id: &ItemId, completed: bool) {
-        match completed {
-            true => {
-                self.working.remove(item_id);
-                self.unsettled
-                    .retain(|asked| asked.item_id.as_ref() != Some(item_id));
-            }
-            false if self.working.len() < WORKING_MAX => {
-                self.working.insert(item_id.clone());
-            }
-            false => {}
+        if completed {
+            self.working.remove(item_id);
+            self.unsettled
+                .retain(|asked| asked.item_id.as_ref() != Some(item_id));
+        } else if self.working.len() < WORKING_MAX {
+            self.working.insert(item_id.clone());
         }
     }
 
