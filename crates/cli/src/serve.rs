@@ -3,7 +3,7 @@
 use crate::cli::{Common, RunArgs};
 use bridge_daemon::Notifier;
 use bridge_daemon::config::Environment;
-use bridge_daemon::{Ready, RunOptions, Source, Stop, run as run_daemon};
+use bridge_daemon::{ConfigSource, Ready, RunOptions, Stop, run as run_daemon};
 use bridge_daemon::{telemetry, term};
 use nix::sys::prctl::set_dumpable;
 use nix::sys::resource::{Resource, setrlimit};
@@ -35,7 +35,7 @@ pub(crate) async fn run(
 
 async fn try_run(args: RunArgs, common: &Common, environment: Environment) -> anyhow::Result<()> {
     let state_dir = environment.state_dir(common.state_dir.as_deref())?;
-    let source = Source {
+    let source = ConfigSource {
         file: common.config.clone(),
         environment: environment.clone(),
         state_dir: state_dir.clone(),

@@ -1,4 +1,4 @@
-//! Fail points: a debug build can be told to die at a named place, as `kill -9` would kill it there.
+//! Fail points: a debug build can be made to die at a named place, as `kill -9` would kill it there.
 //!
 //! Every transition has two, `<name>.before` its commit and `<name>.after` it. A release build has none of this.
 

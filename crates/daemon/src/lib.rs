@@ -28,7 +28,7 @@ mod tests;
 mod turn;
 
 pub use api::listeners::{print_openapi, routes};
-pub use api::reload::Source;
+pub use api::reload::ConfigSource;
 pub use process::service_manager::Notifier;
 pub use run::{Ready, RunOptions, Stop, run};
 

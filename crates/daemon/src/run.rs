@@ -4,10 +4,10 @@
 use super::notify_targets::NotifySettings;
 use crate::Daemon;
 use crate::api::listeners::{self, Listeners};
-use crate::api::reload::{Reloads, Source};
+use crate::api::reload::{ConfigSource, Reloads};
 use crate::api::service::{CodexDaemon, DaemonService};
 use crate::config::{Config, Environment, Loaded, Places, Workspace};
-use crate::intake::import::Heir;
+use crate::intake::import::ImportTarget;
 use crate::key::KeyPlace;
 use crate::process::clock;
 use crate::process::service_manager::Notifier;
@@ -51,7 +51,7 @@ pub struct RunOptions {
     pub config: Config,
     /// The Molecule workspaces to serve.
     pub molecule: Vec<Workspace>,
-    /// Where the ancestor may have kept its sessions.
+    /// Where the legacy program may have kept its sessions.
     pub sessions: Vec<PathBuf>,
     /// Where `codex` is looked for when the configuration names none.
     pub search_path: Option<OsString>,
@@ -70,7 +70,7 @@ pub struct RunOptions {
     /// Whoever supervises this process.
     pub notifier: Notifier,
     /// How the configuration is read again.
-    pub source: Option<Source>,
+    pub source: Option<ConfigSource>,
     /// Where the service manager keeps this service's credentials.
     pub credentials: Option<PathBuf>,
 }
@@ -156,7 +156,7 @@ pub struct Ready {
 }
 
 /// A daemon that serves.
-struct Serving {
+struct RunningDaemon {
     daemon: Arc<CodexDaemon<SqliteLedger>>,
     state: StateDir,
     listeners: listeners::Open,
@@ -272,7 +272,7 @@ async fn start(
     options: &RunOptions,
     mut secret_registry: SecretRegistry,
     ready: oneshot::Sender<Ready>,
-) -> anyhow::Result<Serving> {
+) -> anyhow::Result<RunningDaemon> {
     let state = StateDir::prepare(&options.state_dir)?;
     let lock = state.lock()?;
     let reaping = adopt_orphans()?;
@@ -324,8 +324,8 @@ async fn start(
         listeners.address(),
     );
     let listeners = listeners.open(service.clone());
-    let heirs: Vec<Heir> = options.molecule.iter().map(heir).collect();
-    daemon.import_sessions(&options.sessions, &heirs).await?;
+    let targets: Vec<_> = options.molecule.iter().map(import_target).collect();
+    daemon.import_sessions(&options.sessions, &targets).await?;
     for molecule in &daemon.sink.molecule {
         molecule.recall(&service).await?;
     }
@@ -338,12 +338,12 @@ async fn start(
         codex_version: codex.version.to_string(),
         resumed,
     };
-    // Nobody needs to listen.
-    let _unheard = ready.send(said);
+    // The receiver may be gone; the daemon serves all the same.
+    let _delivered = ready.send(said);
     // Tracked, so that a stop waits for a start of Codex that is under way.
     daemon.tasks.spawn(check_codex(Arc::clone(&daemon)));
     let ledger_check = tokio::spawn(check_ledger(Arc::clone(&daemon)));
-    Ok(Serving {
+    Ok(RunningDaemon {
         daemon,
         state,
         listeners,
@@ -389,9 +389,9 @@ fn tokens(molecule: &Molecule) -> Vec<String> {
     values.collect()
 }
 
-/// Who takes over the ancestor's chats.
-fn heir(workspace: &Workspace) -> Heir {
-    Heir {
+/// The workspace that takes over the chats of the legacy program.
+fn import_target(workspace: &Workspace) -> ImportTarget {
+    ImportTarget {
         workspace: workspace.settings.workspace.clone(),
         canvas_tier: workspace.settings.origins.tier(Origin::Canvas),
     }

@@ -36,7 +36,7 @@ pub fn print(text: &str) -> io::Result<()> {
 
 /// Says something on stderr. Where nobody can hear it, the exit code still tells.
 pub fn complain(text: &str) {
-    let _unheard = writeln!(io::stderr().lock(), "{text}");
+    let _written = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// The text with control and direction characters made visible; line ends and tabs stay.

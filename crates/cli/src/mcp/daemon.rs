@@ -5,7 +5,7 @@ use anyhow::{anyhow, bail};
 use bridge_core::deadline::after;
 use bridge_daemon::state::{StateDir, StateError};
 use bridge_daemon::term;
-use bridge_daemon::{RunOptions, Source, Stop, run as run_daemon};
+use bridge_daemon::{ConfigSource, RunOptions, Stop, run as run_daemon};
 use std::time::Duration;
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
@@ -17,7 +17,7 @@ const START_PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What a daemon of our own is started with. Read anew each time: the configuration may have been mended since.
-fn options(source: &Source) -> anyhow::Result<RunOptions> {
+fn options(source: &ConfigSource) -> anyhow::Result<RunOptions> {
     let loaded = source.load()?;
     for warning in &loaded.warnings {
         tracing::warn!("{}", term::escape_line(warning));
@@ -31,7 +31,7 @@ fn options(source: &Source) -> anyhow::Result<RunOptions> {
 /// Finds the daemon, or runs it.
 #[derive(Debug)]
 pub(super) struct DaemonHandle {
-    source: Source,
+    source: ConfigSource,
     stop: Stop,
     daemon: Mutex<Option<FoundDaemon>>,
 }
@@ -52,7 +52,7 @@ impl FoundDaemon {
 }
 
 impl DaemonHandle {
-    pub(super) fn new(source: Source, stop: Stop) -> Self {
+    pub(super) fn new(source: ConfigSource, stop: Stop) -> Self {
         Self {
             source,
             stop,

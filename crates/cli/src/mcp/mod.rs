@@ -9,7 +9,7 @@ use crate::cli::{Common, McpArgs};
 use crate::serve;
 use anyhow::Context;
 use bridge_daemon::config::Environment;
-use bridge_daemon::{Source, Stop};
+use bridge_daemon::{ConfigSource, Stop};
 use bridge_daemon::{telemetry, term};
 use bridge_front::mcp::serve_stdio;
 use daemon::DaemonHandle;
@@ -29,7 +29,7 @@ pub(crate) async fn run(
     telemetry::start(filter, environment.no_color(), environment.journal_stream());
     let stop = Stop::default();
     serve::watch_signals(stop.clone())?;
-    let source = Source {
+    let source = ConfigSource {
         state_dir: environment.state_dir(common.state_dir.as_deref())?,
         file: common.config,
         codex_bin: args.codex_bin,

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// How the configuration was read at the start, to be read in the same way again.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct ConfigSource {
     pub file: Option<PathBuf>,
     pub environment: Environment,
     pub state_dir: PathBuf,
@@ -29,7 +29,7 @@ pub struct Source {
     pub listen: Option<String>,
 }
 
-impl Source {
+impl ConfigSource {
     /// Reads and judges all of it.
     pub fn load(&self) -> Result<Loaded, ConfigError> {
         let mut loaded = load(
@@ -46,22 +46,22 @@ impl Source {
 /// What is needed to read the configuration again.
 #[derive(Debug)]
 pub(crate) struct Reloads {
-    source: Option<Source>,
-    state: Mutex<State>,
+    source: Option<ConfigSource>,
+    state: Mutex<ReloadState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ReloadState {
     in_force: Config,
     /// How the last attempt went.
     last: Option<ReloadView>,
 }
 
 impl Reloads {
-    pub(crate) fn new(source: Option<Source>, in_force: Config) -> Self {
+    pub(crate) fn new(source: Option<ConfigSource>, in_force: Config) -> Self {
         Self {
             source,
-            state: Mutex::new(State {
+            state: Mutex::new(ReloadState {
                 in_force,
                 last: None,
             }),
@@ -248,7 +248,7 @@ mod tests {
 
     fn over(file: &std::path::Path, directory: &std::path::Path) -> Reloads {
         let home = directory.to_str().unwrap();
-        let source = Source {
+        let source = ConfigSource {
             file: Some(file.to_owned()),
             environment: Environment::of([("HOME", home)]),
             state_dir: directory.join("state"),

@@ -107,10 +107,11 @@ impl<L: Ledger> DaemonService<L> {
     pub(crate) fn assign_as(&self, arrival: Arrival, message_id: MessageId) -> Receive {
         let settings = self.daemon.settings();
         let conversation_id = ids::conversation_id();
-        let mid_turn = match arrival.extras.attachments.is_empty() {
-            true => settings.mid_turn(arrival.tier, &arrival.channel, &arrival.conversation),
+        let mid_turn = if arrival.extras.attachments.is_empty() {
+            settings.mid_turn(arrival.tier, &arrival.channel, &arrival.conversation)
+        } else {
             // Files are put into the working directory before a turn, and a running one takes text only.
-            false => MidTurn::Queue,
+            MidTurn::Queue
         };
         Receive {
             message_id,

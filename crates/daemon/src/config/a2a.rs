@@ -2,9 +2,9 @@
 //!
 //! A token is never a key: those of peers are made by `peers add`, those for other agents are in files.
 
-use super::error::Problem;
+use super::error::ConfigProblem;
 use super::keys::Config;
-use super::load::Origins;
+use super::load::ValueOrigins;
 use super::tiers::{BYTES_PER_DAY_MAX, TOKENS_PER_DAY_MAX, TURNS_PER_DAY_MAX};
 use bridge_channel::a2a::CHANNEL;
 use bridge_channel::guard::check_origin;
@@ -158,7 +158,7 @@ impl A2aConfig {
 }
 
 /// What is wrong with the values.
-pub(super) fn problems(config: &Config, origins: &Origins) -> Vec<Problem> {
+pub(super) fn problems(config: &Config, origins: &ValueOrigins) -> Vec<ConfigProblem> {
     let a2a = &config.a2a;
     let mut found = Vec::new();
     let mut say = |key: &str, what: String| found.extend(origins.problem(key, what));
@@ -253,8 +253,8 @@ mod tests {
 
     fn judge(text: &str) -> Vec<String> {
         let (config, spots) = read(text).unwrap();
-        let origins = Origins::of(spots);
-        let line = |problem: &Problem| problem.what.clone();
+        let origins = ValueOrigins::of(spots);
+        let line = |problem: &ConfigProblem| problem.what.clone();
         problems(&config, &origins).iter().map(line).collect()
     }
 

@@ -1,7 +1,7 @@
 //! `config check` and `config schema`: what is in force and where it comes from, or all that is wrong.
 
 use super::environment::Environment;
-use super::error::{ConfigError, Place};
+use super::error::{ConfigError, ProblemPlace};
 use super::keys::Config;
 use super::load::{Loaded, load};
 use super::molecule::Workspace;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 /// One key as it is in force.
 #[derive(Debug, Serialize)]
-struct Row {
+struct CheckRow {
     key: String,
     /// Absent where nothing is set and Codex decides.
     value: Option<Value>,
@@ -64,16 +64,18 @@ fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-fn rows(loaded: &Loaded) -> Vec<Row> {
+fn rows(loaded: &Loaded) -> Vec<CheckRow> {
     let values = serde_json::to_value(&loaded.config).unwrap_or_default();
     let row = |key: String| {
         let value = values.pointer(&format!("/{}", key.replace('.', "/")));
         let from = match loaded.origins.of_key(&key) {
-            Some(Place::Spot { line, .. }) => format!("line {line}"),
-            Some(place @ (Place::Variable { .. } | Place::Flag { .. })) => place.to_string(),
+            Some(ProblemPlace::Spot { line, .. }) => format!("line {line}"),
+            Some(place @ (ProblemPlace::Variable { .. } | ProblemPlace::Flag { .. })) => {
+                place.to_string()
+            }
             None => "default".to_owned(),
         };
-        Row {
+        CheckRow {
             value: value.cloned(),
             from,
             key,

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 /// Places the state.
 pub(crate) const STATE_DIR: &str = "CODEX_BRIDGE_STATE_DIR";
-/// Placed the state of the ancestor; still honoured.
+/// Placed the state of the legacy program; still honoured.
 const OLD_STATE_DIR: &str = "CODEX_CHANNEL_MOLECULE_STATE_DIR";
-/// Where the ancestor kept its state when nobody said otherwise, below the home directory.
+/// Where the legacy program kept its state by default, below the home directory.
 const OLD_STATE: &str = ".codex-channel-molecule";
 /// Names the Codex executable.
 pub(crate) const CODEX_BIN: &str = "CODEX_BRIDGE_CODEX_BIN";
@@ -264,7 +264,7 @@ impl Environment {
         }
     }
 
-    /// Where the ancestor may have kept its sessions: our state directory may be its own, the one that its variable
+    /// Where the legacy program may have kept its sessions: our state directory may be its own, the one that its variable
     /// names, and the place it used without.
     pub fn old_state_dirs(&self, state_dir: &Path) -> Vec<PathBuf> {
         let mut places = vec![state_dir.to_owned()];

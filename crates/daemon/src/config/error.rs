@@ -40,16 +40,16 @@ pub enum ConfigError {
         /// The file, where there is one.
         file: Option<PathBuf>,
         /// Everything that was found, in the order of the file.
-        problems: Vec<Problem>,
+        problems: Vec<ConfigProblem>,
     },
 }
 
 /// One thing that is wrong, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// Where it was said.
     #[serde(flatten)]
-    pub(super) place: Place,
+    pub(super) place: ProblemPlace,
     /// What is wrong, and what to do.
     pub(super) what: String,
 }
@@ -57,7 +57,7 @@ pub struct Problem {
 /// Where something was said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Place {
+pub(crate) enum ProblemPlace {
     /// In the file; both count from 1.
     Spot { line: usize, column: usize },
     /// In a variable of the environment.
@@ -68,7 +68,7 @@ pub(crate) enum Place {
 
 impl ConfigError {
     /// What is wrong, one by one; a file that could not be read has no places.
-    pub(super) fn problems(&self) -> &[Problem] {
+    pub(super) fn problems(&self) -> &[ConfigProblem] {
         match self {
             Self::Invalid { problems, .. } => problems,
             Self::NotFound { .. }
@@ -82,20 +82,20 @@ impl ConfigError {
     }
 }
 
-fn lines(file: Option<&PathBuf>, problems: &[Problem]) -> String {
+fn lines(file: Option<&PathBuf>, problems: &[ConfigProblem]) -> String {
     let name = file.map_or_else(String::new, |file| file.display().to_string());
     problems
         .iter()
         .map(|problem| match problem.place {
-            Place::Spot { .. } => format!("\n  {name}:{}: {}", problem.place, problem.what),
-            Place::Variable { .. } | Place::Flag { .. } => {
+            ProblemPlace::Spot { .. } => format!("\n  {name}:{}: {}", problem.place, problem.what),
+            ProblemPlace::Variable { .. } | ProblemPlace::Flag { .. } => {
                 format!("\n  {}: {}", problem.place, problem.what)
             }
         })
         .collect()
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ProblemPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spot { line, column } => write!(f, "{line}:{column}"),

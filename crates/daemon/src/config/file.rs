@@ -17,7 +17,7 @@ const WRITABLE: u32 = 0o022;
 
 /// A file that may be believed.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundFile {
     pub(super) path: PathBuf,
     pub(super) text: String,
 }
@@ -26,7 +26,7 @@ pub(super) struct Found {
 pub(super) fn find(
     explicit: Option<&Path>,
     environment: &Environment,
-) -> Result<Option<Found>, ConfigError> {
+) -> Result<Option<FoundFile>, ConfigError> {
     match explicit {
         Some(path) => match read(path)? {
             Some(found) => Ok(Some(found)),
@@ -46,7 +46,7 @@ pub(super) fn usual(environment: &Environment) -> Option<PathBuf> {
     Some(environment.config_dir()?.join(NAME))
 }
 
-fn read(path: &Path) -> Result<Option<Found>, ConfigError> {
+fn read(path: &Path) -> Result<Option<FoundFile>, ConfigError> {
     let path = path.to_owned();
     let file = match File::open(&path) {
         Ok(file) => file,
@@ -70,7 +70,7 @@ fn read(path: &Path) -> Result<Option<Found>, ConfigError> {
         });
     }
     match String::from_utf8(bytes) {
-        Ok(text) => Ok(Some(Found { path, text })),
+        Ok(text) => Ok(Some(FoundFile { path, text })),
         Err(_) => Err(ConfigError::NotText { path }),
     }
 }

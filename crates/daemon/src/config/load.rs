@@ -2,7 +2,7 @@
 //! where its value comes from. Flags of a command go on top, and are the command's business.
 
 use super::environment::{self, Environment};
-use super::error::{ConfigError, Place, Problem};
+use super::error::{ConfigError, ConfigProblem, ProblemPlace};
 use super::keys::Config;
 use super::molecule::{self, Variables, Workspace};
 use super::parse::Spots;
@@ -25,13 +25,13 @@ pub struct Loaded {
     pub warnings: Vec<String>,
     /// The Molecule workspaces that are served.
     pub molecule: Vec<Workspace>,
-    pub(super) origins: Origins,
+    pub(super) origins: ValueOrigins,
     pub(super) places: Places,
 }
 
 /// Where the values come from that are not defaults.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Origins {
+pub(super) struct ValueOrigins {
     spots: Spots,
 }
 
@@ -51,7 +51,7 @@ pub fn load(
         file: file.clone(),
         problems,
     })?;
-    let mut origins = Origins::of(spots);
+    let mut origins = ValueOrigins::of(spots);
     overlay(&mut config, &mut origins, environment);
     let places = places(&config, environment, state_dir);
     let mut problems = validate::problems(&config, &origins, &places);
@@ -91,7 +91,7 @@ impl Loaded {
     /// What is in force without a file, for whoever must go on although the file can't be used.
     pub fn without_file(environment: &Environment, state_dir: Option<&Path>) -> Self {
         let mut config = Config::default();
-        let mut origins = Origins::default();
+        let mut origins = ValueOrigins::default();
         overlay(&mut config, &mut origins, environment);
         let places = places(&config, environment, state_dir);
         Self {
@@ -109,7 +109,7 @@ impl Loaded {
         if let Some(listen) = listen {
             self.config.http.listen = Some(listen);
             let flag = "--listen";
-            self.origins.set("http.listen", Place::Flag { flag });
+            self.origins.set("http.listen", ProblemPlace::Flag { flag });
         }
     }
 
@@ -123,7 +123,7 @@ impl Loaded {
             self.config.codex.bin = Some(bin);
             self.origins.set(
                 "codex.bin",
-                Place::Flag {
+                ProblemPlace::Flag {
                     flag: "--codex-bin",
                 },
             );
@@ -134,7 +134,7 @@ impl Loaded {
             self.config.tiers.owner.workdir = Some(workdir);
             let flag = "--workdir";
             self.origins
-                .set("tiers.owner.workdir", Place::Flag { flag });
+                .set("tiers.owner.workdir", ProblemPlace::Flag { flag });
         }
         let problems = validate::problems(&self.config, &self.origins, &self.places);
         if problems.is_empty() {
@@ -185,41 +185,41 @@ impl Loaded {
     }
 }
 
-impl Origins {
+impl ValueOrigins {
     pub(super) fn of(spots: Spots) -> Self {
         Self { spots }
     }
 
     /// Where the value of a key comes from; `None` is its default.
-    pub(super) fn of_key(&self, key: &str) -> Option<Place> {
+    pub(super) fn of_key(&self, key: &str) -> Option<ProblemPlace> {
         self.spots.get(key).copied()
     }
 
     /// The first place at which anything below a table is set.
-    pub(super) fn first_of(&self, table: &str) -> Option<Place> {
+    pub(super) fn first_of(&self, table: &str) -> Option<ProblemPlace> {
         let below = self.spots.iter().filter(|(key, _)| key.starts_with(table));
         below.map(|(_, place)| *place).min()
     }
 
     /// A problem with a key, at its place. A default is never a problem: nobody could mend it.
-    pub(super) fn problem(&self, key: &str, what: String) -> Option<Problem> {
+    pub(super) fn problem(&self, key: &str, what: String) -> Option<ConfigProblem> {
         let place = self.of_key(key)?;
         let what = match place {
-            Place::Spot { .. } => format!("`{key}` {what}"),
-            Place::Variable { .. } | Place::Flag { .. } => what,
+            ProblemPlace::Spot { .. } => format!("`{key}` {what}"),
+            ProblemPlace::Variable { .. } | ProblemPlace::Flag { .. } => what,
         };
-        Some(Problem { place, what })
+        Some(ConfigProblem { place, what })
     }
 
-    fn set(&mut self, key: &str, place: Place) {
+    fn set(&mut self, key: &str, place: ProblemPlace) {
         self.spots.insert(key.to_owned(), place);
     }
 }
 
 /// Our own variables go before the file. CODEX_HOME is not ours: it may have been set for the user's
 /// terminal, so what the file says about the daemon's Codex goes before it.
-fn overlay(config: &mut Config, origins: &mut Origins, environment: &Environment) {
-    let variable = |variable| Place::Variable { variable };
+fn overlay(config: &mut Config, origins: &mut ValueOrigins, environment: &Environment) {
+    let variable = |variable| ProblemPlace::Variable { variable };
     if let Some(bin) = environment.codex_bin() {
         config.codex.bin = Some(bin.to_owned());
         origins.set("codex.bin", variable(environment::CODEX_BIN));

@@ -1,7 +1,7 @@
 //! Holds a parsed file against the schema: unknown keys, wrong types, values out of bounds, all in one pass
 //! and each with its place. What the values mean together is judged in [`super::validate`].
 
-use super::error::{PROBLEMS_MAX, Place, Problem};
+use super::error::{ConfigProblem, PROBLEMS_MAX, ProblemPlace};
 use super::keys::Config;
 use super::schema::{KeySchema, file_schema, join};
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ const LIKENESS_MIN: f64 = 0.6;
 const BEGINNING_MIN: usize = 3;
 
 /// Where each key that the file sets is set.
-pub(super) type Spots = BTreeMap<String, Place>;
+pub(super) type Spots = BTreeMap<String, ProblemPlace>;
 
 /// Reads a file's text; or tells everything that is wrong with its form.
-pub(super) fn read(text: &str) -> Result<(Config, Spots), Vec<Problem>> {
+pub(super) fn read(text: &str) -> Result<(Config, Spots), Vec<ConfigProblem>> {
     let (table, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         return Err(errors
@@ -29,7 +29,7 @@ pub(super) fn read(text: &str) -> Result<(Config, Spots), Vec<Problem>> {
             .collect());
     }
     let root = file_schema();
-    let mut walk = Walk {
+    let mut walk = SchemaWalk {
         text,
         known: root.keys(),
         problems: Vec::new(),
@@ -49,8 +49,8 @@ pub(super) fn read(text: &str) -> Result<(Config, Spots), Vec<Problem>> {
     }
 }
 
-fn syntax(text: &str, error: &toml::de::Error) -> Problem {
-    Problem {
+fn syntax(text: &str, error: &toml::de::Error) -> ConfigProblem {
+    ConfigProblem {
         place: place(text, &error.span().unwrap_or(0..0)),
         what: error.message().replace('\n', ", "),
     }
@@ -59,17 +59,17 @@ fn syntax(text: &str, error: &toml::de::Error) -> Problem {
 /// Where people are tempted to write a token.
 const TOKENS_BELOW: &str = "molecule";
 
-struct Walk<'a> {
+struct SchemaWalk<'a> {
     text: &'a str,
     /// All keys there are.
     known: Vec<String>,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
     spots: Spots,
 }
 
-impl Walk<'_> {
+impl SchemaWalk<'_> {
     fn problem(&mut self, span: &Range<usize>, what: String) {
-        self.problems.push(Problem {
+        self.problems.push(ConfigProblem {
             place: place(self.text, span),
             what,
         });
@@ -235,10 +235,10 @@ fn quoted(words: &[String]) -> String {
 }
 
 /// Line and column of the start of a span, counted from 1 and in characters.
-fn place(text: &str, span: &Range<usize>) -> Place {
+fn place(text: &str, span: &Range<usize>) -> ProblemPlace {
     let before = text.get(..span.start).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    Place::Spot {
+    ProblemPlace::Spot {
         line: before.matches('\n').count() + 1,
         column: before.get(line_start..).unwrap_or_default().chars().count() + 1,
     }
@@ -270,7 +270,7 @@ mod tests {
 
     fn problems(text: &str) -> Vec<String> {
         let problems = read(text).unwrap_err();
-        let line = |problem: &Problem| format!("{}: {}", problem.place, problem.what);
+        let line = |problem: &ConfigProblem| format!("{}: {}", problem.place, problem.what);
         problems.iter().map(line).collect()
     }
 
@@ -372,7 +372,7 @@ mod tests {
         let (config, spots) = read("[codex]\n# words\ntransport = 'stdio'\n").unwrap();
         assert_eq!(
             spots.get("codex.transport"),
-            Some(&Place::Spot { line: 3, column: 1 })
+            Some(&ProblemPlace::Spot { line: 3, column: 1 })
         );
         assert_eq!(spots.len(), 1);
         assert_ne!(config, Config::default());
@@ -383,11 +383,11 @@ mod tests {
     fn places_count_lines_and_characters_from_one() {
         let text = "a = 1\nü = 2 x\n";
         let at = |start| place(text, &(start..start));
-        assert_eq!(at(0), Place::Spot { line: 1, column: 1 });
-        assert_eq!(at(6), Place::Spot { line: 2, column: 1 });
+        assert_eq!(at(0), ProblemPlace::Spot { line: 1, column: 1 });
+        assert_eq!(at(6), ProblemPlace::Spot { line: 2, column: 1 });
         let x = text.find('x').unwrap();
-        assert_eq!(at(x), Place::Spot { line: 2, column: 7 });
-        assert_eq!(at(1000), Place::Spot { line: 3, column: 1 });
+        assert_eq!(at(x), ProblemPlace::Spot { line: 2, column: 7 });
+        assert_eq!(at(1000), ProblemPlace::Spot { line: 3, column: 1 });
     }
 
     #[test]

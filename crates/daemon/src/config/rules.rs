@@ -2,9 +2,9 @@
 //!
 //! How a rule is held against a question is the core's business; here is only what can't be meant.
 
-use super::error::Problem;
+use super::error::ConfigProblem;
 use super::keys::{Config, DAY_SECS};
-use super::load::Origins;
+use super::load::ValueOrigins;
 use bridge_core::rules::{Place, Policy, Prefix, Rule, RuleDecision, is_approval};
 use bridge_core::value::{Deciders, RequestKind, Tier};
 use schemars::JsonSchema;
@@ -264,7 +264,7 @@ impl Config {
 }
 
 /// What is wrong with the rules.
-pub(super) fn problems(config: &Config, origins: &Origins) -> Vec<Problem> {
+pub(super) fn problems(config: &Config, origins: &ValueOrigins) -> Vec<ConfigProblem> {
     let mut names = BTreeSet::new();
     let mut found = Vec::new();
     for (at, rule) in config.rules.iter().enumerate() {
@@ -309,7 +309,7 @@ mod tests {
 
     fn judge(text: &str) -> Vec<String> {
         let (config, spots) = read(text).unwrap();
-        let problems = problems(&config, &Origins::of(spots));
+        let problems = problems(&config, &ValueOrigins::of(spots));
         problems
             .iter()
             .map(|problem| format!("{}: {}", problem.place, problem.what))

@@ -2,9 +2,9 @@
 //!
 //! A secret is never a key: the file may be readable by others and ends up in repositories.
 
-use super::error::Problem;
+use super::error::ConfigProblem;
 use super::keys::Config;
-use super::load::Origins;
+use super::load::ValueOrigins;
 use bridge_channel::guard::{Guard, check_origin};
 use bridge_channel::notify::{Signer, Webhook, is_command_name};
 use schemars::JsonSchema;
@@ -35,13 +35,13 @@ pub struct NotifyConfig {
     /// Origins (scheme, host and port) that webhooks may call although they are not https or not public.
     pub allow_origins: Vec<String>,
     /// Commands that can be a target (`command:NAME`), one table each.
-    pub command: Vec<NotifyCommand>,
+    pub command: Vec<NotifyCommandConfig>,
 }
 
 /// One command. It gets what is told as JSON on its standard input, and an exit status of 0 means that it has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct NotifyCommand {
+pub struct NotifyCommandConfig {
     /// What callers know it by: letters, digits, `-` and `_`.
     #[schemars(length(min = 1))]
     pub name: String,
@@ -52,7 +52,7 @@ pub struct NotifyCommand {
     pub timeout_secs: u64,
 }
 
-impl Default for NotifyCommand {
+impl Default for NotifyCommandConfig {
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -77,7 +77,7 @@ impl NotifyConfig {
 }
 
 /// What is wrong with the values.
-pub(super) fn problems(config: &Config, origins: &Origins) -> Vec<Problem> {
+pub(super) fn problems(config: &Config, origins: &ValueOrigins) -> Vec<ConfigProblem> {
     let mut found = Vec::new();
     let mut say = |key: &str, what: String| found.extend(origins.problem(key, what));
     for root in &config.tasks.roots {
@@ -160,8 +160,8 @@ mod tests {
 
     fn judge(text: &str) -> Vec<String> {
         let (config, spots) = read(text).unwrap();
-        let origins = Origins::of(spots);
-        let line = |problem: &Problem| problem.what.clone();
+        let origins = ValueOrigins::of(spots);
+        let line = |problem: &ConfigProblem| problem.what.clone();
         problems(&config, &origins).iter().map(line).collect()
     }
 

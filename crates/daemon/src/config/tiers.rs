@@ -31,29 +31,29 @@ pub trait Defaults {
 
 /// Stands for the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
-pub struct Owner;
+pub struct OwnerDefaults;
 
 /// Stands for peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
-pub struct Peer;
+pub struct PeerDefaults;
 
 /// Stands for tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
-pub struct Tool;
+pub struct ToolDefaults;
 
-impl Defaults for Owner {
+impl Defaults for OwnerDefaults {
     const SANDBOX: Sandbox = Sandbox::WorkspaceWrite;
     const READS: ReadAccess = ReadAccess::Disk;
     const BYTES_PER_DAY: Option<u64> = None;
 }
 
-impl Defaults for Peer {
+impl Defaults for PeerDefaults {
     const SANDBOX: Sandbox = Sandbox::ReadOnly;
     const READS: ReadAccess = ReadAccess::Isolated;
     const BYTES_PER_DAY: Option<u64> = Some(limits::BYTES_PER_DAY_DEFAULT);
 }
 
-impl Defaults for Tool {
+impl Defaults for ToolDefaults {
     const SANDBOX: Sandbox = Sandbox::ReadOnly;
     const READS: ReadAccess = ReadAccess::Isolated;
     const BYTES_PER_DAY: Option<u64> = Some(limits::BYTES_PER_DAY_DEFAULT);
@@ -64,12 +64,12 @@ impl Defaults for Tool {
 #[serde(default, deny_unknown_fields)]
 pub struct Tiers {
     /// The local command line, and channels whose senders are the owner of this machine.
-    pub owner: TierConfig<Owner>,
+    pub owner: TierConfig<OwnerDefaults>,
     /// Other agents, and people whom the channel can't tell from strangers.
-    pub peer: TierConfig<Peer>,
+    pub peer: TierConfig<PeerDefaults>,
     /// Tasks, and messages of whoever holds a token without `admin`. What a task asks for goes before these keys; a task
     /// that the owner starts reads what the owner's turns read.
-    pub tool: TierConfig<Tool>,
+    pub tool: TierConfig<ToolDefaults>,
 }
 
 /// What the turns of one tier may do.

@@ -2,9 +2,9 @@
 //! not pass, powers that deserve a warning. The form of the file was checked before.
 
 use super::environment::CODEX_HOME;
-use super::error::Problem;
+use super::error::ConfigProblem;
 use super::keys::{Config, TransportKey};
-use super::load::Origins;
+use super::load::ValueOrigins;
 use super::places::Places;
 use super::tiers::TierConfig;
 use bridge_core::value::{ApprovalPolicy, ReadAccess, Sandbox};
@@ -17,7 +17,11 @@ const OURS: [&str; 2] = ["WORKSPACE_ID", "PLATFORM_URL"];
 const OUR_PREFIXES: [&str; 3] = ["CODEX_BRIDGE_", "CODEX_CHANNEL_MOLECULE_", "MOLECULE_"];
 
 /// Everything that is wrong with the values.
-pub(super) fn problems(config: &Config, origins: &Origins, places: &Places) -> Vec<Problem> {
+pub(super) fn problems(
+    config: &Config,
+    origins: &ValueOrigins,
+    places: &Places,
+) -> Vec<ConfigProblem> {
     let mut found = Vec::new();
     let mut say = |key: &str, what: String| found.extend(origins.problem(key, what));
     if let Some(home) = &config.codex.home
@@ -72,9 +76,9 @@ pub(super) fn problems(config: &Config, origins: &Origins, places: &Places) -> V
 fn tier_problems<T>(
     name: &str,
     tier: &TierConfig<T>,
-    origins: &Origins,
+    origins: &ValueOrigins,
     places: &Places,
-) -> Vec<Problem> {
+) -> Vec<ConfigProblem> {
     let mut found = Vec::new();
     let key = |last: &str| format!("tiers.{name}.{last}");
     let mut say = |last: &str, what: String| found.extend(origins.problem(&key(last), what));
@@ -105,10 +109,10 @@ fn tier_problems<T>(
 /// never read.
 pub(super) fn reads_also_problems(
     config: &Config,
-    origins: &Origins,
+    origins: &ValueOrigins,
     places: &Places,
     hidden: &[PathBuf],
-) -> Vec<Problem> {
+) -> Vec<ConfigProblem> {
     let tiers = &config.tiers;
     let lists = [
         ("owner", &tiers.owner.reads_also, tiers.owner.reads),
@@ -225,9 +229,9 @@ mod tests {
 
     fn judge(text: &str) -> Vec<String> {
         let (config, spots) = read(text).unwrap();
-        let origins = Origins::of(spots);
+        let origins = ValueOrigins::of(spots);
         let problems = problems(&config, &origins, &Places::default());
-        let line = |problem: &Problem| format!("{}: {}", problem.place, problem.what);
+        let line = |problem: &ConfigProblem| format!("{}: {}", problem.place, problem.what);
         problems.iter().map(line).collect()
     }
 

@@ -1,4 +1,4 @@
-//! The ancestor's record of its conversations, `sessions.json`, is taken over once: each chat goes on on the Codex
+//! The legacy program's record of its conversations, `sessions.json`, is taken over once: each chat goes on on the Codex
 //! thread that it had. The file itself is left as it is.
 //!
 //! A thread that Codex does not know any more is found out with the first message, like any other lost thread.
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The ancestor's file.
+/// The legacy program's file.
 const SESSIONS: &str = "sessions.json";
 /// Where the ledger marks that it was taken over.
 const MARK: &str = "import:sessions";
@@ -31,14 +31,14 @@ const PEER: &str = "peer:";
 
 /// A workspace that the chats may belong to.
 #[derive(Clone, Debug)]
-pub(crate) struct Heir {
+pub(crate) struct ImportTarget {
     pub(crate) workspace: String,
     pub(crate) canvas_tier: Tier,
 }
 
 /// Why a file can't be taken over.
 #[derive(Debug, thiserror::Error)]
-enum Unread {
+enum SessionsError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     #[error("it belongs to another user, who would choose our threads")]
@@ -50,14 +50,14 @@ enum Unread {
 }
 
 impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
-    /// Takes the ancestor's conversations over, from the first of these directories that knows a chat. Without a
+    /// Takes the legacy program's conversations over, from the first of these directories that knows a chat. Without a
     /// workspace nothing is done: there is nobody whose chats they could be.
     pub(crate) async fn import_sessions(
         self: &Arc<Self>,
         directories: &[PathBuf],
-        heirs: &[Heir],
+        targets: &[ImportTarget],
     ) -> Result<(), LedgerError> {
-        let Some(first) = heirs.first() else {
+        let Some(first) = targets.first() else {
             return Ok(());
         };
         let mark = ChannelId::new(MARK);
@@ -77,7 +77,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let from = places.join(", ");
         let adopted: Vec<_> = sessions
             .into_iter()
-            .filter_map(|(key, session)| self.adopt_session(&key, &session, first, heirs))
+            .filter_map(|(key, session)| self.adopt_session(&key, &session, first, targets))
             .collect();
         let import = Import {
             mark,
@@ -102,8 +102,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         &self,
         key: &str,
         session: &str,
-        first: &Heir,
-        heirs: &[Heir],
+        first: &ImportTarget,
+        targets: &[ImportTarget],
     ) -> Option<Adopted> {
         let refuse = |why: &str| {
             let key = crate::term::escape_line(key).into_owned();
@@ -119,7 +119,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         }
         let (workspace, tier) = match (key.strip_prefix(CANVAS), key.strip_prefix(PEER)) {
             (Some(workspace), _) if !workspace.is_empty() => {
-                let known = heirs.iter().find(|heir| heir.workspace == workspace);
+                let known = targets.iter().find(|target| target.workspace == workspace);
                 (workspace, known.unwrap_or(first).canvas_tier)
             }
             (_, Some(peer)) if !peer.is_empty() => (first.workspace.as_str(), Tier::Peer),
@@ -164,7 +164,7 @@ fn gather(directories: &[PathBuf]) -> (BTreeMap<String, String>, Vec<String>) {
     (sessions, places)
 }
 
-fn read(path: &Path) -> Result<Option<BTreeMap<String, String>>, Unread> {
+fn read(path: &Path) -> Result<Option<BTreeMap<String, String>>, SessionsError> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -172,12 +172,12 @@ fn read(path: &Path) -> Result<Option<BTreeMap<String, String>>, Unread> {
     };
     let owner = file.metadata()?.uid();
     if owner != nix::unistd::geteuid().as_raw() && owner != 0 {
-        return Err(Unread::Foreign);
+        return Err(SessionsError::Foreign);
     }
     let mut text = String::new();
     let length = file.take(BYTES_MAX + 1).read_to_string(&mut text)?;
     if u64::try_from(length).unwrap_or(u64::MAX) > BYTES_MAX {
-        return Err(Unread::TooLong);
+        return Err(SessionsError::TooLong);
     }
     Ok(Some(serde_json::from_str(&text)?))
 }

@@ -12,18 +12,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Longest sleep of a loop that waits for something due.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
-static CLOCK: OnceLock<Clock> = OnceLock::new();
+static CLOCK: OnceLock<LedgerClock> = OnceLock::new();
 
 /// A steady clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Clock {
+struct LedgerClock {
     /// The ledger's time at the start.
     base_ms: i64,
     /// The steady reading at the start.
     steady_ms: i64,
 }
 
-impl Clock {
+impl LedgerClock {
     /// Starts at the wall clock's time, or where the ledger is when the wall clock went back since.
     fn start(wall_ms: i64, newest: Option<Timestamp>, steady_ms: i64) -> Self {
         let base_ms = newest.map_or(wall_ms, |newest| newest.0.max(wall_ms));
@@ -38,13 +38,13 @@ impl Clock {
 
 /// Starts the clock, not behind the newest time of the ledger.
 pub(crate) fn start(newest: Option<Timestamp>) {
-    CLOCK.get_or_init(|| Clock::start(wall_ms(), newest, steady_ms()));
+    CLOCK.get_or_init(|| LedgerClock::start(wall_ms(), newest, steady_ms()));
 }
 
 /// The time for the ledger.
 pub(crate) fn now() -> Timestamp {
     CLOCK
-        .get_or_init(|| Clock::start(wall_ms(), None, steady_ms()))
+        .get_or_init(|| LedgerClock::start(wall_ms(), None, steady_ms()))
         .at(steady_ms())
 }
 
@@ -95,7 +95,7 @@ mod tests {
     /// T1, T2: the wall clock is read once, so a jump while the daemon lives changes nothing.
     #[test]
     fn t1_t2_clock_ignores_wall_jumps() {
-        let clock = Clock::start(10 * HOUR_MS, None, 5_000);
+        let clock = LedgerClock::start(10 * HOUR_MS, None, 5_000);
         assert_eq!(clock.at(5_000), Timestamp(10 * HOUR_MS));
         assert_eq!(clock.at(6_500), Timestamp(10 * HOUR_MS + 1_500));
     }
@@ -104,16 +104,16 @@ mod tests {
     #[test]
     fn t2_clock_never_starts_behind_ledger() {
         let newest = Some(Timestamp(10 * HOUR_MS));
-        let clock = Clock::start(9 * HOUR_MS, newest, 0);
+        let clock = LedgerClock::start(9 * HOUR_MS, newest, 0);
         assert_eq!(clock.at(1_000), Timestamp(10 * HOUR_MS + 1_000));
-        let ahead = Clock::start(11 * HOUR_MS, newest, 0);
+        let ahead = LedgerClock::start(11 * HOUR_MS, newest, 0);
         assert_eq!(ahead.at(0), Timestamp(11 * HOUR_MS));
     }
 
     /// T3: the machine slept eight hours; what was due meanwhile is due now.
     #[test]
     fn t3_sleep_counts() {
-        let clock = Clock::start(0, None, 1_000);
+        let clock = LedgerClock::start(0, None, 1_000);
         assert_eq!(clock.at(1_000 + 8 * HOUR_MS), Timestamp(8 * HOUR_MS));
     }
 

@@ -1,4 +1,4 @@
-//! What becomes of a task that panics: it is logged and counted, and what it worked on is taken up again.
+//! A task that panics is logged and counted, and its message or conversation is taken up again.
 //!
 //! Registries of tasks give an entry back when its task is dropped, so a panic blocks no conversation. `rescue` then finds
 //! the rows that nobody works on, as after a failure of the ledger.

@@ -21,10 +21,10 @@ const FORMER_MAX: usize = 12;
 /// Values that were learned while the daemon runs and are still looked for: tokens of the API that were made.
 const LEARNED_MAX: usize = 32;
 
-/// Tells values that may change.
+/// Reads secret values that may change.
 pub(crate) type Source = Box<dyn Fn() -> Vec<String> + Send + Sync>;
 
-/// Where the values come from.
+/// The values that must not leave: those of the configuration, of files that change, and of tokens made meanwhile.
 #[derive(Default)]
 pub(crate) struct SecretRegistry {
     fixed: Vec<String>,
@@ -34,7 +34,7 @@ pub(crate) struct SecretRegistry {
     made: Mutex<Made>,
 }
 
-/// What the values amount to, so that it is put together only when they change.
+/// The search for all values, rebuilt only when they change.
 #[derive(Default)]
 struct Made {
     /// The values of each source, oldest first.
@@ -46,12 +46,11 @@ struct Made {
 
 impl std::fmt::Debug for SecretRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Vault").finish_non_exhaustive()
+        f.debug_struct("SecretRegistry").finish_non_exhaustive()
     }
 }
 
 impl SecretRegistry {
-    /// These values.
     pub(crate) fn new(fixed: Vec<String>) -> Self {
         Self {
             fixed,

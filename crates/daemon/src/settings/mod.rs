@@ -8,7 +8,7 @@ use crate::notify_targets::NotifySettings;
 use crate::process::ids;
 use crate::push_client::{HttpPushClient, PushClient};
 use crate::redaction::registry::SecretRegistry;
-use crate::turn::follow::Patience;
+use crate::turn::follow::TurnTimeouts;
 use crate::turn::progress::ProgressTimes;
 use bridge_channel::files::{FileStore, MESSAGE_MAX_FILES, outbox_of};
 use bridge_core::budget::Budgets;
@@ -36,7 +36,6 @@ pub(crate) struct Settings {
     tool: TierSettings,
     budgets: Arc<Budgets>,
     pub(crate) policy: Policy,
-    /// Other agents.
     pub(crate) a2a: A2aSettings,
     pub(crate) push_client: Arc<dyn PushClient>,
 
@@ -349,15 +348,15 @@ impl Settings {
     }
 
     /// How long a turn may take. A run says nothing while its model writes, so its silence means nothing.
-    pub(crate) fn patience(&self, transport: TurnTransport) -> Patience {
+    pub(crate) fn patience(&self, transport: TurnTransport) -> TurnTimeouts {
         match transport {
-            TurnTransport::AppServer => Patience {
+            TurnTransport::AppServer => TurnTimeouts {
                 timeout: Duration::from_secs(self.config.turn.timeout_secs),
                 idle: Duration::from_secs(self.config.turn.idle_secs),
             },
             TurnTransport::Exec => {
                 let timeout = Duration::from_secs(self.config.exec.timeout_secs);
-                Patience {
+                TurnTimeouts {
                     timeout,
                     idle: timeout.saturating_mul(2),
                 }

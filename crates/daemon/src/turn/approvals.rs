@@ -24,13 +24,13 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// OpenRequests whose time has come that are settled in one go; the rest is due at once.
-const TEND_MAX: usize = 100;
+const EXPIRE_MAX: usize = 100;
 /// How soon open questions are looked at again when the ledger failed.
-const TEND_PAUSE_MS: i64 = 1_000;
+const EXPIRE_PAUSE_MS: i64 = 1_000;
 
 /// The approval requests of one turn.
 #[derive(Debug)]
-pub(crate) struct OpenRequests {
+pub(crate) struct TurnRequests {
     /// Those that nobody decided yet: while there are any, no clock of the turn runs.
     open: watch::Sender<BTreeSet<RequestId>>,
     /// Serialises refreshes of `open`, so a stale read never overwrites a newer one.
@@ -39,7 +39,7 @@ pub(crate) struct OpenRequests {
     received: Mutex<BTreeSet<RequestId>>,
 }
 
-impl OpenRequests {
+impl TurnRequests {
     /// The requests of a turn that waits for `open`; the receiver sees every change.
     pub(crate) fn new(open: BTreeSet<RequestId>) -> (Self, watch::Receiver<BTreeSet<RequestId>>) {
         let (open, changes) = watch::channel(open);
@@ -333,7 +333,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// The questions of a turn that is followed now.
-    fn requests_of(&self, message_id: &MessageId) -> Option<Arc<OpenRequests>> {
+    fn requests_of(&self, message_id: &MessageId) -> Option<Arc<TurnRequests>> {
         let running = self.turns.running.lock();
         running
             .get(message_id)
@@ -398,20 +398,20 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// Settles the requests whose time has come; returns when the next one is due.
-    pub(crate) async fn tend(self: &Arc<Self>) -> Option<Timestamp> {
-        for _ in 0..TEND_MAX {
-            let tend = ExpireRequests {
+    pub(crate) async fn expire_requests(self: &Arc<Self>) -> Option<Timestamp> {
+        for _ in 0..EXPIRE_MAX {
+            let expire = ExpireRequests {
                 now: now(),
                 reminder_ms: self.settings().approval_reminder_ms(),
             };
-            match self.commit(tend).await {
+            match self.commit(expire).await {
                 Ok(ExpireOutcome::Did(request_id)) => {
                     tracing::info!(%request_id, "a question of codex was not decided in time, or is told of again");
                 }
                 Ok(ExpireOutcome::Idle { next_due }) => return next_due,
                 Err(error) => {
                     tracing::error!(%error, "open questions can't be looked at");
-                    return Some(now().plus_ms(TEND_PAUSE_MS));
+                    return Some(now().plus_ms(EXPIRE_PAUSE_MS));
                 }
             }
         }

@@ -5,8 +5,8 @@ use crate::Daemon;
 use crate::process::ids::now;
 use crate::turn::Claimed;
 use crate::turn::agents::Calls;
-use crate::turn::approvals::{AskedBefore, OpenRequests};
-use crate::turn::progress::Progress;
+use crate::turn::approvals::{AskedBefore, TurnRequests};
+use crate::turn::progress::ProgressTimer;
 use crate::turn::running::RunningTurn;
 use crate::turn::watchdog::{Cause, Duty, Watchdog};
 use bridge_core::port::{
@@ -30,7 +30,7 @@ pub(crate) struct Followed {
     /// When its intent was written down.
     pub(crate) started_at: Timestamp,
     /// How long it may take.
-    pub(crate) patience: Patience,
+    pub(crate) patience: TurnTimeouts,
     /// Whether it ran before we followed it: a command may be at work that is silent for long.
     pub(crate) attached: bool,
     /// The texts that it was given before we followed it; its answer answers them too.
@@ -59,10 +59,10 @@ impl Followed {
 
 /// How long a turn may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
-    /// In all.
+pub(crate) struct TurnTimeouts {
+    /// From its start to its end.
     pub(crate) timeout: Duration,
-    /// Without a sign of it.
+    /// Without an event.
     pub(crate) idle: Duration,
 }
 
@@ -73,7 +73,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         } else {
             AskedBefore::default()
         };
-        let (requests, mut asked) = OpenRequests::new(before.open);
+        let (requests, mut asked) = TurnRequests::new(before.open);
         let requests = Arc::new(requests);
         let mut entry = RunningEntry {
             daemon: self,
@@ -86,7 +86,8 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         let left = turn.time_left(before.waited);
         let mut watchdog = Watchdog::new(left, turn.patience.idle, Instant::now());
         watchdog.person(!asked.borrow_and_update().is_empty(), Instant::now());
-        let mut progress = Progress::new(self.settings().progress_times(), gone, Instant::now());
+        let mut progress =
+            ProgressTimer::new(self.settings().progress_times(), gone, Instant::now());
         if turn.attached {
             watchdog.know_nothing();
         }
@@ -174,7 +175,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// Registers the turn first and reads its row then, so that no stop falls between the two.
-    async fn register(&self, turn: &Followed, requests: Arc<OpenRequests>) -> CancellationToken {
+    async fn register(&self, turn: &Followed, requests: Arc<TurnRequests>) -> CancellationToken {
         let stop = CancellationToken::new();
         let running = RunningTurn {
             thread: turn.thread.clone(),
@@ -313,7 +314,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
 struct RunningEntry<'a, L: Ledger, A: Agent, S: Sink> {
     daemon: &'a Daemon<L, A, S>,
     turn: &'a Followed,
-    requests: Arc<OpenRequests>,
+    requests: Arc<TurnRequests>,
     ended: bool,
 }
 

@@ -29,12 +29,12 @@ pub(crate) struct ProgressTimes {
 
 /// When the next line about one turn is due.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ProgressTimer {
     next: Instant,
     every: Duration,
 }
 
-impl Progress {
+impl ProgressTimer {
     /// Lines count from the turn's beginning, also when it is followed again after a restart: those whose time
     /// passed meanwhile are left out.
     pub(crate) fn new(times: ProgressTimes, gone: Duration, now: Instant) -> Self {
@@ -116,7 +116,7 @@ mod tests {
 
     fn first(gone_secs: u64) -> u64 {
         let now = Instant::now();
-        let progress = Progress::new(TIMES, Duration::from_secs(gone_secs), now);
+        let progress = ProgressTimer::new(TIMES, Duration::from_secs(gone_secs), now);
         (progress.wake() - now).as_secs()
     }
 
@@ -131,11 +131,11 @@ mod tests {
             after: None,
             ..TIMES
         };
-        let progress = Progress::new(off, Duration::ZERO, Instant::now());
+        let progress = ProgressTimer::new(off, Duration::ZERO, Instant::now());
         assert!(progress.wake() > Instant::now() + NEVER / 2);
         let (every, now) = (Duration::from_secs(u64::MAX), Instant::now());
         let after = Some(every);
-        let mut f10 = Progress::new(ProgressTimes { after, every }, Duration::ZERO, now);
+        let mut f10 = ProgressTimer::new(ProgressTimes { after, every }, Duration::ZERO, now);
         f10.shown(now);
         assert!(f10.wake() > now + NEVER / 2);
     }

@@ -2,7 +2,7 @@
 //!
 //! In memory alone: platforms ask every two seconds, and a display must not wait for the ledger.
 
-use super::approvals::OpenRequests;
+use super::approvals::TurnRequests;
 use bridge_channel::Activity;
 use bridge_core::limits::clip;
 use bridge_core::port::TurnEvent;
@@ -24,7 +24,7 @@ pub(crate) struct RunningTurn {
     pub(crate) turn_id: TurnId,
     /// Cancelled when a person stops the turn.
     pub(crate) stop: CancellationToken,
-    pub(crate) requests: Arc<OpenRequests>,
+    pub(crate) requests: Arc<TurnRequests>,
     /// Channel to report activity to.
     pub(crate) channel: ChannelId,
     /// The newest item it began.
@@ -47,7 +47,7 @@ impl RunningTurns {
     }
 
     /// Removes a turn, unless another task follows it already: a lost turn is found again before its first task ends.
-    pub(super) fn remove(&self, message_id: &MessageId, requests: &Arc<OpenRequests>) {
+    pub(super) fn remove(&self, message_id: &MessageId, requests: &Arc<TurnRequests>) {
         let mut running = self.lock();
         let is_ours = |turn: &RunningTurn| Arc::ptr_eq(&turn.requests, requests);
         if running.get(message_id).is_some_and(is_ours) {

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 const FAULT_PAUSE_MS: i64 = 1_000;
 
 /// What a round of claims leaves the scheduler to do.
-enum Round {
+enum ClaimRound {
     /// Each found something: there may be more.
     Again,
     /// Nothing can be claimed before this.
@@ -30,15 +30,15 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         while !self.stopping.is_cancelled() && !self.damaged.is_cancelled() {
             let round = self.claim(claims.now()).await;
             self.turns.rounds.fetch_add(1, Ordering::Relaxed);
-            claims.round(matches!(round, Round::Again));
+            claims.round(matches!(round, ClaimRound::Again));
             let due = match round {
-                Round::Again => continue,
-                Round::Rest { next_due } => {
-                    let request_due = self.tend().await;
+                ClaimRound::Again => continue,
+                ClaimRound::Rest { next_due } => {
+                    let request_due = self.expire_requests().await;
                     next_due.into_iter().chain(request_due).min()
                 }
-                Round::Pause => Some(now().plus_ms(FAULT_PAUSE_MS)),
-                Round::Fenced => return self.fenced.cancel(),
+                ClaimRound::Pause => Some(now().plus_ms(FAULT_PAUSE_MS)),
+                ClaimRound::Fenced => return self.fenced.cancel(),
             };
             tokio::select! {
                 () = self.stopping.cancelled() => return,
@@ -50,9 +50,9 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
     }
 
     /// Claims so often at once; they are decided one after the other and wait for the disk together.
-    async fn claim(self: &Arc<Self>, times: usize) -> Round {
+    async fn claim(self: &Arc<Self>, times: usize) -> ClaimRound {
         let claims = (0..times).map(|_| self.commit(self.settings().claim(now())));
-        let mut round = Round::Again;
+        let mut round = ClaimRound::Again;
         for claimed in join_all(claims).await {
             match claimed {
                 Ok(ClaimOutcome::Claimed { message, .. }) => {
@@ -61,15 +61,15 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
                 }
                 Ok(ClaimOutcome::Buried | ClaimOutcome::Held) => {}
                 Ok(ClaimOutcome::Idle { next_due } | ClaimOutcome::Full { next_due }) => {
-                    round = Round::Rest { next_due };
+                    round = ClaimRound::Rest { next_due };
                 }
                 Err(error @ LedgerError::Fenced { .. }) => {
                     tracing::error!(%error, "this daemon must stop");
-                    return Round::Fenced;
+                    return ClaimRound::Fenced;
                 }
                 Err(error) => {
                     tracing::error!(%error, "the scheduler can't use the ledger");
-                    return Round::Pause;
+                    return ClaimRound::Pause;
                 }
             }
         }

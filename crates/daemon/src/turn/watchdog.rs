@@ -1,6 +1,6 @@
-//! When a running turn has had enough: its time is used up, or it was silent for too long.
+//! Decides when a running turn is ended: its time is used up, or it was silent for too long. `follow` acts on it.
 //!
-//! Decides only; who interrupts and ends is `follow`. The idle clock stands still while a command runs, because a
+//! The idle clock stands still while a command runs, because a
 //! long build says nothing for a long time. A command whose approval request Codex has not settled does not run yet.
 
 use bridge_core::deadline::after;
@@ -35,11 +35,11 @@ pub(crate) struct Watchdog {
     unsettled: HashSet<RequestKey>,
     /// Since when a person must decide something; no clock runs meanwhile.
     person: Option<Instant>,
-    stage: Stage,
+    stage: WatchdogStage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum WatchdogStage {
     Watching,
     /// It was interrupted for this reason and must end by then.
     Ending(Cause, Instant),
@@ -78,7 +78,7 @@ impl Watchdog {
             unknown: false,
             unsettled: HashSet::new(),
             person: None,
-            stage: Stage::Watching,
+            stage: WatchdogStage::Watching,
         }
     }
 
@@ -102,10 +102,10 @@ impl Watchdog {
     /// When to look again.
     pub(crate) fn wake(&self) -> Instant {
         match self.stage {
-            Stage::Ending(_, until) => until,
-            Stage::Watching if let Some(since) = self.person => after(since, NEVER),
-            Stage::Watching if self.may_run_silently() => self.deadline,
-            Stage::Watching => self.deadline.min(after(self.last_sign, self.idle)),
+            WatchdogStage::Ending(_, until) => until,
+            WatchdogStage::Watching if let Some(since) = self.person => after(since, NEVER),
+            WatchdogStage::Watching if self.may_run_silently() => self.deadline,
+            WatchdogStage::Watching => self.deadline.min(after(self.last_sign, self.idle)),
         }
     }
 
@@ -137,24 +137,20 @@ impl Watchdog {
     }
 
     fn item(&mut self, item_id: &ItemId, completed: bool) {
-        match completed {
-            true => {
-                self.working.remove(item_id);
-                self.unsettled
-                    .retain(|asked| asked.item_id.as_ref() != Some(item_id));
-            }
-            false if self.working.len() < WORKING_MAX => {
-                self.working.insert(item_id.clone());
-            }
-            false => {}
+        if completed {
+            self.working.remove(item_id);
+            self.unsettled
+                .retain(|asked| asked.item_id.as_ref() != Some(item_id));
+        } else if self.working.len() < WORKING_MAX {
+            self.working.insert(item_id.clone());
         }
     }
 
     /// A person stopped the turn.
     pub(crate) fn stop(&mut self, now: Instant) -> Option<Duty> {
         match self.stage {
-            Stage::Ending(..) => None,
-            Stage::Watching => Some(self.end(Cause::Stopped, Duty::Interrupt, now)),
+            WatchdogStage::Ending(..) => None,
+            WatchdogStage::Watching => Some(self.end(Cause::Stopped, Duty::Interrupt, now)),
         }
     }
 
@@ -162,24 +158,24 @@ impl Watchdog {
     pub(crate) fn due(&mut self, now: Instant) -> Option<Duty> {
         match self.stage {
             _ if now < self.wake() => None,
-            Stage::Ending(cause, _) => Some(self.end(cause, Duty::EndLife, now)),
-            Stage::Watching if now >= self.deadline => {
+            WatchdogStage::Ending(cause, _) => Some(self.end(cause, Duty::EndLife, now)),
+            WatchdogStage::Watching if now >= self.deadline => {
                 Some(self.end(Cause::Timeout, Duty::Interrupt, now))
             }
-            Stage::Watching => Some(self.end(Cause::Silence, Duty::Probe, now)),
+            WatchdogStage::Watching => Some(self.end(Cause::Silence, Duty::Probe, now)),
         }
     }
 
     fn end(&mut self, cause: Cause, duty: Duty, now: Instant) -> Duty {
-        self.stage = Stage::Ending(cause, after(now, INTERRUPT_PATIENCE));
+        self.stage = WatchdogStage::Ending(cause, after(now, INTERRUPT_PATIENCE));
         duty
     }
 
     /// Why the turn is being ended, if it is.
     pub(crate) fn cause(&self) -> Option<Cause> {
         match self.stage {
-            Stage::Watching => None,
-            Stage::Ending(cause, _) => Some(cause),
+            WatchdogStage::Watching => None,
+            WatchdogStage::Ending(cause, _) => Some(cause),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The workspaces in force: the file's tables and the environment's variables put together, each judged as the
 //! channel itself would judge it.
 
-use super::super::error::{Place, Problem};
-use super::super::load::Origins;
+use super::super::error::{ConfigProblem, ProblemPlace};
+use super::super::load::ValueOrigins;
 use super::variables::{self, Named, Variables};
 use super::{MoleculeConfig, WorkspaceConfig};
 use bridge_channel::molecule::{
@@ -72,21 +72,21 @@ impl Workspace {
 #[derive(Debug, Default)]
 pub(in super::super) struct Resolved {
     pub(in super::super) workspaces: Vec<Workspace>,
-    pub(in super::super) problems: Vec<Problem>,
+    pub(in super::super) problems: Vec<ConfigProblem>,
     pub(in super::super) warnings: Vec<String>,
 }
 
 /// A table of the file, or nothing where only the environment names the workspace.
-struct Table<'a> {
+struct WorkspaceTable<'a> {
     keys: &'a WorkspaceConfig,
-    place: Option<Place>,
+    place: Option<ProblemPlace>,
 }
 
 /// Puts the workspaces together. A table and a variable that name the same workspace are one: the variable says
 /// where it is and its token, the table the rest.
 pub(in super::super) fn resolve(
     config: &MoleculeConfig,
-    origins: &Origins,
+    origins: &ValueOrigins,
     variables: Variables,
 ) -> Resolved {
     let Variables {
@@ -114,11 +114,11 @@ pub(in super::super) fn resolve(
             .iter_mut()
             .find(|one| one.as_ref().is_some_and(|one| alike(&one.id, &keys.id)))
             .and_then(Option::take);
-        resolving.add(&Table { keys, place }, same);
+        resolving.add(&WorkspaceTable { keys, place }, same);
     }
     let keys = &WorkspaceConfig::default();
     for one in named.into_iter().flatten() {
-        resolving.add(&Table { keys, place: None }, Some(one));
+        resolving.add(&WorkspaceTable { keys, place: None }, Some(one));
     }
     resolving.resolved
 }
@@ -131,14 +131,14 @@ struct Resolving<'a> {
     config: &'a MoleculeConfig,
     url: Option<String>,
     org_id: Option<String>,
-    seen: BTreeMap<String, Place>,
+    seen: BTreeMap<String, ProblemPlace>,
     resolved: Resolved,
 }
 
 impl Resolving<'_> {
-    fn add(&mut self, table: &Table<'_>, named: Option<Named>) {
+    fn add(&mut self, table: &WorkspaceTable<'_>, named: Option<Named>) {
         let variable = named.as_ref().map(|one| one.variable);
-        let place = table.place.unwrap_or(Place::Variable {
+        let place = table.place.unwrap_or(ProblemPlace::Variable {
             variable: variable.unwrap_or(variables::ID),
         });
         match self.build(table.keys, named, place) {
@@ -146,7 +146,7 @@ impl Resolving<'_> {
                 self.warn(&workspace);
                 self.resolved.workspaces.push(workspace);
             }
-            Err(what) => self.resolved.problems.push(Problem { place, what }),
+            Err(what) => self.resolved.problems.push(ConfigProblem { place, what }),
         }
     }
 
@@ -154,7 +154,7 @@ impl Resolving<'_> {
         &mut self,
         keys: &WorkspaceConfig,
         named: Option<Named>,
-        place: Place,
+        place: ProblemPlace,
     ) -> Result<Workspace, String> {
         let config = self.config;
         let id = match (&named, keys.id.trim()) {

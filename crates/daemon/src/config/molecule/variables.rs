@@ -1,8 +1,8 @@
-//! The variables that turn the channel on without a file, as the ancestor and the platform's own runtime read them.
+//! The variables that turn the channel on without a file, as the legacy program and the platform's own runtime read them.
 //! They hold tokens, so nothing of them is printed, in errors neither.
 
 use super::super::environment::Environment;
-use super::super::error::{Place, Problem};
+use super::super::error::{ConfigProblem, ProblemPlace};
 use bridge_channel::molecule::{Secret, TokenSource};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub(crate) struct Variables {
     pub(super) org_id: Option<String>,
     /// Workspaces that it names, in its order.
     pub(super) named: Vec<Named>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<ConfigProblem>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Named {
 
 /// One entry of the list, as the runtime reads it.
 #[derive(Deserialize)]
-struct Entry {
+struct VariableEntry {
     id: Option<String>,
     token: Option<String>,
     platform_url: Option<String>,
@@ -124,7 +124,7 @@ impl Variables {
     }
 
     fn read_list(&mut self, variable: &'static str, list: &str) {
-        let entries: Vec<Entry> = match serde_json::from_str(list) {
+        let entries: Vec<VariableEntry> = match serde_json::from_str(list) {
             Ok(entries) => entries,
             // The parser's own words quote the text, which holds tokens.
             Err(error) => {
@@ -160,8 +160,8 @@ impl Variables {
     }
 
     pub(super) fn problem(&mut self, variable: &'static str, what: impl Into<String>) {
-        self.problems.push(Problem {
-            place: Place::Variable { variable },
+        self.problems.push(ConfigProblem {
+            place: ProblemPlace::Variable { variable },
             what: what.into(),
         });
     }

@@ -124,7 +124,7 @@ impl DetachedCalls {
 
 /// What the model wants.
 #[derive(Debug, Deserialize)]
-struct Wanted {
+struct AgentCall {
     agent: String,
     text: String,
     context: Option<String>,
@@ -254,7 +254,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         arguments: String,
         over: CancellationToken,
     ) -> Returned {
-        let wanted: Wanted = match serde_json::from_str(&arguments) {
+        let wanted: AgentCall = match serde_json::from_str(&arguments) {
             Ok(wanted) => wanted,
             Err(error) => return Returned::failed(format!("the arguments do not fit: {error}")),
         };
@@ -304,7 +304,7 @@ impl<L: Ledger, A: Agent, S: Sink> Daemon<L, A, S> {
         &self,
         cause: &MessageId,
         to: &RequestKey,
-        wanted: &Wanted,
+        wanted: &AgentCall,
     ) -> Result<(Peer, Question), Returned> {
         let id = cause.clone();
         let read = self.ledger.read(move |rows| {
