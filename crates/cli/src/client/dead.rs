@@ -1,8 +1,11 @@
-//! `dead list`, `dead show` and `dead drop`: messages that only a person moves on.
+//! `dead`: messages that only a person moves on. `dead redrive` is in `redrive`.
 
-use super::api::{Act, ApiClient, ClientError};
-use super::show::{finish, print, print_json};
-use super::story::story_words;
+use super::api::{ApiClient, ClientError, MessageAct};
+use super::message::message_words;
+use super::output::{exit_code, print, print_json};
+use super::redrive::redrive;
+use crate::cli::{DeadCommand, DropArgs, IdArgs};
+use anyhow::bail;
 use bridge_core::limits::{BACKLOG_MAX, PAGE_MAX};
 use bridge_daemon::term::{self, Paint, escape, escape_line, span};
 use bridge_front::{ActView, DeadList, DeadView, StoryView};
@@ -10,15 +13,23 @@ use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-pub(crate) async fn list_dead(
+/// Runs one of the commands.
+pub(crate) async fn dead(
     client: &ApiClient,
-    limit: u32,
-    before: Option<&str>,
-    json: bool,
+    command: DeadCommand,
     no_color: bool,
-) -> ExitCode {
-    let found = client.dead(limit, before).await;
-    finish(client, found, json, no_color, list_words)
+) -> anyhow::Result<ExitCode> {
+    let paint = Paint::stdout(no_color);
+    match command {
+        DeadCommand::List(args) => {
+            let found = client.dead(args.limit, args.before.as_deref()).await?;
+            let words = |found: &DeadList| list_words(found, paint);
+            args.output.show(&found, ExitCode::SUCCESS, words)
+        }
+        DeadCommand::Show(args) => show(client, &args, paint).await,
+        DeadCommand::Redrive(args) => redrive(client, args).await,
+        DeadCommand::Drop(args) => drop_letters(client, args).await,
+    }
 }
 
 fn list_words(list: &DeadList, paint: Paint) -> String {
@@ -61,60 +72,44 @@ fn entry(dead: &DeadView, paint: Paint) -> String {
     )
 }
 
-pub(crate) async fn show_dead(
+async fn show(client: &ApiClient, args: &IdArgs, paint: Paint) -> anyhow::Result<ExitCode> {
+    let found = client.message(&args.id).await?;
+    let StoryView { message, .. } = &found;
+    if !matches!(message.state.as_str(), "dead" | "parked") {
+        bail!(
+            "message {} is no dead letter, it is {}: {}",
+            args.id,
+            message.state,
+            message.why.now
+        );
+    }
+    let words = |found: &StoryView| message_words(found, paint);
+    args.output.show(&found, ExitCode::SUCCESS, words)
+}
+
+/// The ids of the letters that a command is for: those given, or all, oldest first, at most `max`.
+pub(super) async fn chosen(
     client: &ApiClient,
-    id: &str,
-    json: bool,
-    no_color: bool,
-) -> ExitCode {
-    let found = client.message(id).await;
-    if let Ok(StoryView { message, .. }) = &found
-        && !matches!(message.state.as_str(), "dead" | "parked")
-    {
-        term::complain(&escape(&format!(
-            "message {id} is no dead letter, it is {}: {}",
-            message.state, message.why.now
-        )));
-        return ExitCode::FAILURE;
+    ids: Vec<String>,
+    all: bool,
+    max: usize,
+) -> Result<Vec<String>, ClientError> {
+    if !all {
+        return Ok(ids);
     }
-    finish(client, found, json, no_color, story_words)
-}
-
-/// Which ones.
-pub(super) enum Chosen {
-    Ids(Vec<String>),
-    All,
-}
-
-impl Chosen {
-    pub(super) fn of(ids: Vec<String>, all: bool) -> Self {
-        if all { Self::All } else { Self::Ids(ids) }
-    }
-
-    /// Their ids, oldest first when all are meant, at most `max`.
-    pub(super) async fn ids(
-        self,
-        client: &ApiClient,
-        max: u32,
-    ) -> Result<Vec<String>, ClientError> {
-        let max = usize::try_from(max).unwrap_or(usize::MAX);
-        let mut found = match self {
-            Self::Ids(ids) => return Ok(ids),
-            Self::All => Vec::new(),
-        };
-        let mut before: Option<String> = None;
-        loop {
-            let page = client.dead(PAGE_MAX, before.as_deref()).await?;
-            found.extend(page.dead.into_iter().map(|dead| dead.message_id));
-            before = page.next;
-            if before.is_none() || found.len() >= usize::try_from(BACKLOG_MAX).unwrap_or(0) {
-                break;
-            }
+    let mut found = Vec::new();
+    let mut before: Option<String> = None;
+    loop {
+        let page = client.dead(PAGE_MAX, before.as_deref()).await?;
+        found.extend(page.dead.into_iter().map(|dead| dead.message_id));
+        before = page.next;
+        if before.is_none() || found.len() >= usize::try_from(BACKLOG_MAX).unwrap_or(0) {
+            break;
         }
-        found.reverse();
-        found.truncate(max);
-        Ok(found)
     }
+    found.reverse();
+    found.truncate(max);
+    Ok(found)
 }
 
 /// One that could not be done.
@@ -130,37 +125,30 @@ struct Dropped {
     refused: Vec<NotDone>,
 }
 
-pub(crate) async fn drop_dead(
-    client: &ApiClient,
-    ids: Vec<String>,
-    all: bool,
-    yes: bool,
-    json: bool,
-) -> ExitCode {
-    let ids = match Chosen::of(ids, all).ids(client, u32::MAX).await {
-        Ok(ids) => ids,
-        Err(error) => return failed(client, &error),
-    };
+async fn drop_letters(client: &ApiClient, args: DropArgs) -> anyhow::Result<ExitCode> {
+    let DropArgs {
+        ids,
+        all,
+        yes,
+        output,
+    } = args;
+    let ids = chosen(client, ids, all, usize::MAX).await?;
     if all && !ids.is_empty() && !yes && !agreed(ids.len()) {
-        return ExitCode::FAILURE;
+        return Ok(ExitCode::FAILURE);
     }
     let mut done = Dropped::default();
     for id in ids {
-        match client.act(&id, Act::Drop).await {
+        match client.act(&id, MessageAct::Drop).await {
             Ok(act) => done.dropped.push(act),
             Err(error @ ClientError::Refused(_)) => done.refused.push(NotDone {
                 message_id: id,
                 reason: error.to_string(),
             }),
-            Err(error) => return failed(client, &error),
+            Err(error) => return Err(error.into()),
         }
     }
-    let code = if done.refused.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    };
-    if json {
+    let code = exit_code(done.refused.is_empty());
+    if output.json {
         return print_json(&done, code);
     }
     for NotDone { reason, .. } in &done.refused {
@@ -173,12 +161,12 @@ pub(crate) async fn drop_dead(
         .collect();
     match (words.is_empty(), all) {
         (true, true) => print("no dead letters, and nothing waits for you", code),
-        (true, false) => code,
+        (true, false) => Ok(code),
         (false, _) => print(&words.join("\n"), code),
     }
 }
 
-/// Asks whoever is at the terminal; without one there is nobody to ask, and silence is never consent.
+/// Asks for confirmation; without a terminal the answer is no.
 fn agreed(count: usize) -> bool {
     if !std::io::stdin().is_terminal() {
         term::complain(&format!(
@@ -187,19 +175,9 @@ fn agreed(count: usize) -> bool {
         return false;
     }
     let mut stderr = std::io::stderr().lock();
-    let _unheard = write!(stderr, "Give up {count} dead letters for good? [y/N] ")
+    let _closed = write!(stderr, "Give up {count} dead letters for good? [y/N] ")
         .and_then(|()| stderr.flush());
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
-}
-
-/// That no daemon runs says more than that its socket is silent.
-pub(super) fn failed(client: &ApiClient, error: &ClientError) -> ExitCode {
-    let said = match client.expect_daemon() {
-        Ok(()) => error.to_string(),
-        Err(none) => none.to_string(),
-    };
-    term::complain(&escape(&said));
-    ExitCode::FAILURE
 }

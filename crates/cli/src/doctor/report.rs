@@ -15,7 +15,7 @@ pub(super) struct Check {
     /// A name for people.
     #[serde(skip)]
     title: &'static str,
-    status: Status,
+    status: CheckStatus,
     /// What was seen.
     detail: String,
     /// What to do about it.
@@ -25,54 +25,44 @@ pub(super) struct Check {
 /// How it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Status {
+pub(super) enum CheckStatus {
     /// As it should be.
     Ok,
-    /// It works, and somebody should know.
+    /// It works, with a remark.
     Warn,
     /// It does not work.
     Fail,
 }
 
-impl Check {
-    pub(super) fn ok(id: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
-        Self {
-            id,
-            title,
-            status: Status::Ok,
+/// The subject of a check: a name that programs can rely on, and one for people.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Topic(pub(super) &'static str, pub(super) &'static str);
+
+impl Topic {
+    fn check(self, status: CheckStatus, detail: impl Into<String>, fix: Option<String>) -> Check {
+        Check {
+            id: self.0,
+            title: self.1,
+            status,
             detail: detail.into(),
-            fix: None,
+            fix,
         }
     }
 
-    pub(super) fn warn(
-        id: &'static str,
-        title: &'static str,
-        detail: impl Into<String>,
-        fix: impl Into<String>,
-    ) -> Self {
-        Self {
-            status: Status::Warn,
-            fix: Some(fix.into()),
-            ..Self::ok(id, title, detail)
-        }
+    pub(super) fn ok(self, detail: impl Into<String>) -> Check {
+        self.check(CheckStatus::Ok, detail, None)
     }
 
-    pub(super) fn fail(
-        id: &'static str,
-        title: &'static str,
-        detail: impl Into<String>,
-        fix: impl Into<String>,
-    ) -> Self {
-        Self {
-            status: Status::Fail,
-            fix: Some(fix.into()),
-            ..Self::ok(id, title, detail)
-        }
+    pub(super) fn warn(self, detail: impl Into<String>, fix: impl Into<String>) -> Check {
+        self.check(CheckStatus::Warn, detail, Some(fix.into()))
+    }
+
+    pub(super) fn fail(self, detail: impl Into<String>, fix: impl Into<String>) -> Check {
+        self.check(CheckStatus::Fail, detail, Some(fix.into()))
     }
 
     /// A failure whose message says what happened and, behind the first semicolon, what to do.
-    pub(super) fn of_error(id: &'static str, title: &'static str, error: &dyn Error) -> Self {
+    pub(super) fn of_error(self, error: &dyn Error) -> Check {
         let mut words = error.to_string();
         if let Some(source) = error.source() {
             words = match words.split_once("; ") {
@@ -81,15 +71,14 @@ impl Check {
             };
         }
         match words.split_once("; ") {
-            Some((what, fix)) => Self::fail(id, title, what, fix),
-            None => Self {
-                status: Status::Fail,
-                ..Self::ok(id, title, words)
-            },
+            Some((what, fix)) => self.fail(what, fix),
+            None => self.check(CheckStatus::Fail, words, None),
         }
     }
+}
 
-    pub(super) fn status(&self) -> Status {
+impl Check {
+    pub(super) fn status(&self) -> CheckStatus {
         self.status
     }
 
@@ -104,9 +93,9 @@ impl Check {
 
     fn lines(&self, paint: Paint) -> String {
         let status = match self.status {
-            Status::Ok => paint.green("ok  "),
-            Status::Warn => paint.yellow("warn"),
-            Status::Fail => paint.red("FAIL"),
+            CheckStatus::Ok => paint.green("ok  "),
+            CheckStatus::Warn => paint.yellow("warn"),
+            CheckStatus::Fail => paint.red("FAIL"),
         };
         let title = paint.bold(self.title);
         let mut lines = format!("{status}  {title}: {}\n", indented(&self.detail));
@@ -124,13 +113,13 @@ fn indented(text: &str) -> String {
 
 /// All checks so far.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct DoctorReport {
     json: bool,
     paint: Paint,
     checks: Vec<Check>,
 }
 
-impl Report {
+impl DoctorReport {
     pub(super) fn start(json: bool, no_color: bool) -> Self {
         Self {
             json,
@@ -148,7 +137,7 @@ impl Report {
 
     /// Prints what is left to print; the exit code says whether anything failed.
     pub(super) fn finish(self) -> ExitCode {
-        let failed = self.count(Status::Fail);
+        let failed = self.count(CheckStatus::Fail);
         if self.json {
             print(&format!("{:#}\n", self.to_json()));
         } else {
@@ -161,17 +150,17 @@ impl Report {
         }
     }
 
-    fn count(&self, status: Status) -> usize {
+    fn count(&self, status: CheckStatus) -> usize {
         let has = |check: &&Check| check.status == status;
         self.checks.iter().filter(has).count()
     }
 
     fn to_json(&self) -> serde_json::Value {
-        json!({ "ok": self.count(Status::Fail) == 0, "checks": self.checks })
+        json!({ "ok": self.count(CheckStatus::Fail) == 0, "checks": self.checks })
     }
 
     fn summary(&self) -> String {
-        let (failed, warned) = (self.count(Status::Fail), self.count(Status::Warn));
+        let (failed, warned) = (self.count(CheckStatus::Fail), self.count(CheckStatus::Warn));
         let of = self.checks.len();
         match (failed, warned) {
             (0, 0) => format!("\nAll {of} checks are fine.\n"),
@@ -181,7 +170,7 @@ impl Report {
     }
 }
 
-/// A reader that went away is no reason to stop: the exit code still tells.
+/// A closed stream does not end the checks: the exit code still reports failures.
 fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -191,8 +180,8 @@ fn print(text: &str) {
 mod tests {
     use super::*;
 
-    fn report(checks: &[Check]) -> Report {
-        Report {
+    fn report(checks: &[Check]) -> DoctorReport {
+        DoctorReport {
             json: true,
             paint: Paint::stdout(true),
             checks: checks.to_vec(),
@@ -202,9 +191,9 @@ mod tests {
     #[test]
     fn check_prints_line_and_remedy() {
         let paint = Paint::stdout(true);
-        let fine = Check::ok("disk", "disk", "10 GiB free");
+        let fine = Topic("disk", "disk").ok("10 GiB free");
         assert_eq!(fine.lines(paint), "ok    disk: 10 GiB free\n");
-        let bad = Check::fail("x", "login", "none\nat all\u{1b}[2J", "run `codex login`");
+        let bad = Topic("x", "login").fail("none\nat all\u{1b}[2J", "run `codex login`");
         assert_eq!(
             bad.lines(paint),
             "FAIL  login: none\n      at all\\e[2J\n      -> run `codex login`\n"
@@ -213,9 +202,9 @@ mod tests {
 
     #[test]
     fn only_a_failure_fails() {
-        let fine = Check::ok("a", "a", "");
-        let warn = Check::warn("b", "b", "", "");
-        let fail = Check::fail("c", "c", "seen", "do");
+        let fine = Topic("a", "a").ok("");
+        let warn = Topic("b", "b").warn("", "");
+        let fail = Topic("c", "c").fail("seen", "do");
         for (checks, ok) in [
             (vec![], true),
             (vec![fine.clone(), warn.clone()], true),
@@ -238,8 +227,8 @@ mod tests {
         struct Sample(#[source] std::io::Error);
         let error = Sample(std::io::Error::other("broken disk"));
         assert_eq!(
-            Check::of_error("x", "x", &error),
-            Check::fail("x", "x", "cannot read it: broken disk", "check it; twice")
+            Topic("x", "x").of_error(&error),
+            Topic("x", "x").fail("cannot read it: broken disk", "check it; twice")
         );
     }
 }

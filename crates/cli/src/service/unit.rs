@@ -10,7 +10,7 @@ const STOP_EXTRA_SECS: u64 = 45;
 
 /// Whose manager runs the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum ServiceScope {
     /// The user's own.
     User,
     /// The machine's.
@@ -19,8 +19,8 @@ pub(super) enum Scope {
 
 /// What a unit is made of.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) scope: Scope,
+pub(super) struct UnitPlan {
+    pub(super) scope: ServiceScope,
     /// Our own binary.
     pub(super) program: PathBuf,
     pub(super) state_dir: PathBuf,
@@ -44,7 +44,7 @@ pub(super) struct Plan {
 
 /// What an installed unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum UnitOrigin {
     /// As we wrote it, now or earlier.
     Ours,
     /// Changed after we wrote it, or never ours.
@@ -52,19 +52,23 @@ pub(super) enum Origin {
 }
 
 /// The whole file.
-pub(super) fn text(plan: &Plan) -> String {
+pub(super) fn text(plan: &UnitPlan) -> String {
     let body = body(plan);
     format!("{MARK}{}\n{body}", digest(&body))
 }
 
 /// Whether a file is as we wrote it.
-pub(super) fn origin(text: &str) -> Origin {
+pub(super) fn origin(text: &str) -> UnitOrigin {
     let ours = text.split_once('\n').is_some_and(|(first, body)| {
         first
             .strip_prefix(MARK)
             .is_some_and(|said| said == digest(body))
     });
-    if ours { Origin::Ours } else { Origin::Changed }
+    if ours {
+        UnitOrigin::Ours
+    } else {
+        UnitOrigin::Changed
+    }
 }
 
 fn digest(body: &str) -> String {
@@ -72,187 +76,153 @@ fn digest(body: &str) -> String {
     hash.iter().take(16).map(|b| format!("{b:02x}")).collect()
 }
 
-fn body(plan: &Plan) -> String {
-    let mut lines = unit_section(plan);
-    lines.extend(start_lines(plan));
-    lines.extend(life_lines(plan));
-    lines.extend(limit_lines());
-    lines.extend(sandbox_lines(plan));
-    let target = match plan.scope {
-        Scope::User => "default.target",
-        Scope::System => "multi-user.target",
+/// Everything below the mark.
+fn body(plan: &UnitPlan) -> String {
+    let (network, target) = match plan.scope {
+        ServiceScope::User => ("", "default.target"),
+        ServiceScope::System => (
+            "Wants=network-online.target\nAfter=network-online.target\n",
+            "multi-user.target",
+        ),
     };
-    lines.extend(text_lines(&["", "[Install]"]));
-    lines.push(format!("WantedBy={target}"));
-    lines.join("\n") + "\n"
+    let stop = plan.drain_secs.saturating_add(STOP_EXTRA_SECS);
+    format!(
+        "\
+# Change it with `systemctl edit`, which survives `service install`.
+
+[Unit]
+Description=codex-bridge, messages in and Codex turns out
+{network}StartLimitIntervalSec=60
+StartLimitBurst=5
+
+[Service]
+Type=notify
+NotifyAccess=main
+{}
+# Tokens and keys, one NAME=value per line; mode 0600. Not in this file: anyone may read it.
+EnvironmentFile=-{}
+# Or a credential. systemd copies it at the start, so a new token needs a restart; for one without, use
+# `token_file` in codex-bridge.toml:
+# LoadCredential=molecule-token:/etc/codex-bridge/molecule-token
+# Environment=MOLECULE_WORKSPACE_TOKEN_FILE=%d/molecule-token
+WatchdogSec=30
+Restart=on-failure
+RestartSec=2
+# 65: the ledger is damaged. Starting again does not mend it; `codex-bridge recover` does.
+RestartPreventExitStatus=65
+TimeoutStartSec=300
+TimeoutStopSec={stop}
+{LIMITS}{}
+[Install]
+WantedBy={target}
+",
+        start_lines(plan).join("\n"),
+        escape(&plan.environment_file.display().to_string()),
+        sandbox_lines(plan),
+    )
 }
 
-fn unit_section(plan: &Plan) -> Vec<String> {
-    let mut lines = text_lines(&[
-        "# Change it with `systemctl edit`, which survives `service install`.",
-        "",
-        "[Unit]",
-        "Description=codex-bridge, messages in and Codex turns out",
-    ]);
-    if plan.scope == Scope::System {
-        lines.extend(text_lines(&[
-            "Wants=network-online.target",
-            "After=network-online.target",
-        ]));
-    }
-    lines.extend(text_lines(&[
-        "StartLimitIntervalSec=60",
-        "StartLimitBurst=5",
-        "",
-        "[Service]",
-        "Type=notify",
-        "NotifyAccess=main",
-    ]));
-    lines
-}
+/// The lines that are the same in every unit.
+const LIMITS: &str = "\
+# Only the daemon is signalled. It ends Codex itself when it stops; when it crashes, Codex works on behind its
+# socket, the next daemon takes it over, and without one its keeper ends it after `codex.linger_secs`.
+KillMode=process
+# A command of Codex that the kernel kills for its memory is Codex's business, not the daemon's end.
+OOMPolicy=continue
+UMask=0077
+LimitNOFILE=65536
+LimitCORE=0
+TasksMax=8192
+# MemoryMax=4G
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+# Codex's own sandbox is bubblewrap: it makes user, mount, pid and network namespaces and mounts /proc in them.
+# RestrictNamespaces would forbid it; ProtectProc, ProtectKernelTunables and ProtectKernelLogs cover parts of
+# /proc, and then the kernel refuses a fresh one. MemoryDenyWriteExecute breaks what commands run (node, Java).
+# `codex-bridge doctor` proves the sandbox; run it in the unit's own environment after changing these lines.
+";
 
-fn start_lines(plan: &Plan) -> Vec<String> {
-    let mut words = vec![
-        word(&plan.program.display().to_string()),
+/// The command, its user and its variables.
+fn start_lines(plan: &UnitPlan) -> Vec<String> {
+    let mut command = vec![
+        word(&plan.program),
         "--state-dir".to_owned(),
-        word(&plan.state_dir.display().to_string()),
+        word(&plan.state_dir),
     ];
     if let Some(config) = &plan.config {
-        words.extend(["--config".to_owned(), word(&config.display().to_string())]);
+        command.extend(["--config".to_owned(), word(config)]);
     }
-    words.push("run".to_owned());
+    command.push("run".to_owned());
     if let Some(workdir) = &plan.workdir {
-        words.extend(["--workdir".to_owned(), word(&workdir.display().to_string())]);
+        command.extend(["--workdir".to_owned(), word(workdir)]);
     }
     if plan.handover {
-        words.push("--handover".to_owned());
+        command.push("--handover".to_owned());
     }
     let mut lines = vec![
-        format!("ExecStart={}", words.join(" ")),
+        format!("ExecStart={}", command.join(" ")),
         "ExecReload=/bin/kill -HUP $MAINPID".to_owned(),
     ];
-    if let Some(user) = &plan.run_as {
-        lines.push(format!("User={user}"));
-    }
+    lines.extend(plan.run_as.iter().map(|user| format!("User={user}")));
     lines.push(variable("PATH", &plan.path));
-    if let Some(bin) = &plan.codex_bin {
-        lines.push(variable(
-            "CODEX_BRIDGE_CODEX_BIN",
-            &bin.display().to_string(),
-        ));
+    for (name, path) in [
+        ("CODEX_BRIDGE_CODEX_BIN", &plan.codex_bin),
+        ("CODEX_HOME", &plan.codex_home),
+    ] {
+        let path = path.as_ref().map(|path| path.display().to_string());
+        lines.extend(path.map(|path| variable(name, &path)));
     }
-    if let Some(home) = &plan.codex_home {
-        lines.push(variable("CODEX_HOME", &home.display().to_string()));
-    }
-    lines.extend(text_lines(&[
-        "# Tokens and keys, one NAME=value per line; mode 0600. Not in this file: anyone may read it.",
-    ]));
-    lines.push(format!(
-        "EnvironmentFile=-{}",
-        escape(&plan.environment_file.display().to_string())
-    ));
-    lines.extend(text_lines(&[
-        "# Or a credential. systemd copies it at the start, so a new token needs a restart; for one without, use",
-        "# `token_file` in codex-bridge.toml:",
-        "# LoadCredential=molecule-token:/etc/codex-bridge/molecule-token",
-        "# Environment=MOLECULE_WORKSPACE_TOKEN_FILE=%d/molecule-token",
-    ]));
     lines
 }
 
-fn life_lines(plan: &Plan) -> Vec<String> {
-    let stop = plan.drain_secs.saturating_add(STOP_EXTRA_SECS);
-    let mut lines = text_lines(&[
-        "WatchdogSec=30",
-        "Restart=on-failure",
-        "RestartSec=2",
-        "# 65: the ledger is damaged. Starting again does not mend it; `codex-bridge recover` does.",
-        "RestartPreventExitStatus=65",
-        "TimeoutStartSec=300",
-    ]);
-    lines.push(format!("TimeoutStopSec={stop}"));
-    lines.extend(text_lines(&[
-        "# Only the daemon is signalled. It ends Codex itself when it stops; when it crashes, Codex works on behind its",
-        "# socket, the next daemon takes it over, and without one its keeper ends it after `codex.linger_secs`.",
-        "KillMode=process",
-        "# A command of Codex that the kernel kills for its memory is Codex's business, not the daemon's end.",
-        "OOMPolicy=continue",
-    ]));
-    lines
-}
-
-fn limit_lines() -> Vec<String> {
-    text_lines(&[
-        "UMask=0077",
-        "LimitNOFILE=65536",
-        "LimitCORE=0",
-        "TasksMax=8192",
-        "# MemoryMax=4G",
-        "NoNewPrivileges=yes",
-        "LockPersonality=yes",
-        "RestrictRealtime=yes",
-        "RestrictSUIDSGID=yes",
-        "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",
-        "# Codex's own sandbox is bubblewrap: it makes user, mount, pid and network namespaces and mounts /proc in them.",
-        "# RestrictNamespaces would forbid it; ProtectProc, ProtectKernelTunables and ProtectKernelLogs cover parts of",
-        "# /proc, and then the kernel refuses a fresh one. MemoryDenyWriteExecute breaks what commands run (node, Java).",
-        "# `codex-bridge doctor` proves the sandbox; run it in the unit's own environment after changing these lines.",
-    ])
-}
-
-fn sandbox_lines(plan: &Plan) -> Vec<String> {
-    match plan.scope {
-        Scope::User => text_lines(&[
-            "# A user's manager makes mount namespaces only inside a user namespace, in which file owners and Codex's",
-            "# sandbox come out differently; so ProtectSystem and PrivateTmp are for `service install --system`.",
-        ]),
-        Scope::System => {
-            let mut lines = text_lines(&[
-                "ProtectSystem=strict",
-                "ProtectKernelModules=yes",
-                "ProtectControlGroups=yes",
-                "CapabilityBoundingSet=",
-                "StateDirectory=codex-bridge/state codex-bridge/codex",
-                "StateDirectoryMode=0700",
-            ]);
-            lines.push(
-                match plan.sockets_in_tmp {
-                    true => {
-                        "# PrivateTmp=no: the state directory's path is too long for sockets, they lie in /tmp."
-                    }
-                    false => "PrivateTmp=yes",
-                }
-                .to_owned(),
-            );
-            let places = [
-                Some(&plan.state_dir),
-                plan.codex_home.as_ref(),
-                plan.workdir.as_ref(),
-            ];
-            for place in places.into_iter().flatten() {
-                lines.push(format!("ReadWritePaths={}", path_word(place)));
-            }
-            lines
-        }
+fn sandbox_lines(plan: &UnitPlan) -> String {
+    if plan.scope == ServiceScope::User {
+        return "\
+# A user's manager makes mount namespaces only inside a user namespace, in which file owners and Codex's
+# sandbox come out differently; so ProtectSystem and PrivateTmp are for `service install --system`.
+"
+        .to_owned();
     }
-}
-
-fn text_lines(lines: &[&str]) -> Vec<String> {
-    lines.iter().map(|line| (*line).to_owned()).collect()
+    let private_tmp = if plan.sockets_in_tmp {
+        "# PrivateTmp=no: the state directory's path is too long for sockets, they lie in /tmp."
+    } else {
+        "PrivateTmp=yes"
+    };
+    let mut lines = format!(
+        "\
+ProtectSystem=strict
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+CapabilityBoundingSet=
+StateDirectory=codex-bridge/state codex-bridge/codex
+StateDirectoryMode=0700
+{private_tmp}
+"
+    );
+    let places = [
+        Some(&plan.state_dir),
+        plan.codex_home.as_ref(),
+        plan.workdir.as_ref(),
+    ];
+    // They may be missing.
+    for place in places.into_iter().flatten() {
+        let place = quoted(&place.display().to_string());
+        lines.push_str(&format!("ReadWritePaths=\"-{place}\"\n"));
+    }
+    lines
 }
 
 fn variable(name: &str, value: &str) -> String {
     format!("Environment=\"{name}={}\"", quoted(value))
 }
 
-/// One word of a command line: no variable, no specifier, no second word.
-fn word(text: &str) -> String {
-    format!("\"{}\"", quoted(text).replace('$', "$$"))
-}
-
-/// A directory that may be missing.
-fn path_word(path: &Path) -> String {
-    format!("\"-{}\"", quoted(&path.display().to_string()))
+/// One argument of a command line: no variable, no specifier, no second argument.
+fn word(path: &Path) -> String {
+    let text = quoted(&path.display().to_string());
+    format!("\"{}\"", text.replace('$', "$$"))
 }
 
 /// Inside double quotes.
@@ -270,8 +240,8 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    pub(super) fn plan(scope: Scope, directory: &Path) -> Plan {
-        Plan {
+    pub(super) fn plan(scope: ServiceScope, directory: &Path) -> UnitPlan {
+        UnitPlan {
             scope,
             program: std::env::current_exe().unwrap(),
             state_dir: directory.join("a 100% \"odd\" $HOME"),
@@ -281,7 +251,7 @@ mod tests {
             codex_bin: None,
             codex_home: Some(directory.join("codex")),
             workdir: None,
-            run_as: (scope == Scope::System).then(|| "root".to_owned()),
+            run_as: (scope == ServiceScope::System).then(|| "root".to_owned()),
             drain_secs: 60,
             handover: false,
             sockets_in_tmp: false,
@@ -290,17 +260,17 @@ mod tests {
 
     #[test]
     fn edited_unit_is_detected() {
-        let text = text(&plan(Scope::User, Path::new("/s")));
-        assert_eq!(origin(&text), Origin::Ours);
+        let text = text(&plan(ServiceScope::User, Path::new("/s")));
+        assert_eq!(origin(&text), UnitOrigin::Ours);
         let changed = text.replace("WatchdogSec=30", "WatchdogSec=90");
-        assert_eq!(origin(&changed), Origin::Changed);
-        assert_eq!(origin("[Unit]\n"), Origin::Changed);
-        assert_eq!(origin(""), Origin::Changed);
+        assert_eq!(origin(&changed), UnitOrigin::Changed);
+        assert_eq!(origin("[Unit]\n"), UnitOrigin::Changed);
+        assert_eq!(origin(""), UnitOrigin::Changed);
     }
 
     #[test]
     fn unit_leaves_codex_sandbox_unrestricted() {
-        for scope in [Scope::User, Scope::System] {
+        for scope in [ServiceScope::User, ServiceScope::System] {
             let text = text(&plan(scope, Path::new("/s")));
             let set = |key: &str| {
                 text.lines()
@@ -326,13 +296,13 @@ mod tests {
             ] {
                 assert!(set(needed), "{scope:?} {needed}");
             }
-            assert_eq!(set("ProtectSystem"), scope == Scope::System);
+            assert_eq!(set("ProtectSystem"), scope == ServiceScope::System);
         }
     }
 
     #[test]
     fn unit_quotes_paths() {
-        let text = text(&plan(Scope::User, Path::new("/s")));
+        let text = text(&plan(ServiceScope::User, Path::new("/s")));
         assert!(
             text.contains(
                 r#"--state-dir "/s/a 100%% \"odd\" $$HOME" --config "/s/codex-bridge.toml" run"#
@@ -345,14 +315,14 @@ mod tests {
     #[test]
     fn systemd_finds_nothing_wrong() {
         let directory = tempfile::tempdir().unwrap();
-        for scope in [Scope::User, Scope::System] {
+        for scope in [ServiceScope::User, ServiceScope::System] {
             let mut plan = plan(scope, directory.path());
             plan.state_dir = directory.path().join("state");
             let file = directory.path().join("codex-bridge.service");
             std::fs::write(&file, text(&plan)).unwrap();
             let mut verify = Command::new("systemd-analyze");
             verify.arg("verify").arg("--man=no");
-            if scope == Scope::User {
+            if scope == ServiceScope::User {
                 verify.arg("--user");
                 verify.env("XDG_RUNTIME_DIR", directory.path());
             }
