@@ -205,6 +205,7 @@ CREATE TABLE request (
     digest      TEXT NOT NULL,
     payload     TEXT NOT NULL,
     answer_kind TEXT NOT NULL CHECK (answer_kind IN ('approval', 'visit', 'text', 'form')),
+    secret_answer INTEGER NOT NULL CHECK (secret_answer IN (0, 1)),
     deciders    TEXT NOT NULL CHECK (deciders IN ('owner', 'sender')),
     state       TEXT NOT NULL CHECK (state = 'open' OR state = 'orphaned' OR state = 'decided'
                              OR state = 'granted' OR state = 'withdrawn'),

@@ -63,7 +63,7 @@ impl Backlog {
                 message_id,
                 turn_id: TurnId::new("u"),
                 text: Some("done before".to_owned()),
-                heard: Vec::new(),
+                received: Vec::new(),
                 usage: Usage::default(),
                 reply_max_chars: None,
             };

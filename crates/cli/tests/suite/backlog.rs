@@ -89,7 +89,7 @@ async fn answer(ledger: &SqliteLedger) {
         message_id,
         turn_id: TurnId::new("u"),
         text: Some("yes".to_owned()),
-        heard: Vec::new(),
+        received: Vec::new(),
         usage: Usage::default(),
         reply_max_chars: None,
     };

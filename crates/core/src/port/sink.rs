@@ -77,10 +77,7 @@ pub enum OnUnknown {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// It is there.
-    Present {
-        /// The platform's proof.
-        receipt: String,
-    },
+    Present { receipt: String },
     /// It is not, and will not come.
     Absent,
 }

@@ -3,6 +3,9 @@
 //! Values carry data and small questions about themselves; decisions live in [`crate::step`], stored and
 //! wire forms live with the edges that write them, so nothing here is serialisable.
 
+#[macro_use]
+mod words;
+
 mod actor;
 mod answer;
 mod attachment;

@@ -25,7 +25,6 @@ pub struct Reply {
     pub attachments: Vec<Attachment>,
     /// How far it is.
     pub state: ReplyState,
-    /// Sends begun.
     pub tries: u32,
     /// When the first send began: the start of the window a probe looks at.
     pub first_try_at: Option<Timestamp>,
@@ -53,24 +52,10 @@ pub enum ReplyKind {
     Notice,
 }
 
-impl ReplyKind {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Answer => "answer",
-            Self::Notice => "notice",
-        }
-    }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Answer, Self::Notice]
-            .into_iter()
-            .find(|kind| kind.as_str() == word)
-    }
-}
+words!(ReplyKind {
+    Answer => "answer",
+    Notice => "notice",
+});
 
 /// How far a reply is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,37 +75,10 @@ pub enum ReplyState {
         at: Option<Timestamp>,
     },
     /// Given up; the text stays readable.
-    Dead {
-        /// Why.
-        reason: String,
-    },
-}
-
-/// A reply's state without its data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplyStateName {
-    /// See [`ReplyState::Queued`].
-    Queued,
-    /// See [`ReplyState::Sending`].
-    Sending,
-    /// See [`ReplyState::Sent`].
-    Sent,
-    /// See [`ReplyState::Dead`].
-    Dead,
+    Dead { reason: String },
 }
 
 impl ReplyState {
-    /// The state without its data.
-    #[must_use]
-    pub fn name(&self) -> ReplyStateName {
-        match self {
-            Self::Queued { .. } => ReplyStateName::Queued,
-            Self::Sending => ReplyStateName::Sending,
-            Self::Sent { .. } => ReplyStateName::Sent,
-            Self::Dead { .. } => ReplyStateName::Dead,
-        }
-    }
-
     /// Whether the lane is done with it.
     #[must_use]
     pub fn settled(&self) -> bool {
@@ -131,26 +89,15 @@ impl ReplyState {
     }
 }
 
-impl ReplyStateName {
-    /// The stored word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Sending => "sending",
-            Self::Sent => "sent",
-            Self::Dead => "dead",
-        }
+state_names!(
+    /// A reply's state without its data.
+    ReplyStateName of ReplyState {
+        Queued => "queued",
+        Sending => "sending",
+        Sent => "sent",
+        Dead => "dead",
     }
-
-    /// Reads the stored word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Queued, Self::Sending, Self::Sent, Self::Dead]
-            .into_iter()
-            .find(|state| state.as_str() == word)
-    }
-}
+);
 
 /// Cuts an answer into pieces of at most `max_chars`, at a line end where one is near.
 #[must_use]

@@ -7,7 +7,6 @@ use crate::value::{Message, MessageId, MessageState, Push, PushState, Reply, Req
 /// Everything that `why` looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// The message.
     pub message: Message,
     /// The turn of its newest attempt.
     pub turn: Option<Turn>,

@@ -121,7 +121,7 @@ impl Rows for SqliteRows<'_> {
                 turn_id,
             } => conversation::last_turn(conn, conversation_id, turn_id),
             Change::NewMessage(message) => message::insert(conn, message),
-            Change::Live {
+            Change::UpdateState {
                 message_id,
                 from,
                 life,
@@ -169,7 +169,7 @@ impl Rows for SqliteRows<'_> {
                 to,
             } => request::moved(conn, key, request_id, *from, to),
             Change::Reminded { request_id } => request::reminded(conn, request_id),
-            Change::ToldAgain { request_id } => request::told_again(conn, request_id),
+            Change::AnswerResent { request_id } => request::resends(conn, request_id),
             Change::Orphan(of) => request::orphan(conn, of),
             Change::Withdraw { message_id, why } => request::withdraw(conn, message_id, why),
             Change::NewA2aTask(new) => a2a_task::insert(conn, new),

@@ -11,11 +11,12 @@ use crate::view::everything;
 use bridge_core::budget::{Budgets, DayBudget};
 use bridge_core::port::{Change, Ledger, Read, TurnHistory, TurnStatus};
 use bridge_core::step::{
-    AcceptInput, AddToken, AnswerTask, Answered, Ask, Authority, Bind, Blind, Cancel, Claim,
-    Confirm, Deaf, Decide, Discard, DropPush, Fail, Incarnate, IncarnationGone, InputTarget, Join,
-    Keep, Leave, MidTurn, Prune, PushBegin, PushEnd, PutPush, Redrive, Refuse, ReserveSequence,
-    Resume, RevokeToken, Send, StopCause, StopSender, Suspend, Tend, Told, Transition,
-    TurnsPerSender, Unbind, Unheard, Verdict,
+    AcceptInput, AddToken, AnswerDelivered, AnswerTask, AnswerUndelivered, Answered, Ask,
+    Authority, Bind, Cancel, Claim, Confirm, Decide, DeferReconcile, Discard, DropPush,
+    ExpireRequests, Fail, Incarnate, IncarnationGone, InputTarget, Join, Keep, Leave, MidTurn,
+    Prune, PushBegin, PushEnd, PutPush, Redrive, Refuse, ReserveSequence, Resume, RevokeToken,
+    Send, Staged, StopCause, StopSender, Suspend, Transition, TurnsPerSender, Unbind,
+    UndeliveredReason, Verdict,
 };
 use bridge_core::storage::StorageBudget;
 use bridge_core::task_events::{FROM_NOW, behind};
@@ -410,7 +411,7 @@ impl Pair {
                 let heard = (0..MESSAGES).map(|m| ClientId::of(&message(&format!("m{m}")), 1));
                 let answered = Answered {
                     attachments: Vec::new(),
-                    heard: heard.take(4).collect(),
+                    received: heard.take(4).collect(),
                     ..answered(id, "an answer", max)
                 };
                 self.both(answered).await;
@@ -480,7 +481,7 @@ impl Pair {
             4 => self.both(Join { message_id }).await,
             5 => self.both(Leave { message_id }).await,
             6 => {
-                let blind = Blind {
+                let blind = DeferReconcile {
                     message_id: message_id.clone(),
                     failure: failure(Class::Config),
                     until: self.now.plus_ms(300),
@@ -521,20 +522,20 @@ impl Pair {
         match self.dice.below(4) {
             0 => {
                 let because = self.dice.choose(&[
-                    Deaf::Gone,
-                    Deaf::Unfit {
+                    UndeliveredReason::Gone,
+                    UndeliveredReason::Unfit {
                         why: "no".to_owned(),
                     },
                 ]);
-                let told_again = u32::from(self.dice.below(4) == 0);
-                self.both(Unheard {
+                let resends = u32::from(self.dice.below(4) == 0);
+                self.both(AnswerUndelivered {
                     request_id,
                     because,
-                    told_again,
+                    resends,
                 })
                 .await;
             }
-            1 => self.both(Told { request_id }).await,
+            1 => self.both(AnswerDelivered { request_id }).await,
             _ => {
                 let mut verdict = verdict(decision, "ann");
                 verdict.answers = Some("{}".to_owned());
@@ -608,7 +609,7 @@ impl Pair {
             5 => self.decide(&name).await,
             6 => {
                 let (now, reminder_ms) = (self.now, Some(5_000));
-                self.both(Tend { now, reminder_ms }).await;
+                self.both(ExpireRequests { now, reminder_ms }).await;
             }
             _ => {
                 self.memory.reopen();

@@ -35,7 +35,7 @@ impl Rows for MemoryRows {
                 conversation.last_turn = Some(turn_id.clone());
             })?,
             Change::NewMessage(message) => self.new_message(message)?,
-            Change::Live {
+            Change::UpdateState {
                 message_id,
                 from,
                 life,
@@ -81,7 +81,7 @@ impl Rows for MemoryRows {
                 to,
             } => self.move_request(request_id, *from, to)?,
             Change::Reminded { request_id } => self.remind(request_id)?,
-            Change::ToldAgain { request_id } => self.tell_again(request_id)?,
+            Change::AnswerResent { request_id } => self.tell_again(request_id)?,
             Change::Orphan(of) => self.orphan(of),
             Change::Withdraw { message_id, why } => self.withdraw(message_id, why),
             Change::NewA2aTask(new) => self.new_a2a_task(new)?,

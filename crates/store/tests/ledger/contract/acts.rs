@@ -217,7 +217,7 @@ pub(super) async fn a_follower_is_answered_if_it_was_heard<F: Fixture>() {
         let client_id = steers(&mut world).await;
         let both = Answered {
             attachments: Vec::new(),
-            heard: hears.then_some(client_id).into_iter().collect(),
+            received: hears.then_some(client_id).into_iter().collect(),
             ..answered("m1", "yes, both", None)
         };
         world.does(both).await;
@@ -318,7 +318,7 @@ pub(super) async fn a_follower_that_is_stopped_gets_no_turn_of_its_own<F: Fixtur
             }
             _ => {
                 let both = Answered {
-                    heard: (end == "heard").then_some(client_id).into_iter().collect(),
+                    received: (end == "heard").then_some(client_id).into_iter().collect(),
                     ..answered("m1", "yes", None)
                 };
                 world.does(both).await;

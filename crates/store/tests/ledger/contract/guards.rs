@@ -66,7 +66,7 @@ pub(super) async fn a_conflict_undoes_the_changes_before_it<F: Fixture>() {
     let life = world.message("m1").await.life;
     let sample = sample(&world).await;
     let changes = vec![
-        Change::Live {
+        Change::UpdateState {
             message_id: message("m1"),
             from: StateName::Running,
             life: life.moved(MessageState::Answered, world.now),
@@ -230,7 +230,7 @@ fn unknown(sample: &Sample) -> Vec<Change> {
             conversation_id: conversation("nowhere"),
             turn_id: TurnId::new("t"),
         },
-        Change::Live {
+        Change::UpdateState {
             message_id: nobody(),
             from: StateName::Running,
             life: sample.life.clone(),
@@ -270,7 +270,7 @@ fn unknown(sample: &Sample) -> Vec<Change> {
         Change::Reminded {
             request_id: RequestId::new("r9"),
         },
-        Change::ToldAgain {
+        Change::AnswerResent {
             request_id: RequestId::new("r9"),
         },
         Change::IncarnationEnded {
@@ -285,7 +285,7 @@ fn elsewhere(sample: &Sample) -> Vec<Change> {
     let mut changes: Vec<Change> = StateName::ALL
         .into_iter()
         .filter(|state| *state != StateName::Running)
-        .map(|from| Change::Live {
+        .map(|from| Change::UpdateState {
             message_id: message("m1"),
             from,
             life: sample.life.clone(),
